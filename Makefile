@@ -24,7 +24,7 @@ configure = if [ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null; then
   fi
 section = echo; echo "==== $(1)"
 
-.PHONY: help setup install demo demo-mpi movielens cases test test-rust test-mpi test-gpu mutants-gpu test-loom mutants faults test-c test-large \
+.PHONY: help setup install demo demo-mpi movielens cases test test-rust test-mpi test-gpu test-engines mutants-gpu test-loom mutants faults test-c test-large \
   build-c matrix storm fuzz asan tsan miri flaky bench bench-peers clean
 
 help: ## Show this list
@@ -131,6 +131,13 @@ test-c:
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@$(call section,ctest)
 	@cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS)
+
+test-engines: ## Install LibTorch, ggml and dlib, and train with them (docs/engines.md)
+	@scripts/setup.sh engines
+	@$(call configure,$(BUILD),.,-DUMBO_BUILD_TESTS=ON -DUMBO_BUILD_EXAMPLES=ON)
+	@cmake --build $(BUILD) --parallel $(JOBS)
+	@$(call section,Engines)
+	@cd $(BUILD) && ctest --output-on-failure --label-regex "^engines$$"
 
 faults: ## Let each request for memory, mappings and threads fail in turn (about 10 minutes)
 	@scripts/setup.sh test

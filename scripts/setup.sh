@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test or demonstrate Umbo.
 #
-#   scripts/setup.sh build|test|sanitizers|demo|movielens|mpi|bench
+#   scripts/setup.sh build|test|engines|sanitizers|demo|movielens|mpi|bench
 #
 # Asks the system first and touches the network only for what is not there. Uses
 # apt-get as root or through sudo. Required tools that cannot be had end the script
@@ -126,6 +126,20 @@ if [ "$purpose" = test ]; then
   have pkg-config || apt_install pkg-config || say "no pkg-config; its test is skipped"
   have chromium-headless-shell || have chromium || apt_install chromium-headless-shell ||
     say "no Chromium; the test of a trace's page is skipped"
+fi
+if [ "$purpose" = engines ]; then
+  have c++ || have g++ || apt_install g++ || required "a C++ compiler" "install g++ or clang++"
+  [ -e /usr/include/torch/csrc/api/include/torch/torch.h ] || apt_install libtorch-dev ||
+    say "no LibTorch; its test is skipped"
+  [ -e /usr/include/dlib/dnn.h ] || apt_install libdlib-dev || say "no dlib; its test is skipped"
+  # ggml's headers and libraries are a Python package.
+  engines=$PWD/build/engines/venv
+  if [ -z "$(find "$engines" -name ggml-opt.h -print -quit 2>/dev/null)" ]; then
+    say "installing libggml-python with pip into build/engines"
+    python3 -c "import ensurepip" 2>/dev/null || apt_install python3-venv || true
+    { python3 -m venv "$engines" && "$engines/bin/python" -m pip install --quiet libggml-python; } \
+      >/dev/null 2>&1 || say "pip could not install libggml-python; the test of ggml is skipped"
+  fi
 fi
 if [ "$purpose" = sanitizers ]; then
   # Sanitizers and Miri are parts of nightly Rust; scripts that find none of it skip, and say so.

@@ -1,0 +1,360 @@
+// ggml under Umbo: one block of memory holds the weights, for ggml's tensors and as Umbo's variables; each
+// replica has a graph of its own over it, whose gradients are lent where ggml leaves them.
+//
+// Built beside ggml's own training (ggml_opt), which it has to agree with: bit for bit on one replica, and to
+// the last digits on several, whose sums are rounded in another order.
+#include <ggml-backend.h>
+#include <ggml-cpu.h>
+#include <ggml-opt.h>
+#include <ggml.h>
+
+#include <umbo/umbo.hpp>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr std::int64_t inputs = 20, hidden = 33, classes = 5, batch = 12, batches = 13, epochs = 36;
+const std::vector<std::string> names = {"w1", "b1", "w2", "b2"};
+
+#define DEMAND(condition) \
+  do { \
+    if (!(condition)) { \
+      std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+      std::exit(1); \
+    } \
+  } while (0)
+
+// ---- weights and examples
+
+struct shape {
+  std::int64_t ne0, ne1; // ne0 is what lies next to each other
+  std::int64_t count() const { return ne0 * ne1; }
+};
+const shape shapes[4] = {{inputs, hidden}, {hidden, 1}, {hidden, classes}, {classes, 1}};
+
+// All weights, each at a multiple of 64 bytes, as ggml asks for.
+struct block {
+  static constexpr std::size_t alignment = 64;
+  std::size_t offsets[4], bytes = 0;
+  float *data;
+
+  block() {
+    for (int index = 0; index < 4; ++index) {
+      offsets[index] = bytes;
+      bytes += static_cast<std::size_t>(shapes[index].count()) * sizeof(float);
+      bytes = (bytes + alignment - 1) / alignment * alignment;
+    }
+    data = static_cast<float *>(std::aligned_alloc(alignment, bytes));
+    DEMAND(data != nullptr);
+    std::memset(data, 0, bytes);
+    std::uint32_t state = 1;
+    for (const int index : {0, 2}) {
+      for (std::int64_t at = 0; at < shapes[index].count(); ++at) {
+        state = state * 1664525u + 1013904223u;
+        of(index)[at] = (static_cast<float>(state >> 8) / 16777216.0f - 0.5f) * 0.6f;
+      }
+    }
+  }
+  ~block() { std::free(data); }
+  block(const block &) = delete;
+  block &operator=(const block &) = delete;
+
+  float *of(int index) const { return data + offsets[index] / sizeof(float); }
+};
+
+struct examples {
+  std::vector<float> x, y; // labels as one row of classes each
+  examples() : x(batches * batch * inputs), y(batches * batch * classes, 0.0f) {
+    std::uint32_t state = 7;
+    for (std::int64_t row = 0; row < batches * batch; ++row) {
+      float sum = 0;
+      for (std::int64_t column = 0; column < inputs; ++column) {
+        state = state * 1664525u + 1013904223u;
+        const float number = static_cast<float>(state >> 8) / 8388608.0f - 1.0f;
+        x[static_cast<std::size_t>(row * inputs + column)] = number;
+        sum += number * static_cast<float>(column % 3);
+      }
+      const auto label = static_cast<std::int64_t>(std::floor(std::fabs(sum) * 1.5f)) % classes;
+      y[static_cast<std::size_t>(row * classes + label)] = 1.0f;
+    }
+  }
+};
+
+// ---- a model of ggml's: a context for weights and inputs, which lie where we say, and one for the rest
+
+struct model {
+  ggml_context *fixed, *rest;
+  ggml_tensor *weights[4], *x, *logits;
+  ggml_backend_buffer_t memory = nullptr, of_x = nullptr;
+
+  model(const block &at, std::int64_t rows) {
+    const ggml_init_params few = {ggml_tensor_overhead() * 16, nullptr, true};
+    const ggml_init_params many = {ggml_tensor_overhead() * 512 + 2 * ggml_graph_overhead_custom(GGML_DEFAULT_GRAPH_SIZE, true), nullptr,
+                                   true};
+    fixed = ggml_init(few);
+    rest = ggml_init(many);
+    memory = ggml_backend_cpu_buffer_from_ptr(at.data, at.bytes);
+    for (int index = 0; index < 4; ++index) {
+      weights[index] = shapes[index].ne1 == 1
+                           ? ggml_new_tensor_1d(fixed, GGML_TYPE_F32, shapes[index].ne0)
+                           : ggml_new_tensor_2d(fixed, GGML_TYPE_F32, shapes[index].ne0, shapes[index].ne1);
+      ggml_set_param(weights[index]);
+      DEMAND(ggml_backend_tensor_alloc(memory, weights[index], at.of(index)) == GGML_STATUS_SUCCESS);
+    }
+    x = ggml_new_tensor_2d(fixed, GGML_TYPE_F32, inputs, rows);
+    ggml_set_input(x);
+    of_x = ggml_backend_alloc_ctx_tensors_from_buft(fixed, ggml_backend_cpu_buffer_type());
+    ggml_tensor *const first = ggml_relu(rest, ggml_add(rest, ggml_mul_mat(rest, weights[0], x), weights[1]));
+    logits = ggml_add(rest, ggml_mul_mat(rest, weights[2], first), weights[3]);
+    ggml_set_output(logits);
+  }
+  ~model() {
+    ggml_free(rest);
+    ggml_free(fixed);
+    ggml_backend_buffer_free(of_x);
+    ggml_backend_buffer_free(memory);
+  }
+  model(const model &) = delete;
+  model &operator=(const model &) = delete;
+};
+
+// ---- ggml alone
+
+ggml_opt_optimizer_params settings(void *) {
+  ggml_opt_optimizer_params how{};
+  how.adamw = {0.01f, 0.9f, 0.999f, 1e-8f, 0.05f};
+  how.sgd = {0.01f, 0.0f};
+  return how;
+}
+
+std::vector<float> alone(const examples &all) {
+  const block weights;
+  model net(weights, batch);
+  ggml_backend_t cpu = ggml_backend_cpu_init();
+  ggml_backend_cpu_set_n_threads(cpu, 1);
+  ggml_backend_sched_t schedule = ggml_backend_sched_new(&cpu, nullptr, 1, 512, false, false);
+  ggml_opt_params how = ggml_opt_default_params(schedule, GGML_OPT_LOSS_TYPE_CROSS_ENTROPY);
+  how.ctx_compute = net.rest;
+  how.inputs = net.x;
+  how.outputs = net.logits;
+  how.get_opt_pars = settings;
+  how.optimizer = GGML_OPT_OPTIMIZER_TYPE_ADAMW;
+  ggml_opt_context_t training = ggml_opt_init(how);
+  for (std::int64_t step = 0; step < epochs * batches; ++step) {
+    const std::int64_t first = step % batches * batch;
+    ggml_opt_alloc(training, true);
+    ggml_backend_tensor_set(net.x, &all.x[static_cast<std::size_t>(first * inputs)], 0, ggml_nbytes(net.x));
+    ggml_tensor *const labels = ggml_opt_labels(training);
+    ggml_backend_tensor_set(labels, &all.y[static_cast<std::size_t>(first * classes)], 0, ggml_nbytes(labels));
+    ggml_opt_eval(training, nullptr);
+  }
+  ggml_opt_free(training);
+  ggml_backend_sched_free(schedule);
+  ggml_backend_free(cpu);
+  return std::vector<float>(weights.data, weights.data + weights.bytes / sizeof(float));
+}
+
+// ---- ggml's AdamW as a rule of Umbo's. Its compiler may have fused some of the multiplications and additions,
+// which the bits depend on: which, is found out by asking ggml for one step.
+
+struct adamw {
+  int first = 0, second = 0, last = 0; // 0: two roundings; 1 and 2: one, of the left or the right product
+
+  static float sum_of(int fused, float a, float b, float c, float d) { // a * b + c * d
+    volatile float left = a * b, right = c * d;
+    return fused == 0 ? left + right : fused == 1 ? std::fma(a, b, right) : std::fma(c, d, left);
+  }
+
+  void update(float &w, float g, float &m, float &v, const ggml_opt_optimizer_params &how, std::int64_t step) const {
+    const auto &with = how.adamw;
+    const auto time = static_cast<float>(step);
+    const float beta1h = 1.0f / (1.0f - std::pow(with.beta1, time)), beta2h = 1.0f / (1.0f - std::pow(with.beta2, time));
+    volatile float square = g * g;
+    m = sum_of(first, m, with.beta1, g, 1.0f - with.beta1);
+    v = sum_of(second, v, with.beta2, square, 1.0f - with.beta2);
+    volatile float mh = m * beta1h, scaled = v * beta2h, top = with.alpha * mh, decay = with.alpha * with.wd;
+    const float keep = 1.0f - decay, quotient = top / (std::sqrt(scaled) + with.eps);
+    volatile float kept = w * keep;
+    w = last == 0 ? kept - quotient : std::fma(w, keep, -quotient);
+  }
+
+  static adamw as_ggml_was_compiled() {
+    constexpr int count = 4099;
+    const ggml_opt_optimizer_params how = settings(nullptr);
+    const ggml_init_params size = {(1 << 20) + 8 * count * sizeof(float), nullptr, false};
+    ggml_context *context = ggml_init(size);
+    ggml_tensor *of[4], *params = ggml_new_tensor_1d(context, GGML_TYPE_F32, 7);
+    std::vector<float> before[4];
+    std::uint32_t state = 3;
+    for (int which = 0; which < 4; ++which) {
+      of[which] = ggml_new_tensor_1d(context, GGML_TYPE_F32, count);
+      auto *numbers = static_cast<float *>(of[which]->data);
+      for (int at = 0; at < count; ++at) {
+        state = state * 1664525u + 1013904223u;
+        numbers[at] = static_cast<float>(state >> 8) / 16777216.0f + (which == 3 ? 0.01f : -0.5f);
+      }
+      before[which].assign(numbers, numbers + count);
+    }
+    const float numbers[7] = {how.adamw.alpha, how.adamw.beta1, how.adamw.beta2, how.adamw.eps, how.adamw.wd,
+                              1.0f / (1.0f - std::pow(how.adamw.beta1, 5.0f)),
+                              1.0f / (1.0f - std::pow(how.adamw.beta2, 5.0f))};
+    std::memcpy(params->data, numbers, sizeof(numbers));
+    ggml_set_param(of[0]);
+    ggml_cgraph *graph = ggml_new_graph(context);
+    ggml_build_forward_expand(graph, ggml_opt_step_adamw(context, of[0], of[1], of[2], of[3], params));
+    DEMAND(ggml_graph_compute_with_ctx(context, graph, 1) == GGML_STATUS_SUCCESS);
+    adamw found;
+    bool agrees = false;
+    for (int variant = 0; variant < 18 && !agrees; ++variant) {
+      found.first = variant % 3;
+      found.second = variant / 3 % 3;
+      found.last = variant / 9;
+      agrees = true;
+      for (int at = 0; at < count && agrees; ++at) {
+        const auto place = static_cast<std::size_t>(at);
+        float w = before[0][place], m = before[2][place], v = before[3][place];
+        found.update(w, before[1][place], m, v, how, 5);
+        agrees = w == static_cast<float *>(of[0]->data)[at] && m == static_cast<float *>(of[2]->data)[at] &&
+                 v == static_cast<float *>(of[3]->data)[at];
+      }
+    }
+    ggml_free(context);
+    DEMAND(agrees);
+    return found;
+  }
+};
+
+void update_tile(const umbo_update_tile *tile, void *rule) {
+  auto *w = static_cast<float *>(tile->weights);
+  const auto *g = static_cast<const float *>(tile->gradient);
+  auto *m = static_cast<float *>(tile->states[0]), *v = static_cast<float *>(tile->states[1]);
+  for (std::int64_t at = 0; at < tile->count; ++at) {
+    static_cast<const adamw *>(rule)->update(w[at], g[at], m[at], v[at], settings(nullptr), tile->step + 1);
+  }
+}
+
+// ---- under Umbo
+
+// What a replica computes with: a graph with gradients, allocated once.
+struct replica {
+  model net;
+  ggml_tensor *labels, *loss;
+  ggml_cgraph *graph;
+  ggml_backend_t cpu = ggml_backend_cpu_init();
+  ggml_backend_buffer_t memory;
+
+  replica(const block &weights, std::int64_t rows) : net(weights, rows) {
+    ggml_backend_cpu_set_n_threads(cpu, 1); // the replicas are the threads
+    labels = ggml_new_tensor_2d(net.rest, GGML_TYPE_F32, classes, rows);
+    ggml_set_input(labels);
+    loss = ggml_cross_entropy_loss(net.rest, net.logits, labels);
+    ggml_set_loss(loss);
+    graph = ggml_new_graph_custom(net.rest, GGML_DEFAULT_GRAPH_SIZE, true);
+    ggml_build_forward_expand(graph, loss);
+    ggml_build_backward_expand(net.rest, graph, nullptr);
+    memory = ggml_backend_alloc_ctx_tensors(net.rest, cpu);
+    DEMAND(memory != nullptr);
+  }
+  ~replica() {
+    ggml_backend_buffer_free(memory);
+    ggml_backend_free(cpu);
+  }
+};
+
+umbo_view view_of(const ggml_tensor *tensor) {
+  const std::int64_t sizes[2] = {tensor->ne[1], tensor->ne[0]};
+  const bool is_vector = tensor->ne[1] == 1;
+  umbo_view view = umbo_view_of_memory(UMBO_DTYPE_FLOAT32, is_vector ? 1 : 2, is_vector ? sizes + 1 : sizes,
+                                       tensor->data);
+  view.mutable_data = tensor->data;
+  view.flags = UMBO_VIEW_CONTIGUOUS;
+  return view;
+}
+
+std::vector<float> under_umbo(const examples &all, std::int64_t count, adamw rule) {
+  umbo::strategy_options options;
+  options.cpu_replicas = count;
+  const auto strategy = umbo::strategy::central_storage(options);
+  const auto weights = std::make_shared<block>();
+  std::vector<std::unique_ptr<replica>> replicas;
+  for (std::int64_t index = 0; index < count; ++index) {
+    replicas.push_back(std::make_unique<replica>(*weights, batch / count));
+  }
+  std::vector<umbo_view> views;
+  for (const ggml_tensor *each : replicas[0]->net.weights) views.push_back(view_of(each));
+  const auto variables = strategy.create_variables_in_memory(names, views, weights);
+  umbo::gradients_options mean;
+  mean.loss_reduction = umbo::loss::mean; // as ggml_cross_entropy_loss() has it
+  const auto gradients = umbo::gradients::create(strategy, variables, mean);
+  auto how = umbo_custom_rule_options_default();
+  const char *const states[2] = {"m", "v"};
+  how.state_count = 2;
+  how.state_names = states;
+  umbo_optimizer *made = nullptr;
+  umbo::check(umbo_optimizer_create_custom(strategy.get(), &how, update_tile, &rule, nullptr, &made));
+  const umbo::optimizer optimizer(made);
+
+  const auto step = [&](umbo::replica_context &context, const umbo::value &rows) {
+    replica &own = *replicas[static_cast<std::size_t>(context.replica_id())];
+    const auto x = rows.view_as<float>("x"), y = rows.view_as<float>("y");
+    std::memcpy(own.net.x->data, x.data(), ggml_nbytes(own.net.x));
+    std::memcpy(own.labels->data, y.data(), ggml_nbytes(own.labels));
+    ggml_graph_reset(own.graph); // the gradient of the loss is 1, all others are 0
+    DEMAND(ggml_backend_graph_compute(own.cpu, own.graph) == GGML_STATUS_SUCCESS);
+    for (int index = 0; index < 4; ++index) {
+      const ggml_tensor *const gradient = ggml_graph_get_grad(own.graph, own.net.weights[index]);
+      DEMAND(gradient != nullptr && ggml_is_contiguous(gradient));
+      context.attach(gradients, index, view_of(gradient)); // ggml writes there again in the next step
+    }
+    context.add_metric("loss", static_cast<double>(*static_cast<float *>(own.loss->data)) * static_cast<double>(batch / count),
+                       static_cast<double>(batch / count));
+    context.submit(gradients);
+  };
+  umbo::value::field_list fields;
+  fields.emplace_back("x", umbo::value::from_data({batches * batch, inputs}, all.x.data()));
+  fields.emplace_back("y", umbo::value::from_data({batches * batch, classes}, all.y.data()));
+  const auto rows = umbo::dataset::from_tensor_slices(umbo::value::structure(fields)).batch(batch);
+  const auto pass = strategy.distribute(rows).iterate();
+  for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+    double loss = 0, seen = 0;
+    for (const umbo::value &element : pass) {
+      strategy.run(step, element);
+      optimizer.apply(gradients);
+      const auto metric = strategy.metric("loss");
+      loss += metric.sum;
+      seen += metric.weight;
+    }
+    pass.reset();
+    if (epoch % 12 == 0) std::printf("%d replicas, epoch %2d: loss %.6f\n", static_cast<int>(count), static_cast<int>(epoch), loss / seen);
+  }
+  return std::vector<float>(weights->data, weights->data + weights->bytes / sizeof(float));
+}
+
+} // namespace
+
+int main() {
+  const examples all;
+  const auto expected = alone(all);
+  const auto rule = adamw::as_ggml_was_compiled();
+  const auto one = under_umbo(all, 1, rule);
+  DEMAND(one.size() == expected.size());
+  DEMAND(std::memcmp(one.data(), expected.data(), one.size() * sizeof(float)) == 0);
+  std::printf("%lld steps on 1 replica: the bits of ggml_opt\n", static_cast<long long>(epochs * batches));
+  for (const std::int64_t replicas : {2, 3}) {
+    const auto several = under_umbo(all, replicas, rule);
+    float furthest = 0;
+    for (std::size_t at = 0; at < several.size(); ++at) {
+      furthest = std::fmax(furthest, std::fabs(several[at] - expected[at]));
+    }
+    std::printf("on %d replicas: weights differ by %.2g at most\n", static_cast<int>(replicas), static_cast<double>(furthest));
+    DEMAND(furthest < 1e-3f);
+  }
+  return 0;
+}

@@ -1,0 +1,482 @@
+// LibTorch under Umbo: Umbo keeps a module's parameters and buffers, each replica has a module that lies on
+// them, and backward() leaves gradients that updates read where they are. Not part of umbo.hpp; needs
+// LibTorch (1.13 or newer), C++17 and exceptions.
+//
+//     #include <umbo/adapters/torch.hpp>
+//
+//     auto strategy = umbo::adapters::torch_strategy(2);
+//     umbo::adapters::torch_model<NetImpl> model(strategy, [] { return std::make_shared<NetImpl>(); });
+//     auto adam = umbo::optimizer::adam(strategy);
+//     auto batches = strategy.distribute(umbo::adapters::rows_of({{"x", x}, {"y", y}}).shuffle().batch(64)).iterate();
+//     for (const umbo::value &batch : batches) {
+//         model.train(batch, [](NetImpl &net, const umbo::adapters::part &of) {
+//             return torch::nn::functional::cross_entropy(net.forward(of["x"]), of["y"]);
+//         });
+//         adam.apply(model.gradients());
+//     }
+//     torch::save(model.central(), "net.pt");
+//
+// What a step means does not depend on the number of replicas: losses are means (or sums) over a replica's
+// examples, the running statistics of a batch normalisation are the mean over the examples of the global
+// batch, and `keyed_dropout` draws by the global position of an example. A batch normalisation itself
+// normalises with the statistics of the replica's part, as it does in torch's DistributedDataParallel.
+#ifndef UMBO_ADAPTERS_TORCH_HPP
+#define UMBO_ADAPTERS_TORCH_HPP
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include <umbo/umbo.hpp>
+
+#if defined(UMBO_NO_EXCEPTIONS)
+#error "umbo/adapters/torch.hpp needs exceptions, as LibTorch does"
+#endif
+
+namespace umbo {
+namespace adapters {
+
+inline at::ScalarType torch_type(umbo_dtype dtype) {
+    switch (dtype) {
+    case UMBO_DTYPE_FLOAT16: return at::kHalf;
+    case UMBO_DTYPE_BFLOAT16: return at::kBFloat16;
+    case UMBO_DTYPE_FLOAT32: return at::kFloat;
+    case UMBO_DTYPE_FLOAT64: return at::kDouble;
+    case UMBO_DTYPE_INT8: return at::kChar;
+    case UMBO_DTYPE_INT16: return at::kShort;
+    case UMBO_DTYPE_INT32: return at::kInt;
+    case UMBO_DTYPE_INT64: return at::kLong;
+    case UMBO_DTYPE_UINT8: return at::kByte;
+    case UMBO_DTYPE_BOOL: return at::kBool;
+    default: break;
+    }
+    throw error(status::unimplemented, "torch has no element type for the one numbered " +
+                                           std::to_string(static_cast<int>(dtype)));
+}
+
+inline umbo_dtype umbo_type(at::ScalarType type) {
+    for (const umbo_dtype dtype :
+         {UMBO_DTYPE_FLOAT16, UMBO_DTYPE_BFLOAT16, UMBO_DTYPE_FLOAT32, UMBO_DTYPE_FLOAT64, UMBO_DTYPE_INT8,
+          UMBO_DTYPE_INT16, UMBO_DTYPE_INT32, UMBO_DTYPE_INT64, UMBO_DTYPE_UINT8, UMBO_DTYPE_BOOL}) {
+        if (torch_type(dtype) == type) return dtype;
+    }
+    throw error(status::unimplemented, std::string("umbo has no element type ") + c10::toString(type));
+}
+
+// Where the elements of a tensor in host memory are.
+inline umbo_view view_of_torch(const at::Tensor &tensor) {
+    if (!tensor.device().is_cpu()) throw error(status::unimplemented, "a torch tensor that is not on the CPU");
+    if (tensor.dim() > UMBO_MAX_RANK) {
+        throw error(status::invalid_argument,
+                    "a torch tensor of " + std::to_string(tensor.dim()) + " dimensions; 8 are supported");
+    }
+    umbo_view view = umbo_view_of_memory(umbo_type(tensor.scalar_type()), static_cast<std::int32_t>(tensor.dim()),
+                                         tensor.sizes().data(), tensor.data_ptr());
+    view.mutable_data = tensor.data_ptr();
+    view.flags = tensor.is_contiguous() ? UMBO_VIEW_CONTIGUOUS : umbo_view_flags{};
+    for (std::int64_t axis = 0; axis < tensor.dim(); ++axis) view.strides[axis] = tensor.stride(axis);
+    return view;
+}
+
+// The elements of a view as a torch tensor, which keeps `owner` (the value or variable that the view was taken
+// from) and with it the memory: so it may be kept for longer than the callback.
+template <class Owner>
+at::Tensor lend(const umbo_view &view, Owner owner) {
+    const auto rank = static_cast<std::size_t>(view.rank);
+    return at::from_blob(const_cast<void *>(view.data), at::IntArrayRef(view.shape, rank),
+                         at::IntArrayRef(view.strides, rank), [owner = std::move(owner)](void *) {},
+                         at::TensorOptions(torch_type(view.dtype)));
+}
+
+// The same elements as an Umbo tensor, which keeps torch's.
+inline tensor share(const at::Tensor &from) {
+    const umbo_view view = view_of_torch(from);
+    umbo_tensor *out = nullptr;
+    auto *kept = new at::Tensor(from.detach());
+    detail::require(umbo_tensor_from_memory(
+        view.dtype, view.rank, view.shape, view.strides, view.mutable_data, nullptr, kept,
+        [](void *own) { delete static_cast<at::Tensor *>(own); }, &out));
+    return tensor(out);
+}
+
+// A dataset of the rows of tensors, in place.
+inline dataset rows_of(const std::vector<std::pair<std::string, at::Tensor>> &fields) {
+    value::field_list shared;
+    for (const auto &field : fields) shared.emplace_back(field.first, value(share(field.second)));
+    return dataset::from_tensor_slices(value::structure(shared));
+}
+
+// The same options with torch's operations set to a replica's share of the processors, on each thread that
+// serves as a replica. How many threads an operation uses belongs to the thread that calls it.
+inline strategy_options with_torch_threads(strategy_options options) {
+    options.replica_thread_start = [before = std::move(options.replica_thread_start)](
+                                       const umbo_replica_thread &thread) {
+        if (at::get_num_threads() != thread.computing_threads) at::set_num_threads(thread.computing_threads);
+        if (before) before(thread);
+    };
+    return options;
+}
+
+// A strategy of so many replicas, with torch's threads set.
+inline strategy torch_strategy(std::int64_t replicas) {
+    strategy_options options;
+    options.cpu_replicas = replicas;
+    return strategy::central_storage(with_torch_threads(std::move(options)));
+}
+
+// A replica's part of a batch: fields by name, as tensors that keep the batch's memory, so that autograd and
+// callers may hold on to them.
+class part {
+public:
+    explicit part(const value &of) : of_(of) {}
+
+    at::Tensor operator[](const char *name) const {
+        value field = of_.field(name);
+        const umbo_view view = field.view();
+        return lend(view, std::move(field));
+    }
+
+    // The part itself, if it is one tensor.
+    at::Tensor tensor() const {
+        const umbo_view view = of_.view();
+        return lend(view, of_);
+    }
+
+private:
+    const value &of_;
+};
+
+namespace torch_detail {
+
+// Where the part of the replica that this thread serves lies; for dropout.
+struct place {
+    std::int64_t step = 0, first_example = 0;
+    bool known = false;
+};
+
+inline place &current_place() {
+    thread_local place now;
+    return now;
+}
+
+// The finaliser of splitmix64: a bijection whose outputs look random.
+inline std::uint64_t mixed(std::uint64_t bits) {
+    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
+    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
+    return bits ^ (bits >> 31);
+}
+
+inline std::uint64_t keyed(std::uint64_t key, std::uint64_t number) {
+    return mixed(key + 0x9e3779b97f4a7c15u * (number + 1));
+}
+
+} // namespace torch_detail
+
+// Dropout whose zeros depend on the seed, the layer, the step and the global position of the example in its
+// batch (dimension 0), not on how the batch was split. In training it works inside of the steps of a
+// `torch_model`; elsewhere it is an error. Like torch's, it scales what stays by 1 / (1 - p).
+class keyed_dropoutImpl : public torch::nn::Cloneable<keyed_dropoutImpl> {
+public:
+    explicit keyed_dropoutImpl(double p = 0.5, std::uint64_t seed = 0) : p(p), seed(seed) {
+        TORCH_CHECK(p >= 0 && p <= 1, "keyed_dropout: p is ", p, "; it is from 0 to 1");
+    }
+
+    void reset() override {}
+
+    void pretty_print(std::ostream &stream) const override { stream << "keyed_dropout(p=" << p << ")"; }
+
+    at::Tensor forward(const at::Tensor &input) {
+        if (!is_training() || p == 0) return input;
+        const auto &at = torch_detail::current_place();
+        TORCH_CHECK(at.known, "keyed_dropout: in training it is used in the steps of a torch_model, which "
+                              "know where examples are");
+        TORCH_CHECK(input.dim() > 0, "keyed_dropout: an input without examples in dimension 0");
+        const std::int64_t rows = input.size(0), width = rows == 0 ? 0 : input.numel() / rows;
+        auto mask = at::empty(input.sizes(), at::TensorOptions(at::kFloat));
+        float *const all = mask.template data_ptr<float>();
+        const auto kept = static_cast<float>(1 / (1 - p));
+        const std::uint64_t of_step = torch_detail::keyed(
+            torch_detail::keyed(torch_detail::mixed(seed), layer), static_cast<std::uint64_t>(at.step));
+        // Numbers below this one, of 2^32, drop.
+        const auto limit = static_cast<std::uint64_t>(p * 4294967296.0);
+        for (std::int64_t row = 0; row < rows; ++row) {
+            const auto key = torch_detail::keyed(of_step, static_cast<std::uint64_t>(at.first_example + row));
+            for (std::int64_t column = 0; column < width; ++column) {
+                const auto drawn = torch_detail::keyed(key, static_cast<std::uint64_t>(column)) >> 32;
+                all[row * width + column] = p < 1 && drawn >= limit ? kept : 0.0f;
+            }
+        }
+        return input * mask.to(input.scalar_type());
+    }
+
+    double p;
+    std::uint64_t seed;
+    // Which of a module's dropouts it is; a `torch_model` numbers them.
+    std::uint64_t layer = 0;
+};
+TORCH_MODULE_IMPL(keyed_dropout, keyed_dropoutImpl);
+
+struct torch_options {
+    // Losses are means over the replica's examples, sums, or sums divided by those of the global batch.
+    umbo::loss loss_reduction = umbo::loss::mean;
+    std::int64_t accumulation_steps = 1;
+    // Replicas compute with parameters of this type and contribute gradients of it: `umbo::dtype::float16` or
+    // `bfloat16`. Parameters, their updates and buffers stay as they are.
+    umbo::dtype dtype = umbo::dtype::none;
+    // Names of parameters whose gradients are sparse, as those of torch::nn::Embedding with sparse(true).
+    std::vector<std::string> row_sparse = {};
+};
+
+// A module on each replica, whose parameters and buffers are variables of the strategy.
+template <class Module>
+class torch_model {
+public:
+    // `make()` makes a module, as a shared pointer. It is called once for each replica; the first one's
+    // parameters and buffers are the initial values.
+    template <class Make>
+    torch_model(const strategy &on, Make make, torch_options options = {})
+        : on_(on), options_(std::move(options)),
+          replicas_(static_cast<std::size_t>(on.num_replicas_in_sync())), make_(make) {
+        for (auto &own : replicas_) take_apart(own, make());
+        const replica &first = replicas_.front();
+        std::unordered_set<std::string> sparse(options_.row_sparse.begin(), options_.row_sparse.end());
+        gradients_options how{options_.loss_reduction, options_.accumulation_steps, {}, options_.dtype};
+        std::vector<variable> trained;
+        for (std::size_t index = 0; index < first.parameters.size(); ++index) {
+            const auto &parameter = first.parameters[index];
+            const auto &name = first.names[index];
+            parameters_.push_back(on.create_variable(name, share(parameter.detach().contiguous())));
+            gradient_of_.push_back(-1);
+            if (!parameter.requires_grad()) continue;
+            gradient_of_.back() = static_cast<std::int64_t>(trained.size());
+            trained.push_back(parameters_.back());
+            how.row_sparse.push_back(sparse.erase(name) != 0);
+        }
+        if (!sparse.empty()) {
+            throw error(status::not_found, "row_sparse: the module trains no parameter '" + *sparse.begin() + "'");
+        }
+        for (std::size_t index = 0; index < first.buffers.size(); ++index) {
+            variable_options kept;
+            kept.trainable = trainable::no;
+            kept.aggregation = first.buffers[index].is_floating_point() ? aggregation::mean
+                                                                        : aggregation::only_first_replica;
+            buffers_.push_back(on.create_variable(first.buffer_names[index],
+                                                  share(first.buffers[index].detach().contiguous()), kept));
+        }
+        gradients_ = umbo::gradients::create(on, trained, how);
+    }
+
+    torch_model(const torch_model &) = delete;
+    torch_model &operator=(const torch_model &) = delete;
+
+    // Set it if losses make synchronising calls, such as an all-reduce: they are then computed on replicas
+    // without examples, too.
+    bool synchronises = false;
+
+    // In the order of the module's named parameters and buffers.
+    const std::vector<variable> &parameters() const noexcept { return parameters_; }
+    const std::vector<variable> &buffers() const noexcept { return buffers_; }
+    const umbo::gradients &gradients() const noexcept { return gradients_; }
+
+    // The step, for `strategy::run` and what takes its callables: `loss(module, part)` gives a scalar. A
+    // parameter that no replica's loss uses is left alone by the update. The metric "loss" is its mean.
+    template <class Loss>
+    auto step(Loss loss) {
+        return [this, loss](replica_context &context, const value &batch) {
+            const umbo_batch_position position = context.batch_position();
+            const std::int64_t rows = position.local_examples;
+            replica &own = replicas_[static_cast<std::size_t>(context.replica_id())];
+            double sum = 0;
+            attach(own, context, true);
+            if (rows != 0 || synchronises) {
+                const in_place now(position);
+                const at::Tensor lost = loss(*own.module, part(batch));
+                lost.backward();
+                const double each = options_.loss_reduction == umbo::loss::mean ? static_cast<double>(rows) : 1.0;
+                sum = lost.template item<double>() * each;
+                contribute(own, context);
+            }
+            if (!buffers_.empty()) {
+                std::vector<umbo_view> views;
+                for (const auto &buffer : own.buffers) views.push_back(view_of_torch(buffer));
+                context.assign_all(buffers_, views);
+            }
+            context.add_metric("loss", sum, static_cast<double>(rows));
+            context.submit(gradients_);
+        };
+    }
+
+    // `measure(module, part)` gives a sum over the part's examples, such as how many are right; the metric is
+    // its mean.
+    template <class Measure>
+    auto evaluation(const char *metric, Measure measure) {
+        return [this, metric, measure](replica_context &context, const value &batch) {
+            const umbo_batch_position position = context.batch_position();
+            double sum = 0;
+            if (position.local_examples != 0) {
+                const at::NoGradGuard no_grad;
+                replica &own = replicas_[static_cast<std::size_t>(context.replica_id())];
+                attach(own, context, false);
+                sum = measure(*own.module, part(batch)).template item<double>();
+            }
+            context.add_metric(metric, sum, static_cast<double>(position.local_examples));
+        };
+    }
+
+    // One step on a distributed batch.
+    template <class Loss>
+    void train(const value &batch, Loss loss) {
+        on_.run(step(loss), batch);
+    }
+
+    // Replica 0's module on the parameters and buffers as they are now, to look at, to compute with or to
+    // torch::save, outside of runs. Its parameters are not to be written: `assign` and `load` do that.
+    std::shared_ptr<Module> central() {
+        replica &own = replicas_.front();
+        const at::NoGradGuard no_grad;
+        for (std::size_t index = 0; index < parameters_.size(); ++index) {
+            const umbo_view view = parameters_[index].view();
+            lay(own.parameters[index], view, parameters_[index]);
+        }
+        for (std::size_t index = 0; index < buffers_.size(); ++index) {
+            own.buffers[index].copy_(lend(buffers_[index].view(), buffers_[index]));
+        }
+        own.module->eval();
+        return own.module;
+    }
+
+    // Parameters and buffers as `from` has them.
+    void assign(const std::shared_ptr<Module> &from) {
+        replica given;
+        take_apart(given, from);
+        if (given.names != replicas_.front().names || given.buffer_names != replicas_.front().buffer_names) {
+            throw error(status::invalid_argument, "from: its parameters or buffers have other names");
+        }
+        for (std::size_t index = 0; index < parameters_.size(); ++index) {
+            parameters_[index].assign(share(given.parameters[index].detach().contiguous()));
+        }
+        for (std::size_t index = 0; index < buffers_.size(); ++index) {
+            buffers_[index].assign(share(given.buffers[index].detach().contiguous()));
+        }
+    }
+
+    // What torch::save wrote.
+    void load(const std::string &path) {
+        auto from = make_();
+        torch::load(from, path);
+        assign(from);
+    }
+
+private:
+    struct replica {
+        std::shared_ptr<Module> module;
+        std::vector<std::string> names, buffer_names;
+        std::vector<at::Tensor> parameters, buffers;
+    };
+
+    // While it lives this thread computes at this place.
+    class in_place {
+    public:
+        explicit in_place(const umbo_batch_position &position) : before_(torch_detail::current_place()) {
+            torch_detail::current_place() = {position.step, position.first_example, true};
+        }
+        ~in_place() { torch_detail::current_place() = before_; }
+        in_place(const in_place &) = delete;
+        in_place &operator=(const in_place &) = delete;
+
+    private:
+        torch_detail::place before_;
+    };
+
+    // A module's own tensors, each once: one that is registered twice is listed twice.
+    static void take_apart(replica &own, std::shared_ptr<Module> module) {
+        own.module = std::move(module);
+        std::unordered_set<const void *> seen;
+        const auto is_new = [&](const at::Tensor &tensor) {
+            return tensor.defined() && seen.insert(tensor.unsafeGetTensorImpl()).second;
+        };
+        for (const auto &each : own.module->named_parameters()) {
+            if (!is_new(each.value())) continue;
+            own.names.push_back(each.key());
+            own.parameters.push_back(each.value());
+        }
+        for (const auto &each : own.module->named_buffers()) {
+            if (!is_new(each.value())) continue;
+            own.buffer_names.push_back(each.key());
+            own.buffers.push_back(each.value());
+        }
+        std::uint64_t layer = 0;
+        for (const auto &each : own.module->modules()) {
+            if (auto *dropout = each->template as<keyed_dropoutImpl>()) dropout->layer = layer++;
+        }
+    }
+
+    // Lets a parameter lie where a view shows.
+    static void lay(at::Tensor &parameter, const umbo_view &view, const variable &owner) {
+        if (parameter.data_ptr() != view.data) parameter.set_data(lend(view, owner));
+    }
+
+    // Lets the replica's module lie on the parameters, and gives it the buffers, as the step sees them.
+    void attach(replica &own, const replica_context &context, bool training) {
+        if (own.module->is_training() != training) own.module->train(training);
+        const at::NoGradGuard no_grad;
+        for (std::size_t index = 0; index < parameters_.size(); ++index) {
+            const variable &from = parameters_[index];
+            const bool narrow = options_.dtype != umbo::dtype::none && gradient_of_[index] >= 0;
+            lay(own.parameters[index], context.view_as(from, narrow ? options_.dtype : from.dtype()), from);
+            own.parameters[index].mutable_grad().reset();
+        }
+        for (std::size_t index = 0; index < buffers_.size(); ++index) {
+            const umbo_view now = context.view_as(buffers_[index], buffers_[index].dtype());
+            own.buffers[index].copy_(lend(now, buffers_[index]));
+        }
+    }
+
+    // Hands over what backward() has left.
+    void contribute(replica &own, const replica_context &context) {
+        for (std::size_t index = 0; index < own.parameters.size(); ++index) {
+            at::Tensor &gradient = own.parameters[index].mutable_grad();
+            if (gradient_of_[index] < 0 || !gradient.defined()) continue;
+            if (gradient.is_sparse()) {
+                add_rows(own.names[index], gradient.coalesce(), context, gradient_of_[index]);
+            } else {
+                const auto whole = std::make_shared<at::Tensor>(gradient.contiguous());
+                context.attach(gradients_, gradient_of_[index], view_of_torch(*whole), whole);
+            }
+            gradient.reset();
+        }
+    }
+
+    void add_rows(const std::string &name, const at::Tensor &sparse, const replica_context &context,
+                  std::int64_t index) {
+        if (sparse.sparse_dim() != 1) {
+            throw error(status::unimplemented, "the gradient of '" + name + "' is sparse in more than its rows");
+        }
+        const auto numbers = sparse.indices().select(0, 0), values = sparse.values();
+        const auto added = context.add_rows(gradients_, index, numbers.size(0));
+        const at::NoGradGuard no_grad;
+        lend(added.indices.raw(), 0).copy_(numbers);
+        lend(added.values, 0).copy_(values);
+    }
+
+    strategy on_;
+    torch_options options_;
+    std::vector<replica> replicas_;
+    std::function<std::shared_ptr<Module>()> make_;
+    std::vector<variable> parameters_, buffers_;
+    // For each parameter its place among the gradients, or -1.
+    std::vector<std::int64_t> gradient_of_;
+    umbo::gradients gradients_;
+};
+
+} // namespace adapters
+} // namespace umbo
+
+#endif

@@ -1,0 +1,340 @@
+// LibTorch under Umbo: what training means there does not depend on replicas, and agrees with torch alone.
+#include <umbo/adapters/torch.hpp>
+
+#include <cmath>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#undef CHECK // of LibTorch's log
+#include "../c/check.h"
+
+namespace {
+
+namespace F = torch::nn::functional;
+using umbo::adapters::part;
+using umbo::adapters::torch_model;
+using umbo::adapters::torch_options;
+
+constexpr std::int64_t inputs = 6, hidden = 8, classes = 3, examples = 24;
+
+struct NetImpl : torch::nn::Module {
+    explicit NetImpl(double drop = 0, bool normalises = false) {
+        torch::manual_seed(7);
+        first = register_module("first", torch::nn::Linear(inputs, hidden));
+        if (normalises) norm = register_module("norm", torch::nn::BatchNorm1d(hidden));
+        dropout = register_module("dropout", umbo::adapters::keyed_dropout(drop, 5));
+        second = register_module("second", torch::nn::Linear(hidden, classes));
+        unused = register_parameter("unused", torch::ones({4}));
+    }
+    torch::Tensor forward(torch::Tensor x) {
+        x = first(x);
+        if (!norm.is_empty()) x = norm(x);
+        return second(dropout(torch::relu(x)));
+    }
+    torch::nn::Linear first{nullptr}, second{nullptr};
+    torch::nn::BatchNorm1d norm{nullptr};
+    umbo::adapters::keyed_dropout dropout{nullptr};
+    torch::Tensor unused;
+};
+
+struct table_impl : torch::nn::Module {
+    explicit table_impl(bool sparse) {
+        torch::manual_seed(3);
+        rows = register_module("rows", torch::nn::Embedding(torch::nn::EmbeddingOptions(10, 4).sparse(sparse)));
+        out = register_module("out", torch::nn::Linear(4, 1));
+    }
+    torch::Tensor forward(const torch::Tensor &numbers) { return out(rows(numbers)).squeeze(1); }
+    torch::nn::Embedding rows{nullptr};
+    torch::nn::Linear out{nullptr};
+};
+
+struct data {
+    torch::Tensor x, y;
+    data() {
+        torch::manual_seed(1);
+        x = torch::randn({examples, inputs});
+        y = torch::randint(classes, {examples}, torch::kLong);
+    }
+    umbo::value batch() const {
+        umbo::value::field_list fields;
+        fields.emplace_back("x", umbo::value(umbo::adapters::share(x)));
+        fields.emplace_back("y", umbo::value(umbo::adapters::share(y)));
+        return umbo::value::structure(fields);
+    }
+};
+
+template <class Module>
+torch::Tensor loss_of(Module &net, const part &of) {
+    return F::cross_entropy(net.forward(of["x"]), of["y"]);
+}
+
+bool is_near(const torch::Tensor &a, const torch::Tensor &b, double tolerance) {
+    return (a - b).abs().max().item<double>() <= tolerance;
+}
+
+// The parameters after some steps of AdamW on so many replicas.
+std::vector<torch::Tensor> trained(std::int64_t replicas, double drop, const torch_options &options = {}) {
+    const data all;
+    const auto strategy = umbo::adapters::torch_strategy(replicas);
+    torch_model<NetImpl> model(strategy, [=] { return std::make_shared<NetImpl>(drop); }, options);
+    umbo::adamw_options decay;
+    decay.learning_rate = 0.01;
+    decay.weight_decay = 0.1;
+    const auto adamw = umbo::optimizer::adamw(strategy, decay);
+    const auto batch = strategy.split(all.batch());
+    double before = 0, after = 0;
+    for (int step = 0; step < 10; ++step) {
+        model.train(batch, loss_of<NetImpl>);
+        const auto loss = strategy.metric("loss");
+        CHECK(loss.weight == examples);
+        (step == 0 ? before : after) = loss.sum / loss.weight;
+        adamw.apply(model.gradients());
+    }
+    CHECK(after < before);
+    std::vector<torch::Tensor> parameters;
+    for (const auto &parameter : model.central()->parameters()) parameters.push_back(parameter.detach().clone());
+    return parameters;
+}
+
+void any_number_of_replicas() {
+    for (const double drop : {0.0, 0.4}) {
+        const auto one = trained(1, drop);
+        // Nobody's loss uses it: no decay either.
+        CHECK(torch::equal(one.front(), torch::ones({4})));
+        for (const std::int64_t replicas : {2, 3}) {
+            const auto several = trained(replicas, drop);
+            for (std::size_t index = 0; index < one.size(); ++index) {
+                CHECK(is_near(one[index], several[index], 1e-5));
+            }
+        }
+    }
+}
+
+void beside_torch_alone() {
+    const data all;
+    const auto strategy = umbo::adapters::torch_strategy(2);
+    torch_model<NetImpl> model(strategy, [] { return std::make_shared<NetImpl>(); });
+    NetImpl alone;
+    torch::optim::SGD theirs(alone.parameters(), torch::optim::SGDOptions(0.1));
+    umbo::sgd_options rate;
+    rate.learning_rate = 0.1;
+    const auto ours = umbo::optimizer::sgd(strategy, rate);
+    const auto batch = strategy.split(all.batch());
+    for (int step = 0; step < 10; ++step) {
+        model.train(batch, loss_of<NetImpl>);
+        ours.apply(model.gradients());
+        theirs.zero_grad();
+        F::cross_entropy(alone.forward(all.x), all.y).backward();
+        theirs.step();
+    }
+    const auto mine = model.central()->parameters(), other = alone.parameters();
+    for (std::size_t index = 0; index < mine.size(); ++index) CHECK(is_near(mine[index], other[index], 1e-5));
+    // And what is right counts the same.
+    const auto right = [](NetImpl &net, const part &of) { return (net.forward(of["x"]).argmax(1) == of["y"]).sum(); };
+    strategy.run(model.evaluation("right", right), batch);
+    const auto counted = strategy.metric("right");
+    alone.eval();
+    CHECK(counted.weight == examples);
+    CHECK(counted.sum == (alone.forward(all.x).argmax(1) == all.y).sum().item<double>());
+}
+
+// Running statistics are those of all examples, on parts of unequal sizes. (Torch normalises two or more.)
+void batch_normalisation() {
+    for (const std::int64_t replicas : {1, 2, 5}) {
+        const data all;
+        const auto strategy = umbo::adapters::torch_strategy(replicas);
+        torch_model<NetImpl> model(strategy, [] { return std::make_shared<NetImpl>(0.0, true); });
+        umbo::sgd_options still; // so that the statistics are those of the same weights
+        still.learning_rate = 0;
+        const auto sgd = umbo::optimizer::sgd(strategy, still);
+        NetImpl alone(0.0, true);
+        CHECK(model.buffers().size() == 3);
+        for (const std::int64_t rows : {examples, examples - 1, examples / 2}) {
+            umbo::value::field_list fields;
+            fields.emplace_back("x", umbo::value(umbo::adapters::share(all.x.slice(0, 0, rows))));
+            fields.emplace_back("y", umbo::value(umbo::adapters::share(all.y.slice(0, 0, rows))));
+            model.train(strategy.split(umbo::value::structure(fields)), loss_of<NetImpl>);
+            sgd.apply(model.gradients());
+            alone.forward(all.x.slice(0, 0, rows));
+        }
+        const auto central = model.central();
+        CHECK(is_near(central->norm->running_mean, alone.norm->running_mean, 1e-6));
+        CHECK(central->norm->num_batches_tracked.item<std::int64_t>() == 3);
+        if (replicas == 1) CHECK(is_near(central->norm->running_var, alone.norm->running_var, 1e-6));
+        CHECK((central->norm->running_var > 0).all().item<bool>());
+    }
+}
+
+void sparse_gradients() {
+    const auto numbers = torch::tensor({1, 7, 7, 2, 1, 9}, torch::kLong);
+    const auto wanted = torch::tensor({1.0f, 0.0f, 2.0f, 1.0f, -1.0f, 0.5f});
+    umbo::value::field_list fields;
+    fields.emplace_back("n", umbo::value(umbo::adapters::share(numbers)));
+    fields.emplace_back("t", umbo::value(umbo::adapters::share(wanted)));
+    const auto whole = umbo::value::structure(fields);
+    const auto loss = [](table_impl &net, const part &of) { return F::mse_loss(net.forward(of["n"]), of["t"]); };
+    std::vector<torch::Tensor> tables;
+    for (const bool sparse : {false, true}) {
+        const auto strategy = umbo::adapters::torch_strategy(2);
+        torch_options how;
+        if (sparse) how.row_sparse = {"rows.weight"};
+        torch_model<table_impl> model(strategy, [=] { return std::make_shared<table_impl>(sparse); }, how);
+        const auto sgd = umbo::optimizer::sgd(strategy, {});
+        const auto batch = strategy.split(whole);
+        for (int step = 0; step < 5; ++step) {
+            model.train(batch, loss);
+            sgd.apply(model.gradients());
+        }
+        tables.push_back(model.central()->rows->weight.detach().clone());
+    }
+    CHECK(is_near(tables[0], tables[1], 1e-6));
+    // Gradients that are sparse have to be announced.
+    const auto strategy = umbo::adapters::torch_strategy(1);
+    torch_model<table_impl> model(strategy, [] { return std::make_shared<table_impl>(true); });
+    bool refused = false;
+    try {
+        model.train(strategy.split(whole), loss);
+    } catch (const umbo::error &error) {
+        refused = error.status() == umbo::status::failed_precondition;
+    }
+    CHECK(refused);
+    torch_options typo;
+    typo.row_sparse = {"row.weight"};
+    refused = false;
+    try {
+        torch_model<table_impl> other(strategy, [] { return std::make_shared<table_impl>(true); }, typo);
+    } catch (const umbo::error &error) {
+        refused = error.status() == umbo::status::not_found;
+    }
+    CHECK(refused);
+}
+
+// Replicas compute in 16 bits, and parameters stay as wide as they were.
+void sixteen_bits() {
+    const data all;
+    const auto strategy = umbo::adapters::torch_strategy(2);
+    torch_options how;
+    how.dtype = umbo::dtype::bfloat16;
+    torch_model<NetImpl> model(strategy, [] { return std::make_shared<NetImpl>(); }, how);
+    const auto adam = umbo::optimizer::adam(strategy, {});
+    const auto batch = strategy.split(all.batch());
+    const auto loss = [](NetImpl &net, const part &of) {
+        CHECK(net.first->weight.scalar_type() == torch::kBFloat16);
+        return F::cross_entropy(net.forward(of["x"].to(torch::kBFloat16)).to(torch::kFloat), of["y"]);
+    };
+    double first = 0, last = 0;
+    for (int step = 0; step < 30; ++step) {
+        model.train(batch, loss);
+        (step == 0 ? first : last) = strategy.metric("loss").sum;
+        adam.apply(model.gradients());
+    }
+    CHECK(last < first);
+    const auto central = model.central();
+    CHECK(central->first->weight.scalar_type() == torch::kFloat);
+    CHECK(!torch::equal(central->first->weight, central->first->weight.to(torch::kBFloat16).to(torch::kFloat)));
+}
+
+void saved_and_loaded() {
+    const data all;
+    const std::string path = "test_torch.pt";
+    const auto make = [] { return std::make_shared<NetImpl>(0.0, true); };
+    const auto two = umbo::adapters::torch_strategy(2), one = umbo::adapters::torch_strategy(1);
+    torch_model<NetImpl> model(two, make);
+    const auto sgd = umbo::optimizer::sgd(two, {});
+    model.train(two.split(all.batch()), loss_of<NetImpl>);
+    sgd.apply(model.gradients());
+    torch::save(model.central(), path);
+    auto plain = make();
+    torch::load(plain, path);
+    torch_model<NetImpl> again(one, make);
+    again.load(path);
+    const auto expected = model.central(), loaded = again.central();
+    for (const auto &named : expected->named_parameters()) {
+        CHECK(torch::equal(named.value(), plain->named_parameters()[named.key()]));
+        CHECK(torch::equal(named.value(), loaded->named_parameters()[named.key()]));
+    }
+    for (const auto &named : expected->named_buffers()) {
+        CHECK(torch::equal(named.value(), loaded->named_buffers()[named.key()]));
+    }
+    bool refused = false;
+    try {
+        again.assign(std::make_shared<NetImpl>());
+    } catch (const umbo::error &error) {
+        refused = error.status() == umbo::status::invalid_argument;
+    }
+    CHECK(refused);
+    std::remove(path.c_str());
+}
+
+// Umbo's check of a step: dropout by torch's generator depends on which replica draws when.
+void checked() {
+    const data all;
+    const auto strategy = umbo::adapters::torch_strategy(2);
+    torch_model<NetImpl> model(strategy, [] { return std::make_shared<NetImpl>(0.5); });
+    umbo::equivalence_options how;
+    how.gradients = model.gradients();
+    const auto keyed = strategy.check_equivalence(model.step(loss_of<NetImpl>), all.batch(), how);
+    if (!keyed.holds()) std::fprintf(stderr, "%s\n", keyed.text().c_str());
+    CHECK(keyed.holds());
+    const auto drawn = strategy.check_equivalence(model.step([](NetImpl &net, const part &of) {
+        return F::cross_entropy(net.forward(at::dropout(of["x"], 0.5, true)), of["y"]);
+    }), all.batch(), how);
+    CHECK(!drawn.holds());
+}
+
+// A loss that throws fails its step and nothing else; what it has kept of its batch stays as it was.
+void failures_and_kept_batches() {
+    const data all;
+    const auto strategy = umbo::adapters::torch_strategy(2);
+    torch_model<NetImpl> model(strategy, [] { return std::make_shared<NetImpl>(); });
+    const auto sgd = umbo::optimizer::sgd(strategy, {});
+    const auto before = model.central()->first->weight.detach().clone();
+    bool failed = false;
+    try {
+        model.train(strategy.split(all.batch()), [](NetImpl &net, const part &of) -> torch::Tensor {
+            loss_of(net, of).backward();
+            throw std::runtime_error("as planned");
+        });
+    } catch (const std::exception &error) {
+        failed = std::string(error.what()).find("as planned") != std::string::npos;
+    }
+    CHECK(failed && torch::equal(model.central()->first->weight, before));
+    std::vector<torch::Tensor> kept;
+    const auto batches =
+        strategy.distribute(umbo::adapters::rows_of({{"x", all.x}, {"y", all.y}}).batch(8)).iterate();
+    for (const umbo::value &batch : batches) {
+        model.train(batch, [&](NetImpl &net, const part &of) {
+            if (of["x"].size(0) == 4 && net.is_training()) {
+                static std::mutex together;
+                const std::lock_guard<std::mutex> lock(together);
+                kept.push_back(of["x"]);
+            }
+            return loss_of(net, of);
+        });
+        sgd.apply(model.gradients());
+    }
+    CHECK(kept.size() == 6);
+    for (const auto &rows : kept) {
+        bool found = false;
+        for (std::int64_t first = 0; first < examples; first += 4) {
+            found = found || torch::equal(rows, all.x.slice(0, first, first + 4));
+        }
+        CHECK(found);
+    }
+}
+
+} // namespace
+
+int main() {
+    any_number_of_replicas();
+    beside_torch_alone();
+    batch_normalisation();
+    sparse_gradients();
+    sixteen_bits();
+    saved_and_loaded();
+    checked();
+    failures_and_kept_batches();
+    return finish();
+}
