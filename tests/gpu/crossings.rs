@@ -188,3 +188,46 @@ fn a_step_on_gpus_is_found_equivalent_to_one_replica() {
     }
     clean(&control);
 }
+
+#[test]
+fn gradients_are_lent_where_the_replica_computes() {
+    use umbo::optimizer::sgd::Sgd;
+    use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
+    // Variables on the CPU, and on the GPU that computes.
+    for names in [&["GPU:0", "GPU:1"][..], &["CPU:0", "GPU:1"], &["GPU:0"]] {
+        let strategy = strategy(names).unwrap();
+        let (lent, written) = (
+            variable(&strategy, Aggregation::None, &[1.0, 2.0]).unwrap(),
+            variable(&strategy, Aggregation::None, &[1.0, 2.0]).unwrap(),
+        );
+        let variables = vec![lent.clone(), written.clone()];
+        let devices = strategy.compute_devices();
+        let gradients =
+            Gradients::new(strategy.id(), devices, variables, LossReduction::Mean).unwrap();
+        let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.5).unwrap();
+        for step in 1..=3 {
+            let callback = |context: &umbo::strategy::ReplicaContext| {
+                let own = [(step * (context.replica() + 1)) as f32, -1.0];
+                let elsewhere = if context.device().is_host_memory() { gpu(0) } else { HOST };
+                refused(
+                    gradients.attach_in(context, 0, tensor(&own, elsewhere)),
+                    Status::InvalidArgument,
+                    &["attach memory of that device"],
+                );
+                gradients.attach_in(context, 0, tensor(&own, context.device()))?;
+                let buffer = gradients.view_in(context, 1, GradientMode::Overwrite)?;
+                // SAFETY: the buffer is this replica's.
+                unsafe { buffer.assume_exclusive() }.copy_from(&tensor(&own, context.device()))?;
+                gradients.submit_in(context, Some(1.0))?;
+                Ok(None)
+            };
+            strategy.run(&callback, None).unwrap();
+            apply::apply(&optimizer, &gradients).unwrap();
+            let now = numbers(&variables::read(&lent).unwrap());
+            assert_eq!(now, numbers(&variables::read(&written).unwrap()));
+            assert_eq!(now[1], 2.0 + 0.5 * step as f32);
+        }
+    }
+    clean(&control);
+}
