@@ -38,6 +38,48 @@ fn the_report_says_whether_the_bits_are_those_of_the_cpu() {
     assert_eq!(report["gpus"][0]["bits_of_the_cpu"]["differing"], Value::Array(Vec::new()));
 }
 
+/// Benchmarks run where it is said, and tell of times that say nothing.
+#[test]
+fn benchmarks_run_on_a_gpu() {
+    let small = ["--device", "GPU:1", "--from", "4K", "--to", "8K", "--rounds", "2"];
+    for (benchmark, more) in [
+        ("reduce", &["--dtype", "float32,bfloat16", "--op", "mean"][..]),
+        ("reduce", &["--fresh", "--replicas", "2"]),
+        ("update", &["--rule", "sgd,adamw,lamb", "--replicas", "2"]),
+        ("update", &["--clip", "--variables", "3", "--gradient", "float16", "--replicas", "1,4"]),
+    ] {
+        let arguments = [&["bench", benchmark], &small[..], more].concat();
+        let output = umbo(&arguments, "2");
+        let table = text(&output);
+        assert!(output.status.success() && output.stderr.is_empty(), "{table} {output:?}");
+        assert!(table.contains("GPU:1") && table.contains("'Fake CUDA device 1'"), "{table}");
+        assert!(table.contains("say nothing of a GPU"), "{table}");
+        let output = umbo(&[&arguments[..], &["--json"]].concat(), "2");
+        for line in text(&output).lines() {
+            let row: Value = serde_json::from_str(line).unwrap();
+            assert_eq!(
+                (&row["device"], &row["interpreted"]),
+                (&"GPU:1".into(), &true.into()),
+                "{row}"
+            );
+            assert!(
+                row["ours_us"].as_f64().unwrap() > 0.0 && row["probe_us"].as_f64().unwrap() > 0.0
+            );
+        }
+        assert!(text(&output).lines().count() >= 4);
+    }
+    for (arguments, part) in [
+        (&["bench", "reduce", "--device", "GPU:7"][..], "GPU:7"),
+        (&["bench", "update", "--device", "GPU:0", "--copy", "float16"], "--copy"),
+        (&["bench", "gather", "--device", "GPU:0"], "--device"),
+    ] {
+        let output = umbo(arguments, "1");
+        assert!(!output.status.success());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(part), "{said}");
+    }
+}
+
 #[test]
 fn gpus_have_a_model_and_a_capability() {
     let output = umbo(&["devices"], "2");

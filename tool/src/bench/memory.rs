@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 use lexopt::Arg::{self, Long, Short};
 use lexopt::{Parser, ValueExt};
 use serde_json::{Map, Value, json};
+use umbo::device::DeviceId;
 use umbo::error::Result;
 use umbo::executor::workers;
 use umbo::tensor::DType;
 
+use super::device;
 use super::machine::ABOVE;
 use super::plot::{Line, Plot, Point};
 use crate::Report;
@@ -32,6 +34,8 @@ pub struct Options {
     pub rounds: usize,
     pub json: bool,
     pub plot: Option<Plot>,
+    /// Where the memory is, of benchmarks that can be told.
+    pub device: DeviceId,
 }
 
 pub const OPTIONS_HELP: &str = "\
@@ -53,6 +57,16 @@ impl Options {
         dtypes: &[DType],
         mut other: impl FnMut(&str, &mut Parser) -> std::result::Result<bool, lexopt::Error>,
     ) -> std::result::Result<Option<Options>, lexopt::Error> {
+        Options::parse_on(arguments, dtypes, false, &mut other)
+    }
+
+    /// As [`Options::parse`]; with `devices` for a benchmark that can run on a GPU.
+    pub fn parse_on(
+        arguments: &mut Parser,
+        dtypes: &[DType],
+        devices: bool,
+        mut other: impl FnMut(&str, &mut Parser) -> std::result::Result<bool, lexopt::Error>,
+    ) -> std::result::Result<Option<Options>, lexopt::Error> {
         let mut options = Options {
             from: 4 << 20,
             to: 64 << 20,
@@ -61,6 +75,7 @@ impl Options {
             rounds: 15,
             json: false,
             plot: None,
+            device: DeviceId::HOST,
         };
         while let Some(argument) = arguments.next()? {
             let name = match argument {
@@ -87,6 +102,9 @@ impl Options {
                     workers::set_count(count).map_err(|error| error.to_string())?;
                 }
                 "rounds" => options.rounds = arguments.value()?.parse::<usize>()?.max(1),
+                "device" if devices => {
+                    options.device = arguments.value()?.parse_with(device::measured)?;
+                }
                 "json" => options.json = true,
                 "plot" => options.plot = Some(Plot::create(Path::new(&arguments.value()?))?),
                 name if other(name, arguments)? => {}
@@ -105,7 +123,8 @@ impl Options {
         if let Some(plot) = self.plot {
             plot.speeds(&format!("umbo bench {benchmark}"), &shared(rows), &lines(rows))?;
         }
-        Ok(Report::fine(text(benchmark, rows, self.json)))
+        let note = device::note(self.device).filter(|_| !self.json).unwrap_or_default();
+        Ok(Report::fine(text(benchmark, rows, self.json) + &note))
     }
 
     /// The sizes from the first to the last, doubling.
@@ -191,8 +210,35 @@ impl Row {
         ours: Timed<'_>,
         probes: Vec<Timed<'_>>,
     ) -> Result<Row> {
-        let mut all: Vec<Timed<'_>> = std::iter::once(ours).chain(probes).collect();
         let repetitions = (SAMPLE_BYTES / traffic.max(1)).clamp(1, MOST_REPETITIONS);
+        Row::repeating(repetitions, labels, traffic, rounds, ours, probes)
+    }
+
+    /// The same with memory of a device. An interpreter's times say nothing, so that there once is enough.
+    pub fn measure_on(
+        device: DeviceId,
+        mut labels: Vec<(&'static str, Value)>,
+        traffic: usize,
+        rounds: usize,
+        ours: Timed<'_>,
+        probes: Vec<Timed<'_>>,
+    ) -> Result<Row> {
+        labels.extend(device::labels(device));
+        match device::is_real(device) {
+            true => Row::measure(labels, traffic, rounds, ours, probes),
+            false => Row::repeating(1, labels, traffic, rounds, ours, probes),
+        }
+    }
+
+    fn repeating(
+        repetitions: usize,
+        labels: Vec<(&'static str, Value)>,
+        traffic: usize,
+        rounds: usize,
+        ours: Timed<'_>,
+        probes: Vec<Timed<'_>>,
+    ) -> Result<Row> {
+        let mut all: Vec<Timed<'_>> = std::iter::once(ours).chain(probes).collect();
         let mut row = Row { labels, traffic, ours: Vec::new(), probe: Vec::new() };
         let mut times = vec![0.0; all.len()];
         let threads = workers::count();

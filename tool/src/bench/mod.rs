@@ -1,6 +1,7 @@
 //! `umbo bench`: measures the library on this machine.
 
 mod copies;
+mod device;
 mod exchange;
 mod gather;
 mod input;
@@ -80,10 +81,10 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
 /// The benchmarks with their helps.
 pub const HELPS: [(&str, &[&str]); 9] = [
     ("run", &[run::HELP]),
-    ("reduce", &[reduce::HELP, memory::OPTIONS_HELP]),
+    ("reduce", &[reduce::HELP, device::HELP, memory::OPTIONS_HELP]),
     ("gather", &[gather::HELP, memory::OPTIONS_HELP]),
     ("input", &[input::HELP]),
-    ("update", &[update::HELP, memory::OPTIONS_HELP]),
+    ("update", &[update::HELP, device::HELP, memory::OPTIONS_HELP]),
     ("rows", &[rows::HELP, memory::OPTIONS_HELP]),
     ("workers", &[workers::HELP, memory::OPTIONS_HELP]),
     ("watch", &[watch::HELP]),

@@ -8,6 +8,7 @@ use umbo::error::{Error, Result};
 use umbo::kernels::reduce::over_replicas::result_dtype;
 use umbo::tensor::{DType, Shape, Tensor};
 
+use super::device;
 use super::memory::{OPTIONS_HELP, Options, Row, list, whole};
 use super::probe::move_bytes;
 use crate::Report;
@@ -29,7 +30,7 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
     let dtypes = [DType::Float32, DType::Float64, DType::BFloat16, DType::Float16, DType::Int32];
     let mut ops = vec![ReduceOp::Sum, ReduceOp::Mean];
     let mut fresh = false;
-    let options = Options::parse(&mut arguments, &dtypes, |name, arguments| {
+    let options = Options::parse_on(&mut arguments, &dtypes, true, |name, arguments| {
         match name {
             "op" => {
                 ops = arguments.value()?.parse_with(|text| {
@@ -45,7 +46,7 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
         Ok(true)
     })?;
     let Some(options) = options else {
-        return Ok(Report::fine(format!("{HELP}{OPTIONS_HELP}")));
+        return Ok(Report::fine(format!("{HELP}{}{OPTIONS_HELP}", device::HELP)));
     };
     let rows = measure(&options, &ops, fresh).map_err(|error| error.to_string())?;
     options.report("reduce", &rows)
@@ -57,7 +58,8 @@ fn measure(options: &Options, ops: &[ReduceOp], fresh: bool) -> Result<Vec<Row>>
         for &op in ops {
             for &replicas in &options.replicas {
                 for bytes in options.sizes() {
-                    rows.push(row(options.rounds, dtype, op, replicas, bytes, fresh)?);
+                    let what = What { dtype, op, replicas, bytes, fresh, device: options.device };
+                    rows.push(row(options.rounds, &what)?);
                 }
             }
         }
@@ -65,24 +67,30 @@ fn measure(options: &Options, ops: &[ReduceOp], fresh: bool) -> Result<Vec<Row>>
     Ok(rows)
 }
 
-fn row(
-    rounds: usize,
+/// What one row is about.
+struct What {
     dtype: DType,
     op: ReduceOp,
     replicas: usize,
     bytes: usize,
     fresh: bool,
-) -> Result<Row> {
+    device: DeviceId,
+}
+
+fn row(rounds: usize, what: &What) -> Result<Row> {
+    let &What { dtype, op, replicas, bytes, fresh, device } = what;
     let shape = Shape::new(&[bytes / dtype.size()])?;
     let result = result_dtype(op, dtype)?;
-    let components: Vec<Tensor> =
-        (0..replicas).map(|replica| varied(dtype, shape, replica)).collect::<Result<_>>()?;
-    let output = Tensor::zeros(result, shape, DeviceId::HOST)?;
+    let components: Vec<Tensor> = (0..replicas)
+        .map(|replica| device::on(device, varied(dtype, shape, replica)?))
+        .collect::<Result<_>>()?;
+    let output = Tensor::zeros(result, shape, device)?;
     let written = shape.bytes(result)?;
     let ours = whole(|| {
         // SAFETY: nobody else has the output while it is measured.
         let output = (!fresh).then(|| unsafe { output.assume_exclusive() });
-        reduce(op, &components, None, DeviceId::HOST, output).map(drop)
+        reduce(op, &components, None, device, output).map(drop)?;
+        device::wait(device)
     });
     let probe = |streaming| {
         let (components, output) = (&components, &output);
@@ -95,7 +103,11 @@ fn row(
         ("replicas", json!(replicas)),
     ];
     let traffic = replicas * bytes + written;
-    Row::measure(labels, traffic, rounds, ours, vec![probe(false), probe(true)])
+    let probes = match device.is_host_memory() {
+        true => vec![probe(false), probe(true)],
+        false => vec![device::copy_within(device, traffic)?],
+    };
+    Row::measure_on(device, labels, traffic, rounds, ours, probes)
 }
 
 /// The same elements for all: 1.0 for floats, 3 in each byte of integers.

@@ -4,12 +4,14 @@ use std::time::Instant;
 
 use lexopt::ValueExt;
 use serde_json::json;
+use umbo::device::DeviceId;
 use umbo::error::{Error, Result};
 use umbo::optimizer::{Optimizer, Settings, apply};
 use umbo::strategy::{Options as StrategyOptions, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::buffer::COPY_DTYPES;
 
+use super::device;
 use super::memory::{OPTIONS_HELP, Options, Row, Timed, list, named, whole};
 use super::model::{Model, What};
 use super::probe::move_bytes;
@@ -41,7 +43,7 @@ Options:
 pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
     let mut rules = USUAL.to_vec();
     let (mut variables, mut gradient, mut copy, mut clip) = (1usize, None, None, false);
-    let options = Options::parse(&mut arguments, &[DType::Float32], |name, arguments| {
+    let options = Options::parse_on(&mut arguments, &[DType::Float32], true, |name, arguments| {
         match name {
             "rule" => {
                 rules = arguments.value()?.parse_with(|text| list(text, named(RULES)))?;
@@ -55,8 +57,12 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
         Ok(true)
     })?;
     let Some(options) = options else {
-        return Ok(Report::fine(format!("{HELP}{OPTIONS_HELP}")));
+        return Ok(Report::fine(format!("{HELP}{}{OPTIONS_HELP}", device::HELP)));
     };
+    if copy.is_some() && !options.device.is_host_memory() {
+        // They would be converted when they are next asked for, and not in the pass.
+        return Err("--copy is for variables in host memory; leave it out with a GPU".into());
+    }
     let mut rows = Vec::new();
     for &dtype in &options.dtypes {
         for rule in &rules {
@@ -64,7 +70,7 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
                 for bytes in options.sizes() {
                     let what =
                         What { dtype, gradient, copy, clip, rule, replicas, bytes, variables };
-                    let row = row(options.rounds, &what);
+                    let row = row(options.rounds, options.device, &what);
                     rows.push(row.map_err(|error| error.to_string())?);
                 }
             }
@@ -79,13 +85,15 @@ fn half(text: &str) -> std::result::Result<DType, String> {
     dtype.ok_or_else(|| format!("'{text}' is not possible here; float16 and bfloat16 are"))
 }
 
-fn row(rounds: usize, what: &What<'_>) -> Result<Row> {
+fn row(rounds: usize, device: DeviceId, what: &What<'_>) -> Result<Row> {
     let &What { dtype, gradient, copy, clip, rule, replicas, bytes, variables } = what;
     if bytes / dtype.size() < variables {
         let problem = format!("{variables} do not fit in {bytes} bytes; use a larger --from");
         return Err(Error::invalid("variables", problem));
     }
-    let options = StrategyOptions { cpu_replicas: replicas, ..StrategyOptions::default() };
+    let parameter_device = Some(device.to_string());
+    let options =
+        StrategyOptions { cpu_replicas: replicas, parameter_device, ..StrategyOptions::default() };
     let strategy = Strategy::new(&options)?;
     let mut model = Model::new(&strategy, what, variables)?;
     let optimizer = Optimizer::new(strategy.id(), rule_of(rule)?, 1e-3)?;
@@ -160,7 +168,11 @@ fn row(rounds: usize, what: &What<'_>) -> Result<Row> {
         .flat_map(|&stream_sum| ways(copy.is_some()).iter().map(move |&it| (stream_sum, it)))
         .map(|(stream_sum, stream_copy)| probe(stream_sum, stream_copy))
         .collect();
-    Row::measure(labels, traffic, rounds, ours, probes)
+    let probes = match device.is_host_memory() {
+        true => probes,
+        false => vec![device::copy_within(device, traffic)?],
+    };
+    Row::measure_on(device, labels, traffic, rounds, ours, probes)
 }
 
 /// A tensor of ones whose place differs from its siblings' modulo the sizes of caches, as that of

@@ -1,0 +1,75 @@
+//! Where a benchmark of memory runs: in host memory, or on a GPU.
+
+use serde_json::{Value, json};
+use umbo::device::{DeviceId, DeviceKind, registry};
+use umbo::error::{Error, Result};
+use umbo::tensor::{DType, Shape, Tensor};
+
+use super::memory::{Timed, whole};
+
+pub const HELP: &str = "\
+      --device NAME      where all of the memory is: CPU:0, or a GPU, on which the probe is a copy within
+                         it (default: CPU:0)
+";
+
+/// The device of this name, if it can be measured.
+pub fn measured(name: &str) -> std::result::Result<DeviceId, String> {
+    let device = registry::resolve(name, "device").map_err(|error| error.to_string())?;
+    if device.kind == DeviceKind::Gpu {
+        registry::gpu(device).map_err(|error| error.to_string())?;
+    } else if device != DeviceId::HOST {
+        return Err(format!("'{name}' is not possible here; all CPUs have the memory of CPU:0"));
+    }
+    Ok(device)
+}
+
+/// The GPU's model, if it is one that interprets kernels, as the driver of Umbo's tests does.
+fn interpreter(device: DeviceId) -> Option<String> {
+    let gpu = (device.kind == DeviceKind::Gpu).then(|| registry::gpu(device).ok()).flatten()?;
+    let name = gpu.card().name();
+    name.starts_with("Fake CUDA device").then(|| name.to_owned())
+}
+
+/// Whether times say something of the device.
+pub fn is_real(device: DeviceId) -> bool {
+    interpreter(device).is_none()
+}
+
+/// What is to be said beside the times.
+pub fn note(device: DeviceId) -> Option<String> {
+    let name = interpreter(device)?;
+    Some(format!(
+        "{device} is '{name}', which interprets kernels: these times are the interpreter's, and say nothing \
+         of a GPU\n"
+    ))
+}
+
+/// What tells rows of a GPU from those of the host.
+pub fn labels(device: DeviceId) -> Vec<(&'static str, Value)> {
+    if device.is_host_memory() {
+        return Vec::new();
+    }
+    vec![("device", json!(device.to_string())), ("interpreted", json!(!is_real(device)))]
+}
+
+/// The tensor on the device.
+pub fn on(device: DeviceId, tensor: Tensor) -> Result<Tensor> {
+    if device.is_host_memory() { Ok(tensor) } else { tensor.copied_to(device) }
+}
+
+/// Waits until a GPU has done what it was given.
+pub fn wait(device: DeviceId) -> Result<()> {
+    if device.is_host_memory() { Ok(()) } else { registry::gpu(device)?.synchronize() }
+}
+
+/// A copy within a GPU that reads and writes `traffic` bytes in all: what its memory can do.
+pub fn copy_within(device: DeviceId, traffic: usize) -> Result<Timed<'static>> {
+    let shape = Shape::new(&[traffic.div_ceil(2)])?;
+    let from = Tensor::zeros(DType::UInt8, shape, device)?;
+    let mut to = Tensor::zeros(DType::UInt8, shape, device)?;
+    Ok(whole(move || {
+        let mut target = to.get_mut().ok_or_else(|| Error::Internal("a probe is shared".into()))?;
+        target.copy_from(&from)?;
+        wait(device)
+    }))
+}
