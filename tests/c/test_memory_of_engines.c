@@ -69,6 +69,8 @@ static void a_thousand_steps(int in_memory) {
     umbo_view views[2], view;
     umbo_sgd_options rate = UMBO_SGD_OPTIONS_INIT;
     umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
+    /* valgrind takes its time for each. */
+    const int steps = getenv("UMBO_TEST_UNDER_VALGRIND") != NULL ? 100 : STEPS;
     int round;
     memset(&plan, 0, sizeof(plan));
     released = 0;
@@ -100,7 +102,7 @@ static void a_thousand_steps(int in_memory) {
     rate.learning_rate = 1;
     CHECK_OK(umbo_gradients_create(strategy, 1, &plan.updated, &options, &plan.gradients));
     CHECK_OK(umbo_optimizer_create_sgd(strategy, &rate, &sgd));
-    for (round = 0; round < STEPS; round++) {
+    for (round = 0; round < steps; round++) {
         plan.assigns = round % 3 != 0;
         CHECK_OK(umbo_strategy_run(strategy, step, &plan, NULL, NULL, NULL));
         CHECK_OK(umbo_optimizer_apply(sgd, plan.gradients, NULL, NULL));
@@ -108,7 +110,7 @@ static void a_thousand_steps(int in_memory) {
         CHECK(view.data == plan.updated_at);
         CHECK_OK(umbo_variable_view(plan.assigned, NULL, &view));
         see(plan.assigned_at, in_memory ? 1 : 2, view.data);
-        if (round == 500) { /* outside of runs an assignment is in place, too */
+        if (round == steps / 2) { /* outside of runs an assignment is in place, too */
             const float half = 500;
             CHECK_OK(umbo_variable_write(plan.assigned, &half, sizeof(half)));
             CHECK_OK(umbo_variable_view(plan.assigned, NULL, &view));
@@ -118,12 +120,12 @@ static void a_thousand_steps(int in_memory) {
     if (in_memory) {
         CHECK(plan.assigned_at[0] == block + 1 + ELEMENTS);
         /* The engine finds its weights where it put them, and nothing beside them was written. */
-        CHECK(block[0] == 0 && block[1] == -STEPS && block[ELEMENTS] == -STEPS);
+        CHECK(block[0] == 0 && block[1] == (float)-steps && block[ELEMENTS] == (float)-steps);
         CHECK(block[ELEMENTS + 1] == float_of_variable(plan.assigned) && block[2 * ELEMENTS] == 0);
     } else {
         CHECK(plan.assigned_at[1] != NULL);
     }
-    CHECK(float_of_variable(plan.assigned) > 1100);
+    CHECK(float_of_variable(plan.assigned) > 500);
     umbo_gradients_release(plan.gradients);
     umbo_optimizer_release(sgd);
     umbo_variable_release(plan.updated);
