@@ -22,7 +22,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn every_name_of_the_api_is_in_a_header() {
-    let entries = fs::read_dir(root().join("include/umbo")).unwrap();
+    let files_of = |folder| fs::read_dir(root().join(folder)).unwrap();
+    let entries = files_of("include/umbo").chain(files_of("adapters/mpi"));
     let headers: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     let headers = headers.iter().filter(|path| path.extension().is_some_and(|end| end == "h"));
     let headers: String = headers.map(|path| fs::read_to_string(path).unwrap()).collect();
