@@ -11,14 +11,16 @@
  * as "CPU:0". Physical devices are what the machine has. Each is split into one or more logical
  * devices, which strategies use. Nothing here is to be released.
  *
- * Threads: all functions are *concurrent*, except umbo_set_logical_device_count() and
- * umbo_set_device_stream(), which are *serialised*.
+ * Threads: all functions are *concurrent*, except umbo_set_logical_device_count(),
+ * umbo_set_device_stream() and umbo_set_device_memory_pool(), which are *serialised*.
  *
  * Functions:
  * - umbo_physical_device_count(): Counts the physical devices of a type.
  * - umbo_logical_device_count(): Counts the logical devices of a type.
  * - umbo_set_logical_device_count(): Splits a physical device into several logical devices.
  * - umbo_set_device_stream(): Has a GPU work on a stream of the program's.
+ * - umbo_set_device_memory_pool(): Has the memory of a GPU come from a memory pool of the
+ *   program's.
  * - umbo_device_canonical_name(): Writes the canonical form of a device name.
  * - umbo_device_parse(): Finds out which device of this process a name means.
  * - umbo_device_memory_info(): Gives the memory of a physical device, in all and free.
@@ -143,6 +145,24 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_set_logical_device_count(
  * umbo_replica_context_stream() gives it.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_device_stream(const char *device, void *stream);
+
+/**
+ * Has the memory of a GPU come from a memory pool of the program's.
+ *
+ * @param[in] device The name of a device that was not used yet.
+ * @param[in] pool A CUmemoryPool of the GPU, which must live as long as the process. `pool` may be
+ *   NULL: the GPU's default pool, as if this were not called.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: `device` is no device name, or a CPU is given a pool.
+ * - UMBO_STATUS_NOT_FOUND: there is no such device.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the device was used already.
+ *
+ * All that the library allocates on the GPU then comes from the pool, in the order of the GPU's
+ * stream, and goes back to it. A pool that has no more gives UMBO_STATUS_RESOURCE_EXHAUSTED to the
+ * call that needs memory. GPUs that have no memory pools are UMBO_STATUS_UNIMPLEMENTED at their
+ * first use.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_set_device_memory_pool(const char *device, void *pool);
 
 /**
  * Writes the canonical form of a device name.

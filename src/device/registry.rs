@@ -57,21 +57,37 @@ pub fn require(device: DeviceId) -> Result<DeviceId> {
 /// NOT_FOUND if there is no such device, FAILED_PRECONDITION once it was used, INVALID_ARGUMENT for a stream
 /// of a CPU.
 pub fn set_stream(device: DeviceId, stream: Option<usize>) -> Result<()> {
+    if needs_note(device, "stream", "works on its stream", stream.is_some())? {
+        REGISTRY.state.lock().gpus.set_stream(device.index, stream);
+    }
+    Ok(())
+}
+
+/// Has a logical GPU's memory come from a memory pool of the program's, whose address this is, or again from
+/// its card's. Fails as [`set_stream`] does.
+pub fn set_memory_pool(device: DeviceId, pool: Option<usize>) -> Result<()> {
+    if needs_note(device, "pool", "has memory", pool.is_some())? {
+        REGISTRY.state.lock().gpus.set_pool(device.index, pool);
+    }
+    Ok(())
+}
+
+/// Whether a thing of the program's, or none, can be noted for a GPU that was not used yet. Of a CPU there is
+/// nothing to note.
+fn needs_note(device: DeviceId, what: &'static str, since: &str, is_given: bool) -> Result<bool> {
     REGISTRY.require(device)?;
     if device.kind == DeviceKind::Cpu {
-        return match stream {
-            None => Ok(()),
-            Some(_) => Err(Error::invalid("stream", format!("{device} has no streams; give NULL"))),
+        return match is_given {
+            false => Ok(false),
+            true => Err(Error::invalid(what, format!("{device} has no {what}s; give NULL"))),
         };
     }
     if cuda::gpu::any_open(device.index..device.index + 1).is_some() {
         return Err(Error::precondition(format!(
-            "device: {device} was used already, and works on its stream; give a stream before the first \
-             use"
+            "device: {device} was used already, and {since}; give a {what} before the first use"
         )));
     }
-    REGISTRY.state.lock().gpus.set_stream(device.index, stream);
-    Ok(())
+    Ok(true)
 }
 
 /// A logical GPU, opened if nobody has yet, which takes a second. NOT_FOUND if there is no such device,

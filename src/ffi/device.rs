@@ -213,6 +213,32 @@ pub unsafe extern "C" fn umbo_set_device_stream(
     })
 }
 
+/// Has the memory of a GPU come from a memory pool of the program's.
+///
+/// @param[in] device The name of a device that was not used yet.
+/// @param[in] pool A CUmemoryPool of the GPU, which must live as long as the process. `pool` may be NULL: the
+///   GPU's default pool, as if this were not called.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: `device` is no device name, or a CPU is given a pool.
+/// - UMBO_STATUS_NOT_FOUND: there is no such device.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the device was used already.
+///
+/// All that the library allocates on the GPU then comes from the pool, in the order of the GPU's stream, and
+/// goes back to it. A pool that has no more gives UMBO_STATUS_RESOURCE_EXHAUSTED to the call that needs memory.
+/// GPUs that have no memory pools are UMBO_STATUS_UNIMPLEMENTED at their first use.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_set_device_memory_pool(
+    device: *const c_char,
+    pool: *mut c_void,
+) -> umbo_status {
+    boundary("umbo_set_device_memory_pool", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let name = unsafe { text(device, "device") }?;
+        let device = registry::resolve(name, "device")?;
+        registry::set_memory_pool(device, (!pool.is_null()).then(|| pool.expose_provenance()))
+    })
+}
+
 /// Writes the canonical form of a device name.
 ///
 /// @param[in] name The name of a device, in part or in full.

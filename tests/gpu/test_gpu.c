@@ -18,6 +18,8 @@ static driver_result (*driver_synchronize)(void *);
 static driver_result (*driver_retain)(void **, int);
 static driver_result (*driver_make_current)(void *);
 static driver_result (*driver_make_stream)(void **, unsigned);
+static driver_result (*driver_make_pool)(void **, const void *);
+static driver_result (*driver_pool_attribute)(void *, int, void *);
 static size_t (*reports)(void);
 static int (*report)(size_t, char *, size_t);
 
@@ -43,6 +45,8 @@ static void find_driver(void) {
     FIND(driver_retain, "cuDevicePrimaryCtxRetain");
     FIND(driver_make_current, "cuCtxSetCurrent");
     FIND(driver_make_stream, "cuStreamCreate");
+    FIND(driver_make_pool, "cuMemPoolCreate");
+    FIND(driver_pool_attribute, "cuMemPoolGetAttribute");
     FIND(reports, "fake_cuda_reports");
     FIND(report, "fake_cuda_report");
 }
@@ -188,6 +192,50 @@ static void a_stream_of_the_program(void) {
     CHECK_OK(umbo_set_device_stream("GPU:0", own_stream));
 }
 
+/* As CUmemPoolProps: pinned memory of a device, with no handles for other processes. */
+typedef struct {
+    int allocations, handles, location, device;
+    unsigned char rest[72];
+} pool_properties;
+
+static void *own_pool;
+
+static uint64_t bytes_of_pool(void) {
+    uint64_t bytes = UINT64_MAX;
+    CHECK(driver_pool_attribute(own_pool, 7 /* CU_MEMPOOL_ATTR_USED_MEM_CURRENT */, &bytes) == 0);
+    return bytes;
+}
+
+/* A pool of the program's, from which a GPU's memory comes and to which it goes back. */
+static void a_pool_of_the_program(void) {
+    static const int64_t shape[1] = {1000};
+    pool_properties properties;
+    umbo_tensor *tensor = NULL;
+    uint64_t before;
+    memset(&properties, 0, sizeof(properties));
+    properties.allocations = 1;
+    properties.location = 1;
+    properties.device = 1;
+    CHECK(driver_make_pool(&own_pool, &properties) == 0);
+    CHECK_STATUS(umbo_set_device_memory_pool("CPU:0", own_pool), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("pool");
+    CHECK_STATUS(umbo_set_device_memory_pool("GPU:9", own_pool), UMBO_STATUS_NOT_FOUND);
+    CHECK_OK(umbo_set_device_memory_pool("GPU:1", NULL));
+    CHECK_OK(umbo_set_device_memory_pool("GPU:1", own_pool));
+    CHECK(bytes_of_pool() == 0);
+    CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, shape, "GPU:1", &tensor));
+    before = bytes_of_pool();
+    CHECK(before >= 4000);
+    CHECK_STATUS(umbo_set_device_memory_pool("GPU:1", NULL), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_MESSAGE("before the first use");
+    umbo_tensor_release(tensor);
+    /* What is freed on the stream is free when the stream has come there. */
+    CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, shape, "GPU:1", &tensor));
+    CHECK_OK(umbo_tensor_copy_to_host(tensor, (float[1000]){0}, 4000));
+    CHECK(bytes_of_pool() == before);
+    umbo_tensor_release(tensor);
+}
+
 static void count_call(void *user_data) { ++*(int *)user_data; }
 
 /* Memory that the program has on a GPU becomes a tensor, without a copy. */
@@ -324,6 +372,7 @@ int main(void) {
     find_driver();
     devices();
     a_stream_of_the_program();
+    a_pool_of_the_program();
     memory_of_the_program();
     training_has_the_bits_of_cpus();
     metrics_of_gpus_are_those_of_cpus();

@@ -99,6 +99,11 @@ inline returned<void> set_device_stream(const std::string &device, void *stream)
     return check(umbo_set_device_stream(device.c_str(), stream));
 }
 
+// Has the memory of a GPU that was not used yet come from a CUmemoryPool of the program's.
+inline returned<void> set_device_memory_pool(const std::string &device, void *pool) {
+    return check(umbo_set_device_memory_pool(device.c_str(), pool));
+}
+
 // The full name of a device; missing parts come from `defaults`.
 inline returned<std::string> canonical_device_name(const std::string &name,
                                          const std::string &defaults = {}) {

@@ -8,7 +8,7 @@ use cudarc::driver::sys;
 use crate::error::{Error, Result};
 
 /// Every function of the driver that this library calls once a card is open.
-const FUNCTIONS: [&str; 29] = [
+const FUNCTIONS: [&str; 30] = [
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
     "cuDeviceGet",
@@ -23,6 +23,7 @@ const FUNCTIONS: [&str; 29] = [
     "cuEventSynchronize",
     "cuLaunchKernel",
     "cuMemAllocAsync",
+    "cuMemAllocFromPoolAsync",
     "cuMemAlloc_v2",
     "cuMemFreeAsync",
     "cuMemFreeHost",

@@ -22,6 +22,8 @@ pub struct Gpu {
     id: DeviceId,
     card: &'static Card,
     stream: sys::CUstream,
+    /// Where its memory comes from, if the program has said so.
+    pub(super) pool: Option<sys::CUmemoryPool>,
     /// How many bytes of the card it may have; the card's own limit if it is not said.
     limit: Option<u64>,
     /// How many it has.
@@ -48,6 +50,8 @@ pub struct Place {
     pub limit: Option<u64>,
     /// The address of a stream of the program's that it is to work on, in place of one of its own.
     pub stream: Option<usize>,
+    /// The address of a memory pool of the program's that its memory comes from, in place of the card's.
+    pub pool: Option<usize>,
 }
 
 /// What was opened in this process. In the child of a fork it is the parent's, and each use says so.
@@ -96,6 +100,12 @@ impl Gpu {
                 *OPEN.lock().cards.entry(place.card).or_insert(opened)
             }
         };
+        if place.pool.is_some() && !card.has_pools() {
+            return Err(Error::Unimplemented(format!(
+                "GPU:{} has no memory pools; use it without one",
+                place.index
+            )));
+        }
         let _entered = card.enter()?;
         let made = match place.stream {
             Some(given) => std::ptr::with_exposed_provenance_mut(given),
@@ -106,6 +116,7 @@ impl Gpu {
             id: DeviceId { kind: DeviceKind::Gpu, index: place.index },
             card,
             stream: made,
+            pool: place.pool.map(std::ptr::with_exposed_provenance_mut),
             limit: place.limit,
             used: AtomicU64::new(0),
             staging: Mutex::new(None),

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-use cudarc::driver::result;
+use cudarc::driver::{result, sys};
 
 use super::gpu::Gpu;
 use crate::error::{Error, Result};
@@ -28,7 +28,14 @@ impl DeviceMemory {
         gpu.reserve(bytes)?;
         // The driver refuses to allocate nothing.
         let taken = bytes.max(1);
-        let allocated = if gpu.card().has_pools() {
+        let allocated = if let Some(pool) = gpu.pool {
+            let mut address = 0;
+            // SAFETY: as below; the pool is the program's, which keeps it.
+            let allocated = unsafe {
+                sys::cuMemAllocFromPoolAsync(&raw mut address, taken, pool, gpu.stream())
+            };
+            allocated.result().map(|()| address)
+        } else if gpu.card().has_pools() {
             // SAFETY: the stream is the GPU's, and its context is current. The memory is used through
             // that stream alone.
             unsafe { result::malloc_async(gpu.stream(), taken) }

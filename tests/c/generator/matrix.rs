@@ -19,6 +19,8 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_set_logical_device_count", "memory_limits", "NULL"),
     ("umbo_set_device_stream", "device", "\"CPU:0\""),
     ("umbo_set_device_stream", "stream", "NULL"),
+    ("umbo_set_device_memory_pool", "device", "\"CPU:0\""),
+    ("umbo_set_device_memory_pool", "pool", "NULL"),
     // Replicas copy at the same time.
     ("umbo_tensor_copy_to_host", "destination", "(float[1]){0}"),
     ("umbo_tensor_copy_to_host", "bytes", "sizeof(float)"),

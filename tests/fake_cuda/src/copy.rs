@@ -127,7 +127,7 @@ impl Session<'_> {
     fn check_pools(&mut self, to: u64, from: u64) -> Outcome {
         let side = |address| {
             let region = self.memory.holding(address)?;
-            Some((region.device()?, region.pooled))
+            Some((region.device()?, region.pool.is_some()))
         };
         let (Some((to, to_pooled)), Some((from, from_pooled))) = (side(to), side(from)) else {
             return Ok(());

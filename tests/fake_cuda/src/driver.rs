@@ -53,7 +53,7 @@ impl Driver {
         let memory = (0..settings.devices).map(|device| settings.memory_of(device)).collect();
         Driver {
             contexts: (0..settings.devices).map(|_| Context::default()).collect(),
-            pools: (0..settings.devices).map(|_| Pool::default()).collect(),
+            pools: (0..settings.devices as u32).map(Pool::of).collect(),
             memory: Memory::new(memory),
             streams: Streams::default(),
             events: Events::default(),

@@ -75,7 +75,7 @@ impl Memory {
             bytes,
             place,
             data,
-            pooled: false,
+            pool: None,
             context,
             initialised,
             history,

@@ -29,8 +29,8 @@ pub struct Region {
     pub place: Place,
     /// Where the bytes are for this process.
     pub data: *mut u8,
-    /// It came from a pool, whose access is its own.
-    pub pooled: bool,
+    /// The number of the pool that it came from, if it did. Pools have access of their own.
+    pub pool: Option<u32>,
     /// The context that made it.
     pub context: u32,
     /// Which bytes were written; `None` where the host may write without our knowledge.

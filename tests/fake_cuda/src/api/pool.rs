@@ -23,7 +23,19 @@ struct Access {
     flags: c_uint,
 }
 
+/// `CUmemPoolProps`, as far as it matters.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Properties {
+    allocations: c_uint,
+    handles: c_uint,
+    location: Location,
+}
+
 const DEVICE: c_uint = 1;
+
+/// `CU_MEM_ALLOCATION_TYPE_PINNED`, the only one there is.
+const PINNED: c_uint = 1;
 
 fn device(location: Location) -> Outcome<c_int> {
     if location.kind == DEVICE { Ok(location.id) } else { Err(Code::INVALID_VALUE) }
@@ -34,6 +46,17 @@ api! {
         session.allocate_on_stream(bytes, stream).and_then(|at| address.put(at))
     };
     fn cuMemFreeAsync(address: u64, stream: Raw) |session| session.free_on_stream(address, stream);
+    fn cuMemAllocFromPoolAsync(address: Out<u64>, bytes: usize, pool: Raw, stream: Raw) |session| {
+        session.allocate_from(bytes, pool, stream).and_then(|at| address.put(at))
+    };
+    fn cuMemPoolCreate(pool: Out<Raw>, properties: In<Properties>) |session| {
+        let given = properties.get(0)?;
+        if (given.allocations, given.handles) != (PINNED, 0) {
+            return Err(Code::INVALID_VALUE);
+        }
+        session.make_pool(device(given.location)?).and_then(|raw| pool.put(raw))
+    };
+    fn cuMemPoolDestroy(pool: Raw) |session| session.destroy_pool(pool);
     fn cuDeviceGetDefaultMemPool(pool: Out<Raw>, device: c_int) |session| {
         session.pool_of(device).and_then(|raw| pool.put(raw))
     };

@@ -80,10 +80,13 @@ impl<'a> Views<'a> {
             self.memory.find(address, bytes).map_err(|bad| illegal(bad.mistake, bad.text))?;
         if let Some(owner) = region.device()
             && owner != self.device
-            && !(if region.pooled { &self.pools } else { &self.peers }).contains(&owner)
+            && !(if region.pool.is_some() { &self.pools } else { &self.peers }).contains(&owner)
         {
-            let why =
-                if region.pooled { "its pool gives none" } else { "peer access is not enabled" };
+            let why = if region.pool.is_some() {
+                "its pool gives none"
+            } else {
+                "peer access is not enabled"
+            };
             let text =
                 format!("device {} has no access to {}: {why}", self.device, region.describe());
             return Err(illegal(Mistake::OutOfBounds, text));
