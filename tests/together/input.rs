@@ -1,15 +1,22 @@
 //! Input over ranks: no example is lost or comes twice, and all ranks make the same number of steps.
 
+use std::sync::Arc;
+
 use umbo::error::{Error, Result, Status};
 use umbo::input::{
     Dataset, DistributeOptions, MapOptions, PassIterator, Sharding, ShuffleOptions, Splitting,
     distribute_dataset, distribute_datasets_from_function,
 };
-use umbo::strategy::Strategy;
+use umbo::optimizer::sgd::Sgd;
+use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer};
+use umbo::strategy::variables::{self, Initial, read};
+use umbo::strategy::{ReplicaContext, Strategy};
+use umbo::training::Epoch;
 use umbo::values::Value;
+use umbo::values::variable::Aggregation;
 
 use super::engine::{job, ranks};
-use super::{alone, on_ranks, tensor};
+use super::{alone, named, on_ranks, tensor};
 
 /// The numbers 0, 1, ... as rows.
 fn rows(of: std::ops::Range<i32>) -> Dataset {
@@ -172,4 +179,64 @@ fn an_element_that_fails_on_one_rank_keeps_those_of_the_others() {
         seen
     });
     assert_eq!(seen, [vec![0, 1, 2, 3], vec![10, 11, 13]]);
+}
+
+/// An epoch of ranks whose data is their own: as many steps on all, with the examples of all, to the same
+/// weights, whoever runs out first.
+#[test]
+fn epochs_go_on_together() {
+    let own = [9, 0, 4];
+    for accumulation in [1, 2] {
+        let options = DistributeOptions { sharding: Sharding::Off, ..DistributeOptions::default() };
+        let ends = on_ranks(&job(3, Some(8), None), 2, |rank, strategy| {
+            let strategy = strategy.unwrap();
+            let initial = tensor(&[0f32, 0.0], &[2]);
+            let new = named("w", Aggregation::None);
+            let variable =
+                variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
+            let gradients = Gradients::accumulating(
+                strategy.id(),
+                strategy.compute_devices(),
+                vec![variable.clone()],
+                LossReduction::Sum,
+                accumulation,
+            )
+            .unwrap();
+            let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.5).unwrap();
+            let first: i32 = own[..rank].iter().sum();
+            let data = rows(first..first + own[rank]).batch(4, false).unwrap();
+            let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
+            let iterator = distributed.iterator().unwrap();
+            let epoch = Epoch {
+                strategy: &strategy,
+                iterator: &iterator,
+                update: Some((Arc::clone(&optimizer), Arc::clone(&gradients))),
+                metrics: None,
+                limits: Default::default(),
+                most_steps: None,
+                flush: true,
+                keep_metrics: false,
+                reset: true,
+            };
+            let step = move |context: &ReplicaContext| {
+                let rows = context.arguments()?.unwrap().tensor_of(0)?.to_vec::<i32>()?;
+                let sum: i32 = rows.iter().sum();
+                let view = gradients.view_in(context, 0, GradientMode::Overwrite)?;
+                super::copy_into(view, &tensor(&[sum as f32, rows.len() as f32], &[2]));
+                gradients.submit_in(context, None)?;
+                Ok(None)
+            };
+            let step: Arc<umbo::strategy::ReplicaFunction> = Arc::new(step);
+            for _ in 0..2 {
+                let report = epoch.run(Arc::clone(&step), None, &mut |_, _| Ok(())).unwrap();
+                assert_eq!((report.steps, report.examples), (3, 13));
+                assert_eq!(report.applied, 3u64.div_ceil(accumulation));
+            }
+            read(&variable).unwrap().to_vec::<f32>().unwrap()
+        });
+        assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}");
+        // The second element of a gradient is the number of examples over itself.
+        let updates = 2 * 3u64.div_ceil(accumulation);
+        assert_eq!(ends[0][1], -0.5 * updates as f32);
+    }
 }
