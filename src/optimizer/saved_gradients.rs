@@ -5,6 +5,7 @@
 use crate::error::{Error, Result};
 pub use crate::optimizer::accumulation::AccumulatedSum;
 use crate::optimizer::accumulation::PreparedSum;
+use crate::optimizer::exchange::ranks_of;
 use crate::optimizer::gradients::Gradients;
 
 /// What the runs since the last update have contributed, however many replicas there were.
@@ -27,7 +28,7 @@ pub struct PreparedRuns {
 
 impl Gradients {
     /// A copy of what is accumulated. FAILED_PRECONDITION if a run has submitted what was not applied: it
-    /// would be left out.
+    /// would be left out; and with several ranks if anything is accumulated.
     pub fn export(&self) -> Result<AccumulatedRuns> {
         self.check_process()?;
         if self.check_applied().is_err() {
@@ -37,6 +38,13 @@ impl Gradients {
             ));
         }
         let accumulation = self.accumulation();
+        if accumulation.runs > 0 && ranks_of(self.strategy()).is_some() {
+            return Err(Error::precondition(format!(
+                "gradients: {} runs are accumulated, of which each rank has its own part; save after the \
+                 update that takes them, or flush them first",
+                accumulation.runs
+            )));
+        }
         let sums = (0..self.variables().len()).map(|index| accumulation.export(index));
         let sums = sums.filter_map(Result::transpose).collect::<Result<_>>()?;
         Ok(AccumulatedRuns { runs: accumulation.runs, weight: accumulation.weight, sums })
@@ -46,7 +54,12 @@ impl Gradients {
     /// checked to be of variables of these gradients, of float64, with rows where these are row-sparse.
     pub fn prepare_import(&self, from: AccumulatedRuns) -> Result<PreparedRuns> {
         self.check_process()?;
-        let AccumulatedRuns { runs, weight, sums } = from;
+        let AccumulatedRuns { runs, mut weight, mut sums } = from;
+        // Of several ranks, which all restore the same, the first one has it.
+        if ranks_of(self.strategy()).is_some_and(|ranks| ranks.rank() > 0) {
+            weight = 0.0;
+            sums.clear();
+        }
         let sums = self.accumulation().prepare_import(self.variables(), sums)?;
         Ok(PreparedRuns { runs, weight, sums })
     }

@@ -6,6 +6,7 @@ mod agreement;
 mod engine;
 mod failures;
 mod input;
+mod resuming;
 mod statistics;
 mod training;
 mod values;
