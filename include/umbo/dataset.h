@@ -1030,6 +1030,10 @@ typedef umbo_status (*umbo_dataset_fn)(
  * Component k is on compute device k. By default nothing is copied: components are views of the
  * batch, since CPUs share their memory. UMBO_SPLIT_BALANCED copies where a share has rows of
  * several batches.
+ *
+ * With several ranks n is the number of all their replicas, and the elements have the components of
+ * this rank's, which may be one: then they are plain tensors. All ranks give the same dataset,
+ * shuffled with the same seed; `sharding` can say otherwise.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_distribute_dataset(
     umbo_strategy *strategy, const umbo_dataset *dataset, const umbo_distribute_options *options,
@@ -1040,7 +1044,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_distribute_dataset(
  *
  * @param[in] strategy The strategy whose replicas get the elements.
  * @param[in] function Makes the dataset. It is called once, on this thread, before this function
- *   returns. There is one pipeline for all replicas.
+ *   returns. There is one pipeline for all replicas of a rank.
  * @param[in] user_data What `function` is given. The library does not use it afterwards.
  * @param[in] options What happens in a last step that is not complete, and where elements are.
  *   `options` may be NULL: the defaults.
@@ -1057,6 +1061,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_distribute_dataset(
  * If the number of elements is not a multiple of n, the missing components of the last step have
  * no rows, or are zero where elements are scalars; or the options leave the step out. With one
  * replica, elements stay as they are.
+ *
+ * With several ranks each makes a dataset of its own, for its own replicas: the context says which
+ * pipeline of how many it is, so that `function` can choose files. The ranks meet for each element
+ * and go on as UMBO_SHARDING_OFF says.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_distribute_datasets_from_function(
     umbo_strategy *strategy, umbo_dataset_fn function, void *user_data,

@@ -175,6 +175,10 @@ fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOpt
 /// Component k is on compute device k. By default nothing is copied: components are views of the
 /// batch, since CPUs share their memory. UMBO_SPLIT_BALANCED copies where a share has rows of
 /// several batches.
+///
+/// With several ranks n is the number of all their replicas, and the elements have the components of this
+/// rank's, which may be one: then they are plain tensors. All ranks give the same dataset, shuffled with
+/// the same seed; `sharding` can say otherwise.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_distribute_dataset(
     strategy: *mut umbo_strategy,
@@ -241,7 +245,7 @@ pub type umbo_dataset_fn = Option<
 ///
 /// @param[in] strategy The strategy whose replicas get the elements.
 /// @param[in] function Makes the dataset. It is called once, on this thread, before this function
-///   returns. There is one pipeline for all replicas.
+///   returns. There is one pipeline for all replicas of a rank.
 /// @param[in] user_data What `function` is given. The library does not use it afterwards.
 /// @param[in] options What happens in a last step that is not complete, and where elements are.
 ///   `options` may be NULL: the defaults.
@@ -258,6 +262,10 @@ pub type umbo_dataset_fn = Option<
 /// If the number of elements is not a multiple of n, the missing components of the last step have
 /// no rows, or are zero where elements are scalars; or the options leave the step out. With one
 /// replica, elements stay as they are.
+///
+/// With several ranks each makes a dataset of its own, for its own replicas: the context says which
+/// pipeline of how many it is, so that `function` can choose files. The ranks meet for each element and go
+/// on as UMBO_SHARDING_OFF says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_distribute_datasets_from_function(
     strategy: *mut umbo_strategy,
