@@ -24,7 +24,7 @@ configure = if [ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null; then
   fi
 section = echo; echo "==== $(1)"
 
-.PHONY: help setup install demo demo-mpi movielens cases test test-rust test-mpi test-gpu test-engines mutants-gpu test-loom mutants faults test-c test-large \
+.PHONY: help setup install demo demo-mpi docs movielens cases test test-rust test-mpi test-gpu test-engines mutants-gpu test-loom mutants faults test-c test-large \
   build-c matrix storm fuzz asan tsan miri flaky bench bench-peers clean
 
 help: ## Show this list
@@ -74,6 +74,12 @@ movielens: ## Learn MovieLens-100k with row-sparse gradients against the install
 	else \
 	  build/c_examples/04_matrix_factorisation --seed $(SEED); \
 	fi
+
+docs: ## Make the pages of reference and documents: build/docs/html/index.html
+	@scripts/setup.sh docs
+	@mkdir -p build/docs
+	@doxygen docs/site/Doxyfile
+	@echo "build/docs/html/index.html"
 
 cases: ## Run the conformance cases (UMBO_CASES=files, separated by colons)
 	@scripts/setup.sh build

@@ -121,7 +121,11 @@ cmake_is_new_enough || { apt_install cmake && cmake_is_new_enough; } ||
 have ninja || apt_install ninja-build || pip_install ninja ||
   say "no ninja; building with make instead"
 
+if [ "$purpose" = docs ]; then
+  have doxygen || apt_install doxygen || required doxygen "it makes the pages"
+fi
 if [ "$purpose" = test ]; then
+  have doxygen || apt_install doxygen || say "no doxygen; the test of the pages is skipped"
   have valgrind || apt_install valgrind || say "no valgrind; its tests are skipped"
   have pkg-config || apt_install pkg-config || say "no pkg-config; its test is skipped"
   have chromium-headless-shell || have chromium || apt_install chromium-headless-shell ||
