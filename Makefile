@@ -24,11 +24,11 @@ configure = if [ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null; then
   fi
 section = echo; echo "==== $(1)"
 
-.PHONY: help setup install demo demo-mpi docs movielens cases test test-rust test-mpi test-gpu test-engines mutants-gpu test-loom mutants faults test-c test-large \
+.PHONY: help setup install demo demo-mpi docs movielens cases test test-rust test-mpi test-gpu test-engines test-aarch64 mutants-gpu test-loom mutants faults test-c test-large \
   build-c matrix storm fuzz asan tsan miri flaky bench bench-peers clean
 
 help: ## Show this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
 setup: ## Install the tools that are missing
 	@scripts/setup.sh build
@@ -144,6 +144,10 @@ test-engines: ## Install LibTorch, ggml and dlib, and train with them (docs/engi
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@$(call section,Engines)
 	@cd $(BUILD) && ctest --output-on-failure --label-regex "^engines$$"
+
+test-aarch64: ## Build for AArch64 and run tests of that under qemu (needs a cross compiler and qemu-user)
+	@scripts/setup.sh aarch64
+	@scripts/aarch64.sh
 
 faults: ## Let each request for memory, mappings and threads fail in turn (about 10 minutes)
 	@scripts/setup.sh test

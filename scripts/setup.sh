@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test or demonstrate Umbo.
 #
-#   scripts/setup.sh build|test|engines|sanitizers|demo|movielens|mpi|bench
+#   scripts/setup.sh build|test|docs|engines|aarch64|sanitizers|demo|movielens|mpi|bench
 #
 # Asks the system first and touches the network only for what is not there. Uses
 # apt-get as root or through sudo. Required tools that cannot be had end the script
@@ -121,6 +121,12 @@ cmake_is_new_enough || { apt_install cmake && cmake_is_new_enough; } ||
 have ninja || apt_install ninja-build || pip_install ninja ||
   say "no ninja; building with make instead"
 
+if [ "$purpose" = aarch64 ]; then
+  have aarch64-linux-gnu-gcc || { apt_install gcc-aarch64-linux-gnu && apt_install libc6-dev-arm64-cross; } ||
+    say "no cross compiler for AArch64; its tests are skipped"
+  have qemu-aarch64-static || have qemu-aarch64 || apt_install qemu-user-static ||
+    say "no qemu for AArch64; its tests are skipped"
+fi
 if [ "$purpose" = docs ]; then
   have doxygen || apt_install doxygen || required doxygen "it makes the pages"
 fi

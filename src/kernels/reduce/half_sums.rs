@@ -8,7 +8,9 @@ use std::mem::MaybeUninit;
 
 use half::{bf16, f16};
 
-use crate::kernels::instruction_set::{InstructionSet, Instructions};
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::instruction_set::InstructionSet;
+use crate::kernels::instruction_set::Instructions;
 
 /// Adds up, in float32 and from the first to the last, blocks of float16 by the processor's own
 /// conversions, divides the sums by `divisor` if there is one, and rounds them. Returns false, and
@@ -19,6 +21,10 @@ use crate::kernels::instruction_set::{InstructionSet, Instructions};
 /// conversion to bfloat16, these keep denormals in every mode, and of a NaN they keep what ours
 /// keep.
 #[inline(always)]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(unused_variables, reason = "there are no such conversions")
+)]
 pub fn reduce_f16s<const R: usize, const N: usize>(
     instructions: Instructions,
     inputs: [&[f16; N]; R],
@@ -77,6 +83,10 @@ unsafe fn reduce_f16s_f16c<const R: usize, const N: usize>(
 /// [`bf16_to_f32`](crate::kernels::float::half_precision::bf16_to_f32) and
 /// [`f32_to_bf16`](crate::kernels::float::half_precision::f32_to_bf16).
 #[inline(always)]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(unused_variables, reason = "there are no such conversions")
+)]
 pub fn reduce_bf16s<const R: usize, const N: usize>(
     instructions: Instructions,
     inputs: [&[bf16; N]; R],

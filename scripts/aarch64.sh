@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Builds the library for AArch64 with Debian's cross compiler, and runs tests of it under qemu on this machine: the examples,
+# the bits of a training beside those of this machine's library, and Rust's tests.
+#
+#   scripts/aarch64.sh [examples]     examples: those and the bits alone, without Rust's tests
+set -euo pipefail
+cd "$(dirname "$0")/.."
+target=aarch64-unknown-linux-gnu
+qemu=$(command -v qemu-aarch64-static || command -v qemu-aarch64 || true)
+compiler=aarch64-linux-gnu-gcc
+for tool in "$compiler" "${qemu:-qemu-aarch64-static}"; do
+  command -v "$tool" >/dev/null || {
+    echo "aarch64: SKIPPED: there is no $tool (Debian: gcc-aarch64-linux-gnu, qemu-user-static)"
+    exit 0
+  }
+done
+if command -v rustup >/dev/null && ! rustup target list --installed | grep -q "^$target$"; then
+  rustup target add $target
+fi
+root=$(dirname "$(dirname "$(realpath "$($compiler -print-file-name=libc.so.6)")")")
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$compiler
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$qemu -L $root"
+export CARGO_PROFILE_DEV_DEBUG=false
+
+echo "==== The library, for AArch64 and for this machine"
+cargo build --locked --lib --package umbo --target $target
+cargo build --locked --lib --package umbo
+
+work=$PWD/build/aarch64
+rm -rf "$work"
+mkdir -p "$work/there" "$work/here"
+# Programs find the library by its SONAME.
+ln -s "$PWD/target/$target/debug/libumbo.so" "$work/there/libumbo.so.0.1"
+ln -s "$PWD/target/debug/libumbo.so" "$work/here/libumbo.so.0.1"
+flags=(-std=c99 -O2 -ffp-contract=off -Iinclude)
+
+echo "==== The examples under qemu"
+for source in c_examples/*.c; do
+  name=$(basename "$source" .c)
+  $compiler "${flags[@]}" "$source" -o "$work/there/$name" "$work/there/libumbo.so.0.1" -lm
+  (cd "$work/there" && "$qemu" -L "$root" -E "LD_LIBRARY_PATH=$work/there" "./$name" >"$name.txt") || {
+    cat "$work/there/$name.txt"
+    echo "$name failed"
+    exit 1
+  }
+  echo "$name"
+done
+
+echo "==== The bits of a training"
+# Shuffles, draws initial values, trains with Adam and saves all of it.
+cc "${flags[@]}" c_examples/07_checkpoint.c -o "$work/here/07_checkpoint" "$work/here/libumbo.so.0.1" -lm
+(cd "$work/here" && LD_LIBRARY_PATH=$work/here ./07_checkpoint >/dev/null)
+cmp "$work/here/07_in_one_go.safetensors" "$work/there/07_in_one_go.safetensors"
+echo "the same on both"
+
+if [ "${1:-}" != examples ]; then
+  echo "==== Rust's tests under qemu"
+  cargo test --locked --package umbo --target $target --lib --test cases
+fi
