@@ -51,7 +51,10 @@ fn benchmarks_run_on_a_gpu() {
         let arguments = [&["bench", benchmark], &small[..], more].concat();
         let output = umbo(&arguments, "2");
         let table = text(&output);
-        assert!(output.status.success() && output.stderr.is_empty(), "{table} {output:?}");
+        // The driver reports there what it finds wrong, and benchmarks say that a machine is busy.
+        let said = String::from_utf8_lossy(&output.stderr);
+        let is_quiet = said.lines().all(|line| line.starts_with("umbo: the machine is too busy"));
+        assert!(output.status.success() && is_quiet, "{table} {output:?}");
         assert!(table.contains("GPU:1") && table.contains("'Fake CUDA device 1'"), "{table}");
         assert!(table.contains("say nothing of a GPU"), "{table}");
         let output = umbo(&[&arguments[..], &["--json"]].concat(), "2");
