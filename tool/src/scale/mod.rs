@@ -25,11 +25,13 @@ measured: --compute-ms by the program's own rate, --update-gbs by 'umbo bench up
 Options:
       --gradient-mb N    megabytes of all gradients (default: 100)
       --compute-ms N     what the replicas of a process compute in a step (default: 100)
-      --input-ms N       what making a batch takes, beside the computation (default: 0)
+      --input-ms N       what making a process's own part of a batch takes, beside the computation
+                         (default: 0)
+      --own-input        processes make only their own parts; else each makes whole batches
       --update-gbs N     gigabytes of gradients that a process applies in a second (default: 5)
       --message-us N     microseconds that a process spends on a message (default: 1)
       --latency-us N     microseconds from one process to another (default: 10)
-      --votes N          votes in a step (default: 2)
+      --votes N          meetings of the ranks in a step, each of which is a vote (default: 4)
       --gbits LIST       gigabits a second between machines (default: 10,100,400)
       --per-machine N    sum on each machine of so many processes first (default: 1, do not)
       --memory-gbs N     gigabytes a second between processes of a machine (default: 5)
@@ -49,10 +51,11 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
         bytes: 100e6,
         compute: 0.1,
         input: 0.0,
+        own_input: false,
         update_rate: 5e9,
         message: 1e-6,
         latency: 10e-6,
-        votes: 2.0,
+        votes: 4.0,
         wire: 0.0,
         per_machine: 1.0,
         memory_rate: 5e9,
@@ -87,6 +90,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
             }
             "plot" => plot = Some(Page::create(&PathBuf::from(arguments.value()?))?),
             "json" => as_json = true,
+            "own-input" => constants.own_input = true,
             "help" => return Ok(Report::fine(HELP)),
             _ => return Err(format!("invalid option '--{name}'").into()),
         }

@@ -7,9 +7,11 @@ pub struct Constants {
     pub bytes: f64,
     /// What the replicas of a process compute.
     pub compute: f64,
-    /// What making a batch takes, beside the computation.
+    /// What making a process's own part of a batch takes, beside the computation.
     pub input: f64,
-    /// Bytes of gradients that a process reduces and applies in a second.
+    /// Each process makes only its own part; else all make whole batches.
+    pub own_input: bool,
+    /// Bytes of gradients that a process applies in a second.
     pub update_rate: f64,
     /// What a process spends on sending one message and receiving one.
     pub message: f64,
@@ -60,11 +62,12 @@ impl Constants {
         } else {
             passes(processes, self.wire) + messages(processes)
         };
-        let compute = self.compute.max(self.input);
+        let input = if self.own_input { self.input } else { self.input * processes };
+        let compute = self.compute.max(input);
         Step {
             compute,
             exchange: (exchange - self.overlap * self.compute).max(0.0),
-            update: self.bytes / self.update_rate / processes,
+            update: self.bytes / self.update_rate,
             // A reduction of a number: up a tree and down again.
             vote: self.votes * 2.0 * processes.log2().ceil() * (self.latency + self.message),
         }
@@ -89,6 +92,7 @@ mod tests {
         bytes: 1e8,
         compute: 0.1,
         input: 0.0,
+        own_input: true,
         update_rate: 1e10,
         message: 1e-6,
         latency: 1e-5,
@@ -111,7 +115,7 @@ mod tests {
     fn an_exchange_is_what_goes_over_the_wire_twice() {
         let step = USUAL.step(4.0);
         assert!((step.exchange - (2.0 * 0.75 * 0.01 + 6e-6)).abs() < 1e-12, "{step:?}");
-        assert!((step.update - 0.0025).abs() < 1e-12);
+        assert!((step.update - 0.01).abs() < 1e-12);
         assert!((step.vote - 2.0 * 2.0 * 2.0 * 1.1e-5).abs() < 1e-12);
     }
 
@@ -120,8 +124,11 @@ mod tests {
         let hidden = Constants { overlap: 0.5, ..USUAL };
         assert_eq!(hidden.step(4.0).exchange, 0.0);
         let slow_input = Constants { input: 0.2, ..USUAL };
-        assert_eq!(slow_input.step(1.0).compute, 0.2);
-        // 2 W messages of a microsecond each are as long as the step at about 45,000 processes.
+        assert_eq!(slow_input.step(8.0).compute, 0.2);
+        let whole_batches = Constants { input: 0.02, own_input: false, ..USUAL };
+        assert_eq!(whole_batches.step(4.0).compute, 0.1);
+        assert_eq!(whole_batches.step(8.0).compute, 0.16);
+        // 2 W messages of a microsecond each are as long as the step from some 40,000 processes on.
         let stops = USUAL.stops_paying(100_000).unwrap();
         assert!((30_000..60_000).contains(&stops), "{stops}");
         assert_eq!(USUAL.stops_paying(1000), None);
