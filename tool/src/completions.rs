@@ -146,6 +146,7 @@ mod tests {
                 "devices",
                 "doctor",
                 "plot",
+                "scale",
                 "trace",
                 "-h",
                 "--help",
