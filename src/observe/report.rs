@@ -23,7 +23,7 @@ use super::trace::{self, Detail, Event, Name};
 const FIRST_STEPS: u64 = 32;
 
 /// The share of the time that measuring may take is one in so many.
-const ONE_IN: u64 = 200;
+const ONE_IN: u64 = 300;
 
 /// The most steps between two that are measured.
 const LONGEST_BREAK: u64 = 10_000;
@@ -101,8 +101,9 @@ pub struct StepSample {
 pub struct Recorder {
     setup: Setup,
     on: AtomicBool,
-    /// How long the last measured run took.
-    last_run: AtomicU64,
+    /// What a run takes if nothing interrupts it, roughly: how often steps are measured must not follow
+    /// from those that the system has interrupted.
+    usual_run: AtomicU64,
     /// What the replicas of the step at hand leave.
     replicas: Box<[Mutex<ReplicaSample>]>,
     kept: Mutex<Option<Kept>>,
@@ -138,7 +139,7 @@ impl Recorder {
         Recorder {
             setup,
             on: AtomicBool::new(false),
-            last_run: AtomicU64::new(0),
+            usual_run: AtomicU64::new(0),
             replicas: (0..setup.replicas).map(|_| Mutex::default()).collect(),
             kept: Mutex::default(),
         }
@@ -161,6 +162,7 @@ impl Recorder {
             told: None,
         };
         *locked(&self.kept) = Some(fresh);
+        self.usual_run.store(0, Ordering::Relaxed);
         if !self.on.swap(true, Ordering::Relaxed) {
             span::add_measurer();
         }
@@ -212,7 +214,7 @@ impl Recorder {
             let last_end = follows.then_some(last_end);
             let before = local.spent();
             local.inside.set(0);
-            let with_clocks = self.last_run.load(Ordering::Relaxed) > WORTH_CLOCKS;
+            let with_clocks = self.usual_run.load(Ordering::Relaxed) > WORTH_CLOCKS;
             let opened = Opened { at: clock::now(), with_clocks };
             Some(Running { recorder: self, strategy, opened, last_end, before, left: false })
         })
@@ -253,6 +255,17 @@ impl Recorder {
         Some(kept.summary(self.setup))
     }
 
+    /// Follows shorter runs at once and longer ones by a sixteenth at a time.
+    fn note_run(&self, run: u64) {
+        let usual = self.usual_run.load(Ordering::Relaxed);
+        let next = match usual {
+            0 => run,
+            usual if run > usual => run.min(usual + usual / 16 + 1),
+            _ => usual - (usual - run) / 2,
+        };
+        self.usual_run.store(next, Ordering::Relaxed);
+    }
+
     /// Keeps a step. Returns whether the next one is to be measured, and whether the log may be told.
     fn keep(&self, sample: StepSample, with_clocks: bool) -> (bool, bool) {
         let mut kept = locked(&self.kept);
@@ -276,7 +289,8 @@ impl Recorder {
         kept.measured += 1;
         if kept.measured >= FIRST_STEPS {
             let cost = kept.costs[usize::from(with_clocks)] * ONE_IN;
-            kept.left_out = (cost / sample.run.max(1)).min(LONGEST_BREAK);
+            let run = self.usual_run.load(Ordering::Relaxed).max(1);
+            kept.left_out = (cost / run).min(LONGEST_BREAK);
         }
         let tell = kept.measured >= FIRST_TOLD && kept.measured.is_power_of_two();
         (kept.left_out == 0, tell)
@@ -358,7 +372,7 @@ impl Running<'_> {
                 updated: local.updated.get(),
             }
         });
-        self.recorder.last_run.store(run, Ordering::Relaxed);
+        self.recorder.note_run(run);
         let (next, tell) = match kept {
             true => self.recorder.keep(sample, with_clocks),
             false => (false, false),
@@ -507,6 +521,24 @@ mod tests {
         let kept = kept.as_ref().unwrap();
         assert_eq!((kept.seen, kept.measured), (20_000, measured as u64));
         assert!(kept.steps.len() <= KEPT && kept.steps.capacity() == KEPT);
+    }
+
+    #[test]
+    fn runs_that_were_interrupted_do_not_count_as_usual() {
+        let recorder = Recorder::new(SETUP);
+        let usual = || recorder.usual_run.load(Ordering::Relaxed);
+        recorder.note_run(20_000);
+        recorder.note_run(5_000_000);
+        recorder.note_run(5_000_000);
+        assert!(usual() < 25_000, "{}", usual());
+        recorder.note_run(20_000);
+        recorder.note_run(20_000);
+        assert!(usual() < 21_000, "{}", usual());
+        // What stays long is believed.
+        for _ in 0..200 {
+            recorder.note_run(5_000_000);
+        }
+        assert_eq!(usual(), 5_000_000);
     }
 
     #[test]

@@ -23,7 +23,7 @@ impl StepReport {
 
 impl Strategy {
     /// Measures steps from now on and forgets what was measured before, or measures no more and keeps
-    /// it. Measuring takes about half of a hundredth of the steps' time: short steps are measured now and
+    /// it. Measuring takes less than half of a hundredth of the steps' time: short steps are measured now and
     /// then only. In the default context too; does not wait for steps.
     pub fn measure_steps(&self, measure: bool) -> Result<()> {
         self.check_process()?;

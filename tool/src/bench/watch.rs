@@ -19,7 +19,8 @@ Usage: umbo bench watch [OPTIONS]
 
 Measures steps whose replicas compute for some microseconds: unwatched, with the steps measured
 (umbo_strategy_measure_steps), and with a trace. Rounds take turns, so that all three see the same
-machine; shown are the medians of the rounds and of what each adds in its round. The trace goes to a
+machine; shown are the medians of the rounds and of what each adds in its round. Steps that take more
+than four times the median count as interrupted by the system and are left out. The trace goes to a
 file in the folder for temporary files, which is removed.
 
 Options:
@@ -30,6 +31,9 @@ Options:
       --json         print one JSON object
   -h, --help         show this help
 ";
+
+/// A step that takes so many times as long as the median was interrupted by the system.
+const INTERRUPTED: f64 = 4.0;
 
 /// Spans that are opened and closed to time one that nobody watches.
 const SPANS: u32 = 1_000_000;
@@ -87,7 +91,7 @@ fn measure(replicas: usize, work: Duration, rounds: usize, steps: u32) -> Result
         Ok(None)
     };
     let path = std::env::temp_dir().join(format!("umbo-bench-{}.json", std::process::id()));
-    let mut times = [const { Vec::new() }; 3];
+    let (mut times, mut taken) = ([const { Vec::new() }; 3], [const { Vec::new() }; 3]);
     let (mut seen, mut counted) = (0, 0);
     for round in 0..rounds {
         // Each kind comes first as often as the others.
@@ -102,11 +106,12 @@ fn measure(replicas: usize, work: Duration, rounds: usize, steps: u32) -> Result
             for _ in 0..steps.min(64) {
                 strategy.run(&callback, None)?;
             }
-            let start = Instant::now();
+            taken[kind].clear();
             for _ in 0..steps {
+                let start = Instant::now();
                 strategy.run(&callback, None)?;
+                taken[kind].push(start.elapsed().as_nanos() as f64);
             }
-            times[kind].push(start.elapsed().as_nanos() as f64 / f64::from(steps));
             match watched {
                 Watched::Not => {}
                 Watched::Measured => {
@@ -115,6 +120,12 @@ fn measure(replicas: usize, work: Duration, rounds: usize, steps: u32) -> Result
                 }
                 Watched::Traced => drop(trace::stop()?),
             }
+        }
+        // What the system has interrupted says nothing of the library.
+        let longest = INTERRUPTED * median(taken[0].clone());
+        for (times, taken) in times.iter_mut().zip(&taken) {
+            let whole: Vec<f64> = taken.iter().copied().filter(|&time| time < longest).collect();
+            times.push(whole.iter().sum::<f64>() / whole.len().max(1) as f64);
         }
     }
     // Only what this function made is removed; a file that is gone already does no harm.
