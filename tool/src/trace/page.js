@@ -143,11 +143,12 @@
       pen.moveTo(0, level);
       for (const [when, bytes] of points) {
         const x = at(when);
+        if (x > width) break;
         const next = top + CURVE - 4 - (bytes / most) * (CURVE - 18);
-        if (x >= 0 && x <= width) {
+        if (x >= 0) {
           pen.lineTo(x, level);
           pen.lineTo(x, next);
-        } else if (x < 0) {
+        } else {
           pen.moveTo(0, next);
         }
         level = next;
