@@ -183,11 +183,11 @@ fn the_doctor_reads_traces() {
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(json["report"], report.as_str());
 
-    // As a process leaves it that dies.
+    // As a process leaves it that dies: the file lacks the latest events of the thread that comes last in it.
     let all = std::fs::read(&file).unwrap();
-    std::fs::write(&file, &all[..all.len() / 2]).unwrap();
-    let half = umbo(&["doctor", file.to_str().unwrap()]);
-    let report = text(&half.stdout);
+    std::fs::write(&file, &all[..all.len() - all.len() / 20]).unwrap();
+    let cut = umbo(&["doctor", file.to_str().unwrap()]);
+    let report = text(&cut.stdout);
     assert!(report.contains("The trace has no end") && report.contains("replica 1"), "{report}");
 
     let missing = umbo(&["doctor", "/nowhere/trace.json"]);
