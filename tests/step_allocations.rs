@@ -108,6 +108,7 @@ fn main() {
             strategy.run(&callback, Some(batch.clone())).unwrap();
         });
         // Long enough that the clocks of the threads are read too.
+        strategy.measure_steps(true).unwrap();
         let long = |_: &ReplicaContext| {
             std::thread::sleep(Duration::from_micros(400));
             Ok(None)
