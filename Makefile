@@ -149,6 +149,10 @@ test-aarch64: ## Build for AArch64 and run tests of that under qemu (needs a cro
 	@scripts/setup.sh aarch64
 	@scripts/aarch64.sh
 
+test-conan: ## Make the Conan package and a program that uses it (needs conan)
+	@$(call section,Conan)
+	@conan create packaging/conan
+
 faults: ## Let each request for memory, mappings and threads fail in turn (about 10 minutes)
 	@scripts/setup.sh test
 	@$(call section,Faults)
