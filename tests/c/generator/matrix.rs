@@ -1,5 +1,6 @@
 //! Writes a C program that calls every public function in every context in which the library calls
-//! back. The contexts are written by hand in `matrix.c`; the calls are made here, from the header.
+//! back. The contexts are written by hand in the files of `matrix`; the calls are made here, from the
+//! header.
 //!
 //! Arguments are those of the `NULL` tests, and where these would be refused in every context, those
 //! of [`RECIPES`]. The program itself demands that each function succeeds in some context, so that
@@ -152,13 +153,28 @@ const NEVER_SUCCEED: &[(&str, &str)] = &[
     ("umbo_communicator_create_mpi_of", "as above"),
 ];
 
+/// The program without what the header says, in the order in which its parts need each other.
+const FRAME: &str = concat!(
+    include_str!("matrix/frame.c"),
+    include_str!("matrix/objects.c"),
+    include_str!("matrix/scene.c"),
+    include_str!("matrix/steps.c"),
+    include_str!("matrix/settings.c"),
+    include_str!("matrix/input.c"),
+    include_str!("matrix/communicators.c"),
+    include_str!("matrix/variables.c"),
+    include_str!("matrix/threads.c"),
+    include_str!("matrix/contexts.c"),
+    include_str!("matrix/children.c"),
+);
+
 /// The whole program, and the number of functions in it.
 pub fn program(header: &Header) -> Result<(String, usize), String> {
-    let frame = include_str!("matrix.c");
+    let frame = FRAME;
     if let Some(left_out) = header.callbacks.iter().find(|callback| {
         !frame.contains(&format!("/* {callback} */")) && callback.as_str() != "umbo_destroy_fn"
     }) {
-        return Err(format!("no context of matrix.c is for callbacks of type {left_out}"));
+        return Err(format!("no context of the matrix is for callbacks of type {left_out}"));
     }
     let (mut calls, mut table) = (String::new(), String::new());
     for function in &header.functions {

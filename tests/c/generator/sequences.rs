@@ -1,5 +1,5 @@
 //! Writes a C program that makes random calls of all public functions. What is drawn and what must
-//! hold afterwards is in `sequences.c`; which function takes what is made here, from the header.
+//! hold afterwards is in the files of `sequences`; which function takes what is made here, from the header.
 
 use std::fmt::Write;
 
@@ -45,13 +45,21 @@ const NUMBERS: &[(&str, &str, &str)] = &[
     ("umbo_communicator_functions", "flags", "below(f, 5)"),
 ];
 
+/// The program without what the header says.
+const FRAME: &str = concat!(
+    include_str!("sequences/frame.c"),
+    include_str!("sequences/model.c"),
+    include_str!("sequences/callbacks.c"),
+    include_str!("sequences/calls.c"),
+);
+
 /// The whole program, and the number of functions in it.
 pub fn program(header: &Header) -> Result<(String, usize), String> {
-    let frame = include_str!("sequences.c");
+    let frame = FRAME;
     for callback in &header.callbacks {
         let name = callback.trim_start_matches("umbo_");
         if !frame.contains(&format!(" drawn_{name}(")) {
-            return Err(format!("sequences.c has no callback of type {callback}"));
+            return Err(format!("sequences/callbacks.c has no callback of type {callback}"));
         }
     }
     let (mut calls, mut table) = (String::new(), String::new());

@@ -1,0 +1,175 @@
+/* ---- one child for each context */
+
+static void make_the_call(int context, int function) {
+    static int64_t left_before;
+    const size_t gone = functions[function].gives_up;
+    struct scene scene;
+    int64_t left = 0;
+    current_context = context;
+    current_function = function;
+    entered = 0;
+    memset(&scene, 0, sizeof(scene));
+    make_objects(&scene.good);
+    now = &scene.good;
+    contexts[context].enter(&scene);
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_ERROR, NULL, NULL, NULL));
+    demand(umbo_set_strategy(NULL), "umbo_set_strategy(NULL)");
+    if (!entered) fail("the context", "was never there");
+    check_objects(&scene.good, entered ? gone : NOTHING);
+    release_objects(&scene.good, entered ? gone : NOTHING);
+    umbo_clear_last_error();
+    if (umbo_live_handles(UMBO_HANDLE_ANY, &left) != UMBO_OK || left != left_before) {
+        char text[80];
+        snprintf(text, sizeof(text), "%lld more than before", (long long)(left - left_before));
+        fail("handles left", text);
+        left_before = left;
+    }
+}
+
+static const char *wanted_function;
+
+static int is_wanted(int function) {
+    return wanted_function == NULL || strcmp(functions[function].name, wanted_function) == 0;
+}
+
+static void child(int context, int from) {
+    int function;
+    for (function = from; function < FUNCTIONS; function++) {
+        __atomic_store_n(&report->at[context].function, function, __ATOMIC_SEQ_CST);
+        __atomic_fetch_add(&report->at[context].reached, 1, __ATOMIC_SEQ_CST);
+        if (is_wanted(function)) make_the_call(context, function);
+    }
+    /* Threads of the library may still be there. */
+    fflush(NULL);
+    _exit(0);
+}
+
+static double seconds(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+struct worker {
+    pid_t process;
+    int context, reached;
+    double since;
+};
+
+static void start(struct worker *worker, int context, int from) {
+    fflush(NULL);
+    worker->context = context;
+    worker->reached = report->at[context].reached;
+    worker->since = seconds();
+    worker->process = fork();
+    CHECK(worker->process >= 0);
+    if (worker->process == 0) child(context, from);
+}
+
+/* Looks after a child; whether it goes on. */
+static int look_after(struct worker *worker, double patience) {
+    const int context = worker->context;
+    const int reached = __atomic_load_n(&report->at[context].reached, __ATOMIC_SEQ_CST);
+    const char *what = NULL;
+    char text[80];
+    int status = 0;
+    if (waitpid(worker->process, &status, WNOHANG) == worker->process) {
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return 0;
+        what = "dies";
+        if (WIFSIGNALED(status))
+            snprintf(text, sizeof(text), "%s", strsignal(WTERMSIG(status)));
+        else
+            snprintf(text, sizeof(text), "exit status %d, see above", WEXITSTATUS(status));
+    } else if (reached != worker->reached) {
+        worker->reached = reached;
+        worker->since = seconds();
+        return 1;
+    } else if (seconds() - worker->since > patience) {
+        what = "hangs";
+        snprintf(text, sizeof(text), "no answer for %.0f seconds", patience);
+        kill(worker->process, SIGKILL);
+        CHECK(waitpid(worker->process, &status, 0) == worker->process);
+    } else {
+        return 1;
+    }
+    current_context = context;
+    current_function = report->at[context].function;
+    fail(what, text);
+    if (current_function + 1 >= FUNCTIONS) return 0;
+    start(worker, context, current_function + 1);
+    return 1;
+}
+
+static void write_files(void) {
+    static const unsigned char idx[] = {0, 0, 8, 1, 0, 0, 0, 2, 7, 9};
+    static const char npy[] =
+        "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }";
+    static const float number = 1;
+    FILE *file = fopen(IDX_FILE, "wb");
+    size_t length;
+    CHECK(file != NULL && fwrite(idx, sizeof(idx), 1, file) == 1 && fclose(file) == 0);
+    file = fopen(NPY_FILE, "wb");
+    CHECK(file != NULL && fwrite(npy, sizeof(npy) - 1, 1, file) == 1);
+    for (length = sizeof(npy) - 1; length < 127; length++) CHECK(fputc(' ', file) == ' ');
+    CHECK(fputc('\n', file) == '\n' && fwrite(&number, sizeof(number), 1, file) == 1);
+    CHECK(fclose(file) == 0);
+}
+
+int main(int argc, char **argv) {
+    const char *wanted_context = NULL;
+    double patience = 20;
+    int jobs = 2, next = 0, working = 0, failures, index, listed = 0;
+    struct worker workers[16];
+    CHECK(setenv("UMBO_MPI_LIBRARY", "none.so", 1) == 0); /* MPI is not for forks and random arguments */
+    for (index = 1; index < argc; index++) {
+        const char *const value = index + 1 < argc ? argv[index + 1] : "";
+        if (strcmp(argv[index], "--list") == 0) {
+            for (next = 0; next < CONTEXTS; next++) printf("%s\n", contexts[next].name);
+            return 0;
+        }
+        if (strcmp(argv[index], "--context") == 0) wanted_context = value;
+        if (strcmp(argv[index], "--function") == 0) wanted_function = value;
+        if (strcmp(argv[index], "--patience") == 0) patience = atof(value);
+        if (strcmp(argv[index], "--jobs") == 0) jobs = atoi(value);
+        index++;
+    }
+    CHECK(jobs >= 1 && jobs <= 16 && CONTEXTS <= MOST_CONTEXTS && FUNCTIONS <= MOST_FUNCTIONS);
+    report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(report != MAP_FAILED);
+    write_files();
+    memset(workers, 0, sizeof(workers));
+    for (;;) {
+        for (index = 0, working = 0; index < jobs; index++) {
+            struct worker *worker = &workers[index];
+            if (worker->process != 0 && !look_after(worker, patience)) worker->process = 0;
+            while (worker->process == 0 && next < CONTEXTS) {
+                const int context = next++;
+                if (wanted_context == NULL || strcmp(contexts[context].name, wanted_context) == 0)
+                    start(worker, context, 0);
+            }
+            working += worker->process != 0;
+        }
+        if (working == 0) break;
+        usleep(1000);
+    }
+    /* Arguments that no context takes show nothing. */
+    for (index = 0; index < FUNCTIONS && wanted_context == NULL; index++) {
+        const int expected = !functions[index].never_succeeds;
+        if (is_wanted(index) && functions[index].gives_up == NOTHING &&
+            report->succeeded[index] != expected && expected) {
+            printf("%s succeeds in no context: it needs a recipe in matrix.rs\n",
+                   functions[index].name);
+            listed++;
+        }
+    }
+    failures = report->failure_count < MOST_FAILURES ? report->failure_count : MOST_FAILURES;
+    for (index = 0; index < failures; index++) {
+        const struct failure *failure = &report->failures[index];
+        printf("%s in %s: %s\n", functions[failure->function].name,
+               contexts[failure->context].name, failure->what);
+    }
+    printf("%d functions in %d contexts, %d failures\n", (int)FUNCTIONS, (int)CONTEXTS,
+           report->failure_count);
+    (void)axes;
+    return report->failure_count != 0 || listed != 0;
+}

@@ -1,0 +1,342 @@
+/* Written by tests/c/generator from umbo.h: every public function, called in every context in which
+ * the library calls back. Each call has to come back with an answer other than INTERNAL, whatever
+ * the answer is, and afterwards the objects still work and no handle is left.
+ *
+ *   matrix [--context NAME] [--function NAME] [--patience SECONDS] [--jobs N] [--list]
+ *
+ * A context is entered anew for each function, with new objects, in a child process that goes from
+ * function to function. A child that dies or does not go on is noted, and another one goes on
+ * behind the function. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+
+#include <umbo/dlpack.h>
+#include <umbo/tensorflow.h>
+
+/* A number of another library's, which needs no release. */
+static float others_number = 7;
+static struct DLManagedTensorVersioned others_tensor = {
+    {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, NULL, NULL, 0,
+    {&others_number, {kDLCPU, 0}, 0, {kDLFloat, 32, 1}, NULL, NULL, 0}};
+static struct DLManagedTensor others_legacy_tensor = {
+    {&others_number, {kDLCPU, 0}, 0, {kDLFloat, 32, 1}, NULL, NULL, 0}, NULL, NULL};
+
+#define NPY_FILE "matrix.npy"
+#define IDX_FILE "matrix.idx"
+#define CHECKPOINT_FILE "matrix.safetensors"
+#define OTHER_FILE "matrix_other.safetensors"
+
+/* What a call may be given; made anew for each call. */
+struct objects {
+    umbo_tensor *tensor;
+    umbo_value *value;
+    umbo_strategy *strategy;
+    umbo_variable *variable;
+    umbo_dataset *dataset;
+    umbo_iterator *iterator;
+    umbo_gradients *gradients;
+    umbo_optimizer *optimizer;
+    umbo_cancellation *cancellation;
+    umbo_distributed_dataset *distributed_dataset;
+    umbo_element_spec *element_spec;
+    umbo_equivalence *equivalence;
+    umbo_cluster_resolver *cluster_resolver;
+    umbo_scope *scope;
+    umbo_replica_context *replica_context;
+    umbo_variable_request *variable_request;
+    umbo_metrics *metrics;
+    umbo_checkpoint *checkpoint;
+    umbo_checkpoint_manager *checkpoint_manager;
+    umbo_communicator *communicator;
+    umbo_variable *table;
+    umbo_value *structure;
+    umbo_value *variable_value;
+    umbo_value *per_replica;
+    umbo_tensor *indices;
+    umbo_value *slices;
+    umbo_value *table_slices;
+    umbo_value *batch;
+    umbo_dataset *batches;
+    umbo_gradients *sparse_gradients;
+    umbo_element_spec *structure_spec;
+    umbo_optimizer *fresh_optimizer;
+};
+
+struct function {
+    const char *name;
+    umbo_status (*call)(struct objects good);
+    /* The member whose last reference the call gives up. */
+    size_t gives_up;
+    int never_succeeds;
+};
+
+#define NOTHING ((size_t)-1)
+#define REPLICAS 2
+#define MOST_FUNCTIONS 1024
+#define MOST_CONTEXTS 128
+#define MOST_FAILURES 4096
+
+static const char cluster[] =
+    "{\"cluster\": {\"worker\": [\"a:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}";
+static float numbers[16] = {1};
+static umbo_view array_view;
+static const char *const idx_file = IDX_FILE;
+static const int64_t sizes[1] = {1};
+static const int32_t axes[1] = {0};
+static const char *const texts[1] = {"x"};
+static int64_t cells_of_a_matrix[4];
+
+/* ---- what the children tell their parent */
+
+struct failure {
+    int context, function;
+    char what[200];
+};
+
+static struct {
+    /* Whether a function has succeeded in some context, and been refused. */
+    int succeeded[MOST_FUNCTIONS];
+    int failure_count;
+    struct failure failures[MOST_FAILURES];
+    struct {
+        int function;
+        int reached;
+    } at[MOST_CONTEXTS];
+} *report;
+
+/* The call that is being made. */
+static int current_context, current_function, entered;
+
+static void fail(const char *what, const char *detail) {
+    const int index = __atomic_fetch_add(&report->failure_count, 1, __ATOMIC_SEQ_CST);
+    if (index < MOST_FAILURES) {
+        report->failures[index].context = current_context;
+        report->failures[index].function = current_function;
+        snprintf(report->failures[index].what, sizeof(report->failures[index].what), "%s: %.150s",
+                 what, detail);
+    }
+}
+
+/* The answer of the call that the context is about. */
+static void note(umbo_status status) {
+    if (status == UMBO_STATUS_INTERNAL) fail("INTERNAL", umbo_last_error_message());
+    if (status == UMBO_OK)
+        __atomic_store_n(&report->succeeded[current_function], 1, __ATOMIC_RELAXED);
+}
+
+/* A step that is part of the frame and not of what is looked at. */
+static void demand(umbo_status status, const char *what) {
+    if (status != UMBO_OK) {
+        char text[160];
+        snprintf(text, sizeof(text), "%s gives %s: %.100s", what, umbo_status_name(status),
+                 umbo_last_error_message());
+        fail("afterwards", text);
+    }
+}
+
+/* ---- callbacks that are passed to the functions */
+
+/* The objects of the call in progress, for callbacks without user data. */
+static struct objects *now;
+
+static CHECK_MAYBE_UNUSED umbo_status good_generator_next_fn(void *pass, void *user_data,
+                                                             umbo_value **element) {
+    (void)pass;
+    (void)user_data;
+    (void)element;
+    return UMBO_OK;
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_communicator_all_to_all_fn(
+    const void *send, const int64_t *send_counts, void *receive, const int64_t *receive_counts,
+    void *user_data) {
+    (void)receive_counts;
+    (void)user_data;
+    if (send_counts[0] > 0) memcpy(receive, send, (size_t)send_counts[0]);
+    return UMBO_OK;
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_communicator_all_gather_fn(const void *send, void *receive,
+                                                                      const int64_t *counts,
+                                                                      void *user_data) {
+    (void)user_data;
+    if (counts[0] > 0) memcpy(receive, send, (size_t)counts[0]);
+    return UMBO_OK;
+}
+
+/* A program without MPI. */
+static CHECK_MAYBE_UNUSED void *good_mpi_find_fn(const char *name, void *user_data) {
+    (void)name;
+    (void)user_data;
+    return NULL;
+}
+
+/* A rank alone. */
+static umbo_communicator *make_communicator(void) {
+    umbo_communicator *communicator = NULL;
+    umbo_communicator_functions functions = UMBO_COMMUNICATOR_FUNCTIONS_INIT;
+    functions.flags = UMBO_COMMUNICATOR_ANY_THREAD;
+    functions.all_to_all = good_communicator_all_to_all_fn;
+    functions.all_gather = good_communicator_all_gather_fn;
+    CHECK_OK(umbo_communicator_create(&functions, NULL, NULL, &communicator));
+    return communicator;
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_map_fn(const umbo_value *element, void *user_data,
+                                                  umbo_value **result) {
+    (void)user_data;
+    return umbo_value_retain(element, result);
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_dataset_fn(const umbo_input_context *context,
+                                                      void *user_data, umbo_dataset **dataset) {
+    (void)context;
+    (void)user_data;
+    return umbo_dataset_from_range(0, 4, 1, dataset);
+}
+
+static CHECK_MAYBE_UNUSED void good_update_tile_fn(const umbo_update_tile *tile, void *user_data) {
+    (void)tile;
+    (void)user_data;
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_schedule_fn(int64_t step, void *user_data,
+                                                       double *learning_rate) {
+    (void)step;
+    (void)user_data;
+    *learning_rate = 0.1;
+    return UMBO_OK;
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_progress_fn(const umbo_progress *progress,
+                                                       void *user_data) {
+    (void)progress;
+    (void)user_data;
+    return UMBO_OK;
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_scope_fn(umbo_strategy *strategy, void *user_data) {
+    (void)strategy;
+    (void)user_data;
+    return UMBO_OK;
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_replica_fn(umbo_replica_context *context,
+                                                      const umbo_value *args, void *user_data,
+                                                      umbo_value **result) {
+    (void)context;
+    (void)args;
+    (void)user_data;
+    (void)result;
+    return UMBO_OK;
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_merge_fn(umbo_strategy *strategy, const umbo_value *args,
+                                                    void *user_data, umbo_value **result) {
+    (void)strategy;
+    (void)args;
+    (void)user_data;
+    (void)result;
+    return UMBO_OK;
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_update_fn(umbo_variable *variable,
+                                                     const umbo_value *args, void *user_data,
+                                                     umbo_value **result) {
+    (void)variable;
+    (void)args;
+    (void)user_data;
+    (void)result;
+    return UMBO_OK;
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_value_fn(const umbo_value_context *context,
+                                                    void *user_data, umbo_value **value) {
+    (void)context;
+    (void)user_data;
+    return umbo_value_retain(now->value, value);
+}
+
+static CHECK_MAYBE_UNUSED umbo_status good_variable_creator_fn(umbo_variable_request *request,
+                                                            void *user_data,
+                                                            umbo_variable **variable) {
+    (void)request;
+    (void)user_data;
+    (void)variable;
+    return UMBO_OK;
+}
+
+static CHECK_MAYBE_UNUSED void good_log_fn(umbo_log_level level, const char *message,
+                                                 void *user_data) {
+    (void)level;
+    (void)message;
+    (void)user_data;
+}
+
+/* ---- what some functions need first */
+
+static umbo_status submit_on_a_replica(umbo_replica_context *context, const umbo_value *args,
+                                       void *user_data, umbo_value **result) {
+    const struct objects *good = user_data;
+    umbo_view view;
+    (void)args;
+    (void)result;
+    UMBO_TRY(umbo_gradients_view(good->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &view));
+    *(float *)view.mutable_data = 1;
+    return umbo_gradients_submit_weighted(good->gradients, context, 1);
+}
+
+static umbo_status metric_on_a_replica(umbo_replica_context *context, const umbo_value *args,
+                                       void *user_data, umbo_value **result) {
+    (void)args;
+    (void)user_data;
+    (void)result;
+    return umbo_replica_context_add_metric(context, "x", 1, 1);
+}
+
+/* Something to apply, if the context allows runs or is a replica's. */
+static void submit_in_place(struct objects good) {
+    umbo_value *result = NULL;
+    if (umbo_strategy_run(good.strategy, submit_on_a_replica, &good, NULL, NULL, NULL) != UMBO_OK)
+        (void)submit_on_a_replica(good.replica_context, NULL, &good, &result);
+}
+
+/* A scope to be left, if the context allows one. */
+static umbo_scope *scope_in_place(struct objects good) {
+    umbo_scope *scope = NULL;
+    return umbo_scope_enter(good.strategy, &scope) == UMBO_OK ? scope : NULL;
+}
+
+/* Where an iterator is, if the context allows asking. */
+static void place_of(umbo_iterator *iterator, char *text, size_t capacity) {
+    size_t length = 0;
+    text[0] = '\0';
+    umbo_ignore(umbo_iterator_save_position(iterator, text, capacity, &length));
+}
+
+static void prepare_metric(struct objects good) {
+    umbo_ignore(umbo_strategy_run(good.strategy, metric_on_a_replica, NULL, NULL, NULL, NULL));
+}
+
+static void prepare_report(struct objects good) {
+    umbo_ignore(umbo_strategy_measure_steps(good.strategy, 1));
+    prepare_metric(good);
+}
+
+/* ---- the calls, one for each function */
+
+/* CALLS */
+static const struct function functions[] = {
+    /* TABLE */
+};
+
+#define FUNCTIONS COUNT_OF(functions)
+

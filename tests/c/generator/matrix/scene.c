@@ -1,0 +1,45 @@
+/* ---- contexts */
+
+/* Objects of the call in progress, and where the context has got to. */
+struct scene {
+    struct objects good;
+    /* The iterator that is being advanced, if any. */
+    umbo_iterator *own;
+    umbo_replica_context *context;
+    /* A run returned while its callbacks were in it: they are late. How many of them use the scene no
+     * more. */
+    int inside, returned, done;
+    umbo_cancellation *token;
+    /* Memory of foreign tensors. */
+    float memory[4];
+    /* How many elements a generator has yet to make. */
+    int left;
+    /* What a function of a generator or a communicator has to be to be looked at. */
+    int part;
+    int flag;
+    pthread_key_t key;
+};
+
+enum { BEGIN = 1, NEXT, RESET, END, ALL_TO_ALL, ALL_GATHER, BROADCAST, VOTE, BARRIER, ABORT };
+
+/* Makes the call with these objects. */
+static void probe(const struct scene *scene, umbo_replica_context *context,
+                  umbo_variable_request *request) {
+    struct objects good = scene->good;
+    const struct function *function = &functions[current_function];
+    const int first = __atomic_exchange_n(&entered, 1, __ATOMIC_SEQ_CST) == 0;
+    if (function->gives_up != NOTHING && !first) return;
+    if (context != NULL) good.replica_context = context;
+    if (request != NULL) good.variable_request = request;
+    if (scene->own != NULL && function->gives_up != offsetof(struct objects, iterator))
+        good.iterator = scene->own;
+    (void)function->call(good);
+}
+
+/* As probe, but only the first time that the context comes by. */
+static void probe_once(const struct scene *scene, umbo_variable_request *request) {
+    if (!__atomic_load_n(&entered, __ATOMIC_SEQ_CST)) probe(scene, NULL, request);
+}
+
+static void nothing_open(struct scene *scene) { probe(scene, NULL, NULL); }
+

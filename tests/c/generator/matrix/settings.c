@@ -1,0 +1,104 @@
+/* -- umbo_log_fn */
+
+static void probing_log(umbo_log_level level, const char *message, void *user_data) {
+    (void)level;
+    (void)message;
+    probe_once(user_data, NULL);
+}
+
+/* The release of what is no handle is logged. */
+static void release_what_is_no_handle(void) { umbo_tensor_release((umbo_tensor *)(size_t)0x10); }
+
+static void the_log(struct scene *scene) {
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_DEBUG, probing_log, scene, NULL));
+    release_what_is_no_handle();
+}
+
+static umbo_status logging_replica(umbo_replica_context *context, const umbo_value *args,
+                                   void *user_data, umbo_value **result) {
+    (void)args;
+    (void)user_data;
+    (void)result;
+    if (replica_id(context) == 1) release_what_is_no_handle();
+    return UMBO_OK;
+}
+
+static void the_log_of_a_replica(struct scene *scene) {
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_DEBUG, probing_log, scene, NULL));
+    umbo_ignore(umbo_strategy_run(scene->good.strategy, logging_replica, scene, NULL, NULL, NULL));
+}
+
+static void the_destroy_of_a_log(struct scene *scene) {
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_DEBUG, good_log_fn, scene, probing_destroy));
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_DEBUG, NULL, NULL, NULL));
+}
+
+/* -- umbo_schedule_fn */
+
+static umbo_status probing_schedule(int64_t step, void *user_data, double *learning_rate) {
+    (void)step;
+    probe_once(user_data, NULL);
+    *learning_rate = 0.5;
+    return UMBO_OK;
+}
+
+static void a_schedule(struct scene *scene) {
+    struct objects *good = &scene->good;
+    CHECK_OK(umbo_optimizer_set_schedule(good->optimizer, probing_schedule, scene, NULL));
+    CHECK_OK(umbo_strategy_run(good->strategy, submit_on_a_replica, good, NULL, NULL, NULL));
+    umbo_ignore(umbo_optimizer_apply(good->optimizer, good->gradients, NULL, NULL));
+}
+
+static umbo_status applying_replica(umbo_replica_context *context, const umbo_value *args,
+                                    void *user_data, umbo_value **result) {
+    struct scene *scene = user_data;
+    UMBO_TRY(submit_on_a_replica(context, args, &scene->good, result));
+    return umbo_optimizer_apply(scene->good.optimizer, scene->good.gradients, NULL, NULL);
+}
+
+static void a_schedule_at_the_commit(struct scene *scene) {
+    struct objects *good = &scene->good;
+    CHECK_OK(umbo_optimizer_set_schedule(good->optimizer, probing_schedule, scene, NULL));
+    umbo_ignore(umbo_strategy_run(good->strategy, applying_replica, scene, NULL, NULL, NULL));
+}
+
+/* -- umbo_update_tile_fn */
+
+static void probing_rule(const umbo_update_tile *tile, void *user_data) {
+    (void)tile;
+    probe_once(user_data, NULL);
+}
+
+static void a_rule(struct scene *scene) {
+    struct objects *good = &scene->good;
+    umbo_optimizer *optimizer = NULL;
+    CHECK_OK(umbo_optimizer_create_custom(good->strategy, NULL, probing_rule, scene, NULL, &optimizer));
+    CHECK_OK(umbo_strategy_run(good->strategy, submit_on_a_replica, good, NULL, NULL, NULL));
+    umbo_ignore(umbo_optimizer_apply(optimizer, good->gradients, NULL, NULL));
+    umbo_optimizer_release(optimizer);
+}
+
+static void the_destroy_of_a_schedule(struct scene *scene) {
+    CHECK_OK(umbo_optimizer_set_schedule(scene->good.optimizer, good_schedule_fn, scene,
+                                         probing_destroy));
+    CHECK_OK(umbo_optimizer_set_schedule(scene->good.optimizer, NULL, NULL, NULL));
+}
+
+/* -- umbo_progress_fn */
+
+static umbo_status probing_progress(const umbo_progress *progress, void *user_data) {
+    (void)progress;
+    probe_once(user_data, NULL);
+    return UMBO_OK;
+}
+
+static void a_progress(struct scene *scene) {
+    struct objects *good = &scene->good;
+    umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
+    options.metrics = good->metrics;
+    options.progress = probing_progress;
+    options.progress_user_data = scene;
+    umbo_ignore(umbo_train_epoch(good->strategy, good->iterator, good->optimizer, good->gradients,
+                                 submit_on_a_replica, good, &options, NULL));
+}
+
