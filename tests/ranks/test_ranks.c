@@ -10,7 +10,7 @@ static unsigned char byte_of(int from, int to, int64_t at) { return (unsigned ch
 static int64_t length_of(int from, int to, int64_t scale) { return (from * 5 + to * 3) % 4 * scale + (from + to) % 2; }
 
 static void move_all(umbo_communicator *communicator, int rank, int size, int64_t scale) {
-    int64_t out[RANKS_MOST], in[RANKS_MOST], sent = 0, room = 0, at;
+    int64_t out[RANKS_MOST] = {0}, in[RANKS_MOST] = {0}, sent = 0, room = 0, at;
     unsigned char *send, *receive;
     int other;
     for (other = 0; other < size; other++) {
@@ -19,7 +19,7 @@ static void move_all(umbo_communicator *communicator, int rank, int size, int64_
         sent += out[other];
         room += in[other];
     }
-    send = (unsigned char *)malloc((size_t)sent + 1);
+    send = (unsigned char *)calloc(1, (size_t)sent + 1);
     receive = (unsigned char *)calloc(1, (size_t)room + 1);
     CHECK(send != NULL && receive != NULL);
     for (other = 0, sent = 0; other < size; other++)
