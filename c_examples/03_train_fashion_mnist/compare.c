@@ -47,7 +47,7 @@ static double median_rate(contestant *c) {
 
 static int create_contestants(contestant contestants[MOST_CONTESTANTS], const picture_data *data,
                               const options *choices) {
-  const workers alone = {NULL, 0, 1};
+  const workers alone = {NULL, 0, 1, 1};
   const int all_threads = matrix_most_threads();
   int count = 0;
   contestants[count].blas_threads = 1;

@@ -68,9 +68,9 @@ static void describe(const options *choices, const picture_data *data, const tra
                      int blas_threads) {
   if (choices->json_only) return;
   if (together->communicator != NULL) printf("%lld processes, each with:\n", (long long)together->size);
-  printf("%.*s: %lld examples, %lld parameters, %d replicas, products by %s with %d thread%s each\n", data->name_length,
+  printf("%.*s: %lld examples, %lld parameters, %d replica%s, products by %s with %d thread%s each\n", data->name_length,
          data->name, (long long)data->training_examples, (long long)mlp_parameter_count(&t->shape), choices->replicas,
-         matrix_library(), blas_threads, blas_threads == 1 ? "" : "s");
+         choices->replicas == 1 ? "" : "s", matrix_library(), blas_threads, blas_threads == 1 ? "" : "s");
 }
 
 static void print_json_string(const char *text, int length) {
@@ -124,8 +124,10 @@ int main(int argc, char **argv) {
   const workers together = workers_join(&choices);
   picture_data data = data_open(choices.data);
 
-  /* Several replicas already use several processors; one replica may leave that to BLAS. */
-  const int blas_threads = matrix_set_threads(choices.replicas > 1 ? 1 : matrix_most_threads());
+  /* Several replicas already use several processors, and so do several processes of one machine; one replica alone may
+   * leave that to BLAS. */
+  const int parts = choices.replicas * (int)together.on_this_machine;
+  const int blas_threads = matrix_set_threads(parts > 1 ? 1 : matrix_most_threads());
   trainer t;
   trainer_create(&t, &data, &choices, &together, choices.replicas, choices.replicas == 1);
   describe(&choices, &data, &t, &together, blas_threads);

@@ -132,7 +132,8 @@ int main(int argc, char **argv) {
   const auto together = chosen.workers ? umbo::communicator::mpi_world() : umbo::communicator();
   const bool prints = !together || together.place().rank == 0;
   picture_data data = data_open(chosen.data);
-  matrix_set_threads(chosen.replicas > 1 ? 1 : matrix_most_threads());
+  const bool alone = chosen.replicas == 1 && (!together || together.place().node_size == 1);
+  matrix_set_threads(alone ? matrix_most_threads() : 1);
   double seconds = 0.0, examples = 0.0, accuracy = 0.0;
   {
     trainer t(data, chosen, together);

@@ -9,6 +9,7 @@
 typedef struct {
   umbo_communicator *communicator; /* NULL: this process is alone */
   int64_t rank, size;
+  int64_t on_this_machine; /* how many of them */
 } workers;
 
 /* With --workers mpi all processes that were started together; else this one alone. Only the first of several prints. */

@@ -72,11 +72,14 @@ impl StepRecord {
             Some(Frame::Replica(frame)) => Some(frame),
             _ => None,
         };
-        let outcome = self.inspected(context.replica(), outcome);
+        let outcome = match context.strategy().is_strict() {
+            true => self.inspected(context.replica(), outcome),
+            false => outcome,
+        };
         (outcome, Some(Role { callback, context, frame, measured }))
     }
 
-    /// The outcome of a callback, unless that is a success and its strategy is strict and finds a mistake.
+    /// The outcome of a callback of a strict strategy, unless that is a success and a mistake is found.
     fn inspected(&self, replica: usize, outcome: Result<Option<Value>>) -> Result<Option<Value>> {
         let guards = self.desks[replica].lock().guards.take();
         let Some(mut guards) = guards else { return outcome };

@@ -283,12 +283,13 @@ pub(super) struct StepRecord {
     pub coordinator_moved: Mutex<Option<Instant>>,
     /// Replicas that can stop early should.
     pub stopping: AtomicBool,
-    holdings: Mutex<Holdings>,
+    /// Written in every step, and so not in the line of what all threads only read.
+    holdings: CachePadded<Mutex<Holdings>>,
     /// Whoever lets go of what an abandoned step held: a replica's id, or the number of replicas for
     /// the coordinator. It counts as late until it has.
     pub last: AtomicUsize,
     /// The variables that the replicas make.
-    pub creations: Creations,
+    pub creations: CachePadded<Creations>,
     /// Room for what the layer above hangs on each replica's context.
     pub attachments: Box<[OnceLock<Box<dyn Any + Send + Sync>>]>,
 }
@@ -306,9 +307,9 @@ impl StepRecord {
             spin,
             coordinator_moved: Mutex::default(),
             stopping: AtomicBool::new(false),
-            holdings: Mutex::default(),
+            holdings: CachePadded::default(),
             last: AtomicUsize::new(replicas),
-            creations: Creations::default(),
+            creations: CachePadded::default(),
             attachments: (0..replicas).map(|_| OnceLock::new()).collect(),
         }
     }
