@@ -56,6 +56,10 @@ const FIELDS: [(&str, &str); 6] = [
     ("umbo_communicator_functions", "all_gather = good_communicator_all_gather_fn"),
 ];
 
+/// What the programs pass to all functions, and where it stands in them.
+pub const SHARED: &str = include_str!("shared.c");
+pub const SHARED_PLACE: &str = "/* SHARED */\n\n";
+
 /// The whole program, and the number of cases in it.
 pub fn program(header: &Header) -> Result<(String, usize), String> {
     let mut cases = Vec::new();
@@ -84,6 +88,7 @@ pub fn program(header: &Header) -> Result<(String, usize), String> {
         writeln!(calls, "    {name}();").expect("a string takes it");
     }
     let program = include_str!("frame.c")
+        .replace(SHARED_PLACE, SHARED)
         .replace("/* CASES */\n", &body)
         .replace("    /* OUTSIDE */\n", &outside)
         .replace("    /* INSIDE */\n", &inside)

@@ -8,7 +8,7 @@
 
 use std::fmt::Write;
 
-use crate::cases::{HANDLES, argument};
+use crate::cases::{HANDLES, SHARED, SHARED_PLACE, argument};
 use crate::header::{Function, Header, Parameter};
 
 /// What a function needs in the place of a parameter: function, parameter, expression.
@@ -186,7 +186,8 @@ pub fn program(header: &Header) -> Result<(String, usize), String> {
             return Err(format!("{name} has a recipe and is not in the header"));
         }
     }
-    let program = frame.replace("/* CALLS */\n", &calls).replace("    /* TABLE */\n", &table);
+    let program = frame.replace(SHARED_PLACE, SHARED);
+    let program = program.replace("/* CALLS */\n", &calls).replace("    /* TABLE */\n", &table);
     Ok((program, header.functions.len()))
 }
 

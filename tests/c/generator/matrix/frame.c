@@ -21,14 +21,6 @@
 #include <umbo/dlpack.h>
 #include <umbo/tensorflow.h>
 
-/* A number of another library's, which needs no release. */
-static float others_number = 7;
-static struct DLManagedTensorVersioned others_tensor = {
-    {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, NULL, NULL, 0,
-    {&others_number, {kDLCPU, 0}, 0, {kDLFloat, 32, 1}, NULL, NULL, 0}};
-static struct DLManagedTensor others_legacy_tensor = {
-    {&others_number, {kDLCPU, 0}, 0, {kDLFloat, 32, 1}, NULL, NULL, 0}, NULL, NULL};
-
 #define NPY_FILE "matrix.npy"
 #define IDX_FILE "matrix.idx"
 #define CHECKPOINT_FILE "matrix.safetensors"
@@ -147,48 +139,7 @@ static void demand(umbo_status status, const char *what) {
 /* The objects of the call in progress, for callbacks without user data. */
 static struct objects *now;
 
-static CHECK_MAYBE_UNUSED umbo_status good_generator_next_fn(void *pass, void *user_data,
-                                                             umbo_value **element) {
-    (void)pass;
-    (void)user_data;
-    (void)element;
-    return UMBO_OK;
-}
-
-static CHECK_MAYBE_UNUSED umbo_status good_communicator_all_to_all_fn(
-    const void *send, const int64_t *send_counts, void *receive, const int64_t *receive_counts,
-    void *user_data) {
-    (void)receive_counts;
-    (void)user_data;
-    if (send_counts[0] > 0) memcpy(receive, send, (size_t)send_counts[0]);
-    return UMBO_OK;
-}
-
-static CHECK_MAYBE_UNUSED umbo_status good_communicator_all_gather_fn(const void *send, void *receive,
-                                                                      const int64_t *counts,
-                                                                      void *user_data) {
-    (void)user_data;
-    if (counts[0] > 0) memcpy(receive, send, (size_t)counts[0]);
-    return UMBO_OK;
-}
-
-/* A program without MPI. */
-static CHECK_MAYBE_UNUSED void *good_mpi_find_fn(const char *name, void *user_data) {
-    (void)name;
-    (void)user_data;
-    return NULL;
-}
-
-/* A rank alone. */
-static umbo_communicator *make_communicator(void) {
-    umbo_communicator *communicator = NULL;
-    umbo_communicator_functions functions = UMBO_COMMUNICATOR_FUNCTIONS_INIT;
-    functions.flags = UMBO_COMMUNICATOR_ANY_THREAD;
-    functions.all_to_all = good_communicator_all_to_all_fn;
-    functions.all_gather = good_communicator_all_gather_fn;
-    CHECK_OK(umbo_communicator_create(&functions, NULL, NULL, &communicator));
-    return communicator;
-}
+/* SHARED */
 
 static CHECK_MAYBE_UNUSED umbo_status good_map_fn(const umbo_value *element, void *user_data,
                                                   umbo_value **result) {
@@ -203,82 +154,11 @@ static CHECK_MAYBE_UNUSED umbo_status good_dataset_fn(const umbo_input_context *
     return umbo_dataset_from_range(0, 4, 1, dataset);
 }
 
-static CHECK_MAYBE_UNUSED void good_update_tile_fn(const umbo_update_tile *tile, void *user_data) {
-    (void)tile;
-    (void)user_data;
-}
-
-static CHECK_MAYBE_UNUSED umbo_status good_schedule_fn(int64_t step, void *user_data,
-                                                       double *learning_rate) {
-    (void)step;
-    (void)user_data;
-    *learning_rate = 0.1;
-    return UMBO_OK;
-}
-
-static CHECK_MAYBE_UNUSED umbo_status good_progress_fn(const umbo_progress *progress,
-                                                       void *user_data) {
-    (void)progress;
-    (void)user_data;
-    return UMBO_OK;
-}
-
-static CHECK_MAYBE_UNUSED umbo_status good_scope_fn(umbo_strategy *strategy, void *user_data) {
-    (void)strategy;
-    (void)user_data;
-    return UMBO_OK;
-}
-
-static CHECK_MAYBE_UNUSED umbo_status good_replica_fn(umbo_replica_context *context,
-                                                      const umbo_value *args, void *user_data,
-                                                      umbo_value **result) {
-    (void)context;
-    (void)args;
-    (void)user_data;
-    (void)result;
-    return UMBO_OK;
-}
-
-static CHECK_MAYBE_UNUSED umbo_status good_merge_fn(umbo_strategy *strategy, const umbo_value *args,
-                                                    void *user_data, umbo_value **result) {
-    (void)strategy;
-    (void)args;
-    (void)user_data;
-    (void)result;
-    return UMBO_OK;
-}
-
-static CHECK_MAYBE_UNUSED umbo_status good_update_fn(umbo_variable *variable,
-                                                     const umbo_value *args, void *user_data,
-                                                     umbo_value **result) {
-    (void)variable;
-    (void)args;
-    (void)user_data;
-    (void)result;
-    return UMBO_OK;
-}
-
 static CHECK_MAYBE_UNUSED umbo_status good_value_fn(const umbo_value_context *context,
                                                     void *user_data, umbo_value **value) {
     (void)context;
     (void)user_data;
     return umbo_value_retain(now->value, value);
-}
-
-static CHECK_MAYBE_UNUSED umbo_status good_variable_creator_fn(umbo_variable_request *request,
-                                                            void *user_data,
-                                                            umbo_variable **variable) {
-    (void)request;
-    (void)user_data;
-    (void)variable;
-    return UMBO_OK;
-}
-
-static CHECK_MAYBE_UNUSED void good_log_fn(umbo_log_level level, const char *message,
-                                                 void *user_data) {
-    (void)level;
-    (void)message;
-    (void)user_data;
 }
 
 /* ---- what some functions need first */
