@@ -49,7 +49,7 @@ pub fn combine_into(assignment: Assignment, to: &mut TensorMut, from: &Tensor) -
 
 /// A copy of `from` is going on.
 fn copying(from: &Tensor) -> observe::Span {
-    let bytes = || (from.shape().elements() * from.dtype().size()) as u64;
+    let bytes = || from.bytes() as u64;
     let mut span = observe::span(Phase::Copy);
     span.of_bytes(bytes);
     observe::count(Counter::Copied, bytes);

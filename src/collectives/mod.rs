@@ -19,8 +19,7 @@ use crate::tensor::{DType, Shape, Tensor, TensorMut};
 
 /// How many bytes the elements of `components` have.
 fn bytes_of(components: &[Tensor]) -> u64 {
-    let bytes = |tensor: &Tensor| (tensor.shape().elements() * tensor.dtype().size()) as u64;
-    components.iter().map(bytes).sum()
+    components.iter().map(|component| component.bytes() as u64).sum()
 }
 
 /// The dtype that all components have.

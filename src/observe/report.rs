@@ -1,7 +1,7 @@
 //! Measuring the steps of a strategy.
 //!
 //! A step that is measured costs some reads of clocks. How many steps are measured follows from what
-//! they take: so many that the reads take less than half of a hundredth of the time, and of the first
+//! they take: so many that the reads take less than a three-hundredth of the time, and of the first
 //! ones all. Kept are the latest, in memory that does not grow.
 //!
 //! What belongs to a step is what its thread did since the step before it: asking for the next element

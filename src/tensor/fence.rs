@@ -39,7 +39,7 @@ impl Region {
     /// The bytes that a contiguous tensor consists of.
     pub fn of(tensor: &Tensor) -> Region {
         let (storage, start) = tensor.storage();
-        Region::new(storage, start, tensor.shape().elements() * tensor.dtype().size())
+        Region::new(storage, start, tensor.bytes())
     }
 
     /// Whether these are the bytes of `tensor`.

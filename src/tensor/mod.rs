@@ -188,6 +188,11 @@ impl Tensor {
         self.0.layout.shape
     }
 
+    /// How many bytes its elements have, wherever they lie.
+    pub fn bytes(&self) -> usize {
+        self.shape().elements() * self.dtype().size()
+    }
+
     /// Shape and strides.
     pub fn layout(&self) -> &Layout {
         &self.0.layout

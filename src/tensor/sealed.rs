@@ -2,8 +2,9 @@
 //! SIGSEGV, at the instruction that writes.
 
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::executor::lock::Mutex;
 use crate::observe::log::{self, Level};
 
 /// Pages of their own, with a closed one on each side, so that no other mapping becomes one with them:
@@ -16,8 +17,9 @@ pub struct Pages {
     bytes: usize,
     /// They are to be closed when nobody writes.
     is_sealed: AtomicBool,
-    /// How many write.
-    writers: AtomicUsize,
+    /// How many write. Opening and closing are done under the lock: whoever comes second finds the pages
+    /// open.
+    writers: Mutex<usize>,
 }
 
 // SAFETY: pages are an address range that their owner alone unmaps; no thread is bound to it.
@@ -39,7 +41,7 @@ impl Pages {
             return None;
         }
         let first = NonNull::new(first.cast::<u8>())?;
-        let (is_sealed, writers) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let (is_sealed, writers) = (AtomicBool::new(false), Mutex::new(0));
         let pages = Pages { first, page, bytes, is_sealed, writers };
         pages.protect(libc::PROT_READ | libc::PROT_WRITE).then_some(pages)
     }
@@ -64,14 +66,24 @@ impl Pages {
 
     /// Lets the pages be written until [`Pages::close`] has been called as often.
     pub fn open(&self) {
-        if self.is_sealed() && self.writers.fetch_add(1, Ordering::AcqRel) == 0 {
+        if !self.is_sealed() {
+            return;
+        }
+        let mut writers = self.writers.lock();
+        if *writers == 0 {
             self.protect(libc::PROT_READ | libc::PROT_WRITE);
         }
+        *writers += 1;
     }
 
     /// Ends what [`Pages::open`] began.
     pub fn close(&self) {
-        if self.is_sealed() && self.writers.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if !self.is_sealed() {
+            return;
+        }
+        let mut writers = self.writers.lock();
+        *writers = writers.saturating_sub(1);
+        if *writers == 0 {
             self.protect(libc::PROT_READ);
         }
     }

@@ -28,11 +28,7 @@ pub(crate) fn is_large(leaf: &Value) -> bool {
     let first = &components[0];
     let like_first =
         |other: &Tensor| (other.dtype(), other.shape()) == (first.dtype(), first.shape());
-    components.iter().all(like_first) && bytes(first) >= LARGE
-}
-
-fn bytes(tensor: &Tensor) -> usize {
-    tensor.shape().elements() * tensor.dtype().size()
+    components.iter().all(like_first) && first.bytes() >= LARGE
 }
 
 /// What a reduction of several leaves takes, all of it made before anything is exchanged.
@@ -77,8 +73,8 @@ impl Ranks {
         own.resize(gathered_counts[self.rank()], 0);
         let mut at = 0;
         for part in &parts {
-            part.copy_to_host(&mut own[at..at + bytes(part)])?;
-            at += bytes(part).next_multiple_of(BLOCK);
+            part.copy_to_host(&mut own[at..at + part.bytes()])?;
+            at += part.bytes().next_multiple_of(BLOCK);
         }
         meeting.all_gather_into(&own, &mut gathered, &gathered_counts)?;
         drop(meeting);
@@ -108,7 +104,7 @@ impl Ranks {
                     let flat = flat(component)?;
                     let part = range(component, to, size);
                     let slice = flat.slice(0, part.start, part.end, 1)?;
-                    slice.copy_to_host(&mut send[at..at + bytes(&slice)])?;
+                    slice.copy_to_host(&mut send[at..at + slice.bytes()])?;
                     at += count(of, to);
                 }
             }
