@@ -4,6 +4,8 @@
 
 mod engine;
 mod functions;
+mod lifetime;
+mod link;
 mod waiting;
 
 use std::ffi::{CStr, c_void};
@@ -30,14 +32,14 @@ impl Default for Options {
         Options {
             timeout: Some(Duration::from_secs(600)),
             library: None,
-            longest_message: engine::LONGEST_MESSAGE,
+            longest_message: link::LONGEST_MESSAGE,
         }
     }
 }
 
 impl Options {
     fn check(&self) -> Result<()> {
-        let longest = engine::LONGEST_MESSAGE;
+        let longest = link::LONGEST_MESSAGE;
         if (1..=longest).contains(&self.longest_message) {
             return Ok(());
         }
