@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #endif
 #include "../c/check.h"
+#include "../ranks/everything_arrives.h"
 #include "../ranks/train.h"
 
 #include <pthread.h>
@@ -18,8 +19,6 @@
 #define JOIN umbo_communicator_create_mpi_world
 #endif
 
-enum { MOST = 16 };
-
 static int64_t rank, size;
 
 static umbo_communicator *join(double timeout, int64_t longest_message) {
@@ -30,55 +29,13 @@ static umbo_communicator *join(double timeout, int64_t longest_message) {
     CHECK_OK(JOIN(&options, &communicator));
     CHECK_OK(umbo_communicator_rank(communicator, &rank));
     CHECK_OK(umbo_communicator_size(communicator, &size));
-    CHECK(size <= MOST);
+    CHECK(size <= ARRIVING_MOST);
     return communicator;
 }
 
 static void as_expected(void) {
     printf("rank %lld is as expected\n", (long long)rank);
     fflush(stdout);
-}
-
-static unsigned char byte_of(int64_t from, int64_t to, int64_t at) {
-    return (unsigned char)(from * 31 + to * 7 + at * 13 + at / 251);
-}
-
-static int64_t length_of(int64_t from, int64_t to, int64_t scale) {
-    return (from * 5 + to * 3) % 4 * scale + (from + to) % 2;
-}
-
-static void to_all(umbo_communicator *communicator, int64_t scale) {
-    int64_t out[MOST], in[MOST], sent = 0, room = 0, at, other;
-    unsigned char *send, *receive;
-    for (other = 0; other < size; other++) {
-        sent += out[other] = length_of(rank, other, scale);
-        room += in[other] = length_of(other, rank, scale);
-    }
-    send = (unsigned char *)malloc((size_t)sent + 1);
-    receive = (unsigned char *)calloc(1, (size_t)room + 1);
-    CHECK(send != NULL && receive != NULL);
-    for (other = 0, sent = 0; other < size; other++)
-        for (at = 0; at < out[other]; at++) send[sent++] = byte_of(rank, other, at);
-    CHECK_OK(umbo_communicator_all_to_all(communicator, send, out, receive, in));
-    for (other = 0, room = 0; other < size; other++)
-        for (at = 0; at < in[other]; at++) CHECK(receive[room++] == byte_of(other, rank, at));
-    free(send);
-    free(receive);
-}
-
-static void from_all(umbo_communicator *communicator, int64_t scale) {
-    int64_t counts[MOST], room = 0, at, other;
-    unsigned char *send, *receive;
-    for (other = 0; other < size; other++) room += counts[other] = length_of(other, 0, scale);
-    send = (unsigned char *)malloc((size_t)counts[rank] + 1);
-    receive = (unsigned char *)calloc(1, (size_t)room + 1);
-    CHECK(send != NULL && receive != NULL);
-    for (at = 0; at < counts[rank]; at++) send[at] = byte_of(rank, 0, at);
-    CHECK_OK(umbo_communicator_all_gather(communicator, send, receive, counts));
-    for (other = 0, room = 0; other < size; other++)
-        for (at = 0; at < counts[other]; at++) CHECK(receive[room++] == byte_of(other, 0, at));
-    free(send);
-    free(receive);
 }
 
 /* Everything arrives, in one message or in many. */
@@ -90,8 +47,8 @@ static void arrives(int64_t longest_message) {
     CHECK_OK(umbo_communicator_node(communicator, &least, &greatest));
     CHECK(least == rank && greatest == size); /* all are on this machine */
     for (index = 0; index < COUNT_OF(scales); index++) {
-        to_all(communicator, scales[index]);
-        from_all(communicator, scales[index]);
+        to_all(communicator, rank, size, scales[index]);
+        from_all(communicator, rank, size, scales[index]);
         for (root = 0; root < size; root++) {
             unsigned char data[2500];
             memset(data, rank == root ? (int)root + 1 : 0, sizeof(data));
@@ -144,8 +101,8 @@ static void mixed(int bytes) {
 
 /* Ranks disagree about what goes from one to the other, which they cannot see before. */
 static void torn(void) {
-    int64_t out[MOST], in[MOST], other;
-    static char send[MOST * 64], receive[MOST * 64];
+    int64_t out[ARRIVING_MOST], in[ARRIVING_MOST], other;
+    static char send[ARRIVING_MOST * 64], receive[ARRIVING_MOST * 64];
     umbo_communicator *const communicator = join(5, 1 << 30);
     for (other = 0; other < size; other++) out[other] = in[other] = 64;
     /* All send 64 bytes and rank 0 expects 32 of each other. */

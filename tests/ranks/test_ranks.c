@@ -3,49 +3,7 @@
 #include "ranks.h"
 
 #include "../c/check.h"
-
-static unsigned char byte_of(int from, int to, int64_t at) { return (unsigned char)(from * 31 + to * 7 + at * 13 + at / 251); }
-
-/* How many bytes go from a rank to another. */
-static int64_t length_of(int from, int to, int64_t scale) { return (from * 5 + to * 3) % 4 * scale + (from + to) % 2; }
-
-static void move_all(umbo_communicator *communicator, int rank, int size, int64_t scale) {
-    int64_t out[RANKS_MOST] = {0}, in[RANKS_MOST] = {0}, sent = 0, room = 0, at;
-    unsigned char *send, *receive;
-    int other;
-    for (other = 0; other < size; other++) {
-        out[other] = length_of(rank, other, scale);
-        in[other] = length_of(other, rank, scale);
-        sent += out[other];
-        room += in[other];
-    }
-    send = (unsigned char *)calloc(1, (size_t)sent + 1);
-    receive = (unsigned char *)calloc(1, (size_t)room + 1);
-    CHECK(send != NULL && receive != NULL);
-    for (other = 0, sent = 0; other < size; other++)
-        for (at = 0; at < out[other]; at++) send[sent++] = byte_of(rank, other, at);
-    CHECK_OK(umbo_communicator_all_to_all(communicator, send, out, receive, in));
-    for (other = 0, room = 0; other < size; other++)
-        for (at = 0; at < in[other]; at++) CHECK(receive[room++] == byte_of(other, rank, at));
-    free(send);
-    free(receive);
-}
-
-static void gather_all(umbo_communicator *communicator, int rank, int size, int64_t scale) {
-    int64_t counts[RANKS_MOST], room = 0, at;
-    unsigned char *send, *receive;
-    int other;
-    for (other = 0; other < size; other++) room += counts[other] = length_of(other, 0, scale);
-    send = (unsigned char *)malloc((size_t)counts[rank] + 1);
-    receive = (unsigned char *)calloc(1, (size_t)room + 1);
-    CHECK(send != NULL && receive != NULL);
-    for (at = 0; at < counts[rank]; at++) send[at] = byte_of(rank, 0, at);
-    CHECK_OK(umbo_communicator_all_gather(communicator, send, receive, counts));
-    for (other = 0, room = 0; other < size; other++)
-        for (at = 0; at < counts[other]; at++) CHECK(receive[room++] == byte_of(other, 0, at));
-    free(send);
-    free(receive);
-}
+#include "everything_arrives.h"
 
 static int everything(umbo_communicator *communicator, int rank, void *argument) {
     static const int64_t scales[] = {0, 1, 1000, 70000, 300001};
@@ -59,8 +17,8 @@ static int everything(umbo_communicator *communicator, int rank, void *argument)
     CHECK(number == rank % 2 && other == (rank / 2 * 2 + 1 < size ? 2 : 1));
     for (index = 0; index < COUNT_OF(scales); index++) {
         int root;
-        move_all(communicator, rank, size, scales[index]);
-        gather_all(communicator, rank, size, scales[index]);
+        to_all(communicator, rank, size, scales[index]);
+        from_all(communicator, rank, size, scales[index]);
         for (root = 0; root < size; root++) {
             unsigned char data[5] = {0};
             if (rank == root) memset(data, root + 1, sizeof(data));
