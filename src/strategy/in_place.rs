@@ -27,6 +27,19 @@ pub unsafe fn create_in_place(
 ) -> Result<Vec<Variable>> {
     require_cross_replica(strategy)?;
     strategy.check_process()?;
+    let first = tensors.first().map(|(new, _)| new.name.clone());
+    let values = match (values_of(strategy, &tensors), strategy.ranks(), first) {
+        // The others, whose views may be right, make the first variable and wait for this rank.
+        (Err(error), Some(ranks), Some(name)) => {
+            return Err(ranks.failed_to_make(name.as_str(), error));
+        }
+        (values, ..) => values?,
+    };
+    tensors.into_iter().zip(values).map(|((new, _), value)| make(strategy, new, value)).collect()
+}
+
+/// The variables' values: tensors over the memory of the program's, which they keep.
+fn values_of(strategy: &Strategy, tensors: &[(NewVariable, Tensor)]) -> Result<Vec<Tensor>> {
     let device = strategy.parameter_device();
     if !device.is_host_memory() {
         return Err(Error::Unimplemented(format!(
@@ -52,17 +65,16 @@ pub unsafe fn create_in_place(
             ),
         ));
     }
-    tensors
-        .into_iter()
-        .map(|(new, tensor)| {
-            let (dtype, layout, bytes) = (tensor.dtype(), *tensor.layout(), bytes_of(&tensor)?);
-            let data = tensor.address();
-            // SAFETY: the tensor, which the storage keeps, vouches for its elements, and the caller for
-            // who writes them.
-            let storage = unsafe { Storage::foreign(data, bytes, device, false, Box::new(tensor)) };
-            make(strategy, new, Tensor::from_storage(Arc::new(storage), dtype, layout, 0)?)
-        })
-        .collect()
+    let value = |(_, tensor): &(NewVariable, Tensor)| {
+        let (dtype, layout, bytes) = (tensor.dtype(), *tensor.layout(), bytes_of(tensor)?);
+        let data = tensor.address();
+        // SAFETY: the tensor, which the storage keeps, vouches for its elements, and the caller for
+        // who writes them.
+        let storage =
+            unsafe { Storage::foreign(data, bytes, device, false, Box::new(tensor.clone())) };
+        Tensor::from_storage(Arc::new(storage), dtype, layout, 0)
+    };
+    tensors.iter().map(value).collect()
 }
 
 fn check(tensor: &Tensor) -> Result<()> {

@@ -5,7 +5,9 @@
 mod agreement;
 mod engine;
 mod failures;
+mod in_place;
 mod input;
+mod lent;
 mod resuming;
 mod statistics;
 mod training;
@@ -15,7 +17,7 @@ use std::sync::Arc;
 
 use umbo::cluster::communicator::Communicator;
 use umbo::device::DeviceId;
-use umbo::error::Result;
+use umbo::error::{Error, Result};
 use umbo::strategy::variables::NewVariable;
 use umbo::strategy::{Options, Strategy};
 use umbo::tensor::{Element, Shape, Tensor};
@@ -30,22 +32,43 @@ fn on_ranks<R: Send>(
     replicas: usize,
     body: impl Fn(usize, Result<Strategy>) -> R + Sync,
 ) -> Vec<R> {
+    on_ranks_strict_where(ranks, replicas, |_| false, body)
+}
+
+/// The same; the strategies of the ranks for which `strict` says so are strict.
+fn on_ranks_strict_where<R: Send>(
+    ranks: &[Arc<Rank>],
+    replicas: usize,
+    strict: impl Fn(usize) -> bool,
+    body: impl Fn(usize, Result<Strategy>) -> R + Sync,
+) -> Vec<R> {
     let body = &body;
     std::thread::scope(|scope| {
-        let threads: Vec<_> = ranks
-            .iter()
-            .map(|rank| {
-                let options = Options {
-                    cpu_replicas: replicas,
-                    bind_threads: false,
-                    communicator: Some(Arc::clone(rank) as Arc<dyn Communicator>),
-                    ..Options::default()
-                };
-                scope.spawn(move || body(rank.rank(), Strategy::new(&options)))
-            })
-            .collect();
+        let start = |rank: &Arc<Rank>| {
+            let options = Options {
+                cpu_replicas: replicas,
+                bind_threads: false,
+                communicator: Some(Arc::clone(rank) as Arc<dyn Communicator>),
+                strict: strict(rank.rank()),
+                ..Options::default()
+            };
+            let dies = DiesOfPanics(Arc::clone(rank));
+            scope.spawn(move || body(dies.0.rank(), Strategy::new(&options)))
+        };
+        let threads: Vec<_> = ranks.iter().map(start).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
+}
+
+/// A rank whose test has failed, for which the others need not wait.
+struct DiesOfPanics(Arc<Rank>);
+
+impl Drop for DiesOfPanics {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.abort(&Error::Internal("the test has failed on this rank".into()));
+        }
+    }
 }
 
 /// A strategy of one process.

@@ -87,14 +87,19 @@ impl Ranks {
     }
 
     /// Has the variable `name` begin with rank 0's `value` on all ranks. It is the variable's, and
-    /// nobody else's yet.
+    /// nobody else's yet. What fails is [`Error::Rank`], also where it is this rank: the others know.
     pub(super) fn same_initial(&self, name: &str, value: &Tensor) -> Result<()> {
         let (dtype, shape) = (value.dtype(), value.shape());
         let what = format_args!("the making of variable '{name}', {dtype} of shape {shape}");
         let call =
             Call { agreement: agreement(&what.to_string()), ..Call::to(Kind::Variable, &what) };
-        let (mut meeting, mut bytes) = self.meet(call, room(shape.bytes(dtype)?))?;
-        value.copy_to_host(&mut bytes)?;
+        let own = || {
+            let mut bytes = room(shape.bytes(dtype)?)?;
+            value.copy_to_host(&mut bytes)?;
+            Ok(bytes)
+        };
+        let (mut meeting, mut bytes) =
+            self.meet(call, own()).map_err(|error| self.known_to_all(error))?;
         meeting.broadcast(&mut bytes)?;
         drop(meeting);
         if self.rank() == 0 {
@@ -103,6 +108,16 @@ impl Ranks {
         let first = Tensor::from_bytes(dtype, shape, &bytes, DeviceId::HOST)?;
         // SAFETY: nobody else has the variable's value yet.
         unsafe { value.assume_exclusive() }.copy_from(&first)
+    }
+
+    /// An error of which the others have heard, so that nobody tells them once more.
+    fn known_to_all(&self, error: Error) -> Error {
+        if matches!(error.unnamed(), Error::Rank { .. }) {
+            return error;
+        }
+        let (rank, status) = (self.rank(), error.status());
+        let message = format!("rank {rank} failed: {}: {error}", status.name());
+        Error::Rank { rank: Some(rank), status, message }
     }
 
     /// Tells the others, which make the variable `name`, that this rank has failed to, and why.

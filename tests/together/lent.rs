@@ -1,0 +1,401 @@
+//! Gradients that replicas lend and take back, over ranks: the bits are those of one process whose
+//! replicas write, and what was lent is let go of once, however the step ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use half::{bf16, f16};
+use umbo::device::DeviceId;
+use umbo::error::{Error, Result};
+use umbo::optimizer::adamw::AdamW;
+use umbo::optimizer::{
+    GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, Outcome, apply,
+};
+use umbo::strategy::variables::{self, Initial, read};
+use umbo::strategy::{ReplicaContext, Strategy};
+use umbo::tensor::storage::Storage;
+use umbo::tensor::{DType, Layout, Tensor};
+use umbo::values::variable::{Aggregation, Variable};
+
+use super::engine::{job, ranks};
+use super::{alone, bytes, copy_into, named, on_ranks, tensor};
+
+/// W ranks of M replicas.
+const SPLITS: [(usize, usize); 3] = [(2, 1), (2, 2), (3, 1)];
+
+/// Which replicas lend; the others write.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Lends {
+    Nobody,
+    All,
+    EverySecond,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    dtype: Option<DType>,
+    accumulation: u64,
+    reduction: LossReduction,
+    deferred: bool,
+    lends: Lends,
+}
+
+fn plans() -> Vec<Plan> {
+    let mut plans = Vec::new();
+    for dtype in [None, Some(DType::Float16), Some(DType::BFloat16)] {
+        for accumulation in [1, 2] {
+            for deferred in [false, true] {
+                for lends in [Lends::All, Lends::EverySecond] {
+                    let reductions =
+                        [LossReduction::Sum, LossReduction::Mean, LossReduction::GlobalMean];
+                    let reduction = reductions[plans.len() % 3];
+                    plans.push(Plan { dtype, accumulation, reduction, deferred, lends });
+                }
+            }
+        }
+    }
+    plans
+}
+
+/// How many gradients a rank has lent, and how many of them were let go of.
+#[derive(Default)]
+struct Ledger {
+    lent: AtomicUsize,
+    returned: AtomicUsize,
+}
+
+impl Ledger {
+    fn lent(&self) -> usize {
+        self.lent.load(Ordering::SeqCst)
+    }
+
+    #[track_caller]
+    fn check_settled(&self) {
+        assert_eq!(self.returned.load(Ordering::SeqCst), self.lent(), "returned of those lent");
+    }
+}
+
+/// Memory of the program's. Once it is let go of, it holds what would spoil every sum.
+struct Memory {
+    tensor: Tensor,
+    ledger: Arc<Ledger>,
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let count = self.tensor.shape().bytes(self.tensor.dtype()).unwrap();
+        // All bits set is no number in any of the types.
+        // SAFETY: nobody else has the memory any more.
+        unsafe { std::ptr::write_bytes(self.tensor.address(), 0xff, count) };
+        self.ledger.returned.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Lends memory with these elements.
+fn lend(ledger: &Arc<Ledger>, tensor: Tensor) -> Tensor {
+    ledger.lent.fetch_add(1, Ordering::SeqCst);
+    let (dtype, shape, data) = (tensor.dtype(), tensor.shape(), tensor.address());
+    let memory = Memory { tensor, ledger: Arc::clone(ledger) };
+    // SAFETY: the owner keeps the memory, and writes it when nobody reads it any more.
+    let storage = unsafe {
+        let count = shape.bytes(dtype).unwrap();
+        Storage::foreign(data, count, DeviceId::HOST, false, Box::new(memory))
+    };
+    Tensor::from_storage(Arc::new(storage), dtype, Layout::row_major(shape), 0).unwrap()
+}
+
+/// To which variables a replica of all contributes: to all but one, of which see [`Work::leave`]; to the
+/// second only those of some ranks do, others in each step.
+fn contributes(index: usize, replica: usize, step: usize) -> bool {
+    match index {
+        1 => (replica + step).is_multiple_of(3),
+        UNUSED => false,
+        _ => true,
+    }
+}
+
+const SHAPES: [&[usize]; 4] = [&[7], &[33], &[5, 2], &[130, 64]];
+
+/// What nobody contributes to.
+const UNUSED: usize = 2;
+
+struct Work {
+    strategy: Strategy,
+    variables: Vec<Variable>,
+    gradients: Arc<Gradients>,
+    optimizer: Arc<Optimizer>,
+    ledger: Arc<Ledger>,
+    plan: Plan,
+}
+
+impl Work {
+    fn new(strategy: Strategy, plan: Plan) -> Work {
+        let make = |(index, shape): (usize, &&[usize])| {
+            let values: Vec<f32> =
+                (0..shape.iter().product()).map(|at: usize| (at % 7) as f32 - 2.5).collect();
+            let new = named(&format!("v{index}"), Aggregation::None);
+            variables::create(Some(&strategy), new, Initial::Value(&tensor(&values, shape)))
+                .unwrap()
+        };
+        let variables: Vec<Variable> = SHAPES.iter().enumerate().map(make).collect();
+        let options = GradientsOptions {
+            accumulation_steps: plan.accumulation,
+            dtype: plan.dtype,
+            ..GradientsOptions::default()
+        };
+        let gradients = Gradients::with_options(
+            strategy.id(),
+            strategy.compute_devices(),
+            variables.clone(),
+            plan.reduction,
+            options,
+        );
+        // The decay moves every weight that is updated.
+        let rule = AdamW::new(0.9, 0.999, 1e-7, 0.01).unwrap();
+        let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.05).unwrap();
+        let ledger = Arc::default();
+        Work { gradients: gradients.unwrap(), strategy, variables, optimizer, ledger, plan }
+    }
+
+    fn lends(&self, replica: usize) -> bool {
+        match self.plan.lends {
+            Lends::Nobody => false,
+            Lends::All => true,
+            Lends::EverySecond => replica % 2 == 1,
+        }
+    }
+
+    fn gradient(&self, index: usize, replica: usize, step: usize) -> Tensor {
+        let number = |at: usize| {
+            let sign = if (at + replica + step).is_multiple_of(2) { 1.0 } else { -1.0 };
+            sign * (1.0 + ((at * 31 + replica * 17 + step * 5) % 61) as f32 / 61.0)
+                / [1.0, 4.0, 0.5][(at + step) % 3]
+        };
+        let numbers = (0..SHAPES[index].iter().product()).map(number);
+        match self.plan.dtype {
+            Some(DType::Float16) => {
+                tensor(&numbers.map(f16::from_f32).collect::<Vec<_>>(), SHAPES[index])
+            }
+            Some(DType::BFloat16) => {
+                tensor(&numbers.map(bf16::from_f32).collect::<Vec<_>>(), SHAPES[index])
+            }
+            _ => tensor(&numbers.collect::<Vec<_>>(), SHAPES[index]),
+        }
+    }
+
+    fn nonsense(&self, index: usize) -> Tensor {
+        let dtype = self.gradients.dtype(index);
+        let it = Tensor::zeros(dtype, self.variables[index].shape(), DeviceId::HOST).unwrap();
+        let count = it.shape().bytes(dtype).unwrap();
+        // SAFETY: nobody else has it.
+        unsafe { std::ptr::write_bytes(it.address(), 0xff, count) };
+        it
+    }
+
+    /// Begins a contribution in some way, or in several, and takes it back.
+    fn leave(&self, context: &ReplicaContext, index: usize, way: usize) -> Result<()> {
+        if way & 1 != 0 {
+            let nonsense = self.nonsense(index);
+            copy_into(self.gradients.view_in(context, index, GradientMode::Overwrite)?, &nonsense);
+            self.gradients.withdraw_in(context, index)?;
+        }
+        if way & 2 != 0 {
+            let nonsense = lend(&self.ledger, self.nonsense(index));
+            self.gradients.attach_in(context, index, nonsense)?;
+            self.gradients.withdraw_in(context, index)?;
+        }
+        self.gradients.withdraw_in(context, index)
+    }
+
+    fn contribute(&self, context: &ReplicaContext, step: usize) -> Result<()> {
+        let replica = context.replica_in_sync();
+        // Some have no examples; what these contribute means nothing.
+        let examples = (replica * 7 + step * 3) % 5;
+        for index in 0..self.variables.len() {
+            self.leave(context, index, (replica + step + index) % 4)?;
+            if !contributes(index, replica, step) {
+                continue;
+            }
+            let gradient = match examples {
+                0 => self.nonsense(index),
+                _ => self.gradient(index, replica, step),
+            };
+            if self.lends(replica) {
+                let lent = lend(&self.ledger, gradient);
+                self.gradients.attach_in(context, index, lent)?;
+            } else {
+                let view = self.gradients.view_in(context, index, GradientMode::Overwrite)?;
+                copy_into(view, &gradient);
+            }
+        }
+        self.gradients.submit_in(context, Some(examples as f64))
+    }
+
+    /// A step, at whose end replica `fails` fails if there is one; then an apply.
+    fn step(&self, step: usize, fails: Option<usize>) -> Result<()> {
+        let callback = |context: &ReplicaContext| {
+            self.contribute(context, step)?;
+            if fails == Some(context.replica_in_sync()) {
+                return Err(Error::NotFound("as planned".into()));
+            }
+            if self.plan.deferred {
+                apply(&self.optimizer, &self.gradients)?;
+            }
+            Ok(None)
+        };
+        self.strategy.run(&callback, None)?;
+        if !self.plan.deferred {
+            let before = self.ledger.returned.load(Ordering::SeqCst);
+            assert!(self.plan.lends != Lends::All || before < self.ledger.lent());
+            let outcome = apply(&self.optimizer, &self.gradients)?;
+            assert!(matches!(outcome, Outcome::Done(_)));
+        }
+        Ok(())
+    }
+
+    fn weights(&self) -> Vec<Vec<u8>> {
+        self.variables.iter().map(|variable| bytes(&read(variable).unwrap())).collect()
+    }
+}
+
+/// What the weights were after each step.
+fn train(strategy: Strategy, plan: Plan) -> Vec<Vec<Vec<u8>>> {
+    let work = Work::new(strategy, plan);
+    let mut known = vec![work.weights()];
+    for step in 0..5 {
+        work.step(step, None).unwrap();
+        work.ledger.check_settled();
+        known.push(work.weights());
+    }
+    let unused: Vec<_> = known.iter().map(|weights| &weights[UNUSED]).collect();
+    assert!(unused.iter().all(|weights| **weights == known[0][UNUSED]), "nobody contributes to it");
+    assert_ne!(known[0][0], known[5][0]);
+    known
+}
+
+#[test]
+fn what_ranks_lend_gives_the_bits_of_one_process_that_writes() {
+    for (number, plan) in plans().into_iter().enumerate() {
+        for (size, replicas) in SPLITS {
+            let written = Plan { lends: Lends::Nobody, ..plan };
+            let expected = train(alone(size * replicas), written);
+            assert_eq!(train(alone(size * replicas), plan), expected, "one process, {plan:?}");
+            let job = job(size, Some(number as u64), None);
+            let came = on_ranks(&job, replicas, |_, strategy| train(strategy.unwrap(), plan));
+            for (rank, came) in came.iter().enumerate() {
+                assert!(*came == expected, "rank {rank} of {size}×{replicas}: {plan:?}");
+            }
+        }
+    }
+}
+
+/// A replica of some rank fails when all of them have lent: nobody keeps anything, and the step can be
+/// taken again.
+#[test]
+fn what_is_lent_comes_back_when_a_rank_fails() {
+    for (number, plan) in plans().into_iter().enumerate() {
+        let (size, replicas) = SPLITS[number % SPLITS.len()];
+        let expected = train(alone(size * replicas), Plan { lends: Lends::Nobody, ..plan });
+        for fails in 0..size * replicas {
+            on_ranks(&ranks(size), replicas, |rank, strategy| {
+                let work = Work::new(strategy.unwrap(), plan);
+                for step in 0..4 {
+                    let before = work.weights();
+                    let error = work.step(step, Some(fails)).unwrap_err().to_string();
+                    let names = error.contains(&format!("rank {} failed", fails / replicas));
+                    assert_eq!(names, rank != fails / replicas, "{error}");
+                    work.ledger.check_settled();
+                    assert_eq!(work.weights(), before);
+                    // What waits for an update is added up and not lost.
+                    work.step(step, None).unwrap();
+                    work.ledger.check_settled();
+                    assert!(work.weights() == expected[step + 1], "{plan:?}, step {step}");
+                }
+            });
+        }
+    }
+}
+
+/// The apply fails on one rank alone: what was lent waits for another apply, or for a step that replaces
+/// it.
+#[test]
+fn what_is_lent_waits_while_no_apply_has_used_it() {
+    for replaces in [false, true] {
+        for (number, plan) in plans().into_iter().enumerate() {
+            let (size, replicas) = SPLITS[number % SPLITS.len()];
+            on_ranks(&ranks(size), replicas, |rank, strategy| {
+                let work = Work::new(strategy.unwrap(), plan);
+                // With accumulation the first step makes no update.
+                for step in 1..plan.accumulation as usize {
+                    work.step(step, None).unwrap();
+                }
+                let fails = rank == size - 1;
+                work.optimizer.set_schedule(Arc::new(move |_| match fails {
+                    true => Err(Error::NotFound("no schedule today".into())),
+                    false => Ok(0.1),
+                }));
+                let before = work.weights();
+                work.step(9, None).unwrap_err();
+                assert_eq!(work.weights(), before);
+                let returned = work.ledger.returned.load(Ordering::SeqCst);
+                match plan.deferred {
+                    true => work.ledger.check_settled(),
+                    false => assert_eq!(returned < work.ledger.lent(), holds(&work, rank, 9)),
+                }
+                work.optimizer.set_learning_rate(0.1).unwrap();
+                match plan.deferred || replaces {
+                    true => work.step(10, None).unwrap(),
+                    false => drop(apply(&work.optimizer, &work.gradients).unwrap()),
+                }
+                work.ledger.check_settled();
+                assert_ne!(work.weights(), before);
+            });
+        }
+    }
+}
+
+/// Whether a replica of the rank lends something in the step that it does not take back.
+fn holds(work: &Work, rank: usize, step: usize) -> bool {
+    let first = rank * work.strategy.num_replicas();
+    (first..first + work.strategy.num_replicas())
+        .any(|replica| work.lends(replica) && (0..4).any(|it| contributes(it, replica, step)))
+}
+
+/// A rank dies at each of its calls of the engine in turn. Whoever is left has the weights of some step,
+/// and everything that it lent once it lets go of the gradients.
+#[test]
+fn what_is_lent_comes_back_when_a_rank_dies() {
+    let plans = plans();
+    for (number, (size, replicas)) in SPLITS.into_iter().enumerate() {
+        for deferred in [false, true] {
+            let plan = Plan { deferred, ..plans[(number * 5) % plans.len()] };
+            let expected = train(alone(size * replicas), Plan { lends: Lends::Nobody, ..plan });
+            // The strategy and the variables are made in the first calls.
+            for at in 9_u64.. {
+                let job = job(size, Some(at), Some((size - 1, at)));
+                let ends = on_ranks(&job, replicas, |_, strategy| {
+                    let work = Work::new(strategy.unwrap(), plan);
+                    let failed = (0..3).find(|&step| work.step(step, None).is_err());
+                    if let Some(step) = failed {
+                        let weights = work.weights();
+                        assert!(expected[step..step + 2].contains(&weights), "step {step}");
+                        work.step(step, None).unwrap_err();
+                        if plan.deferred {
+                            work.ledger.check_settled();
+                        }
+                    }
+                    let ledger = Arc::clone(&work.ledger);
+                    drop(work);
+                    ledger.check_settled();
+                    failed
+                });
+                let has_died = job[size - 1].calls() > at;
+                assert_eq!(ends.iter().any(Option::is_some), has_died, "{ends:?}");
+                if !has_died {
+                    assert!(at > 15, "there are not so few calls");
+                    break;
+                }
+            }
+        }
+    }
+}
