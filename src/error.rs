@@ -291,6 +291,27 @@ impl ReplicaFailures {
             })
             .unwrap_or(Status::Internal)
     }
+
+    /// The same in fewer words, for where there is little room: without the names of devices, and
+    /// without replicas that were stopped because others failed.
+    pub fn brief(&self) -> String {
+        let all_were_stopped = self.failures.iter().all(|failure| failure.stopped);
+        let mut lines = Vec::new();
+        if !self.summary.is_empty() {
+            lines.push(self.summary.clone());
+        }
+        for ReplicaFailure { replica, error, stopped, .. } in &self.failures {
+            if *stopped && !(all_were_stopped && self.summary.is_empty()) {
+                continue;
+            }
+            let status = match error.status() {
+                status if status == self.status() => String::new(),
+                status => format!("{}: ", status.name()),
+            };
+            lines.push(format!("replica {replica}: {status}{error}"));
+        }
+        lines.join("\n")
+    }
 }
 
 impl fmt::Display for ReplicaFailures {

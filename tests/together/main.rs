@@ -10,6 +10,7 @@ mod input;
 mod lent;
 mod resuming;
 mod statistics;
+mod strict;
 mod training;
 mod values;
 

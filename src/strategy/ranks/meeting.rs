@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Ranks;
 use super::descriptor::{BYTES, Descriptor, Kind};
-use crate::error::{Error, Result, Status};
+use crate::error::{Error, ReplicaFailures, Result, Status};
 use crate::executor::lock::MutexGuard;
 use crate::observe::{self, Counter, Phase};
 
@@ -128,7 +128,11 @@ impl Ranks {
     fn describe(&self, call: &Call<'_>, series: &Series, failure: Option<&Error>) -> Descriptor {
         let (status, text) = match failure {
             None => (Status::Ok, call.what.to_string()),
-            Some(error) => (error.status(), error.to_string()),
+            // Little of a message fits: what went wrong comes first, and not who was stopped by it.
+            Some(error) => {
+                let brief = error.replicas().map(ReplicaFailures::brief);
+                (error.status(), brief.unwrap_or_else(|| error.to_string()))
+            }
         };
         Descriptor {
             kind: call.kind,
