@@ -84,7 +84,9 @@ impl Strategy {
     /// state, the writes can no longer be told apart and the step must not be committed.
     pub(super) fn doom_after(&self, error: &Error) {
         let mut transaction = self.inner().transaction.lock();
-        if !transaction.participants.is_empty() || !transaction.deferred.is_empty() {
+        let has_changed = !transaction.participants.is_empty() || !transaction.deferred.is_empty();
+        // What the other ranks have come to is not known.
+        if has_changed || self.ranks().is_some() {
             transaction.doom.get_or_insert_with(|| error.to_string());
         }
     }
@@ -97,7 +99,8 @@ impl Strategy {
     }
 
     /// Runs `body`, which is a part of the open step `number` that may fail by itself: then what it
-    /// wrote is undone, and the rest of the step goes on.
+    /// wrote is undone, and the rest of the step goes on. With several ranks it may have failed on this
+    /// one alone, so that the step cannot count.
     pub(super) fn undoing_on_failure<R>(
         &self,
         number: u64,
@@ -115,7 +118,12 @@ impl Strategy {
             transaction.savepoints.push(savepoint);
         }
         let undo = Undo(self, number);
-        let result = body()?;
+        let result = body().inspect_err(|error| {
+            if self.ranks().is_some() {
+                let mut transaction = self.inner().transaction.lock();
+                transaction.doom.get_or_insert_with(|| error.to_string());
+            }
+        })?;
         mem::forget(undo);
         self.inner().transaction.lock().release_savepoint();
         Ok(result)
@@ -191,6 +199,10 @@ impl Strategy {
         let mut deferred = mem::take(&mut inner.transaction.lock().deferred);
         let doom = inner.transaction.lock().doom.take();
         let prepared = match doom {
+            Some(reason) if self.ranks().is_some() => Err(Error::precondition(format!(
+                "a part of the step failed on this rank, so nothing of the step was kept on any; that \
+                 part's error: {reason}"
+            ))),
             Some(reason) => Err(Error::precondition(format!(
                 "a part of the step failed after the step had written central state, so nothing of the \
                  step was kept; that part's error: {reason}"

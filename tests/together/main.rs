@@ -8,6 +8,7 @@ mod failures;
 mod in_place;
 mod input;
 mod lent;
+mod nested;
 mod resuming;
 mod statistics;
 mod strict;
