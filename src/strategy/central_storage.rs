@@ -1,11 +1,8 @@
 //! The strategy: its devices, its replica threads, its locks.
 
-#![expect(unsafe_code, reason = "the default strategy is never freed, and found without a lock")]
-
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use crossbeam_utils::CachePadded;
@@ -37,6 +34,8 @@ use crate::tensor::slab::Slab;
 use crate::tensor::{Tensor, blocks};
 use crate::values::variable::Keeper;
 
+pub use super::options::{MAX_REPLICAS, Options};
+
 /// What a replica thread is given to do.
 pub(super) trait Job: Send + Sync {
     /// Does the part of this replica, on its thread.
@@ -45,61 +44,6 @@ pub(super) trait Job: Send + Sync {
 
 /// The mailboxes of a strategy's replica threads.
 pub(super) type Mailboxes = Arc<[CachePadded<Mailbox<Arc<dyn Job>>>]>;
-
-/// The most replicas that one strategy may have.
-pub const MAX_REPLICAS: usize = 1024;
-
-/// The smallest stack that a replica's thread may be given.
-const LEAST_STACK: usize = 64 << 10;
-
-/// The largest one.
-const MOST_STACK: usize = 64 << 30;
-
-/// How a central storage strategy is set up.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Names of the compute devices, one replica each; `None` chooses them.
-    pub compute_devices: Option<Vec<String>>,
-    /// This many replicas on `CPU:0`, `CPU:1`, ...; 0 if `compute_devices` decides.
-    pub cpu_replicas: usize,
-    /// Name of the device that holds the variables; `None`: the compute device if there is
-    /// exactly one, else `CPU:0`.
-    pub parameter_device: Option<String>,
-    /// Whether each replica's thread is bound to the processors of its device.
-    pub bind_threads: bool,
-    /// The stack of each replica's thread; `None`: as large as the calling thread's, see
-    /// [`thread::current_stack_bytes`].
-    pub stack_bytes: Option<usize>,
-    /// The cluster that this process is part of, for programs that ask the strategy.
-    pub cluster_resolver: Option<Arc<ClusterResolver>>,
-    /// What the program does when threads begin and cease to serve as replicas.
-    pub thread_hooks: Option<Hooks>,
-    /// What joins this process to others whose replicas run in sync with its own. All of them make
-    /// their strategies together.
-    pub communicator: Option<Arc<dyn Communicator>>,
-    /// Whether mistakes of callbacks are looked for that otherwise go unnoticed, and what is merely
-    /// suspicious is an error. The environment can say so for all strategies; see [`strict`].
-    pub strict: bool,
-    /// After how many steps, again and again, the ranks compare their weights; 0: never.
-    pub fingerprint_interval: u64,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            compute_devices: None,
-            cpu_replicas: 0,
-            parameter_device: None,
-            bind_threads: true,
-            stack_bytes: None,
-            cluster_resolver: None,
-            thread_hooks: None,
-            communicator: None,
-            strict: false,
-            fingerprint_interval: 0,
-        }
-    }
-}
 
 /// A central storage strategy: variables on one parameter device, callbacks replicated over the
 /// compute devices. Cloning makes another reference to the same strategy.
@@ -146,7 +90,7 @@ pub(super) struct Inner {
     pub mailboxes: Mailboxes,
     threads: Mutex<Vec<Option<thread::Handle>>>,
     /// The process that the threads are in.
-    origin: Origin,
+    pub origin: Origin,
     pub spin: Spin,
     /// How a caller waits that takes no part in the step itself.
     pub watching_spin: Spin,
@@ -170,29 +114,6 @@ pub(super) struct Inner {
 static STRATEGIES: Leaf<BTreeMap<u64, Weak<Inner>>> =
     Leaf::new(Guards::Strategies, BTreeMap::new());
 
-/// The default strategy of this process, never freed. The child of a fork, where another thread may
-/// have been changing the parent's for ever, makes one of its own.
-static DEFAULT: AtomicPtr<Strategy> = AtomicPtr::new(ptr::null_mut());
-
-#[cold]
-fn make_default(current: *mut Strategy) -> Strategy {
-    let threading =
-        Threading { bind: false, stack_bytes: thread::process_stack_bytes(), hooks: None };
-    let nature = Nature { cluster_resolver: None, is_default: true, is_strict: strict::is_on() };
-    let made = Strategy::build(vec![DeviceId::HOST], DeviceId::HOST, threading, nature)
-        .expect("one replica needs no thread and CPU:0 is always there");
-    let new = Box::into_raw(Box::new(made.clone()));
-    match DEFAULT.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => made,
-        Err(faster) => {
-            // SAFETY: nobody else has seen it.
-            drop(unsafe { Box::from_raw(new) });
-            // SAFETY: what was stored is never freed.
-            unsafe { (*faster).clone() }
-        }
-    }
-}
-
 impl Strategy {
     /// Makes a strategy. Starts a thread for each replica but the first. With a communicator all ranks
     /// do so together: if one fails, all do.
@@ -203,16 +124,9 @@ impl Strategy {
     }
 
     fn alone(options: &Options) -> Result<Strategy> {
-        let devices = compute_devices(options)?;
-        let parameter_device = match &options.parameter_device {
-            Some(name) => registry::resolve(name, "parameter_device")?,
-            None if devices.len() == 1 => devices[0],
-            None => DeviceId::HOST,
-        };
-        let stack_bytes = match options.stack_bytes {
-            Some(bytes) => checked_stack(bytes)?,
-            None => thread::current_stack_bytes(),
-        };
+        let devices = options.resolved_compute_devices()?;
+        let parameter_device = options.resolved_parameter_device(&devices)?;
+        let stack_bytes = options.resolved_stack_bytes()?;
         let hooks = options.thread_hooks.clone();
         let threading = Threading { bind: options.bind_threads, stack_bytes, hooks };
         strict::complain_of_variable();
@@ -222,6 +136,15 @@ impl Strategy {
             is_strict: options.strict || strict::is_on(),
         };
         Strategy::build(devices, parameter_device, threading, nature)
+    }
+
+    /// Another strategy such as the default one: one replica on `CPU:0`, which needs no thread.
+    pub(super) fn on_host() -> Result<Strategy> {
+        let threading =
+            Threading { bind: false, stack_bytes: thread::process_stack_bytes(), hooks: None };
+        let nature =
+            Nature { cluster_resolver: None, is_default: true, is_strict: strict::is_on() };
+        Strategy::build(vec![DeviceId::HOST], DeviceId::HOST, threading, nature)
     }
 
     fn build(
@@ -412,16 +335,6 @@ impl Strategy {
         self.ranks().map_or(1, |ranks| ranks.size())
     }
 
-    /// The strategy that is current where no other one is: one replica on `CPU:0`.
-    pub fn default_strategy() -> Strategy {
-        let current = DEFAULT.load(Ordering::Acquire);
-        // SAFETY: what was stored is never freed.
-        match unsafe { current.as_ref() } {
-            Some(strategy) if strategy.0.origin.is_here() => strategy.clone(),
-            _ => make_default(current),
-        }
-    }
-
     /// FAILED_PRECONDITION in the child of a fork that happened since the strategy was made: neither
     /// its threads nor those that may have held its locks exist there. What is not refused there
     /// takes none of its locks.
@@ -595,74 +508,6 @@ fn bind_to(device: DeviceId) -> Result<Option<usize>> {
     thread::bind(&processors)?;
     let mut all = processors.processors();
     Ok(all.next().filter(|_| all.next().is_none()))
-}
-
-/// A stack that a program may ask for.
-fn checked_stack(bytes: usize) -> Result<usize> {
-    if (LEAST_STACK..=MOST_STACK).contains(&bytes) {
-        return Ok(bytes);
-    }
-    Err(Error::invalid(
-        "thread_stack_bytes",
-        format!(
-            "{bytes}; a stack has {LEAST_STACK} (64 KiB) to {MOST_STACK} bytes (64 GiB), and 0 is the \
-             size of the calling thread's"
-        ),
-    ))
-}
-
-fn compute_devices(options: &Options) -> Result<Vec<DeviceId>> {
-    if options.cpu_replicas > 0 {
-        if options.compute_devices.is_some() {
-            return Err(Error::invalid(
-                "cpu_replicas",
-                "given together with compute_devices; give one of the two",
-            ));
-        }
-        if options.cpu_replicas > MAX_REPLICAS {
-            return Err(Error::invalid(
-                "cpu_replicas",
-                format!("{}; at most {MAX_REPLICAS} are supported", options.cpu_replicas),
-            ));
-        }
-        let count = options.cpu_replicas as u32;
-        registry::ensure_logical_cpus(count)?;
-        return Ok((0..count).map(DeviceId::cpu).collect());
-    }
-    let Some(names) = &options.compute_devices else {
-        let gpus = registry::logical_count(DeviceKind::Gpu).min(MAX_REPLICAS as u32);
-        return Ok(match gpus {
-            0 => vec![DeviceId::HOST],
-            _ => (0..gpus).map(|index| DeviceId { kind: DeviceKind::Gpu, index }).collect(),
-        });
-    };
-    if names.is_empty() {
-        return Err(Error::invalid(
-            "compute_devices",
-            "an empty list; name one device or more, or leave the list out",
-        ));
-    }
-    if names.len() > MAX_REPLICAS {
-        return Err(Error::invalid(
-            "compute_devices",
-            format!("{} devices; at most {MAX_REPLICAS} are supported", names.len()),
-        ));
-    }
-    let mut devices = Vec::with_capacity(names.len());
-    for name in names {
-        let device = registry::resolve(name, "compute_devices")?;
-        if devices.contains(&device) {
-            return Err(Error::invalid(
-                "compute_devices",
-                format!(
-                    "{device} appears twice, the second time as '{name}'; each device carries one replica (split the CPU \
-                         into more logical devices for more replicas on it)"
-                ),
-            ));
-        }
-        devices.push(device);
-    }
-    Ok(devices)
 }
 
 impl Keeper for Inner {

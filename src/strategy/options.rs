@@ -1,0 +1,156 @@
+//! How a strategy is set up: what a program chooses, and what its choices come to.
+
+use std::sync::Arc;
+
+use super::replica_threads::Hooks;
+use crate::cluster::communicator::Communicator;
+use crate::cluster::resolver::ClusterResolver;
+use crate::device::registry;
+use crate::device::{DeviceId, DeviceKind};
+use crate::error::{Error, Result};
+use crate::executor::thread;
+
+/// The most replicas that one strategy may have.
+pub const MAX_REPLICAS: usize = 1024;
+
+/// The smallest stack that a replica's thread may be given.
+const LEAST_STACK: usize = 64 << 10;
+
+/// The largest one.
+const MOST_STACK: usize = 64 << 30;
+
+/// How a central storage strategy is set up.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Names of the compute devices, one replica each; `None` chooses them.
+    pub compute_devices: Option<Vec<String>>,
+    /// This many replicas on `CPU:0`, `CPU:1`, ...; 0 if `compute_devices` decides.
+    pub cpu_replicas: usize,
+    /// Name of the device that holds the variables; `None`: the compute device if there is
+    /// exactly one, else `CPU:0`.
+    pub parameter_device: Option<String>,
+    /// Whether each replica's thread is bound to the processors of its device.
+    pub bind_threads: bool,
+    /// The stack of each replica's thread; `None`: as large as the calling thread's, see
+    /// [`thread::current_stack_bytes`].
+    pub stack_bytes: Option<usize>,
+    /// The cluster that this process is part of, for programs that ask the strategy.
+    pub cluster_resolver: Option<Arc<ClusterResolver>>,
+    /// What the program does when threads begin and cease to serve as replicas.
+    pub thread_hooks: Option<Hooks>,
+    /// What joins this process to others whose replicas run in sync with its own. All of them make
+    /// their strategies together.
+    pub communicator: Option<Arc<dyn Communicator>>,
+    /// Whether mistakes of callbacks are looked for that otherwise go unnoticed, and what is merely
+    /// suspicious is an error. The environment can say so for all strategies; see
+    /// [`strict`](crate::observe::strict).
+    pub strict: bool,
+    /// After how many steps, again and again, the ranks compare their weights; 0: never.
+    pub fingerprint_interval: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            compute_devices: None,
+            cpu_replicas: 0,
+            parameter_device: None,
+            bind_threads: true,
+            stack_bytes: None,
+            cluster_resolver: None,
+            thread_hooks: None,
+            communicator: None,
+            strict: false,
+            fingerprint_interval: 0,
+        }
+    }
+}
+
+impl Options {
+    /// The compute devices, one for each replica.
+    pub(super) fn resolved_compute_devices(&self) -> Result<Vec<DeviceId>> {
+        if self.cpu_replicas > 0 {
+            if self.compute_devices.is_some() {
+                return Err(Error::invalid(
+                    "cpu_replicas",
+                    "given together with compute_devices; give one of the two",
+                ));
+            }
+            if self.cpu_replicas > MAX_REPLICAS {
+                return Err(Error::invalid(
+                    "cpu_replicas",
+                    format!("{}; at most {MAX_REPLICAS} are supported", self.cpu_replicas),
+                ));
+            }
+            let count = self.cpu_replicas as u32;
+            registry::ensure_logical_cpus(count)?;
+            return Ok((0..count).map(DeviceId::cpu).collect());
+        }
+        let Some(names) = &self.compute_devices else {
+            let gpus = registry::logical_count(DeviceKind::Gpu).min(MAX_REPLICAS as u32);
+            return Ok(match gpus {
+                0 => vec![DeviceId::HOST],
+                _ => (0..gpus).map(|index| DeviceId { kind: DeviceKind::Gpu, index }).collect(),
+            });
+        };
+        if names.is_empty() {
+            return Err(Error::invalid(
+                "compute_devices",
+                "an empty list; name one device or more, or leave the list out",
+            ));
+        }
+        if names.len() > MAX_REPLICAS {
+            return Err(Error::invalid(
+                "compute_devices",
+                format!("{} devices; at most {MAX_REPLICAS} are supported", names.len()),
+            ));
+        }
+        let mut devices = Vec::with_capacity(names.len());
+        for name in names {
+            let device = registry::resolve(name, "compute_devices")?;
+            if devices.contains(&device) {
+                return Err(Error::invalid(
+                    "compute_devices",
+                    format!(
+                        "{device} appears twice, the second time as '{name}'; each device carries \
+                         one replica (split the CPU into more logical devices for more replicas on \
+                         it)"
+                    ),
+                ));
+            }
+            devices.push(device);
+        }
+        Ok(devices)
+    }
+
+    /// The device of the variables of a strategy with these compute devices.
+    pub(super) fn resolved_parameter_device(&self, compute: &[DeviceId]) -> Result<DeviceId> {
+        match &self.parameter_device {
+            Some(name) => registry::resolve(name, "parameter_device"),
+            None if compute.len() == 1 => Ok(compute[0]),
+            None => Ok(DeviceId::HOST),
+        }
+    }
+
+    /// The stack of each replica's thread.
+    pub(super) fn resolved_stack_bytes(&self) -> Result<usize> {
+        match self.stack_bytes {
+            Some(bytes) => checked_stack(bytes),
+            None => Ok(thread::current_stack_bytes()),
+        }
+    }
+}
+
+/// A stack that a program may ask for.
+fn checked_stack(bytes: usize) -> Result<usize> {
+    if (LEAST_STACK..=MOST_STACK).contains(&bytes) {
+        return Ok(bytes);
+    }
+    Err(Error::invalid(
+        "thread_stack_bytes",
+        format!(
+            "{bytes}; a stack has {LEAST_STACK} (64 KiB) to {MOST_STACK} bytes (64 GiB), and 0 is the \
+             size of the calling thread's"
+        ),
+    ))
+}
