@@ -17,7 +17,8 @@
 //! 3. `state`: an optimizer. `saved`: its state as a whole, taken out and put back.
 //! 4. `row_buffer`, `rows`, `lent`, `replica`: what one replica writes or lends. `row_sums`, `accumulation`: sums of several runs.
 //!    `contributions`: what all have submitted.
-//! 5. `gradients`; `contribute` and `inspection`, which write and look at them; `strict`, which
+//! 5. `phase`, `gradients`; `lifecycle`: from a step to its apply; `writing`: what a replica writes in a
+//!    step; `contribute` and `inspection`, which write and look at them; `strict`, which
 //!    looks for mistakes of callbacks; `saved_gradients`.
 //! 6. `sources`: what the gradients of one apply are made of. `work`: what is done to all variables.
 //! 7. `reduced`: a look at what an apply would take. `action`: an apply as a change of central state. `apply`: in which context it happens when.
@@ -40,9 +41,11 @@ mod gradients_options;
 pub mod inspection;
 pub mod lamb;
 mod lent;
+mod lifecycle;
 pub mod momentum;
 mod non_finite;
 mod on_gpu;
+mod phase;
 mod plan;
 pub mod reduced;
 mod replica;
@@ -62,6 +65,7 @@ mod strict;
 mod variables;
 mod work;
 mod workspace;
+mod writing;
 
 pub use action::ApplyAction;
 pub use apply::{Outcome, apply, apply_with};

@@ -1,0 +1,198 @@
+//! What a replica writes in a step, and that it submits it.
+
+#![expect(unsafe_code, reason = "a replica's buffers are written for it")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{Error, Result};
+use crate::optimizer::gradients::{GradientMode, Gradients};
+use crate::optimizer::phase::{Phase, pack};
+use crate::optimizer::replica::{Buffer, DenseBuffer, Replica};
+use crate::optimizer::rows::AddedRows;
+use crate::tensor::Tensor;
+use crate::values::indexed_slices::IndexedSlices;
+
+impl Gradients {
+    /// Replica `replica`'s buffer for variable `index`, to be written until the replica submits.
+    /// The variable then counts as written by this replica in this step. Nothing is allocated.
+    ///
+    /// Fails if there is no such variable, if its gradients are row-sparse, if the step is over, or
+    /// if the replica has submitted.
+    pub fn view(
+        &self,
+        replica: usize,
+        step: u64,
+        index: usize,
+        mode: GradientMode,
+    ) -> Result<&Tensor> {
+        let (buffer, viewed) = self.writable(replica, step, index)?;
+        let Buffer::Dense(dense @ DenseBuffer { tensor, lent, .. }) = buffer else {
+            return Err(Error::precondition(format!(
+                "the gradients of {:?} were made for rows (row_sparse); add rows to it",
+                self.variables()[index]
+            )));
+        };
+        if lent.is_of(step) {
+            return Err(Error::precondition(format!(
+                "replica {replica} has attached its gradient of {:?} in this step; withdraw that before \
+                 you view the buffer",
+                self.variables()[index]
+            )));
+        }
+        let is_first = viewed.load(Ordering::Acquire) != step;
+        if is_first && self.is_strict() {
+            self.begin_strictly(replica, index, dense, mode)?;
+        }
+        if mode == GradientMode::Add && is_first {
+            // SAFETY: until it submits, the buffer is the replica's, which is here.
+            unsafe { tensor.assume_exclusive() }.fill_zeros()?;
+        }
+        viewed.store(step, Ordering::Release);
+        Ok(tensor)
+    }
+
+    /// Room for `rows` more rows that replica `replica` contributes to variable `index`, to be
+    /// written until the replica submits: their numbers and their gradients. A row that is named
+    /// several times, here, in another call or by another replica, counts as the sum. The variable
+    /// then counts as written by this replica in this step, also with 0 rows. Allocates nothing
+    /// once a step had as many rows, in as many calls.
+    ///
+    /// Fails if there is no such variable, if its gradients are not row-sparse, if there is no
+    /// memory, if the step is over, or if the replica has submitted.
+    pub fn add_rows(
+        &self,
+        replica: usize,
+        step: u64,
+        index: usize,
+        rows: usize,
+    ) -> Result<AddedRows> {
+        let (buffer, viewed) = self.writable(replica, step, index)?;
+        let variable = &self.variables()[index];
+        let Buffer::Rows(own) = buffer else {
+            return Err(Error::precondition(format!(
+                "the gradients of {variable:?} were not made for rows; say so when they are made \
+                 (row_sparse), or view and write them"
+            )));
+        };
+        let added = own.add(variable, step, rows)?;
+        viewed.store(step, Ordering::Release);
+        Ok(added)
+    }
+
+    /// The same with copies of `slices`, which are of the variable's dtype and shape.
+    pub fn add_indexed_slices(
+        &self,
+        replica: usize,
+        step: u64,
+        index: usize,
+        slices: &IndexedSlices,
+    ) -> Result<()> {
+        let (_, _) = self.writable(replica, step, index)?;
+        let variable = &self.variables()[index];
+        if (slices.dtype(), slices.dense_shape()) != (self.dtype(index), variable.shape()) {
+            let (dtype, shape) = (slices.dtype(), slices.dense_shape());
+            let problem = format!(
+                "slices of {dtype} and shape {shape} for {variable:?}, whose gradients are {}",
+                self.dtype(index)
+            );
+            return Err(Error::invalid("slices", problem));
+        }
+        let added = self.add_rows(replica, step, index, slices.indices().shape()[0])?;
+        // SAFETY: the rows were just added, for this replica to write.
+        unsafe {
+            added.indices.assume_exclusive().copy_from(slices.indices())?;
+            added.values.assume_exclusive().copy_from(slices.values())
+        }
+    }
+
+    /// What replica `replica` writes for variable `index`, and the step in which it last did.
+    pub(super) fn writable(
+        &self,
+        replica: usize,
+        step: u64,
+        index: usize,
+    ) -> Result<(&Buffer, &AtomicU64)> {
+        let own = self.replica_in_step(replica, step)?;
+        let (Some(buffer), Some(viewed)) = (own.buffers.get(index), own.viewed.of(index)) else {
+            let problem = format!(
+                "{index} is not in [0, {}), the variables that the gradients were made of, in that order",
+                self.variables().len()
+            );
+            return Err(Error::out_of_range("index", problem));
+        };
+        if own.submitted.load(Ordering::Acquire) == step {
+            return Err(Error::precondition(format!(
+                "replica {replica} has submitted its gradients in this step; view and write them before"
+            )));
+        }
+        Ok((buffer, viewed))
+    }
+
+    /// Replica `replica` has written what it wants to contribute in this step, with `weight`:
+    /// usually the examples that the gradients stand for. With weight 0 nothing of it is read.
+    ///
+    /// Fails if the weight is not finite or negative, if an index is no row of its variable, if the
+    /// step is over, or if the replica submitted in this step before.
+    pub fn submit(&self, replica: usize, step: u64, weight: f64) -> Result<()> {
+        let own = self.replica_in_step(replica, step)?;
+        if !(weight.is_finite() && weight >= 0.0) {
+            let problem = format!("{weight}; must be finite and at least 0");
+            return Err(Error::invalid("weight", problem));
+        }
+        if own.submitted.load(Ordering::Acquire) == step {
+            return Err(Error::precondition(format!(
+                "replica {replica} has submitted its gradients in this step already; submit once"
+            )));
+        }
+        if self.is_strict() {
+            self.check_strictly(replica, own, step, weight)?;
+        }
+        // An apply does not read what has no weight; who tries a callback out looks at it.
+        if own.is_remote && (weight != 0.0 || own.is_trial.load(Ordering::Acquire)) {
+            self.bring_home(own, step)?;
+        }
+        if weight != 0.0 {
+            self.check_rows(replica, own, step)?;
+        }
+        own.weight.store(weight.to_bits(), Ordering::Release);
+        own.submitted.store(step, Ordering::Release);
+        Ok(())
+    }
+
+    /// Brings what the replica has written on another device to where an apply reads it.
+    fn bring_home(&self, own: &Replica, step: u64) -> Result<()> {
+        for (index, buffer) in own.buffers.iter().enumerate() {
+            if own.viewed.in_step(index, step) {
+                match buffer {
+                    Buffer::Dense(dense) => dense.bring_home(step)?,
+                    Buffer::Rows(rows) => rows.pieces().bring_home()?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses indices that are no rows of their variable.
+    fn check_rows(&self, replica: usize, own: &Replica, step: u64) -> Result<()> {
+        for (index, (buffer, variable)) in own.buffers.iter().zip(self.variables()).enumerate() {
+            if let Buffer::Rows(rows) = buffer
+                && own.viewed.in_step(index, step)
+            {
+                rows.pieces().check(variable, replica)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn replica_in_step(&self, replica: usize, step: u64) -> Result<&Replica> {
+        if self.state.load(Ordering::Acquire) != pack(step, Phase::InFlight) {
+            return Err(Error::precondition(format!(
+                "gradients: step {} is over or has not begun; replicas write gradients inside of run",
+                self.shown(step)
+            )));
+        }
+        self.replicas.get(replica).map(|own| &**own).ok_or_else(|| {
+            Error::out_of_range("replica", format!("{replica} of {}", self.replicas.len()))
+        })
+    }
+}
