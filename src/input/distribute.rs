@@ -434,7 +434,9 @@ impl DistributedDataset {
             own: self.own.clone(),
             ranks: self.ranks.clone(),
         };
-        PassIterator::of_strategy(Arc::new(stage), self.strategy, self.element_spec().clone())
+        let spec = self.element_spec().clone();
+        let iterator = PassIterator::of_strategy(Arc::new(stage), self.strategy, spec)?;
+        Ok(iterator.meeting(self.ranks.is_some()))
     }
 }
 

@@ -29,6 +29,8 @@ pub struct PassIterator {
     generation: u64,
     /// The id of the strategy that its elements are distributed for, if they are.
     strategy: Option<u64>,
+    /// Whether several ranks meet for each element, and so know of each other's failures.
+    meets_ranks: bool,
     spec: ElementSpec,
     /// Where its passes come from.
     stage: Arc<dyn Stage<Value>>,
@@ -67,7 +69,18 @@ impl PassIterator {
         let work = Some(Work { pass, ended: false });
         let state = Mutex::new(State { work, generation, next: 0, serving: 0 });
         let (node, freed) = (Node::new(), Condvar::new());
-        Ok(PassIterator { node, state, freed, generation, strategy, spec, stage })
+        let meets_ranks = false;
+        Ok(PassIterator { node, state, freed, generation, strategy, meets_ranks, spec, stage })
+    }
+
+    /// The same iterator, for whose elements several ranks meet if `meets_ranks` says so.
+    pub(super) fn meeting(self, meets_ranks: bool) -> PassIterator {
+        PassIterator { meets_ranks, ..self }
+    }
+
+    /// Whether several ranks meet for each element, and so know of each other's failures.
+    pub(crate) fn meets_ranks(&self) -> bool {
+        self.meets_ranks
     }
 
     /// Says that the iterator has reached its owner, so that it counts as one that was made: the

@@ -68,6 +68,22 @@ impl Strategy {
         error
     }
 
+    /// Tells the other ranks, which begin a run, that this one has nothing to begin one with, and gives
+    /// the error back.
+    pub(crate) fn fail_to_begin(&self, error: Error) -> Error {
+        let Some(ranks) = self.ranks().filter(|_| self.check_process().is_ok()) else {
+            return error;
+        };
+        // Nobody runs meanwhile on this rank. If that cannot be had, the others wait all the same.
+        let lock = self.enter(&Limits::default()).ok();
+        let steps = lock.as_ref().map_or(0, StepGuard::steps);
+        ranks.begin(steps + 1);
+        let told = ranks.open(Err::<(), _>(error), 0, steps);
+        ranks.finish();
+        let never = || Error::Internal("the ranks have begun a run that one could not".into());
+        told.err().unwrap_or_else(never)
+    }
+
     /// The same for a run inside of a merge call.
     pub(super) fn begin_nested(&self, arguments: Option<&Value>) -> Result<Elsewhere> {
         let checked = self.check_arguments(arguments);

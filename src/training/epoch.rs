@@ -82,7 +82,7 @@ impl Epoch<'_> {
             if let Some(why) = self.limits.exceeded().filter(|_| is_alone) {
                 return Err(why.within(at("before it began")));
             }
-            let next = self.iterator.next();
+            let next = self.iterator.next().map_err(|error| self.tell(error));
             let Some(element) = next.map_err(|error| error.within(at("the next element")))? else {
                 report.pass_ended = true;
                 break;
@@ -99,6 +99,15 @@ impl Epoch<'_> {
         self.end(&mut report)?;
         report.seconds = started.elapsed().as_secs_f64();
         Ok(report)
+    }
+
+    /// Tells the other ranks that this one has no element for the step that they begin, unless they
+    /// take elements together and know.
+    fn tell(&self, error: Error) -> Error {
+        match self.iterator.meets_ranks() {
+            true => error,
+            false => self.strategy.fail_to_begin(error),
+        }
     }
 
     fn check(&self) -> Result<()> {

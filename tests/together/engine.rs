@@ -1,5 +1,6 @@
 //! An engine whose ranks are threads of one process: it delays, and it lets ranks die, as a seed says.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -43,6 +44,7 @@ pub struct Rank {
     /// At which of its calls, from 0, this rank dies.
     dies_at: Option<u64>,
     calls: Mutex<u64>,
+    bytes: AtomicU64,
 }
 
 /// The ranks of one job.
@@ -63,6 +65,7 @@ pub fn job(size: usize, delays: Option<u64>, death: Option<(usize, u64)>) -> Vec
             delays: Mutex::new(delays.map(|seed| ChaCha8Rng::seed_from_u64(seed + rank as u64))),
             dies_at: death.filter(|(who, _)| *who == rank).map(|(_, at)| at),
             calls: Mutex::new(0),
+            bytes: AtomicU64::new(0),
         })
     };
     (0..size).map(rank).collect()
@@ -72,6 +75,15 @@ impl Rank {
     /// How many calls this rank has made.
     pub fn calls(&self) -> u64 {
         *self.calls.lock().unwrap()
+    }
+
+    /// How many bytes were given to calls of this rank, to be sent or for what is received.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn count(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     fn gone(&self, rank: usize) -> Error {
@@ -161,6 +173,7 @@ impl Communicator for Rank {
         assert_eq!((send_counts.len(), receive_counts.len()), (self.size, self.size));
         assert_eq!(send_counts.iter().sum::<usize>(), send.len());
         assert_eq!(receive_counts.iter().sum::<usize>(), receive.len());
+        self.count(send.len() + receive.len());
         let mut rest = send;
         let parts = send_counts.iter().map(|&count| rest.split_off(..count).unwrap().to_vec());
         let received = self.exchange("all_to_all", parts.collect())?;
@@ -171,6 +184,7 @@ impl Communicator for Rank {
 
     fn all_gather(&self, send: &[u8], receive: &mut [u8], counts: &[usize]) -> Result<()> {
         assert_eq!((counts[self.rank], counts.iter().sum()), (send.len(), receive.len()));
+        self.count(send.len() + receive.len());
         let received = self.exchange("all_gather", vec![send.to_vec(); self.size])?;
         assert!(received.iter().map(Vec::len).eq(counts.iter().copied()));
         receive.copy_from_slice(&received.concat());
@@ -178,6 +192,7 @@ impl Communicator for Rank {
     }
 
     fn broadcast(&self, bytes: &mut [u8], root: usize) -> Result<()> {
+        self.count(bytes.len());
         let received = self.exchange("broadcast", vec![bytes.to_vec(); self.size])?;
         bytes.copy_from_slice(&received[root]);
         Ok(())

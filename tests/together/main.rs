@@ -14,6 +14,7 @@ mod statistics;
 mod strict;
 mod training;
 mod values;
+mod watching;
 
 use std::sync::Arc;
 

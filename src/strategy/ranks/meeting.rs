@@ -98,7 +98,6 @@ impl Ranks {
     /// so earlier in the series (then nothing is exchanged), and with UNAVAILABLE if the engine cannot
     /// bring the ranks together.
     pub(crate) fn meet<T>(&self, call: Call<'_>, here: Result<T>) -> Result<(Meeting<'_>, T)> {
-        let _span = observe::span(Phase::Exchange);
         let mut turn = self.turn.lock();
         let series = &mut *self.series.lock();
         if !series.is_open {
@@ -149,6 +148,7 @@ impl Ranks {
     }
 
     fn exchange(&self, own: &Descriptor) -> Result<Vec<Descriptor>> {
+        let _span = observe::span(Phase::Exchange);
         let size = self.size();
         let mut bytes = vec![0; BYTES * size];
         count(BYTES, bytes.len());
@@ -216,10 +216,10 @@ impl Meeting<'_> {
 
     /// What all ranks have to send, which is as many bytes as each has announced.
     pub fn all_gather(&mut self, send: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let _span = observe::span(Phase::Exchange);
         let counts: Vec<usize> = self.said.iter().map(|said| said.length as usize).collect();
         let mut received = room(counts.iter().sum())?;
         if !received.is_empty() {
+            let _span = observe::span(Phase::Exchange);
             count(send.len(), received.len());
             let gathered = self.ranks.engine.all_gather(send, &mut received, &counts);
             self.check(gathered)?;
