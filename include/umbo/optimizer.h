@@ -26,10 +26,10 @@
  *   function of the program's.
  * - umbo_optimizer_configure(): Replaces all settings of an optimizer.
  * - umbo_optimizer_add_group(): Treats some variables differently from the others.
- * - umbo_optimizer_set_schedule(): Sets a function that computes the learning rate of each update.
- * - umbo_optimizer_loss_scale(): Tells the factor that callbacks multiply their loss by.
  * - umbo_optimizer_apply(): Combines the submitted gradients and updates the variables.
  * - umbo_optimizer_last_report(): Tells what the last apply did.
+ * - umbo_optimizer_set_schedule(): Sets a function that computes the learning rate of each update.
+ * - umbo_optimizer_loss_scale(): Tells the factor that callbacks multiply their loss by.
  * - umbo_optimizer_set_learning_rate(): Sets the learning rate and ends a schedule.
  * - umbo_optimizer_learning_rate(): Tells the learning rate.
  * - umbo_optimizer_iterations(): Tells how many applies have taken effect.
@@ -726,20 +726,43 @@ static inline umbo_group_options umbo_group_options_default(void) {
 }
 
 /**
- * Computes the learning rate of an update.
+ * Replaces all settings of an optimizer.
  *
- * @param[in] step How many updates the optimizer has made before this one.
- * @param[in] user_data What umbo_optimizer_set_schedule() was given.
- * @param[out] learning_rate The learning rate, which must be written; finite and 0 or more.
- * @return UMBO_OK, or why it failed. Any other status than UMBO_OK fails the apply, which then
- *   changes nothing.
+ * @param[in] optimizer The optimizer.
+ * @param[in] options The new settings; `options` may be NULL: all defaults, so everything is off.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or settings that are out of range
+ *   or exclude each other.
+ * - UMBO_STATUS_FAILED_PRECONDITION: this process was forked while another thread was changing the
+ *   optimizer.
  *
- * Each apply that is to update calls it, on the thread that carries out the apply; an apply that
- * is then skipped because of a gradient that is not finite has called it too. Inside it, functions
- * that run steps of the strategy or change its state (runs, applies, assignments,
- * umbo_strategy_synchronize()) give UMBO_STATUS_FAILED_PRECONDITION.
+ * The settings are used from the next apply on. If a setting of the loss scale changes, the loss
+ * scale starts again at `loss_scale`.
  */
-typedef umbo_status (*umbo_schedule_fn)(int64_t step, void *user_data, double *learning_rate);
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_configure(
+    umbo_optimizer *optimizer, const umbo_optimizer_options *options);
+
+/**
+ * Treats some variables differently from the others.
+ *
+ * @param[in] optimizer The optimizer.
+ * @param[in] count The number of variables.
+ * @param[in] variables The variables, made by the optimizer's strategy. Each is in one group at
+ *   most.
+ * @param[in] options The learning rate factor, the weight decay and whether they are frozen, from
+ *   the next apply on; `options` may be NULL: all defaults.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a variable of another strategy,
+ *   one that is in a group already, or an option that is out of range. None of the variables is in
+ *   the group then.
+ * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * Variables in no group are treated as umbo_optimizer_configure() says.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_add_group(
+    umbo_optimizer *optimizer, int64_t count, umbo_variable *const *variables,
+    const umbo_group_options *options);
 
 /** The options of one apply. UMBO_APPLY_OPTIONS_INIT gives the defaults. */
 typedef struct umbo_apply_options {
@@ -825,80 +848,6 @@ static inline umbo_apply_report umbo_apply_report_default(void) {
 }
 
 /**
- * Replaces all settings of an optimizer.
- *
- * @param[in] optimizer The optimizer.
- * @param[in] options The new settings; `options` may be NULL: all defaults, so everything is off.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or settings that are out of range
- *   or exclude each other.
- * - UMBO_STATUS_FAILED_PRECONDITION: this process was forked while another thread was changing the
- *   optimizer.
- *
- * The settings are used from the next apply on. If a setting of the loss scale changes, the loss
- * scale starts again at `loss_scale`.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_configure(
-    umbo_optimizer *optimizer, const umbo_optimizer_options *options);
-
-/**
- * Treats some variables differently from the others.
- *
- * @param[in] optimizer The optimizer.
- * @param[in] count The number of variables.
- * @param[in] variables The variables, made by the optimizer's strategy. Each is in one group at
- *   most.
- * @param[in] options The learning rate factor, the weight decay and whether they are frozen, from
- *   the next apply on; `options` may be NULL: all defaults.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a variable of another strategy,
- *   one that is in a group already, or an option that is out of range. None of the variables is in
- *   the group then.
- * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
- *
- * Variables in no group are treated as umbo_optimizer_configure() says.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_add_group(
-    umbo_optimizer *optimizer, int64_t count, umbo_variable *const *variables,
-    const umbo_group_options *options);
-
-/**
- * Sets a function that computes the learning rate of each update.
- *
- * @param[in] optimizer The optimizer.
- * @param[in] schedule The function, which replaces an earlier one. `schedule` may be NULL: the
- *   learning rate stays what it is now, as with umbo_optimizer_set_learning_rate().
- * @param[in] user_data Passed to the function unchanged; may be anything.
- * @param[in] destroy Releases the user data when the function is replaced or the optimizer ends,
- *   and if this call fails; may be left out.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_schedule(
-    umbo_optimizer *optimizer, umbo_schedule_fn schedule, void *user_data,
-    umbo_destroy_fn destroy);
-
-/**
- * Tells the factor that callbacks multiply their loss by.
- *
- * @param[in] optimizer The optimizer.
- * @param[out] loss_scale The factor of this run, valid until the next apply; 1 if there is no loss
- *   scale.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
- *
- * It may be called inside a run. A callback may multiply its gradients instead of its loss.
- * Several gradients of one run may be applied one after the other: each apply divides by the scale
- * that the run had.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_loss_scale(
-    const umbo_optimizer *optimizer, double *loss_scale);
-
-/**
  * Combines the submitted gradients and updates the variables.
  *
  * @param[in] optimizer The optimizer.
@@ -948,6 +897,57 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_apply(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_last_report(
     const umbo_optimizer *optimizer, umbo_apply_report *report);
+
+/**
+ * Computes the learning rate of an update.
+ *
+ * @param[in] step How many updates the optimizer has made before this one.
+ * @param[in] user_data What umbo_optimizer_set_schedule() was given.
+ * @param[out] learning_rate The learning rate, which must be written; finite and 0 or more.
+ * @return UMBO_OK, or why it failed. Any other status than UMBO_OK fails the apply, which then
+ *   changes nothing.
+ *
+ * Each apply that is to update calls it, on the thread that carries out the apply; an apply that
+ * is then skipped because of a gradient that is not finite has called it too. Inside it, functions
+ * that run steps of the strategy or change its state (runs, applies, assignments,
+ * umbo_strategy_synchronize()) give UMBO_STATUS_FAILED_PRECONDITION.
+ */
+typedef umbo_status (*umbo_schedule_fn)(int64_t step, void *user_data, double *learning_rate);
+
+/**
+ * Sets a function that computes the learning rate of each update.
+ *
+ * @param[in] optimizer The optimizer.
+ * @param[in] schedule The function, which replaces an earlier one. `schedule` may be NULL: the
+ *   learning rate stays what it is now, as with umbo_optimizer_set_learning_rate().
+ * @param[in] user_data Passed to the function unchanged; may be anything.
+ * @param[in] destroy Releases the user data when the function is replaced or the optimizer ends,
+ *   and if this call fails; may be left out.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_schedule(
+    umbo_optimizer *optimizer, umbo_schedule_fn schedule, void *user_data,
+    umbo_destroy_fn destroy);
+
+/**
+ * Tells the factor that callbacks multiply their loss by.
+ *
+ * @param[in] optimizer The optimizer.
+ * @param[out] loss_scale The factor of this run, valid until the next apply; 1 if there is no loss
+ *   scale.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+ *
+ * It may be called inside a run. A callback may multiply its gradients instead of its loss.
+ * Several gradients of one run may be applied one after the other: each apply divides by the scale
+ * that the run had.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_loss_scale(
+    const umbo_optimizer *optimizer, double *loss_scale);
 
 /**
  * Sets the learning rate and ends a schedule.

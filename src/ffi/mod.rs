@@ -52,6 +52,7 @@
     reason = "the header's opening comment states what every pointer must be"
 )]
 
+pub mod apply;
 pub(crate) mod boundary;
 pub(crate) mod callback;
 pub mod checkpoint;
@@ -87,6 +88,7 @@ mod model;
 pub mod object;
 pub mod observe;
 pub mod optimizer;
+pub mod optimizer_options;
 pub mod optimizer_settings;
 pub mod optimizer_state;
 pub(crate) mod options;
@@ -114,6 +116,7 @@ pub mod variable;
 pub mod variable_memory;
 pub mod view;
 
+pub use apply::*;
 pub use callback::umbo_destroy_fn;
 pub use checkpoint::*;
 pub use checkpoint_manager::*;
@@ -143,6 +146,7 @@ pub use metrics::*;
 pub use object::*;
 pub use observe::*;
 pub use optimizer::*;
+pub use optimizer_options::*;
 pub use optimizer_settings::*;
 pub use optimizer_state::*;
 pub use replica_context::*;

@@ -5,9 +5,10 @@ use std::ffi::c_char;
 use super::boundary::{boundary, out};
 use super::handle::{borrow, get};
 use super::object::{umbo_optimizer, umbo_variable};
-use super::optimizer::{
+use super::optimizer::usable;
+use super::optimizer_options::{
     UMBO_LOSS_SCALING_DYNAMIC, UMBO_LOSS_SCALING_FIXED, UMBO_LOSS_SCALING_NONE, UMBO_NO_CLIPPING,
-    umbo_group_options, umbo_optimizer_options, usable,
+    umbo_group_options, umbo_optimizer_options,
 };
 use super::options;
 use super::status::umbo_status;

@@ -5,13 +5,13 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
+use super::apply::{report_of, umbo_apply_report};
 use super::boundary::{boundary_in_need, flag};
 use super::callback::{self, UserData, umbo_destroy_fn};
 use super::handle::{get, get_optional};
 use super::object::{
     umbo_cancellation, umbo_gradients, umbo_iterator, umbo_metrics, umbo_optimizer, umbo_strategy,
 };
-use super::optimizer::{report_of, umbo_apply_report};
 use super::options::{self, Extensible};
 use super::replica_context::call_replica;
 use super::run::{Passed, UMBO_NO_TIMEOUT, limits_from, umbo_replica_fn};

@@ -1,0 +1,257 @@
+//! Optimizers: what they do besides their rule, for all variables and for groups of them.
+
+use super::boundary::{array, boundary, collect, constant, flag};
+use super::handle::get;
+use super::object::{umbo_optimizer, umbo_variable};
+use super::optimizer::usable;
+use super::options::{self, Extensible};
+use super::status::umbo_status;
+use crate::error::{Error, Result};
+use crate::optimizer::{Group, LossScaling, NonFinite, Settings};
+
+/// What an apply does with a gradient that is not finite (infinite or NaN).
+pub type umbo_non_finite = i32;
+
+/// SKIP with a dynamic loss scale. FAIL with `global_clip_norm`, where one such element would spoil
+/// all variables. Otherwise IGNORE.
+pub const UMBO_NON_FINITE_AUTO: umbo_non_finite = 0;
+/// It uses the gradient like any other, so infinity and NaN get into the variables. The report
+/// names the first such variable, and the log gets one warning for each optimizer.
+pub const UMBO_NON_FINITE_IGNORE: umbo_non_finite = 1;
+/// It changes no variable and no state, uses the gradients up, and reports `skipped`.
+pub const UMBO_NON_FINITE_SKIP: umbo_non_finite = 2;
+/// It fails with UMBO_STATUS_INVALID_ARGUMENT and changes nothing. The message names the variable,
+/// the step, the replica and the first such element.
+pub const UMBO_NON_FINITE_FAIL: umbo_non_finite = 3;
+
+const _: () = assert!(NonFinite::Ignore as i32 == UMBO_NON_FINITE_IGNORE);
+const _: () = assert!(NonFinite::Skip as i32 == UMBO_NON_FINITE_SKIP);
+const _: () = assert!(NonFinite::Fail as i32 == UMBO_NON_FINITE_FAIL);
+
+/// Whether losses are multiplied by a factor, which keeps small 16-bit gradients from becoming
+/// zero.
+pub type umbo_loss_scaling = i32;
+
+/// There is no factor.
+pub const UMBO_LOSS_SCALING_NONE: umbo_loss_scaling = 0;
+/// The factor is the same in all runs.
+pub const UMBO_LOSS_SCALING_FIXED: umbo_loss_scaling = 1;
+/// The factor grows after a number of applies that took effect, and shrinks when one is skipped.
+pub const UMBO_LOSS_SCALING_DYNAMIC: umbo_loss_scaling = 2;
+
+/// Use the weight decay in the options of the update rule.
+pub const UMBO_WEIGHT_DECAY_OF_RULE: f64 = -1.0;
+/// Use the weight decay of the variables that are in no group.
+pub const UMBO_WEIGHT_DECAY_OF_OPTIMIZER: f64 = -1.0;
+/// No bound: nothing is clipped.
+pub const UMBO_NO_CLIPPING: f64 = -1.0;
+
+/// What an optimizer does besides its update rule. Start from UMBO_OPTIMIZER_OPTIONS_INIT.
+///
+/// An apply does this in order: it combines what the replicas submitted, divides by the loss scale,
+/// clips by norm, clips by value, adds the weight decay, and updates. By default all of it but the
+/// first and the last is off.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_optimizer_options {
+    /// sizeof(umbo_optimizer_options).
+    pub struct_size: usize,
+    /// The weight decay; finite and 0 or more. AdamW and LAMB apply it beside the gradient
+    /// (decoupled); all other rules add weight_decay * w to the gradient (L2).
+    /// UMBO_WEIGHT_DECAY_OF_RULE, the default: that in the options of the rule; none if the rule
+    /// has no such option.
+    pub weight_decay: f64,
+    /// The largest allowed norm of all gradients of an apply together. If the norm is larger, all
+    /// gradients are scaled down to it. More than 0; UMBO_NO_CLIPPING, the default: no bound.
+    ///
+    /// The norm costs a pass over the gradients. With more than two replicas, or several
+    /// accumulated runs, this pass keeps the combined gradients: as much memory as the variables,
+    /// from the first apply until the gradients are released. If that memory is not available, an
+    /// apply takes more time instead. The same holds for the search for values that are not finite,
+    /// where `non_finite` asks for it.
+    pub global_clip_norm: f64,
+    /// The largest allowed magnitude of each element of a gradient. More than 0; UMBO_NO_CLIPPING,
+    /// the default: no bound.
+    pub clip_value: f64,
+    /// What an apply does with gradients that are not finite. By default UMBO_NON_FINITE_AUTO. A
+    /// dynamic loss scale needs AUTO or SKIP. If runs are accumulated, FAIL checks each run before
+    /// it is added, and SKIP checks the sum when it is applied.
+    pub non_finite: umbo_non_finite,
+    /// Whether there is a loss scale, and whether it adapts. By default UMBO_LOSS_SCALING_NONE.
+    pub loss_scaling: umbo_loss_scaling,
+    /// The factor that callbacks multiply their loss by and an apply divides by, if there is a loss
+    /// scale; see umbo_optimizer_loss_scale(). A dynamic loss scale starts with it. More than 0; by
+    /// default 65536.
+    pub loss_scale: f64,
+    /// The factor by which a dynamic loss scale grows; more than 1. By default 2.
+    pub loss_scale_growth_factor: f64,
+    /// The factor by which a dynamic loss scale shrinks; more than 0 and less than 1. By default
+    /// 0.5.
+    pub loss_scale_backoff_factor: f64,
+    /// The smallest value of a dynamic loss scale; more than 0, and at most `loss_scale`. By
+    /// default 1.
+    pub loss_scale_minimum: f64,
+    /// A dynamic loss scale grows after so many applies in a row that took effect; 1 or more. By
+    /// default 2000.
+    pub loss_scale_growth_interval: i64,
+}
+
+/// How the variables of a group are treated. Start from UMBO_GROUP_OPTIONS_INIT.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_group_options {
+    /// sizeof(umbo_group_options).
+    pub struct_size: usize,
+    /// The factor that the learning rate is multiplied by; finite and 0 or more. By default 1.
+    pub learning_rate_factor: f64,
+    /// The weight decay of these variables; finite and 0 or more. 0: none, as is usual for biases
+    /// and normalisation. UMBO_WEIGHT_DECAY_OF_OPTIMIZER, the default: that of the optimizer.
+    pub weight_decay: f64,
+    /// 1: these variables are not updated, and their gradients are not read: they are not part of
+    /// the norm either. 0, the default: they are updated.
+    pub frozen: i32,
+}
+
+// SAFETY: `repr(C)`, `struct_size` first, then numbers.
+unsafe impl Extensible for umbo_optimizer_options {}
+
+impl Default for umbo_optimizer_options {
+    fn default() -> Self {
+        umbo_optimizer_options {
+            struct_size: size_of::<Self>(),
+            weight_decay: UMBO_WEIGHT_DECAY_OF_RULE,
+            global_clip_norm: UMBO_NO_CLIPPING,
+            clip_value: UMBO_NO_CLIPPING,
+            non_finite: UMBO_NON_FINITE_AUTO,
+            loss_scaling: UMBO_LOSS_SCALING_NONE,
+            loss_scale: 65536.0,
+            loss_scale_growth_factor: 2.0,
+            loss_scale_backoff_factor: 0.5,
+            loss_scale_minimum: 1.0,
+            loss_scale_growth_interval: 2000,
+        }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Extensible for umbo_group_options {}
+
+impl Default for umbo_group_options {
+    fn default() -> Self {
+        umbo_group_options {
+            struct_size: size_of::<Self>(),
+            learning_rate_factor: 1.0,
+            weight_decay: UMBO_WEIGHT_DECAY_OF_OPTIMIZER,
+            frozen: 0,
+        }
+    }
+}
+
+/// An option, unless it has the value that says that there is none.
+fn unless(value: f64, none: f64) -> Option<f64> {
+    (value != none).then_some(value)
+}
+
+fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
+    let non_finite = match options.non_finite {
+        UMBO_NON_FINITE_AUTO => None,
+        code => Some(constant(
+            code,
+            NonFinite::from_code(code),
+            "options.non_finite",
+            "UMBO_NON_FINITE_AUTO (0) to UMBO_NON_FINITE_FAIL (3)",
+        )?),
+    };
+    let loss_scaling = match options.loss_scaling {
+        UMBO_LOSS_SCALING_NONE => Some(None),
+        UMBO_LOSS_SCALING_FIXED => Some(Some(LossScaling::Fixed(options.loss_scale))),
+        UMBO_LOSS_SCALING_DYNAMIC => Some(Some(LossScaling::Dynamic {
+            initial: options.loss_scale,
+            growth_factor: options.loss_scale_growth_factor,
+            growth_interval: match options.loss_scale_growth_interval {
+                interval @ 1.. => interval as u64,
+                interval => {
+                    let problem = format!("{interval}; must be 1 or more");
+                    return Err(Error::invalid("options.loss_scale_growth_interval", problem));
+                }
+            },
+            backoff_factor: options.loss_scale_backoff_factor,
+            minimum: options.loss_scale_minimum,
+        })),
+        _ => None,
+    };
+    let loss_scaling = constant(
+        options.loss_scaling,
+        loss_scaling,
+        "options.loss_scaling",
+        "UMBO_LOSS_SCALING_NONE (0) to UMBO_LOSS_SCALING_DYNAMIC (2)",
+    )?;
+    Ok(Settings {
+        weight_decay: unless(options.weight_decay, UMBO_WEIGHT_DECAY_OF_RULE),
+        global_clip_norm: unless(options.global_clip_norm, UMBO_NO_CLIPPING),
+        clip_value: unless(options.clip_value, UMBO_NO_CLIPPING),
+        non_finite,
+        loss_scaling,
+    })
+}
+
+/// Replaces all settings of an optimizer.
+///
+/// @param[in] optimizer The optimizer.
+/// @param[in] options The new settings; `options` may be NULL: all defaults, so everything is off.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or settings that are out of range
+///   or exclude each other.
+/// - UMBO_STATUS_FAILED_PRECONDITION: this process was forked while another thread was changing the
+///   optimizer.
+///
+/// The settings are used from the next apply on. If a setting of the loss scale changes, the loss
+/// scale starts again at `loss_scale`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_optimizer_configure(
+    optimizer: *mut umbo_optimizer,
+    options: *const umbo_optimizer_options,
+) -> umbo_status {
+    boundary("umbo_optimizer_configure", || {
+        // SAFETY: the caller gives NULL or a struct of the size that it states.
+        let options = unsafe { options::read(options, "options") }?;
+        usable(optimizer)?.configure(settings(&options)?)
+    })
+}
+
+/// Treats some variables differently from the others.
+///
+/// @param[in] optimizer The optimizer.
+/// @param[in] count The number of variables.
+/// @param[in] variables The variables, made by the optimizer's strategy. Each is in one group at
+///   most.
+/// @param[in] options The learning rate factor, the weight decay and whether they are frozen, from
+///   the next apply on; `options` may be NULL: all defaults.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a variable of another strategy,
+///   one that is in a group already, or an option that is out of range. None of the variables is in
+///   the group then.
+/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// Variables in no group are treated as umbo_optimizer_configure() says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_optimizer_add_group(
+    optimizer: *mut umbo_optimizer,
+    count: i64,
+    variables: *const *mut umbo_variable,
+    options: *const umbo_group_options,
+) -> umbo_status {
+    boundary("umbo_optimizer_add_group", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (variables, options) =
+            unsafe { (array(variables, count, "variables")?, options::read(options, "options")?) };
+        let variables = collect(variables.iter().map(|&variable| get(variable, "variables")))?;
+        let group = Group {
+            learning_rate_factor: options.learning_rate_factor,
+            weight_decay: unless(options.weight_decay, UMBO_WEIGHT_DECAY_OF_OPTIMIZER),
+            frozen: flag(options.frozen, "options.frozen")?,
+        };
+        usable(optimizer)?.add_group(&variables, group)
+    })
+}
