@@ -832,6 +832,10 @@ UMBO_API void umbo_cancellation_release(const umbo_cancellation *cancellation);
  * examples they hold (umbo_value_examples(), umbo_replica_context_batch_position(),
  * umbo_gradients_submit()).
  *
+ * With several ranks the batch is the same on all of them, and each takes the parts of its own
+ * replicas. A rank that has a batch of its own makes values of its own with
+ * umbo_strategy_values_from_function().
+ *
  * @param[in] strategy The strategy.
  * @param[in] value A tensor, or a nest of tensors; each of them is split by its own dimension 0.
  * @param[out] per_replica Gets the same nest of per-replica values, which the caller releases. With

@@ -4,13 +4,16 @@ use super::boundary::{boundary, out};
 use super::handle::{get, make};
 use super::object::{umbo_strategy, umbo_value};
 use super::status::umbo_status;
-use crate::input::split_value;
+use crate::input::split_for;
 
 /// Splits a global batch that the program has already as umbo_strategy_distribute_dataset() splits the
 /// elements of a dataset: each tensor of it along dimension 0, the rows over the replicas, rounded up, so
 /// that the last parts may be smaller or empty. The parts are views of the batch, which is not copied and
 /// must not be written as long as they are in use. They know how many examples they hold
 /// (umbo_value_examples(), umbo_replica_context_batch_position(), umbo_gradients_submit()).
+///
+/// With several ranks the batch is the same on all of them, and each takes the parts of its own replicas.
+/// A rank that has a batch of its own makes values of its own with umbo_strategy_values_from_function().
 ///
 /// @param[in] strategy The strategy.
 /// @param[in] value A tensor, or a nest of tensors; each of them is split by its own dimension 0.
@@ -28,7 +31,7 @@ pub unsafe extern "C" fn umbo_strategy_split(
         // SAFETY: the caller gives NULL or a place for the output.
         let per_replica = unsafe { out(per_replica, "per_replica") }?;
         let (strategy, value) = (get(strategy, "strategy")?, get(value, "value")?);
-        per_replica.write(make(split_value(&value, strategy.compute_devices())?)?);
+        per_replica.write(make(split_for(&strategy, &value)?)?);
         Ok(())
     })
 }

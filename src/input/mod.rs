@@ -65,6 +65,7 @@ pub use input_context::InputContext;
 pub use iterator::PassIterator;
 pub use map::MapOptions;
 pub use numpy::make_numpy_dataset;
+pub use own_part::split_for;
 pub use shuffle::ShuffleOptions;
 pub use spec::{ElementSpec, LeafSpec};
 pub use split::{batch_rows, part_sizes, split_rows, split_value};

@@ -1,9 +1,46 @@
 //! The components of this rank's replicas, of elements that are for the replicas of all ranks.
 
+use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::input::position::{Mark, Reader};
+use crate::input::split::split_value;
 use crate::input::stage::Pass;
+use crate::strategy::Strategy;
 use crate::values::Value;
+
+/// A global batch, split over the replicas of `strategy` on all ranks as [`split_value`] does; of the parts
+/// those of this rank's replicas. All ranks have the same batch.
+pub fn split_for(strategy: &Strategy, batch: &Value) -> Result<Value> {
+    let (count, devices) = (strategy.num_replicas(), strategy.compute_devices());
+    if strategy.ranks().is_none() {
+        return split_value(batch, devices);
+    }
+    let first = strategy.first_replica_in_sync();
+    // The parts of other ranks' replicas are views that are dropped.
+    let mut places = vec![DeviceId::HOST; strategy.num_replicas_in_sync()];
+    places[first..first + count].copy_from_slice(devices);
+    cut(&split_value(batch, &places)?, first, count)
+}
+
+/// The components of `element` of so many replicas; of a single one a plain tensor.
+fn cut(element: &Value, first: usize, count: usize) -> Result<Value> {
+    element.map_leaves(&mut |leaf| {
+        let parts = match leaf {
+            Value::PerReplica(parts) => parts,
+            // What is for one replica is no per-replica value.
+            Value::Tensor(_) if (first, count) == (0, 1) => return Ok(leaf.clone()),
+            leaf => {
+                let kind = leaf.kind_name();
+                return Err(Error::Internal(format!("an element for replicas contains {kind}")));
+            }
+        };
+        match parts.components().get(first..first + count) {
+            Some([alone]) => Ok(Value::Tensor(alone.clone())),
+            Some(own) => Value::per_replica(own.to_vec()),
+            None => Err(Error::Internal("an element for fewer replicas than there are".into())),
+        }
+    })
+}
 
 /// Cuts per-replica values down to some of their components; a single one is a plain tensor.
 ///
@@ -20,27 +57,12 @@ impl OwnPartPass {
     pub(super) fn new(first: usize, count: usize, input: Box<dyn Pass<Value>>) -> OwnPartPass {
         OwnPartPass { first, count, input }
     }
-
-    fn cut(&self, element: &Value) -> Result<Value> {
-        element.map_leaves(&mut |leaf| {
-            let Value::PerReplica(parts) = leaf else {
-                let kind = leaf.kind_name();
-                return Err(Error::Internal(format!("an element for replicas contains {kind}")));
-            };
-            let own = parts.components().get(self.first..self.first + self.count);
-            match own {
-                Some([alone]) => Ok(Value::Tensor(alone.clone())),
-                Some(own) => Value::per_replica(own.to_vec()),
-                None => Err(Error::Internal("an element for fewer replicas than there are".into())),
-            }
-        })
-    }
 }
 
 impl Pass<Value> for OwnPartPass {
     fn next(&mut self) -> Result<Option<Value>> {
         let element = self.input.next()?;
-        element.map(|element| self.cut(&element)).transpose()
+        element.map(|element| cut(&element, self.first, self.count)).transpose()
     }
 
     fn restart(&mut self) -> Result<()> {

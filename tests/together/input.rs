@@ -6,7 +6,7 @@ use umbo::collectives::Assignment;
 use umbo::error::{Error, Result, Status};
 use umbo::input::{
     Dataset, DistributeOptions, MapOptions, PassIterator, Sharding, ShuffleOptions, Splitting,
-    distribute_dataset, distribute_datasets_from_function,
+    distribute_dataset, distribute_datasets_from_function, split_for,
 };
 use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer};
@@ -363,6 +363,29 @@ fn a_program_tells_of_a_failed_element_by_a_callback_that_fails() {
             });
             let all: Vec<i32> = joined(came).into_iter().flatten().flatten().collect();
             assert!(all.into_iter().eq((0..22).filter(|row| row / 4 != 2)));
+        }
+    }
+}
+
+/// A global batch that all ranks have is split over all replicas as one process splits it, also into empty
+/// parts.
+#[test]
+fn a_batch_is_split_over_the_replicas_of_all_ranks() {
+    for (size, replicas) in [(1, 1), (1, 3), (2, 1), (2, 2), (3, 1), (3, 2)] {
+        for examples in [0_i32, 1, 2, 5, 12, 13] {
+            let numbers: Vec<i32> = (0..examples).collect();
+            let batch = Value::Tensor(tensor(&numbers, &[numbers.len()]));
+            let all = split_for(&alone(size * replicas), &batch).unwrap();
+            on_ranks(&ranks(size), replicas, |rank, strategy| {
+                let own = split_for(&strategy.unwrap(), &batch).unwrap();
+                for replica in 0..replicas {
+                    let expected = all.component(rank * replicas + replica).unwrap();
+                    let came = own.component(replica).unwrap();
+                    let (expected, came) =
+                        (expected.tensor_of(0).unwrap(), came.tensor_of(0).unwrap());
+                    assert_eq!(came.to_vec::<i32>().unwrap(), expected.to_vec::<i32>().unwrap());
+                }
+            });
         }
     }
 }
