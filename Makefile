@@ -25,7 +25,7 @@ configure = if [ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null; then
 section = echo; echo "==== $(1)"
 
 .PHONY: help setup install demo demo-mpi docs movielens cases test test-rust test-mpi test-gpu test-engines test-aarch64 mutants-gpu test-loom mutants faults test-c test-large \
-  build-c matrix storm fuzz asan tsan miri flaky bench bench-peers clean
+  build-c matrix storm fuzz asan tsan miri flaky bench bench-peers bench-engines clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -209,6 +209,12 @@ bench-peers: ## Measure beside other frameworks; writes docs/benchmarks.md (inst
 	@$(MAKE) --no-print-directory install
 	@$(call section,Benchmarks beside peers)
 	@benches/peers/run.py
+
+bench-engines: ## Measure engines alone and under Umbo; writes the table of docs/engines.md
+	@scripts/setup.sh bench-engines
+	@$(MAKE) --no-print-directory install
+	@$(call section,Engines alone and under Umbo)
+	@benches/engines/run.py
 
 clean: ## Remove everything that was built
 	@rm -rf build target

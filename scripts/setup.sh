@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test or demonstrate Umbo.
 #
-#   scripts/setup.sh build|test|docs|engines|aarch64|sanitizers|demo|movielens|mpi|bench
+#   scripts/setup.sh build|test|docs|engines|aarch64|sanitizers|demo|movielens|mpi|bench|bench-engines
 #
 # Asks the system first and touches the network only for what is not there. Uses
 # apt-get as root or through sudo. Required tools that cannot be had end the script
@@ -137,7 +137,7 @@ if [ "$purpose" = test ]; then
   have chromium-headless-shell || have chromium || apt_install chromium-headless-shell ||
     say "no Chromium; the test of a trace's page is skipped"
 fi
-if [ "$purpose" = engines ]; then
+if [ "$purpose" = engines ] || [ "$purpose" = bench-engines ]; then
   have c++ || have g++ || apt_install g++ || required "a C++ compiler" "install g++ or clang++"
   [ -e /usr/include/torch/csrc/api/include/torch/torch.h ] || apt_install libtorch-dev ||
     say "no LibTorch; its test is skipped"
@@ -150,6 +150,10 @@ if [ "$purpose" = engines ]; then
     { python3 -m venv "$engines" && "$engines/bin/python" -m pip install --quiet libggml-python; } \
       >/dev/null 2>&1 || say "pip could not install libggml-python; the test of ggml is skipped"
   fi
+fi
+if [ "$purpose" = bench-engines ]; then
+  /usr/bin/python3 -c "import torch" 2>/dev/null || apt_install python3-torch ||
+    say "no torch of the system's Python; DistributedDataParallel is not measured"
 fi
 if [ "$purpose" = sanitizers ]; then
   # Sanitizers and Miri are parts of nightly Rust; scripts that find none of it skip, and say so.

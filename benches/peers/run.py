@@ -13,12 +13,12 @@ import argparse
 import dataclasses
 import os
 import pathlib
-import statistics
 import sys
 
 import document
 import participants
 from participants import ELEMENTS, ROOT, SAMPLES
+from spread import Spread
 
 BYTES = str(4 * ELEMENTS)
 SIZE = ["--dtype", "float32", "--from", BYTES, "--to", BYTES, "--rounds", "2"]
@@ -111,15 +111,6 @@ COMPARISONS = [
     for rule, title in (("sgd", "SGD"), ("adam", "Adam"))
     for batch in (64, 256)
 ]
-
-
-class Spread:
-    """The median and the quartiles of what the rounds gave."""
-
-    def __init__(self, values):
-        one = len(values) == 1
-        cuts = values * 3 if one else statistics.quantiles(values, n=4, method="inclusive")
-        self.low, self.middle, self.high = cuts
 
 
 def compare(comparison, started, bench, rounds):

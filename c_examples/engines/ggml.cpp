@@ -3,71 +3,15 @@
 //
 // Built beside ggml's own training (ggml_opt), which it has to agree with: bit for bit on one replica, and to
 // the last digits on several, whose sums are rounded in another order.
-#include <ggml-backend.h>
-#include <ggml-cpu.h>
-#include <ggml-opt.h>
-#include <ggml.h>
-
-#include <umbo/umbo.hpp>
+#include "ggml_model.hpp"
 
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
-#include <string>
-#include <vector>
 
 namespace {
 
 constexpr std::int64_t inputs = 20, hidden = 33, classes = 5, batch = 12, batches = 13, epochs = 36;
-const std::vector<std::string> names = {"w1", "b1", "w2", "b2"};
-
-#define DEMAND(condition) \
-  do { \
-    if (!(condition)) { \
-      std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-      std::exit(1); \
-    } \
-  } while (0)
-
-// ---- weights and examples
-
-struct shape {
-  std::int64_t ne0, ne1; // ne0 is what lies next to each other
-  std::int64_t count() const { return ne0 * ne1; }
-};
-const shape shapes[4] = {{inputs, hidden}, {hidden, 1}, {hidden, classes}, {classes, 1}};
-
-// All weights, each at a multiple of 64 bytes, as ggml asks for.
-struct block {
-  static constexpr std::size_t alignment = 64;
-  std::size_t offsets[4], bytes = 0;
-  float *data;
-
-  block() {
-    for (int index = 0; index < 4; ++index) {
-      offsets[index] = bytes;
-      bytes += static_cast<std::size_t>(shapes[index].count()) * sizeof(float);
-      bytes = (bytes + alignment - 1) / alignment * alignment;
-    }
-    data = static_cast<float *>(std::aligned_alloc(alignment, bytes));
-    DEMAND(data != nullptr);
-    std::memset(data, 0, bytes);
-    std::uint32_t state = 1;
-    for (const int index : {0, 2}) {
-      for (std::int64_t at = 0; at < shapes[index].count(); ++at) {
-        state = state * 1664525u + 1013904223u;
-        of(index)[at] = (static_cast<float>(state >> 8) / 16777216.0f - 0.5f) * 0.6f;
-      }
-    }
-  }
-  ~block() { std::free(data); }
-  block(const block &) = delete;
-  block &operator=(const block &) = delete;
-
-  float *of(int index) const { return data + offsets[index] / sizeof(float); }
-};
+constexpr float spread = 0.3f;
 
 struct examples {
   std::vector<float> x, y; // labels as one row of classes each
@@ -87,44 +31,6 @@ struct examples {
   }
 };
 
-// ---- a model of ggml's: a context for weights and inputs, which lie where we say, and one for the rest
-
-struct model {
-  ggml_context *fixed, *rest;
-  ggml_tensor *weights[4], *x, *logits;
-  ggml_backend_buffer_t memory = nullptr, of_x = nullptr;
-
-  model(const block &at, std::int64_t rows) {
-    const ggml_init_params few = {ggml_tensor_overhead() * 16, nullptr, true};
-    const ggml_init_params many = {ggml_tensor_overhead() * 512 + 2 * ggml_graph_overhead_custom(GGML_DEFAULT_GRAPH_SIZE, true), nullptr,
-                                   true};
-    fixed = ggml_init(few);
-    rest = ggml_init(many);
-    memory = ggml_backend_cpu_buffer_from_ptr(at.data, at.bytes);
-    for (int index = 0; index < 4; ++index) {
-      weights[index] = shapes[index].ne1 == 1
-                           ? ggml_new_tensor_1d(fixed, GGML_TYPE_F32, shapes[index].ne0)
-                           : ggml_new_tensor_2d(fixed, GGML_TYPE_F32, shapes[index].ne0, shapes[index].ne1);
-      ggml_set_param(weights[index]);
-      DEMAND(ggml_backend_tensor_alloc(memory, weights[index], at.of(index)) == GGML_STATUS_SUCCESS);
-    }
-    x = ggml_new_tensor_2d(fixed, GGML_TYPE_F32, inputs, rows);
-    ggml_set_input(x);
-    of_x = ggml_backend_alloc_ctx_tensors_from_buft(fixed, ggml_backend_cpu_buffer_type());
-    ggml_tensor *const first = ggml_relu(rest, ggml_add(rest, ggml_mul_mat(rest, weights[0], x), weights[1]));
-    logits = ggml_add(rest, ggml_mul_mat(rest, weights[2], first), weights[3]);
-    ggml_set_output(logits);
-  }
-  ~model() {
-    ggml_free(rest);
-    ggml_free(fixed);
-    ggml_backend_buffer_free(of_x);
-    ggml_backend_buffer_free(memory);
-  }
-  model(const model &) = delete;
-  model &operator=(const model &) = delete;
-};
-
 // ---- ggml alone
 
 ggml_opt_optimizer_params settings(void *) {
@@ -135,30 +41,14 @@ ggml_opt_optimizer_params settings(void *) {
 }
 
 std::vector<float> alone(const examples &all) {
-  const block weights;
-  model net(weights, batch);
-  ggml_backend_t cpu = ggml_backend_cpu_init();
-  ggml_backend_cpu_set_n_threads(cpu, 1);
-  ggml_backend_sched_t schedule = ggml_backend_sched_new(&cpu, nullptr, 1, 512, false, false);
-  ggml_opt_params how = ggml_opt_default_params(schedule, GGML_OPT_LOSS_TYPE_CROSS_ENTROPY);
-  how.ctx_compute = net.rest;
-  how.inputs = net.x;
-  how.outputs = net.logits;
-  how.get_opt_pars = settings;
-  how.optimizer = GGML_OPT_OPTIMIZER_TYPE_ADAMW;
-  ggml_opt_context_t training = ggml_opt_init(how);
+  block weights({inputs, hidden, classes});
+  weights.draw(spread);
+  own_training training(weights, batch, 1, settings);
   for (std::int64_t step = 0; step < epochs * batches; ++step) {
     const std::int64_t first = step % batches * batch;
-    ggml_opt_alloc(training, true);
-    ggml_backend_tensor_set(net.x, &all.x[static_cast<std::size_t>(first * inputs)], 0, ggml_nbytes(net.x));
-    ggml_tensor *const labels = ggml_opt_labels(training);
-    ggml_backend_tensor_set(labels, &all.y[static_cast<std::size_t>(first * classes)], 0, ggml_nbytes(labels));
-    ggml_opt_eval(training, nullptr);
+    training.step(&all.x[static_cast<std::size_t>(first * inputs)], &all.y[static_cast<std::size_t>(first * classes)]);
   }
-  ggml_opt_free(training);
-  ggml_backend_sched_free(schedule);
-  ggml_backend_free(cpu);
-  return std::vector<float>(weights.data, weights.data + weights.bytes / sizeof(float));
+  return weights.copy();
 }
 
 // ---- ggml's AdamW as a rule of Umbo's. Its compiler may have fused some of the multiplications and additions,
@@ -242,54 +132,19 @@ void update_tile(const umbo_update_tile *tile, void *rule) {
 
 // ---- under Umbo
 
-// What a replica computes with: a graph with gradients, allocated once.
-struct replica {
-  model net;
-  ggml_tensor *labels, *loss;
-  ggml_cgraph *graph;
-  ggml_backend_t cpu = ggml_backend_cpu_init();
-  ggml_backend_buffer_t memory;
-
-  replica(const block &weights, std::int64_t rows) : net(weights, rows) {
-    ggml_backend_cpu_set_n_threads(cpu, 1); // the replicas are the threads
-    labels = ggml_new_tensor_2d(net.rest, GGML_TYPE_F32, classes, rows);
-    ggml_set_input(labels);
-    loss = ggml_cross_entropy_loss(net.rest, net.logits, labels);
-    ggml_set_loss(loss);
-    graph = ggml_new_graph_custom(net.rest, GGML_DEFAULT_GRAPH_SIZE, true);
-    ggml_build_forward_expand(graph, loss);
-    ggml_build_backward_expand(net.rest, graph, nullptr);
-    memory = ggml_backend_alloc_ctx_tensors(net.rest, cpu);
-    DEMAND(memory != nullptr);
-  }
-  ~replica() {
-    ggml_backend_buffer_free(memory);
-    ggml_backend_free(cpu);
-  }
-};
-
-umbo_view view_of(const ggml_tensor *tensor) {
-  const std::int64_t sizes[2] = {tensor->ne[1], tensor->ne[0]};
-  const bool is_vector = tensor->ne[1] == 1;
-  umbo_view view = umbo_view_of_memory(UMBO_DTYPE_FLOAT32, is_vector ? 1 : 2, is_vector ? sizes + 1 : sizes,
-                                       tensor->data);
-  view.mutable_data = tensor->data;
-  view.flags = UMBO_VIEW_CONTIGUOUS;
-  return view;
-}
-
 std::vector<float> under_umbo(const examples &all, std::int64_t count, adamw rule) {
   umbo::strategy_options options;
   options.cpu_replicas = count;
   const auto strategy = umbo::strategy::central_storage(options);
-  const auto weights = std::make_shared<block>();
+  const auto weights = std::make_shared<block>(layers{inputs, hidden, classes});
+  weights->draw(spread);
   std::vector<std::unique_ptr<replica>> replicas;
   for (std::int64_t index = 0; index < count; ++index) {
     replicas.push_back(std::make_unique<replica>(*weights, batch / count));
   }
   std::vector<umbo_view> views;
   for (const ggml_tensor *each : replicas[0]->net.weights) views.push_back(view_of(each));
-  const auto variables = strategy.create_variables_in_memory(names, views, weights);
+  const auto variables = strategy.create_variables_in_memory(weight_names, views, weights);
   umbo::gradients_options mean;
   mean.loss_reduction = umbo::loss::mean; // as ggml_cross_entropy_loss() has it
   const auto gradients = umbo::gradients::create(strategy, variables, mean);
@@ -304,18 +159,7 @@ std::vector<float> under_umbo(const examples &all, std::int64_t count, adamw rul
   const auto step = [&](umbo::replica_context &context, const umbo::value &rows) {
     replica &own = *replicas[static_cast<std::size_t>(context.replica_id())];
     const auto x = rows.view_as<float>("x"), y = rows.view_as<float>("y");
-    std::memcpy(own.net.x->data, x.data(), ggml_nbytes(own.net.x));
-    std::memcpy(own.labels->data, y.data(), ggml_nbytes(own.labels));
-    ggml_graph_reset(own.graph); // the gradient of the loss is 1, all others are 0
-    DEMAND(ggml_backend_graph_compute(own.cpu, own.graph) == GGML_STATUS_SUCCESS);
-    for (int index = 0; index < 4; ++index) {
-      const ggml_tensor *const gradient = ggml_graph_get_grad(own.graph, own.net.weights[index]);
-      DEMAND(gradient != nullptr && ggml_is_contiguous(gradient));
-      context.attach(gradients, index, view_of(gradient)); // ggml writes there again in the next step
-    }
-    context.add_metric("loss", static_cast<double>(*static_cast<float *>(own.loss->data)) * static_cast<double>(batch / count),
-                       static_cast<double>(batch / count));
-    context.submit(gradients);
+    own.contribute(context, gradients, x.data(), y.data());
   };
   umbo::value::field_list fields;
   fields.emplace_back("x", umbo::value::from_data({batches * batch, inputs}, all.x.data()));
@@ -334,7 +178,7 @@ std::vector<float> under_umbo(const examples &all, std::int64_t count, adamw rul
     pass.reset();
     if (epoch % 12 == 0) std::printf("%d replicas, epoch %2d: loss %.6f\n", static_cast<int>(count), static_cast<int>(epoch), loss / seen);
   }
-  return std::vector<float>(weights->data, weights->data + weights->bytes / sizeof(float));
+  return weights->copy();
 }
 
 } // namespace

@@ -9,6 +9,7 @@
 
 #undef CHECK // of LibTorch's log
 #include "../c/check.h"
+#include "../ranks/ranks.h"
 
 namespace {
 
@@ -74,10 +75,9 @@ bool is_near(const torch::Tensor &a, const torch::Tensor &b, double tolerance) {
     return (a - b).abs().max().item<double>() <= tolerance;
 }
 
-// The parameters after some steps of AdamW on so many replicas.
-std::vector<torch::Tensor> trained(std::int64_t replicas, double drop, const torch_options &options = {}) {
+// The parameters after some steps of AdamW.
+std::vector<torch::Tensor> trained_on(const umbo::strategy &strategy, double drop, const torch_options &options) {
     const data all;
-    const auto strategy = umbo::adapters::torch_strategy(replicas);
     torch_model<NetImpl> model(strategy, [=] { return std::make_shared<NetImpl>(drop); }, options);
     umbo::adamw_options decay;
     decay.learning_rate = 0.01;
@@ -96,6 +96,50 @@ std::vector<torch::Tensor> trained(std::int64_t replicas, double drop, const tor
     std::vector<torch::Tensor> parameters;
     for (const auto &parameter : model.central()->parameters()) parameters.push_back(parameter.detach().clone());
     return parameters;
+}
+
+std::vector<torch::Tensor> trained(std::int64_t replicas, double drop, const torch_options &options = {}) {
+    return trained_on(umbo::adapters::torch_strategy(replicas), drop, options);
+}
+
+constexpr int ranks = 2;
+constexpr std::size_t parameters_room = 256;
+constexpr double drop_on_ranks = 0.3;
+
+// What a rank's parameters are after training, one after the other.
+int train_on_rank(umbo_communicator *lent, int rank, void *shared) {
+    umbo::strategy_options options;
+    options.cpu_replicas = 1;
+    umbo_communicator *own = nullptr;
+    CHECK_OK(umbo_communicator_retain(lent, &own));
+    options.communicator = umbo::communicator(own);
+    const auto strategy = umbo::strategy::central_storage(umbo::adapters::with_torch_threads(options));
+    const auto parameters = trained_on(strategy, drop_on_ranks, {});
+    float *to = static_cast<float *>(shared) + static_cast<std::size_t>(rank) * parameters_room;
+    for (const auto &parameter : parameters) {
+        const auto flat = parameter.flatten();
+        for (std::int64_t at = 0; at < flat.numel(); ++at) *to++ = flat[at].item<float>();
+    }
+    CHECK(to <= static_cast<float *>(shared) + static_cast<std::size_t>(rank + 1) * parameters_room);
+    return 0;
+}
+
+// Processes with a replica each have the parameters of one process with as many. They are forks: no thread may
+// run before.
+void over_ranks() {
+    auto *const shared = static_cast<float *>(ranks_shared(ranks * parameters_room * sizeof(float)));
+    CHECK(shared != nullptr);
+    ranks_options options{};
+    options.size = ranks;
+    const ranks_outcome outcome = ranks_run(&options, train_on_rank, shared);
+    for (int rank = 0; rank < ranks; ++rank) {
+        CHECK(outcome.code[rank] == 0);
+        const float *from = shared + static_cast<std::size_t>(rank) * parameters_room;
+        for (const auto &parameter : trained(ranks, drop_on_ranks)) {
+            const auto flat = parameter.flatten();
+            for (std::int64_t at = 0; at < flat.numel(); ++at) CHECK(*from++ == flat[at].item<float>());
+        }
+    }
 }
 
 void any_number_of_replicas() {
@@ -328,6 +372,7 @@ void failures_and_kept_batches() {
 } // namespace
 
 int main() {
+    over_ranks();
     any_number_of_replicas();
     beside_torch_alone();
     batch_normalisation();

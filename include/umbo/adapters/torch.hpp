@@ -238,12 +238,12 @@ struct torch_options {
 template <class Module>
 class torch_model {
 public:
-    // `make()` makes a module, as a shared pointer. It is called once for each replica; the first one's
-    // parameters and buffers are the initial values.
+    // `make()` makes a module, as a shared pointer. It is called once for each replica of this process; the first
+    // one's parameters and buffers are the initial values, with several ranks those of rank 0.
     template <class Make>
     torch_model(const strategy &on, Make make, torch_options options = {})
         : on_(on), options_(std::move(options)),
-          replicas_(static_cast<std::size_t>(on.num_replicas_in_sync())), make_(make) {
+          replicas_(static_cast<std::size_t>(on.num_local_replicas())), make_(make) {
         for (auto &own : replicas_) take_apart(own, make());
         const replica &first = replicas_.front();
         std::unordered_set<std::string> sparse(options_.row_sparse.begin(), options_.row_sparse.end());
@@ -292,7 +292,7 @@ public:
         return [this, loss](replica_context &context, const value &batch) {
             const umbo_batch_position position = context.batch_position();
             const std::int64_t rows = position.local_examples;
-            replica &own = replicas_[static_cast<std::size_t>(context.replica_id())];
+            replica &own = replica_of(context);
             double sum = 0;
             attach(own, context, true);
             if (rows != 0 || synchronises) {
@@ -322,7 +322,7 @@ public:
             double sum = 0;
             if (position.local_examples != 0) {
                 const at::NoGradGuard no_grad;
-                replica &own = replicas_[static_cast<std::size_t>(context.replica_id())];
+                replica &own = replica_of(context);
                 attach(own, context, false);
                 sum = measure(*own.module, part(batch)).template item<double>();
             }
@@ -380,6 +380,10 @@ private:
         std::vector<std::string> names, buffer_names;
         std::vector<at::Tensor> parameters, buffers;
     };
+
+    replica &replica_of(const replica_context &context) {
+        return replicas_[static_cast<std::size_t>(context.local_replica_id())];
+    }
 
     // While it lives this thread computes at this place.
     class in_place {
