@@ -98,17 +98,50 @@ required() {
   exit 1
 }
 
-# At least 3.19, which CMakeLists.txt asks for.
-cmake_is_new_enough() {
-  have cmake || return 1
-  local version
-  version=$(cmake --version | sed -n '1s/[^0-9]*\([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
-  # shellcheck disable=SC2086
-  set -- $version
-  [ "$1" -gt 3 ] || { [ "$1" -eq 3 ] && [ "$2" -ge 19 ]; }
+# at_least <version> <line>: whether the first version in the line is this one or newer.
+at_least() {
+  local found
+  found=$(sed -n '1s/^[^0-9]*\([0-9.]*\).*/\1/p' <<<"$2")
+  [ -n "$found" ] && [ "$(printf '%s\n' "$1" "$found" | sort -V | head -n 1)" = "$1" ]
+}
+# What CMakeLists.txt and Cargo.toml ask for.
+oldest_cmake=3.19
+oldest_rust=$(sed -n 's/^rust-version = "\([0-9.]*\)".*/\1/p' Cargo.toml)
+cmake_is_new_enough() { have cmake && at_least $oldest_cmake "$(cmake --version)"; }
+rust_is_new_enough() { have cargo && at_least "$oldest_rust" "$(cargo --version 2>/dev/null)"; }
+
+# Rust through rustup, the distribution's or else the one that the Rust project gives out. It lies in ~/.cargo and
+# ~/.rustup; nobody's PATH is changed, since the Makefile and CMake look there.
+rustup_address=https://sh.rustup.rs
+install_rust() {
+  if have rustup || apt_install rustup; then
+    say "installing Rust with rustup into ~/.rustup"
+    rustup toolchain install stable --profile minimal >/dev/null 2>&1 && rustup default stable >/dev/null 2>&1
+    return
+  fi
+  have curl || have wget || { apt_install ca-certificates && apt_install curl; } || return 1
+  say "installing Rust with the installer from $rustup_address into ~/.cargo and ~/.rustup"
+  local work
+  work=$(mktemp -d)
+  if { if have curl; then curl -sSf --proto '=https' --connect-timeout 30 $rustup_address; else
+    wget -nv -O- $rustup_address; fi; } >"$work/installer" 2>"$work/said" &&
+    sh "$work/installer" -y --quiet --profile minimal --no-modify-path >"$work/said" 2>&1; then
+    rm -rf "$work"
+  else
+    say "the installer of Rust failed: $(tail -n 1 "$work/said")"
+    rm -rf "$work"
+    return 1
+  fi
 }
 
-have cargo || required cargo "install Rust from https://rustup.rs (Cargo.toml names the oldest version)"
+have cargo || install_rust || true
+if ! rust_is_new_enough; then
+  if have cargo && cargo --version >/dev/null 2>&1; then
+    required "Rust $oldest_rust" "$(command -v cargo) is of $(cargo --version). Newer ones come with \
+'rustup update stable' (https://rustup.rs), and have to be the first on PATH"
+  fi
+  required "Rust $oldest_rust" "install it from https://rustup.rs"
+fi
 have cc || have gcc || apt_install gcc || required "a C compiler" "install gcc or clang"
 [ -e /usr/include/stdio.h ] || apt_install libc6-dev || true
 have make || apt_install make || true
@@ -117,7 +150,7 @@ if [ "$purpose" = test ]; then
 fi
 cmake_is_new_enough || { apt_install cmake && cmake_is_new_enough; } ||
   { pip_install cmake && cmake_is_new_enough; } ||
-  required cmake "version 3.19 or newer, from your distribution or with pip install cmake"
+  required "CMake $oldest_cmake" "install it from your distribution or with pip install cmake"
 have ninja || apt_install ninja-build || pip_install ninja ||
   say "no ninja; building with make instead"
 
@@ -131,6 +164,10 @@ if [ "$purpose" = docs ]; then
   have doxygen || apt_install doxygen || required doxygen "it makes the pages"
 fi
 if [ "$purpose" = test ]; then
+  for component in rustfmt clippy; do
+    cargo ${component/rust/} --version >/dev/null 2>&1 || rustup component add $component >/dev/null 2>&1 ||
+      required $component "install it with 'rustup component add $component'"
+  done
   have doxygen || apt_install doxygen || say "no doxygen; the test of the pages is skipped"
   have valgrind || apt_install valgrind || say "no valgrind; its tests are skipped"
   have pkg-config || apt_install pkg-config || say "no pkg-config; its test is skipped"
