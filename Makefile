@@ -117,7 +117,8 @@ mutants-gpu: ## Show the tests of GPU kernels small changes of the PTX, one at a
 	@cargo build --locked --package fake-cuda --example mutants
 	@program=$$(cargo test --locked --package umbo --test cuda --no-run 2>&1 \
 	    | sed -n 's/.*Executable.*(\(.*\))/\1/p'); \
-	  target/debug/examples/mutants src/kernels/cuda/umbo.ptx $$program $(COUNT) $(SEED) 1000 as_ptx
+	  target/debug/examples/mutants src/kernels/cuda/umbo.ptx $$program $(COUNT) $(SEED) 1000 as_ptx \
+	    tests/cuda/mutants.txt
 
 # loom runs the models of the protocol of steps and of hazard records in every order; its build differs in every crate. With
 # little optimisation it is built sooner and runs as fast.

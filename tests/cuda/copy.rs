@@ -8,9 +8,9 @@ use umbo::kernels::float::half_precision::{
 };
 use umbo::kernels::instruction_set::Instructions;
 
-use crate::SIZES;
 use crate::machine::{Machine, on_every_machine};
 use crate::memory::{LIES, Lie, Memory, Noise};
+use crate::{SIZES, thresholds};
 
 const FLOATS: [DType; 4] = [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64];
 
@@ -34,6 +34,7 @@ fn copies_between_all_layouts(machine: &dyn Machine) {
     for dtype in DType::ALL {
         for shape in shapes() {
             for (from_lie, to_lie) in LIES.into_iter().flat_map(|lie| LIES.map(|to| (lie, to))) {
+                launcher = launcher.with_thresholds(thresholds(to_lie == Lie::Shifted));
                 let from = Memory::noise(dtype, &shape, from_lie, &mut noise);
                 let mut to = Memory::noise(dtype, &shape, to_lie, &mut noise);
                 let places = (from.on(machine), to.on(machine));
@@ -102,7 +103,8 @@ fn fills(machine: &dyn Machine) {
                 let mut after = before.clone();
                 let mut zeros = before.clone();
                 let places = [before.on(machine), before.on(machine)];
-                let mut launcher = Launcher::new(machine);
+                let mut launcher =
+                    Launcher::new(machine).with_thresholds(thresholds(lie == Lie::Shifted));
                 // SAFETY: nobody else has the memory.
                 unsafe {
                     launcher.fill(&places[..1], 1.0).unwrap();
@@ -165,33 +167,26 @@ fn conversions_round_once(machine: &dyn Machine) {
     let mut launcher = Launcher::new(machine);
     for (from, to) in FLOATS.into_iter().flat_map(|from| FLOATS.map(|to| (from, to))) {
         for shape in shapes().into_iter().chain([vec![100_003]]) {
-            for lie in LIES {
+            for (position, lie) in LIES.into_iter().enumerate() {
                 let source = Memory::new(from, &shape, lie, || near_ties(&mut noise, from));
-                let target = Memory::noise(to, &shape, Lie::Dense, &mut noise);
+                let to_lie = LIES[(noise.below(2) + position) % LIES.len()];
+                let mut target = Memory::noise(to, &shape, to_lie, &mut noise);
                 let places = (source.on(machine), target.on(machine));
+                launcher = launcher.with_thresholds(thresholds(lie == Lie::Shifted));
                 // SAFETY: nobody else has the memory.
                 unsafe { launcher.convert(&places.0, &places.1).unwrap() };
-                // The elements in order, converted one by one, and behind them what was there.
+                // The elements in order, converted one by one.
                 let mut dense = Memory::new(from, &shape, Lie::Dense, || 0);
                 copy(Instructions::chosen(), &source.view(), &mut dense.view_mut()).unwrap();
-                let size = from.size();
-                let mut position = 0;
-                let elements = shape.iter().product();
-                let expected = Memory::new(to, &shape, Lie::Dense, || {
-                    let at = position;
-                    position += 1;
-                    let element = |bytes: &[u8], size: usize| {
-                        let mut word = [0; 8];
-                        word[..size].copy_from_slice(&bytes[at * size..(at + 1) * size]);
-                        u64::from_ne_bytes(word)
-                    };
-                    match at < elements {
-                        true => converted(from, to, element(dense.bytes(), size)),
-                        false => element(target.bytes(), to.size()),
-                    }
+                let mut elements = dense.bytes().chunks(from.size());
+                let converted = Memory::new(to, &shape, Lie::Dense, || {
+                    let mut word = [0; 8];
+                    word[..from.size()].copy_from_slice(elements.next().unwrap());
+                    converted(from, to, u64::from_ne_bytes(word))
                 });
-                let case = || format!("{from} to {to} {shape:?} {lie:?}");
-                expected.check(machine, &places.1, &case);
+                copy(Instructions::chosen(), &converted.view(), &mut target.view_mut()).unwrap();
+                let case = || format!("{from} to {to} {shape:?} {lie:?} {to_lie:?}");
+                target.check(machine, &places.1, &case);
             }
         }
     }
@@ -228,6 +223,7 @@ fn additions_and_subtractions_in_place(machine: &dyn Machine) {
             let lies = LIES.into_iter().flat_map(|lie| LIES.map(|to| (lie, to)));
             for (from_lie, to_lie) in lies.step_by(1 + machine.slowness() / 5) {
                 for subtracts in [false, true] {
+                    launcher = launcher.with_thresholds(thresholds(subtracts));
                     let from = Memory::noise(dtype, &shape, from_lie, &mut noise);
                     let mut to = Memory::noise(dtype, &shape, to_lie, &mut noise);
                     let places = (from.on(machine), to.on(machine));

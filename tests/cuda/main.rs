@@ -5,15 +5,29 @@
 //! the PTX must not do. What the GPU's assembler makes of it is not seen here.
 
 mod axes;
+mod copies;
 mod copy;
+mod gradients;
 mod machine;
 mod memory;
 mod ptx;
 mod replicas;
 mod rules;
+mod sources;
 mod table;
+mod table_updates;
 mod update;
 mod words;
 
+use umbo::kernels::cuda::Thresholds;
+
 /// Numbers of elements: none, one, and those around the ends of what a thread and a block does.
 pub const SIZES: [usize; 11] = [0, 1, 2, 255, 256, 257, 1023, 1024, 1025, 2047, 4099];
+
+/// A GPU's thresholds, and such that a few elements are many: a block has all of an item.
+pub fn thresholds(few_are_many: bool) -> Thresholds {
+    match few_are_many {
+        true => Thresholds { enough_chunks: 0, many_results: 1 },
+        false => Thresholds::default(),
+    }
+}

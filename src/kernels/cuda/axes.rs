@@ -1,7 +1,7 @@
 //! Reduction over axes of each replica's part, then over replicas.
 
 use crate::error::{Error, Result};
-use crate::kernels::cuda::place::{Place, Runs};
+use crate::kernels::cuda::place::{Place, Runs, divisor};
 use crate::kernels::cuda::queue::{
     Address, Grid, Launcher, Plain, Queue, THREADS, argument, blocks_of,
 };
@@ -23,10 +23,14 @@ struct Part {
     first_tile: u64,
     first_chunk: u64,
     across: u64,
+    tiles_factor: u64,
+    results_factor: u64,
+    tiles_shift: u32,
+    results_shift: u32,
     runs: Runs,
 }
 
-const _: () = assert!(size_of::<Part>() == 296);
+const _: () = assert!(size_of::<Part>() == 320);
 
 // SAFETY: numbers and plain data whose sizes add up to that of the whole, as asserted.
 unsafe impl Plain for Part {}
@@ -50,9 +54,6 @@ unsafe impl Plain for Output {}
 
 /// Tiles that a block adds up.
 const TILES_OF_BLOCK: u64 = 16;
-
-/// From so many results on, a thread for each is enough, if neighbours read neighbours.
-const MANY_RESULTS: u64 = 1 << 15;
 
 /// Up to so many elements of a result, tiles of their own would cost more than they gain.
 const FEW_ELEMENTS: u64 = 32;
@@ -117,7 +118,9 @@ impl<Q: Queue> Launcher<Q> {
         let across = parts.iter().all(|part| part.across != 0);
         let longest = parts.iter().map(|part| part.count).max().unwrap_or(0);
         let in_one_chunk = parts.iter().all(|part| part.chunks <= 1);
-        if (across && in_one_chunk && results >= MANY_RESULTS) || longest <= FEW_ELEMENTS {
+        if (across && in_one_chunk && results >= self.thresholds.many_results)
+            || longest <= FEW_ELEMENTS
+        {
             let mut arguments = [argument(&mut at), argument(&mut count), argument(&mut output_at)];
             // SAFETY: the caller's promise, and the arguments are the kernel's.
             return unsafe { self.queue.launch(kernels.direct, of_results, &mut arguments) };
@@ -186,6 +189,7 @@ fn checked(
         Error::ResourceExhausted(format!("memory for {} components of a reduction", inputs.len()))
     })?;
     let results = output.elements();
+    let (results_factor, results_shift) = divisor(results);
     let (mut first_tile, mut first_chunk) = (0u64, 0u64);
     for input in inputs {
         let layout = &input.layout;
@@ -219,6 +223,7 @@ fn checked(
         axes.iter_mut().zip(order).for_each(|(to, axis)| *to = axis);
         let of_chunk = (chunk_size(count) / over_axes::TILE) as u64;
         let tiles = count.div_ceil(over_axes::TILE) as u64;
+        let (tiles_factor, tiles_shift) = divisor(tiles);
         let part = Part {
             data: input.address,
             count: count as u64,
@@ -228,6 +233,10 @@ fn checked(
             first_tile,
             first_chunk,
             across: u64::from(across),
+            tiles_factor,
+            results_factor,
+            tiles_shift,
+            results_shift,
             runs: Runs::new(&layout.transpose(&axes[..rank])?),
         };
         first_tile = first_tile.saturating_add(part.tiles.saturating_mul(results));

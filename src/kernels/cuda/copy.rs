@@ -168,7 +168,7 @@ impl<Q: Queue> Launcher<Q> {
                 continue;
             }
             self.table.clear();
-            let work = self.table.cut(fills.clone().map(|fill| fill.elements))?;
+            let work = self.table.cut(self.thresholds, fills.clone().map(|fill| fill.elements))?;
             let at = self.table.begin::<Fill>(count)?;
             fills.for_each(|fill| self.table.push(fill));
             let table = self.queue.upload(self.table.bytes())?;
@@ -280,7 +280,7 @@ impl<Q: Queue> Launcher<Q> {
             return Ok(());
         }
         self.table.clear();
-        let work = self.table.cut(copies.clone().map(|copy| copy.elements))?;
+        let work = self.table.cut(self.thresholds, copies.clone().map(|copy| copy.elements))?;
         let at = self.table.begin::<Copy>(count)?;
         copies.for_each(|copy| self.table.push(copy));
         let table = self.queue.upload(self.table.bytes())?;

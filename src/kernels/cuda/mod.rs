@@ -20,7 +20,7 @@ mod words;
 
 pub use on_gpu::{OnGpu, on_gpu};
 pub use place::Place;
-pub use queue::{Address, Grid, Launcher, Queue, THREADS};
+pub use queue::{Address, Grid, Launcher, Queue, THREADS, Thresholds};
 pub use replicas::Reduction;
 pub use rows::TablePart;
 pub use update::{Contribution, Gradient, Measured, TableRows, Update};

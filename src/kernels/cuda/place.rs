@@ -104,7 +104,7 @@ impl Runs {
 /// floor(n · (2^64 + f) / 2^(65 + s)).
 pub(super) fn divisor(size: u64) -> (u64, u32) {
     if size <= 1 {
-        // Never divided by: such axes are left out, or the only one.
+        // Never divided by.
         return (0, 0);
     }
     let digits = size.ilog2();

@@ -71,12 +71,37 @@ pub struct Launcher<Q> {
     pub(super) queue: Q,
     pub(super) table: Table,
     pub(super) words: bool,
+    pub(super) thresholds: Thresholds,
+}
+
+/// From when on work is shared in other ways. Tests choose other numbers, since those of a GPU need
+/// millions of elements; results never depend on them.
+#[derive(Clone, Copy, Debug)]
+pub struct Thresholds {
+    /// Where there are more chunks than that, they get larger, and threads have several turns.
+    pub enough_chunks: u64,
+    /// From so many results of a reduction over axes on, a thread for each is enough, if neighbours read
+    /// neighbours.
+    pub many_results: u64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Thresholds {
+        Thresholds { enough_chunks: 1 << 16, many_results: 1 << 15 }
+    }
 }
 
 impl<Q: Queue> Launcher<Q> {
     /// Queues at `queue`.
     pub fn new(queue: Q) -> Launcher<Q> {
-        Launcher { queue, table: Table::default(), words: false }
+        let thresholds = Thresholds::default();
+        Launcher { queue, table: Table::default(), words: false, thresholds }
+    }
+
+    /// The same, with other thresholds.
+    pub fn with_thresholds(mut self, thresholds: Thresholds) -> Launcher<Q> {
+        self.thresholds = thresholds;
+        self
     }
 
     /// The same, for a device whose float64 units are few, if `slow` says so: sums of float32 are
@@ -180,9 +205,6 @@ pub(super) struct Work {
 /// Elements of the smallest chunk: four for each thread.
 const SMALLEST_CHUNK: u64 = 4 * THREADS as u64;
 
-/// Where there are more chunks than that, they get larger.
-const ENOUGH_CHUNKS: u64 = 1 << 16;
-
 impl Table {
     /// Forgets what is in it, and keeps the memory.
     pub(super) fn clear(&mut self) {
@@ -218,10 +240,14 @@ impl Table {
     }
 
     /// Cuts items of so many elements into chunks, and enters those, if there are several items.
-    pub(super) fn cut(&mut self, items: impl Iterator<Item = u64> + Clone) -> Result<Work> {
+    pub(super) fn cut(
+        &mut self,
+        thresholds: Thresholds,
+        items: impl Iterator<Item = u64> + Clone,
+    ) -> Result<Work> {
         let total = items.clone().fold(0u64, u64::saturating_add);
         let mut size = SMALLEST_CHUNK;
-        while total / size > ENOUGH_CHUNKS {
+        while total / size > thresholds.enough_chunks {
             size *= 2;
         }
         self.cut_by(size, items)

@@ -80,7 +80,9 @@ impl<Q: Queue> Launcher<Q> {
             }
             let group = || all.iter().filter(same);
             self.table.clear();
-            let work = self.table.cut(group().map(|reduction| reduction.output.elements()))?;
+            let work = self
+                .table
+                .cut(self.thresholds, group().map(|reduction| reduction.output.elements()))?;
             let items = self.table.begin::<Item>(group().count())?;
             let mut first_input = 0;
             for reduction in group() {

@@ -77,7 +77,7 @@ impl<Q: Queue> Launcher<Q> {
         }
         let mut elements = order.rows() as u64 * width;
         self.table.clear();
-        let work = self.table.cut(std::iter::once(elements))?;
+        let work = self.table.cut(self.thresholds, std::iter::once(elements))?;
         let term = |entry| term(order, accumulated.as_ref(), parts, dtype, width, entry);
         let fresh = |entry: &usize| matches!(term(*entry), Some(Term::Fresh(_)));
         let rows_at = self.table.begin::<NamedRow>(order.rows())?;

@@ -523,7 +523,7 @@ impl<Q: Queue> Launcher<Q> {
         let elements = entries.clone().map(|entry| entry.gradient.elements);
         let work = match size {
             Some(size) => table.cut_by(size, elements)?,
-            None => table.cut(elements)?,
+            None => table.cut(self.thresholds, elements)?,
         };
         let all = entries.clone().map(|entry| entry.gradient.contributions.len());
         let contributions = table.begin::<Addend>(all.sum())?;

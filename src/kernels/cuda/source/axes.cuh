@@ -22,9 +22,14 @@ struct AxesPart {
     // Whether position `element * results + result` of the runs is an element, or
     // `result * count + element`.
     u64 across;
+    // What makes divisions by tiles and by results multiplications: see `divided_by`.
+    u64 tiles_factor;
+    u64 results_factor;
+    u32 tiles_shift;
+    u32 results_shift;
     Runs runs;
 };
-static_assert(sizeof(AxesPart) == 296, "as in Rust");
+static_assert(sizeof(AxesPart) == 320, "as in Rust");
 
 struct AxesOutput {
     void *data;
@@ -40,7 +45,8 @@ static_assert(sizeof(AxesOutput) == 264, "as in Rust");
 
 enum { FLOAT16 = 1, BFLOAT16 = 2, FLOAT32 = 3, FLOAT64 = 4 };
 
-// What is added up, of which kind of elements, and what becomes of the sum.
+// What is added up, of which kind of elements, and what becomes of the sum, where that is known and
+// where the output says it.
 struct DoubleSums {
     typedef double Sum;
     DEVICE double zero() { return 0.0; }
@@ -140,10 +146,28 @@ struct LargeSums {
 template <class T> struct OfFloats : DoubleSums {
     typedef typename T::Stored From;
     DEVICE double of(From element) { return T::wide(element); }
+    DEVICE void finish(double sum, GLOBAL const AxesOutput *output, u64 place) {
+        double value = output->mean ? quotient(sum, output->count) : sum;
+        writing<From>(output->data)[place] = T::from_wide(value);
+    }
 };
+// Means of integers of up to 16 bits are float32.
+template <int BYTES> struct MeanOf { typedef float Type; };
+template <> struct MeanOf<4> { typedef double Type; };
+template <> struct MeanOf<8> { typedef double Type; };
 template <class T> struct OfIntegers : IntegerSums {
     typedef T From;
     DEVICE u64 of(T element) { return (u64)(i64)element; }
+    DEVICE void finish(u64 sum, GLOBAL const AxesOutput *output, u64 place) {
+        // Those of 64 bits are added up as large sums.
+        if (sizeof(T) < 8 && output->mean) {
+            typedef typename MeanOf<sizeof(T)>::Type Mean;
+            Mean mean = (Mean)quotient((double)(i64)sum, output->count);
+            writing<Mean>(output->data)[place] = mean;
+        } else {
+            writing<T>(output->data)[place] = (T)sum;
+        }
+    }
 };
 template <class T> struct OfLarge : LargeSums {
     typedef T From;
@@ -153,14 +177,14 @@ template <class T> struct OfLarge : LargeSums {
     }
 };
 
-// The sum of one lane: of every 16th element from `first` on.
+// The sum of one lane: of every 16th element from `first` on, which is less than 16 behind the end.
 template <class How, bool DENSE>
 DEVICE typename How::Sum lane_sum(GLOBAL const AxesPart *part, u64 results, u64 result, u64 first,
                                   u64 end) {
     GLOBAL const typename How::From *data = reading<typename How::From>(part->data);
     u64 step = part->across ? results : 1;
     u64 position = (part->across ? result : result * part->count) + first * step;
-    u64 count = first < end ? (end - first + LANES - 1) / LANES : 0;
+    u64 count = (end + (LANES - 1) - first) / LANES;
     step *= LANES;
     typename How::Sum sum = How::zero();
     NO_UNROLL
@@ -204,8 +228,13 @@ DEVICE void sum_tiles(const AxesPart *parts, u64 results, typename How::Sum *sum
     u64 tile = 0, result = 0;
     typename How::Sum sum = How::zero();
     if (has_tile) {
-        tile = across ? item / results : item % tiles;
-        result = across ? item % results : item / tiles;
+        if (across) {
+            tile = divided_by(item, results, part->results_factor, part->results_shift);
+            result = item - tile * results;
+        } else {
+            result = divided_by(item, tiles, part->tiles_factor, part->tiles_shift);
+            tile = item - result * tiles;
+        }
         u64 first = tile * TILE + seat.lane;
         u64 end = smaller((tile + 1) * TILE, part->count);
         sum = any_lane_sum<How>(part, results, result, first, end);
@@ -225,7 +254,8 @@ DEVICE void sum_chunks(const AxesPart *parts, u64 results, const typename How::S
     if (item >= part->chunks * results) {
         return;
     }
-    u64 chunk = item / results, result = item % results;
+    u64 chunk = divided_by(item, results, part->results_factor, part->results_shift);
+    u64 result = item - chunk * results;
     u64 tile = chunk * part->tiles_of_chunk;
     u64 end = smaller(tile + part->tiles_of_chunk, part->tiles);
     typename How::Sum sum = How::zero();

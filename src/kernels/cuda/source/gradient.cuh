@@ -176,8 +176,9 @@ DEVICE void set(Real<float> &to, float value) { to.value = value; }
 // Sums of float64 are not made of words.
 DEVICE void set(Real<double> &, float) {}
 
-// What a block needs to make the gradient of its variable.
-template <class T> struct Source {
+// What a block needs to make the gradient of its variable. If it is of ROWS it has no contributions:
+// what it starts from is all.
+template <class T, bool ROWS = false> struct Source {
     GLOBAL const Variable *variable;
     GLOBAL const Contribution *contributions;
     GLOBAL const Treatment<T> *treatment;
@@ -193,7 +194,7 @@ template <class T> struct Source {
 
     // N elements of the gradient, every STEP-th from `first` on.
     template <int N, int STEP> DEVICE_MEMBER void make(u64 first, Real<T> (&gradient)[N]) const {
-        if (!WORDS || !variable->words || !try_words<N, STEP>(first, gradient)) {
+        if (ROWS || !WORDS || !variable->words || !try_words<N, STEP>(first, gradient)) {
             double sums[N];
             sum<N, STEP>(first, sums);
             scale<N>(sums, gradient);
@@ -235,6 +236,13 @@ template <class T> struct Source {
 
     template <int N, int STEP> DEVICE_MEMBER void sum(u64 first, double (&sums)[N]) const {
         const double *accumulated = variable->accumulated;
+        UNROLL
+        for (int i = 0; i < N && ROWS; i++) {
+            sums[i] = reading<double>(accumulated)[first + i * STEP];
+        }
+        if (ROWS) {
+            return;
+        }
         UNROLL
         for (int i = 0; i < N; i++) {
             // What -0 is added to stays what it is, -0 itself too.

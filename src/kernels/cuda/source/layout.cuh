@@ -33,6 +33,11 @@ DEVICE u64 quotient_of(u64 number, u64 factor, u32 shift) {
     return (((number - part) >> 1) + part) >> shift;
 }
 
+// `number` divided by a size, which is 1 or what the factor and the shift were made of.
+DEVICE u64 divided_by(u64 number, u64 size, u64 factor, u32 shift) {
+    return size == 1 ? number : quotient_of(number, factor, shift);
+}
+
 // Where the element with this number, in row-major order, lies.
 DEVICE u64 offset_of(GLOBAL const Runs *runs, u64 number) {
     u64 offset = 0;

@@ -23,7 +23,7 @@ template <class G> struct RowSum {
     u32 width_shift;
 
     template <int N> DEVICE_MEMBER void run(u64 element) const {
-        u64 number = width == 1 ? element : quotient_of(element, width_factor, width_shift);
+        u64 number = divided_by(element, width, width_factor, width_shift);
         u64 column = element - number * width;
         GLOBAL const NamedRow *row = rows + number;
         double sum = 0.0;

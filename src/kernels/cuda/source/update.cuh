@@ -18,18 +18,8 @@ template <> struct ElementOf<double> {
     DEVICE void copy(u16 *const (&)[2], u64, double) {}
 };
 
-template <class T> DEVICE void load_scalars(const Source<T> &source, Real<T> (&scalars)[SCALARS]) {
-    UNROLL
-    for (int i = 0; i < SCALARS; i++) {
-        scalars[i].value = source.treatment->scalars[i];
-    }
-    if (const double *trust = source.variable->result) {
-        scalars[9].value = (T)mul(source.treatment->rate, *reading<double>(trust));
-    }
-}
-
 template <class Rule, class T, bool ROWS> struct Updating {
-    const Source<T> &source;
+    const Source<T, ROWS> &source;
     Real<T> scalars[SCALARS];
     GLOBAL T *weights;
     GLOBAL T *slots[MOST_SLOTS];
@@ -37,8 +27,15 @@ template <class Rule, class T, bool ROWS> struct Updating {
     // 0 as long as all gradients were finite, NaN from then on.
     mutable Real<T> trace;
 
-    DEVICE_MEMBER Updating(const Source<T> &of) : source(of) {
-        load_scalars(of, scalars);
+    DEVICE_MEMBER Updating(const Source<T, ROWS> &of) : source(of) {
+        UNROLL
+        for (int i = 0; i < SCALARS; i++) {
+            scalars[i].value = of.treatment->scalars[i];
+        }
+        if (Rule::MEASURES) {
+            double trust = *reading<double>(of.variable->result);
+            scalars[SCALARS - 1].value = (T)mul(of.treatment->rate, trust);
+        }
         weights = writing<T>(of.variable->weights);
         UNROLL
         for (int slot = 0; slot < MOST_SLOTS; slot++) {
@@ -56,9 +53,7 @@ template <class Rule, class T, bool ROWS> struct Updating {
         }
         GLOBAL const Variable *variable = source.variable;
         u64 width = variable->width;
-        u64 row = width == 1
-                      ? element
-                      : quotient_of(element, variable->width_factor, variable->width_shift);
+        u64 row = divided_by(element, width, variable->width_factor, variable->width_shift);
         return reading<u64>(variable->rows)[row] * width + (element - row * width);
     }
 
@@ -107,20 +102,24 @@ template <class Rule, class T, bool ROWS> struct Updating {
     }
 };
 
+template <class Rule, class T, int MOST, bool ROWS>
+DEVICE void update_elements(const Variable *variables, const Contribution *contributions,
+                            const Treatment<T> *treatments, Part part) {
+    Source<T, ROWS> source(variables, contributions, treatments, part.item);
+    Updating<Rule, T, ROWS> updating(source);
+    for_each_element<MOST>(part.start, smaller(part.end, source.variable->elements), updating);
+    updating.tell();
+}
+
 template <class Rule, class T>
 DEVICE void update_part(const Variable *variables, const Contribution *contributions,
                         const Treatment<T> *treatments, const Chunk *chunks, u64 size) {
     Part part = part_of(chunks, size);
-    Source<T> source(variables, contributions, treatments, part.item);
-    u64 end = smaller(part.end, source.variable->elements);
-    if (source.variable->rows) {
-        Updating<Rule, T, true> updating(source);
-        for_each_element<1>(part.start, end, updating);
-        updating.tell();
+    if (!Rule::MEASURES && reading<Variable>(variables)[part.item].rows) {
+        // What is measured has no rows.
+        update_elements<Rule, T, 1, true>(variables, contributions, treatments, part);
     } else {
-        Updating<Rule, T, false> updating(source);
-        for_each_element<TOGETHER>(part.start, end, updating);
-        updating.tell();
+        update_elements<Rule, T, TOGETHER, false>(variables, contributions, treatments, part);
     }
 }
 

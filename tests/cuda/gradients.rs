@@ -1,0 +1,161 @@
+use std::sync::atomic::AtomicU64;
+
+use umbo::executor::pieces::Pieces;
+use umbo::kernels::cuda::{Launcher, Measured};
+use umbo::kernels::dtype::DType;
+use umbo::kernels::instruction_set::Instructions;
+use umbo::kernels::update::accumulate::accumulate;
+use umbo::kernels::update::measure::{ChunkSums, Chunks, Squares};
+use umbo::kernels::update::weighted_sum::WeightedSum;
+
+use crate::machine::{Machine, on_every_machine};
+use crate::memory::{Lie, Memory, Noise};
+use crate::sources::{PAIRS, Sources};
+use crate::{SIZES, thresholds};
+
+fn gradients_are_written(machine: &dyn Machine) {
+    write_gradients(machine, false);
+    write_gradients(machine, true);
+}
+
+fn write_gradients(machine: &dyn Machine, few_are_many: bool) {
+    let mut noise = Noise::new(44 + 100 * u64::from(few_are_many));
+    let mut all = Vec::new();
+    for (pair, size) in PAIRS.into_iter().flat_map(|pair| SIZES.map(|size| (pair, size))) {
+        let tame = noise.below(2) == 0;
+        let sources = Sources::new(machine, pair, size, noise.below(9), tame, &mut noise);
+        let target = Memory::noise(pair.0, &[size], Lie::Dense, &mut noise);
+        let place = target.on(machine);
+        all.push((sources, target, place));
+    }
+    let list: Vec<_> =
+        all.iter().map(|(sources, _, place)| (sources.gradient(), place.address)).collect();
+    // SAFETY: nobody else has the memory.
+    unsafe {
+        let mut launcher = Launcher::new(machine).with_thresholds(thresholds(few_are_many));
+        launcher.write_gradients(&list).unwrap();
+    }
+    for (sources, mut target, place) in all {
+        let contributions = sources.contributions();
+        let sum =
+            WeightedSum::new(sources.dtype, sources.elements, &contributions, sources.divisor)
+                .starting_from(sources.accumulated.as_ref().map(Memory::span));
+        // SAFETY: nobody else has the memory.
+        unsafe { sum.write_to(Instructions::chosen(), &target.span_mut()) };
+        target.check(machine, &place, &|| sources.describe());
+    }
+}
+
+fn runs_are_accumulated(machine: &dyn Machine) {
+    let mut noise = Noise::new(45);
+    for (pair, size) in PAIRS.into_iter().flat_map(|pair| SIZES.map(|size| (pair, size))) {
+        for replicas in 1..=8 {
+            let tame = noise.below(2) == 0;
+            let mut sources = Sources::new(machine, pair, size, replicas, tame, &mut noise);
+            let is_fresh = sources.accumulated.is_none();
+            let mut sum = sources
+                .accumulated
+                .take()
+                .unwrap_or_else(|| Memory::noise(DType::Float64, &[size], Lie::Dense, &mut noise));
+            let place = sum.on(machine);
+            // In place, as an apply does it.
+            sources.accumulated_on_machine = (!is_fresh).then_some(place);
+            let gradient = (sources.gradient(), place.address);
+            // SAFETY: nobody else has the memory.
+            unsafe {
+                let thresholds = thresholds(replicas % 2 == 0);
+                Launcher::new(machine).with_thresholds(thresholds).accumulate(&[gradient]).unwrap();
+            }
+            let contributions = sources.contributions();
+            let mut pieces = Pieces::default();
+            pieces.push(size, 64, 8);
+            let span = sum.span_mut();
+            pieces.for_each_share(1, &|share| {
+                for (_, part) in share.parts() {
+                    // SAFETY: nobody else has the sum.
+                    unsafe {
+                        accumulate(Instructions::chosen(), &span, is_fresh, &contributions, part)
+                    };
+                }
+            });
+            sum.check(machine, &place, &|| sources.describe());
+        }
+    }
+}
+
+/// Squares as the CPU measures them.
+fn squares(sources: &Sources, kept: Option<&mut Memory>) -> Squares {
+    let contributions = sources.contributions();
+    let sum = WeightedSum::new(sources.dtype, sources.elements, &contributions, sources.divisor)
+        .starting_from(sources.accumulated.as_ref().map(Memory::span));
+    let chunks = Chunks::of(sources.elements);
+    let sums: Vec<ChunkSums<2>> =
+        (0..chunks.count()).map(|_| [const { AtomicU64::new(0) }; 2]).collect();
+    let kept = kept.map(Memory::span_mut);
+    let mut pieces = Pieces::default();
+    pieces.push(sources.elements, chunks.size, 8);
+    pieces.for_each_share(1, &|share| {
+        for (_, part) in share.parts() {
+            let instructions = Instructions::chosen();
+            // SAFETY: nobody else has the memory.
+            unsafe { sum.measure_squares(instructions, &part, &sums, kept.as_ref(), false) };
+        }
+    });
+    Squares::of_chunks(&sums)
+}
+
+fn gradients_are_measured(machine: &dyn Machine) {
+    let mut noise = Noise::new(46);
+    let sizes = SIZES.into_iter().chain([16_383, 16_384, 16_385, 40_000, 1_100_000]);
+    let mut all = Vec::new();
+    for size in sizes {
+        for pair in PAIRS {
+            for tame in [true, false] {
+                let replicas = if size > 100_000 { 1 } else { noise.below(9) };
+                let sources = Sources::new(machine, pair, size, replicas, tame, &mut noise);
+                let kept = (noise.below(2) == 0).then(|| {
+                    let kept = Memory::noise(pair.0, &[size], Lie::Dense, &mut noise);
+                    let place = kept.on(machine);
+                    (kept, place)
+                });
+                all.push((sources, kept));
+            }
+        }
+    }
+    let measured: Vec<_> = all
+        .iter()
+        .map(|(sources, kept)| Measured {
+            gradient: sources.gradient(),
+            kept: kept.as_ref().map(|(_, place)| place.address),
+        })
+        .collect();
+    let results = [false, true].map(|slow| {
+        let results = machine.memory(&vec![0xee; 16 * all.len()]);
+        let mut launcher = Launcher::new(machine).with_slow_float64(slow);
+        // SAFETY: nobody else has the memory.
+        unsafe { launcher.measure(&measured, results).unwrap() };
+        machine.read(results, 16 * all.len())
+    });
+    let both = results[0].chunks(16).zip(results[1].chunks(16));
+    for ((sources, mut kept), (result, of_words)) in all.into_iter().zip(both) {
+        let nan = |bytes: &[u8]| f64::from_ne_bytes(bytes.try_into().unwrap()).is_nan();
+        let same = |a, b| a == b || nan(a) && nan(b);
+        let case = sources.describe();
+        assert!(same(&result[..8], &of_words[..8]) && same(&result[8..], &of_words[8..]), "{case}");
+        let number = |at: usize| f64::from_ne_bytes(result[8 * at..8 * at + 8].try_into().unwrap());
+        let found = Squares { sum: number(0), finite: number(1) == 0.0 };
+        let expected = squares(&sources, kept.as_mut().map(|(kept, _)| kept));
+        assert_eq!(found.finite, expected.finite, "{}", sources.describe());
+        let same = found.sum.to_bits() == expected.sum.to_bits();
+        assert!(
+            same || found.sum.is_nan() && expected.sum.is_nan(),
+            "{found:?}, not {expected:?}, for {}",
+            sources.describe()
+        );
+        if let Some((kept, place)) = &kept {
+            kept.check(machine, place, &|| sources.describe());
+        }
+    }
+}
+
+on_every_machine! { gradients_are_written runs_are_accumulated gradients_are_measured }

@@ -1,0 +1,95 @@
+use std::sync::atomic::AtomicBool;
+
+use umbo::kernels::cuda::{Gradient, Launcher, Place, TableRows, Update};
+use umbo::kernels::dtype::DType;
+use umbo::kernels::instruction_set::Instructions;
+use umbo::kernels::update::pass::{Pass, Rows};
+use umbo::kernels::update::weighted_sum::Clipping;
+
+use crate::machine::{Machine, on_every_machine};
+use crate::memory::{Lie, Memory, Noise};
+use crate::rules::{operands, rules, scalars};
+
+/// Rows of a table are updated by sums of their own, and others are left alone.
+fn rows_of_tables(machine: &dyn Machine) {
+    let (mut noise, rules) = (Noise::new(43), rules());
+    for rule in rules.iter().filter(|rule| rule.is_elementwise()) {
+        for dtype in [DType::Float32, DType::Float64] {
+            for (table, width) in [(1, 1), (9, 1), (50, 3), (300, 16), (70, 33), (3, 2500), (5, 0)]
+            {
+                let numbers: Vec<usize> = (0..table).filter(|_| noise.below(3) > 0).collect();
+                let elements = numbers.len() * width;
+                let is_finite = noise.below(3) > 0;
+                let sums = Memory::new(DType::Float64, &[elements], Lie::Dense, || {
+                    match is_finite || noise.below(20) > 0 {
+                        true => noise.tame(DType::Float64),
+                        false => f64::NAN.to_bits(),
+                    }
+                });
+                let not_finite = AtomicBool::new(false);
+                let mut operands = operands(&**rule, dtype, table * width, true, &mut noise);
+                let places: Vec<Place> = operands.iter().map(|o| o.on(machine)).collect();
+                let slots: Vec<u64> = places[1..].iter().map(|place| place.address).collect();
+                let mut copies = [DType::Float16, DType::BFloat16].map(|of| {
+                    let is_there = dtype == DType::Float32 && noise.below(3) > 0;
+                    is_there.then(|| {
+                        let copy = Memory::noise(of, &[table * width], Lie::Dense, &mut noise);
+                        let place = copy.on(machine);
+                        (copy, place)
+                    })
+                });
+                let flag = (noise.below(3) > 0).then(|| machine.memory(&[0; 4]));
+                let scalars = scalars(&**rule, 5);
+                let update = Update {
+                    gradient: Gradient {
+                        dtype,
+                        elements: elements as u64,
+                        gradient_dtype: dtype,
+                        contributions: &[],
+                        accumulated: Some(sums.on(machine).address),
+                        divisor: 3.0,
+                    },
+                    clipping: Clipping { factor: 0.5, limit: 2.0 },
+                    l2: 1e-3,
+                    step: rule.step(&scalars).unwrap(),
+                    weights: places[0].address,
+                    slots: &slots,
+                    copies: copies.each_ref().map(|copy| copy.as_ref().map(|copy| copy.1.address)),
+                    rows: Some(TableRows { numbers: &numbers, elements: width as u64, of: table }),
+                    not_finite: flag,
+                };
+                // SAFETY: nobody else has the memory.
+                unsafe { Launcher::new(machine).update(&[update]).unwrap() };
+                {
+                    let mut weights: Vec<_> = operands.iter_mut().map(Memory::span_mut).collect();
+                    let slots = weights.split_off(1);
+                    let rows = Rows { numbers: &numbers, elements: width };
+                    let [f16s, bf16s] = &mut copies;
+                    let spans =
+                        [f16s, bf16s].map(|copy| copy.as_mut().map(|copy| copy.0.span_mut()));
+                    let copies = spans.each_ref().map(Option::as_ref);
+                    let instructions = Instructions::chosen();
+                    // SAFETY: nobody else has the operands.
+                    let pass = unsafe {
+                        Pass::at_rows(instructions, &weights[0], &slots, rows, sums.span(), 3.0)
+                    };
+                    let pass = pass.clipped(update.clipping).with_l2(update.l2);
+                    rule.update(&scalars, &pass.with_copies(&copies, false).noting(&not_finite));
+                }
+                let case = || format!("{} of {dtype}, {table} by {width}", rule.name());
+                for (operand, place) in operands.iter().zip(&places) {
+                    operand.check(machine, place, &case);
+                }
+                for (copy, place) in copies.iter().flatten() {
+                    copy.check(machine, place, &case);
+                }
+                if let Some(flag) = flag {
+                    let found = machine.read(flag, 4) != [0; 4];
+                    assert_eq!(found, not_finite.into_inner(), "finiteness of {}", case());
+                }
+            }
+        }
+    }
+}
+
+on_every_machine! { rows_of_tables }
