@@ -10,6 +10,9 @@
 
 mod axes;
 mod copy;
+mod entries;
+mod gradient;
+mod measure;
 mod on_gpu;
 mod place;
 mod queue;
@@ -18,12 +21,14 @@ mod rows;
 mod update;
 mod words;
 
+pub use gradient::{Contribution, Gradient};
+pub use measure::Measured;
 pub use on_gpu::{OnGpu, on_gpu};
 pub use place::Place;
 pub use queue::{Address, Grid, Launcher, Queue, THREADS, Thresholds};
 pub use replicas::Reduction;
 pub use rows::TablePart;
-pub use update::{Contribution, Gradient, Measured, TableRows, Update};
+pub use update::{TableRows, Update};
 pub use words::float64_is_slow;
 
 use std::io::Read;

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::kernels::cuda::place::divisor;
 use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue, argument};
-use crate::kernels::cuda::update::{Addend, Contribution};
+use crate::kernels::cuda::gradient::{Addend, Contribution};
 use crate::kernels::dtype::DType;
 use crate::kernels::rows::order::RowOrder;
 

@@ -1,0 +1,299 @@
+//! The tables that tell kernels of variables: where each lies, of what its gradient is made, and what is
+//! done to that.
+
+use std::ffi::c_void;
+
+use crate::error::Result;
+use crate::kernels::cuda::gradient::{Addend, Gradient};
+use crate::kernels::cuda::place::divisor;
+use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue, Work, argument, blocks_of};
+use crate::kernels::cuda::update::{TableRows, Update};
+use crate::kernels::cuda::words;
+use crate::kernels::cuda::words::in_words;
+use crate::kernels::dtype::DType;
+use crate::kernels::float::real::Real;
+use crate::kernels::update::step::{MOST_SLOTS, SCALARS, Step};
+use crate::kernels::update::weighted_sum::{Clipping, Finish, Scale};
+
+/// As the kernels read it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Variable {
+    weights: Address,
+    slots: [Address; MOST_SLOTS],
+    copies: [Address; 2],
+    accumulated: Address,
+    rows: Address,
+    width: u64,
+    width_factor: u64,
+    width_shift: u32,
+    treatment: u32,
+    words: u32,
+    powers: u32,
+    elements: u64,
+    first_contribution: u64,
+    contributions: u32,
+    gradient_dtype: u32,
+    pub(super) result: Address,
+    not_finite: Address,
+    first_tile: u64,
+}
+
+const _: () = assert!(size_of::<Variable>() == 144);
+
+// SAFETY: numbers whose sizes add up to that of the whole, as asserted.
+unsafe impl Plain for Variable {}
+
+/// As the kernels read it.
+#[derive(Clone, Copy, PartialEq)]
+#[repr(C)]
+pub(super) struct Treatment<T> {
+    scale: f64,
+    rate: f64,
+    divides: u32,
+    has_l2: u32,
+    scale_words: [f32; 2],
+    factors: [T; 2],
+    limit: T,
+    l2: T,
+    scalars: [T; SCALARS],
+}
+
+const _: () = assert!(size_of::<Treatment<f32>>() == 88 && size_of::<Treatment<f64>>() == 144);
+
+// SAFETY: as above.
+unsafe impl Plain for Treatment<f32> {}
+// SAFETY: as above.
+unsafe impl Plain for Treatment<f64> {}
+
+impl<T: Real> Treatment<T> {
+    fn new(divisor: f64, clipping: Clipping, l2: f64, step: Option<&Step>) -> Treatment<T> {
+        let Finish { scale, factors, limit } = Finish::new(divisor, clipping);
+        let scalars = step.map_or([0.0; SCALARS], |step| step.scalars);
+        let (scale, divides) = match scale {
+            Scale::Multiply(reciprocal) => (reciprocal, 0),
+            Scale::Divide(divisor) => (divisor, 1),
+        };
+        Treatment {
+            scale,
+            rate: scalars[SCALARS - 1],
+            divides,
+            has_l2: u32::from(l2 != 0.0),
+            scale_words: in_words(scale),
+            factors,
+            limit,
+            l2: T::from_f64(l2),
+            scalars: scalars.map(T::from_f64),
+        }
+    }
+}
+
+/// Elements of a tile of a measurement.
+pub(super) const TILE: u64 = 1024;
+
+/// What a launch is about: one variable as it is entered into the table.
+#[derive(Clone, Copy)]
+pub(super) struct Entry<'a> {
+    gradient: Gradient<'a>,
+    clipping: Clipping,
+    l2: f64,
+    step: Option<Step>,
+    rows: Option<TableRows<'a>>,
+    pub(super) variable: Variable,
+}
+
+impl<'a> Entry<'a> {
+    pub(super) fn new(gradient: Gradient<'a>, weights: Address) -> Entry<'a> {
+        let variable = Variable {
+            weights,
+            slots: [0; MOST_SLOTS],
+            copies: [0; 2],
+            accumulated: gradient.accumulated.unwrap_or(0),
+            rows: 0,
+            width: 1,
+            width_factor: 0,
+            width_shift: 0,
+            treatment: 0,
+            words: 0,
+            powers: 0,
+            elements: gradient.elements,
+            first_contribution: 0,
+            contributions: gradient.contributions.len() as u32,
+            gradient_dtype: gradient.gradient_dtype as u32,
+            result: 0,
+            not_finite: 0,
+            first_tile: 0,
+        };
+        Entry { gradient, clipping: Clipping::NONE, l2: 0.0, step: None, rows: None, variable }
+    }
+
+    pub(super) fn of_update(update: &Update<'a>) -> Entry<'a> {
+        let mut entry = Entry::new(update.gradient, update.weights);
+        let variable = &mut entry.variable;
+        variable.slots[..update.slots.len()].copy_from_slice(update.slots);
+        variable.copies = update.copies.map(|copy| copy.unwrap_or(0));
+        variable.not_finite = update.not_finite.unwrap_or(0);
+        if let Some(rows) = update.rows {
+            variable.width = rows.elements;
+            (variable.width_factor, variable.width_shift) = divisor(rows.elements);
+        }
+        Entry {
+            clipping: update.clipping,
+            l2: update.l2,
+            step: Some(update.step),
+            rows: update.rows,
+            ..entry
+        }
+    }
+
+    /// Whether the sum may be tried without float64, and whether its factors and scale are powers
+    /// of two.
+    fn words<T>(&self, treatment: &Treatment<T>) -> (bool, bool) {
+        let Gradient { dtype, accumulated, contributions, .. } = self.gradient;
+        let (scale, divides) = (treatment.scale, treatment.divides != 0);
+        let factors = || contributions.iter().map(|contribution| contribution.factor);
+        let tried = dtype == DType::Float32 && accumulated.is_none() && !divides;
+        (
+            tried && words::may_be_tried(factors(), scale),
+            words::are_powers(factors().chain([scale])),
+        )
+    }
+
+    fn treatment<T: Real>(&self) -> Treatment<T> {
+        Treatment::new(self.gradient.divisor, self.clipping, self.l2, self.step.as_ref())
+    }
+}
+
+/// Where the arrays of a table are, once it is uploaded.
+pub(super) struct Arrays {
+    table: Address,
+    pub(super) variables: Address,
+    contributions: Address,
+    treatments: Address,
+    work: Work,
+    /// Of all variables.
+    pub(super) tiles: u64,
+    pub(super) count: u32,
+}
+
+impl<Q: Queue> Launcher<Q> {
+    /// # Safety
+    /// As for [`Launcher::update`].
+    pub(super) unsafe fn queue_entries<'a, T: Real>(
+        &mut self,
+        kernel: &'static str,
+        entries: impl Iterator<Item = Entry<'a>> + Clone,
+    ) -> Result<()>
+    where
+        Treatment<T>: Plain,
+    {
+        let Some(arrays) = self.enter::<T>(entries, None)? else { return Ok(()) };
+        // SAFETY: the caller's promise.
+        unsafe { self.over_variables(kernel, &arrays, &mut []) }
+    }
+
+    /// # Safety
+    /// As for [`Launcher::update`]; the kernel takes `after` behind the chunks.
+    pub(super) unsafe fn over_variables(
+        &self,
+        kernel: &'static str,
+        arrays: &Arrays,
+        after: &mut [*mut c_void],
+    ) -> Result<()> {
+        let Arrays { table, mut variables, mut contributions, mut treatments, .. } = *arrays;
+        let mut before =
+            [argument(&mut variables), argument(&mut contributions), argument(&mut treatments)];
+        // SAFETY: the caller's promise.
+        unsafe { self.over(kernel, &arrays.work, table, &mut before, after) }
+    }
+
+    /// Uploads the numbers of rows, and says where they begin.
+    fn upload_rows<'a>(
+        &mut self,
+        all: impl Iterator<Item = TableRows<'a>> + Clone,
+    ) -> Result<Address> {
+        let count: usize = all.clone().map(|rows| rows.numbers.len()).sum();
+        if count == 0 {
+            return Ok(0);
+        }
+        self.table.clear();
+        self.table.begin::<u64>(count)?;
+        for number in all.flat_map(|rows| rows.numbers) {
+            self.table.push(*number as u64);
+        }
+        self.queue.upload(self.table.bytes())
+    }
+
+    /// Enters variables into the table and uploads it; `None` if there are none. They are cut into
+    /// chunks of `size` elements, if it is said.
+    pub(super) fn enter<'a, T: Real>(
+        &mut self,
+        entries: impl Iterator<Item = Entry<'a>> + Clone,
+        size: Option<u64>,
+    ) -> Result<Option<Arrays>>
+    where
+        Treatment<T>: Plain,
+    {
+        let count = entries.clone().count();
+        if count == 0 {
+            return Ok(None);
+        }
+        let numbers = self.upload_rows(entries.clone().filter_map(|entry| entry.rows))?;
+        let table = &mut self.table;
+        table.clear();
+        let elements = entries.clone().map(|entry| entry.gradient.elements);
+        let work = match size {
+            Some(size) => table.cut_by(size, elements)?,
+            None => table.cut(self.thresholds, elements)?,
+        };
+        let all = entries.clone().map(|entry| entry.gradient.contributions.len());
+        let contributions = table.begin::<Addend>(all.sum())?;
+        for contribution in entries.clone().flat_map(|entry| entry.gradient.contributions) {
+            table.push(Addend::from(*contribution));
+        }
+        // Variables that are treated alike mostly follow each other.
+        let treatments = table.begin::<Treatment<T>>(count)?;
+        let mut last = None;
+        for treatment in entries.clone().map(|entry| entry.treatment::<T>()) {
+            if last != Some(treatment) {
+                last = Some(treatment);
+                table.push(treatment);
+            }
+        }
+        let variables = table.begin::<Variable>(count)?;
+        let (mut last, mut kinds) = (None, 0);
+        let (mut first_contribution, mut tiles, mut next_row) = (0, 0, 0);
+        for entry in entries {
+            let treatment = entry.treatment::<T>();
+            if last != Some(treatment) {
+                last = Some(treatment);
+                kinds += 1;
+            }
+            let count = entry.rows.map_or(0, |rows| rows.numbers.len());
+            let rows = if entry.rows.is_some() { numbers + 8 * next_row } else { 0 };
+            let (words, powers) = entry.words(&treatment);
+            table.push(Variable {
+                words: u32::from(words),
+                powers: u32::from(powers),
+                treatment: kinds - 1,
+                first_contribution,
+                first_tile: tiles,
+                rows,
+                ..entry.variable
+            });
+            next_row += count as u64;
+            first_contribution += entry.gradient.contributions.len() as u64;
+            tiles += entry.gradient.elements.div_ceil(TILE);
+        }
+        let table = self.queue.upload(self.table.bytes())?;
+        Ok(Some(Arrays {
+            table,
+            variables: table + variables,
+            contributions: table + contributions,
+            treatments: table + treatments,
+            work,
+            tiles,
+            count: blocks_of(count as u64, 1)?,
+        }))
+    }
+}

@@ -1,0 +1,125 @@
+//! Gradients that are made of what replicas contributed: written, or added to sums.
+
+use crate::error::{Error, Result};
+use crate::kernels::cuda::entries::Entry;
+use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue};
+use crate::kernels::cuda::words::in_words;
+use crate::kernels::dtype::DType;
+use crate::kernels::float::{gradient_element, real};
+
+/// One replica's gradient of a variable, and the factor with which it enters the sum.
+#[derive(Clone, Copy, Debug)]
+pub struct Contribution {
+    /// Contiguous elements, as many as the sum has.
+    pub gradient: Address,
+    /// What each is multiplied with.
+    pub factor: f64,
+}
+
+/// As the kernels read it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Addend {
+    gradient: Address,
+    factor: f64,
+    factor_words: [f32; 2],
+}
+
+const _: () = assert!(size_of::<Addend>() == 24);
+
+// SAFETY: numbers whose sizes add up to that of the whole, as asserted.
+unsafe impl Plain for Addend {}
+
+impl From<Contribution> for Addend {
+    fn from(Contribution { gradient, factor }: Contribution) -> Addend {
+        Addend { gradient, factor, factor_words: in_words(factor) }
+    }
+}
+
+/// The gradient of one variable: the sum of factor × contribution, in float64, divided and rounded
+/// once to the variable's type.
+#[derive(Clone, Copy, Debug)]
+pub struct Gradient<'a> {
+    /// The variable's type.
+    pub dtype: DType,
+    /// How many elements the sum has.
+    pub elements: u64,
+    /// The type of the contributions: the variable's or a narrower one.
+    pub gradient_dtype: DType,
+    /// In replica order.
+    pub contributions: &'a [Contribution],
+    /// As many float64 elements where the sum starts.
+    pub accumulated: Option<Address>,
+    /// What the sum is divided by.
+    pub divisor: f64,
+}
+
+impl<Q: Queue> Launcher<Q> {
+    /// Queues that gradients are written to the addresses beside them, as the variables' type.
+    ///
+    /// Fails with INVALID_ARGUMENT, with nothing queued, if types do not fit.
+    ///
+    /// # Safety
+    /// As for [`Launcher::update`].
+    pub unsafe fn write_gradients(&mut self, all: &[(Gradient<'_>, Address)]) -> Result<()> {
+        all.iter().try_for_each(|(gradient, _)| check_gradient(gradient))?;
+        for dtype in [DType::Float32, DType::Float64] {
+            let of_dtype = all.iter().filter(|(gradient, _)| gradient.dtype == dtype);
+            let entries = of_dtype.map(|&(gradient, to)| Entry::new(gradient, to));
+            // SAFETY: the caller's promise.
+            unsafe {
+                match dtype {
+                    DType::Float32 => {
+                        let kernel = match self.words {
+                            true => "umbo_gradient_f32_words",
+                            false => "umbo_gradient_f32",
+                        };
+                        self.queue_entries::<f32>(kernel, entries)?;
+                    }
+                    _ => self.queue_entries::<f64>("umbo_gradient_f64", entries)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Queues that the contributions of gradients are added to what they start from, and written, in
+    /// float64, to the addresses beside them, which may be where they start. Divisors do not count.
+    ///
+    /// Fails with INVALID_ARGUMENT, with nothing queued, if types do not fit.
+    ///
+    /// # Safety
+    /// As for [`Launcher::update`].
+    pub unsafe fn accumulate(&mut self, all: &[(Gradient<'_>, Address)]) -> Result<()> {
+        all.iter().try_for_each(|(gradient, _)| check_gradient(gradient))?;
+        for dtype in [DType::Float32, DType::Float64] {
+            let of_dtype = all.iter().filter(|(gradient, _)| gradient.dtype == dtype);
+            let entries = of_dtype.map(|&(gradient, to)| Entry::new(gradient, to));
+            // SAFETY: the caller's promise.
+            unsafe {
+                match dtype {
+                    DType::Float32 => {
+                        self.queue_entries::<f32>("umbo_accumulate_f32", entries)?;
+                    }
+                    _ => self.queue_entries::<f64>("umbo_accumulate_f64", entries)?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn check_gradient(gradient: &Gradient<'_>) -> Result<()> {
+    let Gradient { dtype, gradient_dtype, contributions, .. } = *gradient;
+    if !real::is_supported(dtype) || !gradient_element::is_supported(dtype, gradient_dtype) {
+        let problem = format!(
+            "{gradient_dtype} for a variable of {dtype}; there are float32 and \
+             float64 variables, whose gradients have their type or, for float32, one of 16 bits"
+        );
+        return Err(Error::invalid("gradient", problem));
+    }
+    if u32::try_from(contributions.len()).is_err() {
+        return Err(Error::invalid("gradient", "more contributions than can be counted"));
+    }
+    Ok(())
+}
