@@ -62,6 +62,8 @@ struct DenseSum {
     /// One of the runs wrote the variable; else what the memory holds does not count.
     written: bool,
     gradient: Option<Memory>,
+    /// The same, of a variable that a GPU holds.
+    gradient_on_gpu: Option<Tensor>,
 }
 
 /// A contiguous tensor, to read and to write.
@@ -72,8 +74,10 @@ pub(super) struct Memory {
 }
 
 impl Memory {
+    /// In host memory, also for a variable that a GPU holds.
     fn new(slab: &mut Slab, dtype: DType, variable: &Variable) -> Result<Memory> {
-        let tensor = slab.zeros(dtype, variable.shape(), variable.device())?;
+        let device = Some(variable.device()).filter(|device| device.is_host_memory());
+        let tensor = slab.zeros(dtype, variable.shape(), device.unwrap_or(DeviceId::HOST))?;
         // SAFETY: the spans are kept with the tensor, which is fresh. Who has the accumulation to
         // change it is the only writer, and reads nothing of what it writes.
         let spans = unsafe {
@@ -130,14 +134,36 @@ impl Accumulation {
         Ok(())
     }
 
-    /// Has room for the gradient of variable `index`, which is not row-sparse.
+    /// Has room for the gradient of variable `index`, which is not row-sparse; also on the GPU that
+    /// holds the variable, if one does.
     pub(super) fn reserve_gradient(&mut self, index: usize, variable: &Variable) -> Result<()> {
-        if let Sum::Dense(sum) = &mut self.sums[index]
-            && sum.gradient.is_none()
-        {
-            sum.gradient = Some(Memory::new(&mut self.gradient_slab, variable.dtype(), variable)?);
+        let Sum::Dense(sum) = &mut self.sums[index] else { return Ok(()) };
+        let (dtype, device) = (variable.dtype(), variable.device());
+        if sum.gradient.is_none() {
+            sum.gradient = Some(Memory::new(&mut self.gradient_slab, dtype, variable)?);
+        }
+        if !device.is_host_memory() && sum.gradient_on_gpu.is_none() {
+            sum.gradient_on_gpu = Some(Tensor::uninitialized(dtype, variable.shape(), device)?);
         }
         Ok(())
+    }
+
+    /// Copies the gradient of variable `index` to the GPU that holds the variable, if one does and there
+    /// is room for it there.
+    pub(super) fn bring_gradient_up(&mut self, index: usize) -> Result<()> {
+        match &self.sums[index] {
+            Sum::Dense(DenseSum { gradient: Some(here), gradient_on_gpu: Some(there), .. }) => {
+                // SAFETY: who has the accumulation to change it is alone with its gradients.
+                unsafe { there.assume_exclusive() }.copy_from(&here.owner)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The room for the gradient of variable `index` on the GPU that holds the variable.
+    pub(super) fn gradient_on_gpu(&self, index: usize) -> Option<&Tensor> {
+        let Sum::Dense(sum) = &self.sums[index] else { return None };
+        sum.gradient_on_gpu.as_ref()
     }
 
     /// The room for the gradient of variable `index`, if it was reserved.

@@ -25,6 +25,8 @@ struct Operands {
     contributions: Vec<Vec<Contribution>>,
     /// The sums of rows, which live as long as this.
     rows: Vec<Option<Tensor>>,
+    /// What is not rows is the gradient of all ranks.
+    exchanged: bool,
 }
 
 impl Operands {
@@ -46,21 +48,32 @@ impl Operands {
                 Ok::<_, Error>(there)
             });
             rows.push(of_rows.transpose()?);
-            contributions.push(sources.contributions_on_gpu(index).collect());
+            contributions.push(sources.contributions_on_gpu(index));
         }
-        Ok(Operands { contributions, rows })
+        Ok(Operands { contributions, rows, exchanged: sources.exchanged })
     }
 
     /// The gradient of variable `index`, the `at`-th of these.
     fn gradient<'a>(&'a self, sources: &Sources<'_>, at: usize, index: usize) -> Gradient<'a> {
         let dtype = sources.variables()[index].dtype();
+        let elements = sources.elements(index) as u64;
+        if self.exchanged && self.rows[at].is_none() {
+            return Gradient {
+                dtype,
+                elements,
+                gradient_dtype: dtype,
+                contributions: &self.contributions[at],
+                accumulated: None,
+                divisor: 1.0,
+            };
+        }
         let accumulated = match &self.rows[at] {
             Some(sums) => Some(sums.place().address),
             None => sources.accumulation.on_gpu(index).map(|sum| sum.place().address),
         };
         Gradient {
             dtype,
-            elements: sources.elements(index) as u64,
+            elements,
             gradient_dtype: sources.gradient_dtype(dtype),
             contributions: if self.rows[at].is_some() { &[] } else { &self.contributions[at] },
             accumulated,

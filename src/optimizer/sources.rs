@@ -17,6 +17,7 @@ use crate::optimizer::gradients::Gradients;
 use crate::optimizer::plan::Plan;
 use crate::optimizer::row_sums::{Merged, Source};
 use crate::optimizer::rule::UpdateRule;
+use crate::tensor::Tensor;
 use crate::values::variable::Variable;
 
 /// The contributions of the last run, the sums of those before it, and what makes gradients of
@@ -68,16 +69,22 @@ impl<'a> Sources<'a> {
         self.gradients.dtype_for(dtype)
     }
 
-    /// What the last run contributed to variable `index`, which a GPU holds and which is not row-sparse.
-    pub(super) fn contributions_on_gpu(
-        &self,
-        index: usize,
-    ) -> impl Iterator<Item = cuda::Contribution> {
-        let reduction = self.gradients.loss_reduction();
-        self.contributions.at_home(index).map(move |(weight, gradient)| cuda::Contribution {
+    /// What the last run contributed to variable `index`, which a GPU holds and which is not row-sparse:
+    /// the gradient of all ranks, if they have exchanged it.
+    pub(super) fn contributions_on_gpu(&self, index: usize) -> Vec<cuda::Contribution> {
+        if self.exchanged {
+            let gradient = self.accumulation.gradient_on_gpu(index);
+            let contribution = |gradient: &Tensor| cuda::Contribution {
+                gradient: gradient.place().address,
+                factor: 1.0,
+            };
+            return gradient.map(contribution).into_iter().collect();
+        }
+        let contribution = |(weight, gradient): (f64, Tensor)| cuda::Contribution {
             gradient: gradient.place().address,
-            factor: reduction.factor(weight) * self.unscale,
-        })
+            factor: self.factor(weight),
+        };
+        self.contributions.at_home(index).map(contribution).collect()
     }
 
     pub(super) fn variables(&self) -> &'a [Variable] {

@@ -288,14 +288,6 @@ impl Strategy {
     /// What was made on this rank, as a part of what all ranks of `engine` make.
     fn joined(engine: Option<&Arc<dyn Communicator>>, made: Result<Strategy>) -> Result<Strategy> {
         let Some(engine) = engine.filter(|engine| engine.size() > 1) else { return made };
-        let made = made.and_then(|made| match made.parameter_device().is_host_memory() {
-            true => Ok(made),
-            false => Err(Error::Unimplemented(
-                "communicator: with variables on a GPU; give parameter_device CPU:0 to train on \
-                 several ranks"
-                    .into(),
-            )),
-        });
         let about = |made: &Strategy| [made.num_replicas() as u64, made.id()];
         let (made, ranks) = Ranks::join(engine, made, about)?;
         observe::note_rank(ranks.rank() as u32);

@@ -9,6 +9,7 @@ mod in_place;
 mod input;
 mod lent;
 mod nested;
+mod on_gpus;
 mod resuming;
 mod statistics;
 mod strict;
@@ -49,11 +50,10 @@ fn on_ranks_strict_where<R: Send>(
     std::thread::scope(|scope| {
         let start = |rank: &Arc<Rank>| {
             let options = Options {
-                cpu_replicas: replicas,
                 bind_threads: false,
                 communicator: Some(Arc::clone(rank) as Arc<dyn Communicator>),
                 strict: strict(rank.rank()),
-                ..Options::default()
+                ..on_gpus::placed(rank.rank(), replicas)
             };
             let dies = DiesOfPanics(Arc::clone(rank));
             scope.spawn(move || body(dies.0.rank(), Strategy::new(&options)))

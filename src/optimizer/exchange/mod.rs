@@ -7,6 +7,8 @@
 //! together are more than their sum in float64 is, or runs were accumulated, that sum is sent instead.
 //! Of row-sparse gradients the rows that were touched go to all.
 //!
+//! Gradients on a GPU go through the host's memory: down in one copy, and those of all ranks up again.
+//!
 //! - [`announcement`]: who has contributed to what. [`parts`]: how dense gradients are cut and
 //!   exchanged. [`touched`]: rows.
 
@@ -104,7 +106,10 @@ impl<'a> Exchange<'a> {
             work.select_where(sources, plan, self.ranks.replicas()[self.ranks.rank()], has)?;
             let mut parts = Parts::new(self.ranks, &self.announced, sources, work);
             parts.reserve(sources, send, receive)?;
-            parts.pack(sources, send);
+            match sources.gpu()? {
+                Some(gpu) => parts.pack_on_gpu(gpu, sources, send)?,
+                None => parts.pack(sources, send),
+            }
             Ok((rows, parts))
         };
         let prepared: Result<(Vec<u8>, Parts<'_>)> = prepare();
@@ -114,6 +119,7 @@ impl<'a> Exchange<'a> {
         let rows = meeting.all_gather(&rows)?;
         parts.exchange(&mut meeting, sources, send, receive)?;
         drop(meeting);
+        parts.bring_up(sources)?;
         sources.exchanged = true;
         work.keep_exchanged(sources);
         touched.unpack(sources, plan, &self.announced, &rows)?;

@@ -5,6 +5,8 @@
     reason = "gradients are read from and written to memory that ranks exchange"
 )]
 
+mod on_gpu;
+
 use std::ops::Range;
 use std::slice;
 

@@ -1,0 +1,124 @@
+//! Parts of gradients that a GPU holds: what a rank sends of them is put together by kernels, as
+//! [`Parts::pack`] does in host memory, and comes down in one copy.
+
+#![expect(unsafe_code, reason = "kernels are told of memory")]
+
+use super::Parts;
+use crate::device::cuda::gpu::Gpu;
+use crate::error::Result;
+use crate::kernels::cuda::{Address, Contribution, Gradient, Place, on_gpu};
+use crate::kernels::dtype::DType;
+use crate::kernels::layout::{Layout, Shape};
+use crate::optimizer::exchange::buffers::Words;
+use crate::optimizer::exchange::parts::padded;
+use crate::optimizer::sources::Sources;
+use crate::tensor::Tensor;
+
+/// What kernels do to put together what a rank sends.
+#[derive(Default)]
+struct Packing {
+    copies: Vec<(Place, Place)>,
+    sums: Vec<Sum>,
+}
+
+/// The sum of what some replicas have contributed to a range of a variable.
+struct Sum {
+    dtype: DType,
+    gradient_dtype: DType,
+    elements: u64,
+    contributions: Vec<Contribution>,
+    accumulated: Option<Address>,
+    to: Address,
+}
+
+impl Parts<'_> {
+    /// As [`Parts::pack`], of what lies on `gpu`.
+    pub fn pack_on_gpu(
+        &self,
+        gpu: &'static Gpu,
+        sources: &Sources<'_>,
+        send: &mut Words,
+    ) -> Result<()> {
+        let bytes: usize = self.send_counts.iter().sum();
+        if bytes == 0 {
+            return Ok(());
+        }
+        let packed = Tensor::zeros(DType::UInt8, Shape::new(&[bytes])?, gpu.id())?;
+        let packing = self.plan_on_gpu(sources, packed.place().address)?;
+        let sums: Vec<(Gradient<'_>, Address)> =
+            packing.sums.iter().map(|sum| (sum.gradient(), sum.to)).collect();
+        // SAFETY: what replicas have contributed and what was accumulated lies on the GPU until the
+        // apply, which has claimed it, is over; the fresh tensor is this call's, and each range that is
+        // written lies in it beside the others.
+        on_gpu(gpu, |launcher| unsafe {
+            launcher.copy(&packing.copies)?;
+            launcher.accumulate(&sums)
+        })?;
+        packed.copy_to_host(&mut send.bytes_mut()[..bytes])
+    }
+
+    /// What is copied and what is summed, so that from `start` on there is what this rank sends.
+    fn plan_on_gpu(&self, sources: &Sources<'_>, start: Address) -> Result<Packing> {
+        let Packing { mut copies, mut sums } = Packing::default();
+        let of_items: Vec<Vec<Contribution>> =
+            self.items.iter().map(|item| sources.contributions_on_gpu(item.index)).collect();
+        let mut to = start;
+        for rank in 0..self.send_counts.len() {
+            for (item, contributions) in self.items.iter().zip(&of_items) {
+                let range = &item.ranges[rank];
+                let elements = range.len();
+                let room = padded(elements * item.wire_size()) as Address;
+                // The contributions to the range, which begin in the middle of those to the variable.
+                let offset = (range.start * item.wire.size()) as Address;
+                let mut within = contributions.iter().map(|&Contribution { gradient, factor }| {
+                    Contribution { gradient: gradient + offset, factor }
+                });
+                if item.is_sum {
+                    let accumulated = sources.accumulation.on_gpu(item.index);
+                    let accumulated = accumulated.map(|sum| {
+                        sum.place().address + (range.start * size_of::<f64>()) as Address
+                    });
+                    if accumulated.is_some() || !contributions.is_empty() {
+                        sums.push(Sum {
+                            dtype: item.dtype,
+                            gradient_dtype: item.wire,
+                            elements: elements as u64,
+                            contributions: within.collect(),
+                            accumulated,
+                            to,
+                        });
+                        to += room;
+                    }
+                    continue;
+                }
+                let layout = Layout::row_major(Shape::new(&[elements])?);
+                let place = |address| Place { address, dtype: item.wire, layout };
+                within.by_ref().for_each(|contribution| {
+                    copies.push((place(contribution.gradient), place(to)));
+                    to += room;
+                });
+            }
+        }
+        copies.retain(|(from, _)| from.elements() > 0);
+        sums.retain(|sum| sum.elements > 0);
+        Ok(Packing { copies, sums })
+    }
+
+    /// Brings the gradients that were exchanged to the GPU that holds the variables, if one does.
+    pub fn bring_up(&self, sources: &mut Sources<'_>) -> Result<()> {
+        self.items.iter().try_for_each(|item| sources.accumulation.bring_gradient_up(item.index))
+    }
+}
+
+impl Sum {
+    fn gradient(&self) -> Gradient<'_> {
+        Gradient {
+            dtype: self.dtype,
+            elements: self.elements,
+            gradient_dtype: self.gradient_dtype,
+            contributions: &self.contributions,
+            accumulated: self.accumulated,
+            divisor: 1.0,
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Ranks whose replicas or variables are on GPUs of the tests' driver: they come to the bits of one process
+//! on CPUs, and what fails on one rank's GPU fails the step on all.
+
+use std::sync::Arc;
+
+use fake_cuda::Control;
+use fake_cuda::harness::{command, under_driver};
+use umbo::cluster::communicator::Communicator;
+use umbo::device::DeviceId;
+use umbo::error::{Error, Result, Status};
+use umbo::optimizer::adam::Adam;
+use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, apply};
+use umbo::strategy::variables::{self, Initial, read};
+use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo::values::variable::{Aggregation, Variable};
+
+use super::engine::{Rank, ranks};
+use super::{alone, bytes, named, on_ranks, tensor};
+
+/// Says where the ranks of this process are.
+const PLACE: &str = "UMBO_RANKS_ON";
+
+/// The driver's devices. A rank has as many replicas at most.
+const DEVICES: usize = 6;
+
+/// Replicas and variables on GPUs; replicas alone; both, on every other rank.
+const PLACES: [&str; 3] = ["gpus", "gpus without variables", "some gpus"];
+
+/// The options of rank `rank` with `replicas` replicas, on the devices that this process tests.
+pub fn placed(rank: usize, replicas: usize) -> Options {
+    let on_gpus = match std::env::var(PLACE).as_deref() {
+        Ok("some gpus") => rank % 2 == 1,
+        Ok(_) => true,
+        Err(_) => false,
+    };
+    let gpu = |replica: usize| format!("GPU:{}", (rank * replicas + replica) % DEVICES);
+    let holds_variables = std::env::var(PLACE).is_ok_and(|place| place != PLACES[1]);
+    match on_gpus {
+        false => Options { cpu_replicas: replicas, ..Options::default() },
+        true => Options {
+            compute_devices: Some((0..replicas).map(gpu).collect()),
+            parameter_device: Some(if holds_variables { gpu(0) } else { "CPU:0".into() }),
+            ..Options::default()
+        },
+    }
+}
+
+/// Of how many cases one is tried: kernels are slow where they are interpreted.
+pub fn stride() -> usize {
+    if std::env::var_os(PLACE).is_some() { 5 } else { 1 }
+}
+
+#[test]
+fn ranks_are_where_the_tests_want_them() {
+    let place = std::env::var(PLACE).unwrap_or_default();
+    on_ranks(&ranks(2), 2, |rank, strategy| {
+        let strategy = strategy.unwrap();
+        let on_gpu = |device: &DeviceId| !device.is_host_memory();
+        let computes = !place.is_empty() && (place != PLACES[2] || rank == 1);
+        assert!(strategy.compute_devices().iter().all(|device| on_gpu(device) == computes));
+        let holds_variables = computes && place != PLACES[1];
+        assert_eq!(on_gpu(&strategy.parameter_device()), holds_variables);
+    });
+}
+
+/// The tests of this program, with the ranks on GPUs.
+#[test]
+fn ranks_on_gpus_are_as_one_process_on_cpus() {
+    let groups = [
+        "agreement::",
+        "failures::",
+        "nested::",
+        "on_gpus::ranks_are_where",
+        "resuming::",
+        "statistics::",
+        "training::",
+        "values::",
+        "watching::",
+    ];
+    for place in PLACES {
+        let output = command(std::env::current_exe().unwrap())
+            .args(groups)
+            .env(PLACE, place)
+            .env("FAKE_CUDA_DEVICES", DEVICES.to_string())
+            .env("FAKE_CUDA_ABORT", "1")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{place}: {}\n{text}\n{errors}", output.status);
+        let passed = text.split("test result: ok. ").nth(1).and_then(|rest| rest.split(' ').next());
+        let passed: usize = passed.unwrap().parse().unwrap();
+        assert!(passed >= 2 * groups.len(), "{place}: {text}");
+        println!("{place}: {passed} tests");
+    }
+}
+
+/// A training that can be gone on with after a step that failed.
+struct Training {
+    strategy: Strategy,
+    variables: Vec<Variable>,
+    gradients: Arc<Gradients>,
+    optimizer: Arc<Optimizer>,
+}
+
+const STEPS: usize = 3;
+
+impl Training {
+    fn new(strategy: Strategy) -> Training {
+        let shapes: [&[usize]; 3] = [&[3], &[200], &[6, 2]];
+        let make = |(index, shape): (usize, &&[usize])| {
+            let start: Vec<f32> = (0..shape.iter().product()).map(|at| at as f32 / 7.0).collect();
+            let new = named(&format!("v{index}"), Aggregation::None);
+            let value = tensor(&start, shape);
+            variables::create(Some(&strategy), new, Initial::Value(&value)).unwrap()
+        };
+        let variables: Vec<Variable> = shapes.iter().enumerate().map(make).collect();
+        let (id, devices) = (strategy.id(), strategy.compute_devices());
+        let options =
+            GradientsOptions { row_sparse: &[false, false, true], ..GradientsOptions::default() };
+        let reduction = LossReduction::Mean;
+        let gradients =
+            Gradients::with_options(id, devices, variables.clone(), reduction, options).unwrap();
+        let rule = Adam::new(0.9, 0.999, 1e-7).unwrap();
+        let optimizer = Optimizer::new(id, Box::new(rule), 0.1).unwrap();
+        Training { strategy, variables, gradients, optimizer }
+    }
+
+    fn step(&self, number: usize) -> Result<()> {
+        let callback = |context: &ReplicaContext| {
+            let own = context.replica_in_sync();
+            let number = |at: usize| ((at * 5 + own * 3 + number * 7) % 13) as f32 / 9.0 - 0.5;
+            for (index, elements) in [3, 200].into_iter().enumerate() {
+                let values: Vec<f32> = (0..elements).map(number).collect();
+                let to = self.gradients.view_in(context, index, GradientMode::Overwrite)?;
+                // SAFETY: the buffer is this replica's.
+                unsafe { to.assume_exclusive() }.copy_from(&tensor(&values, &[elements]))?;
+            }
+            let added = self.gradients.add_rows_in(context, 2, 2)?;
+            let values: Vec<f32> = (0..4).map(number).collect();
+            // SAFETY: the rows are this replica's.
+            unsafe {
+                added.indices.assume_exclusive().copy_from(&tensor(&[own as i64, 4], &[2]))?;
+                added.values.assume_exclusive().copy_from(&tensor(&values, &[2, 2]))?;
+            }
+            self.gradients.submit_in(context, Some(1.0 + own as f64))?;
+            apply(&self.optimizer, &self.gradients)?;
+            Ok(None)
+        };
+        self.strategy.run(&callback, None).map(drop)
+    }
+
+    fn weights(&self) -> Result<Vec<Vec<u8>>> {
+        self.variables.iter().map(|variable| Ok(bytes(&read(variable)?.on_host()?))).collect()
+    }
+}
+
+/// The weights after each number of steps.
+fn expected(replicas: usize) -> Vec<Vec<Vec<u8>>> {
+    let training = Training::new(alone(replicas));
+    let mut all = vec![training.weights().unwrap()];
+    for number in 0..STEPS {
+        training.step(number).unwrap();
+        all.push(training.weights().unwrap());
+    }
+    all
+}
+
+/// What became of a rank.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    /// It has taken all steps.
+    Whole,
+    /// Its GPU is lost.
+    Lost,
+    /// It has taken so many steps when another rank was gone.
+    Alone(usize),
+}
+
+/// Tries until it succeeds, which it does the second or third time unless the GPU is lost.
+fn until_it_succeeds<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    let mut failures = 0;
+    loop {
+        match attempt() {
+            Err(error) if failures < 2 && !is_lost(&error) => failures += 1,
+            other => return other,
+        }
+    }
+}
+
+fn is_lost(error: &Error) -> bool {
+    error.to_string().contains("is lost to this process")
+}
+
+/// Trains, and takes each step again that fails. Whatever fails, it fails on all ranks and leaves the
+/// weights of the step before.
+fn train(rank: &Rank, training: &Training, expected: &[Vec<Vec<u8>>]) -> End {
+    let (mut taken, mut failures) = (0, 0);
+    let lost = |error: &Error| {
+        assert_eq!(error.status(), Status::Unavailable, "{error}");
+        // From now on every use of the card says so.
+        assert!(is_lost(&training.weights().unwrap_err()));
+        rank.abort(error);
+        End::Lost
+    };
+    while taken < STEPS {
+        let error = training.step(taken).err();
+        let own_is_lost = error
+            .as_ref()
+            .filter(|error| is_lost(error) && !matches!(error.unnamed(), Error::Rank { .. }));
+        if let Some(error) = own_is_lost {
+            return lost(error);
+        }
+        taken += usize::from(error.is_none());
+        match until_it_succeeds(|| training.weights()) {
+            Ok(weights) => assert!(weights == expected[taken], "after {taken} steps: {error:?}"),
+            Err(error) => return lost(&error),
+        }
+        let Some(error) = error else { continue };
+        let text = error.to_string();
+        if text.contains("has died") {
+            assert_eq!(error.status(), Status::Unavailable, "{text}");
+            return End::Alone(taken);
+        }
+        let of_driver = [Status::Unavailable, Status::ResourceExhausted];
+        assert!(of_driver.contains(&error.status()) && text.contains("GPU"), "{text}");
+        failures += 1;
+        assert!(failures < 4, "{text}");
+    }
+    End::Whole
+}
+
+/// What came of a training.
+struct Trial {
+    ends: Vec<End>,
+    /// How often the driver was called, and how often it failed.
+    calls: u64,
+    injected: u64,
+}
+
+/// Two ranks with `replicas` replicas train while `fault` is there.
+fn trial(control: &Control, replicas: usize, fault: &str) -> Trial {
+    let expected = expected(2 * replicas);
+    let job = ranks(2);
+    let ends = on_ranks(&job, replicas, |rank, strategy| {
+        let training = Training::new(strategy.unwrap());
+        job[rank].barrier().unwrap();
+        if rank == 0 {
+            control.fault(fault);
+        }
+        job[rank].barrier().unwrap();
+        train(&job[rank], &training, &expected)
+    });
+    let (calls, injected) = (control.calls("*"), control.injected());
+    control.fault("");
+    Trial { ends, calls, injected }
+}
+
+const QUIET: [(&str, &str); 2] = [("FAKE_CUDA_DEVICES", "6"), ("FAKE_CUDA_QUIET", "1")];
+
+/// Each call of the driver fails in turn, on whichever rank it is made; variables are the host's.
+#[test]
+fn a_driver_that_fails_on_one_rank_fails_the_step_on_all() {
+    let settings = [QUIET[0], QUIET[1], (PLACE, PLACES[1])];
+    let Some(control) = under_driver(&settings) else { return };
+    let (mut trials, mut injected) = (0, 0);
+    for replicas in [1, 2] {
+        let Trial { ends, calls, .. } = trial(&control, replicas, "");
+        assert!(ends == [End::Whole; 2] && calls > 50, "{ends:?} {calls}");
+        for code in [1, 2] {
+            for number in (1..=calls).step_by(5) {
+                control.seed(number);
+                let tried = trial(&control, replicas, &format!("*:{number}:{code}"));
+                assert_eq!(tried.ends, [End::Whole; 2], "call {number}, code {code}");
+                trials += 1;
+                injected += tried.injected;
+            }
+        }
+    }
+    println!("{trials} trainings, {injected} calls failed");
+    // How often the driver is asked depends a little on who comes first.
+    assert!(injected * 10 > trials * 9);
+    assert_eq!(control.take_reports(), [] as [&str; 0]);
+}
+
+/// The same, sampled, where GPUs hold the variables, and with cards that are lost, in processes of
+/// their own: a rank that has lost its GPU says so, and no other has half of a step.
+#[test]
+fn a_gpu_that_is_lost_on_one_rank_leaves_no_half_of_a_step_on_any() {
+    const FAULT: &str = "UMBO_RANKS_FAULT";
+    let settings = [QUIET[0], QUIET[1], (PLACE, PLACES[0])];
+    let Some(control) = under_driver(&settings) else { return };
+    if let Ok(fault) = std::env::var(FAULT) {
+        let Trial { ends, .. } = trial(&control, 1, &fault);
+        assert_eq!(control.take_reports(), [] as [&str; 0]);
+        return println!("outcome: {ends:?}");
+    }
+    let Trial { ends, calls, .. } = trial(&control, 1, "");
+    assert_eq!(ends, [End::Whole; 2]);
+    let (mut whole, mut lost) = (0, 0);
+    let name = "on_gpus::a_gpu_that_is_lost_on_one_rank_leaves_no_half_of_a_step_on_any";
+    for (trial, number) in (1..=calls).step_by(calls.div_ceil(50) as usize).enumerate() {
+        // Memory that is not there, and a kernel that fails.
+        let code = if trial % 3 == 0 { 2 } else { 719 };
+        let output = command(std::env::current_exe().unwrap())
+            .args([name, "--exact", "--nocapture", "--test-threads=1"])
+            .env(FAULT, format!("*:{number}:{code}"))
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "call {number}, code {code}: {text} {output:?}");
+        let outcome = text.lines().find_map(|line| line.split("outcome: ").nth(1)).unwrap();
+        match outcome.contains("Lost") {
+            false => {
+                assert_eq!(outcome, "[Whole, Whole]", "call {number}, code {code}");
+                whole += 1;
+            }
+            true => {
+                // The other one has found itself alone, unless it was done.
+                assert!(outcome.contains("Alone") || outcome.contains("Whole"), "{outcome}");
+                lost += 1;
+            }
+        }
+    }
+    println!("{whole} trainings were whole, in {lost} a card was lost");
+    assert!(whole > 5 && lost > 5);
+}
