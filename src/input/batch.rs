@@ -26,6 +26,7 @@ impl Dataset {
     /// if the elements of a batch differ in shape (that batch is left out) and
     /// RESOURCE_EXHAUSTED if there is no memory for one.
     pub fn batch(&self, size: i64, drop_remainder: bool) -> Result<Dataset> {
+        let again = move |input: &Dataset| input.batch(size, drop_remainder);
         let size = batch_rows(size)?;
         let dimension = drop_remainder.then_some(size);
         let spec =
@@ -44,7 +45,10 @@ impl Dataset {
             Kind::Stream(input) => Arc::new(BatchElements { plan, input: Arc::clone(input) }),
         };
         let batch_size = BatchSize { rows: size, one_partial: true };
-        Dataset::batched(spec, cardinality, Kind::Stream(stage), Some(batch_size)).made_of([self])
+        let kind = Kind::Stream(stage);
+        let batched =
+            Dataset::batched(spec, cardinality, kind, Some(batch_size)).made_of([self])?;
+        Ok(batched.as_of(self, again))
     }
 }
 

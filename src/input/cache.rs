@@ -21,7 +21,9 @@ impl Dataset {
         if let Kind::Rows(_, None) = self.kind() {
             return Ok(self.clone());
         }
-        self.reordered(&Cache { cardinality: self.cardinality() }, self.cardinality())
+        let cardinality = self.cardinality();
+        let cached = self.reordered(&Cache { cardinality }, cardinality)?;
+        Ok(cached.as_of_batches(self, Dataset::cache))
     }
 }
 

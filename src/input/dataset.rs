@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
+use crate::input::file_shares::Files;
 use crate::input::iterator::PassIterator;
 use crate::input::slices::{Arrays, Elements, InOrder};
 use crate::input::spec::ElementSpec;
@@ -17,12 +18,15 @@ use crate::values::Value;
 #[derive(Clone)]
 pub struct Dataset(Arc<Parts>);
 
+#[derive(Clone)]
 struct Parts {
     spec: ElementSpec,
     cardinality: Cardinality,
     batch_size: Option<BatchSize>,
     /// How many transformations lie above each other, the source included.
     depth: usize,
+    /// The files that the elements are read from, if they are.
+    files: Option<Files>,
     kind: Kind,
 }
 
@@ -66,7 +70,34 @@ impl Dataset {
         kind: Kind,
         batch_size: Option<BatchSize>,
     ) -> Dataset {
-        Dataset(Arc::new(Parts { spec, cardinality, batch_size, depth: 1, kind }))
+        let (depth, files) = (1, None);
+        Dataset(Arc::new(Parts { spec, cardinality, batch_size, depth, files, kind }))
+    }
+
+    fn changed(&self, change: impl FnOnce(&mut Parts)) -> Dataset {
+        let mut parts = Parts::clone(&self.0);
+        change(&mut parts);
+        Dataset(Arc::new(parts))
+    }
+
+    /// How many transformations lie above each other, the source included.
+    pub(super) fn depth(&self) -> usize {
+        self.0.depth
+    }
+
+    /// The same, counting as so many transformations.
+    pub(super) fn of_depth(&self, depth: usize) -> Dataset {
+        self.changed(|parts| parts.depth = depth)
+    }
+
+    /// The files that the elements are read from, if they are.
+    pub(super) fn files(&self) -> Option<&Files> {
+        self.0.files.as_ref()
+    }
+
+    /// The same, whose elements are read from `files`.
+    pub(super) fn reading(&self, files: Files) -> Dataset {
+        self.changed(|parts| parts.files = Some(files))
     }
 
     /// The dataset as a transformation of `inputs`. INVALID_ARGUMENT if too many transformations lie
@@ -86,11 +117,7 @@ impl Dataset {
                 ),
             ));
         }
-        let Parts { spec, cardinality, batch_size, kind, .. } = &*self.0;
-        let (spec, kind) = (spec.clone(), kind.clone());
-        let (cardinality, batch_size) = (*cardinality, *batch_size);
-        let depth = deepest + 1;
-        Ok(Dataset(Arc::new(Parts { spec, cardinality, batch_size, depth, kind })))
+        Ok(self.of_depth(deepest + 1))
     }
 
     /// The structure, dtypes and shapes of the elements.
@@ -127,11 +154,10 @@ impl Dataset {
 
     /// The same, except that more than one batch of a pass may be partial.
     pub(super) fn with_several_partial_batches(&self) -> Dataset {
-        let size = self.0.batch_size.map(|size| BatchSize { one_partial: false, ..size });
-        let Parts { spec, cardinality, depth, kind, .. } = &*self.0;
-        let (spec, kind) = (spec.clone(), kind.clone());
-        let (cardinality, depth) = (*cardinality, *depth);
-        Dataset(Arc::new(Parts { spec, cardinality, batch_size: size, depth, kind }))
+        self.changed(|parts| {
+            parts.batch_size =
+                parts.batch_size.map(|size| BatchSize { one_partial: false, ..size });
+        })
     }
 
     pub(super) fn kind(&self) -> &Kind {

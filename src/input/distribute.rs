@@ -2,140 +2,27 @@
 
 use std::sync::Arc;
 
-use crate::device::{DeviceId, registry};
+use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::input::at_once::AtOnce;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{BatchSize, Dataset};
-use crate::input::in_step::InStepPass;
+use crate::input::distribute_options::{DistributeOptions, Sharding, Splitting};
+use crate::input::file_shares::{FileShare, Listed};
+use crate::input::in_step::{InStepPass, Together};
 use crate::input::input_context::InputContext;
 use crate::input::iterator::PassIterator;
 use crate::input::own_part::OwnPartPass;
 use crate::input::position::Description;
-use crate::input::prefetch::{ahead, ahead_depth};
+use crate::input::prefetch::ahead;
 use crate::input::round_robin::DealPass;
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::split::SplitPass;
 use crate::input::stage::{Pass, Stage};
+use crate::observe::log::{self, Level};
 use crate::strategy::Strategy;
 use crate::strategy::ranks::Ranks;
 use crate::values::Value;
-
-/// How many rows of a batch each replica gets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Splitting {
-    /// With c = ⌈rows / replicas⌉, replica k gets rows [k·c, (k+1)·c) of each batch as far as there
-    /// are any: 9 rows over 4 replicas are 3, 3, 3, 0.
-    #[default]
-    Ceiling,
-    /// The rows of all batches are one stream, from which replicas in turn get their share of a
-    /// full batch, larger shares first: batches of 9 over 4 replicas are 3, 2, 2, 2, and what is
-    /// left over at the end goes to the first replicas. Where the size of a full batch is not
-    /// known, as [`Splitting::Ceiling`].
-    Balanced,
-}
-
-/// Which replicas a pipeline serves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Replication {
-    /// One pipeline for all replicas of a worker.
-    #[default]
-    PerWorker,
-    /// One for each replica; not offered by this strategy.
-    PerReplica,
-}
-
-/// Which of a dataset's rows each rank gets, where there are several ranks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sharding {
-    /// The datasets of all ranks are the same, and each batch is split over the replicas of all ranks.
-    /// Each rank makes all batches and takes its own rows, so that all is as with one rank.
-    #[default]
-    Data,
-    /// Each rank's dataset is its own: its batches are split over the rank's replicas. The ranks meet
-    /// for each element, and go on until none has any more; meanwhile one that has none gets parts
-    /// without rows.
-    Off,
-}
-
-/// How a dataset is distributed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DistributeOptions {
-    /// How many rows of a batch each replica gets.
-    pub splitting: Splitting,
-    /// Whether a last step in which not every replica gets something to work on is left out. If
-    /// not, it is completed with components without rows (zero, where elements are scalars).
-    pub drop_partial_step: bool,
-    /// Whether components stay on CPU:0, rather than going to the compute devices.
-    pub keep_on_host: bool,
-    /// How many steps are made ahead, on a thread of the iterator's, once the first one has been
-    /// asked for; 0: none. If it is not said, what suits the devices.
-    pub read_ahead: Option<i64>,
-    /// Which replicas a pipeline serves.
-    pub replication: Replication,
-    /// Whether the dataset itself is to be on the compute devices.
-    pub place_dataset_on_device: bool,
-    /// Which rows each rank gets.
-    pub sharding: Sharding,
-}
-
-impl Default for DistributeOptions {
-    fn default() -> DistributeOptions {
-        DistributeOptions {
-            splitting: Splitting::Ceiling,
-            drop_partial_step: false,
-            keep_on_host: false,
-            read_ahead: None,
-            replication: Replication::PerWorker,
-            place_dataset_on_device: false,
-            sharding: Sharding::Data,
-        }
-    }
-}
-
-impl DistributeOptions {
-    /// Where components of replicas on `devices` are to be, and how many steps are made ahead.
-    fn check(&self, devices: &[DeviceId]) -> Result<(Arc<[DeviceId]>, usize)> {
-        match (self.replication, self.place_dataset_on_device) {
-            (Replication::PerWorker, true) => {
-                return Err(Error::invalid(
-                    "place_dataset_on_device",
-                    "1 with replication per worker: a dataset that serves several devices is on \
-                     none of them",
-                ));
-            }
-            (Replication::PerReplica, true) if !self.keep_on_host => {
-                return Err(Error::invalid(
-                    "place_dataset_on_device",
-                    "1 without host_only: elements that are on their device already cannot be \
-                     fetched to it",
-                ));
-            }
-            (Replication::PerReplica, _) => {
-                return Err(Error::Unimplemented(
-                    "replication_mode: replication of the input per replica; this strategy \
-                     replicates per worker"
-                        .into(),
-                ));
-            }
-            (Replication::PerWorker, false) => {}
-        }
-        // On CPU devices components are views of a batch: there is nothing to fetch, and a thread would
-        // only take a processor from the replicas. To a GPU the parts of the next steps are copied while
-        // it computes.
-        let fetches = !self.keep_on_host && devices.iter().any(|device| !device.is_host_memory());
-        let suitable = if fetches { 2 } else { 0 };
-        let depth = self.read_ahead.unwrap_or(suitable);
-        let depth = ahead_depth(depth, 0, "per_replica_buffer_size")?;
-        if self.keep_on_host {
-            return Ok((devices.iter().map(|_| DeviceId::HOST).collect(), depth));
-        }
-        for &gpu in devices.iter().filter(|device| !device.is_host_memory()) {
-            registry::gpu(gpu)?;
-        }
-        Ok((devices.into(), depth))
-    }
-}
 
 /// Distributes the elements of `dataset`, which are global batches, over `replicas` replicas on
 /// `devices`, replica k on the k-th of them.
@@ -178,9 +65,7 @@ pub fn distribute(
     let spec = dataset.element_spec().map(&mut |leaf| part_spec(leaf, replicas))?;
     match dataset.batch_size().filter(|_| options.splitting == Splitting::Balanced) {
         Some(BatchSize { rows, one_partial }) if rows > 0 => {
-            let (share, larger) = (rows / replicas, rows % replicas);
-            let shares = (0..replicas).map(|replica| share + usize::from(replica < larger));
-            let shares: Vec<i64> = shares.map(|share| share as i64).collect();
+            let shares = balanced(rows, replicas);
             let cardinality = match cardinality {
                 // Several partial batches may make up a full one.
                 Cardinality::Exact(count) if count > 1 && !one_partial => Cardinality::Unknown,
@@ -195,6 +80,9 @@ pub fn distribute(
 
 /// As [`distribute`], over the replicas of `strategy` on its compute devices. Iterators then belong
 /// to the strategy: see [`PassIterator::next`].
+///
+/// INVALID_ARGUMENT also where files are to be dealt out to ranks, and the dataset is not made of files, or of
+/// fewer than there are ranks, or shares of its files do not make shares of its elements.
 pub fn distribute_dataset(
     strategy: &Strategy,
     dataset: &Dataset,
@@ -202,12 +90,30 @@ pub fn distribute_dataset(
 ) -> Result<DistributedDataset> {
     let (replicas, devices) = (strategy.num_replicas(), strategy.compute_devices());
     let Some(ranks) = strategy.ranks() else {
+        if options.sharding == Sharding::File {
+            // A program learns of it before it has several ranks.
+            dataset.files_for(1)?;
+        }
         let distributed = distribute(dataset, replicas, devices, options)?;
         return Ok(DistributedDataset { strategy: Some(strategy.id()), ..distributed });
     };
-    if options.sharding == Sharding::Off {
-        let distributed = distribute(dataset, replicas, devices, options)?;
-        return distributed.in_step(strategy.id(), ranks, options);
+    match options.sharding {
+        Sharding::Data => {}
+        Sharding::Off => {
+            let distributed = distribute(dataset, replicas, devices, options)?;
+            return distributed.in_step(strategy.id(), Together::new(ranks, options));
+        }
+        Sharding::File => {
+            let files = files_of_ranks(dataset, ranks)?;
+            return distribute_files(strategy, ranks, dataset, &files, options);
+        }
+        Sharding::Auto => match files_of_ranks(dataset, ranks) {
+            Ok(files) => return distribute_files(strategy, ranks, dataset, &files, options),
+            Err(reason) if dataset.files().is_some() => log::log(Level::Info, || {
+                format!("batches are split over the ranks, of which each reads all files: {reason}")
+            }),
+            Err(_) => {}
+        },
     }
     // The parts of other ranks' replicas are views that are dropped.
     let (all, first) = (ranks.num_replicas(), ranks.first_replica());
@@ -222,6 +128,53 @@ pub fn distribute_dataset(
     })?;
     let own = Some(Own { first, spec, devices: devices.into() });
     Ok(DistributedDataset { strategy: Some(strategy.id()), own, ..distributed })
+}
+
+/// The files of the dataset, and the shares of a batch of all ranks' replicas, if the ranks can read some
+/// files each. All ranks come to the same conclusion.
+fn files_of_ranks(dataset: &Dataset, ranks: &Ranks) -> Result<(Listed, Vec<i64>)> {
+    let files = dataset.files_for(ranks.size())?;
+    let shares = balanced(files.rows, ranks.num_replicas());
+    let mut of_ranks = shares.as_slice();
+    for (rank, &replicas) in ranks.replicas().iter().enumerate() {
+        let (own, others) = of_ranks.split_at(replicas);
+        of_ranks = others;
+        if own.iter().all(|&share| share == 0) {
+            let (rows, all) = (files.rows, ranks.num_replicas());
+            return Err(Error::invalid(
+                "sharding",
+                format!(
+                    "files are to be dealt out to ranks, and batches of {rows} rows have none for rank \
+                     {rank}, which would never read its files; batches have {all} rows or more, one for \
+                     each replica"
+                ),
+            ));
+        }
+    }
+    Ok((files, shares))
+}
+
+/// Has this rank read its share of the files, and its replicas get their shares of a batch from it.
+fn distribute_files(
+    strategy: &Strategy,
+    ranks: &Arc<Ranks>,
+    dataset: &Dataset,
+    (files, shares): &(Listed, Vec<i64>),
+    options: &DistributeOptions,
+) -> Result<DistributedDataset> {
+    let (replicas, first) = (strategy.num_replicas(), ranks.first_replica());
+    let mut share = FileShare::new(ranks.size(), ranks.rank());
+    let own = dataset.share_of_files(&mut share)?;
+    let own = own.rebatch(&shares[first..first + replicas], false)?;
+    let distributed = deal(&own, replicas, strategy.compute_devices(), options)?;
+    distributed.in_step(strategy.id(), Together::new(ranks, options).reading(files))
+}
+
+/// The shares of replicas of a batch, larger ones first.
+fn balanced(rows: usize, replicas: usize) -> Vec<i64> {
+    let (share, larger) = (rows / replicas, rows % replicas);
+    let shares = (0..replicas).map(|replica| share + usize::from(replica < larger));
+    shares.map(|share| share as i64).collect()
 }
 
 /// Distributes a dataset whose elements are for one replica each: step s gives replica k element
@@ -300,7 +253,7 @@ pub fn distribute_datasets_from_function(
     let distributed = deal(&function(&context)?, replicas, devices, options)?;
     match strategy.ranks() {
         None => Ok(DistributedDataset { strategy: Some(strategy.id()), ..distributed }),
-        Some(ranks) => distributed.in_step(strategy.id(), ranks, options),
+        Some(ranks) => distributed.in_step(strategy.id(), Together::new(ranks, options)),
     }
 }
 
@@ -343,9 +296,8 @@ pub struct DistributedDataset {
     strategy: Option<u64>,
     /// Which part of the elements is this rank's, if they are for the replicas of all ranks.
     own: Option<Own>,
-    /// The ranks that take elements together, each of a dataset of its own, and whether they end when
-    /// one of them has none.
-    ranks: Option<(Arc<Ranks>, bool)>,
+    /// The ranks that take elements together, each of a dataset of its own.
+    ranks: Option<Together>,
 }
 
 /// This rank's part of elements for the replicas of all ranks.
@@ -372,12 +324,7 @@ impl DistributedDataset {
     }
 
     /// The same of a dataset of this rank's own, for the strategy with this id.
-    fn in_step(
-        self,
-        strategy: u64,
-        ranks: &Arc<Ranks>,
-        options: &DistributeOptions,
-    ) -> Result<DistributedDataset> {
+    fn in_step(self, strategy: u64, together: Together) -> Result<DistributedDataset> {
         let replicas = self.devices.len();
         let spec = self.spec.map(&mut |leaf| {
             let mut leaf = leaf.clone();
@@ -398,7 +345,7 @@ impl DistributedDataset {
                 Cardinality::Endless => Cardinality::Endless,
                 _ => Cardinality::Unknown,
             },
-            ranks: Some((Arc::clone(ranks), options.drop_partial_step)),
+            ranks: Some(together),
             ..self
         })
     }
@@ -449,7 +396,7 @@ struct Distributed {
     devices: Arc<[DeviceId]>,
     read_ahead: usize,
     own: Option<Own>,
-    ranks: Option<(Arc<Ranks>, bool)>,
+    ranks: Option<Together>,
 }
 
 impl Stage<Value> for Distributed {
@@ -473,9 +420,9 @@ impl Stage<Value> for Distributed {
         // Ranks meet on the thread that asks for the element.
         Ok(match &self.ranks {
             None => pass,
-            Some((ranks, drops_partial)) => {
+            Some(together) => {
                 let (spec, devices) = (self.spec.clone(), Arc::clone(&self.devices));
-                Box::new(InStepPass::new(Arc::clone(ranks), *drops_partial, spec, devices, pass))
+                Box::new(InStepPass::new(together.clone(), spec, devices, pass))
             }
         })
     }

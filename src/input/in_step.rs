@@ -1,9 +1,12 @@
 //! Datasets of which each rank has its own: all ranks make as many steps as the one with the most.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::device::DeviceId;
 use crate::error::Result;
+use crate::input::distribute_options::DistributeOptions;
+use crate::input::file_shares::Listed;
 use crate::input::padded::hold;
 use crate::input::position::{Mark, Reader};
 use crate::input::spec::{ElementSpec, LeafSpec};
@@ -11,14 +14,48 @@ use crate::input::stage::Pass;
 use crate::input::trail::{Saved, Trail, Wanted};
 use crate::strategy::ranks::{Call, Kind, Ranks};
 use crate::tensor::{Shape, Tensor};
+use crate::text::Text;
 use crate::values::Value;
+
+/// The ranks that take elements together, each of a dataset of its own.
+#[derive(Clone, Debug)]
+pub(super) struct Together {
+    ranks: Arc<Ranks>,
+    /// The end comes when one rank has no element, so that there is none without rows.
+    drops_partial: bool,
+    /// The list of files of which each rank reads some, if they do: how many, a hash of their names, the
+    /// first.
+    files: Option<(usize, u64, Text)>,
+}
+
+impl Together {
+    pub(super) fn new(ranks: &Arc<Ranks>, options: &DistributeOptions) -> Together {
+        let (ranks, drops_partial) = (Arc::clone(ranks), options.drop_partial_step);
+        Together { ranks, drops_partial, files: None }
+    }
+
+    /// The same ranks, which read some of these files each.
+    pub(super) fn reading(self, files: &Listed) -> Together {
+        Together { files: Some((files.count, files.names, files.first.clone())), ..self }
+    }
+}
+
+impl fmt::Display for Together {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "the next element of a distributed dataset")?;
+        match &self.files {
+            None => Ok(()),
+            Some((count, _, first)) => {
+                write!(formatter, " of {count} files, of which the first is '{first}'")
+            }
+        }
+    }
+}
 
 /// Gives elements while any rank has one: the ranks meet for each. A rank that has none any more gets
 /// elements without rows.
 pub(super) struct InStepPass {
-    ranks: Arc<Ranks>,
-    /// The end comes when one rank has no element, so that there is none without rows.
-    drops_partial: bool,
+    together: Together,
     spec: ElementSpec,
     /// Where the component of each replica is to be.
     devices: Arc<[DeviceId]>,
@@ -32,15 +69,14 @@ pub(super) struct InStepPass {
 impl InStepPass {
     /// Of elements like `spec`, for replicas on `devices`.
     pub(super) fn new(
-        ranks: Arc<Ranks>,
-        drops_partial: bool,
+        together: Together,
         spec: ElementSpec,
         devices: Arc<[DeviceId]>,
         mut input: Box<dyn Pass<Value>>,
     ) -> InStepPass {
         input.reserve(1);
         let (taken, trail) = (Vec::new(), Trail::default());
-        InStepPass { ranks, drops_partial, spec, devices, taken, trail, ended: false, input }
+        InStepPass { together, spec, devices, taken, trail, ended: false, input }
     }
 
     fn take(&mut self) -> Result<()> {
@@ -63,11 +99,11 @@ impl Pass<Value> for InStepPass {
     fn next(&mut self) -> Result<Option<Value>> {
         let own = self.take();
         let has = !self.taken.is_empty();
-        let call = Call {
-            numbers: [u64::from(has), 0],
-            ..Call::to(Kind::Input, &"the next element of a distributed dataset")
-        };
-        let ranks = Arc::clone(&self.ranks);
+        let Together { ranks, drops_partial, files } = &self.together;
+        // Ranks whose lists differ would read some files twice and others not at all.
+        let agreement = files.as_ref().map_or(0, |&(_, names, _)| names);
+        let numbers = [u64::from(has), 0];
+        let call = Call { numbers, agreement, ..Call::to(Kind::Input, &self.together) };
         let (meeting, ()) = ranks.meet(call, own)?;
         let (mut any, mut all) = (false, true);
         for [has, _] in meeting.numbers() {
@@ -75,9 +111,10 @@ impl Pass<Value> for InStepPass {
             all &= has != 0;
         }
         drop(meeting);
+        let ends = !any || (*drops_partial && !all);
         let element = self.taken.pop();
         self.let_go();
-        if !any || (self.drops_partial && !all) {
+        if ends {
             self.ended = true;
             return Ok(None);
         }

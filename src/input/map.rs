@@ -57,9 +57,16 @@ impl Dataset {
             })?;
         let spec = options.element_spec.unwrap_or_else(|| self.element_spec().clone());
         spec.check_describes_elements("element_spec")?;
-        let function: Function = Arc::new(function);
-        let stage = Map { function, calls, spec: spec.clone(), input: self.stream() };
-        Dataset::new(spec, self.cardinality(), Kind::Stream(Arc::new(stage))).made_of([self])
+        self.mapped(&(Arc::new(function) as Function), calls, &spec)
+    }
+
+    fn mapped(&self, function: &Function, calls: usize, spec: &ElementSpec) -> Result<Dataset> {
+        let (function, spec) = (Arc::clone(function), spec.clone());
+        let (input, of_stage) = (self.stream(), Arc::clone(&function));
+        let stage = Map { function: of_stage, calls, spec: spec.clone(), input };
+        let kind = Kind::Stream(Arc::new(stage));
+        let mapped = Dataset::new(spec.clone(), self.cardinality(), kind).made_of([self])?;
+        Ok(mapped.as_of_batches(self, move |input| input.mapped(&function, calls, &spec)))
     }
 }
 

@@ -19,7 +19,10 @@ mod cardinality;
 mod concatenate;
 mod dataset;
 mod distribute;
+mod distribute_options;
 pub(crate) mod file;
+mod file_shares;
+mod files;
 mod frame;
 mod generator;
 mod given;
@@ -57,9 +60,10 @@ mod zip;
 pub use cardinality::Cardinality;
 pub use dataset::Dataset;
 pub use distribute::{
-    DistributeOptions, DistributedDataset, Replication, Sharding, Splitting, deal, distribute,
-    distribute_dataset, distribute_datasets_from_function,
+    DistributedDataset, deal, distribute, distribute_dataset, distribute_datasets_from_function,
 };
+pub use distribute_options::{DistributeOptions, Replication, Sharding, Splitting};
+pub use files::{File, FilesOptions};
 pub use generator::Generator;
 pub use input_context::InputContext;
 pub use iterator::PassIterator;

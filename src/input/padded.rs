@@ -24,6 +24,7 @@ impl Dataset {
     /// the elements of a batch differ in dtype or rank (they are left out then) and
     /// RESOURCE_EXHAUSTED if there is no memory for one.
     pub fn padded_batch(&self, size: i64, drop_remainder: bool) -> Result<Dataset> {
+        let again = move |input: &Dataset| input.padded_batch(size, drop_remainder);
         let size = batch_rows(size)?;
         let dimension = drop_remainder.then_some(size);
         let spec =
@@ -33,7 +34,8 @@ impl Dataset {
         let stage = Padded { size, drop_remainder, spec: spec.clone(), input };
         let batch_size = Some(BatchSize { rows: size, one_partial: true });
         let kind = Kind::Stream(Arc::new(stage));
-        Dataset::batched(spec, cardinality, kind, batch_size).made_of([self])
+        let batched = Dataset::batched(spec, cardinality, kind, batch_size).made_of([self])?;
+        Ok(batched.as_of(self, again))
     }
 }
 

@@ -35,7 +35,9 @@ impl Dataset {
             input: self.stream(),
         };
         let (spec, kind) = (self.element_spec().clone(), Kind::Stream(Arc::new(stage)));
-        Dataset::batched(spec, self.cardinality(), kind, self.batch_size()).made_of([self])
+        let cardinality = self.cardinality();
+        let made = Dataset::batched(spec, cardinality, kind, self.batch_size()).made_of([self])?;
+        Ok(made.as_of_batches(self, move |input| input.prefetch(depth)))
     }
 }
 

@@ -28,6 +28,8 @@ impl Dataset {
     /// RESOURCE_EXHAUSTED if there is no memory for a batch.
     pub fn rebatch(&self, sizes: &[i64], drop_remainder: bool) -> Result<Dataset> {
         let wrong = |problem: String| Error::invalid("sizes", problem);
+        let given = memory::collect(sizes.iter().map(|&size| Ok(size)), "sizes")?;
+        let again = move |input: &Dataset| input.rebatch(&given, drop_remainder);
         let sizes = sizes
             .iter()
             .map(|&size| usize::try_from(size).map_err(|_| wrong(format!("{size} is negative"))));
@@ -49,6 +51,7 @@ impl Dataset {
             let shape = std::iter::once(same.then_some(first)).chain(row.iter().copied());
             Ok(ElementSpec::Leaf(LeafSpec { dtype: leaf.dtype, shape: shape.collect() }))
         })?;
+        let rows = sizes.iter().all(|&size| size == first).then_some(first);
         let cardinality = match self.cardinality() {
             Cardinality::Endless => Cardinality::Endless,
             _ => Cardinality::Unknown,
@@ -59,7 +62,9 @@ impl Dataset {
             spec: spec.clone(),
             input: self.stream(),
         };
-        Dataset::new(spec, cardinality, Kind::Stream(Arc::new(stage))).made_of([self])
+        let kind = Kind::Stream(Arc::new(stage));
+        let cut = Dataset::new(spec, cardinality, kind).made_of([self])?;
+        Ok(cut.as_of(self, again).of_batches(rows))
     }
 }
 

@@ -21,7 +21,11 @@ impl Dataset {
             Error::invalid("index", format!("{index}; it is in [0, {shards}), the shards"))
         })?;
         let cardinality = self.cardinality().map(|all| all.saturating_sub(index).div_ceil(shards));
-        self.reordered(&Shard { shards, index }, cardinality)
+        let sharded = self.reordered(&Shard { shards, index }, cardinality)?;
+        Ok(match shards {
+            1 => sharded.as_of_batches(self, |input| Ok(input.clone())),
+            _ => sharded.as_of_all_files(std::slice::from_ref(self), "shard"),
+        })
     }
 }
 

@@ -11,6 +11,7 @@ use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Reorder, not_negative};
 use crate::input::frame::no_memory;
 use crate::input::position::{Description, Mark, Reader, unfit};
+use crate::input::slices::InOrder;
 use crate::input::stage::{Item, Pass, Stage};
 use crate::input::trail::{Saved, Trail, Wanted};
 
@@ -53,8 +54,18 @@ impl Dataset {
             expected,
             cardinality: self.cardinality(),
         };
-        self.reordered(&shuffle, self.cardinality())
+        let shuffled = self.reordered(&shuffle, self.cardinality())?;
+        let options = *options;
+        Ok(shuffled.as_of_batches(self, move |input| input.shuffle(&options)))
     }
+}
+
+/// The numbers from 0 to before `count` in random order, another one in each pass and round.
+pub(super) fn numbers(count: u64, seed: u64) -> Arc<dyn Stage<u64>> {
+    let expected = usize::try_from(count).unwrap_or(usize::MAX);
+    let cardinality = Cardinality::Exact(count);
+    let shuffle = Shuffle { seed, keep_order: false, limit: usize::MAX, expected, cardinality };
+    shuffle.of(Arc::new(InOrder::numbers(count)))
 }
 
 #[derive(Clone, Copy)]

@@ -118,7 +118,11 @@ pub(super) struct InOrder {
 
 impl InOrder {
     pub(super) fn of(arrays: &Arrays) -> InOrder {
-        InOrder { rows: arrays.rows }
+        InOrder::numbers(arrays.rows)
+    }
+
+    pub(super) fn numbers(count: u64) -> InOrder {
+        InOrder { rows: count }
     }
 }
 

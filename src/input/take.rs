@@ -24,7 +24,11 @@ impl Dataset {
             Cardinality::Unknown if count == 0 => Cardinality::Exact(0),
             Cardinality::Unknown => Cardinality::Unknown,
         };
-        self.reordered(&Range { skip: 0, take: Some(count) }, cardinality)
+        let part = self.reordered(&Range { skip: 0, take: Some(count) }, cardinality)?;
+        Ok(match count {
+            u64::MAX => part.as_of_batches(self, |input| Ok(input.clone())),
+            _ => part.as_of_all_files(std::slice::from_ref(self), "take"),
+        })
     }
 
     /// All elements but the first `count`; none if there are no more or if it is -1, which is all.
@@ -40,7 +44,11 @@ impl Dataset {
             return Dataset::of_arrays(self.element_spec().clone(), part).made_of([self]);
         }
         let cardinality = self.cardinality().map(|all| all.saturating_sub(count));
-        self.reordered(&Range { skip: count, take: None }, cardinality)
+        let part = self.reordered(&Range { skip: count, take: None }, cardinality)?;
+        Ok(match count {
+            0 => part.as_of_batches(self, |input| Ok(input.clone())),
+            _ => part.as_of_all_files(std::slice::from_ref(self), "skip"),
+        })
     }
 }
 

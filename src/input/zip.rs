@@ -73,7 +73,9 @@ impl Dataset {
         let first_finite = datasets.iter().position(finite).unwrap_or(0);
         let stage = Arc::new(Zip { names, inputs, first_finite, warned });
         let size = common_batch_size(datasets);
-        Dataset::batched(spec, cardinality, Kind::Stream(stage), size).made_of(datasets)
+        let zipped = Dataset::batched(spec, cardinality, Kind::Stream(stage), size);
+        // Which elements meet is known to who reads all.
+        Ok(zipped.made_of(datasets)?.as_of_all_files(datasets, "zip"))
     }
 }
 

@@ -3,6 +3,7 @@
 mod common;
 mod dealing;
 mod distribution;
+mod files;
 mod idx;
 mod numpy;
 mod order;

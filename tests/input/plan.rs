@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result};
 use umbo::input::{
-    Dataset, DistributeOptions, ElementSpec, Generator, LeafSpec, MapOptions, PassIterator,
-    ShuffleOptions, Splitting, deal, distribute,
+    Dataset, DistributeOptions, ElementSpec, File, FilesOptions, Generator, LeafSpec, MapOptions,
+    PassIterator, ShuffleOptions, Splitting, deal, distribute,
 };
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
@@ -19,6 +19,7 @@ pub enum Plan {
     Rows(usize),
     Ragged(usize),
     Generator { count: i64, failing: i64 },
+    Files { sizes: Vec<i64>, at_once: i64, in_turn: i64, seed: u64, failing: usize },
     Map { of: Box<Plan>, calls: i64, failing: i64 },
     Same { of: Box<Plan>, calls: i64, failing: i64 },
     Batch { of: Box<Plan>, size: i64, padded: bool, drop_remainder: bool },
@@ -52,6 +53,15 @@ pub fn plans() -> impl Strategy<Value = Plan> {
         (1usize..10).prop_map(Plan::Ragged),
         (0i64..10, prop_oneof![Just(0i64), 2i64..6])
             .prop_map(|(count, failing)| Plan::Generator { count, failing }),
+        (proptest::collection::vec(0i64..6, 1..6), 1i64..4, 1i64..4, 0u64..3, 0usize..8).prop_map(
+            |(sizes, at_once, in_turn, seed, failing)| Plan::Files {
+                sizes,
+                at_once,
+                in_turn,
+                seed,
+                failing
+            }
+        ),
     ];
     source.prop_recursive(6, 12, 2, |inner| {
         let of = || inner.clone().prop_map(Box::new);
@@ -178,6 +188,26 @@ fn array(shape: &[usize], first: i64) -> Tensor {
     Tensor::from_slice(&data, shape, DeviceId::HOST).unwrap()
 }
 
+/// As many numbers as the name of the file says, in one way or another; `failing` cannot be opened.
+fn opened(file: File<'_>, failing: usize) -> Result<Dataset> {
+    if file.number == failing {
+        return Err(Error::NotFound(format!("file {failing}")));
+    }
+    let (first, count) = (10 * file.number as i64, file.path.parse::<i64>().unwrap());
+    let numbers = Dataset::range(first, first + count, 1)?;
+    match file.number % 3 {
+        0 => numbers.shuffle(&ShuffleOptions { seed: 4, ..Default::default() }),
+        1 => {
+            let function = |element: &Value| {
+                refused_if(mixed(element), 4)?;
+                Ok(element.clone())
+            };
+            numbers.map(function, MapOptions { parallel_calls: 2, element_spec: None })
+        }
+        _ => numbers.prefetch(2),
+    }
+}
+
 impl Plan {
     /// The dataset. A transformation that its elements do not allow is left out.
     pub fn dataset(&self) -> Dataset {
@@ -198,6 +228,17 @@ impl Plan {
                 Ok(Box::new(Counter { round: 0, next: 0, count, failing }) as _)
             })
             .unwrap(),
+            &Plan::Files { ref sizes, at_once, in_turn, seed, failing } => {
+                let options = FilesOptions {
+                    element_spec: Some(scalars()),
+                    files_at_once: at_once,
+                    elements_in_turn: in_turn,
+                    shuffle_files: Some(seed).filter(|&seed| seed > 0),
+                };
+                let paths: Vec<String> = sizes.iter().map(i64::to_string).collect();
+                let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+                Dataset::from_files(&paths, move |file| opened(file, failing), options).unwrap()
+            }
             &Plan::Map { ref of, calls, failing } => {
                 let options = MapOptions { parallel_calls: calls, element_spec: Some(scalars()) };
                 let function = move |element: &Value| {
@@ -249,7 +290,11 @@ impl Plan {
 impl Plan {
     fn inputs(&self) -> Vec<&Plan> {
         match self {
-            Plan::Range(_) | Plan::Rows(_) | Plan::Ragged(_) | Plan::Generator { .. } => vec![],
+            Plan::Range(_)
+            | Plan::Rows(_)
+            | Plan::Ragged(_)
+            | Plan::Generator { .. }
+            | Plan::Files { .. } => vec![],
             Plan::Zip(one, other) | Plan::Concatenate(one, other) => vec![one, other],
             Plan::Map { of, .. }
             | Plan::Same { of, .. }

@@ -5,6 +5,7 @@
 mod agreement;
 mod engine;
 mod failures;
+mod files;
 mod in_place;
 mod input;
 mod lent;

@@ -1,0 +1,398 @@
+//! Files as a source: the elements of the datasets that a function of the caller's makes of them.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::input::cardinality::Cardinality;
+use crate::input::dataset::{Dataset, Kind};
+use crate::input::file_shares::{FileShare, Files};
+use crate::input::position::{Description, Mark, Reader, unfit};
+use crate::input::shuffle;
+use crate::input::slices::InOrder;
+use crate::input::spec::ElementSpec;
+use crate::input::stage::{Pass, Stage};
+use crate::memory;
+use crate::strategy::ranks::agreement;
+use crate::text::Text;
+use crate::values::Value;
+
+/// More files than this are not read by turns.
+const MAX_AT_ONCE: usize = 4096;
+
+/// As how many transformations a dataset of files counts, and one fewer than which may be in the datasets
+/// that are made of the files: those are not known when the pipeline is built.
+const DEPTH: usize = 128;
+
+/// How files are read. The default is one after the other, in the order in which they are given.
+#[derive(Clone, Debug)]
+pub struct FilesOptions {
+    /// What the elements of all files look like; none: as those of the first file, which is opened to see.
+    pub element_spec: Option<ElementSpec>,
+    /// From how many files elements come in turn.
+    pub files_at_once: i64,
+    /// How many elements come from one file before it is the next one's turn.
+    pub elements_in_turn: i64,
+    /// The seed of random orders of the files, another one in each pass and each round; none: in the order
+    /// in which they are given.
+    pub shuffle_files: Option<u64>,
+}
+
+impl Default for FilesOptions {
+    fn default() -> FilesOptions {
+        let (files_at_once, elements_in_turn) = (1, 1);
+        FilesOptions { element_spec: None, files_at_once, elements_in_turn, shuffle_files: None }
+    }
+}
+
+/// A file that is to be read.
+#[derive(Clone, Copy, Debug)]
+pub struct File<'a> {
+    /// Its place in the list of files.
+    pub number: usize,
+    /// Its name, as it was given.
+    pub path: &'a Text,
+}
+
+type Open = Arc<dyn Fn(File<'_>) -> Result<Dataset> + Send + Sync>;
+
+impl Dataset {
+    /// The elements of the datasets that `open` makes of files, which are known by their `paths`: what is
+    /// at a path, if anything, is known to the function alone.
+    ///
+    /// A file is opened when its first element is wanted, and again in each pass and each round; it is
+    /// closed when its dataset has ended. A shuffle in the dataset of one file therefore has the same order
+    /// in each round; one of the dataset of all files has not. Where ranks read files of their own
+    /// ([`Sharding::File`](crate::input::Sharding::File)), file i is opened by one of them alone.
+    ///
+    /// A file that cannot be opened is the failure of the element that is asked for then, and left out.
+    /// INVALID_ARGUMENT: no files, numbers that are below 1, more than 4096 files at once, a spec without
+    /// tensors; while iterating, elements that are not as the spec says, and a file's dataset of more than
+    /// 127 transformations, of which a dataset of files counts as 128.
+    pub fn from_files(
+        paths: &[&str],
+        open: impl Fn(File<'_>) -> Result<Dataset> + Send + Sync + 'static,
+        options: FilesOptions,
+    ) -> Result<Dataset> {
+        let Some(&first) = paths.first() else {
+            return Err(Error::invalid("paths", "none; a dataset of files has one or more"));
+        };
+        let FilesOptions { element_spec, files_at_once, elements_in_turn, shuffle_files } = options;
+        let at_once = usize::try_from(files_at_once)
+            .ok()
+            .filter(|at_once| (1..=MAX_AT_ONCE).contains(at_once))
+            .ok_or_else(|| {
+                let problem = format!("{files_at_once}; it is between 1 and {MAX_AT_ONCE}");
+                Error::invalid("files_at_once", problem)
+            })?;
+        let in_turn =
+            u64::try_from(elements_in_turn).ok().filter(|&count| count > 0).ok_or_else(|| {
+                let problem = format!("{elements_in_turn}; it is 1 or more");
+                Error::invalid("elements_in_turn", problem)
+            })?;
+        let names = paths.iter().map(|&path| Ok(Text::from(path)));
+        let source = Source {
+            paths: memory::collect(names, "paths")?,
+            open: Arc::new(open),
+            spec: ElementSpec::tuple(Vec::new())?,
+            at_once,
+            // Nobody's turn ends where it is nobody else's.
+            in_turn: if at_once == 1 { u64::MAX } else { in_turn },
+            shuffle: shuffle_files,
+        };
+        let spec = match element_spec {
+            Some(spec) => spec,
+            None => source.dataset(0)?.element_spec().clone(),
+        };
+        spec.check_describes_elements("element_spec")?;
+        let source = Arc::new(Source { spec, ..source });
+        let all = memory::collect((0..paths.len()).map(Ok), "numbers of files")?;
+        let (count, names) = (paths.len(), agreement(&paths));
+        let of_share = Arc::clone(&source);
+        let share = move |share: &mut FileShare| of_share.share(share);
+        let files = Files::new(count, names, first, share);
+        Ok(source.dataset_of(all, String::new())?.reading(files))
+    }
+}
+
+/// The files, and how they are read.
+struct Source {
+    paths: Vec<Text>,
+    open: Open,
+    spec: ElementSpec,
+    at_once: usize,
+    in_turn: u64,
+    shuffle: Option<u64>,
+}
+
+impl Source {
+    /// The dataset that the function makes of the file with this number.
+    fn dataset(&self, number: usize) -> Result<Dataset> {
+        let path = &self.paths[number];
+        let dataset = (self.open)(File { number, path })?;
+        if dataset.depth() >= DEPTH {
+            let (depth, most) = (dataset.depth(), DEPTH - 1);
+            return Err(Error::invalid(
+                "dataset",
+                format!(
+                    "what was made of file {number} ('{path}') has {depth} transformations above each \
+                     other; {most} are the most there, and a dataset of files counts as {DEPTH}"
+                ),
+            ));
+        }
+        Ok(dataset)
+    }
+
+    /// As [`Source::dataset`], with elements that can be as the spec says.
+    fn fitting(&self, number: usize) -> Result<Dataset> {
+        let dataset = self.dataset(number)?;
+        let other = dataset.element_spec();
+        self.spec.common(other, &|| {
+            Error::invalid(
+                "dataset",
+                format!(
+                    "the elements of file {number} ('{}') are {other}, and should be {}; structure, \
+                     dtypes and ranks are the same in all files",
+                    self.paths[number], self.spec
+                ),
+            )
+        })?;
+        Ok(dataset)
+    }
+
+    /// A dataset of the files with the numbers `own`, which `words` are about if they are not all.
+    fn dataset_of(self: &Arc<Source>, own: Vec<usize>, words: String) -> Result<Dataset> {
+        let (spec, count) = (self.spec.clone(), own.len() as u64);
+        let order: Arc<dyn Stage<u64>> = match self.shuffle {
+            Some(seed) => shuffle::numbers(count, seed),
+            None => Arc::new(InOrder::numbers(count)),
+        };
+        let stage = FilesStage { source: Arc::clone(self), own: Arc::new(own), words, order };
+        let kind = Kind::Stream(Arc::new(stage));
+        Ok(Dataset::new(spec, Cardinality::Unknown, kind).of_depth(DEPTH))
+    }
+
+    /// The dataset of the files of one share.
+    fn share(self: &Arc<Source>, share: &mut FileShare) -> Result<Dataset> {
+        let mut own = Vec::new();
+        for number in 0..self.paths.len() {
+            if share.has_next() {
+                memory::room(&mut own, 1, "numbers of files")?;
+                own.push(number);
+            }
+        }
+        let words = format!(" of {}, share {share}", self.paths.len());
+        self.dataset_of(own, words)
+    }
+}
+
+struct FilesStage {
+    source: Arc<Source>,
+    /// The numbers of the files that are read.
+    own: Arc<Vec<usize>>,
+    words: String,
+    /// The order in which they are opened, as places in `own`.
+    order: Arc<dyn Stage<u64>>,
+}
+
+impl Stage<Value> for FilesStage {
+    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
+        Ok(Box::new(FilesPass {
+            source: Arc::clone(&self.source),
+            own: Arc::clone(&self.own),
+            order: self.order.start()?,
+            all_opened: false,
+            open: Vec::new(),
+            turn: 0,
+            left: self.source.in_turn,
+            vacant: false,
+            reserved: 0,
+            announced: false,
+        }))
+    }
+
+    fn describe(&self, to: &mut Description) {
+        let Source { spec, at_once, in_turn, .. } = &*self.source;
+        let turns = match at_once {
+            1 => String::new(),
+            _ => format!(", {at_once} at once, {in_turn} elements in turn"),
+        };
+        to.stage(format!("{} files{}{turns}, of {spec}", self.own.len(), self.words));
+        self.order.describe(to);
+    }
+}
+
+struct FilesPass {
+    source: Arc<Source>,
+    own: Arc<Vec<usize>>,
+    order: Box<dyn Pass<u64>>,
+    /// Whether there is none left to be opened.
+    all_opened: bool,
+    /// The files that are being read.
+    open: Vec<OpenFile>,
+    /// Whose turn it is, and how many elements it still gives.
+    turn: usize,
+    left: u64,
+    /// Whether the one whose turn it was has ended, so that the next file is opened in its place.
+    vacant: bool,
+    /// For how many more elements downstream the pools have room.
+    reserved: usize,
+    announced: bool,
+}
+
+struct OpenFile {
+    /// Its place among those that are read.
+    place: u64,
+    /// What it is made of, as a hash: the description of a pipeline cannot say.
+    pipeline: u64,
+    pass: Box<dyn Pass<Value>>,
+}
+
+impl FilesPass {
+    /// Opens the file at this place among those that are read.
+    fn opened(&self, place: u64) -> Result<OpenFile> {
+        let number = self.own.get(place as usize).copied();
+        let number = number.ok_or_else(|| Error::Internal("a file that is not there".into()))?;
+        let stage = self.source.fitting(number)?.stream();
+        let mut description = Description::default();
+        stage.describe(&mut description);
+        let mut pass = stage.start()?;
+        pass.reserve(self.reserved);
+        if self.announced {
+            pass.announce();
+        }
+        Ok(OpenFile { place, pipeline: agreement(&description.stages()), pass })
+    }
+
+    /// Opens as many files as are read at once. Whether there is any.
+    fn provide(&mut self) -> Result<bool> {
+        while self.open.len() < self.source.at_once && !self.all_opened {
+            memory::room(&mut self.open, 1, "open files")?;
+            let Some(place) = self.order.next()? else {
+                self.all_opened = true;
+                break;
+            };
+            let file = self.opened(place)?;
+            let at = if self.vacant { self.turn } else { self.open.len() };
+            self.open.insert(at, file);
+            self.vacant = false;
+        }
+        if self.all_opened {
+            self.vacant = false;
+            self.turn = if self.turn < self.open.len() { self.turn } else { 0 };
+        }
+        Ok(!self.open.is_empty())
+    }
+
+    /// So many elements have come from the file whose turn it is.
+    fn gave(&mut self, elements: u64) {
+        self.left -= elements;
+        if self.left == 0 {
+            self.turn = (self.turn + 1) % self.open.len();
+            self.left = self.source.in_turn;
+        }
+    }
+
+    /// The file whose turn it is has ended.
+    fn close(&mut self) {
+        drop(self.open.remove(self.turn));
+        self.vacant = true;
+        self.left = self.source.in_turn;
+    }
+
+    fn close_all(&mut self) {
+        self.open.clear();
+        (self.turn, self.vacant, self.left) = (0, false, self.source.in_turn);
+        self.all_opened = false;
+    }
+}
+
+impl Pass<Value> for FilesPass {
+    fn next(&mut self) -> Result<Option<Value>> {
+        while self.provide()? {
+            match self.open[self.turn].pass.next()? {
+                Some(element) => {
+                    self.gave(1);
+                    self.source.spec.check(&element, "an element of a file")?;
+                    return Ok(Some(element));
+                }
+                None => self.close(),
+            }
+        }
+        Ok(None)
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        self.close_all();
+        self.order.restart()
+    }
+
+    fn save(&self, to: &mut Mark) {
+        self.order.save(to);
+        to.push_flag(self.all_opened);
+        to.push_flag(self.vacant);
+        to.push(self.turn as u64);
+        to.push(self.left);
+        to.push(self.open.len() as u64);
+        for file in &self.open {
+            to.push(file.place);
+            to.push(file.pipeline);
+            to.nest(|to| file.pass.save(to));
+        }
+    }
+
+    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.close_all();
+        self.order.restore(from)?;
+        (self.all_opened, self.vacant) = (from.flag()?, from.flag()?);
+        self.turn = from.index(self.source.at_once, "the turn of files")?;
+        self.left = from.at_most(self.source.in_turn, "what is left of a turn")?;
+        let count = from.index(self.source.at_once, "a number of open files")?;
+        let last = if self.vacant { count } else { count.saturating_sub(1) };
+        if self.turn > last || self.left == 0 || (self.vacant && count == self.source.at_once) {
+            return Err(unfit("it is the turn of a file that is not open"));
+        }
+        for _ in 0..count {
+            let most = (self.own.len() as u64).saturating_sub(1);
+            let place = from.at_most(most, "the number of a file")?;
+            let pipeline = from.number()?;
+            let mut file = self.opened(place)?;
+            if file.pipeline != pipeline {
+                let path = &self.source.paths[self.own[place as usize]];
+                return Err(unfit(&format!(
+                    "'{path}' was made another dataset of, or has changed"
+                )));
+            }
+            let mut inner = from.nested()?;
+            file.pass.restore(&mut inner)?;
+            inner.end()?;
+            memory::room(&mut self.open, 1, "open files")?;
+            self.open.push(file);
+        }
+        Ok(())
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64> {
+        let mut skipped = 0;
+        while skipped < count && self.provide()? {
+            let wanted = (count - skipped).min(self.left);
+            let passed = self.open[self.turn].pass.skip(wanted)?;
+            skipped += passed;
+            match passed == wanted {
+                true => self.gave(passed),
+                false => self.close(),
+            }
+        }
+        Ok(skipped)
+    }
+
+    fn reserve(&mut self, items: usize) {
+        self.reserved = self.reserved.saturating_add(items);
+        self.open.iter_mut().for_each(|file| file.pass.reserve(items));
+    }
+
+    fn announce(&mut self) {
+        self.announced = true;
+        self.order.announce();
+        self.open.iter_mut().for_each(|file| file.pass.announce());
+    }
+}
