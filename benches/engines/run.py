@@ -142,7 +142,8 @@ def main():
     lines += [f"Not measured: {problem}." for problem in problems]
     print("\n".join(lines))
     output = pathlib.Path(options.output)
-    before, _, rest = output.read_text().partition(BEGIN)
+    text = output.read_text() if output.exists() else BEGIN + END
+    before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     output.write_text("\n".join([before + BEGIN, *lines, END + after]))
     print(f"written: {options.output}", file=sys.stderr)
