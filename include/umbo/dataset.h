@@ -19,7 +19,8 @@
  * Threads: functions of datasets and element specs are *concurrent*, also on one object. Those of
  * an iterator are *serialised*: threads may share it, and each element goes to one of them. If
  * umbo_map_options says so, several threads call a mapped function at the same time. The functions
- * of one pass of a generator are called by one thread at a time.
+ * of one pass of a generator are called by one thread at a time, and so is the function that opens
+ * the files of one pass.
  *
  * Functions:
  * - umbo_element_spec_create_tensor(): Makes the spec of a tensor.
@@ -45,6 +46,7 @@
  * - umbo_dataset_from_idx_files(): A dataset of the slices along dimension 0 of the arrays in
  *   several IDX files (the format of MNIST), which have equally many: a file of images and one of
  *   labels, say.
+ * - umbo_dataset_from_files(): Makes a dataset of the elements of files.
  * - umbo_dataset_from_generator(): Makes a dataset of what functions of the program make.
  * - umbo_dataset_map(): Applies a function to each element.
  * - umbo_dataset_zip(): Joins datasets: element i consists of element i of each.
@@ -420,6 +422,96 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_arrays(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_idx_files(
     int64_t count, const char *const *paths, const char *const *names, umbo_dataset **dataset);
+
+/**
+ * Opens a file: makes the dataset of its elements.
+ *
+ * @param[in] path The file, as it was given to umbo_dataset_from_files(). It is valid until the
+ *   function returns.
+ * @param[in] number The file's place in the list, from 0 on.
+ * @param[in] user_data What was given to umbo_dataset_from_files().
+ * @param[out] dataset The dataset, which the library takes over. It is NULL when the function is
+ *   called, and must be set.
+ * @return UMBO_OK, or why it fails; umbo_iterator_next() then fails with it, and the file is left
+ *   out.
+ *
+ * It is called on the thread that asks for an element, or on one of the library's. Calls for
+ * several iterators may run at the same time. The function may use other iterators, but not the one
+ * that calls it (UMBO_STATUS_FAILED_PRECONDITION).
+ */
+typedef umbo_status (*umbo_open_file_fn)(
+    const char *path, int64_t number, void *user_data, umbo_dataset **dataset);
+
+/** How a dataset reads files. Start from UMBO_FILES_OPTIONS_INIT. */
+typedef struct umbo_files_options {
+  /** `sizeof(umbo_files_options)`; UMBO_FILES_OPTIONS_INIT sets it. */
+  size_t struct_size;
+  /**
+   * The spec of the elements of all files. NULL, the default: that of the first file, which
+   * umbo_dataset_from_files() then opens to see it. The caller still releases it.
+   */
+  const umbo_element_spec *element_spec;
+  /** How many files are read at once, by turns, 1 to 4096. 1, the default: one after the other. */
+  int64_t files_at_once;
+  /**
+   * With several files at once: how many elements come from one before it is the next one's turn, 1
+   * or more. The default is 1. The place of a file that has ended is the next file's, whose turn it
+   * is then.
+   */
+  int64_t elements_in_turn;
+  /** The seed of the order of the files, if it is random. */
+  uint64_t seed;
+  /**
+   * 1: the order of the files is random, another one in each pass and each repetition. 0: they come
+   * in the order in which they are given.
+   */
+  int32_t shuffle_files;
+} umbo_files_options;
+
+/** The starting value of a umbo_files_options. */
+#define UMBO_FILES_OPTIONS_INIT { sizeof(umbo_files_options), NULL, 1, 1, 0, 0 }
+
+/** UMBO_FILES_OPTIONS_INIT, to be assigned. */
+static inline umbo_files_options umbo_files_options_default(void) {
+  umbo_files_options value = UMBO_FILES_OPTIONS_INIT;
+  return value;
+}
+
+/**
+ * Makes a dataset of the elements of files.
+ *
+ * @param[in] count How many files there are, 1 or more.
+ * @param[in] paths Their names. The library gives them to `function` and does not look at the files
+ *   itself.
+ * @param[in] function Makes the dataset of the elements of one file.
+ * @param[in] user_data What `function` is given.
+ * @param[in] destroy Releases `user_data`, exactly once, on any thread, also if this function
+ *   fails. NULL: nothing to release.
+ * @param[in] options The spec of the elements, and in which order files and their elements come.
+ *   `options` may be NULL: the defaults.
+ * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+ * @return UMBO_OK, the status with which `function` fails for the first file, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, a path is a null pointer, an option is
+ *   not what its description says, the spec has no tensor or has a per-replica value in it, or a
+ *   handle is not valid.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * A file is opened when its first element is asked for, again in each pass, and closed when its
+ * dataset has ended: its dataset is made and released then. So what a file's dataset shuffles, has
+ * the same order in each repetition; umbo_dataset_shuffle() of the dataset of all files gives
+ * another one each time. The number of elements is not known before a pass ends.
+ * umbo_iterator_next() then also returns:
+ * - The status with which `function` fails. The file is left out, and the next call goes on behind
+ *   it.
+ * - UMBO_STATUS_INVALID_ARGUMENT: elements are not as the spec says, or a file's dataset has more
+ *   than 127 transformations. A dataset of files itself counts as 128.
+ *
+ * UMBO_SHARDING_FILE has each rank read its own files. All ranks give the same names in the same
+ * order then.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_files(
+    int64_t count, const char *const *paths, umbo_open_file_fn function, void *user_data,
+    umbo_destroy_fn destroy, const umbo_files_options *options, umbo_dataset **dataset);
 
 /**
  * Begins a pass of a generator.
@@ -926,7 +1018,27 @@ UMBO_ENUM(umbo_sharding) {
    * meet for each element. All go on until none has any more; one that has none meanwhile gets
    * parts without rows. With `drop_partial_step` all end when one has none.
    */
-  UMBO_SHARDING_OFF = 1
+  UMBO_SHARDING_OFF = 1,
+  /**
+   * The datasets of all ranks are the same, made by umbo_dataset_from_files(), and each rank reads
+   * files of its own: file i belongs to rank i mod the number of ranks. A rank's replicas get their
+   * shares of a batch from the rows of its own files, the shares of UMBO_SPLIT_BALANCED over the
+   * replicas of all ranks. No example is lost or comes twice. The ranks go on as with
+   * UMBO_SHARDING_OFF.
+   *
+   * umbo_strategy_distribute_dataset() returns UMBO_STATUS_INVALID_ARGUMENT where that cannot be:
+   * there are fewer files than ranks, or other sources than files; batches have fewer rows than
+   * there are replicas, or nobody knows how many; behind the files comes a transformation that
+   * needs all elements: umbo_dataset_take(), umbo_dataset_skip(), umbo_dataset_shard(),
+   * umbo_dataset_zip(). All others work on what the rank reads: a remainder that is dropped is one
+   * of each rank.
+   */
+  UMBO_SHARDING_FILE = 2,
+  /**
+   * UMBO_SHARDING_FILE where that can be, else UMBO_SHARDING_DATA. If a dataset of files is split
+   * by data, the log says why, as information.
+   */
+  UMBO_SHARDING_AUTO = 3
 };
 
 /** How a dataset is distributed. Start from UMBO_DISTRIBUTE_OPTIONS_INIT. */
@@ -958,7 +1070,10 @@ typedef struct umbo_distribute_options {
    * `host_only` 1. 0: it is not.
    */
   int32_t place_dataset_on_device;
-  /** Which rows each rank gets. Without other ranks it makes no difference. */
+  /**
+   * Which rows each rank gets. Without other ranks it makes no difference, except that
+   * UMBO_SHARDING_FILE is refused where it could not be with any number of ranks.
+   */
   umbo_sharding sharding;
 } umbo_distribute_options;
 
@@ -1018,7 +1133,8 @@ typedef umbo_status (*umbo_dataset_fn)(
  *   umbo_distributed_dataset_release().
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: elements contain a scalar and there are several replicas (batch
- *   them first), options are wrong or contradict each other, or a handle is not valid.
+ *   them first), options are wrong or contradict each other, the files cannot be dealt out to the
+ *   ranks (UMBO_SHARDING_FILE), or a handle is not valid.
  * - UMBO_STATUS_UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
@@ -1064,7 +1180,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_distribute_dataset(
  *
  * With several ranks each makes a dataset of its own, for its own replicas: the context says which
  * pipeline of how many it is, so that `function` can choose files. The ranks meet for each element
- * and go on as UMBO_SHARDING_OFF says.
+ * and go on as UMBO_SHARDING_OFF says, whatever the options say about sharding.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_distribute_datasets_from_function(
     umbo_strategy *strategy, umbo_dataset_fn function, void *user_data,

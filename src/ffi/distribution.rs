@@ -52,6 +52,20 @@ pub const UMBO_SHARDING_DATA: umbo_sharding = 0;
 /// for each element. All go on until none has any more; one that has none meanwhile gets parts without
 /// rows. With `drop_partial_step` all end when one has none.
 pub const UMBO_SHARDING_OFF: umbo_sharding = 1;
+/// The datasets of all ranks are the same, made by umbo_dataset_from_files(), and each rank reads files of its
+/// own: file i belongs to rank i mod the number of ranks. A rank's replicas get their shares of a
+/// batch from the rows of its own files, the shares of UMBO_SPLIT_BALANCED over the replicas of all ranks. No
+/// example is lost or comes twice. The ranks go on as with UMBO_SHARDING_OFF.
+///
+/// umbo_strategy_distribute_dataset() returns UMBO_STATUS_INVALID_ARGUMENT where that cannot be: there are
+/// fewer files than ranks, or other sources than files; batches have fewer rows than there are replicas, or
+/// nobody knows how many; behind the files comes a transformation that needs all elements:
+/// umbo_dataset_take(), umbo_dataset_skip(), umbo_dataset_shard(), umbo_dataset_zip(). All others work on what
+/// the rank reads: a remainder that is dropped is one of each rank.
+pub const UMBO_SHARDING_FILE: umbo_sharding = 2;
+/// UMBO_SHARDING_FILE where that can be, else UMBO_SHARDING_DATA. If a dataset of files is split by
+/// data, the log says why, as information.
+pub const UMBO_SHARDING_AUTO: umbo_sharding = 3;
 
 /// How a dataset is distributed. Start from UMBO_DISTRIBUTE_OPTIONS_INIT.
 #[derive(Clone, Copy)]
@@ -78,7 +92,8 @@ pub struct umbo_distribute_options {
     /// 1: the dataset itself is on the compute devices. This needs UMBO_REPLICATION_PER_REPLICA and
     /// `host_only` 1. 0: it is not.
     pub place_dataset_on_device: i32,
-    /// Which rows each rank gets. Without other ranks it makes no difference.
+    /// Which rows each rank gets. Without other ranks it makes no difference, except that
+    /// UMBO_SHARDING_FILE is refused where it could not be with any number of ranks.
     pub sharding: umbo_sharding,
 }
 
@@ -126,13 +141,15 @@ fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOpt
     let sharding = match options.sharding {
         UMBO_SHARDING_DATA => Some(Sharding::Data),
         UMBO_SHARDING_OFF => Some(Sharding::Off),
+        UMBO_SHARDING_FILE => Some(Sharding::File),
+        UMBO_SHARDING_AUTO => Some(Sharding::Auto),
         _ => None,
     };
     let sharding = constant(
         options.sharding,
         sharding,
         "options.sharding",
-        "UMBO_SHARDING_DATA (0) and UMBO_SHARDING_OFF (1)",
+        "UMBO_SHARDING_DATA (0), UMBO_SHARDING_OFF (1), UMBO_SHARDING_FILE (2) and UMBO_SHARDING_AUTO (3)",
     )?;
     let read_ahead = match options.per_replica_buffer_size {
         UMBO_BUFFER_OF_DEVICE => None,
@@ -163,7 +180,8 @@ fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOpt
 ///   umbo_distributed_dataset_release().
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: elements contain a scalar and there are several replicas (batch
-///   them first), options are wrong or contradict each other, or a handle is not valid.
+///   them first), options are wrong or contradict each other, the files cannot be dealt out to the ranks
+///   (UMBO_SHARDING_FILE), or a handle is not valid.
 /// - UMBO_STATUS_UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
@@ -265,7 +283,7 @@ pub type umbo_dataset_fn = Option<
 ///
 /// With several ranks each makes a dataset of its own, for its own replicas: the context says which
 /// pipeline of how many it is, so that `function` can choose files. The ranks meet for each element and go
-/// on as UMBO_SHARDING_OFF says.
+/// on as UMBO_SHARDING_OFF says, whatever the options say about sharding.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_distribute_datasets_from_function(
     strategy: *mut umbo_strategy,

@@ -126,6 +126,14 @@ FIELD(umbo_variable_options, initial_mean, 56);
 FIELD(umbo_variable_options, initial_spread, 64);
 FIELD(umbo_variable_options, initial_seed, 72);
 
+SIZE(umbo_files_options, 48);
+FIELD(umbo_files_options, struct_size, 0);
+FIELD(umbo_files_options, element_spec, 8);
+FIELD(umbo_files_options, files_at_once, 16);
+FIELD(umbo_files_options, elements_in_turn, 24);
+FIELD(umbo_files_options, seed, 32);
+FIELD(umbo_files_options, shuffle_files, 40);
+
 SIZE(umbo_generator, 40);
 FIELD(umbo_generator, struct_size, 0);
 FIELD(umbo_generator, begin, 8);

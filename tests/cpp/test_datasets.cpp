@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,49 @@ void generators() {
         CHECK(!umbo::tensorflow::next_as_optional(iterator) && !iterator.next());
     }
     CHECK(alive.use_count() == 1);
+}
+
+void files() {
+    const std::vector<std::string> paths{"3", "missing", "2"};
+    const auto alive = std::make_shared<int>(0);
+    umbo::files_options options;
+    options.element_spec = umbo::element_spec::tensor(umbo::dtype::int64, {});
+    const auto number = [](const umbo::value &element) {
+        return *element.view_as<const std::int64_t>().data();
+    };
+    {
+        const auto both = umbo::dataset::from_files(
+            paths,
+            [alive](const std::string &path, std::int64_t at) {
+                if (path == "missing") throw std::runtime_error("no such file");
+                return umbo::dataset::range(10 * at, 10 * at + std::stoll(path));
+            },
+            options);
+        CHECK(alive.use_count() == 2 && both.cardinality() == -2);
+        const auto iterator = both.iterate();
+        for (std::int64_t expected = 0; expected < 3; ++expected)
+            CHECK(number(iterator.next()) == expected);
+        bool thrown = false;
+        try {
+            iterator.next();
+        } catch (const std::runtime_error &) {
+            thrown = true;
+        }
+        CHECK(thrown && number(iterator.next()) == 20 && number(iterator.next()) == 21);
+        CHECK(!iterator.next());
+    }
+    CHECK(alive.use_count() == 1);
+    const auto named = umbo::dataset::from_files(
+        {"1", "4"}, [](const std::string &path) { return umbo::dataset::range(0, std::stoll(path)); });
+    const auto strategy = umbo::strategy::central_storage();
+    umbo::distribute_options how;
+    how.sharding = umbo::sharding::file;
+    int steps = 0;
+    for (const umbo::value &step : strategy.distribute(named.batch(2), how).iterate()) {
+        CHECK(step);
+        ++steps;
+    }
+    CHECK(steps == 3);
 }
 
 void maps() {
@@ -151,6 +195,7 @@ void distribution() {
 
 int main() {
     generators();
+    files();
     maps();
     specs();
     sources_and_transformations();

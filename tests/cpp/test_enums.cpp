@@ -168,6 +168,8 @@ constexpr bool is_known(umbo_sharding constant) {
     switch (constant) {
         case to_c(umbo::sharding::data):
         case to_c(umbo::sharding::off):
+        case to_c(umbo::sharding::file):
+        case to_c(umbo::sharding::automatic):
             return true;
     }
     return false;
@@ -292,7 +294,7 @@ static_assert(is_known(UMBO_SYNCHRONIZATION_ON_READ) && to_c(umbo::synchronizati
 static_assert(is_known(UMBO_AGGREGATION_ONLY_FIRST_REPLICA) && to_c(umbo::aggregation::only_first_replica) == UMBO_AGGREGATION_ONLY_FIRST_REPLICA);
 static_assert(is_known(UMBO_REDUCE_MEAN) && to_c(umbo::reduce_op::mean) == UMBO_REDUCE_MEAN);
 static_assert(is_known(UMBO_SPLIT_BALANCED) && to_c(umbo::split::balanced) == UMBO_SPLIT_BALANCED);
-static_assert(is_known(UMBO_SHARDING_OFF) && to_c(umbo::sharding::off) == UMBO_SHARDING_OFF);
+static_assert(is_known(UMBO_SHARDING_AUTO) && to_c(umbo::sharding::automatic) == UMBO_SHARDING_AUTO);
 static_assert(is_known(UMBO_REPLICATION_PER_REPLICA) && to_c(umbo::replication_mode::per_replica) == UMBO_REPLICATION_PER_REPLICA);
 static_assert(is_known(UMBO_UPDATE_UNGROUPED) && to_c(umbo::update_grouping::ungrouped) == UMBO_UPDATE_UNGROUPED);
 static_assert(is_known(UMBO_LOSS_GLOBAL_MEAN) && to_c(umbo::loss::global_mean) == UMBO_LOSS_GLOBAL_MEAN);

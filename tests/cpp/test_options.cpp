@@ -98,6 +98,10 @@ void the_others() {
     using map = umbo_map_options;
     const map of_map = UMBO_MAP_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::map_options{}), of_map, &map::element_spec, &map::parallel_calls));
+    using files = umbo_files_options;
+    const files of_files = UMBO_FILES_OPTIONS_INIT;
+    CHECK(same(raw_options(umbo::files_options{}), of_files, &files::element_spec, &files::files_at_once,
+               &files::elements_in_turn, &files::seed, &files::shuffle_files));
     using distribute = umbo_distribute_options;
     const distribute of_distribute = UMBO_DISTRIBUTE_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::distribute_options{}), of_distribute, &distribute::split,

@@ -145,7 +145,45 @@ struct map_options {
     std::int64_t parallel_calls = 1;
 };
 
+struct files_options {
+    umbo::element_spec element_spec = {}; // empty: that of the first file, which is opened to see it
+    std::int64_t files_at_once = 1;
+    std::int64_t elements_in_turn = 1;
+    bool shuffle_files = false;
+    std::uint64_t seed = 0;
+};
+
 namespace detail {
+
+// The C form of `files_options`; lives no longer than they do.
+inline umbo_files_options raw_options(const files_options &how) noexcept {
+    auto raw = umbo_files_options_default();
+    raw.element_spec = how.element_spec.get();
+    raw.files_at_once = how.files_at_once;
+    raw.elements_in_turn = how.elements_in_turn;
+    raw.seed = how.seed;
+    raw.shuffle_files = how.shuffle_files ? 1 : 0;
+    return raw;
+}
+
+// A callable takes the path, and the file's number if it wants.
+template <class Callable>
+umbo_status file_trampoline(const char *path, std::int64_t number, void *callable,
+                            umbo_dataset **made) noexcept {
+    return guarded([&]() -> returned<void> {
+        auto &open = *static_cast<Callable *>(callable);
+        const std::string name(path);
+        if constexpr (std::is_invocable_v<Callable &, const std::string &, std::int64_t>) {
+            UMBO_DETAIL_LET(source, open(name, number));
+            *made = source.release();
+        } else {
+            static_cast<void>(number);
+            UMBO_DETAIL_LET(source, open(name));
+            *made = source.release();
+        }
+        return done();
+    });
+}
 
 inline umbo_shuffle_options raw_options(const shuffle_options &how) noexcept {
     auto raw = umbo_shuffle_options_default();
@@ -264,6 +302,21 @@ public:
         umbo_dataset *out = nullptr;
         UMBO_DETAIL_TRY(umbo_dataset_from_generator(spec.get(), &functions, kept.release(),
                                                     &detail::destroy_callable<Begin>, &out));
+        return dataset(out);
+    }
+
+    // The elements of the datasets that `open(const std::string &path)`, or `open(path, std::int64_t number)`,
+    // makes of files. Several iterators may call it at once.
+    template <class Open>
+    static returned<dataset> from_files(const std::vector<std::string> &paths, Open open,
+                              const files_options &how = {}) {
+        const auto options = detail::raw_options(how);
+        const auto names = detail::raw_texts(paths);
+        auto kept = std::make_unique<Open>(std::move(open));
+        umbo_dataset *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_dataset_from_files(detail::count_of(names.size()), names.data(),
+                                                &detail::file_trampoline<Open>, kept.release(),
+                                                &detail::destroy_callable<Open>, &options, &out));
         return dataset(out);
     }
 

@@ -198,6 +198,8 @@ constexpr umbo_replication_mode to_c(replication_mode which) noexcept { return s
 enum class sharding : std::int32_t {
     data = UMBO_SHARDING_DATA,
     off = UMBO_SHARDING_OFF,
+    file = UMBO_SHARDING_FILE,
+    automatic = UMBO_SHARDING_AUTO,
 };
 
 constexpr umbo_sharding to_c(sharding which) noexcept { return static_cast<umbo_sharding>(which); }

@@ -19,6 +19,7 @@ const NUMBERS: &[(&str, &str, &str)] = &[
     ("", "per_replica_buffer_size", "small(f)"),
     ("", "buffer_size", "small(f)"),
     ("", "depth", "small(f)"),
+    ("umbo_files_options", "files_at_once", "small(f)"),
     ("umbo_dataset_batch", "size", "small(f)"),
     ("umbo_dataset_padded_batch", "size", "small(f)"),
     ("umbo_dataset_skip", "count", "small(f)"),

@@ -154,6 +154,14 @@ static CHECK_MAYBE_UNUSED umbo_status good_dataset_fn(const umbo_input_context *
     return umbo_dataset_from_range(0, 4, 1, dataset);
 }
 
+static CHECK_MAYBE_UNUSED umbo_status good_open_file_fn(const char *path, int64_t number, void *user_data,
+                                                        umbo_dataset **dataset) {
+    (void)path;
+    (void)number;
+    (void)user_data;
+    return umbo_dataset_from_range(0, 4, 1, dataset);
+}
+
 static CHECK_MAYBE_UNUSED umbo_status good_value_fn(const umbo_value_context *context,
                                                     void *user_data, umbo_value **value) {
     (void)context;

@@ -234,6 +234,41 @@ static void the_destroy_of_a_shuffled_element(struct scene *scene) {
     drop_from_a_buffer(scene, 0);
 }
 
+/* -- umbo_open_file_fn */
+
+static umbo_status probing_open(const char *path, int64_t number, void *user_data, umbo_dataset **dataset) {
+    CHECK(strcmp(path, number == 0 ? "one" : "other") == 0);
+    probe_once(user_data, NULL);
+    *dataset = four_elements();
+    return UMBO_OK;
+}
+
+/* A dataset of two files. With a spec of their elements the first one is not opened before it is read. */
+static umbo_dataset *two_files(struct scene *scene, int with_spec, umbo_destroy_fn destroy) {
+    static const char *const paths[] = {"one", "other"};
+    umbo_files_options options = UMBO_FILES_OPTIONS_INIT;
+    umbo_element_spec *spec = NULL;
+    umbo_dataset *files = NULL;
+    CHECK_OK(umbo_element_spec_create_tensor(UMBO_DTYPE_INT64, 0, NULL, &spec));
+    if (with_spec) options.element_spec = spec;
+    CHECK_OK(umbo_dataset_from_files(2, paths, destroy != NULL ? good_open_file_fn : probing_open, scene,
+                                     destroy, &options, &files));
+    umbo_element_spec_release(spec);
+    return files;
+}
+
+static void the_opening_of_the_first_file(struct scene *scene) {
+    umbo_dataset_release(two_files(scene, 0, NULL));
+}
+
+static void the_opening_of_files(struct scene *scene) { take_all(scene, two_files(scene, 1, NULL), 0, 1); }
+static void the_opening_of_prefetched_files(struct scene *scene) {
+    take_all(scene, two_files(scene, 1, NULL), 1, 1);
+}
+static void the_destroy_of_files(struct scene *scene) {
+    umbo_dataset_release(two_files(scene, 1, probing_destroy));
+}
+
 /* -- umbo_dataset_fn */
 
 static umbo_status probing_dataset(const umbo_input_context *context, void *user_data,

@@ -155,6 +155,15 @@ static umbo_status drawn_dataset_fn(const umbo_input_context *context, void *use
     return umbo_dataset_from_range(0, 4, 1, dataset);
 }
 
+static umbo_status drawn_open_file_fn(const char *path, int64_t number, void *user_data,
+                                      umbo_dataset **dataset) {
+    (void)path;
+    (void)user_data;
+    in_a_callback();
+    UMBO_TRY(umbo_dataset_from_range(0, number % 4, 1, dataset));
+    return outcome();
+}
+
 static void drawn_update_tile_fn(const umbo_update_tile *tile, void *user_data) {
     (void)tile;
     (void)user_data;

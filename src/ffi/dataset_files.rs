@@ -1,0 +1,157 @@
+//! Datasets of files, which the caller's function opens.
+
+use std::ffi::{c_char, c_void};
+use std::ptr;
+
+use super::boundary::{array, boundary, collect, flag, out};
+use super::callback::{self, UserData, umbo_destroy_fn};
+use super::element_spec::spec_of;
+use super::handle::{consume, make};
+use super::object::{umbo_dataset, umbo_element_spec};
+use super::options::{self, Extensible};
+use super::scope::present;
+use super::status::umbo_status;
+use super::text::text;
+use crate::error::{Error, Result};
+use crate::input::{Dataset, File, FilesOptions};
+
+/// Opens a file: makes the dataset of its elements.
+///
+/// @param[in] path The file, as it was given to umbo_dataset_from_files(). It is valid until the function
+///   returns.
+/// @param[in] number The file's place in the list, from 0 on.
+/// @param[in] user_data What was given to umbo_dataset_from_files().
+/// @param[out] dataset The dataset, which the library takes over. It is NULL when the function is called, and
+///   must be set.
+/// @return UMBO_OK, or why it fails; umbo_iterator_next() then fails with it, and the file is left out.
+///
+/// It is called on the thread that asks for an element, or on one of the library's. Calls for several iterators
+/// may run at the same time. The function may use other iterators, but not the one that calls it
+/// (UMBO_STATUS_FAILED_PRECONDITION).
+pub type umbo_open_file_fn = Option<
+    unsafe extern "C-unwind" fn(
+        path: *const c_char,
+        number: i64,
+        user_data: *mut c_void,
+        dataset: *mut *mut umbo_dataset,
+    ) -> umbo_status,
+>;
+
+/// How a dataset reads files. Start from UMBO_FILES_OPTIONS_INIT.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_files_options {
+    /// `sizeof(umbo_files_options)`; UMBO_FILES_OPTIONS_INIT sets it.
+    pub struct_size: usize,
+    /// The spec of the elements of all files. NULL, the default: that of the first file, which
+    /// umbo_dataset_from_files() then opens to see it. The caller still releases it.
+    pub element_spec: *const umbo_element_spec,
+    /// How many files are read at once, by turns, 1 to 4096. 1, the default: one after the other.
+    pub files_at_once: i64,
+    /// With several files at once: how many elements come from one before it is the next one's turn, 1 or
+    /// more. The default is 1. The place of a file that has ended is the next file's, whose turn it is then.
+    pub elements_in_turn: i64,
+    /// The seed of the order of the files, if it is random.
+    pub seed: u64,
+    /// 1: the order of the files is random, another one in each pass and each repetition. 0: they come in the
+    /// order in which they are given.
+    pub shuffle_files: i32,
+}
+
+// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
+unsafe impl Extensible for umbo_files_options {}
+
+impl Default for umbo_files_options {
+    fn default() -> Self {
+        umbo_files_options {
+            struct_size: size_of::<Self>(),
+            element_spec: ptr::null(),
+            files_at_once: 1,
+            elements_in_turn: 1,
+            seed: 0,
+            shuffle_files: 0,
+        }
+    }
+}
+
+fn files_options(options: &umbo_files_options) -> Result<FilesOptions> {
+    let element_spec = match options.element_spec.is_null() {
+        true => None,
+        false => Some(spec_of(options.element_spec, "options.element_spec")?),
+    };
+    let shuffles = flag(options.shuffle_files, "options.shuffle_files")?;
+    Ok(FilesOptions {
+        element_spec,
+        files_at_once: options.files_at_once,
+        elements_in_turn: options.elements_in_turn,
+        shuffle_files: shuffles.then_some(options.seed),
+    })
+}
+
+/// Makes a dataset of the elements of files.
+///
+/// @param[in] count How many files there are, 1 or more.
+/// @param[in] paths Their names. The library gives them to `function` and does not look at the files itself.
+/// @param[in] function Makes the dataset of the elements of one file.
+/// @param[in] user_data What `function` is given.
+/// @param[in] destroy Releases `user_data`, exactly once, on any thread, also if this function fails. NULL:
+///   nothing to release.
+/// @param[in] options The spec of the elements, and in which order files and their elements come. `options` may
+///   be NULL: the defaults.
+/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+/// @return UMBO_OK, the status with which `function` fails for the first file, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, a path is a null pointer, an option is not what its
+///   description says, the spec has no tensor or has a per-replica value in it, or a handle is not valid.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// A file is opened when its first element is asked for, again in each pass, and closed when its dataset has
+/// ended: its dataset is made and released then. So what a file's dataset shuffles, has the same order in each
+/// repetition; umbo_dataset_shuffle() of the dataset of all files gives another one each time.
+/// The number of elements is not known before a pass ends. umbo_iterator_next() then also returns:
+/// - The status with which `function` fails. The file is left out, and the next call goes on behind it.
+/// - UMBO_STATUS_INVALID_ARGUMENT: elements are not as the spec says, or a file's dataset has more than 127
+///   transformations. A dataset of files itself counts as 128.
+///
+/// UMBO_SHARDING_FILE has each rank read its own files. All ranks give the same names in the same order then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_dataset_from_files(
+    count: i64,
+    paths: *const *const c_char,
+    function: umbo_open_file_fn,
+    user_data: *mut c_void,
+    destroy: umbo_destroy_fn,
+    options: *const umbo_files_options,
+    dataset: *mut *mut umbo_dataset,
+) -> umbo_status {
+    // SAFETY: the caller says how the user data is released.
+    let user_data = unsafe { UserData::new(user_data, destroy) };
+    boundary("umbo_dataset_from_files", move || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (dataset, paths) = unsafe { (out(dataset, "dataset")?, array(paths, count, "paths")?) };
+        // SAFETY: the caller promises that each path is NULL or a text.
+        let paths = collect(paths.iter().map(|&path| unsafe { text(path, "paths") }))?;
+        let function = present(function, "function")?;
+        // SAFETY: the caller gives NULL or a struct of the size that it states.
+        let options = files_options(&unsafe { options::read(options, "options") }?)?;
+        let open = move |file: File<'_>| {
+            let mut made = ptr::null_mut();
+            let (path, number) = (file.path.as_c_str().as_ptr(), file.number as i64);
+            let ran = callback::run(|| {
+                // SAFETY: the caller gives a function of this type and its user data.
+                unsafe { function(path, number, user_data.pointer(), &raw mut made) }
+            });
+            // Taken over whatever the status.
+            let made = match made.is_null() {
+                true => Err(Error::invalid(
+                    "dataset",
+                    "the function that opens a file has stored none; it stores a dataset for each file",
+                )),
+                false => consume(made, "dataset"),
+            };
+            ran?;
+            made
+        };
+        dataset.write(make(Dataset::from_files(&paths, open, options)?)?);
+        Ok(())
+    })
+}
