@@ -13,6 +13,7 @@ mod optimizers;
 mod scene;
 mod strategy;
 mod strict;
+mod trace;
 
 use fake_cuda::Control;
 use umbo::device::{DeviceId, DeviceKind, registry};

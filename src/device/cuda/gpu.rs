@@ -10,11 +10,12 @@ use cudarc::driver::sys;
 
 use super::card::Card;
 use super::staging::Staging;
+use super::timeline::Timeline;
 use crate::device::{DeviceId, DeviceKind};
 use crate::error::{Error, Result};
 use crate::executor::fork::{Guards, Leaf};
 use crate::executor::lock::Mutex;
-use crate::observe;
+use crate::observe::{self, trace};
 
 /// A logical GPU, opened. See [the module](super) for how its stream orders work.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub struct Gpu {
     /// How many it has.
     pub(super) used: AtomicU64,
     pub(super) staging: Mutex<Option<Staging>>,
+    /// What the trace has yet to be told.
+    pub(super) timeline: Mutex<Timeline>,
     /// What the layer above keeps with the GPU.
     attachment: OnceLock<Box<dyn Any + Send + Sync>>,
 }
@@ -81,6 +84,15 @@ pub fn synchronize_all() {
     }
 }
 
+/// Tells the trace, which is about to end, what all GPUs have done.
+fn tell_all_times() {
+    let open: Vec<&'static Gpu> = OPEN.lock().gpus.values().copied().collect();
+    for gpu in open.into_iter().filter(|gpu| gpu.has_times()) {
+        // What cannot be waited for is not told.
+        let _ = gpu.synchronize();
+    }
+}
+
 impl Gpu {
     /// The logical GPU at a place that exists, opened if it is not.
     pub fn at(place: Place) -> Result<&'static Gpu> {
@@ -120,11 +132,13 @@ impl Gpu {
             limit: place.limit,
             used: AtomicU64::new(0),
             staging: Mutex::new(None),
+            timeline: Mutex::default(),
             attachment: OnceLock::new(),
         };
         let mut open = OPEN.lock();
         let gpu = *open.gpus.entry(place.index).or_insert_with(|| Box::leak(Box::new(fresh())));
         drop(open);
+        trace::ask_before_the_end(tell_all_times);
         if gpu.stream != made && place.stream.is_none() {
             // SAFETY: it was just made, and nothing was queued on it.
             let _ = unsafe { stream::destroy(made) };
@@ -195,7 +209,11 @@ impl Gpu {
     pub fn synchronize(&self) -> Result<()> {
         let _waiting = observe::share("wait for the GPU's stream");
         // SAFETY: the stream is this GPU's and lives.
-        self.on_stream("waiting for its work", || unsafe { stream::synchronize(self.stream) })
+        self.on_stream("waiting for its work", || unsafe { stream::synchronize(self.stream) })?;
+        if trace::is_on() {
+            self.tell_times();
+        }
+        Ok(())
     }
 
     /// Whatever is queued from now on begins once `other` is done with what it has queued so far.
@@ -229,9 +247,11 @@ impl Gpu {
         if bytes == 0 {
             return Ok(());
         }
-        // SAFETY: the caller's promise.
-        self.on_stream("a copy", || unsafe {
-            result::memcpy_dtod_async(to, from, bytes, self.stream)
+        self.on_stream("a copy", || {
+            // SAFETY: the caller's promise.
+            self.noted(("copy within the GPU", "copy"), bytes, || unsafe {
+                result::memcpy_dtod_async(to, from, bytes, self.stream)
+            })
         })
     }
 
@@ -251,12 +271,14 @@ impl Gpu {
         }
         self.wait_for(other)?;
         let (own, others) = (self.card.context(), other.card.context());
-        // SAFETY: the caller's promise; the contexts are those of the ranges.
-        self.on_stream("a copy from another GPU", || unsafe {
-            if own == others {
-                return result::memcpy_dtod_async(to, from, bytes, self.stream);
-            }
-            result::memcpy_peer_async(own, to, others, from, bytes, self.stream)
+        self.on_stream("a copy from another GPU", || {
+            // SAFETY: the caller's promise; the contexts are those of the ranges.
+            self.noted(("copy from another GPU", "copy"), bytes, || unsafe {
+                if own == others {
+                    return result::memcpy_dtod_async(to, from, bytes, self.stream);
+                }
+                result::memcpy_peer_async(own, to, others, from, bytes, self.stream)
+            })
         })?;
         other.wait_for(self)
     }
@@ -269,9 +291,11 @@ impl Gpu {
         if bytes == 0 {
             return Ok(());
         }
-        // SAFETY: the caller's promise.
-        self.on_stream("clearing memory", || unsafe {
-            result::memset_d8_async(to, 0, bytes, self.stream)
+        self.on_stream("clearing memory", || {
+            // SAFETY: the caller's promise.
+            self.noted(("zeros", "copy"), bytes, || unsafe {
+                result::memset_d8_async(to, 0, bytes, self.stream)
+            })
         })
     }
 
@@ -306,6 +330,10 @@ impl Gpu {
         let mut staging = self.staging.lock();
         let staging = Staging::of(self, &mut staging, bytes)?;
         // SAFETY: the caller's promise.
-        unsafe { staging.download(self, from, to, bytes) }
+        unsafe { staging.download(self, from, to, bytes) }?;
+        if trace::is_on() {
+            self.tell_times();
+        }
+        Ok(())
     }
 }

@@ -87,18 +87,19 @@ impl Gpu {
         grid: Grid,
         arguments: &mut [*mut c_void],
     ) -> Result<()> {
-        let Some(&function) = kernels.functions.get(name) else {
+        let Some((&name, &function)) = kernels.functions.get_key_value(name) else {
             return Err(Error::Internal(format!("there is no kernel {name}")));
         };
         let _entered = self.card().enter()?;
         let [x, y, z] = grid.blocks;
-        // SAFETY: the function belongs to the card's context, which is current; the rest is the
-        // caller's promise.
-        let launched = unsafe {
-            let threads = (grid.threads, 1, 1);
-            let shared = grid.shared_bytes;
-            result::launch_kernel(function, (x, y, z), threads, shared, self.stream(), arguments)
-        };
+        let (blocks, threads, shared) = ((x, y, z), (grid.threads, 1, 1), grid.shared_bytes);
+        let launched = self.noted((name, "gpu"), 0, || {
+            // SAFETY: the function belongs to the card's context, which is current; the rest is the
+            // caller's promise.
+            unsafe {
+                result::launch_kernel(function, blocks, threads, shared, self.stream(), arguments)
+            }
+        });
         launched.map_err(|error| self.card().failed(&format!("launching {name}"), error))
     }
 }

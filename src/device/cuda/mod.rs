@@ -21,5 +21,6 @@ pub mod gpu;
 pub mod kernels;
 pub mod memory;
 mod staging;
+mod timeline;
 
 pub use discovery::{capability, device_name, memory_info, probe};

@@ -113,7 +113,9 @@ impl Staging {
             let copied = half.wait().and_then(|()| unsafe {
                 ptr::copy_nonoverlapping(from.add(start), half.memory.data(), length);
                 let block = std::slice::from_raw_parts(half.memory.data(), length);
-                result::memcpy_htod_async(to + start as u64, block, gpu.stream())?;
+                gpu.noted(("copy to the GPU", "copy"), length, || {
+                    result::memcpy_htod_async(to + start as u64, block, gpu.stream())
+                })?;
                 half.record()
             });
             copied.map_err(|error| gpu.card().failed("a copy to it", error))?;
@@ -140,7 +142,9 @@ impl Staging {
             // SAFETY: the block is not in use, and is at least as long as a part.
             unsafe {
                 let block = std::slice::from_raw_parts_mut(half.memory.data(), length);
-                result::memcpy_dtoh_async(block, from + start as u64, gpu.stream())
+                gpu.noted(("copy from the GPU", "copy"), length, || {
+                    result::memcpy_dtoh_async(block, from + start as u64, gpu.stream())
+                })
             }
             .and_then(|()| half.record())
             .map_err(failed)?;

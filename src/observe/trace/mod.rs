@@ -10,6 +10,7 @@
 
 mod json;
 pub mod own;
+mod row;
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -17,7 +18,9 @@ use std::io::Write;
 use std::mem;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+pub use row::{Row, RowSpan, record_row};
 
 use super::clock;
 use super::log::{self, Level};
@@ -170,6 +173,9 @@ pub fn start(path: &Path, most: u64) -> Result<()> {
 /// FAILED_PRECONDITION if there is none. UNAVAILABLE or RESOURCE_EXHAUSTED if not all of it could be
 /// written; the trace has ended then too.
 pub fn stop() -> Result<Account> {
+    if let Some(tell) = ASKED.get().filter(|_| is_on()) {
+        tell();
+    }
     let mut current = session();
     let Some(mut session) = current.take() else {
         return Err(Error::precondition(
@@ -190,9 +196,23 @@ pub fn stop() -> Result<Account> {
 }
 
 /// Whether there is a trace.
+#[inline]
 pub fn is_on() -> bool {
     span::is_traced()
 }
+
+/// Nanoseconds of the clock that the trace goes by.
+pub fn now() -> u64 {
+    clock::now()
+}
+
+/// Has a trace that is about to end ask `tell` first for what was done and not yet told. There is one
+/// function.
+pub fn ask_before_the_end(tell: fn()) {
+    ASKED.get_or_init(|| tell);
+}
+
+static ASKED: OnceLock<fn()> = OnceLock::new();
 
 fn unwritable(path: &str, error: &std::io::Error) -> Error {
     let problem = format!("the trace '{path}' cannot be written: {error}");

@@ -22,7 +22,9 @@ pub struct Event {
     pub context: u32,
     timed: bool,
     mark: Option<Mark>,
-    /// When the mark was first seen to be reached.
+    /// How often it was recorded.
+    times: u64,
+    /// When its stream came past the last record.
     reached: Option<Instant>,
 }
 
@@ -48,6 +50,15 @@ impl Events {
         self.all.retain(|_, event| event.context != context);
     }
 
+    /// Its stream has come past the record of this number.
+    pub fn reach(&mut self, id: u32, time: u64) {
+        if let Some(event) = self.all.get_mut(&id)
+            && event.times == time
+        {
+            event.reached = Some(Instant::now());
+        }
+    }
+
     fn get(&mut self, raw: Raw) -> Outcome<&mut Event> {
         let id = handle::number(Kind::Event, raw)?;
         self.all.get_mut(&id).ok_or(Code::INVALID_HANDLE)
@@ -63,7 +74,7 @@ impl Session<'_> {
         self.events.next += 1;
         let id = self.events.next;
         let timed = flags & DISABLE_TIMING == 0;
-        self.events.all.insert(id, Event { context, timed, mark: None, reached: None });
+        self.events.all.insert(id, Event { context, timed, mark: None, times: 0, reached: None });
         Ok(handle::make(Kind::Event, id))
     }
 
@@ -90,11 +101,13 @@ impl Session<'_> {
             let text = "an event is recorded on a stream of another device";
             return Err(self.misuse(Code::INVALID_HANDLE, text));
         }
-        let stamp = self.enqueue(stream, "event record", Work::Nothing)?;
+        let id = handle::number(Kind::Event, raw)?;
+        let time = self.event(raw)?.times + 1;
+        let stamp = self.enqueue(stream, "event record", Work::Record { event: id, time })?;
         let count = self.streams.get(stream).map_or(0, |stream| stream.enqueued);
         let clock = stamp.clock.clone();
         let event = self.event(raw)?;
-        event.mark = Some(Mark { stream, count, clock });
+        (event.mark, event.times) = (Some(Mark { stream, count, clock }), time);
         event.reached = None;
         Ok(())
     }
@@ -135,7 +148,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Milliseconds between two events, as this process saw them reached.
+    /// Milliseconds between two events, by when their streams came past them.
     pub fn elapsed(&mut self, start: Raw, end: Raw) -> Outcome<f32> {
         self.current()?;
         let mut times = [Instant::now(); 2];
@@ -154,6 +167,8 @@ impl Session<'_> {
         if contexts[0] != contexts[1] {
             return Err(Code::INVALID_HANDLE);
         }
-        Ok(times[1].saturating_duration_since(times[0]).as_secs_f32() * 1000.0)
+        let forward = times[1].saturating_duration_since(times[0]).as_secs_f32();
+        let backward = times[0].saturating_duration_since(times[1]).as_secs_f32();
+        Ok((forward - backward) * 1000.0)
     }
 }

@@ -63,8 +63,13 @@ pub struct HostFunction {
 
 /// What an operation does.
 pub enum Work {
-    /// Only its order matters: records, waits, allocations.
+    /// Only its order matters: waits, allocations.
     Nothing,
+    /// An event is recorded, for this number of times.
+    Record {
+        event: u32,
+        time: u64,
+    },
     Copy {
         from: Source,
         to: Destination,

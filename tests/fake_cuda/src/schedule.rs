@@ -98,6 +98,10 @@ impl Driver {
             Some(fault) => Err(fault),
             None => match work {
                 Work::Nothing => Ok(()),
+                Work::Record { event, time } => {
+                    self.events.reach(event, time);
+                    Ok(())
+                }
                 Work::Copy { from, to, bytes } => self.run_copy(&stamp, &from, &to, bytes),
                 Work::Fill { at, value, width, count } => {
                     self.run_fill(&stamp, at, value, width, count)

@@ -7,7 +7,7 @@
   const pen = canvas.getContext('2d');
   const COLOURS = {
     step: '#9aa5b5', compute: '#2f7ed8', wait: '#d9dee6', input: '#e8963a', split: '#c9b037', copy: '#8c6bb1',
-    reduce: '#2ca58d', update: '#d1495b', exchange: '#b3478f', share: '#6c8ebf', program: '#5b9a3c',
+    reduce: '#2ca58d', update: '#d1495b', exchange: '#b3478f', share: '#6c8ebf', gpu: '#3f7f5f', program: '#5b9a3c',
   };
   const RULER = 22, LEVEL = 18, GAP = 8, CURVE = 46;
 

@@ -1,0 +1,190 @@
+//! What a GPU's stream does when, for the trace: the copies and kernels that this library queues.
+//!
+//! While there is a trace, two events are put around each of them. Their times are read when somebody has
+//! waited for the stream: one more event, which is recorded and waited for, says which time of the host's
+//! clock is which of the GPU's. What is told so is not earlier than it was, not later than it was read, and
+//! as exact as that wait is short, some microseconds. Without a trace it costs one relaxed load for each
+//! copy and kernel.
+
+use std::sync::OnceLock;
+
+use cudarc::driver::result::{DriverError, event, stream};
+use cudarc::driver::sys;
+
+use super::gpu::Gpu;
+use crate::observe::trace::{self, Row, RowSpan};
+
+/// When so many wait to be read, the stream is waited for.
+const MOST: usize = 1024;
+
+/// A wait of so many nanoseconds says well what time it is on the GPU, and so often it is tried.
+const SHORT: u64 = 30_000;
+const TRIES: usize = 4;
+
+/// What was queued on one stream and is not yet in the trace.
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    pending: Vec<Noted>,
+    /// Events to be used again.
+    spare: Vec<sys::CUevent>,
+}
+
+/// A copy or a kernel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Noted {
+    name: &'static str,
+    category: &'static str,
+    bytes: u64,
+    start: sys::CUevent,
+    end: sys::CUevent,
+}
+
+// SAFETY: events belong to the card's context, and every thread may use them.
+unsafe impl Send for Timeline {}
+
+impl Timeline {
+    /// An event that the stream of `gpu` comes past now. The card's context is current.
+    fn mark(&mut self, gpu: &Gpu) -> Option<sys::CUevent> {
+        let made = self
+            .spare
+            .pop()
+            .map_or_else(|| event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).ok(), Some)?;
+        // SAFETY: event and stream are of the context that is current, and live.
+        match unsafe { event::record(made, gpu.stream()) } {
+            Ok(()) => Some(made),
+            Err(_) => {
+                self.spare.push(made);
+                None
+            }
+        }
+    }
+
+    /// An event that the stream has come past, and when that was, by the host's clock: the best of some,
+    /// since who waits may be without a processor for long.
+    fn reference(&mut self, gpu: &Gpu) -> Option<(sys::CUevent, u64)> {
+        let mut best: Option<(u64, sys::CUevent, u64)> = None;
+        for _ in 0..TRIES {
+            let before = trace::now();
+            let Some(event) = self.mark(gpu) else { break };
+            // SAFETY: the event lives.
+            if unsafe { event::synchronize(event) }.is_err() {
+                self.spare.push(event);
+                break;
+            }
+            let now = trace::now();
+            let took = now.saturating_sub(before);
+            match &mut best {
+                Some((least, ..)) if *least <= took => self.spare.push(event),
+                best => {
+                    let other = best.replace((took, event, now));
+                    self.spare.extend(other.map(|(_, event, _)| event));
+                }
+            }
+            if took <= SHORT {
+                break;
+            }
+        }
+        best.map(|(_, event, now)| (event, now))
+    }
+
+    /// The spans of what was queued, which is waited for. The card's context is current.
+    fn spans(&mut self, gpu: &Gpu) -> Option<Vec<RowSpan>> {
+        let (reference, now) = self.reference(gpu)?;
+        let before = |event: sys::CUevent| {
+            // SAFETY: both events live, were recorded on this stream, and have come.
+            let milliseconds = unsafe { elapsed(event, reference) }?;
+            Some((f64::from(milliseconds.max(0.0)) * 1e6) as u64)
+        };
+        let span = |noted: &Noted| {
+            let (start, end) = (before(noted.start)?, before(noted.end)?);
+            let &Noted { name, category, bytes, .. } = noted;
+            let duration = start.saturating_sub(end);
+            Some(RowSpan { name, category, bytes, start: now.saturating_sub(start), duration })
+        };
+        let spans = self.pending.iter().filter_map(span).collect();
+        self.spare.push(reference);
+        self.forget();
+        Some(spans)
+    }
+
+    fn forget(&mut self) {
+        for Noted { start, end, .. } in self.pending.drain(..) {
+            self.spare.extend([start, end]);
+        }
+    }
+}
+
+/// The milliseconds from one event to another.
+///
+/// # Safety
+/// Both live, were recorded on one stream of the context that is current, and have come.
+unsafe fn elapsed(from: sys::CUevent, to: sys::CUevent) -> Option<f32> {
+    type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> sys::CUresult;
+    // The bindings call a newer name of it, which drivers before CUDA 12.8 lack.
+    static FUNCTION: OnceLock<Option<Elapsed>> = OnceLock::new();
+    let function = (*FUNCTION.get_or_init(|| {
+        // SAFETY: the driver's library was opened before.
+        let library = unsafe { sys::culib() };
+        // SAFETY: the function of this name has this type.
+        unsafe { library.get::<Elapsed>(b"cuEventElapsedTime") }.ok().map(|found| *found)
+    }))?;
+    let mut milliseconds = 0.0;
+    // SAFETY: the caller's promise, and there is room for the result.
+    let code = unsafe { function(&raw mut milliseconds, from, to) };
+    code.result().ok().map(|()| milliseconds)
+}
+
+impl Gpu {
+    /// Has `queue` queue something on the stream, which the trace is told of, if there is one. The card's
+    /// context is current. What the trace cannot be told does no harm.
+    #[inline]
+    pub(super) fn noted<T>(
+        &self,
+        (name, category): (&'static str, &'static str),
+        bytes: usize,
+        queue: impl FnOnce() -> Result<T, DriverError>,
+    ) -> Result<T, DriverError> {
+        if !trace::is_on() {
+            return queue();
+        }
+        // Who queues meanwhile on another thread waits, so that spans do not overlap.
+        let mut timeline = self.timeline.lock();
+        let start = timeline.mark(self);
+        let queued = queue();
+        let Some(start) = start else { return queued };
+        match timeline.mark(self).filter(|_| queued.is_ok()) {
+            Some(end) => {
+                let bytes = bytes as u64;
+                timeline.pending.push(Noted { name, category, bytes, start, end });
+            }
+            None => timeline.spare.push(start),
+        }
+        let is_full = timeline.pending.len() >= MOST;
+        drop(timeline);
+        // SAFETY: the stream is this GPU's and lives.
+        if is_full && unsafe { stream::synchronize(self.stream()) }.is_ok() {
+            self.tell_times();
+        }
+        queued
+    }
+
+    /// Whether the trace has yet to be told something.
+    pub(super) fn has_times(&self) -> bool {
+        !self.timeline.lock().pending.is_empty()
+    }
+
+    /// Tells the trace what was queued so far, which is waited for.
+    pub(super) fn tell_times(&self) {
+        let mut timeline = self.timeline.lock();
+        if timeline.pending.is_empty() {
+            return;
+        }
+        let Ok(_entered) = self.card().enter() else { return timeline.forget() };
+        let spans = timeline.spans(self);
+        drop(timeline);
+        if let Some(spans) = spans {
+            let row = Row { number: self.id().index, name: format!("{} stream", self.id()) };
+            trace::record_row(&row, spans);
+        }
+    }
+}
