@@ -1,13 +1,23 @@
-# Asks rustc which system libraries the static library needs and compares with the
-# list that goes into the CMake package and umbo.pc.
-string(REPLACE "+" ";" flags "${CARGO_FLAGS}")
+# Asks rustc which system libraries a static library with all of Umbo needs, and compares with the list
+# that goes into the CMake package and umbo.pc. The one that rustc is asked about is made of the Rust
+# library as it was built, so that nothing is compiled again.
+include("${CMAKE_CURRENT_LIST_DIR}/step.cmake")
+
 string(REPLACE "+" " " expected "${EXPECTED}")
-execute_process(
-  COMMAND "${CARGO}" rustc ${flags} --package umbo --lib --crate-type staticlib --
-          --print native-static-libs
-  OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE status)
-if(NOT status EQUAL 0 OR NOT output MATCHES "native-static-libs: ([^\n]*)")
-  message(FATAL_ERROR "rustc did not say which libraries are needed (${status}):\n${output}")
+set(folder "${WORK_DIR}/native_static_libraries")
+file(MAKE_DIRECTORY "${folder}")
+file(WRITE "${folder}/all.rs" "pub extern crate umbo;\n")
+set(target "")
+if(RUST_TARGET)
+  set(target --target "${RUST_TARGET}")
+endif()
+step("asking rustc for the libraries" "${RUSTC}" --edition 2024 --crate-type staticlib ${target}
+     --print native-static-libs -L "dependency=${CARGO_OUTPUT}/deps"
+     --extern "umbo=${CARGO_OUTPUT}/libumbo.rlib" -o "${folder}/liball.a" "${folder}/all.rs")
+# It is as large as libumbo.a.
+file(REMOVE "${folder}/liball.a")
+if(NOT STEP_OUTPUT MATCHES "native-static-libs: ([^\n]*)")
+  message(FATAL_ERROR "rustc did not say which libraries are needed:\n${STEP_OUTPUT}")
 endif()
 string(STRIP "${CMAKE_MATCH_1}" needed)
 # Crates that ask for a library by name make rustc list it twice.
