@@ -7,34 +7,51 @@ use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "plot")]
+use crate::picture::Fonts;
+
 /// The name of a font and its size in pixels.
 pub type Font = (&'static str, u32);
 
 pub const FONT: Font = ("sans-serif", 14);
 pub const TITLE_FONT: Font = ("sans-serif", 18);
 
-/// A file to draw into. It is opened before anything is measured, so that a wrong name is told at
-/// once.
+/// A file to draw into, as SVG or as PNG, as its name says. It is opened before anything is measured, so that
+/// a wrong name is told at once.
 pub struct Page {
     path: PathBuf,
     file: File,
+    /// For a PNG.
+    #[cfg(feature = "plot")]
+    fonts: Option<Fonts>,
 }
 
 impl Page {
+    #[cfg(not(feature = "plot"))]
+    pub fn create(_: &Path) -> Result<Page, String> {
+        Err("this tool was built without its feature 'plot'".to_owned())
+    }
+
+    #[cfg(feature = "plot")]
     pub fn create(path: &Path) -> Result<Page, String> {
-        if cfg!(not(feature = "plot")) {
-            return Err("this tool was built without its feature 'plot'".to_owned());
-        }
-        if path.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("svg")) {
-            return Err(format!(
-                "'{}' is no name of a drawing, which is SVG, as browsers show it; give one that ends \
-                 in .svg",
-                path.display()
-            ));
-        }
+        let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
+        let fonts = match ending.as_deref() {
+            Some("svg") => None,
+            Some("png") => Some(
+                Fonts::of_the_machine()
+                    .map_err(|error| format!("cannot draw '{}': {error}", path.display()))?,
+            ),
+            _ => {
+                return Err(format!(
+                    "'{}' is no name of a drawing, which is SVG or PNG; give one that ends in \
+                     .svg or .png",
+                    path.display()
+                ));
+            }
+        };
         let file = File::create(path)
             .map_err(|error| format!("cannot write '{}': {error}", path.display()))?;
-        Ok(Page { path: path.to_owned(), file })
+        Ok(Page { path: path.to_owned(), file, fonts })
     }
 
     pub fn path(&self) -> &Path {
@@ -43,8 +60,22 @@ impl Page {
 
     pub fn write(mut self, drawn: Result<String, String>) -> Result<(), String> {
         drawn
-            .and_then(|text| self.file.write_all(text.as_bytes()).map_err(|e| e.to_string()))
+            .and_then(|text| self.encoded(text))
+            .and_then(|bytes| self.file.write_all(&bytes).map_err(|error| error.to_string()))
             .map_err(|error| format!("cannot draw '{}': {error}", self.path.display()))
+    }
+
+    #[cfg(not(feature = "plot"))]
+    fn encoded(&self, text: String) -> Result<Vec<u8>, String> {
+        Ok(text.into_bytes())
+    }
+
+    #[cfg(feature = "plot")]
+    fn encoded(&self, text: String) -> Result<Vec<u8>, String> {
+        match &self.fonts {
+            Some(fonts) => fonts.draw(&text),
+            None => Ok(text.into_bytes()),
+        }
     }
 }
 

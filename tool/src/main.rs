@@ -6,6 +6,8 @@ mod devices;
 mod doctor;
 mod drawing;
 mod gpu;
+#[cfg(feature = "plot")]
+mod picture;
 mod plot;
 mod scale;
 mod trace;

@@ -38,7 +38,7 @@ Options:
       --touch          read all numbers on the replicas, instead of handing them over alone
       --rounds N       interleaved rounds of pass and probe (default: 15)
       --json           print one JSON object
-      --plot FILE.svg  draw the microseconds of a batch
+      --plot FILE      draw the microseconds of a batch (.svg or .png)
   -h, --help           show this help
 ";
 

@@ -45,7 +45,7 @@ pub const OPTIONS_HELP: &str = "\
       --threads N        threads that share the work (default: one per processor)
       --rounds N         interleaved rounds of operation and probes (default: 15)
       --json             print one JSON object for each row
-      --plot FILE.svg    draw GB/s over sizes, of the library and of the probe (dashed)
+      --plot FILE        draw GB/s over sizes, of the library and of the probe (.svg or .png)
   -h, --help             show this help
 ";
 

@@ -1,4 +1,4 @@
-//! `--plot FILE.svg`: what a benchmark measured, as a drawing.
+//! `--plot FILE`: what a benchmark measured, as a drawing.
 
 #![cfg_attr(not(feature = "plot"), expect(dead_code, reason = "lines and spans are only drawn"))]
 

@@ -36,8 +36,7 @@ Options:
       --idle-us N    microseconds of the pause (default: 2000)
       --deadline     measure runs with a deadline too
       --json         print one JSON object for each row
-      --plot FILE.svg
-                     draw the microseconds of each row and of its probe
+      --plot FILE    draw the microseconds of each row and of its probe (.svg or .png)
   -h, --help         show this help
 ";
 

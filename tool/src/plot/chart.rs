@@ -75,7 +75,7 @@ mod drawing {
             .light_line_style(TRANSPARENT)
             .x_desc(axis)
             .y_desc(&chart.subject)
-            .x_label_formatter(&|value| format!("{value}"))
+            .x_label_formatter(&|value| label_of(*value))
             .draw()?;
         let label = FONT.into_text_style(area).pos(Pos::new(HPos::Left, VPos::Center));
         let beside = (CHART_WIDTH + MARGIN).cast_signed();
@@ -89,6 +89,11 @@ mod drawing {
             area.draw_text(&curve.name, &label, (beside + 18, y))?;
         }
         Ok(())
+    }
+
+    /// A number of an axis, without the digits that are left where a computer adds up tenths.
+    pub fn label_of(value: f64) -> String {
+        format!("{}", (value * 1e6).round() / 1e6)
     }
 
     /// A range that holds all values, with some room, also around a single one.
@@ -128,6 +133,12 @@ mod tests {
         }
         assert_eq!(text.matches("<circle").count(), 9);
         assert_fits(&text);
+    }
+
+    #[test]
+    fn labels_have_no_digits_of_rounding() {
+        let labels = [0.1 + 0.2, 2.5999999999999996, -1e-17 + 1.0, 100.0].map(drawing::label_of);
+        assert_eq!(labels, ["0.3", "2.6", "1", "100"]);
     }
 
     #[test]

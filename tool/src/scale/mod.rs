@@ -36,7 +36,7 @@ Options:
       --per-machine N    sum on each machine of so many processes first (default: 1, do not)
       --memory-gbs N     gigabytes a second between processes of a machine (default: 5)
       --overlap N        exchange beside this part of the computation, 0 to 1 (default: 0)
-      --plot FILE.svg    draw the efficiency over the number of processes
+      --plot FILE        draw the efficiency over the number of processes (.svg or .png)
       --json             print one JSON object
   -h, --help             show this help
 ";
