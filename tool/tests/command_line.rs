@@ -213,6 +213,32 @@ fn benchmarks_of_memory_measure_next_to_their_probes() {
     }
 }
 
+#[test]
+fn the_benchmark_of_the_break_even_compares_one_replica_with_several() {
+    let asked = ["bench", "break-even", "--to-us", "8", "--rounds", "2", "--steps", "3"];
+    let lines = printed(&[&asked[..], &["--json"]].concat());
+    let rows: Vec<Value> = lines.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    let works: Vec<_> = rows.iter().map(|row| row["work_us"].as_f64().unwrap()).collect();
+    assert!(works.is_sorted_by(|one, other| one < other), "{works:?}");
+    for row in &rows {
+        let number = |name: &str| row[name].as_f64().unwrap();
+        assert!(number("one_us") > 0.0 && number("several_us") > 0.0, "{row}");
+        assert!(number("ratio_lower_quartile") <= number("ratio"), "{row}");
+        assert!(number("ratio") <= number("ratio_upper_quartile"), "{row}");
+    }
+    assert!(printed(&asked).contains("faster than one"));
+    for (wrong, problem) in [
+        (["--replicas", "1"], "give 2 or more"),
+        (["--from-us", "0"], "give microseconds"),
+        (["--from-us", "9"], "give at least as much"),
+        (["--rounds", "0"], "give 1 or more"),
+    ] {
+        let refused = umbo(&[&asked[..], &wrong].concat());
+        let message = String::from_utf8(refused.stderr).unwrap();
+        assert!(refused.status.code() == Some(2) && message.contains(problem), "{message}");
+    }
+}
+
 /// A row says what was measured, what its probe reached, and how the two compare.
 fn assert_compared(row: &Value) {
     let number = |name: &str| row[name].as_f64().unwrap_or_else(|| panic!("no {name} in {row}"));

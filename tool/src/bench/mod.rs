@@ -1,5 +1,6 @@
 //! `umbo bench`: measures the library on this machine.
 
+mod break_even;
 mod copies;
 mod device;
 mod exchange;
@@ -39,6 +40,7 @@ Benchmarks:
   rows     the same of some rows of a table, against the speed of memory for as many bytes
   workers  small updates with the number of threads that the library chooses, and with others
   watch    what measuring steps and tracing them costs
+  break-even from how much work on a step is faster on several replicas than on one
   exchange gradients of several processes on their way to one sum, over MPI, against MPI_Allreduce
 
 Options:
@@ -61,6 +63,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
                 Some("workers") => workers::run(arguments),
                 Some("rows") => rows::run(arguments),
                 Some("watch") => watch::run(arguments),
+                Some("break-even") => break_even::run(arguments),
                 Some("exchange") => exchange::run(arguments),
                 _ => {
                     let names: Vec<&str> = HELPS.iter().map(|(name, _)| *name).collect();
@@ -79,7 +82,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
 }
 
 /// The benchmarks with their helps.
-pub const HELPS: [(&str, &[&str]); 9] = [
+pub const HELPS: [(&str, &[&str]); 10] = [
     ("run", &[run::HELP]),
     ("reduce", &[reduce::HELP, device::HELP, memory::OPTIONS_HELP]),
     ("gather", &[gather::HELP, memory::OPTIONS_HELP]),
@@ -88,6 +91,7 @@ pub const HELPS: [(&str, &[&str]); 9] = [
     ("rows", &[rows::HELP, memory::OPTIONS_HELP]),
     ("workers", &[workers::HELP, memory::OPTIONS_HELP]),
     ("watch", &[watch::HELP]),
+    ("break-even", &[break_even::HELP]),
     ("exchange", &[exchange::HELP]),
 ];
 

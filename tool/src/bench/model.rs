@@ -36,25 +36,30 @@ pub struct Model {
     step: u64,
 }
 
+/// Gradients of `count` variables with the bytes of `what`, none of which has been written.
+pub fn gradients(strategy: &Strategy, what: &What<'_>, count: usize) -> Result<Arc<Gradients>> {
+    let shape = Shape::new(&[what.bytes / what.dtype.size() / count])?;
+    let initial = filled(what.dtype, shape)?;
+    let new = NewVariable {
+        name: "w".into(),
+        trainable: None,
+        synchronization: Synchronization::Auto,
+        aggregation: Aggregation::None,
+    };
+    let variables = (0..count)
+        .map(|_| create(Some(strategy), new.clone(), Initial::Value(&initial)))
+        .collect::<Result<_>>()?;
+    let devices = vec![strategy.parameter_device(); strategy.num_replicas()];
+    let sum = LossReduction::Sum;
+    let options = GradientsOptions { dtype: what.gradient, ..GradientsOptions::default() };
+    Gradients::with_options(strategy.id(), &devices, variables, sum, options)
+}
+
 impl Model {
     /// With the bytes of `what` in `count` variables.
     pub fn new(strategy: &Strategy, what: &What<'_>, count: usize) -> Result<Model> {
-        let shape = Shape::new(&[what.bytes / what.dtype.size() / count])?;
-        let initial = filled(what.dtype, shape)?;
-        let new = NewVariable {
-            name: "w".into(),
-            trainable: None,
-            synchronization: Synchronization::Auto,
-            aggregation: Aggregation::None,
-        };
-        let variables = (0..count)
-            .map(|_| create(Some(strategy), new.clone(), Initial::Value(&initial)))
-            .collect::<Result<_>>()?;
-        let replicas = strategy.num_replicas();
-        let devices = vec![strategy.parameter_device(); replicas];
-        let sum = LossReduction::Sum;
-        let options = GradientsOptions { dtype: what.gradient, ..GradientsOptions::default() };
-        let gradients = Gradients::with_options(strategy.id(), &devices, variables, sum, options)?;
+        let gradients = gradients(strategy, what, count)?;
+        let (replicas, shape) = (strategy.num_replicas(), gradients.variables()[0].shape());
         let mut model = Model { gradients, replicas, step: 0 };
         model.contribute()?;
         for replica in 0..replicas {
