@@ -94,7 +94,8 @@ static int on_rank(umbo_communicator *communicator, int rank, void *argument) {
                 CHECK_OK(umbo_strategy_run(strategy, step, &own, element, NULL, NULL));
                 umbo_value_release(element);
             }
-            CHECK_OK(umbo_iterator_reset(iterator));
+            /* Behind the last one nothing is to be made ahead. */
+            if (epoch + 1 < EPOCHS) CHECK_OK(umbo_iterator_reset(iterator));
         }
         umbo_iterator_release(iterator);
     } else {
