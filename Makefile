@@ -37,7 +37,8 @@ install: setup ## Build the library and install it into build/prefix (the defaul
 	@$(call section,Build and install into $(PREFIX))
 	@$(call configure,$(BUILD),.,-DUMBO_BUILD_TESTS=OFF -DUMBO_BUILD_EXAMPLES=OFF)
 	@cmake --build $(BUILD) --parallel $(JOBS)
-	@cmake --install $(BUILD) --prefix $(CURDIR)/$(PREFIX)
+	@cmake --install $(BUILD) --prefix $(CURDIR)/$(PREFIX) >/dev/null
+	@echo "Umbo is in $(PREFIX). '$(PREFIX)/bin/umbo doctor' checks what training needs."
 
 demo: ## Train the Fashion-MNIST example against the installed library (EPOCHS=, SEED=)
 	@scripts/setup.sh demo

@@ -10,6 +10,17 @@ if(NOT UMBO_CARGO)
                       "or give its place with -DUMBO_CARGO=/path/to/cargo.")
 endif()
 
+# An older Rust says nothing that helps: it does not understand the manifest.
+file(STRINGS "${CMAKE_CURRENT_SOURCE_DIR}/Cargo.toml" oldest_rust REGEX "^rust-version = " LIMIT_COUNT 1)
+string(REGEX MATCH "[0-9.]+" oldest_rust "${oldest_rust}")
+execute_process(COMMAND "${UMBO_CARGO}" --version OUTPUT_VARIABLE cargo_version ERROR_VARIABLE cargo_version)
+if(NOT cargo_version MATCHES "^cargo ([0-9.]+)" OR CMAKE_MATCH_1 VERSION_LESS oldest_rust)
+  string(STRIP "${cargo_version}" cargo_version)
+  message(FATAL_ERROR "umbo: Rust ${oldest_rust} or newer is needed. ${UMBO_CARGO} says '${cargo_version}'. "
+                      "'rustup update stable' (https://rustup.rs) brings a newer one; "
+                      "-DUMBO_CARGO=/path/to/cargo names another.")
+endif()
+
 # A multi-configuration generator has no build type while it configures; it gets release.
 if(CMAKE_BUILD_TYPE STREQUAL "Debug")
   set(UMBO_CARGO_PROFILE dev)
@@ -23,6 +34,13 @@ set(UMBO_CARGO_FLAGS --locked --profile ${UMBO_CARGO_PROFILE}
     --manifest-path "${CMAKE_CURRENT_SOURCE_DIR}/Cargo.toml"
     --target-dir "${UMBO_CARGO_TARGET_DIR}")
 set(UMBO_CARGO_ENVIRONMENT "")
+# cargo looks for the compiler on PATH alone, where it need not be if cargo was named or found in the home folder.
+get_filename_component(cargo_directory "${UMBO_CARGO}" DIRECTORY)
+find_program(UMBO_RUSTC_ON_PATH rustc)
+mark_as_advanced(UMBO_RUSTC_ON_PATH)
+if(NOT UMBO_RUSTC_ON_PATH AND EXISTS "${cargo_directory}/rustc")
+  list(APPEND UMBO_CARGO_ENVIRONMENT "RUSTC=${cargo_directory}/rustc")
+endif()
 set(cargo_output "${UMBO_CARGO_TARGET_DIR}/${profile_directory}")
 if(UMBO_RUST_TARGET)
   list(APPEND UMBO_CARGO_FLAGS --target ${UMBO_RUST_TARGET})
@@ -31,7 +49,7 @@ if(UMBO_RUST_TARGET)
     # The linker that knows the target is the one CMake was given for it.
     string(TOUPPER "${UMBO_RUST_TARGET}" triple)
     string(REPLACE "-" "_" triple "${triple}")
-    set(UMBO_CARGO_ENVIRONMENT "CARGO_TARGET_${triple}_LINKER=${CMAKE_C_COMPILER}")
+    list(APPEND UMBO_CARGO_ENVIRONMENT "CARGO_TARGET_${triple}_LINKER=${CMAKE_C_COMPILER}")
   endif()
 elseif(CMAKE_CROSSCOMPILING)
   message(FATAL_ERROR "umbo: cross-compiling needs -DUMBO_RUST_TARGET=<Rust target triple>")

@@ -137,8 +137,8 @@ install_rust() {
 have cargo || install_rust || true
 if ! rust_is_new_enough; then
   if have cargo && cargo --version >/dev/null 2>&1; then
-    required "Rust $oldest_rust" "$(command -v cargo) is of $(cargo --version). Newer ones come with \
-'rustup update stable' (https://rustup.rs), and have to be the first on PATH"
+    required "Rust $oldest_rust" "$(command -v cargo) says '$(cargo --version)'. 'rustup update stable' \
+(https://rustup.rs) brings a newer one, which has to be the first on PATH"
   fi
   required "Rust $oldest_rust" "install it from https://rustup.rs"
 fi

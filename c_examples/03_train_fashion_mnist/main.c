@@ -135,6 +135,8 @@ int main(int argc, char **argv) {
   trainer_destroy(&t);
 
   if (choices.compare) {
+    puts("now the speed of one replica beside it, in turns");
+    fflush(stdout);
     const comparison compared = compare_with_one_replica(&data, &choices);
     print_json(&choices, &data, &result, &together, &compared);
   } else {
