@@ -88,7 +88,7 @@ cases: ## Run the conformance cases (UMBO_CASES=files, separated by colons)
 
 test: ## Run every check: format, lints, Rust tests, C and C++ tests
 	@scripts/setup.sh test
-	@$(MAKE) --no-print-directory test-rust test-loom mutants test-c
+	@$(MAKE) --no-print-directory test-rust mutants test-c
 	@$(call section,All checks passed)
 
 test-rust:
@@ -121,13 +121,9 @@ mutants-gpu: ## Show the tests of GPU kernels small changes of the PTX, one at a
 	  target/debug/examples/mutants src/kernels/cuda/umbo.ptx $$program $(COUNT) $(SEED) 1000 as_ptx \
 	    tests/cuda/mutants.txt
 
-# loom runs the models of the protocol of steps and of hazard records in every order; its build differs in every crate. With
-# little optimisation it is built sooner and runs as fast.
-test-loom:
+test-loom: ## Run the models of how threads meet, in every order of them (`make test` does, too)
 	@$(call section,loom)
-	@CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_DEBUG=false \
-	  RUSTFLAGS="--cfg loom" cargo test --locked --package umbo --lib --release --target-dir target/loom \
-	  model::
+	@cargo test --locked --package models
 
 mutants: ## Put known mistakes into a copy of the library and demand that tests catch them
 	@$(call section,mutants)

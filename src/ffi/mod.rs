@@ -84,8 +84,6 @@ pub mod initial;
 pub mod iterator;
 pub mod library;
 pub mod metrics;
-#[cfg(all(test, loom))]
-mod model;
 pub mod object;
 pub mod observe;
 pub mod optimizer;

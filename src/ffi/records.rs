@@ -1,5 +1,5 @@
 //! The list of hazard records, and how a use is published and waited for. Nothing here is global,
-//! so that it can be model-checked (`model`); [`hazard`](super::hazard) gives threads their records.
+//! so that it can be model-checked (`tests/models`); [`hazard`](super::hazard) gives threads their records.
 
 use std::ptr;
 
@@ -107,7 +107,6 @@ impl Records {
 
     /// Empties all records, and gives back all but the calling thread's own. There are no other
     /// threads.
-    #[cfg_attr(loom, allow(dead_code, reason = "the model forks nothing"))]
     pub fn forget_others(&self, own: Option<&Record>) {
         let own = own.map(ptr::from_ref);
         for record in self.iter() {

@@ -115,10 +115,6 @@ pub trait Kernel {
 /// Runs a loop with these instructions.
 #[inline]
 pub fn dispatch(instructions: Instructions, kernel: impl Kernel) {
-    if cfg!(loom) {
-        // Its models run no loops, and one set is built sooner than three.
-        return kernel.run(Instructions(InstructionSet::Baseline));
-    }
     match instructions.set() {
         InstructionSet::Baseline => kernel.run(Instructions(InstructionSet::Baseline)),
         #[cfg(target_arch = "x86_64")]

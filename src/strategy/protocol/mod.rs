@@ -1,5 +1,5 @@
 //! How the threads of a step meet, from the bottom up. Nothing here knows of callbacks, values or
-//! strategies, and all of it is model-checked (`model`).
+//! strategies, and all of it is model-checked (`tests/models`).
 //!
 //! - `sync`: atomics, locks and threads, the standard library's or loom's;
 //! - [`signal`]: one thread waits, others tell it to look again;
@@ -38,8 +38,6 @@
 //! to the outer callback through the inner one.
 
 pub mod mailbox;
-#[cfg(all(test, loom))]
-mod model;
 pub mod queue;
 pub mod rendezvous;
 pub mod signal;

@@ -1,5 +1,5 @@
 //! What the protocol is built from: the standard library's atomics, locks and threads, or
-//! loom's stand-ins when the protocol is model-checked (`--cfg loom`).
+//! loom's stand-ins when the protocol is model-checked (`tests/models`).
 
 #[cfg(not(loom))]
 pub use crate::executor::lock::Mutex;

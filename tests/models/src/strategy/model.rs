@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use super::mailbox::{Mailbox, Wake};
-use super::queue::{Queue, Wait};
-use super::rendezvous::{Departure, Meeting, Rendezvous};
-use super::signal::{Signal, Spin};
-use super::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
-use crate::strategy::cancellation::{Cancellation, Listener};
-use crate::strategy::limits::Limits;
-use crate::strategy::step_lock::StepLock;
+use super::cancellation::{Cancellation, Listener};
+use super::limits::Limits;
+use super::protocol::mailbox::{Mailbox, Wake};
+use super::protocol::queue::{Queue, Wait};
+use super::protocol::rendezvous::{Departure, Meeting, Rendezvous};
+use super::protocol::signal::{Signal, Spin};
+use super::protocol::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
+use super::step_lock::StepLock;
 
 /// A thread of a model.
 type Body = Box<dyn FnOnce() + Send>;

@@ -1,0 +1,3 @@
+//! The C layer's hazard records.
+
+mod model;
