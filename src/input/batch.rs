@@ -48,7 +48,7 @@ impl Dataset {
         let kind = Kind::Stream(stage);
         let batched =
             Dataset::batched(spec, cardinality, kind, Some(batch_size)).made_of([self])?;
-        Ok(batched.as_of(self, again))
+        Ok(batched.remade_of(self, again))
     }
 }
 

@@ -23,7 +23,7 @@ impl Dataset {
         }
         let cardinality = self.cardinality();
         let cached = self.reordered(&Cache { cardinality }, cardinality)?;
-        Ok(cached.as_of_batches(self, Dataset::cache))
+        Ok(cached.remade_of_batches(self, Dataset::cache))
     }
 }
 

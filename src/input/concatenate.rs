@@ -42,7 +42,7 @@ impl Dataset {
         let kind = Kind::Stream(Arc::new(Concatenate { inputs }));
         let concatenated = Dataset::batched(spec, cardinality, kind, common_batch_size(datasets))
             .made_of(datasets)?;
-        let concatenated = concatenated.as_joined(datasets, Dataset::concatenate);
+        let concatenated = concatenated.remade_joined(datasets, Dataset::concatenate);
         Ok(concatenated.with_several_partial_batches())
     }
 }

@@ -84,7 +84,7 @@ impl Files {
 
 impl Dataset {
     /// The dataset as `again` makes it of `input`, and would of any dataset of other elements of the kind.
-    pub(super) fn as_of(
+    pub(super) fn remade_of(
         self,
         input: &Dataset,
         again: impl Fn(&Dataset) -> Result<Dataset> + Send + Sync + 'static,
@@ -101,13 +101,13 @@ impl Dataset {
     }
 
     /// The same, where a batch stays a batch of as many rows, as far as anybody knows.
-    pub(super) fn as_of_batches(
+    pub(super) fn remade_of_batches(
         self,
         input: &Dataset,
         again: impl Fn(&Dataset) -> Result<Dataset> + Send + Sync + 'static,
     ) -> Dataset {
         let rows = input.rows_of_batches();
-        self.as_of(input, again).of_batches(rows)
+        self.remade_of(input, again).of_batches(rows)
     }
 
     /// The same, of batches that have so many rows.
@@ -120,7 +120,7 @@ impl Dataset {
 
     /// The dataset, which shares of the files of `inputs` do not make shares of. `why` names who is not
     /// content with some of the elements.
-    pub(super) fn as_of_all_files(self, inputs: &[Dataset], why: &'static str) -> Dataset {
+    pub(super) fn only_of_all_files(self, inputs: &[Dataset], why: &'static str) -> Dataset {
         match inputs.iter().find_map(Dataset::files) {
             None => self,
             Some(files) => self.reading(Files { way: Way::Whole(why), ..files.clone() }),
@@ -128,7 +128,7 @@ impl Dataset {
     }
 
     /// The dataset as `join` makes it of `inputs`, of which either all are made of files or none is.
-    pub(super) fn as_joined(
+    pub(super) fn remade_joined(
         self,
         inputs: &[Dataset],
         join: impl Fn(&[Dataset]) -> Result<Dataset> + Send + Sync + 'static,

@@ -66,7 +66,7 @@ impl Dataset {
         let stage = Map { function: of_stage, calls, spec: spec.clone(), input };
         let kind = Kind::Stream(Arc::new(stage));
         let mapped = Dataset::new(spec.clone(), self.cardinality(), kind).made_of([self])?;
-        Ok(mapped.as_of_batches(self, move |input| input.mapped(&function, calls, &spec)))
+        Ok(mapped.remade_of_batches(self, move |input| input.mapped(&function, calls, &spec)))
     }
 }
 

@@ -35,7 +35,7 @@ impl Dataset {
         let batch_size = Some(BatchSize { rows: size, one_partial: true });
         let kind = Kind::Stream(Arc::new(stage));
         let batched = Dataset::batched(spec, cardinality, kind, batch_size).made_of([self])?;
-        Ok(batched.as_of(self, again))
+        Ok(batched.remade_of(self, again))
     }
 }
 

@@ -37,7 +37,7 @@ impl Dataset {
         let (spec, kind) = (self.element_spec().clone(), Kind::Stream(Arc::new(stage)));
         let cardinality = self.cardinality();
         let made = Dataset::batched(spec, cardinality, kind, self.batch_size()).made_of([self])?;
-        Ok(made.as_of_batches(self, move |input| input.prefetch(depth)))
+        Ok(made.remade_of_batches(self, move |input| input.prefetch(depth)))
     }
 }
 

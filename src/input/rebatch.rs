@@ -64,7 +64,7 @@ impl Dataset {
         };
         let kind = Kind::Stream(Arc::new(stage));
         let cut = Dataset::new(spec, cardinality, kind).made_of([self])?;
-        Ok(cut.as_of(self, again).of_batches(rows))
+        Ok(cut.remade_of(self, again).of_batches(rows))
     }
 }
 

@@ -30,7 +30,7 @@ impl Dataset {
             }
         };
         let repeated = self.reordered(&Repeat { rounds }, cardinality)?;
-        let repeated = repeated.as_of_batches(self, move |input| input.repeat(count));
+        let repeated = repeated.remade_of_batches(self, move |input| input.repeat(count));
         Ok(if rounds == Some(1) { repeated } else { repeated.with_several_partial_batches() })
     }
 }

@@ -23,8 +23,8 @@ impl Dataset {
         let cardinality = self.cardinality().map(|all| all.saturating_sub(index).div_ceil(shards));
         let sharded = self.reordered(&Shard { shards, index }, cardinality)?;
         Ok(match shards {
-            1 => sharded.as_of_batches(self, |input| Ok(input.clone())),
-            _ => sharded.as_of_all_files(std::slice::from_ref(self), "shard"),
+            1 => sharded.remade_of_batches(self, |input| Ok(input.clone())),
+            _ => sharded.only_of_all_files(std::slice::from_ref(self), "shard"),
         })
     }
 }

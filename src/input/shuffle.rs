@@ -56,7 +56,7 @@ impl Dataset {
         };
         let shuffled = self.reordered(&shuffle, self.cardinality())?;
         let options = *options;
-        Ok(shuffled.as_of_batches(self, move |input| input.shuffle(&options)))
+        Ok(shuffled.remade_of_batches(self, move |input| input.shuffle(&options)))
     }
 }
 

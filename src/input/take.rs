@@ -26,8 +26,8 @@ impl Dataset {
         };
         let part = self.reordered(&Range { skip: 0, take: Some(count) }, cardinality)?;
         Ok(match count {
-            u64::MAX => part.as_of_batches(self, |input| Ok(input.clone())),
-            _ => part.as_of_all_files(std::slice::from_ref(self), "take"),
+            u64::MAX => part.remade_of_batches(self, |input| Ok(input.clone())),
+            _ => part.only_of_all_files(std::slice::from_ref(self), "take"),
         })
     }
 
@@ -46,8 +46,8 @@ impl Dataset {
         let cardinality = self.cardinality().map(|all| all.saturating_sub(count));
         let part = self.reordered(&Range { skip: count, take: None }, cardinality)?;
         Ok(match count {
-            0 => part.as_of_batches(self, |input| Ok(input.clone())),
-            _ => part.as_of_all_files(std::slice::from_ref(self), "skip"),
+            0 => part.remade_of_batches(self, |input| Ok(input.clone())),
+            _ => part.only_of_all_files(std::slice::from_ref(self), "skip"),
         })
     }
 }

@@ -75,7 +75,7 @@ impl Dataset {
         let size = common_batch_size(datasets);
         let zipped = Dataset::batched(spec, cardinality, Kind::Stream(stage), size);
         // Which elements meet is known to who reads all.
-        Ok(zipped.made_of(datasets)?.as_of_all_files(datasets, "zip"))
+        Ok(zipped.made_of(datasets)?.only_of_all_files(datasets, "zip"))
     }
 }
 
