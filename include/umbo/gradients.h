@@ -346,6 +346,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_dtype(
  * there are. Nothing is used up. It waits for a run that another thread has in progress.
  * `optimizer` may be NULL.
  *
+ * With several ranks all of them call this, and each gets the gradient over all ranks' replicas.
+ * The ranks tell each other all that their replicas have contributed to the variable, which is more
+ * than an apply does.
+ *
  * @param gradients The gradients.
  * @param index The number of the variable among those of the gradients.
  * @param optimizer The optimizer whose loss scale is taken out of the last run (of accumulated ones

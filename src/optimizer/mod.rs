@@ -21,7 +21,7 @@
 //!    step; `contribute` and `inspection`, which write and look at them; `strict`, which
 //!    looks for mistakes of callbacks; `saved_gradients`.
 //! 6. `sources`: what the gradients of one apply are made of. `work`: what is done to all variables.
-//! 7. `reduced`: a look at what an apply would take. `action`: an apply as a change of central state. `apply`: in which context it happens when.
+//! 7. `reduced`: a look at what an apply would take; `reduced_over_ranks`: the same of several ranks. `action`: an apply as a change of central state. `apply`: in which context it happens when.
 //!
 //! The strategy knows of all this only what [`crate::strategy::commit`] has names for.
 
@@ -48,6 +48,7 @@ mod on_gpu;
 mod phase;
 mod plan;
 pub mod reduced;
+mod reduced_over_ranks;
 mod replica;
 mod report;
 pub mod rmsprop;

@@ -4,16 +4,19 @@
 
 use std::sync::Arc;
 
+use crate::collectives::copy_to;
 use crate::error::{Error, Result};
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::update::weighted_sum::WeightedSum;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::on_gpu::write_gradient;
+use crate::optimizer::reduced_over_ranks::{Reduced, reduce};
 use crate::optimizer::sources::Sources;
 use crate::optimizer::state::Optimizer;
 use crate::strategy::Strategy;
 use crate::strategy::commit::CommitAction;
 use crate::strategy::context::{Current, current};
+use crate::strategy::ranks::Ranks;
 use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
 
@@ -25,6 +28,9 @@ use crate::values::Value;
 /// Waits for a step that is running on another thread. FAILED_PRECONDITION within a step, where an apply
 /// would be refused because nothing was submitted, and if all weights are 0. NOT_FOUND: no replica wrote
 /// the variable. INVALID_ARGUMENT: an optimizer of another strategy.
+///
+/// With several ranks all of them look, and all get the gradient of all ranks; they tell each other all of
+/// their contributions to the variable.
 pub fn reduced(
     gradients: &Arc<Gradients>,
     index: usize,
@@ -49,14 +55,8 @@ pub fn reduced(
             "gradients: they are reduced when the step is over; look at them after the run",
         ));
     }
-    if strategy.ranks().is_some() {
-        return Err(Error::Unimplemented(
-            "gradients: what the next apply would take is known to no rank alone; look at the replicas' \
-             gradients in the run, or at the report of the apply"
-                .into(),
-        ));
-    }
-    let mut look = Look { gradients, index, optimizer, found: None };
+    let ranks = strategy.ranks().map(|ranks| &**ranks);
+    let mut look = Look { gradients, index, optimizer, ranks, found: None };
     strategy.change(&mut look)?;
     look.found.ok_or_else(|| Error::Internal("a look at gradients found nothing".into()))
 }
@@ -66,6 +66,7 @@ struct Look<'a> {
     gradients: &'a Arc<Gradients>,
     index: usize,
     optimizer: Option<&'a Arc<Optimizer>>,
+    ranks: Option<&'a Ranks>,
     found: Option<Value>,
 }
 
@@ -76,26 +77,44 @@ impl CommitAction for Look<'_> {
         let contributions = gradients.applicable(None, true)?;
         let _claim = gradients.claim()?;
         let weight = contributions.total_weight() + gradients.accumulation().weight;
-        if weight == 0.0 {
-            return Err(Error::precondition(
-                "gradients: all weights are 0; an apply would do nothing",
-            ));
+        if weight == 0.0 && self.ranks.is_none() {
+            return Err(no_weight());
         }
         let scale = |optimizer: &Arc<Optimizer>| optimizer.lock().loss_scale_of(contributions.step);
         let unscale = 1.0 / self.optimizer.map_or(1.0, scale);
         let mut sources = Sources::new(gradients, contributions, weight, unscale);
-        sources.merge_rows_of(index)?;
-        if !sources.has_variable(index) {
+        let found = match self.ranks {
+            None => {
+                sources.merge_rows_of(index)?;
+                match sources.has_variable(index) {
+                    true => Some(gradient(&sources, index)?),
+                    false => None,
+                }
+            }
+            Some(ranks) => match reduce(ranks, gradients, &mut sources, index, unscale)? {
+                Reduced::Nothing => None,
+                Reduced::Rows => Some(gradient(&sources, index)?),
+                Reduced::Dense(gradient) => {
+                    let device = gradients.variables()[index].device();
+                    Some(Value::Tensor(copy_to(&gradient, device)?))
+                }
+            },
+        };
+        self.found = Some(found.ok_or_else(|| {
             let variable = &gradients.variables()[index];
-            return Err(Error::NotFound(format!(
+            Error::NotFound(format!(
                 "index: no replica contributed to {variable:?}; an apply would not update it"
-            )));
-        }
-        self.found = Some(gradient(&sources, index)?);
+            ))
+        })?);
         Ok(())
     }
 
     fn commit(&mut self) {}
+}
+
+/// The error of a look at what an apply would drop.
+pub(super) fn no_weight() -> Error {
+    Error::precondition("gradients: all weights are 0; an apply would do nothing")
 }
 
 fn gradient(sources: &Sources<'_>, index: usize) -> Result<Value> {

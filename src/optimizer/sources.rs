@@ -2,6 +2,8 @@
 
 #![expect(unsafe_code, reason = "memory for views is used again")]
 
+use crate::collectives::copy_to;
+use crate::device::DeviceId;
 use crate::device::cuda::gpu::Gpu;
 use crate::device::registry;
 use crate::error::{Error, Result};
@@ -134,6 +136,27 @@ impl<'a> Sources<'a> {
             number += 1;
         }
         Ok(())
+    }
+
+    /// Makes the gradient of variable `index`, if it is row-sparse, of the rows that all ranks have touched.
+    pub(super) fn merge_touched_of(&mut self, index: usize, touched: &Touched) -> Result<()> {
+        let variable = &self.gradients.variables()[index];
+        self.accumulation.merge_all_rows(index, variable, touched.of_variable(index))
+    }
+
+    /// What this process's replicas have contributed to variable `index`, which is not row-sparse, in the
+    /// last run: in host memory, with factors, in replica order.
+    pub(super) fn contributed_here(&self, index: usize) -> Result<Vec<(Tensor, f64)>> {
+        let here = |(weight, gradient): (f64, Tensor)| {
+            Ok((copy_to(&gradient, DeviceId::HOST)?, self.factor(weight)))
+        };
+        self.contributions.at_home(index).map(here).collect()
+    }
+
+    /// Takes `total_weight` for the weight of all runs.
+    pub(super) fn weigh(&mut self, total_weight: f64) {
+        self.total_weight = total_weight;
+        self.divisor = self.gradients.loss_reduction().divisor(total_weight);
     }
 
     /// The factor of what a replica of this weight contributes.

@@ -11,6 +11,7 @@ mod input;
 mod lent;
 mod nested;
 mod on_gpus;
+mod reduced;
 mod resuming;
 mod statistics;
 mod strict;

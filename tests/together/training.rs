@@ -189,6 +189,11 @@ fn train(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Vec<Vec<
             Ok(None)
         };
         let mut came = strategy.run(&callback, None).map(drop).map_err(|error| error.status());
+        if came.is_ok() && !plan.deferred && step != 1 {
+            for index in 0..variables.len() {
+                known.push(super::reduced::look(&gradients, index, Some(&optimizer)));
+            }
+        }
         if came.is_ok() && !plan.deferred {
             let options = ApplyOptions { flush: step == 3, measure_norm: step % 2 == 1 };
             came = match apply_with(&optimizer, &gradients, options) {

@@ -1,9 +1,9 @@
 //! Adding up the rows that replicas contribute to the gradient of a table.
 
 use crate::error::{Error, Result};
+use crate::kernels::cuda::gradient::{Addend, Contribution};
 use crate::kernels::cuda::place::divisor;
 use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue, argument};
-use crate::kernels::cuda::gradient::{Addend, Contribution};
 use crate::kernels::dtype::DType;
 use crate::kernels::rows::order::RowOrder;
 

@@ -35,35 +35,46 @@ pub(super) fn pack(sources: &Sources<'_>, plan: &mut Plan, is_sum: bool) -> Resu
         if plan.of_variable(index).group.frozen {
             continue;
         }
-        if is_sum {
-            let merged = sources.accumulation.rows(index);
-            to.number(u64::from(merged.is_some()))?;
-            if let Some(merged) = merged {
-                let rows = merged.rows();
-                to.number(0)?; // As of its first replica.
-                to.float(1.0)?;
-                to.number(rows.len() as u64)?;
-                rows.iter().try_for_each(|&row| to.number(row as u64))?;
-                to.tensor(merged.tensor())?;
-            }
-            continue;
-        }
-        let writers = || sources.own_rows(index);
-        to.number(writers().count() as u64)?;
-        for (replica, rows, factor) in writers() {
-            to.number(replica as u64)?;
-            to.float(factor)?;
-            let pieces = rows.pieces();
-            to.number(pieces.rows() as u64)?;
-            for (indices, _) in pieces.iter() {
-                let indices = indices.to_vec::<i64>()?;
-                indices.into_iter().try_for_each(|row| to.number(row as u64))?;
-            }
-            to.number(pieces.iter().count() as u64)?;
-            pieces.iter().try_for_each(|(_, values)| to.tensor(values))?;
-        }
+        pack_variable(sources, index, is_sum, &mut to)?;
     }
     Ok(to.done())
+}
+
+/// The same of variable `index` alone.
+pub(in crate::optimizer) fn pack_variable(
+    sources: &Sources<'_>,
+    index: usize,
+    is_sum: bool,
+    to: &mut Writer,
+) -> Result<()> {
+    if is_sum {
+        let merged = sources.accumulation.rows(index);
+        to.number(u64::from(merged.is_some()))?;
+        if let Some(merged) = merged {
+            let rows = merged.rows();
+            to.number(0)?; // As of its first replica.
+            to.float(1.0)?;
+            to.number(rows.len() as u64)?;
+            rows.iter().try_for_each(|&row| to.number(row as u64))?;
+            to.tensor(merged.tensor())?;
+        }
+        return Ok(());
+    }
+    let writers = || sources.own_rows(index);
+    to.number(writers().count() as u64)?;
+    for (replica, rows, factor) in writers() {
+        to.number(replica as u64)?;
+        to.float(factor)?;
+        let pieces = rows.pieces();
+        to.number(pieces.rows() as u64)?;
+        for (indices, _) in pieces.iter() {
+            let indices = indices.to_vec::<i64>()?;
+            indices.into_iter().try_for_each(|row| to.number(row as u64))?;
+        }
+        to.number(pieces.iter().count() as u64)?;
+        pieces.iter().try_for_each(|(_, values)| to.tensor(values))?;
+    }
+    Ok(())
 }
 
 impl Touched {
@@ -86,13 +97,25 @@ impl Touched {
                 if plan.of_variable(index).group.frozen {
                     continue;
                 }
-                for _ in 0..from.count()? {
-                    let (replica, factor) = (before + from.number()? as usize, from.float()?);
-                    let rows = read_rows(sources, index, is_sum, &mut from)?;
-                    self.0.push(OfReplica { index, replica, rows, factor });
-                }
+                self.unpack_variable(sources, index, (is_sum, before), &mut from)?;
             }
             before += of_rank.replicas.len();
+        }
+        Ok(())
+    }
+
+    /// Takes what one rank, before which there are so many replicas, has sent of variable `index`.
+    pub(in crate::optimizer) fn unpack_variable(
+        &mut self,
+        sources: &Sources<'_>,
+        index: usize,
+        (is_sum, before): (bool, usize),
+        from: &mut Reader<'_>,
+    ) -> Result<()> {
+        for _ in 0..from.count()? {
+            let (replica, factor) = (before + from.number()? as usize, from.float()?);
+            let rows = read_rows(sources, index, is_sum, from)?;
+            self.0.push(OfReplica { index, replica, rows, factor });
         }
         Ok(())
     }

@@ -1,0 +1,210 @@
+//! A look at the gradients that an apply would take, over several ranks: each tells all others what its
+//! replicas have contributed to one variable, and all add that up as an apply does.
+//!
+//! An apply has each rank add up a part of the gradients. A look is for people and for tests, and of one
+//! variable: all ranks get everything, and none of what an apply keeps is touched.
+
+#![expect(unsafe_code, reason = "fresh memory is written before anybody has it")]
+
+use crate::device::DeviceId;
+use crate::error::{Error, Result};
+use crate::executor::pieces::Pieces;
+use crate::kernels::instruction_set::Instructions;
+use crate::kernels::update::accumulate::accumulate;
+use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
+use crate::kernels::view::Span;
+use crate::optimizer::exchange::touched::{Touched, pack_variable};
+use crate::optimizer::gradients::Gradients;
+use crate::optimizer::sources::Sources;
+use crate::strategy::ranks::wire::{Reader, Writer};
+use crate::strategy::ranks::{Call, Kind, Ranks, agreement};
+use crate::tensor::{DType, Tensor};
+
+/// What one rank has told of one variable.
+struct Told {
+    /// Of the runs before the last one, and of each of its replicas in the last one.
+    weight_before: f64,
+    weights: Vec<f64>,
+    /// Gradients with their factors, in replica order, or their sum; none of a row-sparse variable.
+    dense: Vec<(Tensor, f64)>,
+}
+
+/// What all ranks together have of one variable.
+pub(super) enum Reduced {
+    /// Nobody contributed to it.
+    Nothing,
+    /// The gradient, in host memory.
+    Dense(Tensor),
+    /// `sources` have the rows.
+    Rows,
+}
+
+/// Meets the other ranks for a look at variable `index`, of which `sources` have what this rank's replicas
+/// have contributed. The loss scale is undone by `unscale`.
+///
+/// FAILED_PRECONDITION, on all ranks, if all weights are 0, or the ranks do not look at the same.
+pub(super) fn reduce(
+    ranks: &Ranks,
+    gradients: &Gradients,
+    sources: &mut Sources<'_>,
+    index: usize,
+    unscale: f64,
+) -> Result<Reduced> {
+    let runs = sources.accumulation.runs;
+    let variable = &sources.variables()[index];
+    let (dtype, shape) = (variable.dtype(), variable.shape());
+    let wire = sources.gradient_dtype(dtype);
+    // As an apply has it, so that the bits are those of the apply.
+    let most_replicas = ranks.replicas().iter().copied().max().unwrap_or(1);
+    let is_sum = runs > 0 || most_replicas * wire.size() > size_of::<f64>();
+    let what = format_args!("a look at the gradient of {variable:?}");
+    let identity = (
+        variable.name().to_string(),
+        [dtype as u64, wire as u64, index as u64, sources.variables().len() as u64],
+        shape.to_vec(),
+        [runs, unscale.to_bits(), gradients.loss_reduction() as u64],
+    );
+    let own = tell(sources, index, is_sum, runs > 0);
+    let call = Call {
+        agreement: agreement(&identity),
+        length: own.as_ref().map_or(0, Vec::len),
+        ..Call::to(Kind::Gradients, &what)
+    };
+    let (mut meeting, own) = ranks.meet(call, own)?;
+    let told = meeting.all_gather(&own)?;
+    drop(meeting);
+    let (mut of_ranks, mut touched, mut before) = (Vec::new(), Touched::default(), 0);
+    for (rank, bytes) in told.iter().enumerate() {
+        let mut from = Reader::new(rank, bytes);
+        let of_rank = hear(&mut from)?;
+        if sources.is_row_sparse(index) {
+            touched.unpack_variable(sources, index, (runs > 0, before), &mut from)?;
+        }
+        before += of_rank.weights.len();
+        of_ranks.push(of_rank);
+    }
+    let weights = of_ranks.iter().flat_map(|rank| &rank.weights);
+    let weight =
+        of_ranks.iter().map(|rank| rank.weight_before).sum::<f64>() + weights.copied().sum::<f64>();
+    if weight == 0.0 {
+        return Err(super::reduced::no_weight());
+    }
+    sources.weigh(weight);
+    if sources.is_row_sparse(index) {
+        sources.merge_touched_of(index, &touched)?;
+        return Ok(sources.rows(index).map_or(Reduced::Nothing, |_| Reduced::Rows));
+    }
+    let dense: Vec<_> = of_ranks.iter().flat_map(|rank| &rank.dense).collect();
+    let Some((first, others)) = dense.split_first() else { return Ok(Reduced::Nothing) };
+    let gradient = Tensor::uninitialized(dtype, shape, DeviceId::HOST)?;
+    let elements = shape.elements();
+    if is_sum {
+        let mut sum = first.0.to_vec::<f64>()?;
+        for (other, _) in others {
+            let other = other.to_vec::<f64>()?;
+            sum.iter_mut().zip(other).for_each(|(sum, other)| *sum += other);
+        }
+        let sum = Tensor::from_slice(&sum, shape, DeviceId::HOST)?;
+        let sum = WeightedSum::new(dtype, elements, &[], sources.divisor)
+            .starting_from(Some(span_of(&sum)?));
+        write(&sum, &gradient)?;
+        return Ok(Reduced::Dense(gradient));
+    }
+    let contributions = dense.into_iter().map(contribution).collect::<Result<Vec<_>>>()?;
+    write(&WeightedSum::new(dtype, elements, &contributions, sources.divisor), &gradient)?;
+    Ok(Reduced::Dense(gradient))
+}
+
+/// What this rank tells of variable `index`. `accumulated` is whether runs were.
+fn tell(
+    sources: &mut Sources<'_>,
+    index: usize,
+    is_sum: bool,
+    accumulated: bool,
+) -> Result<Vec<u8>> {
+    let mut to = Writer::default();
+    to.float(sources.accumulation.weight)?;
+    to.number(sources.contributions.count() as u64)?;
+    for replica in 0..sources.contributions.count() {
+        to.float(sources.contributions.weight(replica))?;
+    }
+    if sources.is_row_sparse(index) {
+        to.number(0)?;
+        if accumulated {
+            sources.merge_rows_of(index)?;
+        }
+        pack_variable(sources, index, accumulated, &mut to)?;
+        return Ok(to.done());
+    }
+    let here = sources.contributed_here(index)?;
+    let own = here.iter().map(contribution).collect::<Result<Vec<_>>>()?;
+    let before = sources.accumulation.export(index)?.map(|sum| sum.sum);
+    if !is_sum {
+        to.number(here.len() as u64)?;
+        for (gradient, factor) in &here {
+            to.float(*factor)?;
+            to.tensor(gradient)?;
+        }
+        return Ok(to.done());
+    }
+    if here.is_empty() && before.is_none() {
+        to.number(0)?;
+        return Ok(to.done());
+    }
+    let shape = sources.variables()[index].shape();
+    let sum = Tensor::uninitialized(DType::Float64, shape, DeviceId::HOST)?;
+    if let Some(before) = &before {
+        // SAFETY: the tensor was just made, and nobody else has it.
+        unsafe { sum.assume_exclusive() }.copy_from(before)?;
+    }
+    if !own.is_empty() && shape.elements() > 0 {
+        let mut pieces = Pieces::default();
+        pieces.push(shape.elements(), 1, size_of::<f64>());
+        // SAFETY: as above.
+        let to = unsafe { sum.assume_exclusive() }.into_view()?.into_span();
+        let to = to.ok_or_else(not_contiguous)?;
+        pieces.for_each_share(1, &|share| {
+            for (_, part) in share.parts() {
+                // SAFETY: as above, and there is one share.
+                unsafe { accumulate(Instructions::chosen(), &to, before.is_none(), &own, part) };
+            }
+        });
+    }
+    to.number(1)?;
+    to.float(1.0)?;
+    to.tensor(&sum)?;
+    Ok(to.done())
+}
+
+/// What one rank has told, up to the rows.
+fn hear(from: &mut Reader<'_>) -> Result<Told> {
+    let weight_before = from.float()?;
+    let weights = (0..from.count()?).map(|_| from.float()).collect::<Result<_>>()?;
+    let mut dense = Vec::new();
+    for _ in 0..from.count()? {
+        let factor = from.float()?;
+        dense.push((from.tensor()?, factor));
+    }
+    Ok(Told { weight_before, weights, dense })
+}
+
+fn contribution((gradient, factor): &(Tensor, f64)) -> Result<Contribution<'_>> {
+    Ok(Contribution { gradient: span_of(gradient)?, factor: *factor })
+}
+
+fn span_of(tensor: &Tensor) -> Result<Span<'_>> {
+    tensor.reading()?.span().ok_or_else(not_contiguous)
+}
+
+fn write(sum: &WeightedSum<'_>, to: &Tensor) -> Result<()> {
+    // SAFETY: the tensor was just made, and nobody else has it.
+    let span = unsafe { to.assume_exclusive() }.into_view()?.into_span();
+    let span = span.ok_or_else(not_contiguous)?;
+    // SAFETY: as above.
+    unsafe { sum.write_to(Instructions::chosen(), &span) };
+    Ok(())
+}
+
+fn not_contiguous() -> Error {
+    Error::Internal("fresh memory is not contiguous".into())
+}
