@@ -341,7 +341,7 @@ fn copies_are_independent_and_refused_in_other_scopes() {
     assert!(!variables::created_in_scope(&twin, &v));
     let assigned = twin.scope(|| assign(&v, Assignment::Assign, &scalar(1.0))).unwrap();
     refused(assigned, Status::FailedPrecondition, &["mixing"]);
-    assert_eq!(twin.compute_device_names(), s.compute_device_names());
+    assert_eq!(twin.replica_device_names(), s.replica_device_names());
 }
 
 #[test]

@@ -25,13 +25,14 @@ typedef struct {
   double test_accuracy;
   int64_t resumed_at; /* after how many steps; 0: from the beginning */
   double own_rate;    /* of this process: examples per second */
+  int64_t weights;    /* their fingerprint at the end */
 } outcome;
 
 /* The learning rate falls to 0 along a line over the whole training. */
 static double rate_at(const options *choices, double share_done) { return choices->learning_rate * (1.0 - share_done); }
 
 static outcome train(trainer *t, const picture_data *data, const options *choices, const workers *together) {
-  outcome result = {0.0, 0.0, 0.0, 0, 0.0};
+  outcome result = {0.0, 0.0, 0.0, 0, 0.0, 0};
   place where = {.epoch = 1};
   const saving saved = saving_begin(t, choices, together, &where);
   result.resumed_at = where.steps;
@@ -61,6 +62,7 @@ static outcome train(trainer *t, const picture_data *data, const options *choice
   if (history != NULL) fclose(history);
   result.examples = trained;
   result.own_rate = trainer_own_examples(t) / result.seconds;
+  result.weights = trainer_fingerprint(t);
   return result;
 }
 
@@ -102,6 +104,8 @@ static void print_json(const options *choices, const picture_data *data, const o
   printf(", \"replicas\": %d, \"epochs\": %d, \"test_accuracy\": %.4f, \"samples_per_second\": %.1f, \"seconds\": %.3f",
          choices->replicas, choices->epochs, result->test_accuracy, result->examples / result->seconds,
          result->seconds);
+  printf(", \"replicas_in_sync\": %d, \"weights\": \"%016llx\"", choices->replicas_in_sync,
+         (unsigned long long)result->weights);
   if (choices->resume) printf(", \"resumed_at\": %lld", (long long)result->resumed_at);
   if (compared != NULL) {
     printf(
@@ -125,9 +129,9 @@ int main(int argc, char **argv) {
   picture_data data = data_open(choices.data);
 
   /* Several replicas already use several processors, and so do several processes of one machine; one replica alone may
-   * leave that to BLAS. */
+   * leave that to BLAS, whose bits then depend on how many threads there are. */
   const int parts = choices.replicas * (int)together.on_this_machine;
-  const int blas_threads = matrix_set_threads(parts > 1 ? 1 : matrix_most_threads());
+  const int blas_threads = matrix_set_threads(parts > 1 || choices.replicas_in_sync > 0 ? 1 : matrix_most_threads());
   trainer t;
   trainer_create(&t, &data, &choices, &together, choices.replicas, choices.replicas == 1);
   describe(&choices, &data, &t, &together, blas_threads);

@@ -15,6 +15,9 @@ static const char usage[] =
     "  --data DIR              folder of the IDX files, compressed or not\n"
     "                          (default: /usr/share/datasets/fashion-mnist)\n"
     "  --replicas N            replicas on the CPU (default: 2)\n"
+    "  --replicas-in-sync N    replicas of all processes together: the bits of the weights depend on\n"
+    "                          them alone, and --replicas says how many compute at a time in each\n"
+    "                          process (default: 0, as many as compute)\n"
     "  --epochs E              passes over the training set (default: 10)\n"
     "  --batch-size B          examples in a batch, over all replicas (default: 128)\n"
     "  --seed S                seed of the weights and of the order of the examples (default: 1)\n"
@@ -88,7 +91,7 @@ static int parse_flag(options *result, const char *name) {
 }
 
 static int takes_value(const char *name) {
-  static const char *const names[] = {"--data", "--replicas",  "--epochs",       "--batch-size",
+  static const char *const names[] = {"--data", "--replicas",  "--replicas-in-sync", "--epochs", "--batch-size",
                                       "--seed", "--optimizer", "--learning-rate",
                                       "--checkpoint", "--save-every", "--history", "--workers"};
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
@@ -102,6 +105,8 @@ static void parse_value(options *result, const char *name, const char *text) {
     result->data = text;
   } else if (strcmp(name, "--replicas") == 0) {
     result->replicas = (int)parse_integer(name, text, 1, 1024);
+  } else if (strcmp(name, "--replicas-in-sync") == 0) {
+    result->replicas_in_sync = (int)parse_integer(name, text, 0, 1024);
   } else if (strcmp(name, "--epochs") == 0) {
     result->epochs = (int)parse_integer(name, text, 1, 100000);
   } else if (strcmp(name, "--batch-size") == 0) {
@@ -142,6 +147,9 @@ options options_parse(int argc, char **argv) {
     parse_value(&result, name, argv[i]);
   }
   if (result.workers && result.compare) refuse("--compare measures one process; leave out --workers");
+  if (result.replicas_in_sync && result.compare) {
+    refuse("--compare measures one replica; leave out --replicas-in-sync");
+  }
   if (result.resume && result.checkpoint == NULL) refuse("--resume needs --checkpoint");
   if (result.learning_rate == 0.0) result.learning_rate = result.rule == RULE_ADAM ? 0.001 : 0.05;
   return result;

@@ -8,7 +8,8 @@ typedef enum { RULE_ADAM, RULE_MOMENTUM } update_rule;
 
 typedef struct {
   const char *data; /* folder of the IDX files */
-  int replicas;
+  int replicas;         /* that compute at a time in this process */
+  int replicas_in_sync; /* of all processes together; 0: as many as compute */
   int epochs;
   int64_t batch_size; /* over all replicas */
   uint64_t seed;

@@ -171,14 +171,17 @@ void trainer_create(trainer *t, const picture_data *data, const options *choices
       .seed = choices->seed,
       .mean = data->mean,
       .deviation = data->deviation,
-      .own_examples = calloc((size_t)replicas, sizeof(double)),
   };
-  if (t->own_examples == NULL) abort();
   umbo_strategy_options strategy = UMBO_STRATEGY_OPTIONS_INIT;
   strategy.cpu_replicas = replicas;
+  strategy.replicas_in_sync = choices->replicas_in_sync;
   strategy.communicator = together->communicator; /* all that several processes need */
   strategy.thread_binding = leave_threads ? UMBO_THREAD_BINDING_OFF : UMBO_THREAD_BINDING_ON;
   UMBO_CHECK(umbo_strategy_create(&strategy, &t->strategy));
+  int64_t own; /* with --replicas-in-sync they may be more than compute at a time */
+  UMBO_CHECK(umbo_strategy_num_local_replicas(t->strategy, &own));
+  t->own_examples = calloc((size_t)own, sizeof(double));
+  if (t->own_examples == NULL) abort();
   UMBO_CHECK(umbo_strategy_scope(t->strategy, create_variables, t));
   t->gradients = create_gradients(t);
   t->optimizer = create_optimizer(t->strategy, choices);
@@ -202,6 +205,12 @@ double trainer_own_examples(const trainer *t) {
   UMBO_CHECK(umbo_strategy_num_local_replicas(t->strategy, &replicas));
   for (int64_t i = 0; i < replicas; ++i) sum += t->own_examples[i];
   return sum;
+}
+
+int64_t trainer_fingerprint(const trainer *t) {
+  int64_t fingerprint;
+  UMBO_CHECK(umbo_strategy_fingerprint(t->strategy, &fingerprint));
+  return fingerprint;
 }
 
 /* Takes what the replicas of the last run reported. */

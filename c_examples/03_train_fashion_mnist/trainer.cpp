@@ -26,6 +26,7 @@ public:
     shape_ = {4, {data.pixels, 256, 128, 64, data.classes}};
     umbo::strategy_options replicas;
     replicas.cpu_replicas = chosen.replicas;
+    replicas.replicas_in_sync = chosen.replicas_in_sync;
     replicas.communicator = together; // all that several processes need
     replicas.bind_threads = chosen.replicas > 1; // one replica may leave threads to BLAS
     strategy_ = umbo::strategy::central_storage(replicas);
@@ -132,7 +133,8 @@ int main(int argc, char **argv) {
   const auto together = chosen.workers ? umbo::communicator::mpi_world() : umbo::communicator();
   const bool prints = !together || together.place().rank == 0;
   picture_data data = data_open(chosen.data);
-  const bool alone = chosen.replicas == 1 && (!together || together.place().node_size == 1);
+  const bool only = chosen.replicas == 1 && chosen.replicas_in_sync == 0;
+  const bool alone = only && (!together || together.place().node_size == 1);
   matrix_set_threads(alone ? matrix_most_threads() : 1);
   double seconds = 0.0, examples = 0.0, accuracy = 0.0;
   {

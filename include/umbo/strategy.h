@@ -6,9 +6,9 @@
  * @file strategy.h
  * @brief Strategies: how a step runs on several devices; scopes, runs, cancelling, updates.
  *
- * A strategy has one replica for each of its compute devices, and one device that holds its
- * variables. The caller releases it. Variables, datasets and optimizers that were made with it keep
- * it.
+ * A strategy has one replica for each of its compute devices, or as many as `replicas_in_sync`
+ * says, and one device that holds its variables. The caller releases it. Variables, datasets and
+ * optimizers that were made with it keep it.
  *
  * A *step* is a run with everything that happens in it. When all replicas have returned UMBO_OK,
  * everything that the step has assigned becomes *central state* at once: from then on all readers
@@ -27,9 +27,11 @@
  * umbo_cancellation_cancel() is *concurrent*.
  *
  * Functions:
- * - umbo_strategy_create(): Makes a strategy with one replica for each compute device.
+ * - umbo_strategy_create(): Makes a strategy.
  * - umbo_default_strategy(): Gives the default strategy: one replica, on CPU:0.
  * - umbo_strategy_num_replicas_in_sync(): Tells how many replicas a strategy has.
+ * - umbo_strategy_num_compute_devices(): Tells how many compute devices a strategy has in this
+ *   process.
  * - umbo_strategy_compute_device(): Tells the name of the compute device of a replica.
  * - umbo_strategy_parameter_device(): Tells the name of the device of the variables.
  * - umbo_strategy_thread_binding(): Tells whether the replicas' threads are bound to processors.
@@ -164,17 +166,17 @@ typedef struct umbo_strategy_options {
   /** sizeof(umbo_strategy_options). */
   size_t struct_size;
   /**
-   * An array of `compute_device_count` device names, one replica for each, all different; at
-   * most 1024. NULL: `cpu_replicas` decides; if that is 0 too, there is one replica on each GPU,
-   * or on CPU:0 if the process has no GPU.
+   * An array of `compute_device_count` device names, all different; at most 1024. There is one
+   * replica for each unless `replicas_in_sync` says otherwise. NULL: `cpu_replicas` decides; if
+   * that is 0 too, they are all GPUs, or CPU:0 if the process has no GPU.
    */
   const char *const *compute_devices;
   /** The number of names in `compute_devices`. */
   int64_t compute_device_count;
   /**
-   * The number of replicas, on CPU:0, CPU:1 and so on; at most 1024. The CPU is split into at
-   * least as many logical devices. 0, the default: not given. Cannot be combined with
-   * `compute_devices`.
+   * The number of compute devices CPU:0, CPU:1 and so on, and of replicas unless `replicas_in_sync`
+   * says otherwise; at most 1024. The CPU is split into at least as many logical devices. 0, the
+   * default: not given. Cannot be combined with `compute_devices`.
    */
   int64_t cpu_replicas;
   /**
@@ -240,12 +242,22 @@ typedef struct umbo_strategy_options {
    * all ranks with UMBO_STATUS_DATA_LOSS. 0: never.
    */
   int64_t fingerprint_interval;
+  /**
+   * How many replicas run in sync, those of all ranks together, whatever the number of ranks and of
+   * compute devices, so that results have the same bits for all of these: 1 to 1024, at least one
+   * for each compute device of each rank, and the same number on all ranks. Rank r of W has those
+   * with the ids from r * replicas_in_sync / W up to, and without, (r + 1) * replicas_in_sync / W.
+   * Replicas that share a device run one after the other, each on a thread of its own, and let each
+   * other have the device while they are in synchronising calls; they may wait for each other in
+   * these calls only. 0, the default: one replica for each compute device.
+   */
+  int64_t replicas_in_sync;
 } umbo_strategy_options;
 
 /** The starting value of a umbo_strategy_options. */
 #define UMBO_STRATEGY_OPTIONS_INIT \
   { sizeof(umbo_strategy_options), NULL, 0, 0, NULL, UMBO_THREAD_BINDING_ON, NULL, 0, NULL, NULL, \
-  NULL, NULL, NULL, 0, 0 }
+  NULL, NULL, NULL, 0, 0, 0 }
 
 /** UMBO_STRATEGY_OPTIONS_INIT, to be assigned. */
 static inline umbo_strategy_options umbo_strategy_options_default(void) {
@@ -279,21 +291,22 @@ static inline umbo_metric umbo_metric_default(void) {
 }
 
 /**
- * Makes a strategy with one replica for each compute device.
+ * Makes a strategy.
  *
  * @param[in] options The settings; `options` may be NULL: one replica on each GPU, or on CPU:0 if
  *   there is none.
  * @param[out] strategy The new strategy. The caller releases it.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an empty list of devices, a device named twice, a name that
- *   cannot be read, or another option that is out of range.
+ *   cannot be read, fewer replicas than devices, or another option that is out of range.
  * - UMBO_STATUS_NOT_FOUND: a device that does not exist.
  * - UMBO_STATUS_UNAVAILABLE: a GPU that cannot be used, or was lost.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: a thread cannot be started, or there is not enough memory.
  *
  * With a communicator of several ranks all of them make their strategies together: it also returns
- * what another rank has failed with; and UMBO_STATUS_UNAVAILABLE: the ranks cannot be brought
- * together.
+ * what another rank has failed with; UMBO_STATUS_FAILED_PRECONDITION: the ranks disagree about
+ * `replicas_in_sync`; UMBO_STATUS_UNIMPLEMENTED: the parameter device is a GPU; and
+ * UMBO_STATUS_UNAVAILABLE: the ranks cannot be brought together.
  *
  * All variables of the strategy lie on its one parameter device. The function starts a thread for
  * each replica but the first, which runs on the thread that calls umbo_strategy_run().
@@ -335,10 +348,24 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_num_replicas_in_sync(
     const umbo_strategy *strategy, int64_t *count);
 
 /**
+ * Tells how many compute devices a strategy has in this process.
+ *
+ * @param[in] strategy The strategy.
+ * @param[out] count The number of different compute devices; 1 or more.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ *
+ * It is umbo_strategy_num_local_replicas() unless the strategy was made with `replicas_in_sync`;
+ * then there may be more replicas, which are dealt out to the devices in turn.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_num_compute_devices(
+    const umbo_strategy *strategy, int64_t *count);
+
+/**
  * Tells the name of the compute device of a replica.
  *
  * @param[in] strategy The strategy.
- * @param[in] replica The replica's id: 0 to the number of replicas less one.
+ * @param[in] replica The number of the replica among those of this process: 0 to
+ *   umbo_strategy_num_local_replicas() less one.
  * @param[out] name The canonical name of the device. Lives as long as the process.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
@@ -517,8 +544,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_num_ranks(
  * Tells how many replicas of a strategy this process has.
  *
  * @param[in] strategy The strategy.
- * @param[out] count The number of its replicas in this process, each with a compute device; 1 or
- *   more.
+ * @param[out] count The number of its replicas in this process; 1 or more. With `replicas_in_sync`
+ *   several of them may share a compute device.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  *
  * Without other ranks it is umbo_strategy_num_replicas_in_sync().

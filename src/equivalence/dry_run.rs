@@ -86,7 +86,7 @@ impl DryRun<'_> {
     /// `sizes[k]`, and with gradient buffers full of `prefill`. Whatever comes of it, all is then
     /// as before.
     pub fn run(&self, first: usize, sizes: &[usize], prefill: f64) -> Outcome {
-        let devices = self.strategy.compute_devices();
+        let devices = self.strategy.replica_devices();
         let arguments = match input::split_rows(self.batch, first, sizes, devices) {
             Ok(arguments) => arguments,
             Err(error) => {
@@ -343,7 +343,7 @@ mod tests {
         };
         let initial = Tensor::scalar(0.0f32).unwrap();
         let variable = variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
-        let (devices, variables) = (strategy.compute_devices(), vec![variable.clone()]);
+        let (devices, variables) = (strategy.replica_devices(), vec![variable.clone()]);
         let reduction = LossReduction::Sum;
         let gradients = Gradients::new(strategy.id(), devices, variables, reduction).unwrap();
         let contribute = |context: &ReplicaContext| {

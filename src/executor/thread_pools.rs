@@ -40,7 +40,7 @@ const POOLS: [Pool; 4] = [
 ];
 
 /// Says in the log, once in a process, if a library would compute with so many threads for each of
-/// `replicas` replicas that all together are more than there are processors. To be called on a replica's
+/// `replicas` replicas at a time that all together are more than there are processors. To be called on a replica's
 /// thread.
 pub fn warn_of_too_many(replicas: usize, processors: usize) {
     static HAS_WARNED: AtomicBool = AtomicBool::new(false);

@@ -130,7 +130,7 @@ pub unsafe extern "C" fn umbo_gradients_create(
              given: does the callback sum over its examples, take their mean, or divide by the \
              examples of the global batch?",
         )?;
-        let (id, devices) = (strategy.id(), strategy.compute_devices());
+        let (id, devices) = (strategy.id(), strategy.replica_devices());
         let steps = match options.accumulation_steps {
             steps @ 1.. => steps as u64,
             steps => {

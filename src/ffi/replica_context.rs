@@ -188,7 +188,7 @@ pub unsafe extern "C" fn umbo_replica_context_device(
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
         name.write(borrow(ctx, "ctx", |context| {
-            device_name(context.strategy().compute_devices()[context.replica()])
+            device_name(context.strategy().replica_devices()[context.replica()])
         })?);
         Ok(())
     })

@@ -30,15 +30,15 @@ pub const UMBO_THREAD_BINDING_OFF: umbo_thread_binding = 1;
 pub struct umbo_strategy_options {
     /// sizeof(umbo_strategy_options).
     pub struct_size: usize,
-    /// An array of `compute_device_count` device names, one replica for each, all different; at
-    /// most 1024. NULL: `cpu_replicas` decides; if that is 0 too, there is one replica on each GPU,
-    /// or on CPU:0 if the process has no GPU.
+    /// An array of `compute_device_count` device names, all different; at most 1024. There is one replica
+    /// for each unless `replicas_in_sync` says otherwise. NULL: `cpu_replicas` decides; if that is 0 too,
+    /// they are all GPUs, or CPU:0 if the process has no GPU.
     pub compute_devices: *const *const c_char,
     /// The number of names in `compute_devices`.
     pub compute_device_count: i64,
-    /// The number of replicas, on CPU:0, CPU:1 and so on; at most 1024. The CPU is split into at
-    /// least as many logical devices. 0, the default: not given. Cannot be combined with
-    /// `compute_devices`.
+    /// The number of compute devices CPU:0, CPU:1 and so on, and of replicas unless `replicas_in_sync`
+    /// says otherwise; at most 1024. The CPU is split into at least as many logical devices. 0, the
+    /// default: not given. Cannot be combined with `compute_devices`.
     pub cpu_replicas: i64,
     /// The name of the device that holds the variables. NULL: the compute device if there is
     /// exactly one, else CPU:0.
@@ -83,6 +83,14 @@ pub struct umbo_strategy_options {
     /// umbo_strategy_fingerprint() hashes them. If they differ, the run that would come next fails on all
     /// ranks with UMBO_STATUS_DATA_LOSS. 0: never.
     pub fingerprint_interval: i64,
+    /// How many replicas run in sync, those of all ranks together, whatever the number of ranks and of
+    /// compute devices, so that results have the same bits for all of these: 1 to 1024, at least one for
+    /// each compute device of each rank, and the same number on all ranks. Rank r of W has those with the
+    /// ids from r * replicas_in_sync / W up to, and without, (r + 1) * replicas_in_sync / W. Replicas that
+    /// share a device run one after the other, each on a thread of its own, and let each other have the
+    /// device while they are in synchronising calls; they may wait for each other in these calls only. 0,
+    /// the default: one replica for each compute device.
+    pub replicas_in_sync: i64,
 }
 
 // SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
@@ -106,24 +114,26 @@ impl Default for umbo_strategy_options {
             communicator: std::ptr::null(),
             strict: 0,
             fingerprint_interval: 0,
+            replicas_in_sync: 0,
         }
     }
 }
 
-/// Makes a strategy with one replica for each compute device.
+/// Makes a strategy.
 ///
 /// @param[in] options The settings; `options` may be NULL: one replica on each GPU, or on CPU:0 if there
 ///   is none.
 /// @param[out] strategy The new strategy. The caller releases it.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an empty list of devices, a device named twice, a name that
-///   cannot be read, or another option that is out of range.
+///   cannot be read, fewer replicas than devices, or another option that is out of range.
 /// - UMBO_STATUS_NOT_FOUND: a device that does not exist.
 /// - UMBO_STATUS_UNAVAILABLE: a GPU that cannot be used, or was lost.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: a thread cannot be started, or there is not enough memory.
 ///
 /// With a communicator of several ranks all of them make their strategies together: it also returns
-/// what another rank has failed with; and UMBO_STATUS_UNAVAILABLE: the ranks cannot be brought together.
+/// what another rank has failed with; UMBO_STATUS_FAILED_PRECONDITION: the ranks disagree about
+/// `replicas_in_sync`; and UMBO_STATUS_UNAVAILABLE: the ranks cannot be brought together.
 ///
 /// All variables of the strategy lie on its one parameter device. The function starts a thread for
 /// each replica but the first, which runs on the thread that calls umbo_strategy_run().
@@ -166,10 +176,12 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
         // SAFETY: the caller promises that each name is NULL or a text.
         Ok(unsafe { text(name, "options.compute_devices") }?.to_owned())
     }))?;
-    let cpu_replicas = usize::try_from(given.cpu_replicas).map_err(|_| {
-        let problem = format!("{}; counts are 0 (not given) or more", given.cpu_replicas);
-        Error::invalid("options.cpu_replicas", problem)
-    })?;
+    let count = |count: i64, argument: &'static str| {
+        let problem = || format!("{count}; counts are 0 (not given) or more");
+        usize::try_from(count).map_err(|_| Error::invalid(argument, problem()))
+    };
+    let cpu_replicas = count(given.cpu_replicas, "options.cpu_replicas")?;
+    let replicas_in_sync = count(given.replicas_in_sync, "options.replicas_in_sync")?;
     // SAFETY: the caller promises NULL or a text.
     let parameter_device =
         unsafe { optional_text(given.parameter_device, "options.parameter_device") }?;
@@ -181,6 +193,7 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
     Ok(Options {
         compute_devices: (!given.compute_devices.is_null()).then_some(names),
         cpu_replicas,
+        replicas_in_sync,
         parameter_device: parameter_device.map(str::to_owned),
         bind_threads: constant(
             given.thread_binding,
@@ -240,10 +253,33 @@ pub unsafe extern "C" fn umbo_strategy_num_replicas_in_sync(
     })
 }
 
+/// Tells how many compute devices a strategy has in this process.
+///
+/// @param[in] strategy The strategy.
+/// @param[out] count The number of different compute devices; 1 or more.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+///
+/// It is umbo_strategy_num_local_replicas() unless the strategy was made with `replicas_in_sync`; then
+/// there may be more replicas, which are dealt out to the devices in turn.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_strategy_num_compute_devices(
+    strategy: *const umbo_strategy,
+    count: *mut i64,
+) -> umbo_status {
+    boundary("umbo_strategy_num_compute_devices", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let count = unsafe { out(count, "count") }?;
+        let devices = |strategy: &Strategy| strategy.compute_devices().len();
+        count.write(borrow(strategy, "strategy", devices)? as i64);
+        Ok(())
+    })
+}
+
 /// Tells the name of the compute device of a replica.
 ///
 /// @param[in] strategy The strategy.
-/// @param[in] replica The replica's id: 0 to the number of replicas less one.
+/// @param[in] replica The number of the replica among those of this process: 0 to
+///   umbo_strategy_num_local_replicas() less one.
 /// @param[out] name The canonical name of the device. Lives as long as the process.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
@@ -258,7 +294,7 @@ pub unsafe extern "C" fn umbo_strategy_compute_device(
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
         name.write(borrow(strategy, "strategy", |strategy| {
-            let devices = strategy.compute_devices();
+            let devices = strategy.replica_devices();
             let found = usize::try_from(replica).ok().and_then(|replica| devices.get(replica));
             found.map(|&device| device_name(device)).ok_or_else(|| {
                 let problem = format!("{replica} is not in [0, {}), the replicas", devices.len());

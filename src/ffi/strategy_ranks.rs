@@ -47,7 +47,8 @@ pub unsafe extern "C" fn umbo_strategy_num_ranks(
 /// Tells how many replicas of a strategy this process has.
 ///
 /// @param[in] strategy The strategy.
-/// @param[out] count The number of its replicas in this process, each with a compute device; 1 or more.
+/// @param[out] count The number of its replicas in this process; 1 or more. With `replicas_in_sync` several
+///   of them may share a compute device.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 ///
 /// Without other ranks it is umbo_strategy_num_replicas_in_sync().

@@ -88,7 +88,7 @@ pub fn distribute_dataset(
     dataset: &Dataset,
     options: &DistributeOptions,
 ) -> Result<DistributedDataset> {
-    let (replicas, devices) = (strategy.num_replicas(), strategy.compute_devices());
+    let (replicas, devices) = (strategy.num_replicas(), strategy.replica_devices());
     let Some(ranks) = strategy.ranks() else {
         if options.sharding == Sharding::File {
             // A program learns of it before it has several ranks.
@@ -242,7 +242,7 @@ pub fn distribute_datasets_from_function(
     function: impl FnOnce(&InputContext) -> Result<Dataset>,
     options: &DistributeOptions,
 ) -> Result<DistributedDataset> {
-    let (replicas, devices) = (strategy.num_replicas(), strategy.compute_devices());
+    let (replicas, devices) = (strategy.num_replicas(), strategy.replica_devices());
     options.check(devices)?;
     let in_sync = strategy.num_replicas_in_sync();
     let context = InputContext {

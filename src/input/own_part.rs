@@ -11,7 +11,7 @@ use crate::values::Value;
 /// A global batch, split over the replicas of `strategy` on all ranks as [`split_value`] does; of the parts
 /// those of this rank's replicas. All ranks have the same batch.
 pub fn split_for(strategy: &Strategy, batch: &Value) -> Result<Value> {
-    let (count, devices) = (strategy.num_replicas(), strategy.compute_devices());
+    let (count, devices) = (strategy.num_replicas(), strategy.replica_devices());
     if strategy.ranks().is_none() {
         return split_value(batch, devices);
     }

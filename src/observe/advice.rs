@@ -98,20 +98,30 @@ fn some(cause: Cause, text: String) -> Option<Advice> {
 }
 
 fn few_processors(summary: &Summary) -> Option<Advice> {
-    let Setup { cpu_replicas, processors, .. } = summary.setup;
-    if cpu_replicas <= processors || processors == 0 {
+    let Setup { cpu_devices, processors, .. } = summary.setup;
+    if cpu_devices <= processors || processors == 0 {
         return None;
     }
-    let (replicas, has) =
-        (counted(cpu_replicas.into(), "replica"), counted(processors.into(), "processor"));
-    some(Cause::FewProcessors, format!("{replicas} on {has} take turns: use at most {processors}"))
+    let (at_once, has) = (at_once(summary), counted(processors.into(), "processor"));
+    some(Cause::FewProcessors, format!("{at_once} on {has} take turns: use at most {processors}"))
+}
+
+/// What computes on CPUs at a time: replicas, or devices that several replicas share.
+fn at_once(summary: &Summary) -> String {
+    let what = if is_shared(summary) { "compute device" } else { "replica" };
+    counted(summary.setup.cpu_devices.into(), what)
+}
+
+/// Whether several replicas are on one device.
+fn is_shared(summary: &Summary) -> bool {
+    summary.setup.devices < summary.setup.replicas
 }
 
 fn small_step(summary: &Summary) -> Option<Advice> {
     let (work, busiest) = (summary.work(), summary.busiest());
     let coordination = summary.coordination;
     let pays = reaches(work, 110, busiest + coordination);
-    if summary.replicas.len() < 2
+    if summary.setup.devices < 2
         || work > SMALL_WORK
         || pays
         || !reaches(coordination, 20, summary.period)
@@ -121,18 +131,20 @@ fn small_step(summary: &Summary) -> Option<Advice> {
     some(
         Cause::SmallStep,
         format!(
-            "a step's work is {}, coordination {}: use 1 replica, or larger batches",
+            "a step's work is {}, coordination {}: use 1 {}, or larger batches",
             duration(work),
-            duration(coordination)
+            duration(coordination),
+            if is_shared(summary) { "compute device" } else { "replica" }
         ),
     )
 }
 
 fn serialised(summary: &Summary) -> Option<Advice> {
     let overlap = summary.overlap?;
-    let Setup { replicas, cpu_replicas, .. } = summary.setup;
-    let side_by_side = f64::from(replicas);
-    if cpu_replicas != replicas
+    let Setup { replicas, devices, cpu_devices, .. } = summary.setup;
+    let side_by_side = f64::from(devices);
+    if cpu_devices != devices
+        || devices < 2
         || !(0.7..1.0 + 0.4 * (side_by_side - 1.0)).contains(&overlap.at_work)
         || overlap.blocked < 0.15
         || overlap.least < 0.3
@@ -188,10 +200,10 @@ fn other_threads(summary: &Summary) -> Option<Advice> {
     let all: u64 = summary.others.iter().map(|other| other.nanoseconds).sum();
     let busy: Vec<_> =
         summary.others.iter().filter(|other| reaches(other.nanoseconds, 10, all)).collect();
-    let Setup { cpu_replicas, processors, .. } = summary.setup;
+    let Setup { cpu_devices, processors, .. } = summary.setup;
     if !reaches(all, 25, summary.own_on_processor)
         || all == 0
-        || busy.len() as u64 + u64::from(cpu_replicas) <= u64::from(processors)
+        || busy.len() as u64 + u64::from(cpu_devices) <= u64::from(processors)
     {
         return None;
     }
@@ -206,7 +218,7 @@ fn other_threads(summary: &Summary) -> Option<Advice> {
              MKL_NUM_THREADS=1 or OMP_NUM_THREADS=1; if they load data, use fewer replicas",
             counted(busy.len() as u64, "thread"),
             names.join(", "),
-            counted(cpu_replicas.into(), "replica"),
+            at_once(summary),
             counted(processors.into(), "processor"),
             duration(all),
             duration(summary.own_on_processor)
@@ -260,7 +272,7 @@ mod tests {
             ReplicaTimes { busy: 2_000_000, unhampered: 2_000_000, ..ReplicaTimes::default() };
         replica.spent[Phase::Compute as usize] = 2_000_000;
         Summary {
-            setup: Setup { replicas: 2, cpu_replicas: 2, processors: 2 },
+            setup: Setup { replicas: 2, devices: 2, cpu_devices: 2, processors: 2 },
             measured: 100,
             seen: 100,
             period: 2_200_000,
@@ -327,7 +339,7 @@ mod tests {
         // One replica has nobody to coordinate with.
         let mut alone = healthy();
         alone.replicas.truncate(1);
-        (alone.setup.replicas, alone.setup.cpu_replicas) = (1, 1);
+        (alone.setup.replicas, alone.setup.devices, alone.setup.cpu_devices) = (1, 1, 1);
         replica(&mut alone, 0, 1_000);
         (alone.period, alone.run, alone.coordination, alone.overlap) = (3_000, 2_900, 1_900, None);
         is_silent(&alone);
@@ -336,13 +348,13 @@ mod tests {
     #[test]
     fn replicas_that_take_turns_hear_that_alone() {
         let mut summary = healthy();
-        (summary.setup.replicas, summary.setup.cpu_replicas) = (4, 4);
+        (summary.setup.replicas, summary.setup.devices, summary.setup.cpu_devices) = (4, 4, 4);
         summary.replicas = vec![summary.replicas[0]; 4];
         replica(&mut summary, 3, 9_000_000);
         summary.overlap = Some(Overlap { at_work: 1.0, blocked: 0.5, least: 1.0 });
         names(&summary, Cause::FewProcessors, "4 replicas on 2 processors");
         // Those on GPUs need no processor.
-        summary.setup.cpu_replicas = 0;
+        summary.setup.cpu_devices = 0;
         summary.overlap = None;
         replica(&mut summary, 3, 2_000_000);
         is_silent(&summary);

@@ -42,8 +42,10 @@ const FIRST_TOLD: u64 = 64;
 pub struct Setup {
     /// How many replicas.
     pub replicas: u32,
-    /// How many of them run on the CPU.
-    pub cpu_replicas: u32,
+    /// How many compute devices they are on, dealt out in turn: so many compute at a time.
+    pub devices: u32,
+    /// How many of the devices are CPUs.
+    pub cpu_devices: u32,
     /// How many processors the process may use.
     pub processors: u32,
 }
@@ -483,7 +485,7 @@ fn costs(replicas: u64) -> [u64; 2] {
 mod tests {
     use super::*;
 
-    const SETUP: Setup = Setup { replicas: 1, cpu_replicas: 1, processors: 2 };
+    const SETUP: Setup = Setup { replicas: 1, devices: 1, cpu_devices: 1, processors: 2 };
 
     /// One step whose callback burns so many nanoseconds.
     fn step(recorder: &Recorder, nanoseconds: u64) -> bool {

@@ -21,7 +21,7 @@ pub struct Summary {
     pub run: u64,
     /// What the program did between the runs, outside of the library.
     pub outside: u64,
-    /// What of a run is neither central work nor that of the busiest replica.
+    /// What of a run is neither central work nor that of the busiest device's replicas.
     pub coordination: u64,
     /// How many bytes the updates of a step move.
     pub updated: u64,
@@ -66,7 +66,7 @@ impl Summary {
         let steps: Vec<Step> = steps
             .iter()
             .zip(replicas.chunks_exact(count))
-            .map(|(step, replicas)| Step::of(step, replicas))
+            .map(|(step, replicas)| Step::of(step, replicas, setup.devices))
             .collect();
         if steps.is_empty() {
             return Summary { setup, ..Summary::default() };
@@ -117,9 +117,9 @@ impl Summary {
         self.replicas.iter().map(|replica| replica.spent[phase as usize]).min().unwrap_or(0)
     }
 
-    /// The work of the replica that works longest.
+    /// The work of the device that works longest: that of its replicas.
     pub fn busiest(&self) -> u64 {
-        self.replicas.iter().map(|replica| replica.busy).max().unwrap_or(0)
+        busiest(&self.replicas, self.setup.devices)
     }
 
     /// The work of all replicas.
@@ -129,9 +129,13 @@ impl Summary {
 
     /// The figures as a table.
     pub fn table(&self) -> String {
-        let Setup { replicas, processors, .. } = self.setup;
+        let Setup { replicas, devices, processors, .. } = self.setup;
+        let on = match devices < replicas {
+            true => format!(" on {}", counted(devices.into(), "device")),
+            false => String::new(),
+        };
         let mut text = format!(
-            "{} on {}; {} measured of {}; a step takes {}\n\n{:<10}",
+            "{}{on} on {}; {} measured of {}; a step takes {}\n\n{:<10}",
             counted(replicas.into(), "replica"),
             counted(processors.into(), "processor"),
             counted(self.measured, "step"),
@@ -190,7 +194,7 @@ struct Step {
 }
 
 impl Step {
-    fn of(step: &StepSample, replicas: &[ReplicaSample]) -> Step {
+    fn of(step: &StepSample, replicas: &[ReplicaSample], devices: u32) -> Step {
         let (compute, wait) = (Phase::Compute as usize, Phase::Wait as usize);
         let mut central = step.central;
         central[compute] = 0;
@@ -216,14 +220,12 @@ impl Step {
             }
         }
         let total = |spent: &ByPhase<u64>| spent.iter().sum::<u64>();
-        let mut coordination = u64::MAX;
-        let times = own
+        let times: Vec<ReplicaTimes> = own
             .iter()
             .zip(replicas)
             .map(|(own, replica)| {
                 let busy = total(own) - own[wait];
                 let waited = step.run.saturating_sub(total(&central) + busy);
-                coordination = coordination.min(waited);
                 let spent = std::array::from_fn(|phase| match phase {
                     phase if phase == wait => waited,
                     phase => step.before[phase] + central[phase] + own[phase],
@@ -233,6 +235,8 @@ impl Step {
                 ReplicaTimes { spent, busy, unhampered, ready }
             })
             .collect();
+        let work = total(&central) + busiest(&times, devices);
+        let coordination = step.run.saturating_sub(work);
         let before = total(&step.before) - step.before[compute] - step.before[wait];
         Step {
             period: (step.period > 0).then_some(step.period),
@@ -244,6 +248,14 @@ impl Step {
             overlap: overlap(replicas),
         }
     }
+}
+
+/// The work of the device whose replicas work longest. Replicas are dealt out to devices in turn.
+fn busiest(replicas: &[ReplicaTimes], devices: u32) -> u64 {
+    let devices = (devices as usize).clamp(1, replicas.len().max(1));
+    let of_device = |first: usize| replicas.iter().skip(first).step_by(devices);
+    let work = |first| of_device(first).map(|replica| replica.busy).sum();
+    (0..devices).map(work).max().unwrap_or(0)
 }
 
 /// How callbacks went beside each other. Not known where clocks were not read, or where callbacks met in
@@ -323,7 +335,7 @@ mod tests {
         let mut second = sample(20, 450, 450, 0);
         second.spent[Phase::Wait as usize] = 110;
         second.spent[Phase::Copy as usize] = 30;
-        let setup = Setup { replicas: 2, cpu_replicas: 2, processors: 2 };
+        let setup = Setup { replicas: 2, devices: 2, cpu_devices: 2, processors: 2 };
         let summary = Summary::of(setup, &[step], &[first, second]);
         assert_eq!(summary.outside, 50);
         for replica in &summary.replicas {
@@ -342,7 +354,7 @@ mod tests {
     #[test]
     fn medians_ignore_the_step_that_was_interrupted() {
         let step = |run| StepSample { period: run, run, ..StepSample::default() };
-        let setup = Setup { replicas: 1, cpu_replicas: 1, processors: 1 };
+        let setup = Setup { replicas: 1, devices: 1, cpu_devices: 1, processors: 1 };
         let steps = [step(100), step(1_000_000), step(120)];
         let replicas = [sample(0, 90, 90, 0), sample(0, 999_000, 90, 0), sample(0, 100, 90, 0)];
         let summary = Summary::of(setup, &steps, &replicas);

@@ -57,8 +57,9 @@ struct Prepared {
 }
 
 enum Outcome {
-    /// Add the contributions to those of earlier runs.
-    Accumulate,
+    /// Add the contributions to those of earlier runs. Where those of
+    /// all ranks are added up together, with their weight.
+    Accumulate { of_all_ranks: Option<f64> },
     /// Drop all of them: nobody contributed.
     Drop,
     /// Drop all of them, and note that a gradient was not finite.
@@ -145,7 +146,7 @@ impl ApplyAction {
         let update = self.options.flush || runs >= self.gradients.accumulation_steps();
         let ranks = ranks_of(self.gradients.strategy());
         let exchange = match &ranks {
-            Some(ranks) if update => {
+            Some(ranks) if update || Exchange::accumulates_together(ranks) => {
                 let sources = Sources::new(&self.gradients, contributions, total_weight, 1.0);
                 Some(Exchange::begin(
                     ranks,
@@ -180,7 +181,8 @@ impl ApplyAction {
         let prepared = if update {
             self.prepare_update(state, &mut work, &mut sources, learning_rate, exchange.as_ref())
         } else {
-            let outcome = self.prepare_accumulation(state, &mut work, &mut sources);
+            let exchange = exchange.as_ref();
+            let outcome = self.prepare_accumulation(state, &mut work, &mut sources, exchange);
             outcome.map(|outcome| (outcome, Measured::default()))
         };
         match prepared {
@@ -209,12 +211,22 @@ impl ApplyAction {
         state: &State,
         work: &mut Work,
         sources: &mut Sources<'_>,
+        exchange: Option<&Exchange<'_>>,
     ) -> Result<Outcome> {
         let plan = &mut *self.gradients.plan();
         state.refresh(plan, self.optimizer.id(), self.gradients.variables())?;
+        let fails = self.non_finite(state) == NonFinite::Fail;
+        if let Some(exchange) = exchange {
+            let memory = &mut *self.gradients.exchange.lock();
+            let rule = self.optimizer.rule();
+            return match exchange.accumulate(sources, work, plan, rule, memory, fails)? {
+                Some(index) => Err(not_finite(sources, index)),
+                None => Ok(Outcome::Accumulate { of_all_ranks: Some(exchange.weight_of_run()) }),
+            };
+        }
         sources.merge_rows(plan, self.optimizer.rule())?;
         work.select(sources, plan, self.gradients.replicas(), false)?;
-        if self.non_finite(state) == NonFinite::Fail {
+        if fails {
             // Once it is in the sum, no later run could take it out.
             let is_not_finite = |(_, squares): &(usize, Squares)| !squares.finite;
             let found = match sources.gpu()? {
@@ -229,7 +241,7 @@ impl ApplyAction {
         if let Some(gpu) = sources.gpu()? {
             work.make_ready(gpu, sources)?;
         }
-        Ok(Outcome::Accumulate)
+        Ok(Outcome::Accumulate { of_all_ranks: None })
     }
 
     fn prepare_update(
@@ -400,7 +412,12 @@ impl ApplyAction {
             ..ApplyReport::default()
         };
         match outcome {
-            Outcome::Accumulate => {
+            Outcome::Accumulate { of_all_ranks: Some(weight) } => {
+                self.gradients.exchange.lock().keep_run(&mut sources, &work);
+                sources.accumulation.runs += 1;
+                sources.accumulation.weight += weight;
+            }
+            Outcome::Accumulate { of_all_ranks: None } => {
                 match gpu {
                     Some(gpu) => failure = work.accumulate_on_gpu(gpu, &mut sources).err(),
                     None => work.accumulate(&mut sources),

@@ -7,6 +7,7 @@ pub use crate::optimizer::accumulation::AccumulatedSum;
 use crate::optimizer::accumulation::PreparedSum;
 use crate::optimizer::exchange::ranks_of;
 use crate::optimizer::gradients::Gradients;
+use crate::strategy::ranks::Ranks;
 
 /// What the runs since the last update have contributed, however many replicas there were.
 #[derive(Debug)]
@@ -55,8 +56,10 @@ impl Gradients {
     pub fn prepare_import(&self, from: AccumulatedRuns) -> Result<PreparedRuns> {
         self.check_process()?;
         let AccumulatedRuns { runs, mut weight, mut sums } = from;
-        // Of several ranks, which all restore the same, the first one has it.
-        if ranks_of(self.strategy()).is_some_and(|ranks| ranks.rank() > 0) {
+        // Of several ranks, which all restore the same, the first one has it, unless they accumulate
+        // together: then each uses its part of it.
+        let leaves_it = |ranks: &Ranks| ranks.rank() > 0 && !ranks.has_chosen_replicas();
+        if ranks_of(self.strategy()).is_some_and(|ranks| leaves_it(&ranks)) {
             weight = 0.0;
             sums.clear();
         }

@@ -118,18 +118,24 @@ impl<'a> Sources<'a> {
         Ok(())
     }
 
-    /// Makes the gradients of row-sparse variables of the rows that all ranks have touched.
+    /// Makes the gradients of row-sparse variables of the rows that all ranks have touched: in the last
+    /// run, to which what was accumulated comes `with_before`, or else in all.
     pub(super) fn merge_touched(
         &mut self,
         plan: &mut Plan,
         rule: &dyn UpdateRule,
         touched: &Touched,
+        with_before: bool,
     ) -> Result<()> {
         let mut number = 0;
         while let Some(index) = self.accumulation.row_sparse(number) {
             let (variable, frozen) =
                 (&self.variables()[index], plan.of_variable(index).group.frozen);
-            self.accumulation.merge_all_rows(index, variable, touched.of_variable(index))?;
+            let rows = touched.of_variable(index);
+            match with_before {
+                true => self.accumulation.merge_rows(index, variable, rows)?,
+                false => self.accumulation.merge_all_rows(index, variable, rows)?,
+            }
             if !rule.is_elementwise() && !frozen && self.accumulation.rows(index).is_some() {
                 return Err(needs_all_rows(variable, rule));
             }

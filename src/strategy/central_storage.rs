@@ -9,9 +9,11 @@ use crossbeam_utils::CachePadded;
 
 use super::draining::Draining;
 use super::fingerprint::Made;
+use super::layout::Layout;
 use super::metrics::{Metric, MetricTable};
 use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::signal::Spin;
+use super::protocol::turns::Turns;
 use super::ranks::Ranks;
 use super::replica_threads::{self, Hooks, Place};
 use super::step_lock::StepLock;
@@ -39,14 +41,14 @@ pub use super::options::{MAX_REPLICAS, Options};
 /// What a replica thread is given to do.
 pub(super) trait Job: Send + Sync {
     /// Does the part of this replica, on its thread.
-    fn execute(&self, replica: usize);
+    fn execute(self: Arc<Self>, replica: usize);
 }
 
 /// The mailboxes of a strategy's replica threads.
 pub(super) type Mailboxes = Arc<[CachePadded<Mailbox<Arc<dyn Job>>>]>;
 
 /// A central storage strategy: variables on one parameter device, callbacks replicated over the
-/// compute devices. Cloning makes another reference to the same strategy.
+/// compute devices, one or several on each. Cloning makes another reference to the same strategy.
 ///
 /// All methods may be called from any thread. Steps are taken in order, one at a time; a second
 /// thread that runs waits for its turn. When the last reference goes, the replica threads end; a
@@ -74,9 +76,10 @@ pub(super) struct Inner {
     id: u64,
     is_default: bool,
     is_strict: bool,
-    pub devices: Vec<DeviceId>,
+    pub layout: Layout,
     /// The GPU of each replica that has one.
     pub gpus: Vec<Option<&'static Gpu>>,
+    /// The name of the device of each replica.
     device_names: Vec<String>,
     parameter_device: DeviceId,
     threading: Threading,
@@ -88,10 +91,15 @@ pub(super) struct Inner {
     /// The variables that were made in the strategy's scope.
     pub made: Mutex<Made>,
     pub mailboxes: Mailboxes,
+    /// Who has which device, if replicas share devices.
+    pub turns: Option<Arc<Turns>>,
     threads: Mutex<Vec<Option<thread::Handle>>>,
     /// The process that the threads are in.
     pub origin: Origin,
+    /// How replicas wait. Those that share devices leave them to each other at once.
     pub spin: Spin,
+    /// Whether there are as many processors as devices, so that each device's threads can have theirs.
+    pub has_room: bool,
     /// How a caller waits that takes no part in the step itself.
     pub watching_spin: Spin,
     pub step_lock: StepLock,
@@ -124,8 +132,8 @@ impl Strategy {
     }
 
     fn alone(options: &Options) -> Result<Strategy> {
-        let devices = options.resolved_compute_devices()?;
-        let parameter_device = options.resolved_parameter_device(&devices)?;
+        let layout = options.resolved_layout()?;
+        let parameter_device = options.resolved_parameter_device(&layout.compute_devices)?;
         let stack_bytes = options.resolved_stack_bytes()?;
         let hooks = options.thread_hooks.clone();
         let threading = Threading { bind: options.bind_threads, stack_bytes, hooks };
@@ -135,7 +143,7 @@ impl Strategy {
             is_default: false,
             is_strict: options.strict || strict::is_on(),
         };
-        Strategy::build(devices, parameter_device, threading, nature)
+        Strategy::build(layout, parameter_device, threading, nature)
     }
 
     /// Another strategy such as the default one: one replica on `CPU:0`, which needs no thread.
@@ -144,11 +152,12 @@ impl Strategy {
             Threading { bind: false, stack_bytes: thread::process_stack_bytes(), hooks: None };
         let nature =
             Nature { cluster_resolver: None, is_default: true, is_strict: strict::is_on() };
-        Strategy::build(vec![DeviceId::HOST], DeviceId::HOST, threading, nature)
+        let layout = Layout::of_devices(vec![DeviceId::HOST]);
+        Strategy::build(layout, DeviceId::HOST, threading, nature)
     }
 
     fn build(
-        devices: Vec<DeviceId>,
+        layout: Layout,
         parameter_device: DeviceId,
         threading: Threading,
         nature: Nature,
@@ -157,7 +166,7 @@ impl Strategy {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         environment::obey();
         let hold = {
-            let mut held = devices.clone();
+            let mut held = layout.compute_devices.clone();
             held.push(parameter_device);
             registry::hold(&held)?
         };
@@ -165,18 +174,24 @@ impl Strategy {
             DeviceKind::Cpu => Ok(None),
             DeviceKind::Gpu => registry::gpu(*device).map(Some),
         };
+        let devices = &layout.replica_devices;
         let gpus = devices.iter().map(gpu_of).collect::<Result<_>>()?;
         gpu_of(&parameter_device)?;
         let processors = affinity::available();
-        let spin_of = |threads| if threads <= processors { Spin::Bounded } else { Spin::Never };
-        let (spin, watching_spin) = (spin_of(devices.len()), spin_of(devices.len() + 1));
+        let at_once = layout.compute_devices.len();
+        let spin_of = |threads| match threads <= processors && !layout.is_shared() {
+            true => Spin::Bounded,
+            false => Spin::Never,
+        };
+        let (spin, watching_spin) = (spin_of(at_once), spin_of(at_once + 1));
         let mailboxes: Mailboxes =
             devices.iter().map(|_| CachePadded::new(Mailbox::new())).collect();
         let id = if is_default { 0 } else { NEXT.fetch_add(1, Ordering::Relaxed) };
-        let cpu = devices.iter().filter(|device| device.kind == DeviceKind::Cpu);
+        let is_cpu = |device: &&DeviceId| device.kind == DeviceKind::Cpu;
         let recorder = Recorder::new(Setup {
             replicas: devices.len() as u32,
-            cpu_replicas: cpu.count() as u32,
+            devices: at_once as u32,
+            cpu_devices: layout.compute_devices.iter().filter(is_cpu).count() as u32,
             processors: processors as u32,
         });
         let strategy = Strategy(Arc::new(Inner {
@@ -192,10 +207,14 @@ impl Strategy {
             made: Mutex::default(),
             threads: Mutex::new(devices.iter().map(|_| None).collect()),
             origin: Origin::here(),
-            devices,
             gpus,
             mailboxes,
+            turns: layout.is_shared().then(|| {
+                let device_of = (0..devices.len()).map(|replica| layout.device_of(replica));
+                Arc::new(Turns::new(device_of.collect(), at_once))
+            }),
             spin,
+            has_room: at_once <= processors,
             watching_spin,
             step_lock: StepLock::new(),
             records: Mutex::default(),
@@ -206,6 +225,7 @@ impl Strategy {
             recorder,
             variable_slab: Mutex::new(Slab::new(0)),
             _hold: hold,
+            layout,
         }));
         for replica in 1..strategy.num_replicas() {
             strategy.ensure_thread(replica)?;
@@ -220,10 +240,15 @@ impl Strategy {
     /// Says in the log what the strategy was set up with.
     fn tell_log(&self, processors: usize) {
         let inner = &self.0;
-        let replicas = inner.devices.len();
+        let Layout { compute_devices, replica_devices, .. } = &inner.layout;
+        let at_once = compute_devices.len();
         let devices = || {
-            let names: Vec<_> = inner.devices.iter().map(ToString::to_string).collect();
+            let names: Vec<_> = compute_devices.iter().map(ToString::to_string).collect();
             names.join(", ")
+        };
+        let replicas = || match inner.layout.is_shared() {
+            true => format!("{} replicas", replica_devices.len()),
+            false => "replicas".to_owned(),
         };
         log::log(log::Level::Info, || {
             let home = |(replica, device): (usize, &DeviceId)| match registry::processors(*device) {
@@ -232,7 +257,7 @@ impl Strategy {
             };
             let bound = match inner.threading.bind {
                 true => {
-                    let homes: Vec<_> = inner.devices.iter().enumerate().map(home).collect();
+                    let homes: Vec<_> = replica_devices.iter().enumerate().map(home).collect();
                     format!("bound to processors ({})", homes.join(", "))
                 }
                 false => "not bound".to_owned(),
@@ -245,9 +270,10 @@ impl Strategy {
                 Err(error) => format!("memory not known: {error}"),
             };
             format!(
-                "strategy {}: replicas on {}; variables on {}; {processors} processors; replica \
+                "strategy {}: {} on {}; variables on {}; {processors} processors; replica \
                  threads {bound}, with stacks of {} bytes; {} workers; instruction set {}; {memory}",
                 inner.id,
+                replicas(),
                 devices(),
                 inner.parameter_device,
                 inner.threading.stack_bytes,
@@ -255,10 +281,11 @@ impl Strategy {
                 Instructions::chosen().set().name()
             )
         });
-        if replicas > processors {
+        if at_once > processors {
+            let what = if inner.layout.is_shared() { "compute devices" } else { "replicas" };
             log::log(log::Level::Warning, || {
                 format!(
-                    "strategy {}: {replicas} replicas on {processors} processors that this process \
+                    "strategy {}: {at_once} {what} on {processors} processors that this process \
                      may use take turns, and a step takes as long as all of them together; make at \
                      most {processors} for speed",
                     inner.id
@@ -278,8 +305,8 @@ impl Strategy {
             is_default: false,
             is_strict: inner.is_strict,
         };
-        let (devices, threading) = (inner.devices.clone(), inner.threading.clone());
-        let copy = Strategy::build(devices, inner.parameter_device, threading, nature);
+        let (layout, threading) = (inner.layout.clone(), inner.threading.clone());
+        let copy = Strategy::build(layout, inner.parameter_device, threading, nature);
         let copy = Strategy::joined(self.ranks().map(|ranks| ranks.engine()), copy)?;
         copy.0.fingerprint_interval.store(self.fingerprint_interval(), Ordering::Relaxed);
         Ok(copy)
@@ -289,7 +316,8 @@ impl Strategy {
     fn joined(engine: Option<&Arc<dyn Communicator>>, made: Result<Strategy>) -> Result<Strategy> {
         let Some(engine) = engine.filter(|engine| engine.size() > 1) else { return made };
         let about = |made: &Strategy| [made.num_replicas() as u64, made.id()];
-        let (made, ranks) = Ranks::join(engine, made, about)?;
+        let replicas = made.as_ref().ok().and_then(|made| made.0.layout.replicas_in_sync);
+        let (made, ranks) = Ranks::join(engine, made, replicas, about)?;
         observe::note_rank(ranks.rank() as u32);
         if made.0.ranks.set(ranks).is_err() {
             return Err(Error::Internal("a strategy has joined its ranks twice".into()));
@@ -391,16 +419,21 @@ impl Strategy {
 
     /// How many replicas this process has.
     pub fn num_replicas(&self) -> usize {
-        self.0.devices.len()
+        self.0.layout.replica_devices.len()
     }
 
-    /// The compute devices, in replica order.
+    /// The compute devices, each once. There are as many replicas, or more.
     pub fn compute_devices(&self) -> &[DeviceId] {
-        &self.0.devices
+        &self.0.layout.compute_devices
     }
 
-    /// The canonical names of the compute devices, in replica order.
-    pub fn compute_device_names(&self) -> &[String] {
+    /// The compute device of each replica of this process, in replica order.
+    pub fn replica_devices(&self) -> &[DeviceId] {
+        &self.0.layout.replica_devices
+    }
+
+    /// The canonical names of these.
+    pub fn replica_device_names(&self) -> &[String] {
         &self.0.device_names
     }
 
@@ -415,8 +448,9 @@ impl Strategy {
     }
 
     fn place(&self, replica: usize) -> Place {
-        let (device, bound) = (self.0.devices[replica], self.binds_threads());
-        Place { strategy: self.0.id, replica, replicas: self.num_replicas(), device, bound }
+        let (device, bound) = (self.replica_devices()[replica], self.binds_threads());
+        let (replicas, devices) = (self.num_replicas(), self.compute_devices().len());
+        Place { strategy: self.0.id, replica, replicas, devices, device, bound }
     }
 
     /// The calling thread, the program's own or not, is about to serve as `replica`, in whose context it
@@ -462,7 +496,7 @@ impl Strategy {
             return Ok(());
         }
         let mailboxes = Arc::clone(&self.0.mailboxes);
-        let (spin, device) = (self.0.spin, self.0.devices[replica]);
+        let (spin, device) = (self.0.spin, self.replica_devices()[replica]);
         let Threading { bind, stack_bytes, hooks } = self.0.threading.clone();
         let place = self.place(replica);
         let options = thread::Options {

@@ -414,7 +414,7 @@ impl ReplicaContext {
             };
             let reduced = strategy.reduce_here(op, &merged, &how)?;
             // Of per-replica values, which all leaves are now, reductions are new tensors.
-            spread(&reduced, strategy.compute_devices(), true)
+            spread(&reduced, strategy.replica_devices(), true)
         })
     }
 
@@ -433,7 +433,7 @@ impl ReplicaContext {
         }
         self.combine(Operation::AllGather(axis), value, move |strategy, merged| {
             let gathered = strategy.gather_here(&merged, axis, &Reduction::default())?;
-            copies(&gathered, strategy.compute_devices())
+            copies(&gathered, strategy.replica_devices())
         })
     }
 

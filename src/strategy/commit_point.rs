@@ -21,6 +21,7 @@ impl Strategy {
         transaction.open = Some(number);
         transaction.doom = None;
         transaction.metrics.clear();
+        transaction.of_nested.clear();
         transaction.savepoints.clear();
     }
 
@@ -184,6 +185,15 @@ impl Strategy {
 
     pub(super) fn add_nested_metrics(&self, record: &StepRecord) {
         let mut transaction = self.inner().transaction.lock();
+        if self.ranks().is_some() {
+            // All ranks are told them as they are, to add them up in one and the same order.
+            let replicas = record.desks.iter().map(|desk| {
+                let desk = desk.lock();
+                desk.metrics.iter().map(|(name, metric)| (name.to_owned(), metric)).collect()
+            });
+            transaction.of_nested.push(replicas.collect());
+            return;
+        }
         for desk in &record.desks {
             for (name, metric) in desk.lock().metrics.iter() {
                 transaction.metrics.add(name, metric);

@@ -146,7 +146,7 @@ pub fn current_device() -> DeviceId {
     match current() {
         Current::Replica(context) => context
             .strategy()
-            .compute_devices()
+            .replica_devices()
             .get(context.replica())
             .copied()
             .unwrap_or(DeviceId::HOST),

@@ -1,21 +1,92 @@
-//! How a step gets to the threads of its replicas, and where the coordinator is meanwhile.
+//! How a step gets to the threads of its replicas, in which turn they have their devices, and where the
+//! coordinator is meanwhile.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::central_storage::Job;
+use super::protocol::rendezvous::Phase;
 use super::protocol::signal::Spin;
+use super::protocol::turns::Next;
 use super::step::StepRecord;
 use crate::executor::affinity;
 
 impl StepRecord {
-    /// Posts the step to the threads of all replicas from `first` on.
+    /// Posts the step to the threads of all replicas from `first` on. Of those that share a device only
+    /// the first begins.
     pub fn dispatch(self: &Arc<Self>, first: usize) {
         let here = self.place_coordinator(first);
-        for mailbox in &self.mailboxes[first..] {
-            mailbox.see_coordinator(here);
-            mailbox.post(Arc::clone(self) as Arc<dyn Job>);
+        let post = |replica: usize| {
+            // What comes before is done by the coordinator itself, which is first on its device.
+            if replica >= first {
+                self.mailboxes[replica].see_coordinator(here);
+                self.post(replica);
+            }
+        };
+        match &self.turns {
+            None => (0..self.replicas()).for_each(post),
+            Some(turns) => turns.open(post),
         }
+    }
+
+    fn post(self: &Arc<Self>, replica: usize) {
+        self.mailboxes[replica].post(Arc::clone(self) as Arc<dyn Job>);
+    }
+
+    /// `replica` does not compute any more: another one that shares its device may. To be called before
+    /// others learn of it.
+    pub fn pass_device(self: &Arc<Self>, replica: usize) {
+        match self.turns.as_ref().and_then(|turns| turns.pass(replica)) {
+            None => {}
+            Some(Next { replica, is_new: true }) => self.post(replica),
+            Some(Next { replica, is_new: false }) => self.mailboxes[replica].notify(),
+        }
+    }
+
+    /// Whether `replica`, which waits in a merge call on a thread of its own, may go on: it was answered
+    /// and has its device, or nobody will answer.
+    pub fn may_go_on(&self, replica: usize) -> bool {
+        let has_device = || self.turns.as_ref().is_none_or(|turns| turns.has(replica));
+        self.rendezvous.is_abandoned() || (self.rendezvous.is_released(replica) && has_device())
+    }
+
+    /// Whether `replica`, which nobody will answer any more, has its device again, which it then keeps
+    /// until it passes it on.
+    pub fn wants_device(&self, replica: usize) -> bool {
+        self.turns.as_ref().is_none_or(|turns| turns.want(replica))
+    }
+
+    /// Whether `replica` computes for the others and not because it has its device.
+    pub fn waits_for_device(&self, replica: usize) -> bool {
+        let computes = self.rendezvous.phase(replica) == Phase::Computing;
+        computes && self.turns.as_ref().is_some_and(|turns| !turns.has(replica))
+    }
+
+    /// Has all replicas that wait go on with their answers, as the coordinator, while nobody computes: at
+    /// once, or one after the other if they share a device.
+    pub fn resume(&self) {
+        let here = affinity::current_processor();
+        let waiting = |replica: &usize| self.rendezvous.phase(*replica) == Phase::Waiting;
+        if let Some(turns) = &self.turns {
+            turns.want_again(|replica| waiting(&replica));
+        }
+        for replica in (0..self.replicas()).filter(waiting) {
+            self.mailboxes[replica].see_coordinator(here);
+            self.rendezvous.resume(replica);
+            self.mailboxes[replica].notify();
+        }
+    }
+
+    /// Makes the threads of all replicas look again, of a step that is given up also those that have not
+    /// begun.
+    pub fn notify_all(self: &Arc<Self>) {
+        if let Some(turns) = self.turns.as_ref().filter(|_| self.rendezvous.is_abandoned()) {
+            turns.tell_rest(|replica| self.post(replica));
+        }
+        for mailbox in self.mailboxes.iter() {
+            mailbox.notify();
+        }
+        self.creations.look_again();
     }
 
     /// Makes way for the threads of the replicas from `first` on if one of them is bound to the
@@ -24,9 +95,7 @@ impl StepRecord {
     fn place_coordinator(&self, first: usize) -> Option<usize> {
         const PAUSE: Duration = Duration::from_millis(1);
         let here = affinity::current_processor()?;
-        let threads = &self.mailboxes[first..];
-        let taken = |processor| threads.iter().any(|mailbox| mailbox.is_bound_to(processor));
-        if self.spin == Spin::Never || !taken(here) {
+        if !self.has_room || !self.is_taken(here, first) {
             return Some(here);
         }
         // Not again and again where the system insists.
@@ -34,10 +103,20 @@ impl StepRecord {
         let mut moved = self.coordinator_moved.lock();
         if moved.is_none_or(|last| now.duration_since(last) >= PAUSE) {
             *moved = Some(now);
-            affinity::step_aside(taken);
+            affinity::step_aside(|processor| self.is_taken(processor, first));
             return affinity::current_processor();
         }
         Some(here)
+    }
+
+    /// Whether a thread of the replicas from `first` on is bound to this processor. With replica 0 on this
+    /// thread, the others of its device wait while it computes.
+    fn is_taken(&self, processor: usize, first: usize) -> bool {
+        let with_first = |replica| {
+            first > 0 && self.turns.as_ref().is_some_and(|turns| turns.are_together(0, replica))
+        };
+        let mut threads = (first..self.replicas()).filter(|&replica| !with_first(replica));
+        threads.any(|replica| self.mailboxes[replica].is_bound_to(processor))
     }
 
     /// How the coordinator waits for the threads of all replicas from `first` on if it is allowed

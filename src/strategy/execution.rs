@@ -1,6 +1,7 @@
 //! What a replica's thread does with a step, and what whoever is last does with an abandoned one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::central_storage::Job;
@@ -16,12 +17,14 @@ use crate::values::Value;
 
 impl Job for StepRecord {
     /// Runs the callback of `replica` on this thread, to its end.
-    fn execute(&self, replica: usize) {
+    fn execute(self: Arc<Self>, replica: usize) {
         let part = self.desks[replica].lock().part.take();
         let (outcome, part) = match part {
             Some(part) => self.call(part),
             None => (Err(Error::Internal("a replica was woken without a step".into())), None),
         };
+        let of_child = |part: &Role| part.context.strategy().check_process().is_err();
+        let is_child = part.as_ref().is_some_and(of_child);
         if outcome.is_err() {
             self.stopping.store(true, Ordering::Relaxed);
         }
@@ -30,6 +33,10 @@ impl Job for StepRecord {
             desk.outcome = Some(outcome);
             desk.part = part;
             desk.viewed.clear();
+        }
+        // In the child of a fork nobody else is there to have the device.
+        if !is_child {
+            self.pass_device(replica);
         }
         let departure = self.rendezvous.finish(replica);
         if departure == Departure::LateAndLast {

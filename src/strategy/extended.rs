@@ -131,8 +131,7 @@ impl Strategy {
         variables::read(variable)
     }
 
-    /// The compute devices, in replica order. The default strategy was
-    /// given none.
+    /// The compute devices, each once. The default strategy was given none.
     pub fn worker_devices(&self) -> Result<&[DeviceId]> {
         self.own_devices()?;
         Ok(self.compute_devices())

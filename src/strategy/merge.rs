@@ -13,7 +13,6 @@ use super::protocol::rendezvous::Phase;
 pub use super::step::Merge;
 use super::step::{ReplicaContext, Request, StepRecord};
 use crate::error::{Error, Result};
-use crate::executor::affinity;
 use crate::observe::{self, Phase as Time};
 use crate::values::Value;
 
@@ -44,6 +43,7 @@ impl ReplicaContext {
             desk.request = Some(Request { operation, arguments, merge, sequence });
         }
         let waiting = observe::span(Time::Wait);
+        step.pass_device(replica);
         step.rendezvous.arrive(replica);
         if replica == 0 {
             // Until it goes on it makes no variable that another replica may wait for.
@@ -54,10 +54,13 @@ impl ReplicaContext {
             step.rendezvous.meet(spin, None, || false);
             step.serve();
         } else {
-            let released = || step.rendezvous.is_released(replica);
-            while let Wake::Job(nested) = step.mailboxes[replica].wait(step.spin, released) {
+            let mailbox = &step.mailboxes[replica];
+            let released = || step.may_go_on(replica);
+            while let Wake::Job(nested) = mailbox.wait(step.spin, released) {
                 nested.execute(replica);
             }
+            // Of a step that was given up, too, one callback at a time runs on a device.
+            mailbox.wait_until(step.spin, || step.wants_device(replica));
         }
         drop(waiting);
         let reply = {
@@ -122,12 +125,7 @@ impl StepRecord {
         } else {
             self.merge();
         }
-        let here = affinity::current_processor();
-        for replica in replicas.filter(waiting) {
-            self.mailboxes[replica].see_coordinator(here);
-            self.rendezvous.resume(replica);
-            self.mailboxes[replica].notify();
-        }
+        self.resume();
     }
 
     fn stop(&self, replica: usize, why: &str) {

@@ -11,7 +11,8 @@
 //!   for;
 //! - [`replica_threads`]: what a program does on the threads of replicas;
 //! - [`ranks`]: processes whose replicas run in sync, and how they meet;
-//! - [`options`]: how a strategy is set up, and what the choices come to;
+//! - `layout`: which replicas a process has, and on which device each is; [`options`]: how a strategy is
+//!   set up, and what the choices come to;
 //! - [`central_storage`]: the strategy itself, its devices, threads and locks;
 //! - `default_strategy`: the one that is current where a program has made none;
 //! - `fingerprint`: whether all ranks have the same weights;
@@ -47,6 +48,7 @@ mod fingerprint;
 #[cfg(test)]
 pub(crate) mod held_locks;
 pub mod in_place;
+mod layout;
 pub mod limits;
 mod logical_devices;
 mod measuring;

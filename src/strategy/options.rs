@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::layout::{Layout, Standing};
 use super::replica_threads::Hooks;
 use crate::cluster::communicator::Communicator;
 use crate::cluster::resolver::ClusterResolver;
@@ -22,10 +23,14 @@ const MOST_STACK: usize = 64 << 30;
 /// How a central storage strategy is set up.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Names of the compute devices, one replica each; `None` chooses them.
+    /// Names of the compute devices; `None` chooses them.
     pub compute_devices: Option<Vec<String>>,
-    /// This many replicas on `CPU:0`, `CPU:1`, ...; 0 if `compute_devices` decides.
+    /// This many compute devices, `CPU:0`, `CPU:1`, ...; 0 if `compute_devices` decides.
     pub cpu_replicas: usize,
+    /// How many replicas run in sync, those of all ranks together, whatever the number of compute devices:
+    /// a step's bits depend on this number alone. Replicas that share a device run one after the other. 0:
+    /// one for each compute device.
+    pub replicas_in_sync: usize,
     /// Name of the device that holds the variables; `None`: the compute device if there is
     /// exactly one, else `CPU:0`.
     pub parameter_device: Option<String>,
@@ -54,6 +59,7 @@ impl Default for Options {
         Options {
             compute_devices: None,
             cpu_replicas: 0,
+            replicas_in_sync: 0,
             parameter_device: None,
             bind_threads: true,
             stack_bytes: None,
@@ -67,8 +73,26 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The compute devices, one for each replica.
-    pub(super) fn resolved_compute_devices(&self) -> Result<Vec<DeviceId>> {
+    /// The compute devices, and the replicas on them.
+    pub(super) fn resolved_layout(&self) -> Result<Layout> {
+        let devices = self.resolved_compute_devices()?;
+        if self.replicas_in_sync == 0 {
+            return Ok(Layout::of_devices(devices));
+        }
+        let standing =
+            |engine: &Arc<dyn Communicator>| Standing { rank: engine.rank(), ranks: engine.size() };
+        let alone = Standing { rank: 0, ranks: 1 };
+        let standing = self.communicator.as_ref().map_or(alone, standing);
+        if standing.rank >= standing.ranks {
+            let Standing { rank, ranks } = standing;
+            let problem = format!("says that it is rank {rank} of {ranks}; ranks count from 0");
+            return Err(Error::invalid("communicator", problem));
+        }
+        Layout::of_replicas(devices, self.replicas_in_sync, standing)
+    }
+
+    /// The compute devices.
+    fn resolved_compute_devices(&self) -> Result<Vec<DeviceId>> {
         if self.cpu_replicas > 0 {
             if self.compute_devices.is_some() {
                 return Err(Error::invalid(
@@ -112,9 +136,9 @@ impl Options {
                 return Err(Error::invalid(
                     "compute_devices",
                     format!(
-                        "{device} appears twice, the second time as '{name}'; each device carries \
-                         one replica (split the CPU into more logical devices for more replicas on \
-                         it)"
+                        "{device} appears twice, the second time as '{name}'; name each device once \
+                         (replicas_in_sync has more replicas than devices, and the CPU can be split \
+                         into more logical devices)"
                     ),
                 ));
             }

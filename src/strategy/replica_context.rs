@@ -35,7 +35,7 @@ impl ReplicaContext {
 
     /// The device that the replica computes on.
     pub fn device(&self) -> DeviceId {
-        self.strategy.compute_devices()[self.replica]
+        self.strategy.replica_devices()[self.replica]
     }
 
     /// This replica's part of the run's arguments: of each per-replica value this replica's

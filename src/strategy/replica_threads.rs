@@ -28,8 +28,8 @@ pub struct ReplicaThread {
     /// The processors that are the replica's: those of its device if threads are bound, else all of the
     /// process's.
     pub processors: CpuSet,
-    /// How many threads should compute for this replica, so that all replicas together have no more than
-    /// there are processors; at least 1.
+    /// How many threads should compute for this replica, so that all replicas that compute at a time have
+    /// no more than there are processors; at least 1.
     pub computing_threads: usize,
     /// Whether it is a thread of the program's, that of a run without limits.
     pub is_callers: bool,
@@ -104,6 +104,8 @@ pub(super) struct Place {
     pub strategy: u64,
     pub replica: usize,
     pub replicas: usize,
+    /// How many devices they are on: so many compute at a time.
+    pub devices: usize,
     pub device: DeviceId,
     /// Whether threads are bound to the processors of their devices.
     pub bound: bool,
@@ -124,8 +126,8 @@ pub(super) fn begin_serving(
         hooks.start(&place.thread(is_callers));
     }
     // Afterwards, since that is where pools are made smaller.
-    if place.replicas > 1 {
-        thread_pools::warn_of_too_many(place.replicas, affinity::available());
+    if place.devices > 1 {
+        thread_pools::warn_of_too_many(place.devices, affinity::available());
     }
 }
 
@@ -139,13 +141,13 @@ pub(super) fn end_serving(place: Place, hooks: Option<Hooks>) {
 
 impl Place {
     fn thread(self, is_callers: bool) -> ReplicaThread {
-        let Place { replica, replicas, device, bound, .. } = self;
+        let Place { replica, replicas, devices, device, bound, .. } = self;
         // A GPU has no processors of its own: its replica shares all with the others.
         let own = if bound { registry::processors(device).ok() } else { None };
         let all = || affinity::process_processors().clone();
         let computing_threads = match &own {
             Some(own) => own.count(),
-            None => all().count() / replicas,
+            None => all().count() / devices,
         };
         ReplicaThread {
             replica,

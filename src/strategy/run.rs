@@ -231,7 +231,7 @@ impl Strategy {
         let present = Present(record);
         record.dispatch(usize::from(inline));
         if inline {
-            record.execute(0);
+            Arc::clone(record).execute(0);
         }
         let ending = match self.check_process() {
             Ok(()) => self.coordinate(record, inline, &limits),
@@ -320,7 +320,7 @@ impl Strategy {
         let told = record.desks.iter().enumerate().filter(|(_, desk)| desk.lock().told_to_stop);
         let failures = told.map(|(replica, _)| ReplicaFailure {
             replica,
-            device: self.compute_device_names()[replica].clone(),
+            device: self.replica_device_names()[replica].clone(),
             stopped: true,
             error: Error::Cancelled("returned after it was told to stop".into()),
         });
@@ -339,7 +339,7 @@ impl Strategy {
             if let Some(Err(error)) = desk.outcome.take() {
                 failures.push(ReplicaFailure {
                     replica,
-                    device: self.compute_device_names()[replica].clone(),
+                    device: self.replica_device_names()[replica].clone(),
                     stopped: told_to_stop && error.status() == Status::Cancelled,
                     error,
                 });
@@ -368,12 +368,13 @@ impl Strategy {
             .map(|replica| {
                 let doing = match record.rendezvous.phase(replica) {
                     Phase::Waiting => "waited in a merge call",
+                    _ if record.waits_for_device(replica) => "waited for its device",
                     _ => "was still in its callback",
                 };
                 let text = format!("{doing} after {elapsed:.3?}; it is left to return on its own");
                 ReplicaFailure {
                     replica,
-                    device: self.compute_device_names()[replica].clone(),
+                    device: self.replica_device_names()[replica].clone(),
                     stopped: false,
                     error: match status {
                         Status::DeadlineExceeded => Error::DeadlineExceeded(text),
@@ -412,7 +413,7 @@ impl Strategy {
     fn draining(&self, late: &[usize]) -> Error {
         let names: Vec<String> = late
             .iter()
-            .map(|&replica| format!("replica {replica} ({})", self.compute_device_names()[replica]))
+            .map(|&replica| format!("replica {replica} ({})", self.replica_device_names()[replica]))
             .collect();
         let late = match names.as_slice() {
             // The coordinator itself lets go of what the run held.

@@ -13,7 +13,7 @@ use std::time::Instant;
 use crossbeam_utils::CachePadded;
 
 use super::cancellation::Listener;
-use super::central_storage::{Mailboxes, Strategy};
+use super::central_storage::{Inner, Mailboxes, Strategy};
 use super::commit::StepParticipant;
 use super::creations::Creations;
 use super::draining::Abandonable;
@@ -23,6 +23,7 @@ use super::operation::Operation;
 use super::protocol::rendezvous::{Phase, Rendezvous};
 use super::protocol::signal::Spin;
 use super::protocol::sync::Mutex;
+use super::protocol::turns::Turns;
 use super::ranks::steps::Elsewhere;
 use super::scratch::Scratch;
 use super::step_lock::StepNumber;
@@ -278,7 +279,11 @@ pub(super) struct StepRecord {
     pub rendezvous: Rendezvous,
     pub desks: Box<[CachePadded<Mutex<Desk>>]>,
     pub mailboxes: Mailboxes,
+    /// Who has which device, where replicas share devices; of all steps of the strategy.
+    pub turns: Option<Arc<Turns>>,
     pub spin: Spin,
+    /// Whether there are as many processors as devices.
+    pub has_room: bool,
     /// When the coordinator last made way for a replica's thread.
     pub coordinator_moved: Mutex<Option<Instant>>,
     /// Replicas that can stop early should.
@@ -295,16 +300,20 @@ pub(super) struct StepRecord {
 }
 
 impl StepRecord {
-    fn new(mailboxes: Mailboxes, spin: Spin, devices: &[DeviceId], strict: bool) -> StepRecord {
+    fn of(inner: &Inner, strict: bool) -> StepRecord {
+        let (mailboxes, layout) = (Arc::clone(&inner.mailboxes), &inner.layout);
         let replicas = mailboxes.len();
         StepRecord {
             rendezvous: Rendezvous::new(replicas),
-            desks: devices
+            desks: layout
+                .replica_devices
                 .iter()
                 .map(|&device| CachePadded::new(Mutex::new(Desk::on(device, strict))))
                 .collect(),
             mailboxes,
-            spin,
+            turns: inner.turns.clone(),
+            spin: inner.spin,
+            has_room: inner.has_room,
             coordinator_moved: Mutex::default(),
             stopping: AtomicBool::new(false),
             holdings: CachePadded::default(),
@@ -398,14 +407,6 @@ impl StepRecord {
             baggage: holdings.baggage.take(),
         }
     }
-
-    /// Makes the threads of all replicas look again.
-    pub fn notify_all(&self) {
-        for mailbox in self.mailboxes.iter() {
-            mailbox.notify();
-        }
-        self.creations.look_again();
-    }
 }
 
 impl Listener for StepRecord {
@@ -436,12 +437,7 @@ impl Strategy {
         let inner = self.inner();
         let mut records = inner.records.lock();
         while records.len() <= depth {
-            records.push(Arc::new(StepRecord::new(
-                Arc::clone(&inner.mailboxes),
-                inner.spin,
-                &inner.devices,
-                self.is_strict(),
-            )));
+            records.push(Arc::new(StepRecord::of(inner, self.is_strict())));
         }
         let record = Arc::clone(&records[depth]);
         record.downcast().expect("nothing but records of steps is put there, a line above")

@@ -159,13 +159,16 @@ impl Strategy {
         ranks.vote(here, &tell).map(Some)
     }
 
-    /// What this rank has measured in the step: what nested runs have, then each replica.
+    /// What this rank has measured in the step: each replica in each nested run, then each replica.
     fn tell(&self, ranks: &Ranks, step: u64, record: Option<&StepRecord>) -> Result<Vec<u8>> {
         let mut to = Writer::default();
         let transaction = self.inner().transaction.lock();
         let desks = record.map_or(&[][..], |record| &record.desks);
         let desks: Vec<_> = desks.iter().map(|desk| desk.lock()).collect();
-        let mut all: Vec<Vec<(&str, Metric)>> = vec![transaction.metrics.iter().collect()];
+        let mut all: Vec<Vec<(&str, Metric)>> = Vec::new();
+        for replica in transaction.of_nested.iter().flatten() {
+            all.push(replica.iter().map(|(name, metric)| (name.as_str(), *metric)).collect());
+        }
         all.extend(desks.iter().map(|desk| desk.metrics.iter().collect()));
         // A step that measures nothing has nothing to tell.
         if all.iter().all(Vec::is_empty) && !ranks.has_totals() {
@@ -195,15 +198,23 @@ impl Strategy {
                 return log::log(Level::Error, say);
             }
         };
-        let nested = all.iter().filter_map(|of_rank: &Vec<_>| of_rank.first());
-        let replicas = all.iter().flat_map(|of_rank| of_rank.iter().skip(1));
         let mut metrics = self.inner().metrics.lock();
         // A run that measured nothing leaves what the one before it had.
         if all.iter().flatten().any(|metrics| !metrics.is_empty()) {
             metrics.clear();
         }
-        for (name, metric) in nested.chain(replicas).flatten() {
-            metrics.add(name, *metric);
+        // Each rank tells of as many runs, the nested ones before the one around them. Who tells of none
+        // has measured nothing in any.
+        let replicas = |rank: usize| self.ranks().map_or(1, |ranks| ranks.replicas()[rank]);
+        let runs = |(rank, of_rank): (usize, &Vec<_>)| of_rank.len() / replicas(rank).max(1);
+        let runs = all.iter().enumerate().map(runs).max().unwrap_or(0);
+        for run in 0..runs {
+            for (rank, of_rank) in all.iter().enumerate() {
+                let own = of_rank.chunks(replicas(rank).max(1)).nth(run).unwrap_or_default();
+                for (name, metric) in own.iter().flatten() {
+                    metrics.add(name, *metric);
+                }
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::commit::{CommitAction, StepParticipant};
 use super::metrics::MetricTable;
+use super::ranks::steps::OfReplica;
 use crate::tensor::Tensor;
 use crate::values::variable::Variable;
 
@@ -18,6 +19,8 @@ pub(super) struct Transaction {
     pub doom: Option<String>,
     /// What nested runs have measured.
     pub metrics: MetricTable,
+    /// With several ranks, what each nested run has measured, in turn: each replica of this rank.
+    pub of_nested: Vec<Vec<OfReplica>>,
     /// Where the updates that are going on began, the innermost last.
     pub savepoints: Vec<Savepoint>,
 }

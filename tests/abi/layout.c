@@ -53,7 +53,7 @@ FIELD(umbo_replica_thread, processors, 32);
 FIELD(umbo_replica_thread, processor_count, 40);
 FIELD(umbo_replica_thread, computing_threads, 48);
 
-SIZE(umbo_strategy_options, 120);
+SIZE(umbo_strategy_options, 128);
 FIELD(umbo_strategy_options, struct_size, 0);
 FIELD(umbo_strategy_options, compute_devices, 8);
 FIELD(umbo_strategy_options, compute_device_count, 16);
@@ -69,6 +69,7 @@ FIELD(umbo_strategy_options, replica_thread_user_data_destroy, 88);
 FIELD(umbo_strategy_options, communicator, 96);
 FIELD(umbo_strategy_options, strict, 104);
 FIELD(umbo_strategy_options, fingerprint_interval, 112);
+FIELD(umbo_strategy_options, replicas_in_sync, 120);
 
 SIZE(umbo_metric, 32);
 FIELD(umbo_metric, struct_size, 0);

@@ -177,7 +177,7 @@ fn devices_are_checked_when_a_strategy_is_made() {
     refused(Strategy::new(&both).map(|_| ()), Status::InvalidArgument, &["cpu_replicas"]);
     let s = strategy(2);
     assert_eq!(s.parameter_device(), DeviceId::HOST);
-    assert_eq!(s.compute_device_names()[1], "/job:localhost/replica:0/task:0/device:CPU:1");
+    assert_eq!(s.replica_device_names()[1], "/job:localhost/replica:0/task:0/device:CPU:1");
     let copy = s.deep_copy().unwrap();
     assert!(!copy.is_same(&s) && copy.compute_devices() == s.compute_devices());
     let v = variable(&s, Aggregation::None, 0.0);

@@ -12,6 +12,7 @@ mod lent;
 mod nested;
 mod on_gpus;
 mod reduced;
+mod reproducible;
 mod resuming;
 mod statistics;
 mod strict;
@@ -48,15 +49,31 @@ fn on_ranks_strict_where<R: Send>(
     strict: impl Fn(usize) -> bool,
     body: impl Fn(usize, Result<Strategy>) -> R + Sync,
 ) -> Vec<R> {
+    let options = |rank| Options {
+        bind_threads: false,
+        strict: strict(rank),
+        ..on_gpus::placed(rank, replicas)
+    };
+    on_ranks_of(ranks, options, body)
+}
+
+/// One replica on each of so many compute devices.
+fn options(devices: usize) -> Options {
+    Options { cpu_replicas: devices, bind_threads: false, ..Options::default() }
+}
+
+/// Calls `body` for each rank, on a thread of its own, with a strategy that is set up as `options` says for
+/// the rank.
+fn on_ranks_of<R: Send>(
+    ranks: &[Arc<Rank>],
+    options: impl Fn(usize) -> Options,
+    body: impl Fn(usize, Result<Strategy>) -> R + Sync,
+) -> Vec<R> {
     let body = &body;
     std::thread::scope(|scope| {
         let start = |rank: &Arc<Rank>| {
-            let options = Options {
-                bind_threads: false,
-                communicator: Some(Arc::clone(rank) as Arc<dyn Communicator>),
-                strict: strict(rank.rank()),
-                ..on_gpus::placed(rank.rank(), replicas)
-            };
+            let communicator = Some(Arc::clone(rank) as Arc<dyn Communicator>);
+            let options = Options { communicator, ..options(rank.rank()) };
             let dies = DiesOfPanics(Arc::clone(rank));
             scope.spawn(move || body(dies.0.rank(), Strategy::new(&options)))
         };
@@ -78,8 +95,7 @@ impl Drop for DiesOfPanics {
 
 /// A strategy of one process.
 fn alone(replicas: usize) -> Strategy {
-    Strategy::new(&Options { cpu_replicas: replicas, bind_threads: false, ..Options::default() })
-        .unwrap()
+    Strategy::new(&options(replicas)).unwrap()
 }
 
 fn tensor<T: Element>(values: &[T], shape: &[usize]) -> Tensor {

@@ -27,7 +27,7 @@ use super::{alone, bytes, named, on_ranks, tensor};
 
 /// The kinds of what is trained.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Model {
+pub enum Model {
     /// Dense gradients of the variables' type.
     Dense,
     /// Dense gradients of 16 bits.
@@ -40,18 +40,20 @@ enum Model {
 
 /// How it is trained.
 #[derive(Clone, Debug)]
-struct Plan {
-    model: Model,
-    reduction: LossReduction,
-    settings: Settings,
-    accumulation: u64,
+pub struct Plan {
+    pub model: Model,
+    pub reduction: LossReduction,
+    pub settings: Settings,
+    pub accumulation: u64,
     /// The apply is deferred to the commit point of the run.
-    deferred: bool,
+    pub deferred: bool,
     /// The numbers in gradients are so large that float16 overflows at times.
-    overflows: bool,
+    pub overflows: bool,
+    /// Numbers of more than 16 bits differ so much that sums of them depend on the order.
+    pub is_wide: bool,
 }
 
-fn rule(number: usize) -> Box<dyn UpdateRule> {
+pub fn rule(number: usize) -> Box<dyn UpdateRule> {
     match number {
         0 => Box::new(Sgd),
         1 => Box::new(Momentum::new(0.9, true).unwrap()),
@@ -62,6 +64,16 @@ fn rule(number: usize) -> Box<dyn UpdateRule> {
 }
 
 const SHAPES: [&[usize]; 5] = [&[7], &[40, 3], &[], &[0], &[260, 64]];
+
+/// Numbers for gradients of so many bits.
+fn gradients_of(plan: &Plan, dtype: DType, seed: u64, count: usize) -> Vec<f32> {
+    let mut values = numbers(seed, count, plan.overflows);
+    if plan.is_wide && dtype.size() > 2 {
+        let mut from = ChaCha8Rng::seed_from_u64(seed + 5);
+        values.iter_mut().for_each(|value| *value *= 2f32.powi(from.random_range(-40..20)));
+    }
+    values
+}
 
 fn numbers(seed: u64, count: usize, overflows: bool) -> Vec<f32> {
     let mut from = ChaCha8Rng::seed_from_u64(seed);
@@ -113,11 +125,13 @@ fn contribute(
                     .collect();
                 super::copy_into(&added.indices, &tensor(&indices, &[indices.len()]));
                 let count = added.values.shape().elements();
-                write(&added.values, &numbers(seed + piece, count, plan.overflows));
+                let dtype = added.values.dtype();
+                write(&added.values, &gradients_of(plan, dtype, seed + piece, count));
             }
         } else {
             let view = gradients.view_in(context, index, GradientMode::Overwrite)?;
-            write(view, &numbers(seed + index as u64, elements, plan.overflows));
+            let values = gradients_of(plan, view.dtype(), seed + index as u64, elements);
+            write(view, &values);
         }
     }
     gradients.submit_in(context, Some(examples as f64))
@@ -162,7 +176,7 @@ fn set_up(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Trained
     };
     let gradients = Gradients::with_options(
         strategy.id(),
-        strategy.compute_devices(),
+        strategy.replica_devices(),
         variables.clone(),
         plan.reduction,
         options,
@@ -177,7 +191,7 @@ fn set_up(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Trained
 }
 
 /// Trains for some steps; the bytes of all that is known afterwards.
-fn train(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Vec<Vec<u8>> {
+pub fn train(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Vec<Vec<u8>> {
     let Trained { strategy, variables, gradients, optimizer } = set_up(strategy, plan, rule);
     let mut known = Vec::new();
     for step in 0..4 {
@@ -229,7 +243,7 @@ fn train(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Vec<Vec<
 }
 
 /// All plans that there are: each thing with each other, once.
-fn plans() -> Vec<Plan> {
+pub fn plans() -> Vec<Plan> {
     let models = [
         Model::Dense,
         Model::Half(DType::Float16),
@@ -266,6 +280,7 @@ fn plans() -> Vec<Plan> {
                     accumulation,
                     deferred: number % 2 == 0,
                     overflows,
+                    is_wide: false,
                 });
             }
         }
@@ -311,6 +326,7 @@ fn the_split_does_not_show() {
             accumulation: 1,
             deferred: true,
             overflows: false,
+            is_wide: false,
         };
         let expected = train(alone(12), &plan, rule(2));
         let splits = [(2, 6), (3, 4), (4, 3), (6, 2), (12, 1)];
@@ -333,6 +349,7 @@ fn an_update_is_of_all_ranks_or_of_none() {
         accumulation: 1,
         deferred: true,
         overflows: false,
+        is_wide: false,
     };
     for deferred in [true, false] {
         let plan = Plan { deferred, ..plan.clone() };
@@ -399,6 +416,7 @@ fn deaths_leave_no_update_half_done() {
         accumulation: 1,
         deferred: true,
         overflows: false,
+        is_wide: false,
     };
     let after = |steps: u64, strategy: Strategy| {
         let trained = set_up(strategy, &plan, rule(2));

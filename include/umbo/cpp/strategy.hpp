@@ -84,6 +84,8 @@ struct strategy_options {
     umbo::communicator communicator = {}; // joins ranks, whose replicas run in sync
     bool strict = false; // look for mistakes of callables, and fail instead of warning
     std::int64_t fingerprint_interval = 0; // steps after which ranks compare weights; 0: never
+    // Those of all ranks, whatever the number of devices; 0: one for each compute device.
+    std::int64_t replicas_in_sync = 0;
 };
 
 struct run_options {
@@ -152,6 +154,7 @@ inline umbo_strategy_options raw_options(const strategy_options &how,
     raw.communicator = how.communicator.get();
     raw.strict = how.strict ? 1 : 0;
     raw.fingerprint_interval = how.fingerprint_interval;
+    raw.replicas_in_sync = how.replicas_in_sync;
     return raw;
 }
 
@@ -291,6 +294,12 @@ public:
     returned<std::int64_t> num_local_replicas() const {
         std::int64_t out = 0;
         UMBO_DETAIL_TRY(umbo_strategy_num_local_replicas(get(), &out));
+        return out;
+    }
+
+    returned<std::int64_t> num_compute_devices() const {
+        std::int64_t out = 0;
+        UMBO_DETAIL_TRY(umbo_strategy_num_compute_devices(get(), &out));
         return out;
     }
 

@@ -84,12 +84,13 @@ pub(super) fn event(text: &mut String, process: u32, thread: u32, event: &Event)
         Detail::Step(place, sample, counts) => {
             let _ = write!(
                 text,
-                ",\"args\":{{\"strategy\":{},\"step\":{},\"replicas\":{},\"cpu_replicas\":{},\
-                 \"processors\":{},\"period_ns\":{},\"run_ns\":{},\"updated_bytes\":{}",
+                ",\"args\":{{\"strategy\":{},\"step\":{},\"replicas\":{},\"devices\":{},\
+                 \"cpu_devices\":{},\"processors\":{},\"period_ns\":{},\"run_ns\":{},\"updated_bytes\":{}",
                 place.strategy,
                 place.step,
                 place.setup.replicas,
-                place.setup.cpu_replicas,
+                place.setup.devices,
+                place.setup.cpu_devices,
                 place.setup.processors,
                 sample.period,
                 sample.run,

@@ -8,6 +8,8 @@ use crate::strategy::ranks::wire::{Reader, Writer};
 /// Who has contributed to what, of all ranks.
 pub(in crate::optimizer) struct Announcement {
     ranks: Vec<OfRank>,
+    /// Whether what a rank says of runs before is what all ranks have accumulated together.
+    before_is_of_all: bool,
 }
 
 /// What one rank has contributed.
@@ -84,7 +86,7 @@ impl Announcement {
     }
 
     /// What all ranks have announced.
-    pub fn read(announced: &[Vec<u8>]) -> Result<Announcement> {
+    pub fn read(announced: &[Vec<u8>], before_is_of_all: bool) -> Result<Announcement> {
         let read = |(rank, bytes): (usize, &Vec<u8>)| {
             let mut from = Reader::new(rank, bytes);
             let (weight_before, before) = (from.float()?, Bits::read(&mut from)?);
@@ -94,7 +96,7 @@ impl Announcement {
             Ok(OfRank { weight_before, before, replicas })
         };
         let ranks = announced.iter().enumerate().map(read).collect::<Result<_>>()?;
-        Ok(Announcement { ranks })
+        Ok(Announcement { ranks, before_is_of_all })
     }
 
     /// What each rank has announced.
@@ -104,9 +106,20 @@ impl Announcement {
 
     /// The weights of all runs and replicas, added as one process adds them.
     pub fn total_weight(&self) -> f64 {
-        let before: f64 = self.ranks.iter().map(|rank| rank.weight_before).sum();
+        let known = if self.before_is_of_all { 1 } else { self.ranks.len() };
+        let before: f64 = self.ranks.iter().take(known).map(|rank| rank.weight_before).sum();
+        before + self.weight_of_run()
+    }
+
+    /// The weights of all replicas in the last run.
+    pub fn weight_of_run(&self) -> f64 {
         let replicas = self.ranks.iter().flat_map(|rank| &rank.replicas);
-        before + replicas.map(|replica| replica.weight).sum::<f64>()
+        replicas.map(|replica| replica.weight).sum()
+    }
+
+    /// Whether anybody has contributed to variable `index` in the last run.
+    pub fn has_variable_of_run(&self, index: usize) -> bool {
+        self.ranks.iter().any(|rank| rank.writers(index).next().is_some())
     }
 
     /// Whether anybody has contributed to variable `index`.

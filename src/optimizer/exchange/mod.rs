@@ -9,21 +9,26 @@
 //!
 //! Gradients on a GPU go through the host's memory: down in one copy, and those of all ranks up again.
 //!
+//! If the number of all replicas was chosen, the bits must not depend on how they are spread over ranks:
+//! contributions are always sent as they are, and ranks exchange them in each run that is accumulated.
+//!
 //! - [`announcement`]: who has contributed to what. [`parts`]: how dense gradients are cut and
-//!   exchanged. [`touched`]: rows.
+//!   exchanged. `next`: what is accumulated of them. [`touched`]: rows.
 
 pub(super) mod announcement;
 mod buffers;
+mod next;
 pub(super) mod parts;
 pub(super) mod touched;
 
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::plan::Plan;
 use crate::optimizer::rule::UpdateRule;
 use crate::optimizer::sources::Sources;
+use crate::optimizer::work::Keep;
 use crate::optimizer::workspace::Work;
 use crate::strategy::Strategy;
 use crate::strategy::ranks::{Call, Kind, Ranks, agreement};
@@ -31,6 +36,7 @@ use crate::values::variable::Variable;
 
 use announcement::Announcement;
 use buffers::Words;
+use next::Next;
 use parts::Parts;
 use touched::Touched;
 
@@ -40,6 +46,7 @@ pub(super) struct Memory {
     send: Words,
     receive: Words,
     touched: Touched,
+    next: Next,
     /// What all ranks' gradients must have in common.
     agreement: Option<u64>,
 }
@@ -76,7 +83,8 @@ impl<'a> Exchange<'a> {
             ..Call::to(Kind::Gradients, &what)
         };
         let (mut meeting, own) = ranks.meet(call, own)?;
-        let announced = Announcement::read(&meeting.all_gather(&own)?)?;
+        let announced =
+            Announcement::read(&meeting.all_gather(&own)?, ranks.has_chosen_replicas())?;
         Ok(Exchange { ranks, announced })
     }
 
@@ -97,7 +105,7 @@ impl<'a> Exchange<'a> {
     ) -> Result<()> {
         let Memory { send, receive, touched, .. } = memory;
         let mut prepare = || {
-            let is_sum = sources.accumulation.runs > 0;
+            let is_sum = sums_are_sent(self.ranks, sources);
             if is_sum {
                 sources.merge_rows(plan, rule)?;
             }
@@ -122,8 +130,93 @@ impl<'a> Exchange<'a> {
         parts.bring_up(sources)?;
         sources.exchanged = true;
         work.keep_exchanged(sources);
-        touched.unpack(sources, plan, &self.announced, &rows)?;
-        sources.merge_touched(plan, rule, touched)
+        touched.unpack(
+            sources,
+            plan,
+            &self.announced,
+            &rows,
+            sums_are_sent(self.ranks, sources),
+        )?;
+        sources.merge_touched(plan, rule, touched, self.ranks.has_chosen_replicas())
+    }
+
+    /// Whether what is accumulated is that of all ranks, and not each rank's own.
+    pub fn accumulates_together(ranks: &Ranks) -> bool {
+        ranks.has_chosen_replicas()
+    }
+
+    /// The weight of what all replicas have contributed to the last run.
+    pub fn weight_of_run(&self) -> f64 {
+        self.announced.weight_of_run()
+    }
+
+    /// Prepares to accumulate what all replicas of all ranks have contributed to the last run, which is
+    /// done by [`Memory::keep_run`]. Selects the variables that it is about. With `find_not_finite`, the
+    /// first variable whose gradient would not be finite.
+    pub fn accumulate(
+        &self,
+        sources: &mut Sources<'_>,
+        work: &mut Work,
+        plan: &mut Plan,
+        rule: &dyn UpdateRule,
+        memory: &mut Memory,
+        find_not_finite: bool,
+    ) -> Result<Option<usize>> {
+        let Memory { send, receive, touched, next, .. } = memory;
+        let replicas = self.ranks.replicas()[self.ranks.rank()];
+        let has = |index| self.announced.has_variable_of_run(index);
+        let mut prepare = || {
+            if sources.gpu()?.is_some() {
+                return Err(Error::Unimplemented(
+                    "accumulation of gradients of variables on a GPU over several ranks, with a number of \
+                     replicas that was chosen; have the parameter device be CPU:0, or accumulate nothing"
+                        .into(),
+                ));
+            }
+            let rows = touched::pack(sources, plan, false)?;
+            work.select_where(sources, plan, replicas, has)?;
+            let parts = Parts::new(self.ranks, &self.announced, sources, work);
+            parts.reserve_next(sources, send, receive, next)?;
+            parts.pack(sources, send);
+            Ok((rows, parts))
+        };
+        let prepared: Result<(Vec<u8>, Parts<'_>)> = prepare();
+        let length = prepared.as_ref().map_or(0, |(rows, _)| rows.len());
+        let call = Call { length, ..Call::to(Kind::Gradients, &"the accumulation of gradients") };
+        let (mut meeting, (rows, parts)) = self.ranks.meet(call, prepared)?;
+        let rows = meeting.all_gather(&rows)?;
+        parts.accumulate(&mut meeting, sources, (send, receive), next)?;
+        drop(meeting);
+        touched.unpack(sources, plan, &self.announced, &rows, false)?;
+        sources.merge_touched(plan, rule, touched, true)?;
+        if !find_not_finite {
+            return Ok(None);
+        }
+        let dense = next.not_finite(sources);
+        // Rows are those of all ranks already, and are measured as one process measures them.
+        let is_row_sparse = |index| has(index) && sources.is_row_sparse(index);
+        work.select_where(sources, plan, replicas, is_row_sparse)?;
+        let measured = work.measure(sources, Keep::Nothing)?;
+        let rows = measured.filter(|(_, squares)| !squares.finite).map(|(index, _)| index).min();
+        work.select_where(sources, plan, replicas, has)?;
+        Ok(dense.into_iter().chain(rows).min())
+    }
+}
+
+/// Whether a rank sends the sum of what its replicas have contributed to several runs.
+fn sums_are_sent(ranks: &Ranks, sources: &Sources<'_>) -> bool {
+    sources.accumulation.runs > 0 && !ranks.has_chosen_replicas()
+}
+
+impl Memory {
+    /// Keeps what [`Exchange::accumulate`] has prepared of the variables that are selected.
+    pub(super) fn keep_run(&self, sources: &mut Sources<'_>, work: &Work) {
+        self.next.put(sources);
+        for item in &work.items {
+            if sources.is_row_sparse(item.index) {
+                sources.accumulation.claim(item.index);
+            }
+        }
     }
 }
 

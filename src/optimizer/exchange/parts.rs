@@ -12,6 +12,7 @@ use std::slice;
 
 use super::announcement::{Announcement, OfRank};
 use super::buffers::Words;
+use super::next::Next;
 use crate::error::{Error, Result};
 use crate::executor::pieces::Pieces;
 use crate::executor::workers;
@@ -46,6 +47,16 @@ pub(super) struct Parts<'a> {
     sums: Vec<ChunkSums<2>>,
 }
 
+/// This rank's part of one variable, and where its sums are.
+pub(super) struct Place {
+    pub index: usize,
+    /// Of the variable.
+    pub dtype: DType,
+    /// Which of its elements.
+    pub range: Range<usize>,
+    pub bytes: Range<usize>,
+}
+
 /// One variable.
 struct Item {
     index: usize,
@@ -68,9 +79,13 @@ impl<'a> Parts<'a> {
     ) -> Parts<'a> {
         let (rank, size) = (ranks.rank(), ranks.size());
         let variables = sources.variables();
+        let mut is_selected = vec![false; variables.len()];
+        work.items.iter().for_each(|item| is_selected[item.index] = true);
+        // What each rank accumulates of its own part must be its part in all runs.
+        let is_fixed = ranks.has_chosen_replicas();
         let dense = || {
-            let selected = work.items.iter().map(|item| item.index);
-            selected.filter(|&index| !sources.is_row_sparse(index))
+            let all = 0..variables.len();
+            all.filter(|&index| (is_fixed || is_selected[index]) && !sources.is_row_sparse(index))
         };
         let bytes =
             |index: usize| variables[index].shape().elements() * variables[index].dtype().size();
@@ -89,10 +104,11 @@ impl<'a> Parts<'a> {
             let ranges = (0..size).map(|rank| boundary(rank)..boundary(rank + 1)).collect();
             before += elements * dtype.size();
             let accumulates = sources.accumulation.runs > 0;
-            let is_sum = accumulates || most_replicas * wire.size() > size_of::<f64>();
+            let is_large = most_replicas * wire.size() > size_of::<f64>();
+            let is_sum = !is_fixed && (accumulates || is_large);
             Item { index, dtype, wire, is_sum, ranges }
         });
-        let items: Vec<Item> = items.collect();
+        let items: Vec<Item> = items.filter(|item| is_selected[item.index]).collect();
         let sent = |from: &OfRank, to: usize| items.iter().map(|item| item.bytes(from, to)).sum();
         let of_ranks = announced.ranks();
         let gradients = |rank: usize| {
@@ -149,7 +165,11 @@ impl<'a> Parts<'a> {
                     let accumulated = sources.accumulated(item.index);
                     if accumulated.is_some() || !contributions.is_empty() {
                         let place = take(&mut to, range.len() * size_of::<f64>());
-                        add_up(place, accumulated, &contributions, range);
+                        let accumulated = accumulated.map(|sum| bytes_of(sum, range));
+                        let own = contributions.iter().map(|of: &Contribution<'static>| {
+                            (bytes_of(of.gradient, range), of.gradient.dtype(), of.factor)
+                        });
+                        add_up(place, accumulated, own);
                     }
                     continue;
                 }
@@ -210,10 +230,10 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
-    /// Adds up what all ranks have sent for this rank's part, in rank order, as gradients.
-    fn add_up_own(&mut self, sources: &Sources<'_>, receive: &mut Words) {
+    /// Where the contributions to each item are in what this rank receives, in rank order, and the factors
+    /// of them.
+    fn places(&self, sources: &Sources<'_>) -> Vec<Vec<(Range<usize>, f64)>> {
         let Parts { announced, rank, ref items, ref receive_counts, .. } = *self;
-        // Where the contributions to each item are, in rank order, and the factors of them.
         let mut of_items: Vec<Vec<(Range<usize>, f64)>> = vec![Vec::new(); items.len()];
         let mut start = 0;
         for (from, count) in announced.ranks().iter().zip(receive_counts) {
@@ -227,6 +247,70 @@ impl<'a> Parts<'a> {
                 }
             }
         }
+        of_items
+    }
+
+    /// Has the memory for [`Parts::accumulate`].
+    pub fn reserve_next(
+        &self,
+        sources: &mut Sources<'_>,
+        send: &mut Words,
+        receive: &mut Words,
+        next: &mut Next,
+    ) -> Result<()> {
+        let variables = sources.variables();
+        for item in &self.items {
+            sources.accumulation.reserve(item.index, &variables[item.index])?;
+        }
+        send.resize(self.send_counts.iter().sum())?;
+        receive.resize(self.receive_counts.iter().sum())?;
+        next.places.clear();
+        next.places
+            .try_reserve(self.items.len())
+            .map_err(|_| Error::ResourceExhausted("memory to accumulate gradients".into()))?;
+        let mut at = 0;
+        for Item { index, dtype, ranges, .. } in &self.items {
+            let (index, dtype, range) = (*index, *dtype, ranges[self.rank].clone());
+            let bytes = range.len() * WORD;
+            next.places.push(Place { index, dtype, range, bytes: at..at + bytes });
+            at += bytes;
+        }
+        next.sums.resize(at)
+    }
+
+    /// Exchanges the contributions of one run, and makes in `next` the sums of this rank's part that are
+    /// to be accumulated: those that are, and to them what all replicas have contributed, in their order.
+    pub fn accumulate(
+        &self,
+        meeting: &mut Meeting<'_>,
+        sources: &Sources<'_>,
+        (send, receive): (&Words, &mut Words),
+        next: &mut Next,
+    ) -> Result<()> {
+        if self.gradient_counts.iter().sum::<usize>() == 0 {
+            return Ok(());
+        }
+        meeting.all_to_all(
+            (send.bytes(), &self.send_counts),
+            (receive.bytes_mut(), &self.receive_counts),
+        )?;
+        let received = receive.bytes();
+        let of_items = self.places(sources);
+        for ((item, places), to) in self.items.iter().zip(&of_items).zip(&next.places) {
+            let before = sources.accumulated(item.index).map(|sum| bytes_of(sum, &to.range));
+            let contribution = |(place, factor): &(Range<usize>, f64)| {
+                (&received[place.clone()], item.wire_dtype(), *factor)
+            };
+            let to = &mut next.sums.bytes_mut()[to.bytes.clone()];
+            add_up(to, before, places.iter().map(contribution));
+        }
+        Ok(())
+    }
+
+    /// Adds up what all ranks have sent for this rank's part, in rank order, as gradients.
+    fn add_up_own(&mut self, sources: &Sources<'_>, receive: &mut Words) {
+        let mut of_items = self.places(sources);
+        let Parts { rank, ref items, .. } = *self;
         let received = receive.bytes_mut();
         for (item, places) in items.iter().zip(&mut of_items) {
             if item.is_sum && places.len() > 1 {
@@ -270,7 +354,10 @@ impl<'a> Parts<'a> {
                     (true, sum) => WeightedSum::new(item.dtype, elements, &[], divisor)
                         .starting_from(sum.map(|sum| sum.gradient)),
                     (false, _) => {
+                        let before = sources.accumulated(item.index);
+                        let before = before.map(|sum| span(bytes_of(sum, range), DType::Float64));
                         WeightedSum::new(item.dtype, elements, &contributions[at], divisor)
+                            .starting_from(before)
                     }
                 };
                 let sums = &sums[first_sums[at]..];
@@ -343,7 +430,7 @@ fn bytes_of<'a>(span: Span<'a>, range: &Range<usize>) -> &'a [u8] {
     clippy::mut_from_ref,
     reason = "a span that may be written is shared by who writes its parts"
 )]
-unsafe fn place_of<'a>(span: &'a SpanMut<'_>, range: &Range<usize>) -> &'a mut [u8] {
+pub(super) unsafe fn place_of<'a>(span: &'a SpanMut<'_>, range: &Range<usize>) -> &'a mut [u8] {
     assert!(range.start <= range.end && range.end <= span.elements());
     let size = span.dtype().size();
     // SAFETY: the span has the range, and the caller vouches for the rest.
@@ -357,7 +444,7 @@ fn layout(bytes: &[u8], dtype: DType) -> Layout {
 }
 
 /// Bytes as elements.
-fn span(bytes: &[u8], dtype: DType) -> Span<'_> {
+pub(super) fn span(bytes: &[u8], dtype: DType) -> Span<'_> {
     // SAFETY: the bytes are borrowed as long as the result is, lie well, which is asserted, and any
     // bytes are numbers.
     let view = unsafe { View::new(bytes.as_ptr(), dtype, layout(bytes, dtype)) };
@@ -371,32 +458,29 @@ fn span_mut(bytes: &mut [u8], dtype: DType) -> SpanMut<'_> {
     view.into_span().expect("a row of elements is contiguous")
 }
 
-/// `to` becomes the sum of a range of what was accumulated and of the contributions, float64.
-fn add_up(
+/// `to` becomes the sum, float64, of what was accumulated and of the contributions: bytes, their type and
+/// the factor.
+fn add_up<'a>(
     to: &mut [u8],
-    accumulated: Option<Span<'_>>,
-    contributions: &[Contribution<'_>],
-    range: &Range<usize>,
+    accumulated: Option<&[u8]>,
+    contributions: impl Iterator<Item = (&'a [u8], DType, f64)>,
 ) {
-    if range.is_empty() {
+    if to.is_empty() {
         return;
     }
     if let Some(sum) = accumulated {
-        to.copy_from_slice(bytes_of(sum, range));
+        to.copy_from_slice(sum);
     }
-    let own: Vec<Contribution<'_>> = contributions
-        .iter()
-        .map(|&Contribution { gradient, factor }| Contribution {
-            gradient: span(bytes_of(gradient, range), gradient.dtype()),
-            factor,
-        })
-        .collect();
+    let contribution =
+        |(bytes, dtype, factor)| Contribution { gradient: span(bytes, dtype), factor };
+    let own: Vec<Contribution<'_>> = contributions.map(contribution).collect();
     if own.is_empty() {
         return;
     }
+    let elements = to.len() / WORD;
     let sum = span_mut(to, DType::Float64);
     let mut pieces = Pieces::default();
-    pieces.push(range.len(), BLOCK, size_of::<f64>() * (own.len() + 1));
+    pieces.push(elements, BLOCK, size_of::<f64>() * (own.len() + 1));
     pieces.for_each_share(workers::count(), &|share| {
         for (_, part) in share.parts() {
             // SAFETY: the shares have different parts of what this function alone may write.

@@ -78,16 +78,16 @@ pub(in crate::optimizer) fn pack_variable(
 }
 
 impl Touched {
-    /// Takes what all ranks have sent.
+    /// Takes what all ranks have sent, as [`pack`] was told to.
     pub(super) fn unpack(
         &mut self,
         sources: &Sources<'_>,
         plan: &mut Plan,
         announced: &Announcement,
         received: &[Vec<u8>],
+        is_sum: bool,
     ) -> Result<()> {
         self.0.clear();
-        let is_sum = sources.accumulation.runs > 0;
         let mut before = 0;
         for ((rank, bytes), of_rank) in received.iter().enumerate().zip(announced.ranks()) {
             let mut from = Reader::new(rank, bytes);

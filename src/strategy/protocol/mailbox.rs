@@ -98,6 +98,11 @@ impl<J> Mailbox<J> {
         self.signal.notify();
     }
 
+    /// Waits until `ready` says so, whatever steps there are.
+    pub fn wait_until(&self, spin: Spin, ready: impl FnMut() -> bool) {
+        self.signal.wait_until(self.spin(spin), None, ready);
+    }
+
     /// Lets the thread end once it is idle.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);

@@ -5,7 +5,8 @@
 //! - [`signal`]: one thread waits, others tell it to look again;
 //! - [`mailbox`]: where a replica thread waits and finds its next job;
 //! - [`queue`]: who may take the next step, in the order of asking;
-//! - [`rendezvous`]: where the replicas of one step and its coordinator meet.
+//! - [`rendezvous`]: where the replicas of one step and its coordinator meet;
+//! - [`turns`]: who of the replicas that share a device has it.
 //!
 //! # The life of a step
 //!
@@ -42,3 +43,4 @@ pub mod queue;
 pub mod rendezvous;
 pub mod signal;
 pub mod sync;
+pub mod turns;

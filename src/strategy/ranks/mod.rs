@@ -45,6 +45,9 @@ pub struct Ranks {
     tag: u64,
     /// How many replicas each rank has.
     replicas: Vec<usize>,
+    /// Whether how many there are together was chosen, and the bits of a step must not depend on how they
+    /// are spread over ranks.
+    is_chosen: bool,
     series: Mutex<Series>,
     totals: Mutex<AllTotals>,
 }
@@ -52,10 +55,12 @@ pub struct Ranks {
 impl Ranks {
     /// The ranks that `engine` joins, of which there are two or more, once all of them have made a
     /// strategy as this one has; and what was made. `about` says how many replicas it has, and a number
-    /// that no other strategy of this rank has.
+    /// that no other strategy of this rank has. `in_sync` is how many replicas there are to be on all ranks
+    /// together, if that was chosen.
     pub(super) fn join<T>(
         engine: &Arc<dyn Communicator>,
         made: Result<T>,
+        in_sync: Option<usize>,
         about: impl FnOnce(&T) -> [u64; 2],
     ) -> Result<(T, Arc<Ranks>)> {
         let (rank, size) = (engine.rank(), engine.size());
@@ -68,11 +73,20 @@ impl Ranks {
             turn: turn_of(engine),
             tag: 0,
             replicas: Vec::new(),
+            is_chosen: in_sync.is_some(),
             series: Mutex::default(),
             totals: Mutex::default(),
         };
         let numbers = made.as_ref().map_or([0; 2], about);
-        let call = Call { numbers, ..Call::to(Kind::Strategy, &"the making of a strategy") };
+        let what = match in_sync {
+            None => "the making of a strategy with one replica for each device".to_owned(),
+            Some(count) => format!("the making of a strategy with {count} replicas in sync"),
+        };
+        let call = Call {
+            numbers,
+            agreement: in_sync.map_or(0, |count| count as u64),
+            ..Call::to(Kind::Strategy, &what)
+        };
         let (meeting, made) = ranks.meet(call, made)?;
         let said: Vec<[u64; 2]> = meeting.numbers().collect();
         drop(meeting);
@@ -147,6 +161,12 @@ impl Ranks {
     /// How many replicas each rank has.
     pub(crate) fn replicas(&self) -> &[usize] {
         &self.replicas
+    }
+
+    /// Whether the number of all replicas was chosen, so that a step has the same bits whatever the number
+    /// of ranks.
+    pub(crate) fn has_chosen_replicas(&self) -> bool {
+        self.is_chosen
     }
 
     /// The number of this rank's first replica among those of all ranks.

@@ -31,6 +31,7 @@ const NUMBERS: &[(&str, &str, &str)] = &[
     ("", "state_count", "small(f)"),
     ("", "compute_device_count", "small(f)"),
     ("", "cpu_replicas", "small(f)"),
+    ("", "replicas_in_sync", "small(f)"),
     ("", "physical_ordinal", "small(f)"),
     ("", "dtype", "1 + below(f, 14)"),
     ("", "timeout_seconds", "deadline(f)"),

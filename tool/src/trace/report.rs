@@ -86,7 +86,8 @@ fn strategies(trace: &Trace) -> BTreeMap<(u64, u64), Steps> {
         let steps = found.entry((span.process, strategy)).or_default();
         steps.setup = Setup {
             replicas: small("replicas"),
-            cpu_replicas: small("cpu_replicas"),
+            devices: small("devices"),
+            cpu_devices: small("cpu_devices"),
             processors: small("processors"),
         };
         steps.steps.push(StepSample {

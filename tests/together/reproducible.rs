@@ -1,0 +1,153 @@
+//! With a chosen number of replicas in sync the bits of a training do not depend on how many ranks and
+//! devices there are.
+
+use super::engine::ranks;
+use super::training::{Model, Plan, plans, rule, train};
+use super::{on_ranks_of, options};
+use umbo::error::{Error, Status};
+use umbo::optimizer::{LossReduction, Settings};
+use umbo::strategy::{Options, Strategy};
+
+/// How many replicas there are in all of these tests.
+const REPLICAS: usize = 12;
+
+/// All splits into ranks and compute devices of each.
+fn splits() -> impl Iterator<Item = (usize, usize)> {
+    (1..=4).flat_map(|ranks| (1..=3).map(move |devices| (ranks, devices)))
+}
+
+fn chosen(devices: usize, replicas: usize) -> Options {
+    Options { replicas_in_sync: replicas, ..options(devices) }
+}
+
+/// Each kind of gradients, with each setting: once over some split, beside one process of as many devices
+/// as there are replicas.
+#[test]
+fn every_kind_of_training_has_the_bits_of_its_replicas() {
+    let splits: Vec<(usize, usize)> = splits().collect();
+    for (number, plan) in plans().into_iter().enumerate() {
+        let of = match plan.model {
+            Model::Rows | Model::RowsHalf => [0, 2][number % 2],
+            _ => number % 5,
+        };
+        let plan = Plan { is_wide: !plan.overflows && number % 3 != 2, ..plan };
+        let expected = train(Strategy::new(&options(REPLICAS)).unwrap(), &plan, rule(of));
+        for turn in 0..2 {
+            let (size, devices) = splits[(number * 5 + turn * 7) % splits.len()];
+            let came = on_ranks_of(
+                &ranks(size),
+                |_| chosen(devices, REPLICAS),
+                |_, strategy| train(strategy.unwrap(), &plan, rule(of)),
+            );
+            for (rank, came) in came.iter().enumerate() {
+                let place = || format!("rule {of}, rank {rank} of {size}×{devices}: {plan:?}");
+                assert_eq!(came.len(), expected.len(), "{}", place());
+                for (at, (came, expected)) in came.iter().zip(&expected).enumerate() {
+                    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                    let told = (text(came), text(expected));
+                    assert!(came == expected, "result {at} of {}: {told:?}", place());
+                }
+            }
+        }
+    }
+}
+
+/// Numbers whose sums depend on the order, over every split and with shares that are not the same.
+#[test]
+fn no_split_shows() {
+    for (model, accumulation, replicas) in [
+        (Model::Dense, 1, REPLICAS),
+        (Model::Dense, 3, REPLICAS + 1),
+        (Model::Rows, 1, REPLICAS + 5),
+        (Model::Rows, 2, REPLICAS),
+    ] {
+        let plan = Plan {
+            model,
+            reduction: LossReduction::Sum,
+            settings: Settings { global_clip_norm: Some(0.7), ..Settings::default() },
+            accumulation,
+            deferred: accumulation % 2 == 1,
+            overflows: false,
+            is_wide: true,
+        };
+        let expected = train(Strategy::new(&options(replicas)).unwrap(), &plan, rule(2));
+        for (size, devices) in splits() {
+            let came = on_ranks_of(
+                &ranks(size),
+                |_| chosen(devices, replicas),
+                |_, strategy| train(strategy.unwrap(), &plan, rule(2)),
+            );
+            let same = came.iter().all(|came| *came == expected);
+            assert!(same, "{replicas} replicas on {size}×{devices}, {plan:?}");
+        }
+    }
+}
+
+/// The numbers of these tests would show a split: without a chosen number, one does.
+#[test]
+fn the_numbers_of_these_tests_depend_on_their_order() {
+    let plan = Plan {
+        model: Model::Dense,
+        reduction: LossReduction::Sum,
+        settings: Settings::default(),
+        accumulation: 2,
+        deferred: false,
+        overflows: false,
+        is_wide: true,
+    };
+    let expected = train(Strategy::new(&options(4)).unwrap(), &plan, rule(0));
+    let came = on_ranks_of(
+        &ranks(2),
+        |_| options(2),
+        |_, strategy| train(strategy.unwrap(), &plan, rule(0)),
+    );
+    assert_ne!(came[0], expected);
+}
+
+fn errors_of(size: usize, options_of: impl Fn(usize) -> Options + Sync) -> Vec<Error> {
+    on_ranks_of(&ranks(size), options_of, |_, made| made.err().unwrap())
+}
+
+#[test]
+fn bad_numbers_say_what_would_be_right() {
+    let error = Strategy::new(&chosen(3, 2)).err().unwrap();
+    assert_eq!(error.status(), Status::InvalidArgument);
+    let text = error.to_string();
+    assert!(text.contains("replicas_in_sync") && text.contains("give 3 or more"), "{text}");
+    let error = Strategy::new(&chosen(1, 1025)).err().unwrap();
+    assert_eq!(error.status(), Status::InvalidArgument);
+    assert!(error.to_string().contains("at most 1024"), "{error}");
+    // Enough for one rank and not for the other fails on both.
+    for error in errors_of(2, |rank| chosen(1 + rank, 3 - rank)) {
+        assert_eq!(error.status(), Status::InvalidArgument, "{error}");
+    }
+    for error in errors_of(2, |rank| chosen(1, 4 + rank)) {
+        assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
+        let text = error.to_string();
+        assert!(text.contains("4 replicas in sync") && text.contains("5 replicas"), "{text}");
+    }
+    for error in errors_of(2, |rank| chosen(1, 2 * rank)) {
+        assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
+        assert!(error.to_string().contains("one replica for each device"), "{error}");
+    }
+}
+
+/// Ranks of one strategy may have different numbers of devices.
+#[test]
+fn ranks_need_not_be_alike() {
+    let plan = Plan { is_wide: true, ..plans().remove(0) };
+    let expected = train(Strategy::new(&options(7)).unwrap(), &plan, rule(1));
+    let came = on_ranks_of(
+        &ranks(3),
+        |rank| chosen([1, 2, 2][rank], 7),
+        |rank, strategy| {
+            let strategy = strategy.unwrap();
+            assert_eq!(strategy.num_replicas(), [2, 2, 3][rank]);
+            assert_eq!(strategy.first_replica_in_sync(), [0, 2, 4][rank]);
+            assert_eq!(strategy.num_replicas_in_sync(), 7);
+            assert_eq!(strategy.compute_devices().len(), [1, 2, 2][rank]);
+            train(strategy, &plan, rule(1))
+        },
+    );
+    assert!(came.iter().all(|came| *came == expected));
+}
