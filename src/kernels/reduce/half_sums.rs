@@ -252,6 +252,7 @@ unsafe fn reduce_bf16s_avx2<const R: usize, const N: usize>(
 mod tests {
     use super::*;
     use crate::kernels::float::half_precision::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+    use crate::kernels::instruction_set::InstructionSet;
 
     /// Compares a block with what one element after the other gives. Every set but the baseline is
     /// to have a way to reduce it.
