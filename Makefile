@@ -25,7 +25,7 @@ configure = if [ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null; then
 section = echo; echo "==== $(1)"
 
 .PHONY: help setup install demo demo-mpi docs movielens cases test test-rust test-mpi test-gpu test-engines test-aarch64 mutants-gpu test-loom mutants faults test-c test-large \
-  build-c matrix storm fuzz asan tsan miri flaky bench bench-peers bench-engines clean
+  build-c matrix storm fuzz asan tsan miri flaky bench bench-peers bench-engines pictures clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -201,6 +201,12 @@ bench: ## Measure the library on this machine
 	@scripts/setup.sh bench
 	@$(call section,Benchmarks)
 	@cargo bench --locked --package umbo
+
+pictures: ## Draw the documents' pictures anew, from what is measured meanwhile: on a quiet machine
+	@scripts/setup.sh bench
+	@$(MAKE) --no-print-directory demo
+	@$(call section,Pictures)
+	@scripts/pictures.sh $(CURDIR)/$(PREFIX)
 
 bench-peers: ## Measure beside other frameworks; writes docs/benchmarks.md (installs into build/peers)
 	@scripts/setup.sh bench

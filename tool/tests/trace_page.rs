@@ -202,6 +202,7 @@ fn what_cannot_be_made_into_a_page_is_refused() {
     for (arguments, expected) in [
         (&["trace"][..], "which trace?"),
         (&["trace", "a.json"], "--html"),
+        (&["trace", "a.json", "--html", "b.html", "--step", "3"], "give --plot"),
         (&["trace", "a.json", "--html", "b.html", "--most", "0"], "give 1 or more"),
         (&["trace", "a.json", "b.json"], "b.json"),
     ] {
