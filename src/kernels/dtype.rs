@@ -59,7 +59,7 @@ impl DType {
     }
 
     /// Whether it is a floating-point type.
-    pub fn is_float(self) -> bool {
+    pub const fn is_float(self) -> bool {
         matches!(self, DType::Float16 | DType::BFloat16 | DType::Float32 | DType::Float64)
     }
 
@@ -170,3 +170,29 @@ macro_rules! for_numeric {
     }};
 }
 pub(crate) use for_numeric;
+
+/// The same for what has the same bits with signed and with unsigned integers, such as sums that wrap:
+/// `$element` stands for the unsigned type of both.
+macro_rules! for_wrapping {
+    ($dtype:expr, $element:ident => $body:expr, else $otherwise:expr) => {{
+        use $crate::kernels::dtype::DType as D;
+        macro_rules! with {
+            ($rust:ty) => {{
+                type $element = $rust;
+                $body
+            }};
+        }
+        match $dtype {
+            D::Float16 => with!(half::f16),
+            D::BFloat16 => with!(half::bf16),
+            D::Float32 => with!(f32),
+            D::Float64 => with!(f64),
+            D::Int8 | D::UInt8 => with!(u8),
+            D::Int16 | D::UInt16 => with!(u16),
+            D::Int32 | D::UInt32 => with!(u32),
+            D::Int64 | D::UInt64 => with!(u64),
+            D::Bool => $otherwise,
+        }
+    }};
+}
+pub(crate) use for_wrapping;

@@ -102,10 +102,21 @@ impl Instructions {
     pub fn set(self) -> InstructionSet {
         self.0
     }
+
+    /// Whether loops of their own for the usual cases are worth their room: not for what only x86-64
+    /// processors of before 2013 use, which take the loop that does for every case.
+    #[inline(always)]
+    pub fn has_special_loops(self) -> bool {
+        cfg!(not(target_arch = "x86_64")) || self.0 != InstructionSet::Baseline
+    }
 }
 
 /// A loop to be compiled for each instruction set.
 pub trait Kernel {
+    /// Whether the loop is compiled only once, with the instructions of every processor: what no training
+    /// step waits for, such as sums of integers.
+    const IS_RARE: bool = false;
+
     /// Runs the loop with `instructions`, which are known when it is compiled. Implementations are
     /// `#[inline(always)]`, and so is what they call in the loop: only then is it compiled with the
     /// instructions of the set.
@@ -114,7 +125,10 @@ pub trait Kernel {
 
 /// Runs a loop with these instructions.
 #[inline]
-pub fn dispatch(instructions: Instructions, kernel: impl Kernel) {
+pub fn dispatch<K: Kernel>(instructions: Instructions, kernel: K) {
+    if K::IS_RARE {
+        return kernel.run(Instructions(InstructionSet::Baseline));
+    }
     match instructions.set() {
         InstructionSet::Baseline => kernel.run(Instructions(InstructionSet::Baseline)),
         #[cfg(target_arch = "x86_64")]

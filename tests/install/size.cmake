@@ -18,9 +18,9 @@ function(at_most pattern megabytes)
 endfunction()
 
 at_most("lib*/libumbo.a" 45)
-at_most("bin/umbo" 9)
-# Three sets of instructions for each loop are most of it. The goal is 9.
-at_most("lib*/libumbo.so.${VERSION}" 11)
+at_most("bin/umbo" 8)
+# Three sets of instructions for each frequent loop are most of it.
+at_most("lib*/libumbo.so.${VERSION}" 9)
 set(library "${FOUND}")
 get_filename_component(directory "${library}" DIRECTORY)
 set(debug_file "${directory}/.debug/libumbo.so.${VERSION}.debug")

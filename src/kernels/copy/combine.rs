@@ -9,7 +9,7 @@ use half::{bf16, f16};
 use crate::error::{Error, Result};
 use crate::executor::workers;
 use crate::kernels::copy::layouts::{check_same, tiles};
-use crate::kernels::dtype::{Element, for_numeric};
+use crate::kernels::dtype::{Element, for_wrapping};
 use crate::kernels::float::half_precision::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
 use crate::kernels::strided::{Runs, TILE};
@@ -21,14 +21,14 @@ use crate::kernels::view::{View, ViewMut};
 /// Fails with INVALID_ARGUMENT if dtype or shape differ, and for bool.
 pub fn add(instructions: Instructions, from: &View, to: &mut ViewMut) -> Result<()> {
     check_same(from, to)?;
-    for_numeric!(from.dtype(), T => combine::<Addition<T>>(instructions, from, to), else return Err(no_bool("added")));
+    for_wrapping!(from.dtype(), T => combine::<Addition<T>>(instructions, from, to), else return Err(no_bool("added")));
     Ok(())
 }
 
 /// `to -= from`, like [`add`].
 pub fn subtract(instructions: Instructions, from: &View, to: &mut ViewMut) -> Result<()> {
     check_same(from, to)?;
-    for_numeric!(
+    for_wrapping!(
         from.dtype(),
         T => combine::<Subtraction<T>>(instructions, from, to),
         else return Err(no_bool("subtracted"))
@@ -75,10 +75,6 @@ combinations! {
         f32_to_bf16(bf16_to_f32(to) - bf16_to_f32(from));
     f32, |to, from| to + from, to - from;
     f64, |to, from| to + from, to - from;
-    i8, |to, from| to.wrapping_add(from), to.wrapping_sub(from);
-    i16, |to, from| to.wrapping_add(from), to.wrapping_sub(from);
-    i32, |to, from| to.wrapping_add(from), to.wrapping_sub(from);
-    i64, |to, from| to.wrapping_add(from), to.wrapping_sub(from);
     u8, |to, from| to.wrapping_add(from), to.wrapping_sub(from);
     u16, |to, from| to.wrapping_add(from), to.wrapping_sub(from);
     u32, |to, from| to.wrapping_add(from), to.wrapping_sub(from);
@@ -105,6 +101,8 @@ struct OverRange<'a, C: Combination> {
 }
 
 impl<C: Combination> Kernel for OverRange<'_, C> {
+    const IS_RARE: bool = !C::Element::DTYPE.is_float();
+
     #[inline(always)]
     fn run(self, _: Instructions) {
         let OverRange { from, from_runs, to, to_runs, range } = self;

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::executor::workers;
-use crate::kernels::dtype::for_numeric;
+use crate::kernels::dtype::{Element, for_numeric, for_wrapping};
 use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
 use crate::kernels::layout::{Layout, MAX_RANK};
 use crate::kernels::reduce::over_replicas::{check_output, not_reducible};
@@ -77,10 +77,19 @@ pub fn reduce_over_axes(
         }
         parts.push(part);
     }
-    for_numeric!(first.dtype(), T => match op {
-        ReduceOp::Sum => reduce::<SumOverAxes<T>>(instructions, &parts, output),
-        ReduceOp::Mean => reduce::<MeanOverAxes<T>>(instructions, &parts, output),
-    }, else return Err(not_reducible()));
+    let dtype = first.dtype();
+    match op {
+        ReduceOp::Sum => for_wrapping!(
+            dtype,
+            T => reduce::<SumOverAxes<T>>(instructions, &parts, output),
+            else return Err(not_reducible())
+        ),
+        ReduceOp::Mean => for_numeric!(
+            dtype,
+            T => reduce::<MeanOverAxes<T>>(instructions, &parts, output),
+            else return Err(not_reducible())
+        ),
+    }
     Ok(())
 }
 
@@ -271,6 +280,8 @@ struct ByResult<'a, K: Reduction> {
 }
 
 impl<K: Reduction> Kernel for ByResult<'_, K> {
+    const IS_RARE: bool = !K::Input::DTYPE.is_float();
+
     #[inline(always)]
     fn run(self, _: Instructions) {
         let ByResult { part, columns, elements, sums } = self;
@@ -329,6 +340,8 @@ struct Across<'a, K: Reduction> {
 }
 
 impl<K: Reduction> Kernel for Across<'_, K> {
+    const IS_RARE: bool = !K::Input::DTYPE.is_float();
+
     #[inline(always)]
     fn run(self, _: Instructions) {
         let Across { part, results, columns, elements, sums } = self;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::error::{Error, Result};
 use crate::executor::workers;
 use crate::kernels::copy::layouts::tiles;
-use crate::kernels::dtype::{DType, for_numeric};
+use crate::kernels::dtype::{DType, Element, for_numeric, for_wrapping};
 use crate::kernels::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};
 use crate::kernels::reduce::reduction::{MAX_ADDENDS, Mean, ReduceOp, Reduction, Sum};
 use crate::kernels::streaming::{self, LINE};
@@ -65,14 +65,19 @@ impl<'a> Planned<'a> {
 
     /// One worker's part, which no other has.
     fn run(&self, instructions: Instructions, range: Range<usize>, streaming: bool) {
-        for_numeric!(self.inputs[0].dtype(), T => match self.op {
-            ReduceOp::Sum => reduce::<Sum<T>, { in_lines::<T>(1) }, { in_lines::<T>(2) }>(
-                instructions, &self.inputs, &self.output, range, streaming,
-            ),
-            ReduceOp::Mean => reduce::<Mean<T>, { in_lines::<T>(1) }, { in_lines::<T>(2) }>(
-                instructions, &self.inputs, &self.output, range, streaming,
-            ),
-        }, else unreachable!("bool was refused"));
+        let dtype = self.inputs[0].dtype();
+        match self.op {
+            ReduceOp::Sum => for_wrapping!(dtype, T => {
+                reduce::<Sum<T>, { in_lines::<T>(1) }, { in_lines::<T>(2) }>(
+                    instructions, &self.inputs, &self.output, range, streaming,
+                )
+            }, else unreachable!("bool was refused")),
+            ReduceOp::Mean => for_numeric!(dtype, T => {
+                reduce::<Mean<T>, { in_lines::<T>(1) }, { in_lines::<T>(2) }>(
+                    instructions, &self.inputs, &self.output, range, streaming,
+                )
+            }, else unreachable!("bool was refused")),
+        }
     }
 }
 
@@ -137,6 +142,11 @@ const fn in_lines<T>(lines: usize) -> usize {
     lines * LINE / size_of::<T>()
 }
 
+/// Gradients are floats, and what is counted has 32 bits.
+const fn is_rare<K: Reduction>() -> bool {
+    !K::Input::DTYPE.is_float() && size_of::<K::Input>() != size_of::<i32>()
+}
+
 /// `ONE` and `TWO` are how many elements of an input are one cache line, and two.
 fn reduce<K: Reduction, const ONE: usize, const TWO: usize>(
     instructions: Instructions,
@@ -147,10 +157,16 @@ fn reduce<K: Reduction, const ONE: usize, const TWO: usize>(
 ) {
     let runs = Runs::new(output.layout());
     let dense = runs.is_dense() && inputs.iter().all(|input| Runs::new(input.layout()).is_dense());
-    if !(dense && few::<K, ONE, TWO>(instructions, inputs, output, &range, streaming)) {
-        let output = output.data().cast();
-        dispatch(instructions, Tiles::<K> { inputs, output, runs: &runs, streaming, range });
+    // There is no such loop for what is rare.
+    if const { !is_rare::<K>() }
+        && dense
+        && instructions.has_special_loops()
+        && few::<K, ONE, TWO>(instructions, inputs, output, &range, streaming)
+    {
+        return;
     }
+    let output = output.data().cast();
+    dispatch(instructions, Tiles::<K> { inputs, output, runs: &runs, streaming, range });
 }
 
 /// Reduces up to eight dense inputs with all of them in one loop. Returns whether it did.
@@ -214,6 +230,9 @@ struct Few<'a, K: Reduction, const R: usize, const N: usize> {
 impl<K: Reduction, const R: usize, const N: usize> Kernel for Few<'_, K, R, N> {
     #[inline(always)]
     fn run(self, instructions: Instructions) {
+        if !instructions.has_special_loops() {
+            unreachable!("`reduce` asked");
+        }
         let Few { inputs, output, streaming } = self;
         // Whole lines are streamed: a block that begins at a line is some of them.
         let ahead = (output.as_ptr().addr().wrapping_neg() % LINE) / size_of::<K::Output>();
@@ -292,6 +311,8 @@ struct Tiles<'a, K: Reduction> {
 }
 
 impl<K: Reduction> Kernel for Tiles<'_, K> {
+    const IS_RARE: bool = is_rare::<K>();
+
     #[inline(always)]
     fn run(self, instructions: Instructions) {
         let count = self.inputs.len() as f64;

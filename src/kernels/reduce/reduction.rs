@@ -272,8 +272,9 @@ macro_rules! integer_sums {
     )*};
 }
 
-integer_sums! { Sum: i8, u8, i16, u16, i32, u32, i64, u64 }
-integer_sums! { SumOverAxes: i8, u8, i16, u16, i32, u32, i64, u64 }
+// Those of signed integers have the same bits.
+integer_sums! { Sum: u8, u16, u32, u64 }
+integer_sums! { SumOverAxes: u8, u16, u32, u64 }
 
 /// The wide type holds the sum of as many elements as memory can hold.
 macro_rules! integer_means {
@@ -295,9 +296,9 @@ integer_means! {
     MeanOverAxes<u64> -> f64, i128;
 }
 
-/// `$narrow` holds the sum of as many elements as have a loop of their own.
+/// An `i32` holds the sum of [`MAX_ADDENDS`] of these.
 macro_rules! small_integer_means {
-    ($($integer:ty, $narrow:ty;)*) => {$(
+    ($($integer:ty),*) => {$(
         reduction!(Mean<$integer> -> f32, i32, 0,
             |element| i32::from(element), |left, right| left + right,
             |sum, count| if count <= 256.0 {
@@ -305,26 +306,11 @@ macro_rules! small_integer_means {
                 sum as f32 / count as f32
             } else {
                 (f64::from(sum) / count) as f32
-            }, {
-                #[inline(always)]
-                fn element<const R: usize>(elements: [$integer; R]) -> f32 {
-                    const { assert!(R <= 64) };
-                    let mut sum: $narrow = 0;
-                    for element in elements {
-                        sum += <$narrow>::from(element);
-                    }
-                    Self::finish(i32::from(sum), R as f64)
-                }
             });
     )*};
 }
 
-small_integer_means! {
-    i8, i16;
-    u8, i16;
-    i16, i32;
-    u16, i32;
-}
+small_integer_means! { i8, u8, i16, u16 }
 
 // The sum of as many 32-bit integers is exact in float64.
 reduction!(Mean<i32> -> f64, f64, 0.0,

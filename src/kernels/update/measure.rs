@@ -313,7 +313,7 @@ struct Chunk<'a, G, T: Terms<SUMS>, const SUMS: usize> {
 impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> Kernel for Chunk<'_, G, T, SUMS> {
     #[inline(always)]
     fn run(self, instructions: Instructions) {
-        self.sum.run::<G, _>(instructions, self.finish, self);
+        self.sum.run::<G, _>(instructions, self.finish, true, self);
     }
 }
 

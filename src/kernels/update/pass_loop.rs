@@ -44,10 +44,7 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> Kernel
     #[inline(always)]
     fn run(self, instructions: Instructions) {
         let Update { sum, finish, l2, .. } = self.update;
-        match l2 {
-            None => sum.run::<G, _>(instructions, *finish, self),
-            Some(_) => GradientLoop::run(self, instructions, sum.contributions, Any),
-        }
+        sum.run::<G, _>(instructions, *finish, l2.is_none(), self);
     }
 }
 

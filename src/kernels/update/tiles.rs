@@ -56,7 +56,7 @@ impl<G: GradientElement, T: Real> Kernel for Write<'_, G, T> {
     #[inline(always)]
     fn run(self, instructions: Instructions) {
         let (sum, finish) = (self.sum, self.finish);
-        sum.run::<G, T>(instructions, finish, self);
+        sum.run::<G, T>(instructions, finish, true, self);
     }
 }
 

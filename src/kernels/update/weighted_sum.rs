@@ -153,22 +153,23 @@ impl<'a> WeightedSum<'a> {
         Finish::new(self.divisor, self.clipping)
     }
 
-    /// Runs the loop that fits the sum, whose finish is `finish` and whose contributions are of
-    /// type
-    /// `G`.
+    /// Runs the loop that fits the sum, whose finish is `finish` and whose contributions are of type `G`:
+    /// that of [`Any`] unless `is_usual`, which is false where more than the sum enters a gradient.
     #[inline(always)]
     pub(super) fn run<G: GradientElement, T: Real>(
         &self,
         instructions: Instructions,
         finish: Finish<T>,
+        is_usual: bool,
         each: impl GradientLoop,
     ) {
+        let is_usual = is_usual && self.accumulated.is_none() && instructions.has_special_loops();
         let reciprocal = match finish.scale {
-            Scale::Multiply(reciprocal) if self.accumulated.is_none() => reciprocal,
+            Scale::Multiply(reciprocal) if is_usual => reciprocal,
             _ => return each.run(instructions, self.contributions, Any),
         };
         let fresh = Fresh { reciprocal };
-        if G::DTYPE != T::DTYPE {
+        if (G::DTYPE, T::DTYPE) != (DType::Float32, DType::Float32) {
             return each.run(instructions, self.contributions, fresh);
         }
         // The usual numbers of replicas: 10% faster where memory is not the limit.
