@@ -17,11 +17,6 @@
  *
  * Functions:
  * - umbo_gradients_create(): Makes gradient buffers, one for each variable and replica.
- * - umbo_gradients_view(): Gives this replica's buffer for the gradient of a variable.
- * - umbo_gradients_views(): This replica's own buffers for all variables: umbo_gradients_view()
- *   for each of them, in one call.
- * - umbo_gradients_add_rows(): Adds rows to this replica's gradient of a row-sparse variable.
- * - umbo_gradients_add_indexed_slices(): Adds copies of indexed slices to a gradient.
  * - umbo_gradients_count(): Tells how many variables the gradients are for.
  * - umbo_gradients_variable(): Gives one of the variables that the gradients are for.
  * - umbo_gradients_loss_reduction(): Tells what the gradients mean.
@@ -31,10 +26,15 @@
  * - umbo_gradients_reduced(): The gradient of a variable that the next apply would take: summed
  *   over replicas and accumulated runs and divided as `loss_reduction` says, without the loss
  *   scale, before clipping and weight decay, in the variable's type.
- * - umbo_gradients_submit(): Submits this replica's gradients, weighted by its number of examples.
- * - umbo_gradients_submit_weighted(): Submits this replica's gradients with a given weight.
  * - umbo_gradients_retain(): Makes another handle to the same gradients.
  * - umbo_gradients_release(): Releases a handle.
+ * - umbo_gradients_view(): Gives this replica's buffer for the gradient of a variable.
+ * - umbo_gradients_views(): This replica's own buffers for all variables: umbo_gradients_view()
+ *   for each of them, in one call.
+ * - umbo_gradients_add_rows(): Adds rows to this replica's gradient of a row-sparse variable.
+ * - umbo_gradients_add_indexed_slices(): Adds copies of indexed slices to a gradient.
+ * - umbo_gradients_submit(): Submits this replica's gradients, weighted by its number of examples.
+ * - umbo_gradients_submit_weighted(): Submits this replica's gradients with a given weight.
  * - umbo_gradients_attach(): Lets a gradient stay where the program has it: this replica's
  *   gradient of a variable is read from the memory of `view`, without a copy, instead of from the
  *   buffer that umbo_gradients_view() gives.
@@ -126,20 +126,6 @@ static inline umbo_gradients_options umbo_gradients_options_default(void) {
   return value;
 }
 
-/** What a replica does with its gradient buffer. */
-UMBO_ENUM(umbo_gradient_mode) {
-  /** It writes every element. The buffer contains old data before. */
-  UMBO_GRADIENT_OVERWRITE = 1,
-  /**
-   * It adds to the elements. They are zero when the replica first views the buffer in a step. Its
-   * own additions are rounded to the type of the buffer each time: in float16 2048 + 1 is 2048. A
-   * callback that adds often to a buffer of 16-bit floats adds in memory of its own and converts
-   * the sum (umbo_convert_from_float()). The sums of the library, over rows, replicas and runs, are
-   * float64.
-   */
-  UMBO_GRADIENT_ADD = 2
-};
-
 /**
  * Makes gradient buffers, one for each variable and replica.
  *
@@ -160,6 +146,140 @@ UMBO_ENUM(umbo_gradient_mode) {
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_create(
     umbo_strategy *strategy, int64_t count, umbo_variable *const *variables,
     const umbo_gradients_options *options, umbo_gradients **gradients);
+
+/**
+ * Tells how many variables the gradients are for.
+ *
+ * @param[in] gradients The gradients.
+ * @param[out] count The number of variables.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_count(
+    const umbo_gradients *gradients, int64_t *count);
+
+/**
+ * Gives one of the variables that the gradients are for.
+ *
+ * @param[in] gradients The gradients.
+ * @param[in] index The place of the variable among those that the gradients were made for.
+ * @param[out] variable A new handle to the variable. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_OUT_OF_RANGE: no such variable.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_variable(
+    const umbo_gradients *gradients, int64_t index, umbo_variable **variable);
+
+/**
+ * Tells what the gradients mean.
+ *
+ * @param[in] gradients The gradients.
+ * @param[out] loss_reduction The loss reduction that they were made with.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_loss_reduction(
+    const umbo_gradients *gradients, umbo_loss_reduction *loss_reduction);
+
+/**
+ * Tells how many runs make one update.
+ *
+ * @param[in] gradients The gradients.
+ * @param[out] steps The `accumulation_steps` that they were made with.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_accumulation_steps(
+    const umbo_gradients *gradients, int64_t *steps);
+
+/**
+ * Tells whether a variable is row-sparse.
+ *
+ * @param[in] gradients The gradients.
+ * @param[in] index The place of the variable among those that the gradients were made for.
+ * @param[out] row_sparse 1 if replicas contribute rows of it, else 0.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_OUT_OF_RANGE: no such variable.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_row_sparse(
+    const umbo_gradients *gradients, int64_t index, int32_t *row_sparse);
+
+/**
+ * Tells the element type of the gradients of a variable.
+ *
+ * @param[in] gradients The gradients.
+ * @param[in] index The place of the variable among those that the gradients were made for.
+ * @param[out] dtype The type in which replicas write them: that of the options, or the variable's
+ *   if the options give none.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_OUT_OF_RANGE: no such variable.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_dtype(
+    const umbo_gradients *gradients, int64_t index, umbo_dtype *dtype);
+
+/**
+ * The gradient of a variable that the next apply would take: summed over replicas and accumulated
+ * runs and divided as `loss_reduction` says, without the loss scale, before clipping and weight
+ * decay, in the variable's type. With accumulated runs it is divided by the weight of those that
+ * there are. Nothing is used up. It waits for a run that another thread has in progress.
+ * `optimizer` may be NULL.
+ *
+ * With several ranks all of them call this, and each gets the gradient over all ranks' replicas.
+ * The ranks tell each other all that their replicas have contributed to the variable, which is more
+ * than an apply does.
+ *
+ * @param gradients The gradients.
+ * @param index The number of the variable among those of the gradients.
+ * @param optimizer The optimizer whose loss scale is taken out of the last run (of accumulated ones
+ * it is out already), if there is one.
+ * @param value Gets a new value: a tensor, or for a row-sparse variable indexed slices of the rows
+ * that were named, ascending, each once.
+ * @return UMBO_OK; UMBO_STATUS_FAILED_PRECONDITION inside of a run, where umbo_optimizer_apply()
+ * would find nothing to apply, and if all weights are 0; UMBO_STATUS_NOT_FOUND if no replica
+ * contributed to the variable; UMBO_STATUS_OUT_OF_RANGE if there is no such variable.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_reduced(
+    const umbo_gradients *gradients, int64_t index, const umbo_optimizer *optimizer,
+    umbo_value **value);
+
+/**
+ * Makes another handle to the same gradients.
+ *
+ * @param[in] gradients The gradients. A handle that was lent to a callback is accepted too.
+ * @param[out] retained The new handle. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * Each handle is released once, by itself. Retain a lent handle to keep the object after the
+ * callback.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_retain(
+    const umbo_gradients *gradients, umbo_gradients **retained);
+
+/**
+ * Releases a handle.
+ *
+ * @param[in] gradients The handle. NULL is fine: then nothing happens.
+ *
+ * The object ends when its last handle is released and nothing else keeps it.
+ */
+UMBO_API void umbo_gradients_release(const umbo_gradients *gradients);
+
+/** What a replica does with its gradient buffer. */
+UMBO_ENUM(umbo_gradient_mode) {
+  /** It writes every element. The buffer contains old data before. */
+  UMBO_GRADIENT_OVERWRITE = 1,
+  /**
+   * It adds to the elements. They are zero when the replica first views the buffer in a step. Its
+   * own additions are rounded to the type of the buffer each time: in float16 2048 + 1 is 2048. A
+   * callback that adds often to a buffer of 16-bit floats adds in memory of its own and converts
+   * the sum (umbo_convert_from_float()). The sums of the library, over rows, replicas and runs, are
+   * float64.
+   */
+  UMBO_GRADIENT_ADD = 2
+};
 
 /**
  * Gives this replica's buffer for the gradient of a variable.
@@ -269,102 +389,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_add_indexed_slices(
     umbo_gradients *gradients, umbo_replica_context *ctx, int64_t index, const umbo_value *slices);
 
 /**
- * Tells how many variables the gradients are for.
- *
- * @param[in] gradients The gradients.
- * @param[out] count The number of variables.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_count(
-    const umbo_gradients *gradients, int64_t *count);
-
-/**
- * Gives one of the variables that the gradients are for.
- *
- * @param[in] gradients The gradients.
- * @param[in] index The place of the variable among those that the gradients were made for.
- * @param[out] variable A new handle to the variable. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_OUT_OF_RANGE: no such variable.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_variable(
-    const umbo_gradients *gradients, int64_t index, umbo_variable **variable);
-
-/**
- * Tells what the gradients mean.
- *
- * @param[in] gradients The gradients.
- * @param[out] loss_reduction The loss reduction that they were made with.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_loss_reduction(
-    const umbo_gradients *gradients, umbo_loss_reduction *loss_reduction);
-
-/**
- * Tells how many runs make one update.
- *
- * @param[in] gradients The gradients.
- * @param[out] steps The `accumulation_steps` that they were made with.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_accumulation_steps(
-    const umbo_gradients *gradients, int64_t *steps);
-
-/**
- * Tells whether a variable is row-sparse.
- *
- * @param[in] gradients The gradients.
- * @param[in] index The place of the variable among those that the gradients were made for.
- * @param[out] row_sparse 1 if replicas contribute rows of it, else 0.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_OUT_OF_RANGE: no such variable.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_row_sparse(
-    const umbo_gradients *gradients, int64_t index, int32_t *row_sparse);
-
-/**
- * Tells the element type of the gradients of a variable.
- *
- * @param[in] gradients The gradients.
- * @param[in] index The place of the variable among those that the gradients were made for.
- * @param[out] dtype The type in which replicas write them: that of the options, or the variable's
- *   if the options give none.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_OUT_OF_RANGE: no such variable.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_dtype(
-    const umbo_gradients *gradients, int64_t index, umbo_dtype *dtype);
-
-/**
- * The gradient of a variable that the next apply would take: summed over replicas and accumulated
- * runs and divided as `loss_reduction` says, without the loss scale, before clipping and weight
- * decay, in the variable's type. With accumulated runs it is divided by the weight of those that
- * there are. Nothing is used up. It waits for a run that another thread has in progress.
- * `optimizer` may be NULL.
- *
- * With several ranks all of them call this, and each gets the gradient over all ranks' replicas.
- * The ranks tell each other all that their replicas have contributed to the variable, which is more
- * than an apply does.
- *
- * @param gradients The gradients.
- * @param index The number of the variable among those of the gradients.
- * @param optimizer The optimizer whose loss scale is taken out of the last run (of accumulated ones
- * it is out already), if there is one.
- * @param value Gets a new value: a tensor, or for a row-sparse variable indexed slices of the rows
- * that were named, ascending, each once.
- * @return UMBO_OK; UMBO_STATUS_FAILED_PRECONDITION inside of a run, where umbo_optimizer_apply()
- * would find nothing to apply, and if all weights are 0; UMBO_STATUS_NOT_FOUND if no replica
- * contributed to the variable; UMBO_STATUS_OUT_OF_RANGE if there is no such variable.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_reduced(
-    const umbo_gradients *gradients, int64_t index, const umbo_optimizer *optimizer,
-    umbo_value **value);
-
-/**
  * Submits this replica's gradients, weighted by its number of examples.
  *
  * @param[in] gradients The gradients.
@@ -402,30 +426,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_submit(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_submit_weighted(
     umbo_gradients *gradients, umbo_replica_context *ctx, double weight);
-
-/**
- * Makes another handle to the same gradients.
- *
- * @param[in] gradients The gradients. A handle that was lent to a callback is accepted too.
- * @param[out] retained The new handle. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
- *
- * Each handle is released once, by itself. Retain a lent handle to keep the object after the
- * callback.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_retain(
-    const umbo_gradients *gradients, umbo_gradients **retained);
-
-/**
- * Releases a handle.
- *
- * @param[in] gradients The handle. NULL is fine: then nothing happens.
- *
- * The object ends when its last handle is released and nothing else keeps it.
- */
-UMBO_API void umbo_gradients_release(const umbo_gradients *gradients);
 
 /**
  * Lets a gradient stay where the program has it: this replica's gradient of a variable is read from

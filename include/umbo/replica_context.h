@@ -89,22 +89,6 @@ static inline umbo_batch_position umbo_batch_position_default(void) {
 }
 
 /**
- * What runs once for all replicas in a merge call.
- *
- * @param[in] strategy The strategy, lent for the call.
- * @param[in] args What the replicas passed, lent for the call and merged as the results of a run
- *   are. NULL if they passed nothing.
- * @param[in] user_data The user data of replica 0.
- * @param[out] result The place for a value; NULL on entry. The library takes over a value that is
- *   stored there, and each replica gets its component of it.
- * @return UMBO_OK, or why it failed. Any other status than UMBO_OK fails the run.
- *
- * It runs on the thread that called umbo_strategy_run(), in cross-replica context.
- */
-typedef umbo_status (*umbo_merge_fn)(
-    umbo_strategy *strategy, const umbo_value *args, void *user_data, umbo_value **result);
-
-/**
  * Tells the id of the replica.
  *
  * @param[in] ctx The replica's context.
@@ -242,6 +226,22 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_scratch(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_add_metric(
     umbo_replica_context *ctx, const char *name, double sum, double weight);
+
+/**
+ * What runs once for all replicas in a merge call.
+ *
+ * @param[in] strategy The strategy, lent for the call.
+ * @param[in] args What the replicas passed, lent for the call and merged as the results of a run
+ *   are. NULL if they passed nothing.
+ * @param[in] user_data The user data of replica 0.
+ * @param[out] result The place for a value; NULL on entry. The library takes over a value that is
+ *   stored there, and each replica gets its component of it.
+ * @return UMBO_OK, or why it failed. Any other status than UMBO_OK fails the run.
+ *
+ * It runs on the thread that called umbo_strategy_run(), in cross-replica context.
+ */
+typedef umbo_status (*umbo_merge_fn)(
+    umbo_strategy *strategy, const umbo_value *args, void *user_data, umbo_value **result);
 
 /**
  * Waits for all replicas and calls a function once.

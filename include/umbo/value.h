@@ -27,6 +27,8 @@
  *   tuple, but a list and a tuple of the same items differ in structure.
  * - umbo_value_create_struct(): Makes a struct of values with names.
  * - umbo_value_create_per_replica(): Makes a per-replica value: one component for each replica.
+ * - umbo_value_retain(): Makes another handle to the same value.
+ * - umbo_value_release(): Releases a handle to a value.
  * - umbo_value_get_kind(): Tells what a value is: a tensor, a tuple and so on.
  * - umbo_value_count(): Counts the items, fields or components of a value.
  * - umbo_value_item(): Gives the item, field or component at a position.
@@ -37,8 +39,6 @@
  * - umbo_value_view(): Gives a view of a tensor in a value, for reading only.
  * - umbo_value_text(): Writes a value in words: dtype, shape, device and elements.
  * - umbo_value_examples(): Tells how many examples of the global batch a value holds.
- * - umbo_value_retain(): Makes another handle to the same value.
- * - umbo_value_release(): Releases a handle to a value.
  * - umbo_value_create_indexed_slices(): Makes indexed slices: some rows of a tensor, by number.
  * - umbo_value_slices_values(): Gives the rows of indexed slices.
  * - umbo_value_slices_indices(): Gives the row numbers of indexed slices.
@@ -77,27 +77,6 @@ extern "C" {
  * UMBO_STATUS_INVALID_ARGUMENT.
  */
 #define UMBO_MAX_NEST_DEPTH (64)
-
-/** What a value is. */
-UMBO_ENUM(umbo_value_kind) {
-  /** A tensor. */
-  UMBO_VALUE_TENSOR = 1,
-  /** One tensor, or indexed slices, for each replica. */
-  UMBO_VALUE_PER_REPLICA = 2,
-  /** Values in order. */
-  UMBO_VALUE_TUPLE = 3,
-  /** Values with names, in order. */
-  UMBO_VALUE_STRUCT = 4,
-  /** A variable. */
-  UMBO_VALUE_VARIABLE = 5,
-  /** Indexed slices: some rows of a tensor, by number. */
-  UMBO_VALUE_INDEXED_SLICES = 6,
-  /**
-   * Values in order, as in a tuple, but a nest of another kind: a list and a tuple do not have the
-   * same structure.
-   */
-  UMBO_VALUE_LIST = 7
-};
 
 /**
  * Makes a value that is a tensor.
@@ -202,6 +181,49 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_struct(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_per_replica(
     int64_t count, const umbo_value *const *components, umbo_value **value);
+
+/**
+ * Makes another handle to the same value.
+ *
+ * @param[in] value The value.
+ * @param[out] retained The other handle. Release it with umbo_value_release(); the first handle
+ *   stays as it is.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `retained` is a null pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * A callback calls it to keep a value that it was only lent.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_value_retain(
+    const umbo_value *value, umbo_value **retained);
+
+/**
+ * Releases a handle to a value.
+ *
+ * @param[in] value The handle. NULL does nothing.
+ */
+UMBO_API void umbo_value_release(const umbo_value *value);
+
+/** What a value is. */
+UMBO_ENUM(umbo_value_kind) {
+  /** A tensor. */
+  UMBO_VALUE_TENSOR = 1,
+  /** One tensor, or indexed slices, for each replica. */
+  UMBO_VALUE_PER_REPLICA = 2,
+  /** Values in order. */
+  UMBO_VALUE_TUPLE = 3,
+  /** Values with names, in order. */
+  UMBO_VALUE_STRUCT = 4,
+  /** A variable. */
+  UMBO_VALUE_VARIABLE = 5,
+  /** Indexed slices: some rows of a tensor, by number. */
+  UMBO_VALUE_INDEXED_SLICES = 6,
+  /**
+   * Values in order, as in a tuple, but a nest of another kind: a list and a tuple do not have the
+   * same structure.
+   */
+  UMBO_VALUE_LIST = 7
+};
 
 /**
  * Tells what a value is: a tensor, a tuple and so on.
@@ -342,28 +364,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_text(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_examples(
     const umbo_value *value, int32_t replica, int64_t *count);
-
-/**
- * Makes another handle to the same value.
- *
- * @param[in] value The value.
- * @param[out] retained The other handle. Release it with umbo_value_release(); the first handle
- *   stays as it is.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `retained` is a null pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
- *
- * A callback calls it to keep a value that it was only lent.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_value_retain(
-    const umbo_value *value, umbo_value **retained);
-
-/**
- * Releases a handle to a value.
- *
- * @param[in] value The handle. NULL does nothing.
- */
-UMBO_API void umbo_value_release(const umbo_value *value);
 
 /**
  * Makes indexed slices: some rows of a tensor, by number.

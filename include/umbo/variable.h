@@ -17,12 +17,6 @@
  *
  * Functions:
  * - umbo_variable_create(): Makes a variable on a strategy's parameter device.
- * - umbo_variable_view(): Shows where the value of a variable lies, for reading.
- * - umbo_variable_view_as(): Shows the value of a variable in another type, for reading.
- * - umbo_variable_read(): Copies the value of a variable.
- * - umbo_variable_assign(): Gives a variable a new value.
- * - umbo_variable_assign_add(): Adds to a variable.
- * - umbo_variable_assign_sub(): Subtracts from a variable.
  * - umbo_variable_name(): Tells the name of a variable.
  * - umbo_variable_dtype(): Tells the type of a variable's elements.
  * - umbo_variable_trainable(): Tells whether an optimizer should change a variable.
@@ -31,6 +25,12 @@
  * - umbo_variable_device(): Tells the name of the device that holds a variable.
  * - umbo_variable_retain(): Makes another handle to the same variable.
  * - umbo_variable_release(): Releases a handle.
+ * - umbo_variable_view(): Shows where the value of a variable lies, for reading.
+ * - umbo_variable_view_as(): Shows the value of a variable in another type, for reading.
+ * - umbo_variable_read(): Copies the value of a variable.
+ * - umbo_variable_assign(): Gives a variable a new value.
+ * - umbo_variable_assign_add(): Adds to a variable.
+ * - umbo_variable_assign_sub(): Subtracts from a variable.
  * - umbo_variable_write(): Assigns what `data` holds: what umbo_variable_assign() does with a
  *   value of these elements, in every context.
  * - umbo_variable_copy_to_host(): Copies the value that the variable has now, as
@@ -247,6 +247,90 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_create(
     const umbo_variable_options *options, umbo_variable **variable);
 
 /**
+ * Tells the name of a variable.
+ *
+ * @param[in] variable The variable.
+ * @param[out] name The name. Lives as long as the variable.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_name(
+    const umbo_variable *variable, const char **name);
+
+/**
+ * Tells the type of a variable's elements.
+ *
+ * @param[in] variable The variable.
+ * @param[out] dtype The type.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_dtype(
+    const umbo_variable *variable, umbo_dtype *dtype);
+
+/**
+ * Tells whether an optimizer should change a variable.
+ *
+ * @param[in] variable The variable.
+ * @param[out] trainable 1 if it should, else 0.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_trainable(
+    const umbo_variable *variable, int32_t *trainable);
+
+/**
+ * Tells how values that replicas assign are combined.
+ *
+ * @param[in] variable The variable.
+ * @param[out] aggregation The aggregation.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_aggregation(
+    const umbo_variable *variable, umbo_aggregation *aggregation);
+
+/**
+ * Tells the synchronisation that a variable was made with.
+ *
+ * @param[in] variable The variable.
+ * @param[out] synchronization The synchronisation; see umbo_synchronization.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_synchronization(
+    const umbo_variable *variable, umbo_synchronization *synchronization);
+
+/**
+ * Tells the name of the device that holds a variable.
+ *
+ * @param[in] variable The variable.
+ * @param[out] name The canonical name of the device. Lives as long as the process.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_device(
+    const umbo_variable *variable, const char **name);
+
+/**
+ * Makes another handle to the same variable.
+ *
+ * @param[in] variable The variable. A handle that was lent to a callback is accepted too.
+ * @param[out] retained The new handle. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * Each handle is released once, by itself. Retain a lent handle to keep the object after the
+ * callback.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_retain(
+    const umbo_variable *variable, umbo_variable **retained);
+
+/**
+ * Releases a handle.
+ *
+ * @param[in] variable The handle. NULL is fine: then nothing happens.
+ *
+ * Gradients and values that have the variable keep it.
+ */
+UMBO_API void umbo_variable_release(const umbo_variable *variable);
+
+/**
  * Shows where the value of a variable lies, for reading.
  *
  * @param[in] variable The variable.
@@ -365,90 +449,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_add(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_sub(
     umbo_variable *variable, const umbo_value *value);
-
-/**
- * Tells the name of a variable.
- *
- * @param[in] variable The variable.
- * @param[out] name The name. Lives as long as the variable.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_name(
-    const umbo_variable *variable, const char **name);
-
-/**
- * Tells the type of a variable's elements.
- *
- * @param[in] variable The variable.
- * @param[out] dtype The type.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_dtype(
-    const umbo_variable *variable, umbo_dtype *dtype);
-
-/**
- * Tells whether an optimizer should change a variable.
- *
- * @param[in] variable The variable.
- * @param[out] trainable 1 if it should, else 0.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_trainable(
-    const umbo_variable *variable, int32_t *trainable);
-
-/**
- * Tells how values that replicas assign are combined.
- *
- * @param[in] variable The variable.
- * @param[out] aggregation The aggregation.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_aggregation(
-    const umbo_variable *variable, umbo_aggregation *aggregation);
-
-/**
- * Tells the synchronisation that a variable was made with.
- *
- * @param[in] variable The variable.
- * @param[out] synchronization The synchronisation; see umbo_synchronization.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_synchronization(
-    const umbo_variable *variable, umbo_synchronization *synchronization);
-
-/**
- * Tells the name of the device that holds a variable.
- *
- * @param[in] variable The variable.
- * @param[out] name The canonical name of the device. Lives as long as the process.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_device(
-    const umbo_variable *variable, const char **name);
-
-/**
- * Makes another handle to the same variable.
- *
- * @param[in] variable The variable. A handle that was lent to a callback is accepted too.
- * @param[out] retained The new handle. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
- *
- * Each handle is released once, by itself. Retain a lent handle to keep the object after the
- * callback.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_retain(
-    const umbo_variable *variable, umbo_variable **retained);
-
-/**
- * Releases a handle.
- *
- * @param[in] variable The handle. NULL is fine: then nothing happens.
- *
- * Gradients and values that have the variable keep it.
- */
-UMBO_API void umbo_variable_release(const umbo_variable *variable);
 
 /**
  * Assigns what `data` holds: what umbo_variable_assign() does with a value of these elements, in

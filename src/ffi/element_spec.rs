@@ -9,9 +9,10 @@ use super::handle::{self, borrow, get, make};
 use super::object::umbo_element_spec;
 use super::status::umbo_status;
 use super::text::text;
-use super::value::{
+use super::value::index_from;
+use super::value_parts::{
     UMBO_VALUE_LIST, UMBO_VALUE_PER_REPLICA, UMBO_VALUE_STRUCT, UMBO_VALUE_TENSOR,
-    UMBO_VALUE_TUPLE, index_from, umbo_value_kind,
+    UMBO_VALUE_TUPLE, umbo_value_kind,
 };
 use crate::error::{Error, Result};
 use crate::input::{ElementSpec, LeafSpec};

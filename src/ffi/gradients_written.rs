@@ -1,0 +1,277 @@
+//! What replicas write into gradients, and how they submit it: `umbo/gradients.h`.
+
+use super::boundary::{boundary, check, constant, out};
+use super::gradients::variable_index;
+use super::handle::{borrow, get};
+use super::indexed_slices::slices_of;
+use super::object::{umbo_gradients, umbo_replica_context, umbo_value};
+use super::replica_context::in_context;
+use super::status::umbo_status;
+use super::view::{NO_VIEW, umbo_view, view_to_write};
+use crate::error::{Error, Result};
+use crate::optimizer::GradientMode;
+
+/// What a replica does with its gradient buffer.
+pub type umbo_gradient_mode = i32;
+
+/// It writes every element. The buffer contains old data before.
+pub const UMBO_GRADIENT_OVERWRITE: umbo_gradient_mode = 1;
+/// It adds to the elements. They are zero when the replica first views the buffer in a step. Its own
+/// additions are rounded to the type of the buffer each time: in float16 2048 + 1 is 2048. A callback
+/// that adds often to a buffer of 16-bit floats adds in memory of its own and converts the sum
+/// (umbo_convert_from_float()). The sums of the library, over rows, replicas and runs, are float64.
+pub const UMBO_GRADIENT_ADD: umbo_gradient_mode = 2;
+
+/// Gives this replica's buffer for the gradient of a variable.
+///
+/// @param[in] gradients The gradients.
+/// @param[in] ctx The replica's context.
+/// @param[in] index The place of the variable among those that the gradients were made for.
+/// @param[in] mode UMBO_GRADIENT_OVERWRITE or UMBO_GRADIENT_ADD.
+/// @param[out] view The buffer, to be written until the replica submits. It has the variable's
+///   shape, and its dtype unless the options give another one. It is on the replica's device.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown `mode`.
+/// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the variable is row-sparse, this is not a run of the strategy
+///   that the gradients were made for, the replica has submitted already, what an earlier run
+///   submitted was not applied, or the gradients were made before this process was forked.
+/// - UMBO_STATUS_CANCELLED: the run has returned without this replica.
+///
+/// If a replica does not view a variable in a step, its gradient counts as zero. If no replica
+/// views it, the variable is not updated. Replicas call at the same time; the call allocates
+/// nothing and does not wait.
+///
+/// The buffer stays where it is: the view has the same address in every step as long as the gradients live.
+/// umbo_gradients_attach() lets a gradient stay in the program's memory instead.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_view(
+    gradients: *mut umbo_gradients,
+    ctx: *mut umbo_replica_context,
+    index: i64,
+    mode: umbo_gradient_mode,
+    view: *mut umbo_view,
+) -> umbo_status {
+    boundary("umbo_gradients_view", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let view = unsafe { out(view, "view") }?;
+        let index = variable_index(index)?;
+        let mode = mode_from(mode)?;
+        view.write(in_context(ctx, |context| {
+            borrow(gradients, "gradients", |gradients| {
+                gradients.view_in(context, index, mode).map(view_to_write)
+            })?
+        })?);
+        Ok(())
+    })
+}
+
+/// This replica's own buffers for all variables: umbo_gradients_view() for each of them, in one call. A
+/// row-sparse variable has no buffer, and gets a view of zeros, whose `mutable_data` is NULL. All others
+/// count as viewed, so with UMBO_GRADIENT_OVERWRITE all of them are written in full.
+///
+/// @param[in] gradients The gradients.
+/// @param[in] ctx The replica's context.
+/// @param[in] mode UMBO_GRADIENT_OVERWRITE or UMBO_GRADIENT_ADD, for all buffers.
+/// @param[in] capacity How many views `views` has room for.
+/// @param[out] views Gets a view for each variable, in their order.
+/// @param[out] count Gets the number of variables, also if `capacity` is less.
+/// @return UMBO_STATUS_OUT_OF_RANGE if `capacity` is less than the number of variables: then no buffer
+/// counts as viewed. Else as umbo_gradients_view().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_views(
+    gradients: *mut umbo_gradients,
+    ctx: *mut umbo_replica_context,
+    mode: umbo_gradient_mode,
+    capacity: i64,
+    views: *mut umbo_view,
+    count: *mut i64,
+) -> umbo_status {
+    boundary("umbo_gradients_views", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let count = unsafe { out(count, "count") }?;
+        let mode = mode_from(mode)?;
+        if capacity > 0 {
+            check(views.cast_const(), "views", "a place for each view is expected")?;
+        }
+        in_context(ctx, |context| {
+            borrow(gradients, "gradients", |gradients| {
+                let all = gradients.variables().len();
+                count.write(all as i64);
+                if capacity < all as i64 {
+                    let problem = format!("{capacity}, but there are {all} variables");
+                    return Err(Error::out_of_range("capacity", problem));
+                }
+                for index in 0..all {
+                    let view = match gradients.is_row_sparse(index) {
+                        true => NO_VIEW,
+                        false => gradients.view_in(context, index, mode).map(view_to_write)?,
+                    };
+                    // SAFETY: the caller gives room for `capacity` views, which are as many or more.
+                    unsafe { views.add(index).write(view) };
+                }
+                Ok(())
+            })?
+        })
+    })
+}
+
+const _: () = assert!(GradientMode::Overwrite as i32 == UMBO_GRADIENT_OVERWRITE);
+const _: () = assert!(GradientMode::Add as i32 == UMBO_GRADIENT_ADD);
+
+fn mode_from(mode: umbo_gradient_mode) -> Result<GradientMode> {
+    constant(
+        mode,
+        GradientMode::from_code(mode),
+        "mode",
+        "UMBO_GRADIENT_OVERWRITE (1) and UMBO_GRADIENT_ADD (2)",
+    )
+}
+
+/// Adds rows to this replica's gradient of a row-sparse variable.
+///
+/// @param[in] gradients The gradients.
+/// @param[in] ctx The replica's context.
+/// @param[in] index The place of the variable among those that the gradients were made for.
+/// @param[in] rows How many rows to add; 0 or more.
+/// @param[out] indices Room for the numbers of the rows in the variable: int64, of shape [rows].
+/// @param[out] values Room for their gradients: of the gradients' dtype, and of the variable's
+///   shape with `rows` in place of the first dimension.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a negative number of rows.
+/// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the variable is not row-sparse, or as for
+///   umbo_gradients_view().
+/// - UMBO_STATUS_CANCELLED: the run has returned without this replica.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory for so many rows.
+///
+/// Write all of both views before the replica submits; they contain old data before. They are on
+/// the replica's device. A further call in the step adds further rows, and the earlier views stay
+/// valid.
+///
+/// Rows may come in any order. A row may be named several times, in one call, in several calls or
+/// by several replicas: its gradient is then the sum. Sums are in replica order, and for each
+/// replica in the order in which it added the rows. So their bits do not depend on threads or
+/// timing. Sums are then treated as the gradients of other variables are.
+///
+/// The update is *lazy*: it changes only the rows that were named and the optimizer's state for
+/// them. So momentum and weight decay act on these rows only. Adam's t counts the updates of the
+/// variable. An apply with LAMB is UMBO_STATUS_INVALID_ARGUMENT. A variable to which a replica adds
+/// 0 rows counts as updated; one for which no replica makes this call does not.
+///
+/// Indices are checked by the call that submits, unless its weight is 0. An index that is no row of
+/// the variable is UMBO_STATUS_OUT_OF_RANGE there.
+///
+/// Replicas call at the same time, and the call does not wait. It allocates nothing if an earlier
+/// step had as many rows in as many calls.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_add_rows(
+    gradients: *mut umbo_gradients,
+    ctx: *mut umbo_replica_context,
+    index: i64,
+    rows: i64,
+    indices: *mut umbo_view,
+    values: *mut umbo_view,
+) -> umbo_status {
+    boundary("umbo_gradients_add_rows", || {
+        // SAFETY: the caller gives NULL or places for the outputs.
+        let (indices, values) = unsafe { (out(indices, "indices")?, out(values, "values")?) };
+        let (index, rows) = (variable_index(index)?, row_count(rows)?);
+        let added = in_context(ctx, |context| {
+            borrow(gradients, "gradients", |gradients| gradients.add_rows_in(context, index, rows))?
+        })?;
+        indices.write(view_to_write(&added.indices));
+        values.write(view_to_write(&added.values));
+        Ok(())
+    })
+}
+
+/// Adds copies of indexed slices to a gradient.
+///
+/// @param[in] gradients The gradients.
+/// @param[in] ctx The replica's context.
+/// @param[in] index The place of the variable among those that the gradients were made for.
+/// @param[in] slices Indexed slices of the gradients' dtype and the variable's shape. They stay the
+///   caller's.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another kind of value, or another
+///   dtype or shape.
+/// - the others of umbo_gradients_add_rows().
+///
+/// The rows count as those of umbo_gradients_add_rows().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_add_indexed_slices(
+    gradients: *mut umbo_gradients,
+    ctx: *mut umbo_replica_context,
+    index: i64,
+    slices: *const umbo_value,
+) -> umbo_status {
+    boundary("umbo_gradients_add_indexed_slices", || {
+        let (index, slices) = (variable_index(index)?, get(slices, "slices")?);
+        in_context(ctx, |context| {
+            borrow(gradients, "gradients", |gradients| {
+                gradients.add_indexed_slices_in(context, index, slices_of(&slices, "slices")?)
+            })?
+        })
+    })
+}
+
+fn row_count(rows: i64) -> Result<usize> {
+    usize::try_from(rows).map_err(|_| Error::invalid("rows", format!("{rows}; must be 0 or more")))
+}
+
+/// Submits this replica's gradients, weighted by its number of examples.
+///
+/// @param[in] gradients The gradients.
+/// @param[in] ctx The replica's context.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the run's arguments contain no per-replica value that tells
+///   the number of examples (umbo_gradients_submit_weighted() takes a weight), the replica has
+///   submitted already, or as for umbo_gradients_view().
+/// - UMBO_STATUS_OUT_OF_RANGE: an index among the rows that this replica added is no row of its
+///   variable. The replica has not submitted then.
+/// - UMBO_STATUS_CANCELLED: the run has returned without this replica.
+///
+/// Each replica submits once in a step, after all of its gradients are written. The number of
+/// examples is that of its part of the run's arguments. A replica without examples submits too;
+/// what it wrote is not read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_submit(
+    gradients: *mut umbo_gradients,
+    ctx: *mut umbo_replica_context,
+) -> umbo_status {
+    boundary("umbo_gradients_submit", || submit(ctx, gradients, None))
+}
+
+/// Submits this replica's gradients with a given weight.
+///
+/// @param[in] gradients The gradients.
+/// @param[in] ctx The replica's context.
+/// @param[in] weight The weight of this replica; finite and 0 or more. With 0 nothing that this
+///   replica wrote is read.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a weight that is negative or
+///   not finite.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the replica has submitted already, or as for
+///   umbo_gradients_view().
+/// - UMBO_STATUS_OUT_OF_RANGE: as for umbo_gradients_submit().
+/// - UMBO_STATUS_CANCELLED: the run has returned without this replica.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_gradients_submit_weighted(
+    gradients: *mut umbo_gradients,
+    ctx: *mut umbo_replica_context,
+    weight: f64,
+) -> umbo_status {
+    boundary("umbo_gradients_submit_weighted", || submit(ctx, gradients, Some(weight)))
+}
+
+fn submit(
+    ctx: *mut umbo_replica_context,
+    gradients: *mut umbo_gradients,
+    weight: Option<f64>,
+) -> Result<()> {
+    in_context(ctx, |context| {
+        borrow(gradients, "gradients", |gradients| gradients.submit_in(context, weight))?
+    })
+}

@@ -1,0 +1,339 @@
+//! What is in a value: `umbo/value.h`.
+
+use std::cell::RefCell;
+use std::ffi::c_char;
+
+use super::boundary::{boundary, check, out};
+use super::handle::{borrow, get, make};
+use super::object::{umbo_tensor, umbo_value, umbo_variable};
+use super::status::umbo_status;
+use super::text::{optional_text, text, write_text};
+use super::value::index_from;
+use super::view::{umbo_view, view_to_read};
+use crate::error::{Error, Result};
+use crate::strategy::variables;
+use crate::tensor::Tensor;
+use crate::values::Value;
+use crate::values::variable::Variable;
+
+/// What a value is.
+pub type umbo_value_kind = i32;
+
+/// A tensor.
+pub const UMBO_VALUE_TENSOR: umbo_value_kind = 1;
+/// One tensor, or indexed slices, for each replica.
+pub const UMBO_VALUE_PER_REPLICA: umbo_value_kind = 2;
+/// Values in order.
+pub const UMBO_VALUE_TUPLE: umbo_value_kind = 3;
+/// Values with names, in order.
+pub const UMBO_VALUE_STRUCT: umbo_value_kind = 4;
+/// A variable.
+pub const UMBO_VALUE_VARIABLE: umbo_value_kind = 5;
+/// Indexed slices: some rows of a tensor, by number.
+pub const UMBO_VALUE_INDEXED_SLICES: umbo_value_kind = 6;
+/// Values in order, as in a tuple, but a nest of another kind: a list and a tuple do not have the same
+/// structure.
+pub const UMBO_VALUE_LIST: umbo_value_kind = 7;
+
+/// The tensor of a leaf.
+fn leaf(value: &Value) -> Result<&Tensor> {
+    let problem = match value {
+        Value::Tensor(tensor) => return Ok(tensor),
+        Value::PerReplica(_) => "is a per-replica value; take one component of it",
+        Value::IndexedSlices(_) => "is indexed slices; take their values or their indices",
+        Value::Variable(_) => "is a variable; umbo_variable_view shows its value",
+        Value::Tuple(_) => "is a tuple; name one tensor in it",
+        Value::List(_) => "is a list; name one tensor in it",
+        Value::Struct(_) => "is a struct; name one tensor in it",
+    };
+    Err(Error::invalid("value", problem))
+}
+
+/// Tells what a value is: a tensor, a tuple and so on.
+///
+/// @param[in] value The value.
+/// @param[out] kind One of the `UMBO_VALUE_` constants.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `kind` is a null pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_get_kind(
+    value: *const umbo_value,
+    kind: *mut umbo_value_kind,
+) -> umbo_status {
+    boundary("umbo_value_get_kind", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let kind = unsafe { out(kind, "kind") }?;
+        kind.write(borrow(value, "value", |value| match value {
+            Value::Tensor(_) => UMBO_VALUE_TENSOR,
+            Value::PerReplica(_) => UMBO_VALUE_PER_REPLICA,
+            Value::Tuple(_) => UMBO_VALUE_TUPLE,
+            Value::List(_) => UMBO_VALUE_LIST,
+            Value::Struct(_) => UMBO_VALUE_STRUCT,
+            Value::Variable(_) => UMBO_VALUE_VARIABLE,
+            Value::IndexedSlices(_) => UMBO_VALUE_INDEXED_SLICES,
+        })?);
+        Ok(())
+    })
+}
+
+/// Counts the items, fields or components of a value.
+///
+/// @param[in] value The value.
+/// @param[out] count How many there are; 1 for a tensor, indexed slices or a variable.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `count` is a null pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_count(
+    value: *const umbo_value,
+    count: *mut i64,
+) -> umbo_status {
+    boundary("umbo_value_count", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let count = unsafe { out(count, "count") }?;
+        count.write(borrow(value, "value", Value::count)? as i64);
+        Ok(())
+    })
+}
+
+/// Gives the item, field or component at a position.
+///
+/// @param[in] value A tuple, a struct or a per-replica value.
+/// @param[in] index The position, from 0 on.
+/// @param[out] item A new handle to the item. Release it with umbo_value_release().
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_OUT_OF_RANGE: there is nothing at `index`.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is a tensor, indexed slices or a variable, or is not a
+///   valid handle.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_item(
+    value: *const umbo_value,
+    index: i64,
+    item: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary("umbo_value_item", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let item = unsafe { out(item, "item") }?;
+        let index = index_from(index)?;
+        item.write(make(borrow(value, "value", |value| value.item(index))??)?);
+        Ok(())
+    })
+}
+
+/// Gives the field of a struct by its name.
+///
+/// @param[in] value The value.
+/// @param[in] name The name. In "a.b", b is a field of field a; a number is an item of a tuple.
+/// @param[out] field A new handle to the field. Release it with umbo_value_release().
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_NOT_FOUND: there is no such field.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `name` or `field` is a null
+///   pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_field(
+    value: *const umbo_value,
+    name: *const c_char,
+    field: *mut *mut umbo_value,
+) -> umbo_status {
+    boundary("umbo_value_field", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (field, name) = unsafe { (out(field, "field")?, text(name, "name")?) };
+        field.write(make(borrow(value, "value", |value| value.at_path(name).cloned())??)?);
+        Ok(())
+    })
+}
+
+/// Gives the name of the field of a struct at a position.
+///
+/// @param[in] value A struct.
+/// @param[in] index The position, from 0 on.
+/// @param[out] name The name, a text that lives as long as the value.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_OUT_OF_RANGE: there is no field at `index`.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a struct, or is not a valid handle, or `name` is
+///   a null pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_field_name(
+    value: *const umbo_value,
+    index: i64,
+    name: *mut *const c_char,
+) -> umbo_status {
+    boundary("umbo_value_field_name", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let name = unsafe { out(name, "name") }?;
+        let index = index_from(index)?;
+        name.write(borrow(value, "value", |value| {
+            let Value::Struct(fields) = value else {
+                let problem = format!("is {}; only a struct has field names", value.kind_name());
+                return Err(Error::invalid("value", problem));
+            };
+            let (field, _) = fields.get(index).ok_or_else(|| {
+                let problem = format!("{index} is not in [0, {}), the fields", fields.len());
+                Error::out_of_range("index", problem)
+            })?;
+            Ok(field.as_c_str().as_ptr())
+        })??);
+        Ok(())
+    })
+}
+
+/// Gives the tensor of a value that is a tensor.
+///
+/// @param[in] value The value.
+/// @param[out] tensor A new handle to the same tensor. Release it with umbo_tensor_release().
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a tensor, or is not a valid handle.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_tensor(
+    value: *const umbo_value,
+    tensor: *mut *mut umbo_tensor,
+) -> umbo_status {
+    boundary("umbo_value_tensor", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let tensor = unsafe { out(tensor, "tensor") }?;
+        tensor.write(make(borrow(value, "value", |value| leaf(value).cloned())??)?);
+        Ok(())
+    })
+}
+
+/// Gives the variable of a value that is a variable.
+///
+/// @param[in] value The value.
+/// @param[out] variable A new handle to the same variable. Release it with umbo_variable_release().
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a variable, or is not a valid handle.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_variable(
+    value: *const umbo_value,
+    variable: *mut *mut umbo_variable,
+) -> umbo_status {
+    boundary("umbo_value_variable", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let variable = unsafe { out(variable, "variable") }?;
+        let object = borrow(value, "value", |value| match value {
+            Value::Variable(variable) => Ok(variable.clone()),
+            other => {
+                let problem = format!("is {}, not a variable", other.kind_name());
+                Err(Error::invalid("value", problem))
+            }
+        })??;
+        variable.write(make(object)?);
+        Ok(())
+    })
+}
+
+/// Gives a view of a tensor in a value, for reading only.
+///
+/// @param[in] value The value.
+/// @param[in] name Which tensor: "x" is a field, "a.b" a field of a field, "0" the item of a tuple.
+///   `name` may be NULL: the value itself.
+/// @param[out] view Where the elements are. It is valid as long as the tensor's memory; in a
+///   callback, until the callback returns.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_NOT_FOUND: there is nothing of this name.
+/// - UMBO_STATUS_INVALID_ARGUMENT: what has this name is not a tensor, `value` is not a valid
+///   handle, or `view` is a null pointer.
+///
+/// The memory of a batch serves a later one once nobody holds the batch. Whoever keeps the view for longer
+/// than the callback, such as a tensor of an engine that is made over it, holds the value (umbo_value_retain())
+/// or its tensor (umbo_value_tensor()) for as long.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_view(
+    value: *const umbo_value,
+    name: *const c_char,
+    view: *mut umbo_view,
+) -> umbo_status {
+    boundary("umbo_value_view", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let (view, name) = unsafe { (out(view, "view")?, optional_text(name, "name")?) };
+        view.write(borrow(value, "value", |value| {
+            value.at_path(name.unwrap_or_default()).and_then(leaf).map(view_to_read)
+        })??);
+        Ok(())
+    })
+}
+
+/// Writes a value in words: dtype, shape, device and elements.
+///
+/// @param[in] value The value.
+/// @param[out] buffer The text, ended by a NUL. `buffer` may be NULL if `capacity` is 0.
+/// @param[in] capacity The size of `buffer` in bytes.
+/// @param[out] length The length of the text in bytes, without the NUL.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_OUT_OF_RANGE: `capacity` is too small. `buffer` is not written, but `length` is.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or an output is a null pointer.
+/// - Any status of umbo_variable_read(), if the value contains a variable.
+///
+/// The text describes each tensor in the value. The middle of a long axis is left out.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_text(
+    value: *const umbo_value,
+    buffer: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+) -> umbo_status {
+    boundary("umbo_value_text", || {
+        // SAFETY: the caller keeps the header's promise on pointers.
+        let length = unsafe { out(length, "length") }?;
+        if capacity > 0 {
+            check(buffer.cast_const(), "buffer", "room for the text is expected")?;
+        }
+        let failure = RefCell::new(None);
+        let contents = |variable: &Variable| {
+            let read = variables::read(variable);
+            read.map_err(|error| failure.borrow_mut().get_or_insert(error).status()).ok()
+        };
+        let text = get(value, "value")?.text_with(&contents).to_string();
+        failure.take().map_or(Ok(()), Err)?;
+        // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
+        unsafe { write_text(&text, buffer, capacity, length) }
+    })
+}
+
+/// Tells how many examples of the global batch a value holds.
+///
+/// @param[in] value An element of a distributed dataset, or a value that has a per-replica value in
+///   it.
+/// @param[in] replica Whose part is counted, from 0 on; -1 counts all parts together.
+/// @param[out] count How many examples there are.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_OUT_OF_RANGE: there is no such replica.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not an element of a distributed dataset and has no
+///   per-replica value in it, is not a valid handle, or `count` is a null pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_value_examples(
+    value: *const umbo_value,
+    replica: i32,
+    count: *mut i64,
+) -> umbo_status {
+    boundary("umbo_value_examples", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let count = unsafe { out(count, "count") }?;
+        count.write(borrow(value, "value", |value| examples(value, replica))?? as i64);
+        Ok(())
+    })
+}
+
+fn examples(value: &Value, replica: i32) -> Result<u64> {
+    let parts = value.find_leaf(&mut |leaf| match leaf {
+        Value::PerReplica(components) => Some(components.count()),
+        _ => None,
+    });
+    let parts = parts.unwrap_or(1);
+    let chosen = match usize::try_from(replica) {
+        Ok(replica) if replica < parts => replica..replica + 1,
+        Err(_) if replica == -1 => 0..parts,
+        _ => {
+            let problem =
+                format!("{replica} is not in [0, {parts}), the replicas, nor -1, for all");
+            return Err(Error::out_of_range("replica", problem));
+        }
+    };
+    chosen
+        .map(|replica| value.examples_of(replica))
+        .sum::<Option<u64>>()
+        .ok_or_else(|| Error::invalid("value", "it is not an element of a distributed dataset"))
+}

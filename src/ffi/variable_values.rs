@@ -1,0 +1,207 @@
+//! Reading variables and assigning to them: `umbo/variable.h`.
+
+use super::boundary::{boundary, out};
+use super::dtype::{dtype_from, umbo_dtype};
+use super::handle::{borrow, get, make};
+use super::object::{umbo_replica_context, umbo_tensor, umbo_value, umbo_variable};
+use super::replica_context::in_context;
+use super::status::umbo_status;
+use super::view::{umbo_view, view_to_read};
+use crate::collectives::Assignment;
+use crate::strategy::context::with_current_replica;
+use crate::strategy::variables;
+use crate::values::variable::Variable;
+
+/// Shows where the value of a variable lies, for reading.
+///
+/// @param[in] variable The variable.
+/// @param[in] ctx The replica's context in a replica's callback. `ctx` may be NULL outside of runs.
+/// @param[out] view The value. Never write through it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
+///
+/// In a replica's callback the view is on the replica's device and shows what this step has written
+/// so far. It is valid until the callback returns or the variable is written.
+///
+/// Outside of runs it is valid until the variable is written or released. No other thread may write
+/// the variable meanwhile.
+///
+/// The memory stays where it is as long as no run assigns to the variable: updates, and assignments outside
+/// of runs, write it in place, so that the view has the same address after them. A run that assigns moves
+/// the value to a second place, and the next one back: ask for the view anew then. A variable that was made
+/// with umbo_variable_create_in_memory() is always where the program put it when a run is over.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_variable_view(
+    variable: *const umbo_variable,
+    ctx: *const umbo_replica_context,
+    view: *mut umbo_view,
+) -> umbo_status {
+    boundary("umbo_variable_view", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let view = unsafe { out(view, "view") }?;
+        let look = |context: Option<&_>, variable: &Variable| {
+            // SAFETY: the program reads the view as this function's contract says.
+            unsafe { variables::current_tensor(context, variable) }.map(view_to_read)
+        };
+        view.write(borrow(variable, "variable", |variable| match ctx.is_null() {
+            true => with_current_replica(|own| look(own, variable)),
+            false => in_context(ctx, |own| look(Some(own), variable)),
+        })??);
+        Ok(())
+    })
+}
+
+/// Shows the value of a variable in another type, for reading.
+///
+/// @param[in] variable The variable.
+/// @param[in] ctx The replica's context in a replica's callback. `ctx` may be NULL outside of runs.
+/// @param[in] dtype For a float32 variable UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16; for every
+///   variable its own type, which gives what umbo_variable_view() gives.
+/// @param[out] view The value, each element rounded to the nearest one, ties to even. Never write
+///   through it. It is contiguous, and valid as long as a view of umbo_variable_view().
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or another type.
+/// - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory for the copy.
+///
+/// The variable itself stays float32; updates and assignments act on that. The view shows a copy
+/// beside it. The first call for a type makes the copy, which stays as long as the variable. From
+/// then on each apply of an optimizer writes the copy along with the variable, which costs as much
+/// memory traffic as the copy has bytes. After any other write the next call converts the whole
+/// variable.
+///
+/// Replicas may call at the same time. If the copy has to be made or converted, one thread does it
+/// and the others wait.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_variable_view_as(
+    variable: *const umbo_variable,
+    ctx: *const umbo_replica_context,
+    dtype: umbo_dtype,
+    view: *mut umbo_view,
+) -> umbo_status {
+    boundary("umbo_variable_view_as", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let view = unsafe { out(view, "view") }?;
+        let dtype = dtype_from(dtype)?;
+        let look = |context: Option<&_>, variable: &Variable| {
+            // SAFETY: the program reads the view as the contract of `umbo_variable_view` says.
+            unsafe { variables::current_copy(context, variable, dtype) }
+                .map(|copy| copy.map(view_to_read))
+        };
+        let ready = borrow(variable, "variable", |variable| match ctx.is_null() {
+            true => with_current_replica(|own| look(own, variable)),
+            false => in_context(ctx, |own| look(Some(own), variable)),
+        })??;
+        if let Some(ready) = ready {
+            view.write(ready);
+            return Ok(());
+        }
+        let context = match ctx.is_null() {
+            true => with_current_replica(|own| own.cloned()),
+            false => in_context(ctx, |own| Ok(Some(own.clone())))?,
+        };
+        let variable = get(variable, "variable")?;
+        // SAFETY: as above; and nobody writes the variable meanwhile, which outside of runs is the
+        // program's promise.
+        let copy = unsafe { variables::bring_in_step(context.as_ref(), &variable, dtype) }?;
+        view.write(view_to_read(copy));
+        Ok(())
+    })
+}
+
+/// Copies the value of a variable.
+///
+/// @param[in] variable The variable.
+/// @param[out] value A new tensor on the variable's device. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// In a run and in a merge call the copy contains what the step has written so far. Elsewhere it is
+/// the value of the last step that succeeded.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_variable_read(
+    variable: *const umbo_variable,
+    value: *mut *mut umbo_tensor,
+) -> umbo_status {
+    boundary("umbo_variable_read", || {
+        // SAFETY: the caller gives NULL or a place for the output.
+        let value = unsafe { out(value, "value") }?;
+        value.write(make(variables::read(&get(variable, "variable")?)?)?);
+        Ok(())
+    })
+}
+
+fn assign(
+    function: &'static str,
+    variable: *const umbo_variable,
+    kind: Assignment,
+    value: *const umbo_value,
+) -> umbo_status {
+    boundary(function, || {
+        variables::assign(&get(variable, "variable")?, kind, &get(value, "value")?)
+    })
+}
+
+/// Gives a variable a new value.
+///
+/// @param[in] variable The variable.
+/// @param[in] value A value of the variable's dtype and shape.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another dtype or shape, or values
+///   that the variable's aggregation cannot combine.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from the scope or a run of another strategy,
+///   the variable's strategy is draining, the replicas made different synchronising calls, or the
+///   strategy was made before this process was forked.
+/// - UMBO_STATUS_CANCELLED: another replica has failed, or the run has ended.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// In cross-replica and default context the value is assigned once. Of a per-replica value the
+/// first component is taken; the first time for each variable, the log gets a warning.
+///
+/// In a replica's callback this is a synchronising call (see umbo_replica_context_merge_call()).
+/// The replicas' values are combined by the variable's aggregation, and the result is assigned
+/// once. With SUM it is UMBO_STATUS_INVALID_ARGUMENT to pass the very same tensor on all replicas.
+/// Later reads in the step see the new value. It becomes central state if the run succeeds and is
+/// dropped if not.
+///
+/// A variable of the default strategy is not part of the step: the call of each replica writes it
+/// at once, one call after the other.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_variable_assign(
+    variable: *mut umbo_variable,
+    value: *const umbo_value,
+) -> umbo_status {
+    assign("umbo_variable_assign", variable, Assignment::Assign, value)
+}
+
+/// Adds to a variable.
+///
+/// @param[in] variable The variable.
+/// @param[in] value A value of the variable's dtype and shape, which is added.
+/// @return UMBO_OK, or the statuses of umbo_variable_assign().
+///
+/// Contexts, aggregation and commit are those of umbo_variable_assign().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_variable_assign_add(
+    variable: *mut umbo_variable,
+    value: *const umbo_value,
+) -> umbo_status {
+    assign("umbo_variable_assign_add", variable, Assignment::Add, value)
+}
+
+/// Subtracts from a variable.
+///
+/// @param[in] variable The variable.
+/// @param[in] value A value of the variable's dtype and shape, which is subtracted.
+/// @return UMBO_OK, or the statuses of umbo_variable_assign().
+///
+/// Contexts, aggregation and commit are those of umbo_variable_assign().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn umbo_variable_assign_sub(
+    variable: *mut umbo_variable,
+    value: *const umbo_value,
+) -> umbo_status {
+    assign("umbo_variable_assign_sub", variable, Assignment::Subtract, value)
+}
