@@ -13,8 +13,8 @@
 #include <vector>
 
 #include <umbo/cpp/callback.hpp>
-#include <umbo/cpp/cluster_resolver.hpp>
 #include <umbo/cpp/dataset.hpp>
+#include <umbo/cpp/strategy_options.hpp>
 
 UMBO_DETAIL_BEGIN
 
@@ -22,26 +22,6 @@ class equivalence;
 class replica_context;
 class strategy;
 struct equivalence_options;
-
-// Asks running steps to stop; any thread may cancel.
-class cancellation : public handle<umbo_cancellation> {
-public:
-    using handle::handle;
-
-    static returned<cancellation> create() {
-        umbo_cancellation *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_cancellation_create(&out));
-        return cancellation(out);
-    }
-
-    returned<void> cancel() const { return check(umbo_cancellation_cancel(get())); }
-
-    returned<bool> is_cancelled() const {
-        std::int32_t out = 0;
-        UMBO_DETAIL_TRY(umbo_cancellation_is_cancelled(get(), &out));
-        return out != 0;
-    }
-};
 
 // An entered scope; left by the destructor, or by `exit`, which reports errors. Belongs to the
 // thread that entered it, and scopes are left in reverse order.
@@ -70,143 +50,7 @@ private:
     umbo_scope *raw_;
 };
 
-struct strategy_options {
-    std::vector<std::string> compute_devices = {}; // none: the default devices, or `cpu_replicas`
-    std::int64_t cpu_replicas = 0;
-    std::string parameter_device = {};
-    bool bind_threads = true;
-    umbo::cluster_resolver cluster_resolver = {}; // what `strategy::cluster_resolver` gives
-    std::size_t thread_stack_bytes = 0; // 0: as large as that of the thread that makes the strategy
-    // Called on each thread before it serves as a replica for the first time, and on those of the
-    // library's own when they end. What they throw is dropped.
-    std::function<void(const umbo_replica_thread &)> replica_thread_start = {};
-    std::function<void(const umbo_replica_thread &)> replica_thread_stop = {};
-    umbo::communicator communicator = {}; // joins ranks, whose replicas run in sync
-    bool strict = false; // look for mistakes of callables, and fail instead of warning
-    std::int64_t fingerprint_interval = 0; // steps after which ranks compare weights; 0: never
-    // Those of all ranks, whatever the number of devices; 0: one for each compute device.
-    std::int64_t replicas_in_sync = 0;
-};
-
-struct run_options {
-    double timeout_seconds = UMBO_NO_TIMEOUT;
-    umbo::cancellation cancellation = {};
-};
-
-struct reduce_options {
-    std::optional<std::vector<std::int32_t>> axes = {}; // none: over the replicas only
-    std::string destination = {};
-    tensor output = {}; // written instead of a new tensor
-};
-
-struct update_options {
-    update_grouping grouping = update_grouping::grouped;
-};
-
-// Where `reduce_to` puts its result: a device, or the devices of a value or variable.
-class destination {
-public:
-    explicit destination(const char *device) noexcept { raw_.device = device; }
-    explicit destination(const value &like) noexcept { raw_.like = like.get(); }
-    explicit destination(const variable &beside) noexcept { raw_.variable = beside.get(); }
-
-    const umbo_destination &raw() const noexcept { return raw_; }
-
-private:
-    umbo_destination raw_ = detail::sized<umbo_destination>();
-};
-
 namespace detail {
-
-// The C form of `reduce_options`; lives no longer than they do.
-inline umbo_reduce_options raw_options(const reduce_options &how) {
-    auto raw = umbo_reduce_options_default();
-    if (how.axes) {
-        // No axes at all is something else than the absence of axes, which is NULL.
-        static const std::int32_t none = 0;
-        raw.axes = how.axes->empty() ? &none : how.axes->data();
-        raw.axis_count = count_of(how.axes->size());
-    }
-    raw.destination = optional_text(how.destination);
-    raw.output = how.output.get();
-    return raw;
-}
-
-inline umbo_variable_options raw_options(const variable_options &how) noexcept {
-    auto raw = umbo_variable_options_default();
-    raw.trainable = to_c(how.trainable);
-    raw.synchronization = to_c(how.synchronization);
-    raw.aggregation = to_c(how.aggregation);
-    return raw;
-}
-
-// The C form of `strategy_options`, whose devices have these names; lives no longer than both.
-inline umbo_strategy_options raw_options(const strategy_options &how,
-                                         const std::vector<const char *> &devices) {
-    auto raw = umbo_strategy_options_default();
-    raw.compute_devices = devices.empty() ? nullptr : devices.data();
-    raw.compute_device_count = count_of(devices.size());
-    raw.cpu_replicas = how.cpu_replicas;
-    raw.parameter_device = optional_text(how.parameter_device);
-    raw.thread_binding = how.bind_threads ? UMBO_THREAD_BINDING_ON : UMBO_THREAD_BINDING_OFF;
-    raw.cluster_resolver = how.cluster_resolver.get();
-    raw.thread_stack_bytes = how.thread_stack_bytes;
-    raw.communicator = how.communicator.get();
-    raw.strict = how.strict ? 1 : 0;
-    raw.fingerprint_interval = how.fingerprint_interval;
-    raw.replicas_in_sync = how.replicas_in_sync;
-    return raw;
-}
-
-// The functions of `strategy_options`, which the strategy keeps.
-struct replica_thread_functions {
-    std::function<void(const umbo_replica_thread &)> start, stop;
-
-    static void call(const std::function<void(const umbo_replica_thread &)> &function,
-                     const umbo_replica_thread *thread) noexcept {
-#if defined(UMBO_NO_EXCEPTIONS)
-        function(*thread);
-#else
-        try {
-            function(*thread);
-        } catch (...) {
-            // The step goes on: nothing in it depends on these functions.
-        }
-#endif
-    }
-
-    static void on_start(const umbo_replica_thread *thread, void *own) noexcept {
-        call(static_cast<replica_thread_functions *>(own)->start, thread);
-    }
-
-    static void on_stop(const umbo_replica_thread *thread, void *own) noexcept {
-        call(static_cast<replica_thread_functions *>(own)->stop, thread);
-    }
-
-    // To be called just before the strategy is made, which takes the functions over.
-    static void hand_over(const strategy_options &from, umbo_strategy_options &to) {
-        if (!from.replica_thread_start && !from.replica_thread_stop) return;
-        to.replica_thread_user_data =
-            new replica_thread_functions{from.replica_thread_start, from.replica_thread_stop};
-        to.replica_thread_user_data_destroy = &destroy_callable<replica_thread_functions>;
-        if (from.replica_thread_start) to.replica_thread_start_fn = &on_start;
-        if (from.replica_thread_stop) to.replica_thread_stop_fn = &on_stop;
-    }
-};
-
-// The C form of `run_options`; lives no longer than they do.
-inline umbo_run_options raw_options(const run_options &how) noexcept {
-    auto raw = umbo_run_options_default();
-    raw.timeout_seconds = how.timeout_seconds;
-    raw.cancellation = how.cancellation.get();
-    return raw;
-}
-
-inline umbo_update_options raw_options(const update_options &how) noexcept {
-    auto raw = umbo_update_options_default();
-    raw.grouping = to_c(how.grouping);
-    return raw;
-}
 
 template <class Initializer>
 umbo_status initializer_trampoline(const umbo_view *memory, void *callable) noexcept {
