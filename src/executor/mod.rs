@@ -20,6 +20,7 @@ pub mod lock;
 pub mod pieces;
 pub mod pool;
 pub mod shutdown;
+mod stack;
 pub mod thread;
 pub mod thread_end;
 pub mod thread_pools;

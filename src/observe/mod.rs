@@ -13,6 +13,7 @@ pub mod advice;
 mod clock;
 pub mod environment;
 pub mod log;
+mod meter;
 pub mod phase;
 pub mod processes;
 pub mod report;

@@ -1,0 +1,88 @@
+//! Measuring the callback of a replica, on its thread.
+
+use super::clock;
+use super::phase::ByPhase;
+use super::span::LOCAL;
+
+/// What the system's clocks of a thread say about a callback, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clocks {
+    /// The thread was on a processor.
+    pub on_processor: u64,
+    /// It was ready and had none.
+    pub ready: u64,
+}
+
+/// What a replica did in a step, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplicaSample {
+    /// How long after the step's beginning the callback began.
+    pub begun: u64,
+    /// How long the callback took.
+    pub wall: u64,
+    /// What of it was spent in the library.
+    pub spent: ByPhase<u64>,
+    /// What clocks of the thread say, if they were read.
+    pub clocks: Option<Clocks>,
+}
+
+/// When a measured step was opened, and how its replicas measure themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct Opened {
+    pub(super) at: u64,
+    pub(super) with_clocks: bool,
+}
+
+/// Measures a replica's callback, on its thread.
+#[derive(Debug)]
+pub struct Meter {
+    opened: Opened,
+    start: u64,
+    clocks: Clocks,
+    before: ByPhase<u64>,
+    inside: u64,
+    measuring: bool,
+    running: bool,
+}
+
+impl Meter {
+    /// The callback begins.
+    pub fn start(opened: Opened) -> Meter {
+        let (before, inside, measuring, running) = LOCAL.with(|local| {
+            let before = local.spent();
+            let inside = local.inside.replace(0);
+            (before, inside, local.measuring.replace(true), local.running.replace(true))
+        });
+        let clocks = read_clocks(opened.with_clocks);
+        Meter { opened, start: clock::now(), clocks, before, inside, measuring, running }
+    }
+
+    /// The callback has ended: what it did, and when it began.
+    pub fn stop(self) -> (ReplicaSample, u64) {
+        let wall = clock::now().saturating_sub(self.start);
+        let clocks = read_clocks(self.opened.with_clocks);
+        let clocks = self.opened.with_clocks.then(|| Clocks {
+            on_processor: clocks.on_processor.saturating_sub(self.clocks.on_processor),
+            ready: clocks.ready.saturating_sub(self.clocks.ready),
+        });
+        let spent = LOCAL.with(|local| {
+            let spent = local.spent();
+            // On the thread that called the run this is not its own work.
+            local.set_spent(&self.before);
+            local.inside.set(self.inside.saturating_add(wall));
+            local.measuring.set(self.measuring);
+            local.running.set(self.running);
+            std::array::from_fn(|at| spent[at].saturating_sub(self.before[at]))
+        });
+        let begun = self.start.saturating_sub(self.opened.at);
+        (ReplicaSample { begun, wall, spent, clocks }, self.start)
+    }
+}
+
+/// What the clocks of this thread say, if they are to be read.
+pub(super) fn read_clocks(read: bool) -> Clocks {
+    match read {
+        true => Clocks { on_processor: clock::on_processor(), ready: clock::ready() },
+        false => Clocks::default(),
+    }
+}
