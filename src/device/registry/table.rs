@@ -1,0 +1,420 @@
+//! The registry: how many devices of each kind there are, and which are held.
+
+use std::collections::BTreeMap;
+
+use super::{DeviceHold, MAX_LOGICAL_CPUS};
+use crate::device::cuda;
+use crate::device::logical_gpus::{LogicalGpus, MAX_PER_CARD};
+use crate::device::name::DeviceName;
+use crate::device::{DeviceId, DeviceKind, MemoryInfo};
+use crate::error::{Error, Result};
+use crate::executor::fork::{Guards, Leaf};
+
+/// What is known of all devices.
+#[derive(Debug)]
+pub(super) struct Registry {
+    /// How many GPUs there are, or why there are none.
+    gpus: fn() -> &'static Result<u32, String>,
+    /// The memory of a card.
+    card_memory: fn(u32) -> Result<MemoryInfo>,
+    pub(super) state: Leaf<State>,
+}
+
+/// What may change.
+#[derive(Debug)]
+pub(super) struct State {
+    logical_cpus: u32,
+    pub(super) gpus: LogicalGpus,
+    /// How many holds there are on each device that is held.
+    pub(super) holders: BTreeMap<DeviceId, usize>,
+}
+
+impl Registry {
+    pub(super) const fn new(
+        gpus: fn() -> &'static Result<u32, String>,
+        card_memory: fn(u32) -> Result<MemoryInfo>,
+    ) -> Registry {
+        let state = State { logical_cpus: 1, gpus: LogicalGpus::new(), holders: BTreeMap::new() };
+        Registry { gpus, card_memory, state: Leaf::new(Guards::Devices, state) }
+    }
+
+    pub(super) fn card_count(&'static self) -> u32 {
+        *(self.gpus)().as_ref().unwrap_or(&0)
+    }
+
+    pub(super) fn physical_count(&'static self, kind: DeviceKind) -> u32 {
+        match kind {
+            DeviceKind::Cpu => 1,
+            DeviceKind::Gpu => self.card_count(),
+        }
+    }
+
+    pub(super) fn logical_count(&'static self, kind: DeviceKind) -> u32 {
+        match kind {
+            DeviceKind::Cpu => self.state.lock().logical_cpus,
+            DeviceKind::Gpu => {
+                // Asked before the lock is taken: it may start the driver.
+                let cards = self.card_count();
+                self.state.lock().gpus.count(cards)
+            }
+        }
+    }
+
+    pub(super) fn require_physical(
+        &'static self,
+        kind: DeviceKind,
+        physical_index: u32,
+    ) -> Result<()> {
+        let physical = self.physical_count(kind);
+        if physical_index < physical {
+            return Ok(());
+        }
+        let there_is = match (kind, (self.gpus)()) {
+            (DeviceKind::Cpu, _) => "the host is the only one, with index 0".to_owned(),
+            (DeviceKind::Gpu, Ok(_)) => format!("the indices are 0 to {}", physical - 1),
+            (DeviceKind::Gpu, Err(reason)) => format!("there is none: {reason}"),
+        };
+        Err(Error::NotFound(format!(
+            "physical_index: no physical {} {physical_index}; {there_is}",
+            kind.name()
+        )))
+    }
+
+    pub(super) fn set_logical_count(
+        &'static self,
+        kind: DeviceKind,
+        physical_index: u32,
+        count: u32,
+    ) -> Result<()> {
+        self.require_physical(kind, physical_index)?;
+        if kind == DeviceKind::Cpu {
+            return self.split_host(count);
+        }
+        check_gpu_count(count)?;
+        let share = match count {
+            1 => None,
+            _ => Some((self.card_memory)(physical_index)?.total_bytes / u64::from(count)),
+        };
+        self.split_gpu(physical_index, &vec![share; count as usize])
+    }
+
+    pub(super) fn split_gpu(&'static self, card: u32, limits: &[Option<u64>]) -> Result<()> {
+        let count = u32::try_from(limits.len()).unwrap_or(u32::MAX);
+        check_gpu_count(count)?;
+        if limits.contains(&Some(0)) {
+            return Err(Error::invalid("limits", "0 bytes; each logical GPU has 1 or more"));
+        }
+        let cards = self.card_count();
+        let mut state = self.state.lock();
+        // Those behind it get other numbers.
+        let changed = state.gpus.on_card(card).start..state.gpus.count(cards);
+        let id = |index| DeviceId { kind: DeviceKind::Gpu, index };
+        let held = state.holders.range(id(changed.start)..=id(u32::MAX)).next();
+        if let Some((device, _)) = held {
+            return Err(Error::precondition(format!(
+                "count: {device}, which a strategy uses, would become another device; split GPUs before \
+                 strategies are made"
+            )));
+        }
+        if let Some(index) = cuda::gpu::any_open(changed) {
+            return Err(Error::precondition(format!(
+                "count: {} was used already, and would become another device; split GPUs before their \
+                 first use",
+                id(index)
+            )));
+        }
+        state.gpus.split(card, limits.into());
+        Ok(())
+    }
+
+    fn split_host(&'static self, count: u32) -> Result<()> {
+        check_cpu_count(count)?;
+        let mut state = self.state.lock();
+        let vanishing = DeviceId::cpu(count)..=DeviceId::cpu(u32::MAX);
+        if let Some((held, _)) = state.holders.range(vanishing).next_back() {
+            return Err(Error::precondition(format!(
+                "count: {count} logical CPUs would take away {held}, which a strategy uses; \
+                 release the strategy first, or keep {} or more",
+                held.index + 1
+            )));
+        }
+        state.logical_cpus = count;
+        Ok(())
+    }
+
+    pub(super) fn ensure_logical_cpus(&'static self, count: u32) -> Result<()> {
+        check_cpu_count(count)?;
+        let mut state = self.state.lock();
+        state.logical_cpus = state.logical_cpus.max(count);
+        Ok(())
+    }
+
+    pub(super) fn resolve(&'static self, name: &str, argument: &'static str) -> Result<DeviceId> {
+        let parsed =
+            DeviceName::parse(name, &DeviceName::default()).map_err(|error| match error {
+                Error::InvalidArgument { problem, .. } => Error::invalid(argument, problem),
+                other => other,
+            })?;
+        if !parsed.is_local() {
+            return Err(Error::NotFound(format!(
+                "{argument}: '{name}' is a device of another process ({parsed}); the devices of \
+                 this one are under /job:localhost/replica:0/task:0"
+            )));
+        }
+        self.require(parsed.device).map_err(|error| match error {
+            Error::NotFound(problem) => Error::NotFound(format!("{argument}: {problem}")),
+            other => other,
+        })?;
+        Ok(parsed.device)
+    }
+
+    /// How many logical devices of its kind there are, if this one is among them.
+    pub(super) fn require(&'static self, device: DeviceId) -> Result<u32> {
+        let count = self.logical_count(device.kind);
+        if device.index < count { Ok(count) } else { Err(self.absent(device, count)) }
+    }
+
+    pub(super) fn absent(&'static self, device: DeviceId, count: u32) -> Error {
+        let there_are = match (self.gpus)() {
+            _ if count == 1 => format!("the only {0} is {0}:0", device.kind.name()),
+            _ if count > 1 => format!("there are {0}:0 to {0}:{1}", device.kind.name(), count - 1),
+            Err(reason) => format!("there is no GPU: {reason}"),
+            Ok(_) => "there is no GPU".to_owned(),
+        };
+        let advice = match device.kind {
+            DeviceKind::Gpu => String::new(),
+            DeviceKind::Cpu if device.index < MAX_LOGICAL_CPUS => {
+                format!("; set the number of logical CPUs to {} or more first", device.index + 1)
+            }
+            DeviceKind::Cpu => format!("; the host can be {MAX_LOGICAL_CPUS} logical CPUs at most"),
+        };
+        Error::NotFound(format!("{device} does not exist; {there_are}{advice}"))
+    }
+
+    pub(super) fn hold(&'static self, devices: &[DeviceId]) -> Result<DeviceHold> {
+        // Asked before the lock is taken: it may start the driver.
+        let cards = if devices.iter().any(|device| device.kind == DeviceKind::Gpu) {
+            self.card_count()
+        } else {
+            0
+        };
+        let mut state = self.state.lock();
+        let count_of = |kind| match kind {
+            DeviceKind::Cpu => state.logical_cpus,
+            DeviceKind::Gpu => state.gpus.count(cards),
+        };
+        for &device in devices {
+            let count = count_of(device.kind);
+            if device.index >= count {
+                return Err(self.absent(device, count));
+            }
+        }
+        for device in devices {
+            *state.holders.entry(*device).or_insert(0) += 1;
+        }
+        Ok(DeviceHold { registry: self, devices: devices.into() })
+    }
+}
+
+fn check_cpu_count(count: u32) -> Result<()> {
+    if (1..=MAX_LOGICAL_CPUS).contains(&count) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "count",
+        format!("{count}; the host can be 1 to {MAX_LOGICAL_CPUS} logical CPUs"),
+    ))
+}
+
+fn check_gpu_count(count: u32) -> Result<()> {
+    if (1..=MAX_PER_CARD).contains(&count) {
+        return Ok(());
+    }
+    let problem = format!("{count}; a GPU can be 1 to {MAX_PER_CARD} logical ones");
+    Err(Error::invalid("count", problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use super::*;
+    use crate::device::registry::{memory_info, processors};
+    use crate::error::Status;
+
+    static NO_GPU: LazyLock<Result<u32, String>> = LazyLock::new(|| Err("no driver here".into()));
+    static TWO_GPUS: LazyLock<Result<u32, String>> = LazyLock::new(|| Ok(2));
+
+    /// A registry of its own, so that tests do not meet in the process's.
+    fn registry(gpus: fn() -> &'static Result<u32, String>) -> &'static Registry {
+        let memory = |_| Ok(MemoryInfo { total_bytes: 1000, available_bytes: 900 });
+        Box::leak(Box::new(Registry::new(gpus, memory)))
+    }
+
+    fn without_gpu() -> &'static Registry {
+        registry(|| &NO_GPU)
+    }
+
+    fn with_two_gpus() -> &'static Registry {
+        registry(|| &TWO_GPUS)
+    }
+
+    fn gpu(index: u32) -> DeviceId {
+        DeviceId { kind: DeviceKind::Gpu, index }
+    }
+
+    #[track_caller]
+    fn refused<T: std::fmt::Debug>(result: Result<T>, status: Status, parts: &[&str]) {
+        let error = result.unwrap_err();
+        assert_eq!(error.status(), status, "{error}");
+        for part in parts {
+            assert!(error.to_string().contains(part), "no '{part}' in: {error}");
+        }
+    }
+
+    #[test]
+    fn a_process_starts_with_one_logical_cpu() {
+        let registry = without_gpu();
+        assert_eq!(registry.physical_count(DeviceKind::Cpu), 1);
+        assert_eq!(registry.logical_count(DeviceKind::Cpu), 1);
+        assert_eq!(registry.physical_count(DeviceKind::Gpu), 0);
+        assert_eq!(registry.logical_count(DeviceKind::Gpu), 0);
+    }
+
+    #[test]
+    fn the_host_splits_and_joins() {
+        let registry = without_gpu();
+        for count in [4, 2, MAX_LOGICAL_CPUS, 1] {
+            registry.set_logical_count(DeviceKind::Cpu, 0, count).unwrap();
+            assert_eq!(registry.logical_count(DeviceKind::Cpu), count);
+            assert_eq!(registry.physical_count(DeviceKind::Cpu), 1);
+        }
+    }
+
+    #[test]
+    fn counts_have_limits() {
+        let registry = without_gpu();
+        for count in [0, MAX_LOGICAL_CPUS + 1, u32::MAX] {
+            let split = registry.set_logical_count(DeviceKind::Cpu, 0, count);
+            refused(split, Status::InvalidArgument, &["count", "1 to 4096"]);
+            let grown = registry.ensure_logical_cpus(count);
+            refused(grown, Status::InvalidArgument, &["count", "1 to 4096"]);
+        }
+        assert_eq!(registry.logical_count(DeviceKind::Cpu), 1);
+    }
+
+    #[test]
+    fn ensuring_only_grows() {
+        let registry = without_gpu();
+        registry.ensure_logical_cpus(6).unwrap();
+        registry.ensure_logical_cpus(2).unwrap();
+        assert_eq!(registry.logical_count(DeviceKind::Cpu), 6);
+    }
+
+    #[test]
+    fn physical_devices_must_exist() {
+        let cpu = without_gpu().set_logical_count(DeviceKind::Cpu, 1, 2);
+        refused(cpu, Status::NotFound, &["physical_index", "CPU 1", "index 0"]);
+        let absent = without_gpu().set_logical_count(DeviceKind::Gpu, 0, 1);
+        refused(absent, Status::NotFound, &["GPU 0", "no driver here"]);
+        let third = with_two_gpus().set_logical_count(DeviceKind::Gpu, 2, 1);
+        refused(third, Status::NotFound, &["GPU 2", "0 to 1"]);
+    }
+
+    #[test]
+    fn gpus_are_listed_and_split() {
+        let registry = with_two_gpus();
+        assert_eq!(registry.physical_count(DeviceKind::Gpu), 2);
+        assert_eq!(registry.logical_count(DeviceKind::Gpu), 2);
+        registry.set_logical_count(DeviceKind::Gpu, 1, 1).unwrap();
+        for count in [0, MAX_PER_CARD + 1] {
+            let split = registry.set_logical_count(DeviceKind::Gpu, 1, count);
+            refused(split, Status::InvalidArgument, &["count", "1 to 64"]);
+        }
+        refused(registry.split_gpu(0, &[Some(0)]), Status::InvalidArgument, &["limits"]);
+        assert_eq!(registry.resolve("GPU:1", "device").unwrap(), gpu(1));
+        refused(registry.resolve("GPU:2", "device"), Status::NotFound, &["GPU:0 to GPU:1"]);
+
+        registry.set_logical_count(DeviceKind::Gpu, 0, 3).unwrap();
+        assert_eq!(registry.logical_count(DeviceKind::Gpu), 4);
+        assert_eq!(registry.state.lock().gpus.place(2, 2).unwrap().limit, Some(333));
+        assert_eq!(registry.state.lock().gpus.place(3, 2).unwrap().card, 1);
+        let held = registry.hold(&[gpu(1)]).unwrap();
+        let again = registry.set_logical_count(DeviceKind::Gpu, 0, 2);
+        refused(again, Status::FailedPrecondition, &["GPU:1", "strategy"]);
+        registry.set_logical_count(DeviceKind::Gpu, 1, 2).unwrap();
+        drop(held);
+        registry.set_logical_count(DeviceKind::Gpu, 0, 1).unwrap();
+        assert_eq!(registry.logical_count(DeviceKind::Gpu), 3);
+    }
+
+    #[test]
+    fn names_resolve_to_devices_that_exist() {
+        let registry = without_gpu();
+        registry.set_logical_count(DeviceKind::Cpu, 0, 3).unwrap();
+        for name in ["CPU:2", "/cpu:2", "/job:localhost/replica:0/task:0/device:CPU:2"] {
+            assert_eq!(registry.resolve(name, "device").unwrap(), DeviceId::cpu(2));
+        }
+        assert_eq!(registry.resolve("", "device").unwrap(), DeviceId::HOST);
+    }
+
+    #[test]
+    fn refused_names_say_what_there_is() {
+        let registry = without_gpu();
+        let only = registry.resolve("CPU:9", "compute_devices[1]");
+        let parts = ["compute_devices[1]: CPU:9", "only CPU is CPU:0", "10 or more"];
+        refused(only, Status::NotFound, &parts);
+        registry.ensure_logical_cpus(4).unwrap();
+        let fifth = registry.resolve("CPU:4", "device");
+        refused(fifth, Status::NotFound, &["CPU:0 to CPU:3", "5 or more"]);
+        refused(registry.resolve("CPU:4096", "device"), Status::NotFound, &["4096", "at most"]);
+        let gpu = registry.resolve("GPU:0", "device");
+        refused(gpu, Status::NotFound, &["GPU:0", "no driver here"]);
+        let remote = registry.resolve("/job:worker/task:1/cpu:0", "device");
+        refused(remote, Status::NotFound, &["another process", "/job:localhost"]);
+        let unknown = registry.resolve("XPU:0", "parameter_device");
+        refused(unknown, Status::InvalidArgument, &["parameter_device: ", "XPU:0"]);
+    }
+
+    #[test]
+    fn held_devices_do_not_vanish() {
+        let registry = without_gpu();
+        registry.set_logical_count(DeviceKind::Cpu, 0, 8).unwrap();
+        let low = registry.hold(&[DeviceId::cpu(0), DeviceId::cpu(3)]).unwrap();
+        let high = registry.hold(&[DeviceId::cpu(3), DeviceId::cpu(5)]).unwrap();
+        assert_eq!(low.devices(), [DeviceId::cpu(0), DeviceId::cpu(3)]);
+        let shrink = |count| registry.set_logical_count(DeviceKind::Cpu, 0, count);
+        refused(shrink(5), Status::FailedPrecondition, &["CPU:5", "6 or more"]);
+        assert_eq!(registry.logical_count(DeviceKind::Cpu), 8);
+        shrink(6).unwrap();
+        drop(high);
+        refused(shrink(3), Status::FailedPrecondition, &["CPU:3"]);
+        shrink(4).unwrap();
+        shrink(8).unwrap();
+        drop(low);
+        shrink(1).unwrap();
+    }
+
+    #[test]
+    fn absent_devices_are_not_held() {
+        let registry = without_gpu();
+        registry.ensure_logical_cpus(2).unwrap();
+        let absent = registry.hold(&[DeviceId::cpu(1), DeviceId::cpu(2)]);
+        refused(absent, Status::NotFound, &["CPU:2"]);
+        refused(registry.hold(&[gpu(0)]), Status::NotFound, &["GPU:0", "no driver here"]);
+        // The first device of the refused list is free.
+        registry.set_logical_count(DeviceKind::Cpu, 0, 1).unwrap();
+        let gpus = with_two_gpus();
+        assert_eq!(gpus.hold(&[gpu(1)]).unwrap().devices(), [gpu(1)]);
+    }
+
+    #[test]
+    fn the_host_tells_its_memory_and_processors() {
+        assert!(memory_info(DeviceId::HOST).unwrap().total_bytes > 0);
+        assert!(!processors(DeviceId::HOST).unwrap().is_empty());
+        let absent = DeviceId::cpu(u32::MAX);
+        refused(memory_info(absent), Status::NotFound, &["at most"]);
+        refused(processors(absent), Status::NotFound, &["at most"]);
+        refused(processors(gpu(0)), Status::Unimplemented, &["GPU:0"]);
+    }
+}
