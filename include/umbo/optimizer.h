@@ -479,6 +479,56 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_rmsprop(
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_ftrl(
     umbo_strategy *strategy, const umbo_ftrl_options *options, umbo_optimizer **optimizer);
 
+/**
+ * What a rule of the program's is to compute on a GPU: new weights and states of a variable that
+ * the GPU holds, or of those of its rows that have gradients. All arrays but `states` itself are
+ * memory of the GPU, have `count` elements of type `dtype`, and are this call's alone.
+ */
+typedef struct umbo_gpu_update {
+  /** The type of weights, gradient and states: UMBO_DTYPE_FLOAT32 or UMBO_DTYPE_FLOAT64. */
+  umbo_dtype dtype;
+  /** How many states there are. */
+  int32_t state_count;
+  /** How many elements there are, 1 or more. */
+  int64_t count;
+  /** The weights, to be read and written. */
+  void *weights;
+  /** The gradient, as umbo_update_tile has it. */
+  const void *gradient;
+  /** The states, to be read and written, in the order of umbo_custom_rule_options. */
+  void *const *states;
+  /** How many rows of the variable the elements are; 0 if they are all of it. */
+  int64_t row_count;
+  /** The numbers of these rows, which ascend, in memory of the GPU; or NULL. */
+  const int64_t *rows;
+  /** The learning rate, with the factor of the variable's group. */
+  double learning_rate;
+  /** The weight decay that the rule has to do itself; 0 unless it is decoupled. */
+  double weight_decay;
+  /** How many updates of this variable came before, by this optimizer. */
+  int64_t step;
+  /** The GPU. */
+  umbo_device device;
+  /** The CUstream on which everything has to be queued; never NULL. */
+  void *stream;
+} umbo_gpu_update;
+
+/**
+ * Queues, on `update->stream`, kernels that update weights and states, each element from its own
+ * weight, states and gradient alone. Called when an apply is about to begin, for one variable after
+ * the other, on the thread that applies, with the GPU's primary context current. The arrays are
+ * copies: what it computes counts only once it has returned UMBO_OK for all variables and its
+ * kernels are done, for which the library waits. `update` and `states` are gone when it returns.
+ * Functions of this library, but for umbo_set_last_error(), are UMBO_STATUS_FAILED_PRECONDITION
+ * here.
+ *
+ * @param[in] update What is to be computed.
+ * @param[in] user_data What umbo_optimizer_create_custom() was given.
+ * @return UMBO_OK, or why it cannot: then the apply, or the step that it belongs to, fails with
+ * that, and nothing has changed.
+ */
+typedef umbo_status (*umbo_update_on_gpu_fn)(const umbo_gpu_update *update, void *user_data);
+
 /** What a rule of the program's keeps. Start from UMBO_CUSTOM_RULE_OPTIONS_INIT. */
 typedef struct umbo_custom_rule_options {
   /** sizeof(umbo_custom_rule_options). */
@@ -503,11 +553,16 @@ typedef struct umbo_custom_rule_options {
   const char *const *state_names;
   /** What every element of each state is before the first update. NULL: 0. */
   const double *state_initials;
+  /**
+   * What updates variables that a GPU holds; it gets the same user data as the rule. NULL: such
+   * variables cannot be updated, which is UMBO_STATUS_UNIMPLEMENTED when they are.
+   */
+  umbo_update_on_gpu_fn update_on_gpu;
 } umbo_custom_rule_options;
 
 /** The starting value of a umbo_custom_rule_options. */
 #define UMBO_CUSTOM_RULE_OPTIONS_INIT \
-  { sizeof(umbo_custom_rule_options), NULL, 0.01, 0.0, 0, 0, NULL, NULL }
+  { sizeof(umbo_custom_rule_options), NULL, 0.01, 0.0, 0, 0, NULL, NULL, NULL }
 
 /** UMBO_CUSTOM_RULE_OPTIONS_INIT, to be assigned. */
 static inline umbo_custom_rule_options umbo_custom_rule_options_default(void) {
@@ -563,9 +618,9 @@ typedef void (*umbo_update_tile_fn)(const umbo_update_tile *tile, void *user_dat
  * `destroy` may be NULL.
  *
  * @param strategy The strategy.
- * @param options What the rule keeps.
+ * @param options What the rule keeps, and what it does where a GPU holds the variables.
  * @param update The rule. Called until the optimizer is gone.
- * @param user_data Given to `update`.
+ * @param user_data Given to `update` and to `options->update_on_gpu`.
  * @param destroy Releases `user_data` when the optimizer is gone, and also if this function fails.
  * @param optimizer Gets the optimizer.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT for options that are out of range and for names

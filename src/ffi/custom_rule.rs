@@ -2,19 +2,22 @@
 
 use std::borrow::Cow;
 use std::ffi::{c_char, c_void};
+use std::sync::Arc;
 
 use super::boundary::{array, boundary, check, collect, flag, out};
 use super::callback::{self, UserData, umbo_destroy_fn};
+use super::device::{device_of, umbo_device};
 use super::dtype::umbo_dtype;
 use super::handle::{get, make};
 use super::object::{umbo_optimizer, umbo_strategy};
 use super::options::{self, Extensible};
-use super::status::umbo_status;
+use super::status::{UMBO_OK, umbo_status};
 use super::text::{optional_text, text};
 use crate::error::{Error, Result};
 use crate::kernels::update::tiles::Tile;
 use crate::optimizer::Optimizer;
 use crate::optimizer::custom::Custom;
+use crate::optimizer::own_on_gpu::OwnUpdate;
 use crate::optimizer::rule::{Rates, Slot, WeightDecay};
 
 /// Some neighbouring elements of a variable that a rule of the program's is to update. All arrays have
@@ -53,6 +56,58 @@ pub struct umbo_update_tile {
 pub type umbo_update_tile_fn =
     Option<unsafe extern "C-unwind" fn(tile: *const umbo_update_tile, user_data: *mut c_void)>;
 
+/// What a rule of the program's is to compute on a GPU: new weights and states of a variable that the GPU
+/// holds, or of those of its rows that have gradients. All arrays but `states` itself are memory of the
+/// GPU, have `count` elements of type `dtype`, and are this call's alone.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct umbo_gpu_update {
+    /// The type of weights, gradient and states: UMBO_DTYPE_FLOAT32 or UMBO_DTYPE_FLOAT64.
+    pub dtype: umbo_dtype,
+    /// How many states there are.
+    pub state_count: i32,
+    /// How many elements there are, 1 or more.
+    pub count: i64,
+    /// The weights, to be read and written.
+    pub weights: *mut c_void,
+    /// The gradient, as umbo_update_tile has it.
+    pub gradient: *const c_void,
+    /// The states, to be read and written, in the order of umbo_custom_rule_options.
+    pub states: *const *mut c_void,
+    /// How many rows of the variable the elements are; 0 if they are all of it.
+    pub row_count: i64,
+    /// The numbers of these rows, which ascend, in memory of the GPU; or NULL.
+    pub rows: *const i64,
+    /// The learning rate, with the factor of the variable's group.
+    pub learning_rate: f64,
+    /// The weight decay that the rule has to do itself; 0 unless it is decoupled.
+    pub weight_decay: f64,
+    /// How many updates of this variable came before, by this optimizer.
+    pub step: i64,
+    /// The GPU.
+    pub device: umbo_device,
+    /// The CUstream on which everything has to be queued; never NULL.
+    pub stream: *mut c_void,
+}
+
+/// Queues, on `update->stream`, kernels that update weights and states, each element from its own weight,
+/// states and gradient alone. Called when an apply is about to begin, for one variable after the other, on
+/// the thread that applies, with the GPU's primary context current. The arrays are copies: what it computes
+/// counts only once it has returned UMBO_OK for all variables and its kernels are done, for which the
+/// library waits. `update` and `states` are gone when it returns. Functions of this library, but for
+/// umbo_set_last_error(), are UMBO_STATUS_FAILED_PRECONDITION here.
+///
+/// @param[in] update What is to be computed.
+/// @param[in] user_data What umbo_optimizer_create_custom() was given.
+/// @return UMBO_OK, or why it cannot: then the apply, or the step that it belongs to, fails with that, and
+/// nothing has changed.
+pub type umbo_update_on_gpu_fn = Option<
+    unsafe extern "C-unwind" fn(
+        update: *const umbo_gpu_update,
+        user_data: *mut c_void,
+    ) -> umbo_status,
+>;
+
 /// What a rule of the program's keeps. Start from UMBO_CUSTOM_RULE_OPTIONS_INIT.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -75,6 +130,9 @@ pub struct umbo_custom_rule_options {
     pub state_names: *const *const c_char,
     /// What every element of each state is before the first update. NULL: 0.
     pub state_initials: *const f64,
+    /// What updates variables that a GPU holds; it gets the same user data as the rule. NULL: such
+    /// variables cannot be updated, which is UMBO_STATUS_UNIMPLEMENTED when they are.
+    pub update_on_gpu: umbo_update_on_gpu_fn,
 }
 
 // SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
@@ -91,6 +149,7 @@ impl Default for umbo_custom_rule_options {
             state_count: 0,
             state_names: std::ptr::null(),
             state_initials: std::ptr::null(),
+            update_on_gpu: None,
         }
     }
 }
@@ -102,9 +161,9 @@ impl Default for umbo_custom_rule_options {
 /// umbo_optimizer_state() reads the states. `options` may be NULL, `destroy` may be NULL.
 ///
 /// @param strategy The strategy.
-/// @param options What the rule keeps.
+/// @param options What the rule keeps, and what it does where a GPU holds the variables.
 /// @param update The rule. Called until the optimizer is gone.
-/// @param user_data Given to `update`.
+/// @param user_data Given to `update` and to `options->update_on_gpu`.
 /// @param destroy Releases `user_data` when the optimizer is gone, and also if this function fails.
 /// @param optimizer Gets the optimizer.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT for options that are out of range and for names that
@@ -134,6 +193,21 @@ pub unsafe extern "C" fn umbo_optimizer_create_custom(
             true => WeightDecay::Decoupled,
             false => WeightDecay::L2,
         };
+        let user_data = Arc::new(user_data);
+        let on_gpu = options.update_on_gpu.map(|update| {
+            let user_data = Arc::clone(&user_data);
+            move |own: &OwnUpdate<'_>| {
+                let update_for_c = gpu_update_for_c(own);
+                callback::run(|| {
+                    let mut returned = UMBO_OK;
+                    callback::run_rule(|| {
+                        // SAFETY: as below; the addresses are this call's until its kernels are done.
+                        returned = unsafe { update(&raw const update_for_c, user_data.pointer()) };
+                    });
+                    returned
+                })
+            }
+        });
         let call = move |tile: &Tile<'_>, rates: &Rates, step: u64| {
             let tile = tile_for_c(tile, rates, step);
             // SAFETY: the caller gave the function for this, with the user data that lives as long as this
@@ -141,7 +215,10 @@ pub unsafe extern "C" fn umbo_optimizer_create_custom(
             callback::run_rule(|| unsafe { update(&raw const tile, user_data.pointer()) });
         };
         let name = name.unwrap_or("custom").to_owned();
-        let rule = Custom::new(name, slots, options.weight_decay, meaning, Box::new(call))?;
+        let mut rule = Custom::new(name, slots, options.weight_decay, meaning, Box::new(call))?;
+        if let Some(on_gpu) = on_gpu {
+            rule = rule.with_updates_on_gpus(Box::new(on_gpu));
+        }
         let strategy = get(strategy, "strategy")?.id();
         optimizer.write(make(Optimizer::new(strategy, Box::new(rule), options.learning_rate)?)?);
         Ok(())
@@ -160,6 +237,25 @@ fn tile_for_c(tile: &Tile<'_>, rates: &Rates, step: u64) -> umbo_update_tile {
         learning_rate: rates.learning_rate,
         weight_decay: rates.weight_decay,
         step: step as i64,
+    }
+}
+
+fn gpu_update_for_c(own: &OwnUpdate<'_>) -> umbo_gpu_update {
+    let (rows, row_count) = own.rows.unwrap_or((0, 0));
+    umbo_gpu_update {
+        dtype: own.dtype as i32,
+        state_count: own.slots.len() as i32,
+        count: own.elements as i64,
+        weights: own.weights as *mut c_void,
+        gradient: own.gradient as *const c_void,
+        states: own.slots.as_ptr().cast(),
+        row_count: row_count as i64,
+        rows: rows as *const i64,
+        learning_rate: own.rates.learning_rate,
+        weight_decay: own.rates.weight_decay,
+        step: own.step as i64,
+        device: device_of(own.device),
+        stream: own.stream,
     }
 }
 

@@ -275,16 +275,6 @@ impl ApplyAction {
         }
         let rule = self.optimizer.rule();
         work.prepare(state, sources, plan, rule, learning_rate)?;
-        let ready = sources.gpu().and_then(|gpu| match gpu {
-            Some(gpu) => {
-                work.check_steps(sources, rule).and_then(|()| work.make_ready(gpu, sources))
-            }
-            None => Ok(()),
-        });
-        if let Err(error) = ready {
-            work.drop_updates(&mut state.variables);
-            return Err(error);
-        }
         let norm = measured.norm.unwrap_or(0.0);
         let factor = match state.settings.global_clip_norm {
             Some(largest) if norm > largest => largest / norm,
@@ -292,6 +282,14 @@ impl ApplyAction {
         };
         let limit = state.settings.clip_value.unwrap_or(f64::INFINITY);
         let clipping = Clipping { factor, limit };
+        let ready = sources.gpu().and_then(|gpu| match gpu {
+            Some(gpu) => work.prepare_on_gpu(gpu, &state.variables, sources, rule, clipping),
+            None => Ok(()),
+        });
+        if let Err(error) = ready {
+            work.drop_updates(&mut state.variables);
+            return Err(error);
+        }
         Ok((Outcome::Update { learning_rate, clipping }, measured))
     }
 

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::executor::thread::Uncancelled;
 use crate::kernels::update::pass::Pass;
 use crate::kernels::update::tiles::{MOST_SLOTS, Tile};
+use crate::optimizer::own_on_gpu::{OwnStep, QueueUpdate};
 use crate::optimizer::rule::{
     Rates, Running, Scalars, Slot, UpdateRule, WeightDecay, check_not_negative,
 };
@@ -24,6 +25,7 @@ pub struct Custom {
     weight_decay: f64,
     meaning: WeightDecay,
     update: Box<TileUpdate>,
+    on_gpu: Option<Box<QueueUpdate>>,
 }
 
 impl Custom {
@@ -52,7 +54,22 @@ impl Custom {
                 return Err(Error::invalid("state_initials", problem));
             }
         }
-        Ok(Custom { name, slots, weight_decay, meaning, update })
+        Ok(Custom { name, slots, weight_decay, meaning, update, on_gpu: None })
+    }
+
+    /// The same rule, with what updates variables that a GPU holds.
+    pub fn with_updates_on_gpus(mut self, queue: Box<QueueUpdate>) -> Custom {
+        self.on_gpu = Some(queue);
+        self
+    }
+
+    /// The rates as the program's function gets them, and how many updates came before.
+    fn rates(&self, scalars: &Scalars) -> (Rates, u64) {
+        let mut rates = scalars.rates;
+        if self.meaning == WeightDecay::L2 {
+            rates.weight_decay = 0.0;
+        }
+        (rates, scalars.derived[0] as u64)
     }
 }
 
@@ -90,12 +107,13 @@ impl UpdateRule for Custom {
         Ok(scalars)
     }
 
+    fn own_step(&self, scalars: &Scalars) -> Option<OwnStep<'_>> {
+        let (rates, step) = self.rates(scalars);
+        Some(OwnStep { queue: self.on_gpu.as_deref()?, rates, step })
+    }
+
     fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
-        let mut rates = scalars.rates;
-        if self.meaning == WeightDecay::L2 {
-            rates.weight_decay = 0.0;
-        }
-        let step = scalars.derived[0] as u64;
+        let (rates, step) = self.rates(scalars);
         // Cancelling the thread would unwind the frames of the pass.
         let _uncancelled = Uncancelled::new();
         pass.run_tiles(&mut |tile| (self.update)(tile, &rates, step));

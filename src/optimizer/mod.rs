@@ -45,6 +45,7 @@ mod lifecycle;
 pub mod momentum;
 mod non_finite;
 mod on_gpu;
+pub mod own_on_gpu;
 mod phase;
 mod plan;
 pub mod reduced;

@@ -13,6 +13,7 @@ use crate::kernels::cuda::{Address, Contribution, Gradient, Measured, TableRows,
 use crate::kernels::update::measure::Squares;
 use crate::kernels::update::step::Step;
 use crate::kernels::update::weighted_sum::Clipping;
+use crate::optimizer::own_on_gpu::{Computed, address_of, own_step};
 use crate::optimizer::rule::{Scalars, UpdateRule};
 use crate::optimizer::sources::Sources;
 use crate::optimizer::variables::Variables;
@@ -21,7 +22,7 @@ use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
 
 /// Of what the gradients of some variables are made, as kernels are told.
-struct Operands {
+pub(super) struct Operands {
     contributions: Vec<Vec<Contribution>>,
     /// The sums of rows, which live as long as this.
     rows: Vec<Option<Tensor>>,
@@ -54,7 +55,12 @@ impl Operands {
     }
 
     /// The gradient of variable `index`, the `at`-th of these.
-    fn gradient<'a>(&'a self, sources: &Sources<'_>, at: usize, index: usize) -> Gradient<'a> {
+    pub(super) fn gradient<'a>(
+        &'a self,
+        sources: &Sources<'_>,
+        at: usize,
+        index: usize,
+    ) -> Gradient<'a> {
         let dtype = sources.variables()[index].dtype();
         let elements = sources.elements(index) as u64;
         if self.exchanged && self.rows[at].is_none() {
@@ -84,9 +90,11 @@ impl Operands {
 
 /// All that an apply needs of a GPU's memory, had before anything is written.
 pub(super) struct Ready {
-    operands: Operands,
+    pub(super) operands: Operands,
     /// One for each variable that is updated: whether its gradient was not finite.
-    flags: Tensor,
+    pub(super) flags: Tensor,
+    /// One for each variable that is updated, once the program has computed it.
+    pub(super) computed: Vec<Computed>,
 }
 
 impl Work {
@@ -106,7 +114,7 @@ impl Work {
         // A kilobyte describes a variable; eight bytes a chunk, which has a thousand elements or more.
         let table = (indices.len() + 1) * 1024 + contributions * 16 + elements / 128;
         on_gpu(gpu, |launcher| launcher.queue().reserve(table))?;
-        self.ready = Some(Ready { operands, flags });
+        self.ready = Some(Ready { operands, flags, computed: Vec::new() });
         Ok(())
     }
 
@@ -167,13 +175,28 @@ impl Work {
         gpu.synchronize()
     }
 
-    /// Whether a GPU can do the updates that were prepared by `rule`.
-    pub(super) fn check_steps(&self, sources: &Sources<'_>, rule: &dyn UpdateRule) -> Result<()> {
+    /// All of the updates that were prepared by `rule` that can fail.
+    pub(super) fn prepare_on_gpu(
+        &mut self,
+        gpu: &'static Gpu,
+        variables: &Variables,
+        sources: &Sources<'_>,
+        rule: &dyn UpdateRule,
+        clipping: Clipping,
+    ) -> Result<()> {
         let updates =
             self.items.iter().filter_map(|item| Some((item.index, item.update.as_ref()?)));
-        updates
-            .map(|(index, update)| step_of(rule, &update.scalars, &sources.variables()[index]))
-            .try_for_each(|step| step.map(drop))
+        let mut is_own = false;
+        for (index, update) in updates {
+            if rule.step(&update.scalars).is_none() {
+                is_own = own_step(rule, &update.scalars, index, sources).map(|_| true)?;
+            }
+        }
+        self.make_ready(gpu, sources)?;
+        if is_own {
+            self.compute_on_gpu(gpu, variables, sources, rule, clipping)?;
+        }
+        Ok(())
     }
 
     /// As [`Work::update`]. If it fails, weights may have been written by halves.
@@ -190,21 +213,32 @@ impl Work {
             .iter_mut()
             .filter_map(|item| item.update.take().map(|update| (item.index, update)))
             .collect();
-        let Ready { operands, flags } = self.take_ready()?;
+        let Ready { operands, flags, computed } = self.take_ready()?;
         let first_flag = flags.place().address;
         let slots: Vec<Vec<Address>> =
             prepared.iter().map(|(_, update)| variables.slot_addresses(update.position)).collect();
+        for (index, update) in &prepared {
+            let variable = &sources.variables()[*index];
+            variable.begin_update(update.buffer, sources.rows(*index).is_none());
+        }
+        let is_own = !computed.is_empty();
+        if is_own {
+            let places = prepared.iter().zip(slots.clone()).map(|((index, update), slots)| {
+                let width = sources.rows(*index).map_or(1, |merged| merged.row_elements() as u64);
+                let weights = address_of(&sources.variables()[*index], update.buffer);
+                (weights, slots, width)
+            });
+            Work::put_computed(gpu, &computed, places)?;
+        }
         let mut updates = Vec::with_capacity(prepared.len());
-        for (at, (index, update)) in prepared.iter().enumerate() {
+        for (at, (index, update)) in prepared.iter().enumerate().filter(|_| !is_own) {
             let (variable, rows) = (&sources.variables()[*index], sources.rows(*index));
-            variable.begin_update(update.buffer, rows.is_none());
             updates.push(Update {
                 gradient: operands.gradient(sources, at, *index),
                 clipping,
                 l2: update.l2,
                 step: step_of(rule, &update.scalars, variable)?,
-                // SAFETY: only the address is asked for.
-                weights: unsafe { variable.in_buffer(update.buffer) }.place().address,
+                weights: address_of(variable, update.buffer),
                 slots: &slots[at],
                 copies: [None, None],
                 rows: rows.map(|merged| TableRows {
@@ -223,7 +257,7 @@ impl Work {
             let known = variables.at(update.position);
             known.running = update.scalars.running;
             known.updates += 1;
-            known.claimed = false;
+            known.release();
         }
         let found = flags.iter().position(|&flag| flag != 0);
         Ok(found.map(|at| prepared[at].0))
@@ -237,15 +271,10 @@ impl Item {
     }
 }
 
-/// The rule's step, or why a GPU cannot take it.
+/// The rule's step, which it had when the update was prepared.
 fn step_of(rule: &dyn UpdateRule, scalars: &Scalars, variable: &Variable) -> Result<Step> {
     rule.step(scalars).ok_or_else(|| {
-        Error::Unimplemented(format!(
-            "{variable:?} is on {}, where the rule '{}' cannot update it: its function is the CPU's. Make \
-             the strategy with parameter_device CPU:0, or take another rule",
-            variable.device(),
-            rule.name()
-        ))
+        Error::Internal(format!("{variable:?}: a rule without steps has computed nothing"))
     })
 }
 

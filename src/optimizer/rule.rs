@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use crate::error::{Error, Result};
 use crate::kernels::update::pass::Pass;
 use crate::kernels::update::step::Step;
+use crate::optimizer::own_on_gpu::OwnStep;
 
 /// One tensor of state that a rule keeps for each variable, of the variable's dtype and shape.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,6 +125,12 @@ pub trait UpdateRule: Send + Sync + Debug {
     /// What [`UpdateRule::update`] does to an element with these scalars, as data for other devices;
     /// `None` if it cannot be said so. The state is that of [`UpdateRule::slots`], in their order.
     fn step(&self, _scalars: &Scalars) -> Option<Step> {
+        None
+    }
+
+    /// How the program updates a variable that a GPU holds, with these scalars; `None` if it does not.
+    /// Asked for rules without steps.
+    fn own_step(&self, _scalars: &Scalars) -> Option<OwnStep<'_>> {
         None
     }
 

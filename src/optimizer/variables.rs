@@ -42,7 +42,7 @@ pub(super) struct VariableState {
     /// How often it was updated; what the slots hold is seen from the first time on.
     pub(super) updates: u64,
     /// An update was prepared and is neither done nor dropped.
-    pub(super) claimed: bool,
+    claimed: bool,
 }
 
 impl Variables {
@@ -185,6 +185,23 @@ fn unknown(variable: &Variable) -> Error {
 impl VariableState {
     fn progress(&self) -> VariableProgress {
         VariableProgress { updates: self.updates, running: self.running }
+    }
+
+    /// Whether an update was prepared and is neither done nor dropped.
+    pub(super) fn is_claimed(&self) -> bool {
+        self.claimed
+    }
+
+    /// An update was prepared.
+    pub(super) fn claim(&mut self) {
+        self.claimed = true;
+        self.variable.note_update_ahead(true);
+    }
+
+    /// It is done or dropped.
+    pub(super) fn release(&mut self) {
+        self.claimed = false;
+        self.variable.note_update_ahead(false);
     }
 
     /// Which of the variable's buffers an update writes now: the one that the step staged, if it

@@ -235,7 +235,7 @@ impl Work {
     pub(super) fn drop_updates(&mut self, variables: &mut Variables) {
         self.ready = None;
         for update in self.items.iter_mut().filter_map(|item| item.update.take()) {
-            variables.at(update.position).claimed = false;
+            variables.at(update.position).release();
         }
     }
 
@@ -306,7 +306,7 @@ impl Work {
             let known = variables.at(update.position);
             known.running = update.scalars.running;
             known.updates += 1;
-            known.claimed = false;
+            known.release();
         }
         found
     }
@@ -371,7 +371,7 @@ fn prepare_update(
 ) -> Result<Update> {
     let known = variables.at(position);
     let buffer = known.meet_visible()?;
-    if known.claimed {
+    if known.is_claimed() {
         return Err(Error::precondition(format!(
             "{variable:?}: this optimizer has another apply to it waiting for the commit point; \
              apply to a variable once for each run"
@@ -388,7 +388,7 @@ fn prepare_update(
             last.insert((rates, known.running, scalars)).2
         }
     };
-    known.claimed = true;
+    known.claim();
     let l2 = match rule.weight_decay() {
         WeightDecay::L2 => rates.weight_decay,
         WeightDecay::Decoupled => 0.0,

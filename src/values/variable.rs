@@ -8,7 +8,7 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::device::DeviceId;
@@ -128,6 +128,8 @@ struct Parts {
     /// Whether a buffer has, or is about to have, a low-precision copy. An apply to thousands of
     /// small variables asks here, where it looks anyway, before it goes to the buffers.
     has_copies: AtomicBool,
+    /// How many applies to it are prepared and neither done nor dropped, if a GPU holds it.
+    updates_ahead: AtomicU32,
     /// The log has been told of a per-replica value of which this variable got one component.
     has_warned: AtomicBool,
     /// The memory is closed for writing, but for those who open it.
@@ -198,6 +200,7 @@ impl Variable {
             committed: AtomicUsize::new(0),
             visible: AtomicUsize::new(0),
             has_copies: AtomicBool::new(false),
+            updates_ahead: AtomicU32::new(0),
             has_warned: AtomicBool::new(false),
             stays,
             keeper,
@@ -356,6 +359,23 @@ impl Variable {
     ) -> Result<&Tensor> {
         self.0.has_copies.store(true, Ordering::Release);
         self.0.buffers[buffer].bring_to_device(device, number, self.0.origin)
+    }
+
+    /// Counts an apply as prepared, or as done or dropped, if a GPU holds the variable.
+    pub fn note_update_ahead(&self, is_prepared: bool) {
+        if self.0.device.is_host_memory() {
+            return;
+        }
+        if is_prepared {
+            self.0.updates_ahead.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.0.updates_ahead.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How many applies to it are prepared and neither done nor dropped, if a GPU holds it.
+    pub fn updates_ahead(&self) -> u32 {
+        self.0.updates_ahead.load(Ordering::Relaxed)
     }
 
     /// To be called before an update writes `all` or some elements of a buffer: which copies of the

@@ -231,7 +231,22 @@ FIELD(umbo_ftrl_options, l1, 24);
 FIELD(umbo_ftrl_options, l2, 32);
 FIELD(umbo_ftrl_options, initial_accumulator, 40);
 
-SIZE(umbo_custom_rule_options, 64);
+SIZE(umbo_gpu_update, 96);
+FIELD(umbo_gpu_update, dtype, 0);
+FIELD(umbo_gpu_update, state_count, 4);
+FIELD(umbo_gpu_update, count, 8);
+FIELD(umbo_gpu_update, weights, 16);
+FIELD(umbo_gpu_update, gradient, 24);
+FIELD(umbo_gpu_update, states, 32);
+FIELD(umbo_gpu_update, row_count, 40);
+FIELD(umbo_gpu_update, rows, 48);
+FIELD(umbo_gpu_update, learning_rate, 56);
+FIELD(umbo_gpu_update, weight_decay, 64);
+FIELD(umbo_gpu_update, step, 72);
+FIELD(umbo_gpu_update, device, 80);
+FIELD(umbo_gpu_update, stream, 88);
+
+SIZE(umbo_custom_rule_options, 72);
 FIELD(umbo_custom_rule_options, struct_size, 0);
 FIELD(umbo_custom_rule_options, name, 8);
 FIELD(umbo_custom_rule_options, learning_rate, 16);
@@ -240,6 +255,7 @@ FIELD(umbo_custom_rule_options, decoupled_weight_decay, 32);
 FIELD(umbo_custom_rule_options, state_count, 40);
 FIELD(umbo_custom_rule_options, state_names, 48);
 FIELD(umbo_custom_rule_options, state_initials, 56);
+FIELD(umbo_custom_rule_options, update_on_gpu, 64);
 
 SIZE(umbo_update_tile, 72);
 FIELD(umbo_update_tile, dtype, 0);

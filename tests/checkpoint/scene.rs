@@ -31,6 +31,11 @@ use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::variable::{Aggregation, Synchronization, Variable};
 
+#[path = "through_host.rs"]
+pub mod through_host;
+
+use through_host::through_host;
+
 pub const RULES: [&str; 10] = [
     "sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw", "lamb", "ftrl", "custom",
 ];
@@ -135,7 +140,8 @@ fn rule(name: &str) -> Box<dyn UpdateRule> {
                 Slot { name: "second".into(), initial: 0.0 },
             ];
             let update = Box::new(drifting);
-            Box::new(Custom::new("drifting".into(), slots, 0.0, WeightDecay::L2, update).unwrap())
+            let rule = Custom::new("drifting".into(), slots, 0.0, WeightDecay::L2, update).unwrap();
+            Box::new(rule.with_updates_on_gpus(through_host(drifting)))
         }
         other => panic!("no rule {other}"),
     }

@@ -261,6 +261,19 @@ void training(const umbo::strategy &strategy) {
     CHECK(reduced == 4 && own.apply(gradients).applied == 1);
     CHECK(number_of(weight) == earlier - 0.5f * reduced && own.rule() == "custom");
     CHECK(own.state(weight, "seen").to_vector<float>()[0] == 1);
+    // With what a GPU would do, if it held the variable.
+    const auto on_both = umbo::optimizer::custom(
+        strategy, of_own,
+        [](const umbo_update_tile &tile) noexcept { static_cast<float *>(tile.weights)[0] -= 1; },
+        [](const umbo_gpu_update &update) {
+            throw std::runtime_error(update.stream ? "no kernel" : "no stream");
+        });
+    strategy.run([&](umbo::replica_context &context, const umbo::value &) {
+        context.gradient<float>(gradients, 0, umbo::gradient_mode::overwrite)() = 4;
+        context.submit(gradients, 1);
+    });
+    const float last = number_of(weight);
+    CHECK(on_both.apply(gradients).applied == 1 && number_of(weight) == last - 1);
 
     settings(strategy, weight);
     rows(strategy, weight);

@@ -159,6 +159,10 @@ fn near_ties(noise: &mut Noise, from: DType) -> u64 {
         _ => return bits,
     };
     let tie = (bits >> dropped << dropped) | 1 << (dropped - 1);
+    if dropped > 29 && noise.below(2) == 0 {
+        // As near to it as a float32 that lies between: rounding twice would come to the tie.
+        return tie.wrapping_add(noise.below(1 << 30) as u64).wrapping_sub(1 << 29);
+    }
     tie.wrapping_add(noise.below(3) as u64).wrapping_sub(1)
 }
 
@@ -166,7 +170,9 @@ fn conversions_round_once(machine: &dyn Machine) {
     let mut noise = Noise::new(5);
     let mut launcher = Launcher::new(machine);
     for (from, to) in FLOATS.into_iter().flat_map(|from| FLOATS.map(|to| (from, to))) {
-        for shape in shapes().into_iter().chain([vec![100_003]]) {
+        // Most of an interpreter's time.
+        let many = vec![100_003 / machine.slowness().min(5)];
+        for shape in shapes().into_iter().chain([many]) {
             for (position, lie) in LIES.into_iter().enumerate() {
                 let source = Memory::new(from, &shape, lie, || near_ties(&mut noise, from));
                 let to_lie = LIES[(noise.below(2) + position) % LIES.len()];

@@ -151,6 +151,14 @@ impl Memory {
         unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), self.bytes) }
     }
 
+    /// Changes some bytes.
+    pub fn write(&mut self, range: std::ops::Range<usize>, bytes: &[u8]) {
+        assert!(range.end <= self.bytes && range.len() == bytes.len());
+        let first = self.words.as_mut_ptr().cast::<u8>();
+        // SAFETY: the range lies within the words.
+        unsafe { first.add(range.start).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+
     pub fn view(&self) -> View<'_> {
         let data = self.bytes()[self.offset * self.dtype.size()..].as_ptr();
         // SAFETY: the layout lies in the memory, which is borrowed.

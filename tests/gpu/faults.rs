@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use fake_cuda::harness::under_driver;
-use umbo::error::Error;
 use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, adam::Adam, apply};
 use umbo::strategy::{Strategy, variables};
 use umbo::values::Value;

@@ -8,6 +8,7 @@ mod dlpack;
 mod faults;
 mod memory;
 mod optimizers;
+mod own_rules;
 #[path = "../checkpoint/scene.rs"]
 #[allow(dead_code, reason = "a part of it serves here")]
 mod scene;
@@ -17,7 +18,7 @@ mod trace;
 
 use fake_cuda::Control;
 use umbo::device::{DeviceId, DeviceKind, registry};
-use umbo::error::{Result, Status};
+use umbo::error::{Error, Result, Status};
 use umbo::kernels::cuda::on_gpu;
 use umbo::tensor::{Shape, Tensor};
 

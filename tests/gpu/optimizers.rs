@@ -11,6 +11,7 @@ use umbo::optimizer::lamb::Lamb;
 use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::reduced::reduced;
 use umbo::optimizer::rmsprop::RmsProp;
+use umbo::optimizer::rule::WeightDecay;
 use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{
     ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, NonFinite, Optimizer,
@@ -22,9 +23,10 @@ use umbo::tensor::DType;
 use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Synchronization, Variable};
 
+use super::own_rules::own;
 use super::*;
 
-const RULES: [&str; 12] = [
+const RULES: [&str; 14] = [
     "sgd",
     "momentum",
     "nesterov",
@@ -37,6 +39,8 @@ const RULES: [&str; 12] = [
     "rmsprop centered momentum",
     "lamb",
     "ftrl",
+    "own",
+    "own decoupled",
 ];
 
 fn rule(name: &str) -> Box<dyn UpdateRule> {
@@ -53,6 +57,8 @@ fn rule(name: &str) -> Box<dyn UpdateRule> {
         "rmsprop centered momentum" => Box::new(RmsProp::new(0.9, 0.8, true, 1e-7).unwrap()),
         "lamb" => Box::new(Lamb::new(0.9, 0.99, 1e-7, 0.05).unwrap()),
         "ftrl" => Box::new(Ftrl::new(1.0, 0.01, 0.02, 0.1).unwrap()),
+        "own" => own(WeightDecay::L2),
+        "own decoupled" => own(WeightDecay::Decoupled),
         other => panic!("{other}"),
     }
 }

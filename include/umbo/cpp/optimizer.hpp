@@ -21,6 +21,19 @@ void tile_trampoline(const umbo_update_tile *tile, void *callable) noexcept {
     (*static_cast<const Callable *>(callable))(*tile);
 }
 
+// What a rule does on CPUs and on GPUs, which share their user data.
+template <class Update, class OnGpu> struct both_updates {
+    Update update;
+    OnGpu on_gpu;
+
+    void operator()(const umbo_update_tile &tile) const noexcept { update(tile); }
+};
+
+template <class Both>
+umbo_status update_on_gpu_trampoline(const umbo_gpu_update *update, void *both) noexcept {
+    return guarded([&]() -> returned<void> { return static_cast<const Both *>(both)->on_gpu(*update); });
+}
+
 template <class Callable>
 umbo_status schedule_trampoline(std::int64_t step, void *callable, double *learning_rate) noexcept {
     return guarded([&]() -> returned<void> {
@@ -72,28 +85,19 @@ public:
     // once and throws nothing.
     template <class Update>
     static returned<optimizer> custom(const strategy &of, const custom_rule_options &how, Update &&update) {
-        using callable = std::decay_t<Update>;
-        static_assert(std::is_nothrow_invocable_v<const callable &, const umbo_update_tile &>,
+        return make_custom<std::decay_t<Update>>(of, how, std::forward<Update>(update), nullptr);
+    }
+
+    // The same, with what queues kernels for variables that a GPU holds:
+    // `on_gpu(const umbo_gpu_update &) -> returned<void>`. If it fails, or throws, nothing changes.
+    template <class Update, class OnGpu>
+    static returned<optimizer> custom(const strategy &of, const custom_rule_options &how, Update &&update,
+                                      OnGpu &&on_gpu) {
+        using both = detail::both_updates<std::decay_t<Update>, std::decay_t<OnGpu>>;
+        static_assert(std::is_nothrow_invocable_v<const std::decay_t<Update> &, const umbo_update_tile &>,
                       "a rule is noexcept: some elements would be updated and others not");
-        if (!how.initials.empty() && how.initials.size() != how.states.size()) {
-            UMBO_DETAIL_FAIL(status::invalid_argument,
-                             "initials: " + std::to_string(how.initials.size()) + " for " +
-                                 std::to_string(how.states.size()) + " states");
-        }
-        const auto names = detail::raw_texts(how.states);
-        auto options = umbo_custom_rule_options_default();
-        options.name = how.name.c_str();
-        options.learning_rate = how.learning_rate;
-        options.weight_decay = how.weight_decay;
-        options.decoupled_weight_decay = how.decoupled_weight_decay ? 1 : 0;
-        options.state_count = detail::count_of(names.size());
-        options.state_names = names.data();
-        options.state_initials = how.initials.empty() ? nullptr : how.initials.data();
-        auto *kept = new callable(std::forward<Update>(update));
-        umbo_optimizer *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_optimizer_create_custom(of.get(), &options, &detail::tile_trampoline<callable>,
-                                                     kept, &detail::destroy_callable<callable>, &out));
-        return optimizer(out);
+        return make_custom<both>(of, how, both{std::forward<Update>(update), std::forward<OnGpu>(on_gpu)},
+                                 &detail::update_on_gpu_trampoline<both>);
     }
 
     // Replaces all settings.
@@ -238,6 +242,33 @@ private:
                           const strategy &of, const Raw &options) {
         umbo_optimizer *out = nullptr;
         UMBO_DETAIL_TRY(create(of.get(), &options, &out));
+        return optimizer(out);
+    }
+
+    template <class Callable, class Given>
+    static returned<optimizer> make_custom(const strategy &of, const custom_rule_options &how, Given &&update,
+                                           umbo_update_on_gpu_fn on_gpu) {
+        static_assert(std::is_nothrow_invocable_v<const Callable &, const umbo_update_tile &>,
+                      "a rule is noexcept: some elements would be updated and others not");
+        if (!how.initials.empty() && how.initials.size() != how.states.size()) {
+            UMBO_DETAIL_FAIL(status::invalid_argument,
+                             "initials: " + std::to_string(how.initials.size()) + " for " +
+                                 std::to_string(how.states.size()) + " states");
+        }
+        const auto names = detail::raw_texts(how.states);
+        auto options = umbo_custom_rule_options_default();
+        options.name = how.name.c_str();
+        options.learning_rate = how.learning_rate;
+        options.weight_decay = how.weight_decay;
+        options.decoupled_weight_decay = how.decoupled_weight_decay ? 1 : 0;
+        options.update_on_gpu = on_gpu;
+        options.state_count = detail::count_of(names.size());
+        options.state_names = names.data();
+        options.state_initials = how.initials.empty() ? nullptr : how.initials.data();
+        auto *kept = new Callable(std::forward<Given>(update));
+        umbo_optimizer *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_optimizer_create_custom(of.get(), &options, &detail::tile_trampoline<Callable>,
+                                                     kept, &detail::destroy_callable<Callable>, &out));
         return optimizer(out);
     }
 };

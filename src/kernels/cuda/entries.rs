@@ -20,7 +20,7 @@ use crate::kernels::update::weighted_sum::{Clipping, Finish, Scale};
 #[repr(C)]
 pub(super) struct Variable {
     weights: Address,
-    slots: [Address; MOST_SLOTS],
+    pub(super) slots: [Address; MOST_SLOTS],
     copies: [Address; 2],
     accumulated: Address,
     rows: Address,
@@ -35,7 +35,7 @@ pub(super) struct Variable {
     contributions: u32,
     gradient_dtype: u32,
     pub(super) result: Address,
-    not_finite: Address,
+    pub(super) not_finite: Address,
     first_tile: u64,
 }
 
@@ -95,8 +95,8 @@ pub(super) const TILE: u64 = 1024;
 #[derive(Clone, Copy)]
 pub(super) struct Entry<'a> {
     gradient: Gradient<'a>,
-    clipping: Clipping,
-    l2: f64,
+    pub(super) clipping: Clipping,
+    pub(super) l2: f64,
     step: Option<Step>,
     rows: Option<TableRows<'a>>,
     pub(super) variable: Variable,

@@ -17,7 +17,9 @@ mod on_gpu;
 mod place;
 mod queue;
 mod replicas;
+mod row_copies;
 mod rows;
+mod treated;
 mod update;
 mod words;
 
@@ -27,7 +29,9 @@ pub use on_gpu::{OnGpu, on_gpu};
 pub use place::Place;
 pub use queue::{Address, Grid, Launcher, Queue, THREADS, Thresholds};
 pub use replicas::Reduction;
+pub use row_copies::RowCopy;
 pub use rows::TablePart;
+pub use treated::Treated;
 pub use update::{TableRows, Update};
 pub use words::float64_is_slow;
 

@@ -57,6 +57,13 @@ static CHECK_MAYBE_UNUSED void good_update_tile_fn(const umbo_update_tile *tile,
     (void)user_data;
 }
 
+static CHECK_MAYBE_UNUSED umbo_status good_update_on_gpu_fn(const umbo_gpu_update *update,
+                                                            void *user_data) {
+    (void)update;
+    (void)user_data;
+    return UMBO_OK;
+}
+
 static CHECK_MAYBE_UNUSED umbo_status good_schedule_fn(int64_t step, void *user_data,
                                                        double *learning_rate) {
     (void)step;

@@ -237,20 +237,14 @@ template <class T, bool ROWS = false> struct Source {
     template <int N, int STEP> DEVICE_MEMBER void sum(u64 first, double (&sums)[N]) const {
         const double *accumulated = variable->accumulated;
         UNROLL
-        for (int i = 0; i < N && ROWS; i++) {
-            sums[i] = reading<double>(accumulated)[first + i * STEP];
-        }
-        if (ROWS) {
-            return;
-        }
-        UNROLL
         for (int i = 0; i < N; i++) {
             // What -0 is added to stays what it is, -0 itself too.
-            sums[i] = accumulated ? reading<double>(accumulated)[first + i * STEP] : -0.0;
+            sums[i] =
+                ROWS || accumulated ? reading<double>(accumulated)[first + i * STEP] : -0.0;
         }
         u32 dtype = variable->gradient_dtype;
         NO_UNROLL
-        for (u32 replica = 0; replica < count; replica++) {
+        for (u32 replica = 0; !ROWS && replica < count; replica++) {
             GLOBAL const Contribution *contribution = contributions + replica;
             Gradient<T>::template contribution<N, STEP>(dtype, contribution->gradient,
                                                         contribution->factor, first, sums);

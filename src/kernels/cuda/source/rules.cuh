@@ -1,11 +1,11 @@
 // What each update rule does to one element. The formulas are those of src/optimizer, the scalars
 // those of src/kernels/update/step.rs, rounded to the variable's type. A rule that MEASURES gets what
-// was found, as the last scalar.
+// was found, as the last scalar; one that HAS_ROWS can update rows of a table alone.
 #pragma once
 #include "gradient.cuh"
 
 struct Sgd {
-    enum { SLOTS = 0, MEASURES = 0 };
+    enum { SLOTS = 0, MEASURES = 0, HAS_ROWS = 1 };
     template <class T>
     DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *, Real<T> gradient) {
         return weight - s[0] * gradient;
@@ -13,7 +13,7 @@ struct Sgd {
 };
 
 struct Momentum {
-    enum { SLOTS = 1, MEASURES = 0 };
+    enum { SLOTS = 1, MEASURES = 0, HAS_ROWS = 1 };
     template <class T>
     DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
                          Real<T> gradient) {
@@ -23,7 +23,7 @@ struct Momentum {
 };
 
 struct Nesterov {
-    enum { SLOTS = 1, MEASURES = 0 };
+    enum { SLOTS = 1, MEASURES = 0, HAS_ROWS = 1 };
     template <class T>
     DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
                          Real<T> gradient) {
@@ -33,7 +33,7 @@ struct Nesterov {
 };
 
 struct Adam {
-    enum { SLOTS = 2, MEASURES = 0 };
+    enum { SLOTS = 2, MEASURES = 0, HAS_ROWS = 1 };
     template <class T>
     DEVICE Real<T> direction(const Real<T> (&s)[SCALARS], Real<T> *slots, Real<T> gradient) {
         slots[0] = s[0] * slots[0] + s[2] * gradient;
@@ -48,7 +48,7 @@ struct Adam {
 };
 
 struct AdamW {
-    enum { SLOTS = 2, MEASURES = 0 };
+    enum { SLOTS = 2, MEASURES = 0, HAS_ROWS = 1 };
     template <class T>
     DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
                          Real<T> gradient) {
@@ -57,7 +57,7 @@ struct AdamW {
 };
 
 struct Adagrad {
-    enum { SLOTS = 1, MEASURES = 0 };
+    enum { SLOTS = 1, MEASURES = 0, HAS_ROWS = 1 };
     template <class T>
     DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
                          Real<T> gradient) {
@@ -67,7 +67,7 @@ struct Adagrad {
 };
 
 struct RmsProp {
-    enum { SLOTS = 1, MEASURES = 0 };
+    enum { SLOTS = 1, MEASURES = 0, HAS_ROWS = 1 };
     template <class T>
     DEVICE Real<T> moment(const Real<T> (&s)[SCALARS], Real<T> moment, Real<T> value) {
         return s[0] * moment + s[1] * value;
@@ -85,7 +85,7 @@ struct RmsProp {
 };
 
 struct RmsPropMomentum {
-    enum { SLOTS = 2, MEASURES = 0 };
+    enum { SLOTS = 2, MEASURES = 0, HAS_ROWS = 1 };
     template <class T>
     DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
                          Real<T> gradient) {
@@ -96,7 +96,7 @@ struct RmsPropMomentum {
 };
 
 struct RmsPropCentered {
-    enum { SLOTS = 2, MEASURES = 0 };
+    enum { SLOTS = 2, MEASURES = 0, HAS_ROWS = 1 };
     template <class T>
     DEVICE Real<T> step(const Real<T> (&s)[SCALARS], Real<T> *slots, Real<T> gradient) {
         slots[0] = RmsProp::moment(s, slots[0], gradient * gradient);
@@ -114,7 +114,7 @@ struct RmsPropCentered {
 };
 
 struct RmsPropCenteredMomentum {
-    enum { SLOTS = 3, MEASURES = 0 };
+    enum { SLOTS = 3, MEASURES = 0, HAS_ROWS = 1 };
     template <class T>
     DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
                          Real<T> gradient) {
@@ -125,7 +125,7 @@ struct RmsPropCenteredMomentum {
 };
 
 struct Lamb {
-    enum { SLOTS = 2, MEASURES = 1 };
+    enum { SLOTS = 2, MEASURES = 1, HAS_ROWS = 0 };
     template <class T>
     DEVICE Real<T> direction(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
                              Real<T> gradient) {
@@ -139,7 +139,7 @@ struct Lamb {
 };
 
 struct Ftrl {
-    enum { SLOTS = 2, MEASURES = 0 };
+    enum { SLOTS = 2, MEASURES = 0, HAS_ROWS = 1 };
     template <class T>
     DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
                          Real<T> gradient) {
@@ -149,5 +149,16 @@ struct Ftrl {
         slots[0] = slots[0] + gradient - (new_root - root(before)) * s[0] * weight;
         Real<T> excess = slots[0] - limited(slots[0], s[2]);
         return -(excess / ((s[1] + new_root) * s[0] + s[3]));
+    }
+};
+
+// Nothing is updated: the gradient, as a rule would get it, is written in the place of state.
+struct Treated {
+    enum { SLOTS = 1, MEASURES = 0, HAS_ROWS = 0 };
+    template <class T>
+    DEVICE Real<T> apply(const Real<T> (&)[SCALARS], Real<T> weight, Real<T> *slots,
+                         Real<T> gradient) {
+        slots[0] = gradient;
+        return weight;
     }
 };

@@ -5,4 +5,5 @@
 #include "axes.cuh"
 #include "update.cuh"
 #include "measure.cuh"
+#include "row_copies.cuh"
 #include "rows.cuh"

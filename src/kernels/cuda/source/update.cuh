@@ -115,8 +115,7 @@ template <class Rule, class T>
 DEVICE void update_part(const Variable *variables, const Contribution *contributions,
                         const Treatment<T> *treatments, const Chunk *chunks, u64 size) {
     Part part = part_of(chunks, size);
-    if (!Rule::MEASURES && reading<Variable>(variables)[part.item].rows) {
-        // What is measured has no rows.
+    if (Rule::HAS_ROWS && reading<Variable>(variables)[part.item].rows) {
         update_elements<Rule, T, 1, true>(variables, contributions, treatments, part);
     } else {
         update_elements<Rule, T, TOGETHER, false>(variables, contributions, treatments, part);
@@ -149,6 +148,7 @@ UPDATE(rmsprop_centered, RmsPropCentered)
 UPDATE(rmsprop_centered_momentum, RmsPropCenteredMomentum)
 UPDATE(lamb, Lamb)
 UPDATE(ftrl, Ftrl)
+UPDATE(treated, Treated)
 
 // Gradients that are written to memory.
 template <class T> struct Writing {

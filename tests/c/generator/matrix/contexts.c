@@ -36,6 +36,7 @@ static const struct {
     CONTEXT(the_destroy_of_a_schedule),
     CONTEXT(a_progress) /* umbo_progress_fn */,
     CONTEXT(a_rule) /* umbo_update_tile_fn */,
+    CONTEXT(a_rule_on_a_gpu) /* umbo_update_on_gpu_fn */,
     CONTEXT(a_map) /* umbo_map_fn */,
     CONTEXT(a_parallel_map),
     CONTEXT(a_prefetched_map),

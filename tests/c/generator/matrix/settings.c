@@ -78,6 +78,58 @@ static void a_rule(struct scene *scene) {
     umbo_optimizer_release(optimizer);
 }
 
+/* -- umbo_update_on_gpu_fn */
+
+static umbo_status probing_update_on_gpu(const umbo_gpu_update *update, void *user_data) {
+    (void)update;
+    probe_once(user_data, NULL);
+    return UMBO_OK;
+}
+
+static umbo_status submit_in_host_memory(umbo_replica_context *context, const umbo_value *args,
+                                         void *user_data, umbo_value **result) {
+    umbo_gradients *gradients = user_data;
+    umbo_view view;
+    (void)args;
+    (void)result;
+    UMBO_TRY(umbo_gradients_view(gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &view));
+    *(float *)view.mutable_data = 1;
+    return umbo_gradients_submit_weighted(gradients, context, 1);
+}
+
+/* A GPU holds the variable. Where there is none the library never calls such a function. */
+static void a_rule_on_a_gpu(struct scene *scene) {
+    static const char *const cpu[1] = {"CPU:0"};
+    umbo_custom_rule_options of_rule = UMBO_CUSTOM_RULE_OPTIONS_INIT;
+    umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
+    umbo_gradients_options of_gradients = UMBO_GRADIENTS_OPTIONS_INIT;
+    umbo_strategy *strategy = NULL;
+    umbo_variable *variable = NULL;
+    umbo_gradients *gradients = NULL;
+    umbo_optimizer *optimizer = NULL;
+    int64_t gpus = 0;
+    CHECK_OK(umbo_logical_device_count(UMBO_DEVICE_GPU, &gpus));
+    if (gpus == 0) {
+        (void)probing_update_on_gpu(NULL, scene);
+        return;
+    }
+    options.compute_devices = cpu;
+    options.compute_device_count = 1;
+    options.parameter_device = "GPU:0";
+    CHECK_OK(umbo_strategy_create(&options, &strategy));
+    CHECK_OK(umbo_variable_create(strategy, "v", scene->good.tensor, NULL, &variable));
+    of_gradients.loss_reduction = UMBO_LOSS_SUM;
+    CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &of_gradients, &gradients));
+    of_rule.update_on_gpu = probing_update_on_gpu;
+    CHECK_OK(umbo_optimizer_create_custom(strategy, &of_rule, probing_rule, scene, NULL, &optimizer));
+    CHECK_OK(umbo_strategy_run(strategy, submit_in_host_memory, gradients, NULL, NULL, NULL));
+    umbo_ignore(umbo_optimizer_apply(optimizer, gradients, NULL, NULL));
+    umbo_optimizer_release(optimizer);
+    umbo_gradients_release(gradients);
+    umbo_variable_release(variable);
+    umbo_strategy_release(strategy);
+}
+
 static void the_destroy_of_a_schedule(struct scene *scene) {
     CHECK_OK(umbo_optimizer_set_schedule(scene->good.optimizer, good_schedule_fn, scene,
                                          probing_destroy));

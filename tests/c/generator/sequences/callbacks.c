@@ -169,6 +169,13 @@ static void drawn_update_tile_fn(const umbo_update_tile *tile, void *user_data) 
     (void)user_data;
 }
 
+/* Functions of the library are refused in it. */
+static umbo_status drawn_update_on_gpu_fn(const umbo_gpu_update *update, void *user_data) {
+    (void)update;
+    (void)user_data;
+    return outcome();
+}
+
 static umbo_status drawn_schedule_fn(int64_t step, void *user_data, double *learning_rate) {
     (void)step;
     (void)user_data;

@@ -1,0 +1,62 @@
+//! Rows of a table that are copied out of it, and back.
+
+use crate::error::{Error, Result};
+use crate::kernels::cuda::place::divisor;
+use crate::kernels::cuda::queue::{Address, Launcher, Queue, argument};
+use crate::kernels::dtype::DType;
+
+/// Some rows of a table of 32-bit or 64-bit elements, and as many one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct RowCopy {
+    /// The type of the elements.
+    pub dtype: DType,
+    /// The numbers of the rows, in 64 bits each.
+    pub numbers: Address,
+    /// How many there are.
+    pub rows: u64,
+    /// The elements of one row.
+    pub width: u64,
+    /// The first element of the table.
+    pub table: Address,
+    /// The first element of the rows.
+    pub compact: Address,
+    /// Whether they are copied into the table, and not out of it.
+    pub back: bool,
+}
+
+impl<Q: Queue> Launcher<Q> {
+    /// Queues that rows are copied. It needs no memory of the device.
+    ///
+    /// Fails with INVALID_ARGUMENT, with nothing queued, for elements of another size.
+    ///
+    /// # Safety
+    /// Numbers and what is copied may be read, and the other written, when the work that is queued here
+    /// comes to it, by nobody else at the same time. The rows are those of the table, and none is there
+    /// twice.
+    pub unsafe fn copy_rows(&mut self, copy: RowCopy) -> Result<()> {
+        let kernel = match copy.dtype.size() {
+            4 => "umbo_copy_rows_4",
+            8 => "umbo_copy_rows_8",
+            _ => return Err(Error::invalid("rows", format!("of {}", copy.dtype))),
+        };
+        let RowCopy { mut numbers, mut table, mut compact, mut width, .. } = copy;
+        let mut elements = copy.rows.saturating_mul(width);
+        let work = self.table.cut(self.thresholds, std::iter::once(elements))?;
+        let (mut factor, mut shift) = divisor(width);
+        let mut back = u32::from(copy.back);
+        let mut before = [
+            argument(&mut numbers),
+            argument(&mut table),
+            argument(&mut compact),
+            argument(&mut elements),
+        ];
+        let mut after = [
+            argument(&mut width),
+            argument(&mut factor),
+            argument(&mut shift),
+            argument(&mut back),
+        ];
+        // SAFETY: the caller's promise, and the arguments are the kernel's.
+        unsafe { self.over(kernel, &work, 0, &mut before, &mut after) }
+    }
+}

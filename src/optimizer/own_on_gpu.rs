@@ -1,0 +1,258 @@
+//! A rule of the program's and a variable that a GPU holds: the program queues kernels of its own.
+//!
+//! Its function can fail, and weights must not have changed then. So it is called when an apply is
+//! prepared, on copies of weights and state; the commit copies these to where they belong, and needs
+//! nothing that could be refused. The gradient is made by the kernels of all rules. Of a table of whose
+//! rows some have gradients, those alone are copied out, and back.
+
+#![expect(unsafe_code, reason = "kernels are told of memory")]
+
+use crate::device::DeviceId;
+use crate::device::cuda::gpu::Gpu;
+use crate::error::{Error, Result};
+use crate::kernels::cuda::{Address, RowCopy, Treated, on_gpu};
+use crate::kernels::update::weighted_sum::Clipping;
+use crate::optimizer::on_gpu::Ready;
+use crate::optimizer::rule::{Rates, Scalars, UpdateRule};
+use crate::optimizer::sources::Sources;
+use crate::optimizer::variables::Variables;
+use crate::optimizer::workspace::Work;
+use crate::tensor::{DType, Shape, Tensor};
+use crate::values::variable::Variable;
+
+/// What a rule of the program's is to compute on a GPU: new weights and states of one variable, or of
+/// those of its rows that have gradients. All addresses are of as many contiguous elements, which nobody
+/// else has.
+#[derive(Debug)]
+pub struct OwnUpdate<'a> {
+    /// The GPU, in whose context the function is called.
+    pub device: DeviceId,
+    /// The stream on which everything is to be queued.
+    pub stream: *mut std::ffi::c_void,
+    /// Of weights, gradient and states.
+    pub dtype: DType,
+    /// How many elements there are, 1 or more.
+    pub elements: usize,
+    /// To be read and written.
+    pub weights: Address,
+    /// To be read.
+    pub gradient: Address,
+    /// To be read and written.
+    pub slots: &'a [Address],
+    /// The numbers of the rows that the elements are, one after the other, and how many these are; all of
+    /// the variable is updated if there are none.
+    pub rows: Option<(Address, usize)>,
+    /// The rates; the weight decay is what the function itself has to do.
+    pub rates: Rates,
+    /// How many updates of this variable came before.
+    pub step: u64,
+}
+
+/// Queues the kernels of one variable's update. If it fails, nothing changes.
+pub type QueueUpdate = dyn Fn(&OwnUpdate<'_>) -> Result<()> + Send + Sync;
+
+/// What a rule of the program's does about one variable.
+pub struct OwnStep<'a> {
+    /// What queues its kernels.
+    pub queue: &'a QueueUpdate,
+    /// See [`OwnUpdate::rates`].
+    pub rates: Rates,
+    /// See [`OwnUpdate::step`].
+    pub step: u64,
+}
+
+/// New weights and states of a variable, on its GPU, from an apply's preparation to its commit.
+pub(super) struct Computed {
+    weights: Tensor,
+    slots: Vec<Tensor>,
+    rows: Option<Tensor>,
+}
+
+impl Work {
+    /// Has the program compute the updates that were prepared, for which memory is ready. Returns when
+    /// its kernels are done. If it fails, nothing has changed.
+    pub(super) fn compute_on_gpu(
+        &mut self,
+        gpu: &'static Gpu,
+        variables: &Variables,
+        sources: &Sources<'_>,
+        rule: &dyn UpdateRule,
+        clipping: Clipping,
+    ) -> Result<()> {
+        let Some(ready) = &mut self.ready else {
+            return Err(Error::Internal("an apply was not made ready for its GPU".into()));
+        };
+        let Ready { operands, flags, computed } = ready;
+        let first_flag = flags.place().address;
+        let prepared = || {
+            let updates =
+                self.items.iter().filter_map(|item| Some((item.index, item.update.as_ref()?)));
+            updates.enumerate()
+        };
+        let (mut gradients, mut treated) = (Vec::new(), Vec::new());
+        for (at, (index, update)) in prepared() {
+            let variable = &sources.variables()[index];
+            if variable.updates_ahead() > 1 {
+                return Err(Error::precondition(format!(
+                    "{variable:?}: another optimizer's apply to it waits for the same commit point; a \
+                     rule of the program's computes from what the GPU holds now. Apply them in steps of \
+                     their own"
+                )));
+            }
+            let copies =
+                Computed::new(gpu, variables, sources, index, update.position, update.buffer)?;
+            let gradient = fresh(variable.dtype(), sources.elements(index), gpu)?;
+            treated.push(Treated {
+                gradient: operands.gradient(sources, at, index),
+                clipping,
+                l2: update.l2,
+                weights: copies.weights.place().address,
+                to: gradient.place().address,
+                not_finite: Some(first_flag + 4 * at as u64),
+            });
+            computed.push(copies);
+            gradients.push(gradient);
+        }
+        // SAFETY: the copies are this apply's, what gradients are made of it has claimed, and all of it
+        // lives until the stream was waited for.
+        on_gpu(gpu, |launcher| unsafe { launcher.treat_gradients(&treated) })?;
+        for (at, (index, update)) in prepared() {
+            let (Computed { weights, slots, rows }, gradient) = (&computed[at], &gradients[at]);
+            let elements = sources.elements(index);
+            if elements == 0 {
+                continue;
+            }
+            let slots: Vec<Address> = slots.iter().map(|slot| slot.place().address).collect();
+            let OwnStep { queue, rates, step } = own_step(rule, &update.scalars, index, sources)?;
+            let numbers = rows.as_ref().map(|rows| (rows.place().address, rows.shape().elements()));
+            let _entered = gpu.card().enter()?;
+            queue(&OwnUpdate {
+                device: gpu.id(),
+                stream: gpu.stream().cast(),
+                dtype: weights.dtype(),
+                elements,
+                weights: weights.place().address,
+                gradient: gradient.place().address,
+                slots: &slots,
+                rows: numbers,
+                rates,
+                step,
+            })?;
+        }
+        // What its kernels do wrong is found while nothing has changed.
+        gpu.synchronize()
+    }
+
+    /// Copies what was computed to where it belongs: what [`Work::update_on_gpu`] does for other rules.
+    pub(super) fn put_computed(
+        gpu: &'static Gpu,
+        computed: &[Computed],
+        places: impl Iterator<Item = (Address, Vec<Address>, u64)>,
+    ) -> Result<()> {
+        for (Computed { weights, slots, rows }, (to, slots_to, width)) in
+            computed.iter().zip(places)
+        {
+            let tensors = std::iter::once(weights).chain(slots);
+            for (tensor, to) in tensors.zip(std::iter::once(to).chain(slots_to)) {
+                // SAFETY: the apply has claimed what is written, which has as many elements, or the rows
+                // of that; what is read is its own, and is freed on the stream.
+                unsafe {
+                    match rows {
+                        None => gpu.copy(tensor.place().address, to, tensor.bytes())?,
+                        Some(rows) => {
+                            let copy = row_copy(tensor, rows, to, width, true);
+                            on_gpu(gpu, |launcher| launcher.copy_rows(copy))?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Computed {
+    /// Copies of the weights and the state of variable `index`, or of its rows that have gradients.
+    fn new(
+        gpu: &'static Gpu,
+        variables: &Variables,
+        sources: &Sources<'_>,
+        index: usize,
+        position: usize,
+        buffer: usize,
+    ) -> Result<Computed> {
+        let variable = &sources.variables()[index];
+        let (dtype, elements) = (variable.dtype(), sources.elements(index));
+        let merged = sources.rows(index);
+        let rows = merged.map(|merged| numbers(merged.rows(), gpu)).transpose()?;
+        let width = merged.map_or(1, |merged| merged.row_elements() as u64);
+        let copied = |from: Address| {
+            let copy = fresh(dtype, elements, gpu)?;
+            // SAFETY: the apply has claimed what is read, and nobody else has the fresh tensor.
+            unsafe {
+                match &rows {
+                    None => gpu.copy(from, copy.place().address, copy.bytes())?,
+                    Some(rows) => {
+                        let copy = row_copy(&copy, rows, from, width, false);
+                        on_gpu(gpu, |launcher| launcher.copy_rows(copy))?;
+                    }
+                }
+            }
+            Ok::<_, Error>(copy)
+        };
+        let weights = copied(address_of(variable, buffer))?;
+        let slots = variables.slot_addresses(position).into_iter().map(copied);
+        let slots = slots.collect::<Result<Vec<_>>>()?;
+        Ok(Computed { weights, slots, rows })
+    }
+}
+
+/// Where one of a variable's buffers lies.
+pub(super) fn address_of(variable: &Variable, buffer: usize) -> Address {
+    // SAFETY: only the address is asked for.
+    unsafe { variable.in_buffer(buffer) }.place().address
+}
+
+/// What the rule does, or why it cannot.
+pub(super) fn own_step<'a>(
+    rule: &'a dyn UpdateRule,
+    scalars: &Scalars,
+    index: usize,
+    sources: &Sources<'_>,
+) -> Result<OwnStep<'a>> {
+    rule.own_step(scalars).ok_or_else(|| {
+        let variable = &sources.variables()[index];
+        Error::Unimplemented(format!(
+            "{variable:?} is on {}, where the rule '{}' cannot update it: its function is the CPU's. Give \
+             it one for GPUs (update_on_gpu), make the strategy with parameter_device CPU:0, or take \
+             another rule",
+            variable.device(),
+            rule.name()
+        ))
+    })
+}
+
+fn fresh(dtype: DType, elements: usize, gpu: &Gpu) -> Result<Tensor> {
+    Tensor::uninitialized(dtype, Shape::new(&[elements])?, gpu.id())
+}
+
+fn numbers(rows: &[usize], gpu: &Gpu) -> Result<Tensor> {
+    let mut numbers = Vec::new();
+    numbers
+        .try_reserve_exact(rows.len())
+        .map_err(|_| Error::ResourceExhausted("memory for the numbers of rows".into()))?;
+    numbers.extend(rows.iter().map(|&row| row as i64));
+    Tensor::from_slice(&numbers, Shape::new(&[rows.len()])?, gpu.id())
+}
+
+fn row_copy(compact: &Tensor, rows: &Tensor, table: Address, width: u64, back: bool) -> RowCopy {
+    RowCopy {
+        dtype: compact.dtype(),
+        numbers: rows.place().address,
+        rows: rows.shape().elements() as u64,
+        width,
+        table,
+        compact: compact.place().address,
+        back,
+    }
+}

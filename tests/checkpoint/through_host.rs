@@ -1,0 +1,50 @@
+//! What a rule's function for CPUs does, done for a GPU's variable by way of the host: the bits are the
+//! same.
+
+use umbo::device::registry;
+use umbo::error::Result;
+use umbo::kernels::update::tiles::Tile;
+use umbo::optimizer::own_on_gpu::{OwnUpdate, QueueUpdate};
+use umbo::optimizer::rule::Rates;
+
+/// The function of a rule, for GPUs.
+pub fn through_host(
+    update: impl Fn(&Tile<'_>, &Rates, u64) + Send + Sync + 'static,
+) -> Box<QueueUpdate> {
+    Box::new(move |own: &OwnUpdate<'_>| -> Result<()> {
+        let gpu = registry::gpu(own.device)?;
+        assert_eq!(own.stream, gpu.stream().cast());
+        let bytes = own.elements * own.dtype.size();
+        // Of the largest alignment that elements have.
+        let down = |address: u64| -> Result<Vec<u64>> {
+            let mut words = vec![0u64; bytes.div_ceil(8)];
+            // SAFETY: as many bytes are there on both sides.
+            unsafe { gpu.download(address, words.as_mut_ptr().cast(), bytes) }?;
+            Ok(words)
+        };
+        let mut weights = down(own.weights)?;
+        let gradient = down(own.gradient)?;
+        let mut slots = own.slots.iter().map(|&slot| down(slot)).collect::<Result<Vec<_>>>()?;
+        let pointers: Vec<*mut u8> =
+            slots.iter_mut().map(|slot| slot.as_mut_ptr().cast()).collect();
+        update(
+            &Tile {
+                dtype: own.dtype,
+                start: 0,
+                elements: own.elements,
+                weights: weights.as_mut_ptr().cast(),
+                gradient: gradient.as_ptr().cast(),
+                slots: &pointers,
+            },
+            &own.rates,
+            own.step,
+        );
+        let written =
+            std::iter::once((own.weights, &weights)).chain(own.slots.iter().copied().zip(&slots));
+        for (address, words) in written {
+            // SAFETY: as above.
+            unsafe { gpu.upload(words.as_ptr().cast(), address, bytes) }?;
+        }
+        Ok(())
+    })
+}
