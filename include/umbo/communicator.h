@@ -67,7 +67,12 @@ extern "C" {
  */
 #define UMBO_COMMUNICATOR_ANY_THREAD (1)
 
-/** The functions take addresses of GPU memory, too. This version hands them host memory alone. */
+/**
+ * The functions take addresses of GPU memory, too. `all_to_all` and `all_gather` then get such, for
+ * gradients of variables on GPUs where all ranks have theirs on GPUs: both addresses are of the GPU
+ * of this rank's variables, whose context is current, and nothing that is queued there uses the
+ * memory. When they return, what was received has arrived. All ranks set the flag, or none.
+ */
 #define UMBO_COMMUNICATOR_DEVICE_POINTERS (2)
 
 /**

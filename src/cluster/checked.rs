@@ -3,7 +3,8 @@
 
 use std::fmt;
 
-use super::communicator::{Communicator, Vote};
+use super::communicator::{Communicator, GpuCommunicator, Vote};
+use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result};
 use crate::executor::fork::Origin;
 use crate::executor::lock::Mutex;
@@ -82,6 +83,19 @@ impl CheckedCommunicator {
         result
     }
 
+    /// Checks that a rank receives from itself what it sends itself.
+    fn check_own(&self, send_counts: &[usize], receive_counts: &[usize]) -> Result<()> {
+        let own = self.engine.rank();
+        if send_counts[own] == receive_counts[own] {
+            return Ok(());
+        }
+        let problem = format!(
+            "rank {own} sends itself {} bytes and receives {}",
+            send_counts[own], receive_counts[own]
+        );
+        Err(Error::invalid("receive_counts", problem))
+    }
+
     fn check_counts(&self, counts: &[usize], bytes: usize, argument: &'static str) -> Result<()> {
         let size = self.engine.size();
         if counts.len() != size {
@@ -128,14 +142,7 @@ impl Communicator for CheckedCommunicator {
     ) -> Result<()> {
         self.check_counts(send_counts, send.len(), "send_counts")?;
         self.check_counts(receive_counts, receive.len(), "receive_counts")?;
-        let own = self.rank();
-        if send_counts[own] != receive_counts[own] {
-            let problem = format!(
-                "rank {own} sends itself {} bytes and receives {}",
-                send_counts[own], receive_counts[own]
-            );
-            return Err(Error::invalid("receive_counts", problem));
-        }
+        self.check_own(send_counts, receive_counts)?;
         self.call(|engine| engine.all_to_all(send, send_counts, receive, receive_counts))
     }
 
@@ -175,6 +182,10 @@ impl Communicator for CheckedCommunicator {
         self.call(|engine| engine.barrier())
     }
 
+    fn on_gpus(&self) -> Option<&dyn GpuCommunicator> {
+        self.engine.on_gpus().map(|_| self as &dyn GpuCommunicator)
+    }
+
     fn abort(&self, error: &Error) {
         if !self.origin.is_here() {
             return;
@@ -184,6 +195,59 @@ impl Communicator for CheckedCommunicator {
             *state = State::Failed(format!("{}: {error}", error.status().name()));
             self.engine.abort(error);
         }
+    }
+}
+
+impl CheckedCommunicator {
+    /// As [`CheckedCommunicator::call`], of what moves memory of GPUs.
+    fn call_on_gpus(&self, call: impl FnOnce(&dyn GpuCommunicator) -> Result<()>) -> Result<()> {
+        self.call(|engine| match engine.on_gpus() {
+            Some(engine) => call(engine),
+            None => Err(Error::Internal("an engine that moves no memory of GPUs".into())),
+        })
+    }
+
+    /// Checks that there is a count for each rank, and that the parts lie in `room` bytes.
+    fn check_room(&self, counts: &[usize], room: usize, argument: &'static str) -> Result<()> {
+        let bytes = counts.iter().fold(0_usize, |sum, &count| sum.saturating_add(count));
+        self.check_counts(counts, bytes, argument)?;
+        if bytes > room {
+            let problem = format!("adds up to {bytes}; {room} bytes are there");
+            return Err(Error::invalid(argument, problem));
+        }
+        Ok(())
+    }
+}
+
+impl GpuCommunicator for CheckedCommunicator {
+    fn all_to_all_on_gpus(
+        &self,
+        send: &DeviceMemory,
+        send_counts: &[usize],
+        receive: &mut DeviceMemory,
+        receive_counts: &[usize],
+    ) -> Result<()> {
+        self.check_room(send_counts, send.bytes(), "send_counts")?;
+        self.check_room(receive_counts, receive.bytes(), "receive_counts")?;
+        self.check_own(send_counts, receive_counts)?;
+        self.call_on_gpus(|engine| {
+            engine.all_to_all_on_gpus(send, send_counts, receive, receive_counts)
+        })
+    }
+
+    fn all_gather_on_gpus(
+        &self,
+        send: &DeviceMemory,
+        receive: &mut DeviceMemory,
+        counts: &[usize],
+    ) -> Result<()> {
+        self.check_room(counts, receive.bytes(), "counts")?;
+        let (own, room) = (counts[self.rank()], send.bytes());
+        if own > room {
+            let problem = format!("this rank sends {own} bytes; {room} are there");
+            return Err(Error::invalid("counts", problem));
+        }
+        self.call_on_gpus(|engine| engine.all_gather_on_gpus(send, receive, counts))
     }
 }
 

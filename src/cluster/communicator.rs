@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result};
 
 /// The least and the greatest of what the ranks said.
@@ -68,9 +69,36 @@ pub trait Communicator: Send + Sync {
     /// Returns once all ranks have called it.
     fn barrier(&self) -> Result<()>;
 
+    /// What moves memory of GPUs, if the engine does that, too.
+    fn on_gpus(&self) -> Option<&dyn GpuCommunicator> {
+        None
+    }
+
     /// Tells the engine that this rank cannot go on, so that the others need not wait for it. It
     /// may end the process, as engines do whose jobs end as one.
     fn abort(&self, error: &Error);
+}
+
+/// Moves memory of GPUs as [`Communicator`] does that of the host. What is sent and received lies at the
+/// beginning of the memory. What was queued on its GPU is done before, and what is queued afterwards finds
+/// what was received.
+pub trait GpuCommunicator {
+    /// As [`Communicator::all_to_all`].
+    fn all_to_all_on_gpus(
+        &self,
+        send: &DeviceMemory,
+        send_counts: &[usize],
+        receive: &mut DeviceMemory,
+        receive_counts: &[usize],
+    ) -> Result<()>;
+
+    /// As [`Communicator::all_gather`].
+    fn all_gather_on_gpus(
+        &self,
+        send: &DeviceMemory,
+        receive: &mut DeviceMemory,
+        counts: &[usize],
+    ) -> Result<()>;
 }
 
 impl fmt::Debug for dyn Communicator {

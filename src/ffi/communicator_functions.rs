@@ -7,7 +7,8 @@ use super::options::Extensible;
 use super::scope::present;
 use super::status::umbo_status;
 use super::text::c_string;
-use crate::cluster::communicator::{Communicator, Vote};
+use crate::cluster::communicator::{Communicator, GpuCommunicator, Vote};
+use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result};
 
 // Counts are handed over as they lie.
@@ -104,7 +105,10 @@ pub type umbo_communicator_abort_fn =
 /// The functions may be called on any thread; without it, only on the thread that made the
 /// communicator. One call is made at a time in any case.
 pub const UMBO_COMMUNICATOR_ANY_THREAD: i64 = 1;
-/// The functions take addresses of GPU memory, too. This version hands them host memory alone.
+/// The functions take addresses of GPU memory, too. `all_to_all` and `all_gather` then get such, for
+/// gradients of variables on GPUs where all ranks have theirs on GPUs: both addresses are of the GPU of this
+/// rank's variables, whose context is current, and nothing that is queued there uses the memory. When they
+/// return, what was received has arrived. All ranks set the flag, or none.
 pub const UMBO_COMMUNICATOR_DEVICE_POINTERS: i64 = 2;
 
 /// The functions of a communicator, which moves bytes and never sums. Start from
@@ -353,12 +357,67 @@ impl Communicator for Functions {
         }
     }
 
+    fn on_gpus(&self) -> Option<&dyn GpuCommunicator> {
+        let takes_them = self.functions.flags & UMBO_COMMUNICATOR_DEVICE_POINTERS != 0;
+        takes_them.then_some(self as &dyn GpuCommunicator)
+    }
+
     fn abort(&self, error: &Error) {
         if let Some(function) = self.functions.abort {
             let message = c_string(error);
             // SAFETY: as above; the text lives until the function returns.
             unsafe { function(message.as_ptr(), self.user_data.pointer()) };
         }
+    }
+}
+
+/// An address of a GPU for C: NULL if it is of no bytes.
+fn on_gpu(memory: &DeviceMemory, counts: &[usize]) -> *mut c_void {
+    match counts.iter().sum::<usize>() {
+        0 => std::ptr::null_mut(),
+        _ => std::ptr::with_exposed_provenance_mut(memory.address() as usize),
+    }
+}
+
+/// The functions are the same; they get addresses of GPU memory that nothing is queued on.
+impl GpuCommunicator for Functions {
+    fn all_to_all_on_gpus(
+        &self,
+        send: &DeviceMemory,
+        send_counts: &[usize],
+        receive: &mut DeviceMemory,
+        receive_counts: &[usize],
+    ) -> Result<()> {
+        let function = present(self.functions.all_to_all, "functions.all_to_all")?;
+        let (from, to) = (on_gpu(send, send_counts), on_gpu(receive, receive_counts));
+        let gpu = send.gpu();
+        let _entered = gpu.card().enter()?;
+        gpu.synchronize()?;
+        let (send_counts, receive_counts) = (send_counts.as_ptr(), receive_counts.as_ptr());
+        // SAFETY: the caller gave the function for this, with the user data, and said that it takes memory
+        // of GPUs, of which there are as many bytes as the counts add up to.
+        callback::run(|| unsafe {
+            let data = self.user_data.pointer();
+            function(from, send_counts.cast(), to, receive_counts.cast(), data)
+        })
+    }
+
+    fn all_gather_on_gpus(
+        &self,
+        send: &DeviceMemory,
+        receive: &mut DeviceMemory,
+        counts: &[usize],
+    ) -> Result<()> {
+        let function = present(self.functions.all_gather, "functions.all_gather")?;
+        let from = on_gpu(send, &counts[self.place.rank..=self.place.rank]);
+        let to = on_gpu(receive, counts);
+        let gpu = send.gpu();
+        let _entered = gpu.card().enter()?;
+        gpu.synchronize()?;
+        // SAFETY: as above.
+        callback::run(|| unsafe {
+            function(from, to, counts.as_ptr().cast(), self.user_data.pointer())
+        })
     }
 }
 

@@ -142,8 +142,23 @@ impl Accumulation {
         if sum.gradient.is_none() {
             sum.gradient = Some(Memory::new(&mut self.gradient_slab, dtype, variable)?);
         }
-        if !device.is_host_memory() && sum.gradient_on_gpu.is_none() {
-            sum.gradient_on_gpu = Some(Tensor::uninitialized(dtype, variable.shape(), device)?);
+        match device.is_host_memory() {
+            true => Ok(()),
+            false => self.reserve_gradient_on_gpu(index, variable),
+        }
+    }
+
+    /// Has room for the gradient of variable `index`, which is not row-sparse, on the GPU that holds the
+    /// variable.
+    pub(super) fn reserve_gradient_on_gpu(
+        &mut self,
+        index: usize,
+        variable: &Variable,
+    ) -> Result<()> {
+        let Sum::Dense(sum) = &mut self.sums[index] else { return Ok(()) };
+        if sum.gradient_on_gpu.is_none() {
+            let (dtype, shape) = (variable.dtype(), variable.shape());
+            sum.gradient_on_gpu = Some(Tensor::uninitialized(dtype, shape, variable.device())?);
         }
         Ok(())
     }

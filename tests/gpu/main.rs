@@ -5,10 +5,15 @@ mod bus;
 mod checkpoints;
 mod crossings;
 mod dlpack;
+#[path = "../together/engine.rs"]
+#[allow(dead_code, reason = "a part of it serves here")]
+mod engine;
 mod faults;
 mod memory;
+mod on_gpus;
 mod optimizers;
 mod own_rules;
+mod ranks;
 #[path = "../checkpoint/scene.rs"]
 #[allow(dead_code, reason = "a part of it serves here")]
 mod scene;

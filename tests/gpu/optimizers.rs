@@ -64,7 +64,7 @@ fn rule(name: &str) -> Box<dyn UpdateRule> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Case {
+pub(super) struct Case {
     rule: &'static str,
     clip: Option<f64>,
     clip_value: Option<f64>,
@@ -73,11 +73,11 @@ struct Case {
     narrow: Option<DType>,
     rows: bool,
     copies: bool,
-    wide: bool,
+    pub(super) wide: bool,
     reduction: LossReduction,
 }
 
-fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for rule in RULES {
         for number in 0..8 {
@@ -114,7 +114,7 @@ fn noise(step: u64, replica: usize, variable: usize, at: usize) -> f64 {
 const SHAPES: [&[usize]; 3] = [&[3, 5, 2], &[7], &[9, 4]];
 const STEPS: u64 = 5;
 
-struct Training {
+pub(super) struct Training {
     case: Case,
     strategy: Strategy,
     variables: Vec<Variable>,
@@ -122,13 +122,17 @@ struct Training {
 }
 
 impl Training {
-    fn new(case: Case, devices: &[&str], parameter_device: &str) -> Training {
+    pub(super) fn new(case: Case, devices: &[&str], parameter_device: &str) -> Training {
         let strategy = Strategy::new(&Options {
             compute_devices: Some(devices.iter().map(|&name| name.to_owned()).collect()),
             parameter_device: Some(parameter_device.to_owned()),
             ..Options::default()
         })
         .unwrap();
+        Training::over(case, strategy)
+    }
+
+    pub(super) fn over(case: Case, strategy: Strategy) -> Training {
         let dtype = if case.wide { DType::Float64 } else { DType::Float32 };
         let variable = |(index, sizes): (usize, &&[usize])| {
             let shape = shape(sizes);
@@ -160,7 +164,7 @@ impl Training {
     }
 
     fn contribute(&self, context: &ReplicaContext, step: u64) -> Result<()> {
-        let replica = context.replica();
+        let replica = context.replica_in_sync();
         for (index, variable) in self.variables.iter().enumerate() {
             if step == 2 && index == 1 && replica == 0 {
                 // This replica does not write it.
@@ -196,7 +200,7 @@ impl Training {
     }
 
     /// Trains and says the bits of all that came of it.
-    fn train(&self) -> Vec<u64> {
+    pub(super) fn train(&self) -> Vec<u64> {
         let optimizer = Optimizer::new(self.strategy.id(), rule(self.case.rule), 0.1).unwrap();
         let settings = Settings {
             weight_decay: self.case.weight_decay,

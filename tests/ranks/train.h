@@ -17,6 +17,9 @@ struct seen {
     umbo_status status[TRAINING_RANKS];
 };
 
+/* Where the variables are; NULL: with the replicas, on CPUs. */
+static const char *train_parameter_device;
+
 struct model {
     umbo_gradients *gradients;
     umbo_optimizer *optimizer;
@@ -79,6 +82,7 @@ static umbo_status train_in_sync(umbo_communicator *communicator, int rank, int6
     options.cpu_replicas = devices;
     options.replicas_in_sync = in_sync;
     options.communicator = communicator;
+    options.parameter_device = train_parameter_device;
     options.thread_binding = UMBO_THREAD_BINDING_OFF;
     options.fingerprint_interval = 2;
     status = umbo_strategy_create(&options, &strategy);

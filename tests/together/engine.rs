@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use umbo::cluster::communicator::{Communicator, Vote};
+use umbo::cluster::communicator::{Communicator, GpuCommunicator, Vote};
+use umbo::device::cuda::memory::DeviceMemory;
 use umbo::error::{Error, Result, Status};
 
 /// How long a rank waits for the others before it gives up. Nothing that goes right waits as long.
@@ -45,6 +46,7 @@ pub struct Rank {
     dies_at: Option<u64>,
     calls: Mutex<u64>,
     bytes: AtomicU64,
+    bytes_on_gpus: AtomicU64,
 }
 
 /// The ranks of one job.
@@ -66,6 +68,7 @@ pub fn job(size: usize, delays: Option<u64>, death: Option<(usize, u64)>) -> Vec
             dies_at: death.filter(|(who, _)| *who == rank).map(|(_, at)| at),
             calls: Mutex::new(0),
             bytes: AtomicU64::new(0),
+            bytes_on_gpus: AtomicU64::new(0),
         })
     };
     (0..size).map(rank).collect()
@@ -84,6 +87,20 @@ impl Rank {
 
     fn count(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// How many of these lay on GPUs.
+    pub fn bytes_on_gpus(&self) -> u64 {
+        self.bytes_on_gpus.load(Ordering::Relaxed)
+    }
+
+    fn count_on_gpus(&self, bytes: usize) {
+        self.bytes_on_gpus.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// A rank whose GPU fails in the middle of a call is gone for the others.
+    fn or_dead<T>(&self, result: Result<T>) -> Result<T> {
+        result.inspect_err(|error| self.abort(error))
     }
 
     fn gone(&self, rank: usize) -> Error {
@@ -209,8 +226,57 @@ impl Communicator for Rank {
         self.exchange("barrier", vec![Vec::new(); self.size]).map(drop)
     }
 
+    fn on_gpus(&self) -> Option<&dyn GpuCommunicator> {
+        super::on_gpus::moves_memory_of_gpus().then_some(self as &dyn GpuCommunicator)
+    }
+
     fn abort(&self, _: &Error) {
         self.hall.round.lock().unwrap().dead = Some(self.rank);
         self.hall.changed.notify_all();
+    }
+}
+
+/// What lies at the beginning of a GPU's memory.
+fn down(memory: &DeviceMemory, bytes: usize) -> Result<Vec<u8>> {
+    assert!(bytes <= memory.bytes());
+    let mut here = vec![0; bytes];
+    // SAFETY: there are as many bytes on both sides.
+    unsafe { memory.gpu().download(memory.address(), here.as_mut_ptr(), bytes) }?;
+    Ok(here)
+}
+
+/// Replaces it.
+fn up(memory: &DeviceMemory, bytes: &[u8]) -> Result<()> {
+    assert!(bytes.len() <= memory.bytes());
+    // SAFETY: there are as many bytes on both sides.
+    unsafe { memory.gpu().upload(bytes.as_ptr(), memory.address(), bytes.len()) }
+}
+
+impl GpuCommunicator for Rank {
+    fn all_to_all_on_gpus(
+        &self,
+        send: &DeviceMemory,
+        send_counts: &[usize],
+        receive: &mut DeviceMemory,
+        receive_counts: &[usize],
+    ) -> Result<()> {
+        let send = self.or_dead(down(send, send_counts.iter().sum()))?;
+        let mut received = vec![0; receive_counts.iter().sum()];
+        self.all_to_all(&send, send_counts, &mut received, receive_counts)?;
+        self.count_on_gpus(send.len() + received.len());
+        self.or_dead(up(receive, &received))
+    }
+
+    fn all_gather_on_gpus(
+        &self,
+        send: &DeviceMemory,
+        receive: &mut DeviceMemory,
+        counts: &[usize],
+    ) -> Result<()> {
+        let send = self.or_dead(down(send, counts[self.rank]))?;
+        let mut received = vec![0; counts.iter().sum()];
+        self.all_gather(&send, &mut received, counts)?;
+        self.count_on_gpus(send.len() + received.len());
+        self.or_dead(up(receive, &received))
     }
 }

@@ -7,7 +7,8 @@
 //! together are more than their sum in float64 is, or runs were accumulated, that sum is sent instead.
 //! Of row-sparse gradients the rows that were touched go to all.
 //!
-//! Gradients on a GPU go through the host's memory: down in one copy, and those of all ranks up again.
+//! Gradients on a GPU go through the host's memory: down in one copy, and those of all ranks up again. Where
+//! all ranks have them on GPUs and the engine moves memory of those, they stay there.
 //!
 //! If the number of all replicas was chosen, the bits must not depend on how they are spread over ranks:
 //! contributions are always sent as they are, and ranks exchange them in each run that is accumulated.
@@ -38,6 +39,7 @@ use announcement::Announcement;
 use buffers::Words;
 use next::Next;
 use parts::Parts;
+use parts::between_gpus::Buffers;
 use touched::Touched;
 
 /// What exchanges work in, kept from update to update.
@@ -60,6 +62,8 @@ pub(super) fn ranks_of(strategy: u64) -> Option<Arc<Ranks>> {
 pub(super) struct Exchange<'a> {
     ranks: &'a Ranks,
     announced: Announcement,
+    /// All ranks have their variables on GPUs, and the engine moves memory of those.
+    between_gpus: bool,
 }
 
 impl<'a> Exchange<'a> {
@@ -71,6 +75,7 @@ impl<'a> Exchange<'a> {
         sources: &Sources<'_>,
         options: u64,
     ) -> Result<Exchange<'a>> {
+        let on_gpu = ranks.moves_memory_of_gpus() && matches!(sources.gpu(), Ok(Some(_)));
         let own = Announcement::write(sources);
         let runs = sources.accumulation.runs;
         let agreed =
@@ -79,13 +84,15 @@ impl<'a> Exchange<'a> {
             format_args!("an update by gradients of {} variables", gradients.variables().len());
         let call = Call {
             agreement: agreement(&(agreed, runs, options)),
+            numbers: [u64::from(on_gpu), 0],
             length: own.as_ref().map_or(0, Vec::len),
             ..Call::to(Kind::Gradients, &what)
         };
         let (mut meeting, own) = ranks.meet(call, own)?;
+        let between_gpus = meeting.numbers().all(|[on_gpu, _]| on_gpu == 1);
         let announced =
             Announcement::read(&meeting.all_gather(&own)?, ranks.has_chosen_replicas())?;
-        Ok(Exchange { ranks, announced })
+        Ok(Exchange { ranks, announced, between_gpus })
     }
 
     /// The weight of all replicas' contributions to all runs.
@@ -113,21 +120,34 @@ impl<'a> Exchange<'a> {
             let has = |index| self.announced.has_variable(index);
             work.select_where(sources, plan, self.ranks.replicas()[self.ranks.rank()], has)?;
             let mut parts = Parts::new(self.ranks, &self.announced, sources, work);
+            let gpu = sources.gpu()?;
+            if let Some(gpu) = gpu.filter(|_| self.between_gpus) {
+                let buffers = parts.make_ready_on(gpu, sources)?;
+                return Ok((rows, parts, Some(buffers)));
+            }
             parts.reserve(sources, send, receive)?;
-            match sources.gpu()? {
+            match gpu {
                 Some(gpu) => parts.pack_on_gpu(gpu, sources, send)?,
                 None => parts.pack(sources, send),
             }
-            Ok((rows, parts))
+            Ok((rows, parts, None))
         };
-        let prepared: Result<(Vec<u8>, Parts<'_>)> = prepare();
-        let length = prepared.as_ref().map_or(0, |(rows, _)| rows.len());
+        let prepared: Result<(Vec<u8>, Parts<'_>, Option<Buffers>)> = prepare();
+        let length = prepared.as_ref().map_or(0, |(rows, ..)| rows.len());
         let call = Call { length, ..Call::to(Kind::Gradients, &"the exchange of gradients") };
-        let (mut meeting, (rows, mut parts)) = self.ranks.meet(call, prepared)?;
+        let (mut meeting, (rows, mut parts, on_gpu)) = self.ranks.meet(call, prepared)?;
         let rows = meeting.all_gather(&rows)?;
-        parts.exchange(&mut meeting, sources, send, receive)?;
-        drop(meeting);
-        parts.bring_up(sources)?;
+        match on_gpu {
+            Some(buffers) => {
+                parts.exchange_between_gpus(&mut meeting, sources, buffers)?;
+                drop(meeting);
+            }
+            None => {
+                parts.exchange(&mut meeting, sources, send, receive)?;
+                drop(meeting);
+                parts.bring_up(sources)?;
+            }
+        }
         sources.exchanged = true;
         work.keep_exchanged(sources);
         touched.unpack(

@@ -5,6 +5,7 @@
     reason = "gradients are read from and written to memory that ranks exchange"
 )]
 
+pub mod between_gpus;
 mod on_gpu;
 
 use std::ops::Range;

@@ -4,6 +4,8 @@ use std::fmt;
 
 use super::Ranks;
 use super::descriptor::{BYTES, Descriptor, Kind};
+use crate::cluster::communicator::GpuCommunicator;
+use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, ReplicaFailures, Result, Status};
 use crate::executor::lock::MutexGuard;
 use crate::observe::{self, Counter, Phase};
@@ -259,6 +261,39 @@ impl Meeting<'_> {
         count(send.len(), receive.len());
         let sent = self.ranks.engine.all_to_all(send, send_counts, receive, receive_counts);
         self.check(sent)
+    }
+
+    /// As [`Meeting::all_to_all`], of memory of GPUs, which what joins the ranks has to move.
+    pub fn all_to_all_on_gpus(
+        &mut self,
+        (send, send_counts): (&DeviceMemory, &[usize]),
+        (receive, receive_counts): (&mut DeviceMemory, &[usize]),
+    ) -> Result<()> {
+        let _span = observe::span(Phase::Exchange);
+        count(send_counts.iter().sum(), receive_counts.iter().sum());
+        let sent = self.on_gpus().and_then(|engine| {
+            engine.all_to_all_on_gpus(send, send_counts, receive, receive_counts)
+        });
+        self.check(sent)
+    }
+
+    /// As [`Meeting::all_gather_into`], of memory of GPUs.
+    pub fn all_gather_on_gpus(
+        &mut self,
+        send: &DeviceMemory,
+        receive: &mut DeviceMemory,
+        counts: &[usize],
+    ) -> Result<()> {
+        let _span = observe::span(Phase::Exchange);
+        count(counts[self.ranks.rank()], counts.iter().sum());
+        let gathered =
+            self.on_gpus().and_then(|engine| engine.all_gather_on_gpus(send, receive, counts));
+        self.check(gathered)
+    }
+
+    fn on_gpus(&self) -> Result<&dyn GpuCommunicator> {
+        let none = || Error::Internal("an engine that moves no memory of GPUs".into());
+        self.ranks.engine.on_gpus().ok_or_else(none)
     }
 
     /// Replaces `bytes` by those of rank 0.

@@ -143,6 +143,11 @@ impl Ranks {
         }
     }
 
+    /// Whether what joins the ranks moves memory of GPUs, too.
+    pub(crate) fn moves_memory_of_gpus(&self) -> bool {
+        self.engine.on_gpus().is_some()
+    }
+
     /// The number of this rank.
     pub fn rank(&self) -> usize {
         self.engine.rank()

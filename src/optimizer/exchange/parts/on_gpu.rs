@@ -44,7 +44,19 @@ impl Parts<'_> {
             return Ok(());
         }
         let packed = Tensor::zeros(DType::UInt8, Shape::new(&[bytes])?, gpu.id())?;
-        let packing = self.plan_on_gpu(sources, packed.place().address)?;
+        self.put_together(gpu, sources, packed.place().address)?;
+        packed.copy_to_host(&mut send.bytes_mut()[..bytes])
+    }
+
+    /// Has kernels put together what this rank sends, from `start` on, where there is fresh memory of the
+    /// GPU for it.
+    pub(super) fn put_together(
+        &self,
+        gpu: &'static Gpu,
+        sources: &Sources<'_>,
+        start: Address,
+    ) -> Result<()> {
+        let packing = self.plan_on_gpu(sources, start)?;
         let sums: Vec<(Gradient<'_>, Address)> =
             packing.sums.iter().map(|sum| (sum.gradient(), sum.to)).collect();
         // SAFETY: what replicas have contributed and what was accumulated lies on the GPU until the
@@ -53,8 +65,7 @@ impl Parts<'_> {
         on_gpu(gpu, |launcher| unsafe {
             launcher.copy(&packing.copies)?;
             launcher.accumulate(&sums)
-        })?;
-        packed.copy_to_host(&mut send.bytes_mut()[..bytes])
+        })
     }
 
     /// What is copied and what is summed, so that from `start` on there is what this rank sends.

@@ -1,0 +1,171 @@
+//! The exchange of gradients that stay on GPUs, by an engine that moves memory of GPUs: what
+//! [`Parts::exchange`] does with the host's, by kernels, with the same bits.
+
+#![expect(unsafe_code, reason = "kernels are told of memory")]
+
+use super::{Item, Parts, padded};
+use crate::device::cuda::gpu::Gpu;
+use crate::device::cuda::memory::DeviceMemory;
+use crate::error::{Error, Result};
+use crate::kernels::cuda::{Address, Contribution, Gradient, Place, on_gpu};
+use crate::kernels::dtype::DType;
+use crate::kernels::layout::{Layout, Shape};
+use crate::optimizer::sources::Sources;
+use crate::strategy::ranks::Meeting;
+
+/// Memory of a GPU for one exchange.
+pub struct Buffers {
+    gpu: &'static Gpu,
+    /// What this rank sends, then the gradients of its part.
+    send: DeviceMemory,
+    /// What it receives, then the gradients of all parts.
+    receive: DeviceMemory,
+}
+
+/// What the ranks have sent of one variable for this rank's part, in rank order.
+struct Received<'a> {
+    item: &'a Item,
+    elements: usize,
+    contributions: Vec<Contribution>,
+    /// Where the gradient goes.
+    to: Address,
+}
+
+impl Parts<'_> {
+    /// Has all memory that the exchange takes, with what this rank sends in it.
+    pub fn make_ready_on(&self, gpu: &'static Gpu, sources: &mut Sources<'_>) -> Result<Buffers> {
+        let variables = sources.variables();
+        for item in &self.items {
+            sources.accumulation.reserve_gradient_on_gpu(item.index, &variables[item.index])?;
+        }
+        let own = self.gradient_counts[self.rank];
+        let send = DeviceMemory::new(gpu, self.send_counts.iter().sum::<usize>().max(own))?;
+        let (received, gradients): (usize, usize) =
+            (self.receive_counts.iter().sum(), self.gradient_counts.iter().sum());
+        let receive = DeviceMemory::new(gpu, received.max(gradients))?;
+        // SAFETY: the memory is fresh. What lies between the parts is sent, too.
+        unsafe { gpu.fill_zeros(send.address(), send.bytes()) }?;
+        self.put_together(gpu, sources, send.address())?;
+        // What fails now is told to all.
+        gpu.synchronize()?;
+        Ok(Buffers { gpu, send, receive })
+    }
+
+    /// Exchanges the contributions, adds up those to this rank's part, and puts the gradients of all
+    /// parts where [`Sources`] has them on the GPU.
+    pub fn exchange_between_gpus(
+        &self,
+        meeting: &mut Meeting<'_>,
+        sources: &Sources<'_>,
+        buffers: Buffers,
+    ) -> Result<()> {
+        let Buffers { gpu, send, mut receive } = buffers;
+        if self.gradient_counts.iter().sum::<usize>() == 0 {
+            return Ok(());
+        }
+        let received = (&mut receive, self.receive_counts.as_slice());
+        meeting.all_to_all_on_gpus((&send, &self.send_counts), received)?;
+        let added = self.add_up_on(gpu, sources, &send, &receive);
+        // Also if that has failed: the others wait for this rank here, and hear of it at the commit point.
+        meeting.all_gather_on_gpus(&send, &mut receive, &self.gradient_counts)?;
+        added?;
+        self.take_gradients(gpu, sources, &receive)
+    }
+
+    /// Adds up what all ranks have sent for this rank's part, in rank order, as gradients.
+    fn add_up_on(
+        &self,
+        gpu: &'static Gpu,
+        sources: &Sources<'_>,
+        send: &DeviceMemory,
+        receive: &DeviceMemory,
+    ) -> Result<()> {
+        let all = self.received(sources, send.address(), receive.address());
+        let (mut sums, mut gradients) = (Vec::new(), Vec::new());
+        for Received { item, elements, contributions, to } in &all {
+            let gradient = Gradient {
+                dtype: item.dtype,
+                elements: *elements as u64,
+                gradient_dtype: item.wire,
+                contributions,
+                accumulated: None,
+                divisor: sources.divisor,
+            };
+            let (true, [first, others @ ..]) = (item.is_sum, contributions.as_slice()) else {
+                gradients.push((gradient, *to));
+                continue;
+            };
+            let sum = Some(first.gradient);
+            let float64 =
+                Gradient { dtype: DType::Float64, gradient_dtype: DType::Float64, ..gradient };
+            let others = Gradient { contributions: others, accumulated: sum, ..float64 };
+            sums.push((others, first.gradient));
+            gradients.push((Gradient { contributions: &[], accumulated: sum, ..gradient }, *to));
+        }
+        // SAFETY: what was received and what is sent is this exchange's, and nobody else is at it; the
+        // gradients lie beside each other.
+        on_gpu(gpu, |launcher| unsafe {
+            launcher.accumulate(&sums)?;
+            launcher.write_gradients(&gradients)
+        })
+    }
+
+    /// What lies where, of variables of which this rank's part has elements.
+    fn received(
+        &self,
+        sources: &Sources<'_>,
+        send: Address,
+        receive: Address,
+    ) -> Vec<Received<'_>> {
+        let mut to = send;
+        let mut all: Vec<Received<'_>> = Vec::with_capacity(self.items.len());
+        for item in &self.items {
+            let elements = item.ranges[self.rank].len();
+            all.push(Received { item, elements, contributions: Vec::new(), to });
+            to += padded(elements * item.dtype.size()) as Address;
+        }
+        let mut start = receive;
+        for (from, count) in self.announced.ranks().iter().zip(&self.receive_counts) {
+            let mut at = start;
+            start += *count as Address;
+            for of_item in &mut all {
+                for factor in of_item.item.factors(from, sources) {
+                    of_item.contributions.push(Contribution { gradient: at, factor });
+                    at += padded(of_item.elements * of_item.item.wire_size()) as Address;
+                }
+            }
+        }
+        all.retain(|of_item| of_item.elements > 0);
+        all
+    }
+
+    /// Copies the gradients of all parts to where an update reads them.
+    fn take_gradients(
+        &self,
+        gpu: &'static Gpu,
+        sources: &Sources<'_>,
+        gathered: &DeviceMemory,
+    ) -> Result<()> {
+        let mut at = gathered.address();
+        let mut copies = Vec::new();
+        for rank in 0..self.gradient_counts.len() {
+            for item in &self.items {
+                let (range, size) = (&item.ranges[rank], item.dtype.size());
+                let from = at;
+                at += padded(range.len() * size) as Address;
+                let none = || Error::Internal("a gradient has no place on its GPU".into());
+                let to = sources.accumulation.gradient_on_gpu(item.index).ok_or_else(none)?;
+                if range.is_empty() {
+                    continue;
+                }
+                let layout = Layout::row_major(Shape::new(&[range.len()])?);
+                let place = |address| Place { address, dtype: item.dtype, layout };
+                let to = to.place().address + (range.start * size) as Address;
+                copies.push((place(from), place(to)));
+            }
+        }
+        // SAFETY: who has the accumulation, as `sources` has, is alone with the gradients; what was gathered
+        // is freed when the stream has come past the copies.
+        on_gpu(gpu, |launcher| unsafe { launcher.copy(&copies) })
+    }
+}

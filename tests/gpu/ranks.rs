@@ -1,0 +1,94 @@
+//! Every rule with every option over two ranks on GPUs: the bits of ranks on CPUs, and of one process.
+
+use std::sync::Arc;
+
+use fake_cuda::harness::under_driver;
+use umbo::cluster::communicator::Communicator;
+use umbo::error::Error;
+use umbo::strategy::{Options, Strategy};
+
+use super::engine::{self, Rank};
+use super::on_gpus::let_engines_move_memory_of_gpus;
+use super::optimizers::{Case, Training, cases};
+use super::*;
+
+/// A rank whose test has failed, for which the others need not wait.
+struct DiesOfPanics(Arc<Rank>);
+
+impl Drop for DiesOfPanics {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.abort(&Error::Internal("the test has failed on this rank".into()));
+        }
+    }
+}
+
+/// Compute devices and parameter device of each rank.
+type Places<'a> = [(&'a [&'a str], &'a str); 2];
+
+/// What each rank comes to.
+fn train(case: Case, places: Places<'_>) -> Vec<Vec<u64>> {
+    let job = engine::ranks(places.len());
+    std::thread::scope(|scope| {
+        let start = |(rank, (devices, parameter_device)): (&Arc<Rank>, (&[&str], &str))| {
+            let dies = DiesOfPanics(Arc::clone(rank));
+            let options = Options {
+                compute_devices: Some(devices.iter().map(|&name| name.to_owned()).collect()),
+                parameter_device: Some(parameter_device.to_owned()),
+                communicator: Some(Arc::clone(rank) as Arc<dyn Communicator>),
+                bind_threads: false,
+                ..Options::default()
+            };
+            scope.spawn(move || {
+                let _dies = dies;
+                Training::over(case, Strategy::new(&options).unwrap()).train()
+            })
+        };
+        let threads: Vec<_> = job.iter().zip(places).map(start).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn all_rules_and_options_over_ranks_have_the_bits_of_cpus() {
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "4")]) else { return };
+    registry::ensure_logical_cpus(2).unwrap();
+    let cpu: (&[&str], &str) = (&["CPU:0"], "CPU:0");
+    let cpus: (&[&str], &str) = (&["CPU:0", "CPU:1"], "CPU:0");
+    // Beside each the same on CPUs, and whether nothing but contributions goes between the ranks.
+    let places: [(Places<'_>, Places<'_>); 5] = [
+        ([(&["GPU:0"], "GPU:0"), (&["GPU:1"], "GPU:1")], [cpu, cpu]),
+        ([(&["GPU:0", "GPU:1"], "GPU:0"), (&["GPU:2", "GPU:3"], "GPU:3")], [cpus, cpus]),
+        ([(&["GPU:0", "CPU:1"], "GPU:1"), (&["CPU:0", "GPU:2"], "GPU:2")], [cpus, cpus]),
+        ([(&["GPU:1", "GPU:2"], "CPU:0"), (&["GPU:0", "GPU:3"], "CPU:1")], [cpus, cpus]),
+        ([cpu, (&["GPU:2"], "GPU:2")], [cpu, cpu]),
+    ];
+    let (mut trainings, mut as_one) = (0, 0);
+    for (number, case) in cases().into_iter().enumerate() {
+        control.seed(number as u64);
+        for turn in 0..2 {
+            let (on_gpus, on_cpus) = places[(number + turn * 2) % places.len()];
+            let_engines_move_memory_of_gpus((number + turn) % 2 == 0);
+            let expected = train(case, on_cpus);
+            let came = train(case, on_gpus);
+            assert_eq!(came, expected, "{case:?} on {on_gpus:?}");
+            assert_eq!(came[0], came[1], "{case:?} on {on_gpus:?}");
+            // Sums of float64 depend on where they begin.
+            if !case.wide {
+                let all: &[&str] = match on_cpus[0].0.len() {
+                    1 => &["CPU:0", "CPU:1"],
+                    _ => &["CPU:0", "CPU:1", "CPU:2", "CPU:3"],
+                };
+                registry::ensure_logical_cpus(4).unwrap();
+                let alone = Training::new(case, all, "CPU:0").train();
+                assert_eq!(came[0], alone, "{case:?} on {on_gpus:?}");
+                as_one += 1;
+            }
+            trainings += 1;
+        }
+    }
+    clean(&control);
+    all_freed(&control, 4);
+    println!("{trainings} trainings of two ranks, {as_one} of them also as one process");
+    assert!(as_one > trainings / 2);
+}

@@ -1,0 +1,168 @@
+/* Ranks with variables on GPUs, as processes over the tests' own driver, in three ways: functions that take
+ * host memory alone, functions that take addresses of GPU memory, and one rank on a GPU beside one on CPUs.
+ * All have the weights of one process on CPUs. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+
+#include "ranks.h"
+
+#include "train.h"
+
+typedef uint64_t device_address;
+
+static int (*attribute_of)(void *, int, device_address);
+static int (*copy_down)(void *, device_address, size_t);
+static int (*copy_up)(device_address, const void *, size_t);
+static int (*synchronize)(void *);
+static size_t (*reports)(void);
+
+static void *found(void *library, const char *name) {
+    void *function = dlsym(library, name);
+    CHECK(function != NULL);
+    return function;
+}
+
+#define FIND(variable, name) (*(void **)&(variable) = found(library, name))
+
+static void find_driver(void) {
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    CHECK(library != NULL);
+    FIND(attribute_of, "cuPointerGetAttribute");
+    FIND(copy_down, "cuMemcpyDtoH_v2");
+    FIND(copy_up, "cuMemcpyHtoD_v2");
+    FIND(synchronize, "cuStreamSynchronize");
+    FIND(reports, "fake_cuda_reports");
+}
+
+/* A communicator over another one, which takes addresses of GPU memory, too. */
+struct over {
+    umbo_communicator *host;
+    int64_t rank, size;
+    int64_t calls_on_gpus;
+};
+
+static int is_on_gpu(const void *address) {
+    /* CU_POINTER_ATTRIBUTE_MEMORY_TYPE, and what it says of a device's. */
+    unsigned kind = 0;
+    return address != NULL && attribute_of(&kind, 2, (device_address)(uintptr_t)address) == 0 && kind == 2;
+}
+
+static int64_t sum_of(const int64_t *counts, int64_t count) {
+    int64_t sum = 0, at;
+    for (at = 0; at < count; at++) sum += counts[at];
+    return sum;
+}
+
+/* Host memory with what lies on a GPU. */
+static void *brought_down(const void *from, int64_t bytes) {
+    void *here = malloc((size_t)bytes + 1);
+    CHECK(here != NULL);
+    if (bytes > 0) CHECK(copy_down(here, (device_address)(uintptr_t)from, (size_t)bytes) == 0);
+    return here;
+}
+
+static void bring_up(void *to, void *here, int64_t bytes) {
+    if (bytes > 0) CHECK(copy_up((device_address)(uintptr_t)to, here, (size_t)bytes) == 0);
+    /* The copy has read its source by now; it may not have arrived. */
+    CHECK(synchronize(NULL) == 0);
+    free(here);
+}
+
+static umbo_status all_to_all(const void *send, const int64_t *send_counts, void *receive,
+                              const int64_t *receive_counts, void *user_data) {
+    struct over *it = (struct over *)user_data;
+    const int64_t sent = sum_of(send_counts, it->size), received = sum_of(receive_counts, it->size);
+    void *from, *to;
+    umbo_status status;
+    if (!is_on_gpu(send) && !is_on_gpu(receive))
+        return umbo_communicator_all_to_all(it->host, send, send_counts, receive, receive_counts);
+    it->calls_on_gpus++;
+    from = brought_down(send, sent);
+    to = calloc(1, (size_t)received + 1);
+    CHECK(to != NULL);
+    status = umbo_communicator_all_to_all(it->host, from, send_counts, to, receive_counts);
+    free(from);
+    bring_up(receive, to, received);
+    return status;
+}
+
+static umbo_status all_gather(const void *send, void *receive, const int64_t *counts, void *user_data) {
+    struct over *it = (struct over *)user_data;
+    const int64_t received = sum_of(counts, it->size);
+    void *from, *to;
+    umbo_status status;
+    if (!is_on_gpu(receive)) return umbo_communicator_all_gather(it->host, send, receive, counts);
+    it->calls_on_gpus++;
+    from = brought_down(send, counts[it->rank]);
+    to = calloc(1, (size_t)received + 1);
+    CHECK(to != NULL);
+    status = umbo_communicator_all_gather(it->host, from, to, counts);
+    free(from);
+    bring_up(receive, to, received);
+    return status;
+}
+
+enum way { ON_CPUS, OVER_HOST, BETWEEN_GPUS, SOME };
+
+struct plan {
+    enum way way;
+    struct seen seen;
+};
+
+static int on_rank(umbo_communicator *communicator, int rank, void *argument) {
+    struct plan *plan = (struct plan *)argument;
+    umbo_communicator_functions functions = UMBO_COMMUNICATOR_FUNCTIONS_INIT;
+    umbo_communicator *own = NULL;
+    struct over over = {0};
+    int on_gpu = plan->way == OVER_HOST || plan->way == BETWEEN_GPUS || (plan->way == SOME && rank == 1);
+    over.host = communicator;
+    CHECK_OK(umbo_communicator_rank(communicator, &over.rank));
+    CHECK_OK(umbo_communicator_size(communicator, &over.size));
+    if (plan->way != ON_CPUS) find_driver();
+    functions.flags = UMBO_COMMUNICATOR_ANY_THREAD;
+    /* Of no use where not all ranks are on GPUs. */
+    if (plan->way == BETWEEN_GPUS || plan->way == SOME) functions.flags |= UMBO_COMMUNICATOR_DEVICE_POINTERS;
+    functions.rank = over.rank;
+    functions.size = over.size;
+    functions.node_rank = over.rank;
+    functions.node_size = over.size;
+    functions.all_to_all = all_to_all;
+    functions.all_gather = all_gather;
+    if (plan->way == ON_CPUS) CHECK_OK(umbo_communicator_retain(communicator, &own));
+    else CHECK_OK(umbo_communicator_create(&functions, &over, NULL, &own));
+    train_parameter_device = on_gpu ? "GPU:0" : NULL;
+    plan->seen.status[rank] = train(own, rank, REPLICAS / over.size, &plan->seen);
+    umbo_communicator_release(own);
+    CHECK((over.calls_on_gpus > 0) == (plan->way == BETWEEN_GPUS));
+    if (plan->way == BETWEEN_GPUS) CHECK(over.calls_on_gpus == 2 * STEPS);
+    CHECK(plan->way == ON_CPUS || reports() == 0);
+    return 0;
+}
+
+int main(void) {
+    static const enum way ways[] = {OVER_HOST, BETWEEN_GPUS, SOME};
+    struct plan *reference = (struct plan *)ranks_shared(sizeof(struct plan));
+    struct plan *plan = (struct plan *)ranks_shared(sizeof(struct plan));
+    struct ranks_options options = {0};
+    struct ranks_outcome outcome;
+    size_t way;
+    int rank, step, size;
+    options.size = 1;
+    outcome = ranks_run(&options, on_rank, reference);
+    CHECK(!outcome.hung && outcome.code[0] == 0 && reference->seen.status[0] == UMBO_OK);
+    for (way = 0; way < COUNT_OF(ways); way++) {
+        for (size = 2; size <= REPLICAS; size *= 2) {
+            memset(plan, 0, sizeof(*plan));
+            plan->way = ways[way];
+            options.size = size;
+            outcome = ranks_run(&options, on_rank, plan);
+            CHECK(!outcome.hung);
+            for (rank = 0; rank < size; rank++) {
+                CHECK(outcome.code[rank] == 0 && plan->seen.status[rank] == UMBO_OK);
+                for (step = 0; step <= STEPS; step++)
+                    CHECK(plan->seen.fingerprint[step][rank] == reference->seen.fingerprint[step][0]);
+            }
+        }
+    }
+    return 0;
+}
