@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use umbo::error::{Result, Status};
+use umbo::error::{Error, Result, Status};
 use umbo::input::{
     Dataset, DistributeOptions, DistributedDataset, File, FilesOptions, MapOptions, PassIterator,
     Sharding, ShuffleOptions, Splitting, distribute_dataset,
@@ -391,4 +391,45 @@ fn a_place_of_one_rank_is_no_place_of_another() {
         iterator.restore_position(&places[rank]).unwrap();
         assert_eq!(iterator.save_position().unwrap(), places[rank]);
     });
+}
+
+/// A file that one rank cannot open is an error of all, which names it, and nobody else's rows are lost.
+#[test]
+fn a_file_that_one_rank_cannot_open_fails_that_element_on_all() {
+    for failing in 0..4 {
+        let seen = on_ranks(&ranks(2), 2, |rank, strategy| {
+            let strategy = strategy.unwrap();
+            let open = move |file: File<'_>| match file.number == failing {
+                true => Err(Error::NotFound(format!("file {failing} is gone"))),
+                false => rows(file),
+            };
+            let element_spec = Some(some(&[1]).element_spec().clone());
+            let options = FilesOptions { element_spec, ..Default::default() };
+            let data = Dataset::from_files(&["4", "4", "4", "4"], open, options).unwrap();
+            let data = data.batch(4, false).unwrap();
+            let distributed = distribute_dataset(&strategy, &data, &by_files()).unwrap();
+            let iterator = distributed.iterator().unwrap();
+            let (mut seen, mut failures) = (Vec::new(), 0);
+            loop {
+                match iterator.next() {
+                    Ok(Some(element)) => seen.extend(parts(&strategy, &element).concat()),
+                    Ok(None) => break,
+                    Err(error) => {
+                        assert_eq!(error.status(), Status::NotFound, "{error}");
+                        assert!(error.to_string().contains("is gone"), "{error}");
+                        let told = error.to_string().contains("rank");
+                        assert_eq!(told, rank != failing % 2, "{error}");
+                        failures += 1;
+                    }
+                }
+            }
+            assert_eq!(failures, 1);
+            seen
+        });
+        let mut all = seen.concat();
+        all.sort_unstable();
+        let of_file = |file: usize| (0..4).map(move |row| (100 * file + row) as i32);
+        let left: Vec<i32> = (0..4).filter(|&file| file != failing).flat_map(of_file).collect();
+        assert_eq!(all, left, "file {failing}");
+    }
 }
