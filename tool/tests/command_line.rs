@@ -48,6 +48,8 @@ fn wrong_command_lines_are_explained() {
         (&["bench", "run", "--replicas", "2000"], "cpu_replicas"),
         (&["bench", "run", "--replicas", "0"], "give 1 or more"),
         (&["bench", "input", "--replicas", "0"], "give 1 or more"),
+        (&["bench", "scaling", "--compute-ms", "0"], "give milliseconds"),
+        (&["scale", "--processes", "1,0"], "give 1 to 10000"),
         (&["bench", "run", "--plot", "x.jpg"], drawn_as_svg),
         (&["bench", "reduce", "--from", "4T"], "no size"),
         (&["bench", "gather", "--axis", "2"], "'2' is not possible here; give some of 0,1"),

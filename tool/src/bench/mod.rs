@@ -15,6 +15,7 @@ mod reduce;
 mod rows;
 mod rules;
 mod run;
+mod scaling;
 mod table;
 mod update;
 mod watch;
@@ -42,6 +43,7 @@ Benchmarks:
   watch    what measuring steps and tracing them costs
   break-even from how much work on a step is faster on several replicas than on one
   exchange gradients of several processes on their way to one sum, over MPI, against MPI_Allreduce
+  scaling  steps of a training of known work over processes, which 'umbo scale' predicts
 
 Options:
   -h, --help   show this help; after a benchmark, that benchmark's
@@ -65,6 +67,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
                 Some("watch") => watch::run(arguments),
                 Some("break-even") => break_even::run(arguments),
                 Some("exchange") => exchange::run(arguments),
+                Some("scaling") => scaling::run(arguments),
                 _ => {
                     let names: Vec<&str> = HELPS.iter().map(|(name, _)| *name).collect();
                     let benchmark = benchmark.to_string_lossy();
@@ -82,7 +85,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
 }
 
 /// The benchmarks with their helps.
-pub const HELPS: [(&str, &[&str]); 10] = [
+pub const HELPS: [(&str, &[&str]); 11] = [
     ("run", &[run::HELP]),
     ("reduce", &[reduce::HELP, device::HELP, memory::OPTIONS_HELP]),
     ("gather", &[gather::HELP, memory::OPTIONS_HELP]),
@@ -93,6 +96,7 @@ pub const HELPS: [(&str, &[&str]); 10] = [
     ("watch", &[watch::HELP]),
     ("break-even", &[break_even::HELP]),
     ("exchange", &[exchange::HELP]),
+    ("scaling", &[scaling::HELP]),
 ];
 
 /// How many replicas are asked for; 0 would stand for the default.

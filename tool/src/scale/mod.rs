@@ -32,6 +32,7 @@ Options:
       --message-us N     microseconds that a process spends on a message (default: 1)
       --latency-us N     microseconds from one process to another (default: 10)
       --votes N          meetings of the ranks in a step, each of which is a vote (default: 4)
+      --processes LIST   numbers of processes to show (default: 1,2,4,8,16,64,256,1000,4000,10000)
       --gbits LIST       gigabits a second between machines (default: 10,100,400)
       --per-machine N    sum on each machine of so many processes first (default: 1, do not)
       --memory-gbs N     gigabytes a second between processes of a machine (default: 5)
@@ -62,6 +63,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
         overlap: 0.0,
     };
     let mut gigabits = vec![10.0, 100.0, 400.0];
+    let mut rows = ROWS.to_vec();
     let (mut plot, mut as_json) = (None, false);
     while let Some(argument) = arguments.next()? {
         let name = match argument {
@@ -88,6 +90,11 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
                     text.split(',').map(|item| positive(item, f64::MIN_POSITIVE)).collect()
                 })?;
             }
+            "processes" => {
+                rows = arguments.value()?.parse_with(|text| {
+                    text.split(',').map(processes).collect::<Result<Vec<u32>, String>>()
+                })?;
+            }
             "plot" => plot = Some(Page::create(&PathBuf::from(arguments.value()?))?),
             "json" => as_json = true,
             "own-input" => constants.own_input = true,
@@ -105,7 +112,13 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
     if let Some(page) = plot {
         page.write(chart::draw(&networks))?;
     }
-    Ok(Report::fine(if as_json { json_of(&networks) } else { table_of(&networks) }))
+    let text = if as_json { json_of(&networks, &rows) } else { table_of(&networks, &rows) };
+    Ok(Report::fine(text))
+}
+
+fn processes(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| (1..=MOST).contains(number));
+    number.ok_or_else(|| format!("'{text}' is no number of processes; give 1 to {MOST}"))
 }
 
 fn positive(text: &str, least: f64) -> Result<f64, String> {
@@ -119,7 +132,7 @@ pub struct Network {
     pub constants: Constants,
 }
 
-fn table_of(networks: &[Network]) -> String {
+fn table_of(networks: &[Network], rows: &[u32]) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     for network in networks {
@@ -129,7 +142,7 @@ fn table_of(networks: &[Network]) -> String {
             "{:>10} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}",
             "processes", "step ms", "compute", "exchange", "update", "vote", "efficiency"
         );
-        for processes in ROWS {
+        for &processes in rows {
             let step = network.constants.step(f64::from(processes));
             let _ = writeln!(
                 text,
@@ -152,17 +165,18 @@ fn table_of(networks: &[Network]) -> String {
     text
 }
 
-fn json_of(networks: &[Network]) -> String {
+fn json_of(networks: &[Network], rows: &[u32]) -> String {
     let objects: Vec<_> = networks
         .iter()
         .map(|network| {
-            let rows: Vec<_> = ROWS
+            let rows: Vec<_> = rows
                 .iter()
                 .map(|&processes| {
                     let step = network.constants.step(f64::from(processes));
                     json!({
                         "processes": processes,
                         "step_ms": step.seconds() * 1e3,
+                        "compute_ms": step.compute * 1e3,
                         "exchange_ms": step.exchange * 1e3,
                         "update_ms": step.update * 1e3,
                         "vote_ms": step.vote * 1e3,
@@ -196,11 +210,19 @@ mod tests {
         let object: serde_json::Value = serde_json::from_str(&said(&["--json"])).unwrap();
         assert_eq!(object["networks"].as_array().unwrap().len(), 3);
         assert_eq!(object["networks"][0]["steps"][0]["efficiency"], 1.0);
+        let some: serde_json::Value =
+            serde_json::from_str(&said(&["--json", "--processes", "3,8"])).unwrap();
+        let steps = some["networks"][0]["steps"].as_array().unwrap();
+        assert_eq!(steps.len(), 2);
+        assert_eq!(steps[0]["processes"], 3);
+        assert_eq!(steps[1]["step_ms"], object["networks"][0]["steps"][3]["step_ms"]);
     }
 
     #[test]
     fn what_is_no_number_is_refused() {
-        for words in [["--gbits", "0"], ["--compute-ms", "-1"], ["--overlap", "x"]] {
+        for words in
+            [["--gbits", "0"], ["--compute-ms", "-1"], ["--overlap", "x"], ["--processes", "2,0"]]
+        {
             assert!(run(lexopt::Parser::from_args(words)).is_err(), "{words:?}");
         }
     }

@@ -1,7 +1,7 @@
 //! `umbo bench break-even`: from how much work on a step is faster on several replicas than on one.
 
 mod chart;
-mod work;
+pub mod work;
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,0 +1,188 @@
+//! `umbo bench scaling`: steps of a training of known work over processes, which `umbo scale` predicts.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use lexopt::Arg::{Long, Short};
+use lexopt::ValueExt;
+use serde_json::json;
+use umbo::cluster::communicator::Communicator;
+use umbo::cluster::mpi;
+use umbo::error::Result;
+use umbo::optimizer::{GradientMode, Gradients, Optimizer, apply};
+use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo::tensor::DType;
+
+use super::break_even::work::Work;
+use super::memory::{quantile, size};
+use super::model::{What, gradients};
+use super::rules::rule_of;
+use crate::Report;
+
+pub const HELP: &str = "\
+Usage: mpirun -n PROCESSES umbo bench scaling [OPTIONS]
+
+Measures whole steps of a training over processes with one replica each: a run that does a fixed amount of
+arithmetic in the first cache, and an update by SGD with gradients of a given size. Every process does as
+much as one alone. Shown are medians of rank 0, whose steps end with those of the others.
+scripts/check_scaling.py compares them with what 'umbo scale' says. The MPI library needs the standard ABI,
+as for 'umbo bench exchange'.
+
+Options:
+      --bytes SIZE      bytes of all gradients (default: 16M)
+      --compute-ms N    milliseconds of arithmetic in a step, as this machine does it alone (default: 20)
+      --work N          the same as a number of units, which another run has shown
+      --steps N         steps, after a tenth as many that are not counted (default: 60)
+      --json            print one JSON object
+  -h, --help            show this help
+";
+
+/// Gradients are of so many variables.
+const VARIABLES: usize = 8;
+
+pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
+    let (mut bytes, mut compute_ms, mut work, mut steps) = (16 << 20, 20.0, None, 60_usize);
+    let mut json = false;
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Long("bytes") => bytes = arguments.value()?.parse_with(size)?,
+            Long("compute-ms") => compute_ms = arguments.value()?.parse_with(milliseconds)?,
+            Long("work") => work = Some(arguments.value()?.parse::<u64>()?.max(1)),
+            Long("steps") => steps = arguments.value()?.parse::<usize>()?.max(1),
+            Long("json") => json = true,
+            Short('h') | Long("help") => return Ok(Report::fine(HELP)),
+            other => return Err(other.unexpected()),
+        }
+    }
+    let units = work.unwrap_or_else(|| (compute_ms * 1e3 / Work::unit_us()).max(1.0) as u64);
+    let measured = measure(bytes, units, steps).map_err(|error| error.to_string())?;
+    let Some(measured) = measured else { return Ok(Report::fine(String::new())) };
+    Ok(Report::fine(if json { measured.as_json() } else { measured.as_table() }))
+}
+
+fn milliseconds(text: &str) -> std::result::Result<f64, String> {
+    let problem = || format!("'{text}' is no time; give milliseconds, 0.01 to 10000");
+    text.parse().ok().filter(|time| (0.01..=1e4).contains(time)).ok_or_else(problem)
+}
+
+/// Medians over the steps, in milliseconds.
+struct Measured {
+    processes: usize,
+    bytes: usize,
+    work: u64,
+    step: f64,
+    /// The arithmetic of this process.
+    compute: f64,
+    /// The call that updates, with everything that the processes tell each other for it.
+    apply: f64,
+}
+
+/// Nothing on ranks but the first.
+fn measure(bytes: usize, units: u64, steps: usize) -> Result<Option<Measured>> {
+    let communicator: Arc<dyn Communicator> = Arc::new(mpi::world(&mpi::Options::default())?);
+    let (rank, processes) = (communicator.rank(), communicator.size());
+    let strategy = Strategy::new(&Options {
+        cpu_replicas: 1,
+        communicator: Some(Arc::clone(&communicator)),
+        // Every process would bind its replica to the same processor.
+        bind_threads: false,
+        ..Options::default()
+    })?;
+    let what = What {
+        dtype: DType::Float32,
+        gradient: None,
+        copy: None,
+        clip: false,
+        rule: "sgd",
+        replicas: 1,
+        bytes,
+        variables: VARIABLES,
+    };
+    let training = Training {
+        gradients: gradients(&strategy, &what, VARIABLES)?,
+        optimizer: Optimizer::new(strategy.id(), rule_of(what.rule)?, 1e-3)?,
+        strategy,
+        work: Work::new(units),
+    };
+    let mut times = [const { Vec::new() }; 3];
+    for step in 0..steps + steps.div_ceil(10) {
+        let taken = training.step()?;
+        if step >= steps.div_ceil(10) {
+            times.iter_mut().zip(taken).for_each(|(times, time)| times.push(time));
+        }
+    }
+    let [step, compute, apply] = times.map(|times| quantile(&times, 0.5));
+    let work = units;
+    Ok((rank == 0).then_some(Measured { processes, bytes, work, step, compute, apply }))
+}
+
+struct Training {
+    gradients: Arc<Gradients>,
+    optimizer: Arc<Optimizer>,
+    strategy: Strategy,
+    work: Work,
+}
+
+impl Training {
+    /// How long a step, its arithmetic and its update take, in milliseconds.
+    fn step(&self) -> Result<[f64; 3]> {
+        let nanoseconds = AtomicU64::new(0);
+        let callback = |context: &ReplicaContext| {
+            let start = Instant::now();
+            self.work.execute();
+            let taken = start.elapsed().as_nanos();
+            nanoseconds.store(u64::try_from(taken).unwrap_or(u64::MAX), Ordering::Relaxed);
+            for index in 0..self.gradients.variables().len() {
+                // What lies there since the first step is as good as new.
+                self.gradients.view_in(context, index, GradientMode::Overwrite)?;
+            }
+            self.gradients.submit_in(context, Some(1.0))?;
+            Ok(None)
+        };
+        let start = Instant::now();
+        self.strategy.run(&callback, None)?;
+        let ran = start.elapsed();
+        apply(&self.optimizer, &self.gradients)?;
+        let all = start.elapsed();
+        let compute = nanoseconds.load(Ordering::Relaxed) as f64 / 1e6;
+        Ok([all.as_secs_f64() * 1e3, compute, (all - ran).as_secs_f64() * 1e3])
+    }
+}
+
+impl Measured {
+    fn as_json(&self) -> String {
+        let object = json!({
+            "benchmark": "scaling",
+            "processes": self.processes,
+            "bytes": self.bytes,
+            "work": self.work,
+            "step_ms": self.step,
+            "compute_ms": self.compute,
+            "apply_ms": self.apply,
+        });
+        object.to_string() + "\n"
+    }
+
+    fn as_table(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{:>10} {:>10} {:>11} {:>11} {:>11}",
+            "processes", "MiB", "step ms", "compute ms", "update ms"
+        );
+        let _ = writeln!(
+            text,
+            "{:>10} {:>10.2} {:>11.2} {:>11.2} {:>11.2}",
+            self.processes,
+            self.bytes as f64 / f64::from(1 << 20),
+            self.step,
+            self.compute,
+            self.apply
+        );
+        let _ = writeln!(text, "\n{} units of arithmetic in each step (--work).", self.work);
+        text
+    }
+}
