@@ -19,6 +19,7 @@ mod strict;
 mod training;
 mod values;
 mod watching;
+mod whole;
 
 use std::sync::Arc;
 
