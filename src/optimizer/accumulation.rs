@@ -134,6 +134,16 @@ impl Accumulation {
         Ok(())
     }
 
+    /// As [`Accumulation::reserve`], in host memory, also if a GPU holds the variable.
+    pub(super) fn reserve_on_host(&mut self, index: usize, variable: &Variable) -> Result<()> {
+        if let Sum::Dense(sum) = &mut self.sums[index]
+            && sum.memory.is_none()
+        {
+            sum.memory = Some(Memory::new(&mut self.sum_slab, DType::Float64, variable)?);
+        }
+        Ok(())
+    }
+
     /// Has room for the gradient of variable `index`, which is not row-sparse; also on the GPU that
     /// holds the variable, if one does.
     pub(super) fn reserve_gradient(&mut self, index: usize, variable: &Variable) -> Result<()> {
@@ -295,14 +305,19 @@ impl Accumulation {
         Ok(Some(AccumulatedSum { index, rows, sum: copy_to(sum, DeviceId::HOST)? }))
     }
 
-    /// Makes all ready for [`Accumulation::import`]. Changes nothing that can be seen.
+    /// Makes all ready for [`Accumulation::import`], which is to be `on_host`, also where a GPU holds a
+    /// variable. Changes nothing that can be seen.
     pub(super) fn prepare_import(
         &mut self,
         variables: &[Variable],
         from: Vec<AccumulatedSum>,
+        on_host: bool,
     ) -> Result<Vec<PreparedSum>> {
         let prepare = |AccumulatedSum { index, rows, sum }| {
-            self.reserve(index, &variables[index])?;
+            match on_host {
+                true => self.reserve_on_host(index, &variables[index])?,
+                false => self.reserve(index, &variables[index])?,
+            }
             Ok(match rows {
                 None => PreparedSum::Dense(index, sum),
                 Some(rows) => PreparedSum::Rows(index, Merged::of(&variables[index], rows, &sum)?),

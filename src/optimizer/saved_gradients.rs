@@ -7,7 +7,6 @@ pub use crate::optimizer::accumulation::AccumulatedSum;
 use crate::optimizer::accumulation::PreparedSum;
 use crate::optimizer::exchange::ranks_of;
 use crate::optimizer::gradients::Gradients;
-use crate::strategy::ranks::Ranks;
 
 /// What the runs since the last update have contributed, however many replicas there were.
 #[derive(Debug)]
@@ -57,13 +56,14 @@ impl Gradients {
         self.check_process()?;
         let AccumulatedRuns { runs, mut weight, mut sums } = from;
         // Of several ranks, which all restore the same, the first one has it, unless they accumulate
-        // together: then each uses its part of it.
-        let leaves_it = |ranks: &Ranks| ranks.rank() > 0 && !ranks.has_chosen_replicas();
-        if ranks_of(self.strategy()).is_some_and(|ranks| leaves_it(&ranks)) {
+        // together: then each uses its part of it, which is in host memory.
+        let ranks = ranks_of(self.strategy());
+        let together = ranks.as_ref().is_some_and(|ranks| ranks.has_chosen_replicas());
+        if !together && ranks.is_some_and(|ranks| ranks.rank() > 0) {
             weight = 0.0;
             sums.clear();
         }
-        let sums = self.accumulation().prepare_import(self.variables(), sums)?;
+        let sums = self.accumulation().prepare_import(self.variables(), sums, together)?;
         Ok(PreparedRuns { runs, weight, sums })
     }
 

@@ -80,6 +80,7 @@ fn all_tests_on(place: &str) {
         "failures::",
         "nested::",
         "on_gpus::ranks_are_where",
+        "reproducible::",
         "resuming::",
         "statistics::",
         "training::",

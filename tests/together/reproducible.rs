@@ -2,6 +2,7 @@
 //! devices there are.
 
 use super::engine::ranks;
+use super::on_gpus::{placed, stride};
 use super::training::{Model, Plan, plans, rule, train};
 use super::{on_ranks_of, options};
 use umbo::error::{Error, Status};
@@ -16,8 +17,9 @@ fn splits() -> impl Iterator<Item = (usize, usize)> {
     (1..=4).flat_map(|ranks| (1..=3).map(move |devices| (ranks, devices)))
 }
 
-fn chosen(devices: usize, replicas: usize) -> Options {
-    Options { replicas_in_sync: replicas, ..options(devices) }
+/// The options of rank `rank`, on the devices that this process tests.
+fn chosen(rank: usize, devices: usize, replicas: usize) -> Options {
+    Options { replicas_in_sync: replicas, bind_threads: false, ..placed(rank, devices) }
 }
 
 /// Each kind of gradients, with each setting: once over some split, beside one process of as many devices
@@ -25,7 +27,7 @@ fn chosen(devices: usize, replicas: usize) -> Options {
 #[test]
 fn every_kind_of_training_has_the_bits_of_its_replicas() {
     let splits: Vec<(usize, usize)> = splits().collect();
-    for (number, plan) in plans().into_iter().enumerate() {
+    for (number, plan) in plans().into_iter().enumerate().step_by(stride()) {
         let of = match plan.model {
             Model::Rows | Model::RowsHalf => [0, 2][number % 2],
             _ => number % 5,
@@ -36,7 +38,7 @@ fn every_kind_of_training_has_the_bits_of_its_replicas() {
             let (size, devices) = splits[(number * 5 + turn * 7) % splits.len()];
             let came = on_ranks_of(
                 &ranks(size),
-                |_| chosen(devices, REPLICAS),
+                |rank| chosen(rank, devices, REPLICAS),
                 |_, strategy| train(strategy.unwrap(), &plan, rule(of)),
             );
             for (rank, came) in came.iter().enumerate() {
@@ -71,10 +73,10 @@ fn no_split_shows() {
             is_wide: true,
         };
         let expected = train(Strategy::new(&options(replicas)).unwrap(), &plan, rule(2));
-        for (size, devices) in splits() {
+        for (size, devices) in splits().step_by(stride()) {
             let came = on_ranks_of(
                 &ranks(size),
-                |_| chosen(devices, replicas),
+                |rank| chosen(rank, devices, replicas),
                 |_, strategy| train(strategy.unwrap(), &plan, rule(2)),
             );
             let same = came.iter().all(|came| *came == expected);
@@ -110,23 +112,23 @@ fn errors_of(size: usize, options_of: impl Fn(usize) -> Options + Sync) -> Vec<E
 
 #[test]
 fn bad_numbers_say_what_would_be_right() {
-    let error = Strategy::new(&chosen(3, 2)).err().unwrap();
+    let error = Strategy::new(&chosen(0, 3, 2)).err().unwrap();
     assert_eq!(error.status(), Status::InvalidArgument);
     let text = error.to_string();
     assert!(text.contains("replicas_in_sync") && text.contains("give 3 or more"), "{text}");
-    let error = Strategy::new(&chosen(1, 1025)).err().unwrap();
+    let error = Strategy::new(&chosen(0, 1, 1025)).err().unwrap();
     assert_eq!(error.status(), Status::InvalidArgument);
     assert!(error.to_string().contains("at most 1024"), "{error}");
     // Enough for one rank and not for the other fails on both.
-    for error in errors_of(2, |rank| chosen(1 + rank, 3 - rank)) {
+    for error in errors_of(2, |rank| chosen(rank, 1 + rank, 3 - rank)) {
         assert_eq!(error.status(), Status::InvalidArgument, "{error}");
     }
-    for error in errors_of(2, |rank| chosen(1, 4 + rank)) {
+    for error in errors_of(2, |rank| chosen(rank, 1, 4 + rank)) {
         assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
         let text = error.to_string();
         assert!(text.contains("4 replicas in sync") && text.contains("5 replicas"), "{text}");
     }
-    for error in errors_of(2, |rank| chosen(1, 2 * rank)) {
+    for error in errors_of(2, |rank| chosen(rank, 1, 2 * rank)) {
         assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
         assert!(error.to_string().contains("one replica for each device"), "{error}");
     }
@@ -139,7 +141,7 @@ fn ranks_need_not_be_alike() {
     let expected = train(Strategy::new(&options(7)).unwrap(), &plan, rule(1));
     let came = on_ranks_of(
         &ranks(3),
-        |rank| chosen([1, 2, 2][rank], 7),
+        |rank| chosen(rank, [1, 2, 2][rank], 7),
         |rank, strategy| {
             let strategy = strategy.unwrap();
             assert_eq!(strategy.num_replicas(), [2, 2, 3][rank]);

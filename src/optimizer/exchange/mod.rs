@@ -24,7 +24,7 @@ pub(super) mod touched;
 
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::plan::Plan;
 use crate::optimizer::rule::UpdateRule;
@@ -186,18 +186,14 @@ impl<'a> Exchange<'a> {
         let replicas = self.ranks.replicas()[self.ranks.rank()];
         let has = |index| self.announced.has_variable_of_run(index);
         let mut prepare = || {
-            if sources.gpu()?.is_some() {
-                return Err(Error::Unimplemented(
-                    "accumulation of gradients of variables on a GPU over several ranks, with a number of \
-                     replicas that was chosen; have the parameter device be CPU:0, or accumulate nothing"
-                        .into(),
-                ));
-            }
             let rows = touched::pack(sources, plan, false)?;
             work.select_where(sources, plan, replicas, has)?;
             let parts = Parts::new(self.ranks, &self.announced, sources, work);
             parts.reserve_next(sources, send, receive, next)?;
-            parts.pack(sources, send);
+            match sources.gpu()? {
+                Some(gpu) => parts.pack_on_gpu(gpu, sources, send)?,
+                None => parts.pack(sources, send),
+            }
             Ok((rows, parts))
         };
         let prepared: Result<(Vec<u8>, Parts<'_>)> = prepare();

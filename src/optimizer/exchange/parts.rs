@@ -261,7 +261,7 @@ impl<'a> Parts<'a> {
     ) -> Result<()> {
         let variables = sources.variables();
         for item in &self.items {
-            sources.accumulation.reserve(item.index, &variables[item.index])?;
+            sources.accumulation.reserve_on_host(item.index, &variables[item.index])?;
         }
         send.resize(self.send_counts.iter().sum())?;
         receive.resize(self.receive_counts.iter().sum())?;
