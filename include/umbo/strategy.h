@@ -305,8 +305,7 @@ static inline umbo_metric umbo_metric_default(void) {
  *
  * With a communicator of several ranks all of them make their strategies together: it also returns
  * what another rank has failed with; UMBO_STATUS_FAILED_PRECONDITION: the ranks disagree about
- * `replicas_in_sync`; UMBO_STATUS_UNIMPLEMENTED: the parameter device is a GPU; and
- * UMBO_STATUS_UNAVAILABLE: the ranks cannot be brought together.
+ * `replicas_in_sync`; and UMBO_STATUS_UNAVAILABLE: the ranks cannot be brought together.
  *
  * All variables of the strategy lie on its one parameter device. The function starts a thread for
  * each replica but the first, which runs on the thread that calls umbo_strategy_run().
