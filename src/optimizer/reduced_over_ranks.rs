@@ -42,7 +42,8 @@ pub(super) enum Reduced {
 /// Meets the other ranks for a look at variable `index`, of which `sources` have what this rank's replicas
 /// have contributed. The loss scale is undone by `unscale`.
 ///
-/// FAILED_PRECONDITION, on all ranks, if all weights are 0, or the ranks do not look at the same.
+/// FAILED_PRECONDITION, on all ranks, if all weights are 0, or the ranks do not look at the same. UNIMPLEMENTED
+/// for accumulated runs of a number of replicas that was chosen.
 pub(super) fn reduce(
     ranks: &Ranks,
     gradients: &Gradients,
@@ -56,7 +57,8 @@ pub(super) fn reduce(
     let wire = sources.gradient_dtype(dtype);
     // As an apply has it, so that the bits are those of the apply.
     let most_replicas = ranks.replicas().iter().copied().max().unwrap_or(1);
-    let is_sum = runs > 0 || most_replicas * wire.size() > size_of::<f64>();
+    let is_chosen = ranks.has_chosen_replicas();
+    let is_sum = !is_chosen && (runs > 0 || most_replicas * wire.size() > size_of::<f64>());
     let what = format_args!("a look at the gradient of {variable:?}");
     let identity = (
         variable.name().to_string(),
@@ -64,7 +66,15 @@ pub(super) fn reduce(
         shape.to_vec(),
         [runs, unscale.to_bits(), gradients.loss_reduction() as u64],
     );
-    let own = tell(sources, index, is_sum, runs > 0);
+    let own = match is_chosen && runs > 0 {
+        // A rank has the sums of its part alone, and those are of all ranks.
+        true => Err(Error::Unimplemented(
+            "a look at accumulated gradients of several ranks, with a number of replicas that was chosen; \
+             look before anything is accumulated, or accumulate nothing"
+                .into(),
+        )),
+        false => tell(sources, index, is_sum, runs > 0),
+    };
     let call = Call {
         agreement: agreement(&identity),
         length: own.as_ref().map_or(0, Vec::len),
