@@ -77,13 +77,14 @@ impl Session<'_> {
             return Err(said(Code::INVALID_IMAGE, "this is no text".into()));
         };
         let mut source = parser::parse(text).map_err(invalid)?;
-        if let Some(path) = &self.settings.module {
+        for path in &self.settings.modules {
             let other = std::fs::read_to_string(path).map_err(|error| {
                 said(Code::FILE_NOT_FOUND, format!("FAKE_CUDA_MODULE: {error}"))
             })?;
             let other = parser::parse(&other).map_err(invalid)?;
             if other.kernels().eq(source.kernels()) {
                 source = other;
+                break;
             }
         }
         let (major, minor) = self.settings.capability;

@@ -25,9 +25,9 @@ pub struct Settings {
     pub idle: u64,
     /// `FAKE_CUDA_BRANCHES`: how many branches a launch may take before it counts as endless.
     pub branches: u64,
-    /// `FAKE_CUDA_MODULE`: a file of PTX that is loaded in place of every module with kernels of the
-    /// same names, to see whether a program notices a change in them.
-    pub module: Option<PathBuf>,
+    /// `FAKE_CUDA_MODULE`: files of PTX, with colons between them, that are loaded in place of every module
+    /// with kernels of the same names, to see whether a program notices a change in them.
+    pub modules: Vec<PathBuf>,
     /// `FAKE_CUDA_LAUNCHED`: a file to which the names of the kernels are added that run.
     pub launched: Option<PathBuf>,
     /// `FAKE_CUDA_QUIET=1`: mistakes are not printed, only counted.
@@ -67,7 +67,9 @@ impl Settings {
             abort: number("FAKE_CUDA_ABORT", 0) != 0,
             idle: number("FAKE_CUDA_IDLE", 10),
             branches: number("FAKE_CUDA_BRANCHES", 4_000_000_000),
-            module: env::var_os("FAKE_CUDA_MODULE").map(PathBuf::from),
+            modules: env::var_os("FAKE_CUDA_MODULE")
+                .map(|paths| env::split_paths(&paths).collect())
+                .unwrap_or_default(),
             launched: env::var_os("FAKE_CUDA_LAUNCHED").map(PathBuf::from),
             quiet: number("FAKE_CUDA_QUIET", 0) != 0,
         }
