@@ -19,7 +19,7 @@ const ALIGNMENT: usize = 64;
 
 /// Replaces the file at `path` by a `.npy` file with the elements of `tensor`.
 pub fn save_npy(tensor: &Tensor, path: &Path) -> Result<()> {
-    let tensor = tensor.to_contiguous()?;
+    let tensor = tensor.on_host()?.to_contiguous()?;
     let elements = bytes(&tensor)?;
     let mut file = AtomicFile::create(path)?;
     file.write(&header(&tensor))?;
@@ -51,7 +51,7 @@ pub fn save_npz(arrays: &[(&str, &Tensor)], path: &Path) -> Result<()> {
     };
     let mut archive = ZipWriter::new(AtomicFile::create(path)?);
     for (name, tensor) in arrays {
-        let tensor = tensor.to_contiguous()?;
+        let tensor = tensor.on_host()?.to_contiguous()?;
         let (header, elements) = (header(&tensor), bytes(&tensor)?);
         let is_large = header.len() as u64 + elements.len() as u64 >= u64::from(u32::MAX);
         let options = SimpleFileOptions::default()

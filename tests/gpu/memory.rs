@@ -1,6 +1,7 @@
 //! Tensors in memory of GPUs.
 
 use fake_cuda::harness::under_driver;
+use umbo::checkpoint::arrays;
 use umbo::collectives::{self, ReduceOp, combine_into, copy_to};
 use umbo::device::registry;
 use umbo::tensor::DType;
@@ -50,6 +51,26 @@ fn strides_are_kept() {
     }
     assert_eq!(numbers(&there), numbers(&host));
     assert!(there.to_string().contains("on GPU:0"), "{there}");
+    clean(&control);
+}
+
+#[test]
+fn tensors_are_saved_from_a_gpu() {
+    let Some(control) = under_driver(&[]) else { return };
+    let values: Vec<f32> = (0..60).map(|index| index as f32).collect();
+    let host = tensor(&values, HOST).reshape(shape(&[3, 4, 5])).unwrap();
+    let odd = |tensor: &Tensor| tensor.transpose(&[2, 0, 1]).unwrap().slice(0, 1, 5, 2).unwrap();
+    let (own, there) = (odd(&host), odd(&copy_to(&host, gpu(0)).unwrap()));
+    let folder = super::scene::Folder::new();
+    let saved = ["host", "gpu"].map(|name| folder.path(name));
+    for (tensor, path) in [&own, &there].into_iter().zip(&saved) {
+        arrays::save_npy(tensor, path).unwrap();
+        arrays::save_npz(&[("one", tensor), ("two", &own)], &path.with_extension("npz")).unwrap();
+        let loaded = arrays::load_npy(path).unwrap();
+        assert_eq!(numbers(&loaded), numbers(&own));
+        let loaded = arrays::load_npz(&path.with_extension("npz"), "one").unwrap();
+        assert_eq!(numbers(&loaded), numbers(&own));
+    }
     clean(&control);
 }
 

@@ -136,6 +136,8 @@ fn input(header: &Header, of: &str, parameter: &Parameter) -> Option<String> {
             return Some("token".to_owned());
         }
         "void" if name.ends_with("user_data") => return Some("NULL".to_owned()),
+        // A driver takes what it is given for its own.
+        "void" if matches!(name.as_str(), "stream" | "pool") => return Some("NULL".to_owned()),
         "const void" | "void" | "const float" | "float" => return Some("block(f)".to_owned()),
         "DLManagedTensorVersioned" => return Some("others_tensor(f)".to_owned()),
         "DLManagedTensor" => return Some("others_legacy_tensor(f)".to_owned()),

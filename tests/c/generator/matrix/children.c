@@ -100,6 +100,13 @@ static int look_after(struct worker *worker, double patience) {
     return 1;
 }
 
+/* Whether a context is one of as many, which follow each other at equal distances from one that the seed
+ * chooses. */
+static int is_drawn(int context, int most) {
+    const int every = most >= CONTEXTS ? 1 : (CONTEXTS + most - 1) / most;
+    return (context + gpu_seed + 1) % every == 0;
+}
+
 static void write_files(void) {
     static const unsigned char idx[] = {0, 0, 8, 1, 0, 0, 0, 2, 7, 9};
     static const char npy[] =
@@ -118,7 +125,7 @@ static void write_files(void) {
 int main(int argc, char **argv) {
     const char *wanted_context = NULL;
     double patience = 20;
-    int jobs = 2, next = 0, working = 0, failures, index, listed = 0;
+    int jobs = 2, most = CONTEXTS, next = 0, working = 0, failures, index, listed = 0;
     struct worker workers[16];
     CHECK(setenv("UMBO_MPI_LIBRARY", "none.so", 1) == 0); /* MPI is not for forks and random arguments */
     for (index = 1; index < argc; index++) {
@@ -131,6 +138,8 @@ int main(int argc, char **argv) {
         if (strcmp(argv[index], "--function") == 0) wanted_function = value;
         if (strcmp(argv[index], "--patience") == 0) patience = atof(value);
         if (strcmp(argv[index], "--jobs") == 0) jobs = atoi(value);
+        if (strcmp(argv[index], "--gpus") == 0) gpu_seed = atol(value);
+        if (strcmp(argv[index], "--contexts") == 0) most = atoi(value);
         index++;
     }
     CHECK(jobs >= 1 && jobs <= 16 && CONTEXTS <= MOST_CONTEXTS && FUNCTIONS <= MOST_FUNCTIONS);
@@ -144,7 +153,8 @@ int main(int argc, char **argv) {
             if (worker->process != 0 && !look_after(worker, patience)) worker->process = 0;
             while (worker->process == 0 && next < CONTEXTS) {
                 const int context = next++;
-                if (wanted_context == NULL || strcmp(contexts[context].name, wanted_context) == 0)
+                const char *const name = contexts[context].name;
+                if (wanted_context == NULL ? is_drawn(context, most) : strcmp(name, wanted_context) == 0)
                     start(worker, context, 0);
             }
             working += worker->process != 0;
@@ -153,7 +163,7 @@ int main(int argc, char **argv) {
         usleep(1000);
     }
     /* Arguments that no context takes show nothing. */
-    for (index = 0; index < FUNCTIONS && wanted_context == NULL; index++) {
+    for (index = 0; index < FUNCTIONS && wanted_context == NULL && most >= CONTEXTS; index++) {
         const int expected = !functions[index].never_succeeds;
         if (is_wanted(index) && functions[index].gives_up == NOTHING &&
             report->succeeded[index] != expected && expected) {

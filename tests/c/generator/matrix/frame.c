@@ -3,10 +3,12 @@
  * the answer is, and afterwards the objects still work and no handle is left.
  *
  *   matrix [--context NAME] [--function NAME] [--patience SECONDS] [--jobs N] [--list]
+ *          [--gpus SEED] [--contexts N]
  *
  * A context is entered anew for each function, with new objects, in a child process that goes from
  * function to function. A child that dies or does not go on is noted, and another one goes on
- * behind the function. */
+ * behind the function. With --gpus two GPUs compute, and one of them holds the variables if the seed is
+ * odd; --contexts has the seed choose as many of them. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -17,6 +19,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "gpu_memory.h"
 
 #include <umbo/dlpack.h>
 #include <umbo/tensorflow.h>
@@ -81,6 +84,9 @@ static const char cluster[] =
 static float numbers[16] = {1};
 static umbo_view array_view;
 static const char *const idx_file = IDX_FILE;
+static const char *const two_gpus[2] = {"GPU:0", "GPU:1"};
+/* Negative: CPUs compute. */
+static long gpu_seed = -1;
 static const int64_t sizes[1] = {1};
 static const int32_t axes[1] = {0};
 static const char *const texts[1] = {"x"};
@@ -178,7 +184,7 @@ static umbo_status submit_on_a_replica(umbo_replica_context *context, const umbo
     (void)args;
     (void)result;
     UMBO_TRY(umbo_gradients_view(good->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &view));
-    *(float *)view.mutable_data = 1;
+    UMBO_TRY(put_number(context, &view, 1));
     return umbo_gradients_submit_weighted(good->gradients, context, 1);
 }
 

@@ -52,7 +52,13 @@ static void make_objects(struct objects *good) {
     memset(good, 0, sizeof(*good));
     CHECK_OK(umbo_cluster_resolver_from_tf_config(cluster, &good->cluster_resolver));
     good->communicator = make_communicator();
-    strategy_options.cpu_replicas = REPLICAS;
+    if (gpu_seed < 0) {
+        strategy_options.cpu_replicas = REPLICAS;
+    } else {
+        strategy_options.compute_devices = two_gpus;
+        strategy_options.compute_device_count = REPLICAS;
+        strategy_options.parameter_device = gpu_seed % 2 == 1 ? "GPU:1" : "CPU:0";
+    }
     strategy_options.cluster_resolver = good->cluster_resolver;
     CHECK_OK(umbo_strategy_create(&strategy_options, &good->strategy));
     good->tensor = make_floats(1, numbers);
@@ -145,7 +151,8 @@ static umbo_status add_on_a_replica(umbo_replica_context *context, const umbo_va
     float sum = 0;
     (void)args;
     UMBO_TRY(umbo_variable_view(user_data, context, &view));
-    sum = *(const float *)view.data + 1;
+    UMBO_TRY(get_number(context, &view, &sum));
+    sum += 1;
     return return_float(sum, result);
 }
 

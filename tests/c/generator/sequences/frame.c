@@ -197,7 +197,8 @@ static CHECK_MAYBE_UNUSED umbo_view view(struct fuzzer *f) {
     const int axes = rank(f);
     umbo_view drawn = umbo_view_of_memory((umbo_dtype)(1 + below(f, 14)),
                                           shape == NULL && axes > 0 ? 0 : axes, shape, block(f));
-    if (one_in(f, 12)) drawn.device.type = (umbo_device_type)below(f, 4);
+    /* Not that of a GPU: it would take the address for one of its own. */
+    if (one_in(f, 12)) drawn.device.type = (umbo_device_type)(below(f, 2) * 3);
     if (one_in(f, 12)) drawn.flags = UMBO_VIEW_READ_ONLY;
     return drawn;
 }
