@@ -216,6 +216,34 @@ fn benchmarks_of_memory_measure_next_to_their_probes() {
 }
 
 #[test]
+fn the_benchmark_of_devices_compares_replicas_that_share_them_with_others() {
+    let asked = ["bench", "devices", "--replicas-in-sync", "5", "--work-us", "20,40"];
+    let quick = ["--parameters", "64", "--rounds", "2", "--steps", "3"];
+    let asked = [&asked[..], &quick].concat();
+    let object: Value =
+        serde_json::from_str(&printed(&[&asked[..], &["--json"]].concat())).unwrap();
+    assert_eq!(object["gradient_bytes"], serde_json::json!([2 * 64 * 4, 5 * 64 * 4]));
+    let rows = object["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        let number = |of: &Value| of.as_f64().unwrap();
+        assert!(number(&row["apart_us"]) > 0.0 && number(&row["shared_us"]) > 0.0, "{row}");
+        let [low, high] = [0, 1].map(|at| number(&row["times_quartiles"][at]));
+        assert!((low..=high).contains(&number(&row["times"])), "{row}");
+    }
+    assert!(printed(&asked).contains("5 replicas us"));
+    for (wrong, problem) in [
+        (["--work-us", "0"], "give microseconds"),
+        (["--devices", "9"], "give 9 or more"),
+        (["--rounds", "0"], "give 1 or more"),
+    ] {
+        let refused = umbo(&[&asked[..], &wrong].concat());
+        let message = String::from_utf8(refused.stderr).unwrap();
+        assert!(refused.status.code() == Some(2) && message.contains(problem), "{message}");
+    }
+}
+
+#[test]
 fn the_benchmark_of_the_break_even_compares_one_replica_with_several() {
     let asked = ["bench", "break-even", "--to-us", "8", "--rounds", "2", "--steps", "3"];
     let lines = printed(&[&asked[..], &["--json"]].concat());

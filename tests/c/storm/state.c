@@ -209,7 +209,11 @@ void make_objects(void) {
     const int64_t grid[2] = {GRID_ROWS, GRID_COLUMNS};
     int which, index, at;
     for (which = 0; which < STRATEGIES; which++) {
-        strategies[which] = make_strategy(replicas_of[which]);
+        umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
+        /* The replicas of the largest share their devices. */
+        options.cpu_replicas = replicas_of[which] == 3 ? 2 : replicas_of[which];
+        options.replicas_in_sync = replicas_of[which];
+        CHECK_OK(umbo_strategy_create(&options, &strategies[which]));
         for (index = 0; index < thread_count; index++) {
             struct objects *objects = &threads[index].objects[which];
             objects->sum = make(strategies[which], UMBO_DTYPE_FLOAT64, 0, NULL);

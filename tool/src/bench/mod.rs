@@ -3,6 +3,7 @@
 mod break_even;
 mod copies;
 mod device;
+mod devices;
 mod exchange;
 mod gather;
 mod input;
@@ -42,6 +43,7 @@ Benchmarks:
   workers  small updates with the number of threads that the library chooses, and with others
   watch    what measuring steps and tracing them costs
   break-even from how much work on a step is faster on several replicas than on one
+  devices  what it costs that replicas share compute devices
   exchange gradients of several processes on their way to one sum, over MPI, against MPI_Allreduce
   scaling  steps of a training of known work over processes, which 'umbo scale' predicts
 
@@ -66,6 +68,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
                 Some("rows") => rows::run(arguments),
                 Some("watch") => watch::run(arguments),
                 Some("break-even") => break_even::run(arguments),
+                Some("devices") => devices::run(arguments),
                 Some("exchange") => exchange::run(arguments),
                 Some("scaling") => scaling::run(arguments),
                 _ => {
@@ -95,6 +98,7 @@ pub const HELPS: [(&str, &[&str]); 11] = [
     ("workers", &[workers::HELP, memory::OPTIONS_HELP]),
     ("watch", &[watch::HELP]),
     ("break-even", &[break_even::HELP]),
+    ("devices", &[devices::HELP]),
     ("exchange", &[exchange::HELP]),
     ("scaling", &[scaling::HELP]),
 ];

@@ -140,6 +140,7 @@ int main(int argc, char **argv) {
         if (strcmp(argv[index], "--jobs") == 0) jobs = atoi(value);
         if (strcmp(argv[index], "--gpus") == 0) gpu_seed = atol(value);
         if (strcmp(argv[index], "--contexts") == 0) most = atoi(value);
+        if (strcmp(argv[index], "--devices") == 0) devices_in_use = atoi(value);
         index++;
     }
     CHECK(jobs >= 1 && jobs <= 16 && CONTEXTS <= MOST_CONTEXTS && FUNCTIONS <= MOST_FUNCTIONS);

@@ -3,7 +3,7 @@
  * the answer is, and afterwards the objects still work and no handle is left.
  *
  *   matrix [--context NAME] [--function NAME] [--patience SECONDS] [--jobs N] [--list]
- *          [--gpus SEED] [--contexts N]
+ *          [--devices N] [--gpus SEED] [--contexts N]
  *
  * A context is entered anew for each function, with new objects, in a child process that goes from
  * function to function. A child that dies or does not go on is noted, and another one goes on
@@ -75,6 +75,8 @@ struct function {
 
 #define NOTHING ((size_t)-1)
 #define REPLICAS 2
+/* How many compute devices they are on: so many run at a time. */
+static int64_t devices_in_use = REPLICAS;
 #define MOST_FUNCTIONS 1024
 #define MOST_CONTEXTS 128
 #define MOST_FAILURES 4096

@@ -52,8 +52,9 @@ static void make_objects(struct objects *good) {
     memset(good, 0, sizeof(*good));
     CHECK_OK(umbo_cluster_resolver_from_tf_config(cluster, &good->cluster_resolver));
     good->communicator = make_communicator();
+    strategy_options.replicas_in_sync = REPLICAS;
     if (gpu_seed < 0) {
-        strategy_options.cpu_replicas = REPLICAS;
+        strategy_options.cpu_replicas = devices_in_use;
     } else {
         strategy_options.compute_devices = two_gpus;
         strategy_options.compute_device_count = REPLICAS;

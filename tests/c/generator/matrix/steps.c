@@ -38,9 +38,9 @@ static void a_check_of_equivalence(struct scene *scene) {
     umbo_equivalence_release(equivalence);
 }
 
-/* The last replica that comes here stops the run, and all wait until it has returned. */
+/* The last replica that can come here stops the run, and all wait until it has returned. */
 static void be_late(struct scene *scene) {
-    if (__atomic_add_fetch(&scene->inside, 1, __ATOMIC_SEQ_CST) == REPLICAS)
+    if (__atomic_add_fetch(&scene->inside, 1, __ATOMIC_SEQ_CST) == devices_in_use)
         CHECK_OK(umbo_cancellation_cancel(scene->token));
     while (!__atomic_load_n(&scene->returned, __ATOMIC_SEQ_CST)) usleep(50);
 }
@@ -76,7 +76,7 @@ static int64_t late_replicas(const umbo_strategy *strategy) {
 static void a_late_replica(struct scene *scene) {
     run_late(scene, late_on_a_replica, NULL);
     /* The strategy cannot be asked for late replicas where the call has released it. */
-    while (__atomic_load_n(&scene->done, __ATOMIC_SEQ_CST) < REPLICAS) usleep(100);
+    while (__atomic_load_n(&scene->done, __ATOMIC_SEQ_CST) < devices_in_use) usleep(100);
     while (late_replicas(scene->good.strategy) != 0) usleep(100);
 }
 
