@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
+use std::mem::ManuallyDrop;
 use std::thread::ThreadId;
 
 use crate::codes::{Code, Outcome};
@@ -25,7 +26,10 @@ pub struct Context {
 }
 
 thread_local! {
-    static STACK: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+    /// Never dropped, so that it is there as long as its thread: programs call the driver while a thread
+    /// ends. What a thread leaves on it is lost, as with the driver.
+    static STACK: RefCell<ManuallyDrop<Vec<u32>>> =
+        const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
 /// The context on top of this thread's stack.
@@ -106,7 +110,7 @@ impl Driver {
     }
 
     pub fn pop_current(&self) -> Outcome<Raw> {
-        let id = STACK.with_borrow_mut(Vec::pop).ok_or(Code::INVALID_CONTEXT)?;
+        let id = STACK.with_borrow_mut(|stack| stack.pop()).ok_or(Code::INVALID_CONTEXT)?;
         Ok(handle::make(Kind::Context, id))
     }
 
