@@ -166,7 +166,7 @@ fn distribute_files(
     let mut share = FileShare::new(ranks.size(), ranks.rank());
     let own = dataset.share_of_files(&mut share)?;
     let own = own.rebatch(&shares[first..first + replicas], false)?;
-    let distributed = deal(&own, replicas, strategy.compute_devices(), options)?;
+    let distributed = deal(&own, replicas, strategy.replica_devices(), options)?;
     distributed.in_step(strategy.id(), Together::new(ranks, options).reading(files))
 }
 

@@ -9,7 +9,7 @@ use umbo::input::{
     Dataset, DistributeOptions, DistributedDataset, File, FilesOptions, MapOptions, PassIterator,
     Sharding, ShuffleOptions, Splitting, distribute_dataset,
 };
-use umbo::strategy::Strategy;
+use umbo::strategy::{Options, Strategy};
 use umbo::values::Value;
 
 use super::engine::{job, ranks};
@@ -432,4 +432,19 @@ fn a_file_that_one_rank_cannot_open_fails_that_element_on_all() {
         let left: Vec<i32> = (0..4).filter(|&file| file != failing).flat_map(of_file).collect();
         assert_eq!(all, left, "file {failing}");
     }
+}
+
+/// Replicas that take turns on a device have their shares of a batch like any others.
+#[test]
+fn a_chosen_number_of_replicas_reads_files_too() {
+    let options = |_| Options { replicas_in_sync: 5, ..super::options(1) };
+    let came = super::on_ranks_of(&ranks(2), options, |_, strategy| {
+        let strategy = strategy.unwrap();
+        let data = some(&[9, 4, 2, 0]).batch(10, false).unwrap();
+        let distributed = distribute_dataset(&strategy, &data, &by_files()).unwrap();
+        steps(&strategy, &distributed.iterator().unwrap())
+    });
+    assert_eq!(came[0].len(), came[1].len());
+    let expected = (0..9).chain(100..104).chain(200..202).map(|row| (row, 1)).collect();
+    assert_eq!(sorted_rows(&came), expected, "{came:?}");
 }

@@ -9,7 +9,7 @@ use umbo::optimizer::reduced::reduced;
 use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, Settings, apply};
 use umbo::strategy::variables::{self, Initial, read};
-use umbo::strategy::{ReplicaContext, Strategy};
+use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Variable};
 
@@ -52,7 +52,7 @@ fn set_up(strategy: Strategy, accumulation: u64) -> Trained {
     let variables = vec![make("a", 70), make("b", 3)];
     let gradients = Gradients::accumulating(
         strategy.id(),
-        strategy.compute_devices(),
+        strategy.replica_devices(),
         variables.clone(),
         LossReduction::Mean,
         accumulation,
@@ -230,6 +230,29 @@ fn a_rank_that_cannot_look_fails_the_look_of_all() {
 fn set_up_again(trained: &Trained) -> Arc<Gradients> {
     let Trained { strategy, variables, .. } = trained;
     let reduction = LossReduction::Mean;
-    let devices = strategy.compute_devices();
+    let devices = strategy.replica_devices();
     Gradients::new(strategy.id(), devices, variables.clone(), reduction).unwrap()
+}
+
+/// Where the number of replicas was chosen, a look has the same bits over any number of ranks; what is
+/// accumulated then is in parts, which it says.
+#[test]
+fn ranks_of_a_chosen_number_of_replicas_see_the_same() {
+    for size in [2, 3] {
+        let options = |_| Options { replicas_in_sync: 6, ..super::options(1) };
+        let seen = super::on_ranks_of(&ranks(size), options, |_, strategy| {
+            let trained = set_up(strategy.unwrap(), 2);
+            trained.run(|_, index| index == 0, 2.0).unwrap();
+            let seen = reduced(&trained.gradients, 0, None).unwrap();
+            apply(&trained.optimizer, &trained.gradients).unwrap();
+            trained.run(|_, index| index == 0, 2.0).unwrap();
+            let error = reduced(&trained.gradients, 0, None).unwrap_err();
+            assert_eq!(error.status(), Status::Unimplemented, "{error}");
+            // Nothing was used up.
+            apply(&trained.optimizer, &trained.gradients).unwrap();
+            assert_ne!(trained.weights(0), [0.0; 70]);
+            seen.tensor_of(0).unwrap().to_vec::<f32>().unwrap()
+        });
+        assert!(seen.iter().all(|seen| *seen == seen_alone(6, 1)), "{seen:?}");
+    }
 }
