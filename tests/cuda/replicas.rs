@@ -105,10 +105,11 @@ fn a_list_of_reductions(machine: &dyn Machine) {
     let mut noise = Noise::new(14);
     let dtypes: Vec<DType> = numeric().collect();
     let mut all = Vec::new();
-    for position in 0..40 {
+    // Three of each kind, of which one at most is empty.
+    for position in 0..6 * dtypes.len() {
         let op = OPERATIONS[position % 2];
-        let dtype = dtypes[position * 7 / 3 % dtypes.len()];
-        let size = [0, 1, 1023, 2500][position % 4];
+        let dtype = dtypes[position / 2 % dtypes.len()];
+        let size = [0, 1, 1023, 2500][(position / 2 + position / (2 * dtypes.len())) % 4];
         let inputs: Vec<Memory> = (0..1 + position % 5)
             .map(|_| Memory::noise(dtype, &[size], LIES[position % 3], &mut noise))
             .collect();
