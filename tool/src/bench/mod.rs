@@ -88,7 +88,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
 }
 
 /// The benchmarks with their helps.
-pub const HELPS: [(&str, &[&str]); 11] = [
+pub const HELPS: [(&str, &[&str]); 12] = [
     ("run", &[run::HELP]),
     ("reduce", &[reduce::HELP, device::HELP, memory::OPTIONS_HELP]),
     ("gather", &[gather::HELP, memory::OPTIONS_HELP]),

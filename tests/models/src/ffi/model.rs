@@ -25,7 +25,7 @@ mod sync {
 
     /// One place is enough for what the model does.
     pub const PLACES: usize = 1;
-    pub const SPINS: u32 = 0;
+    pub const SPINS: u32 = 1;
 
     fn before(order: Ordering) {
         if order == Ordering::SeqCst {
@@ -114,7 +114,7 @@ impl Slot {
     }
 
     fn counts(state: u32, generation: u32) -> bool {
-        state / GENERATION == generation && state % GENERATION != 0
+        state / GENERATION == generation && !state.is_multiple_of(GENERATION)
     }
 
     /// What `handle::borrow` does.
