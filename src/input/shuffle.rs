@@ -304,9 +304,10 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
     }
 
     fn announce(&mut self) {
-        if self.restored {
+        if self.restored || self.filled {
             // The next iterator is to have the order that it would have had where the position was
-            // saved.
+            // saved. Who was asked for items already was made while another stage was restored, and keeps
+            // the order that it gave them in.
             self.passes.fetch_max(self.pass.saturating_add(1), Ordering::Relaxed);
         } else {
             self.pass = self.passes.fetch_add(1, Ordering::Relaxed);
