@@ -311,7 +311,7 @@ std::vector<mistake> mistakes() {
         {"a device twice", umbo::status::invalid_argument,
          {"compute_devices"},
          {"CPU:0 appears twice"},
-         {"split the CPU into more logical devices"},
+         {"the CPU can be split into more logical devices"},
          [] {
              umbo::strategy_options how;
              how.compute_devices = {"CPU:0", "CPU:0"};

@@ -18,7 +18,8 @@ function(at_most pattern megabytes)
 endfunction()
 
 at_most("lib*/libumbo.a" 45)
-at_most("bin/umbo" 8)
+# Of the tool, a third is what draws PNG.
+at_most("bin/umbo" 11)
 # Three sets of instructions for each frequent loop are most of it.
 at_most("lib*/libumbo.so.${VERSION}" 9)
 set(library "${FOUND}")
