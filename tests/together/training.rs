@@ -201,6 +201,16 @@ fn set_up(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Trained
 
 /// Trains for some steps; the bytes of all that is known afterwards.
 pub fn train(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Vec<Vec<u8>> {
+    train_looking(strategy, plan, rule, true)
+}
+
+/// The same; whether `looks` are had at the gradients before each apply.
+pub fn train_looking(
+    strategy: Strategy,
+    plan: &Plan,
+    rule: Box<dyn UpdateRule>,
+    looks: bool,
+) -> Vec<Vec<u8>> {
     let Trained { strategy, variables, gradients, optimizer } = set_up(strategy, plan, rule);
     let mut known = Vec::new();
     for step in 0..4 {
@@ -212,7 +222,7 @@ pub fn train(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Vec<
             Ok(None)
         };
         let mut came = strategy.run(&callback, None).map(drop).map_err(|error| error.status());
-        if came.is_ok() && !plan.deferred && step != 1 {
+        if came.is_ok() && !plan.deferred && step != 1 && looks {
             for index in 0..variables.len() {
                 known.push(super::reduced::look(&gradients, index, Some(&optimizer)));
             }

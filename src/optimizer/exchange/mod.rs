@@ -89,7 +89,9 @@ impl<'a> Exchange<'a> {
             ..Call::to(Kind::Gradients, &what)
         };
         let (mut meeting, own) = ranks.meet(call, own)?;
-        let between_gpus = meeting.numbers().all(|[on_gpu, _]| on_gpu == 1);
+        // What chosen replicas have accumulated is in host memory.
+        let between_gpus =
+            !ranks.has_chosen_replicas() && meeting.numbers().all(|[on_gpu, _]| on_gpu == 1);
         let announced =
             Announcement::read(&meeting.all_gather(&own)?, ranks.has_chosen_replicas())?;
         Ok(Exchange { ranks, announced, between_gpus })
