@@ -15,7 +15,7 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockError};
 
 use super::affinity;
 use crate::error::{Error, Result};
@@ -89,18 +89,23 @@ pub(crate) fn generation() -> u64 {
 }
 
 /// Has forks noticed from now on. Whoever makes or locks something that a fork would break calls it
-/// first; it takes no lock itself.
+/// first. It waits for nobody but a thread that is doing just that.
 fn watch() {
-    if WATCHED.load(Ordering::Relaxed) || WATCHED.swap(true, Ordering::Relaxed) {
+    if WATCHED.load(Ordering::Acquire) {
         return;
     }
     // Not for the first time in a child, where whoever was about to read them may be missing.
     affinity::process_processors();
-    // SAFETY: the handlers may run at any fork from now on. In the parent they take and free locks
-    // that no other thread keeps for long; in the child they store to memory and free those locks,
-    // which needs no other thread. If there is no memory to note them, forks stay unnoticed, as they
-    // would be without the library.
-    unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
+    // Others wait until it is done: before that, forks do not know of what is locked.
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| {
+        // SAFETY: the handlers may run at any fork from now on. In the parent they take and free locks
+        // that no other thread keeps for long; in the child they store to memory and free those locks,
+        // which needs no other thread. If there is no memory to note them, forks stay unnoticed, as they
+        // would be without the library.
+        unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
+        WATCHED.store(true, Ordering::Release);
+    });
 }
 
 extern "C" fn before_fork() {
