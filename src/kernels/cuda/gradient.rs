@@ -62,25 +62,12 @@ impl<Q: Queue> Launcher<Q> {
     /// # Safety
     /// As for [`Launcher::update`].
     pub unsafe fn write_gradients(&mut self, all: &[(Gradient<'_>, Address)]) -> Result<()> {
-        all.iter().try_for_each(|(gradient, _)| check_gradient(gradient))?;
-        for dtype in [DType::Float32, DType::Float64] {
-            let of_dtype = all.iter().filter(|(gradient, _)| gradient.dtype == dtype);
-            let entries = of_dtype.map(|&(gradient, to)| Entry::new(gradient, to));
-            // SAFETY: the caller's promise.
-            unsafe {
-                match dtype {
-                    DType::Float32 => {
-                        let kernel = match self.words {
-                            true => "umbo_gradient_f32_words",
-                            false => "umbo_gradient_f32",
-                        };
-                        self.queue_entries::<f32>(kernel, entries)?;
-                    }
-                    _ => self.queue_entries::<f64>("umbo_gradient_f64", entries)?,
-                }
-            }
-        }
-        Ok(())
+        let of_float32 = match self.words {
+            true => "umbo_gradient_f32_words",
+            false => "umbo_gradient_f32",
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.queue_gradients([of_float32, "umbo_gradient_f64"], all) }
     }
 
     /// Queues that the contributions of gradients are added to what they start from, and written, in
@@ -91,21 +78,29 @@ impl<Q: Queue> Launcher<Q> {
     /// # Safety
     /// As for [`Launcher::update`].
     pub unsafe fn accumulate(&mut self, all: &[(Gradient<'_>, Address)]) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.queue_gradients(["umbo_accumulate_f32", "umbo_accumulate_f64"], all) }
+    }
+
+    /// Queues the first kernel for gradients of float32 variables, and the second for those of float64.
+    ///
+    /// # Safety
+    /// As for [`Launcher::update`].
+    unsafe fn queue_gradients(
+        &mut self,
+        [of_float32, of_float64]: [&'static str; 2],
+        all: &[(Gradient<'_>, Address)],
+    ) -> Result<()> {
         all.iter().try_for_each(|(gradient, _)| check_gradient(gradient))?;
-        for dtype in [DType::Float32, DType::Float64] {
-            let of_dtype = all.iter().filter(|(gradient, _)| gradient.dtype == dtype);
-            let entries = of_dtype.map(|&(gradient, to)| Entry::new(gradient, to));
-            // SAFETY: the caller's promise.
-            unsafe {
-                match dtype {
-                    DType::Float32 => {
-                        self.queue_entries::<f32>("umbo_accumulate_f32", entries)?;
-                    }
-                    _ => self.queue_entries::<f64>("umbo_accumulate_f64", entries)?,
-                }
-            }
+        let entries = |dtype| {
+            let of_dtype = all.iter().filter(move |(gradient, _)| gradient.dtype == dtype);
+            of_dtype.map(|&(gradient, to)| Entry::new(gradient, to))
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.queue_entries::<f32>(of_float32, entries(DType::Float32))?;
+            self.queue_entries::<f64>(of_float64, entries(DType::Float64))
         }
-        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! `umbo bench`: measures the library on this machine.
 
 mod break_even;
+mod compared;
 mod copies;
 mod device;
 mod devices;
@@ -20,6 +21,7 @@ mod scaling;
 mod table;
 mod update;
 mod watch;
+mod work;
 mod workers;
 
 use lexopt::Arg::{Long, Short, Value};

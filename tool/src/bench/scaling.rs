@@ -15,10 +15,10 @@ use umbo::optimizer::{GradientMode, Gradients, Optimizer, apply};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::DType;
 
-use super::break_even::work::Work;
 use super::memory::{quantile, size};
 use super::model::{What, gradients};
 use super::rules::rule_of;
+use super::work::Work;
 use crate::Report;
 
 pub const HELP: &str = "\

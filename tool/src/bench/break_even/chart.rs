@@ -1,6 +1,7 @@
 //! How many times as fast several replicas are, over the work of a step.
 
-use super::{Even, Row};
+use super::Even;
+use crate::bench::compared::Row;
 
 #[cfg(not(feature = "plot"))]
 pub fn draw(_: usize, _: &[Row], _: Even) -> Result<String, String> {
@@ -45,7 +46,8 @@ mod drawing {
         let root = root.titled(&title, TITLE_FONT)?;
         let work = around(rows.iter().map(|row| row.work_us));
         let (least, most) = (work.start, work.end);
-        let highest = rows.iter().map(|row| row.ratio(0.75)).fold(replicas as f64, f64::max) * 1.05;
+        let highest =
+            rows.iter().map(|row| row.first_to_second(0.75)).fold(replicas as f64, f64::max) * 1.05;
         let mut chart = ChartBuilder::on(&root)
             .margin(MARGIN)
             .margin_right(30)
@@ -65,10 +67,13 @@ mod drawing {
             chart.draw_series(DashedLineSeries::new(edge, 6, 6, EDGE.stroke_width(1)))?;
         }
         for row in rows {
-            let reach = [(row.work_us, row.ratio(0.25)), (row.work_us, row.ratio(0.75))];
+            let reach = [
+                (row.work_us, row.first_to_second(0.25)),
+                (row.work_us, row.first_to_second(0.75)),
+            ];
             chart.draw_series([PathElement::new(reach, OURS.stroke_width(1))])?;
         }
-        let middle = || rows.iter().map(|row| (row.work_us, row.ratio(0.5)));
+        let middle = || rows.iter().map(|row| (row.work_us, row.first_to_second(0.5)));
         chart.draw_series(LineSeries::new(middle(), OURS.stroke_width(2)))?;
         chart.draw_series(middle().map(|point| Circle::new(point, 3, OURS.filled())))?;
         root.present()?;
@@ -83,7 +88,7 @@ mod tests {
 
     #[test]
     fn ratios_and_the_crossing_are_drawn() {
-        let row = |work_us, many| Row { work_us, one: vec![10.0], many: vec![many] };
+        let row = |work_us, several| Row { work_us, first: vec![10.0], second: vec![several] };
         let rows = [row(1.0, 20.0), row(10.0, 8.0), row(100.0, 6.0)];
         let text = draw(2, &rows, super::super::even(&rows)).unwrap();
         assert!(text.contains("2 replicas beat one from ") && text.contains("times as fast"));

@@ -1,27 +1,20 @@
 //! `umbo bench break-even`: from how much work on a step is faster on several replicas than on one.
 
 mod chart;
-pub mod work;
 
 use std::fmt::Write;
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Instant;
 
 use lexopt::Arg::{Long, Short};
 use lexopt::ValueExt;
 use serde_json::json;
 use umbo::error::Result;
-use umbo::optimizer::{GradientMode, Gradients, Optimizer, apply};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::DType;
+use umbo::strategy::Options;
 
+use super::compared::{Row, Training, at_least_one, measure, microseconds};
 use super::memory::quantile;
-use super::model::{What, gradients};
-use super::rules::rule_of;
 use crate::Report;
 use crate::drawing::Page;
-use work::Work;
 
 pub const HELP: &str = "\
 Usage: umbo bench break-even [OPTIONS]
@@ -73,7 +66,7 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
     if asked.to_us < asked.from_us {
         return Err("--to-us is less than --from-us; give at least as much".into());
     }
-    let rows = measure(&asked).map_err(|error| error.to_string())?;
+    let rows = rows(&asked).map_err(|error| error.to_string())?;
     let even = even(&rows);
     if let Some(page) = plot {
         page.write(chart::draw(asked.replicas, &rows, even))?;
@@ -86,112 +79,15 @@ fn several(text: &str) -> std::result::Result<usize, String> {
     text.parse().ok().filter(|&count| count > 1).ok_or(format!("'{text}'; give 2 or more"))
 }
 
-fn at_least_one(text: &str) -> std::result::Result<usize, String> {
-    text.parse().ok().filter(|&count| count > 0).ok_or(format!("'{text}'; give 1 or more"))
-}
-
-fn microseconds(text: &str) -> std::result::Result<f64, String> {
-    let problem = || format!("'{text}' is no time; give microseconds, 0.1 to 1000000");
-    text.parse().ok().filter(|us| (0.1..=1e6).contains(us)).ok_or_else(problem)
-}
-
-/// Steps with the same work on one replica and on several.
-pub struct Row {
-    /// What one processor needs for the work, in microseconds.
-    work_us: f64,
-    /// A step on one replica and on several, in microseconds, for each round.
-    one: Vec<f64>,
-    many: Vec<f64>,
-}
-
-impl Row {
-    /// How many times as fast several replicas were, at the quartile of the rounds that `share` names.
-    fn ratio(&self, share: f64) -> f64 {
-        let pairs = self.one.iter().zip(&self.many);
-        quantile(&pairs.map(|(one, many)| one / many).collect::<Vec<_>>(), share)
-    }
-}
-
-/// A training of which each step does some work.
-struct Training {
-    strategy: Strategy,
-    gradients: Arc<Gradients>,
-    optimizer: Arc<Optimizer>,
-}
-
-impl Training {
-    fn new(replicas: usize, parameters: usize) -> Result<Training> {
-        let strategy = Strategy::new(&Options { cpu_replicas: replicas, ..Options::default() })?;
-        let what = What {
-            dtype: DType::Float32,
-            gradient: None,
-            copy: None,
-            clip: false,
-            rule: "sgd",
-            replicas,
-            bytes: parameters * size_of::<f32>(),
-            variables: 1,
-        };
-        let gradients = gradients(&strategy, &what, 1)?;
-        let optimizer = Optimizer::new(strategy.id(), rule_of(what.rule)?, 1e-3)?;
-        Ok(Training { strategy, gradients, optimizer })
-    }
-
-    fn step(&self, work: Work) -> Result<()> {
-        let replicas = self.strategy.num_replicas();
-        let step = |context: &ReplicaContext| {
-            // Its buffer is made zero, by the thread that would write it.
-            self.gradients.view_in(context, 0, GradientMode::Add)?;
-            work.of(context.replica(), replicas).execute();
-            self.gradients.submit_in(context, Some(1.0))?;
-            Ok(None)
-        };
-        self.strategy.run(&step, None)?;
-        apply(&self.optimizer, &self.gradients).map(drop)
-    }
-
-    /// The median of so many steps, in microseconds, after as many that wake all threads.
-    fn steps(&self, work: Work, steps: usize) -> Result<f64> {
-        for _ in 0..steps {
-            self.step(work)?;
-        }
-        let mut times = Vec::with_capacity(steps);
-        for _ in 0..steps {
-            let start = Instant::now();
-            self.step(work)?;
-            times.push(start.elapsed().as_secs_f64() * 1e6);
-        }
-        Ok(quantile(&times, 0.5))
-    }
-}
-
-fn measure(asked: &Asked) -> Result<Vec<Row>> {
-    let one = Training::new(1, asked.parameters)?;
-    let many = Training::new(asked.replicas, asked.parameters)?;
-    let unit_us = Work::unit_us();
-    let mut amounts: Vec<u64> = amounts(asked.from_us, asked.to_us)
-        .map(|us| (us / unit_us).round().max(1.0) as u64)
-        .collect();
-    // Less than a unit there is not.
-    amounts.dedup();
-    let new = |units: u64| {
-        let row = Row { work_us: units as f64 * unit_us, one: Vec::new(), many: Vec::new() };
-        (Work::new(units), row)
+/// First on one replica, second on several.
+fn rows(asked: &Asked) -> Result<Vec<Row>> {
+    let training = |replicas| {
+        let options = Options { cpu_replicas: replicas, ..Options::default() };
+        Training::new(&options, asked.parameters)
     };
-    let mut rows: Vec<(Work, Row)> = amounts.into_iter().map(new).collect();
-    for round in 0..asked.rounds {
-        for (work, row) in &mut rows {
-            // Each comes first as often as the other.
-            for at in 0..2 {
-                if (round + at) % 2 == 0 {
-                    row.one.push(one.steps(*work, asked.steps)?);
-                } else {
-                    row.many.push(many.steps(*work, asked.steps)?);
-                }
-            }
-        }
-    }
-    Ok(rows.into_iter().map(|(_, row)| row).collect())
+    let (one, several) = (training(1)?, training(asked.replicas)?);
+    let work_us = amounts(asked.from_us, asked.to_us);
+    measure([&one, &several], work_us, asked.rounds, asked.steps)
 }
 
 /// From the least to the most, each by the square root of two more.
@@ -225,7 +121,8 @@ impl Even {
 /// Behind the last row in which several replicas were no faster: between two rows, where the line through their ratios
 /// over the logarithm of the work meets 1.
 fn even(rows: &[Row]) -> Even {
-    let ratios: Vec<(f64, f64)> = rows.iter().map(|row| (row.work_us, row.ratio(0.5))).collect();
+    let ratios: Vec<(f64, f64)> =
+        rows.iter().map(|row| (row.work_us, row.first_to_second(0.5))).collect();
     let Some(last) = ratios.iter().rposition(|&(_, ratio)| ratio <= 1.0) else {
         return Even::Always;
     };
@@ -243,8 +140,8 @@ fn as_table(asked: &Asked, rows: &[Row], even: Even) -> String {
         "work us", "1 replica us", "times", "quartiles"
     );
     for row in rows {
-        let [one, many] = [&row.one, &row.many].map(|times| quantile(times, 0.5));
-        let [low, middle, high] = [0.25, 0.5, 0.75].map(|share| row.ratio(share));
+        let [one, many] = [&row.first, &row.second].map(|times| quantile(times, 0.5));
+        let [low, middle, high] = [0.25, 0.5, 0.75].map(|share| row.first_to_second(share));
         let quartiles = format!("{low:.2} to {high:.2}");
         // Writing to a string cannot fail.
         let _ = writeln!(
@@ -281,11 +178,11 @@ fn as_json(asked: &Asked, rows: &[Row], even: Even) -> String {
             "parameters": asked.parameters,
             "rounds": asked.rounds,
             "work_us": row.work_us,
-            "one_us": quantile(&row.one, 0.5),
-            "several_us": quantile(&row.many, 0.5),
-            "ratio": row.ratio(0.5),
-            "ratio_lower_quartile": row.ratio(0.25),
-            "ratio_upper_quartile": row.ratio(0.75),
+            "one_us": quantile(&row.first, 0.5),
+            "several_us": quantile(&row.second, 0.5),
+            "ratio": row.first_to_second(0.5),
+            "ratio_lower_quartile": row.first_to_second(0.25),
+            "ratio_upper_quartile": row.first_to_second(0.75),
             "even_us": even.microseconds(),
         });
         format!("{object}\n")
@@ -298,7 +195,7 @@ mod tests {
     use super::*;
 
     fn row(work_us: f64, one: f64, many: f64) -> Row {
-        Row { work_us, one: vec![one], many: vec![many] }
+        Row { work_us, first: vec![one], second: vec![many] }
     }
 
     #[test]
@@ -312,12 +209,6 @@ mod tests {
         assert_eq!(even(&rows), Even::At(us));
         assert_eq!(even(&rows[..1]), Even::Always);
         assert_eq!(even(&rows[..2]), Even::Never);
-    }
-
-    #[test]
-    fn quartiles_are_of_the_rounds() {
-        let row = Row { work_us: 1.0, one: vec![1.0, 4.0, 9.0], many: vec![1.0, 2.0, 3.0] };
-        assert_eq!([0.25, 0.5, 0.75].map(|share| row.ratio(share)), [1.5, 2.0, 2.5]);
     }
 
     #[test]

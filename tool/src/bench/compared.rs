@@ -1,0 +1,153 @@
+//! Steps of the same work in two trainings that take turns.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use umbo::error::Result;
+use umbo::optimizer::{GradientMode, Gradients, Optimizer, apply};
+use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo::tensor::DType;
+
+use super::memory::quantile;
+use super::model::{What, gradients};
+use super::rules::rule_of;
+use super::work::Work;
+
+/// A training of which each step does some work and an update.
+pub struct Training {
+    strategy: Strategy,
+    gradients: Arc<Gradients>,
+    optimizer: Arc<Optimizer>,
+}
+
+impl Training {
+    /// Of one variable of so many numbers.
+    pub fn new(options: &Options, parameters: usize) -> Result<Training> {
+        let strategy = Strategy::new(options)?;
+        let what = What {
+            dtype: DType::Float32,
+            gradient: None,
+            copy: None,
+            clip: false,
+            rule: "sgd",
+            replicas: strategy.num_replicas(),
+            bytes: parameters * size_of::<f32>(),
+            variables: 1,
+        };
+        let gradients = gradients(&strategy, &what, 1)?;
+        let optimizer = Optimizer::new(strategy.id(), rule_of(what.rule)?, 1e-3)?;
+        Ok(Training { strategy, gradients, optimizer })
+    }
+
+    /// How many replicas share the work.
+    pub fn replicas(&self) -> usize {
+        self.strategy.num_replicas()
+    }
+
+    fn step(&self, work: Work) -> Result<()> {
+        let step = |context: &ReplicaContext| {
+            // Its buffer is made zero, by the thread that would write it.
+            self.gradients.view_in(context, 0, GradientMode::Add)?;
+            work.of(context.replica(), self.replicas()).execute();
+            self.gradients.submit_in(context, Some(1.0))?;
+            Ok(None)
+        };
+        self.strategy.run(&step, None)?;
+        apply(&self.optimizer, &self.gradients).map(drop)
+    }
+
+    /// The median of so many steps, in microseconds, after as many that wake all threads.
+    fn steps(&self, work: Work, steps: usize) -> Result<f64> {
+        for _ in 0..steps {
+            self.step(work)?;
+        }
+        let mut times = Vec::with_capacity(steps);
+        for _ in 0..steps {
+            let start = Instant::now();
+            self.step(work)?;
+            times.push(start.elapsed().as_secs_f64() * 1e6);
+        }
+        Ok(quantile(&times, 0.5))
+    }
+}
+
+/// Steps with the same work in two trainings.
+pub struct Row {
+    /// What one processor needs for the work, in microseconds.
+    pub work_us: f64,
+    /// A step in the first training and in the second, in microseconds, for each round.
+    pub first: Vec<f64>,
+    pub second: Vec<f64>,
+}
+
+impl Row {
+    /// How many times as long the first takes as the second, at the quartile of the rounds that `share`
+    /// names.
+    pub fn first_to_second(&self, share: f64) -> f64 {
+        ratio(&self.first, &self.second, share)
+    }
+
+    /// The other way round.
+    pub fn second_to_first(&self, share: f64) -> f64 {
+        ratio(&self.second, &self.first, share)
+    }
+}
+
+fn ratio(of: &[f64], to: &[f64], share: f64) -> f64 {
+    let pairs = of.iter().zip(to);
+    quantile(&pairs.map(|(of, to)| of / to).collect::<Vec<_>>(), share)
+}
+
+/// A row for each amount of work, in microseconds of one processor, as nearly as units of work allow.
+/// Amounts that are the same number of units are one row.
+pub fn measure(
+    [first, second]: [&Training; 2],
+    work_us: impl Iterator<Item = f64>,
+    rounds: usize,
+    steps: usize,
+) -> Result<Vec<Row>> {
+    let unit_us = Work::unit_us();
+    let mut amounts: Vec<u64> = work_us.map(|us| (us / unit_us).round().max(1.0) as u64).collect();
+    amounts.dedup();
+    let new = |units: u64| {
+        let work_us = units as f64 * unit_us;
+        (Work::new(units), Row { work_us, first: Vec::new(), second: Vec::new() })
+    };
+    let mut rows: Vec<(Work, Row)> = amounts.into_iter().map(new).collect();
+    for round in 0..rounds {
+        for (work, row) in &mut rows {
+            // Each comes first as often as the other.
+            for at in 0..2 {
+                if (round + at) % 2 == 0 {
+                    row.first.push(first.steps(*work, steps)?);
+                } else {
+                    row.second.push(second.steps(*work, steps)?);
+                }
+            }
+        }
+    }
+    Ok(rows.into_iter().map(|(_, row)| row).collect())
+}
+
+/// A number of a command line: 1 or more.
+pub fn at_least_one(text: &str) -> std::result::Result<usize, String> {
+    text.parse().ok().filter(|&count| count > 0).ok_or(format!("'{text}'; give 1 or more"))
+}
+
+/// A time of a command line.
+pub fn microseconds(text: &str) -> std::result::Result<f64, String> {
+    let problem = || format!("'{text}' is no time; give microseconds, 0.1 to 1000000");
+    text.parse().ok().filter(|us| (0.1..=1e6).contains(us)).ok_or_else(problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quartiles_are_of_the_rounds() {
+        let row = Row { work_us: 1.0, first: vec![1.0, 4.0, 9.0], second: vec![1.0, 2.0, 3.0] };
+        assert_eq!([0.25, 0.5, 0.75].map(|share| row.first_to_second(share)), [1.5, 2.0, 2.5]);
+        assert_eq!(row.second_to_first(0.5), 0.5);
+    }
+}
