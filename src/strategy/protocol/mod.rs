@@ -1,5 +1,5 @@
 //! How the threads of a step meet, from the bottom up. Nothing here knows of callbacks, values or
-//! strategies, and all of it is model-checked (`tests/models`) but the turns, which are handed on under a lock.
+//! strategies, and all of it is model-checked (`tests/models`).
 //!
 //! - `sync`: atomics, locks and threads, the standard library's or loom's;
 //! - [`signal`]: one thread waits, others tell it to look again;

@@ -9,3 +9,4 @@ mod model;
 mod protocol;
 #[path = "../../../src/strategy/step_lock.rs"]
 mod step_lock;
+mod turns;

@@ -17,11 +17,11 @@ use super::protocol::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use super::step_lock::StepLock;
 
 /// A thread of a model.
-type Body = Box<dyn FnOnce() + Send>;
+pub type Body = Box<dyn FnOnce() + Send>;
 
 /// Runs the threads that `model` makes in every order with at most so many preemptions. The
 /// threads do not join each other: loom cannot wake a thread that joins, as a late `notify` may.
-fn explore(preemptions: usize, model: impl Fn() -> Vec<Body> + Send + Sync + 'static) {
+pub fn explore(preemptions: usize, model: impl Fn() -> Vec<Body> + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.check(move || {

@@ -1,0 +1,171 @@
+//! Replicas that share a device under loom: whatever the order, one of them computes at a time, what one has
+//! left the next one sees, and nobody who may go on is left asleep.
+
+use std::sync::Arc;
+
+use super::model::{Body, explore};
+use super::protocol::mailbox::{Mailbox, Wake};
+use super::protocol::rendezvous::{Departure, Meeting, Phase, Rendezvous};
+use super::protocol::signal::{Signal, Spin};
+use super::protocol::sync::{AtomicBool, AtomicUsize, Ordering};
+use super::protocol::turns::{Next, Turns};
+
+/// Replicas on one device, of a step with so many merge calls, and their coordinator.
+struct Device {
+    turns: Turns,
+    rendezvous: Rendezvous,
+    mailboxes: Vec<Mailbox<()>>,
+    merge_calls: usize,
+    /// Whether somebody computes.
+    busy: AtomicUsize,
+    /// How often somebody has, which the device's replicas count without help from each other.
+    computed: AtomicUsize,
+    cancelled: AtomicBool,
+    /// Replicas that were the last of an abandoned step.
+    last: AtomicUsize,
+    drained: Signal,
+}
+
+impl Device {
+    fn new(replicas: usize, merge_calls: usize) -> Arc<Device> {
+        Arc::new(Device {
+            turns: Turns::new(vec![0; replicas].into(), 1),
+            rendezvous: Rendezvous::new(replicas),
+            mailboxes: (0..replicas).map(|_| Mailbox::new()).collect(),
+            merge_calls,
+            busy: AtomicUsize::new(0),
+            computed: AtomicUsize::new(0),
+            cancelled: AtomicBool::new(false),
+            last: AtomicUsize::new(0),
+            drained: Signal::new(),
+        })
+    }
+
+    /// The threads of all replicas, and the coordinator's.
+    fn threads(self: &Arc<Device>) -> Vec<Body> {
+        let thread = |replica: usize| -> Body {
+            let device = Arc::clone(self);
+            Box::new(move || {
+                while let Wake::Job(()) = device.mailboxes[replica].wait(Spin::Never, || false) {
+                    device.execute(replica);
+                }
+            })
+        };
+        let mut threads: Vec<Body> = (0..self.mailboxes.len()).map(thread).collect();
+        let device = Arc::clone(self);
+        threads.push(Box::new(move || {
+            device.run();
+            device.mailboxes.iter().for_each(Mailbox::close);
+        }));
+        threads
+    }
+
+    fn compute(&self) {
+        assert_eq!(self.busy.swap(1, Ordering::Relaxed), 0, "two compute on one device");
+        let before = self.computed.load(Ordering::Relaxed);
+        self.computed.store(before + 1, Ordering::Relaxed);
+        self.busy.store(0, Ordering::Relaxed);
+    }
+
+    /// What `StepRecord::pass_device` does.
+    fn pass(&self, replica: usize) {
+        match self.turns.pass(replica) {
+            None => {}
+            Some(Next { replica, is_new: true }) => self.mailboxes[replica].post(()),
+            Some(Next { replica, is_new: false }) => self.mailboxes[replica].notify(),
+        }
+    }
+
+    /// What `Job::execute` and `ReplicaContext::synchronize` do. A callback that has not begun when the step
+    /// is given up is not called.
+    fn execute(&self, replica: usize) {
+        let is_called = !self.rendezvous.is_abandoned();
+        if is_called {
+            self.compute();
+        }
+        for _ in 0..self.merge_calls * usize::from(is_called) {
+            self.pass(replica);
+            self.rendezvous.arrive(replica);
+            let may_go_on = || {
+                self.rendezvous.is_abandoned()
+                    || (self.rendezvous.is_released(replica) && self.turns.has(replica))
+            };
+            let mailbox = &self.mailboxes[replica];
+            assert!(matches!(mailbox.wait(Spin::Never, may_go_on), Wake::Released));
+            mailbox.wait_until(Spin::Never, || self.turns.want(replica));
+            self.compute();
+            if self.rendezvous.is_abandoned() {
+                break;
+            }
+        }
+        self.pass(replica);
+        self.depart(self.rendezvous.finish(replica));
+    }
+
+    fn depart(&self, departure: Departure) {
+        if departure == Departure::LateAndLast {
+            // In the strategy a lock stands between the last one and those who wait for it.
+            self.last.fetch_add(1, Ordering::AcqRel);
+            self.drained.notify();
+        }
+    }
+
+    /// What `Strategy::run` does, on a thread that only watches.
+    fn run(&self) {
+        self.rendezvous.open();
+        self.turns.open(|replica| self.mailboxes[replica].post(()));
+        let cancelled = || self.cancelled.load(Ordering::Relaxed);
+        loop {
+            match self.rendezvous.meet(Spin::Never, None, cancelled) {
+                Meeting::Finished => {
+                    let replicas = self.mailboxes.len();
+                    let computed = self.computed.load(Ordering::Relaxed);
+                    assert_eq!(computed, replicas * (1 + self.merge_calls));
+                    return;
+                }
+                Meeting::Waiting => {
+                    let waiting = |replica| self.rendezvous.phase(replica) == Phase::Waiting;
+                    self.turns.want_again(waiting);
+                    for replica in (0..self.mailboxes.len()).filter(|&replica| waiting(replica)) {
+                        self.rendezvous.resume(replica);
+                        self.mailboxes[replica].notify();
+                    }
+                }
+                Meeting::Abandoned => {
+                    self.turns.tell_rest(|replica| self.mailboxes[replica].post(()));
+                    self.mailboxes.iter().for_each(Mailbox::notify);
+                    self.depart(self.rendezvous.leave());
+                    self.drained
+                        .wait_until(Spin::Never, None, || self.last.load(Ordering::Acquire) == 1);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn replicas_take_turns_until_all_are_done() {
+    explore(2, || Device::new(3, 0).threads());
+}
+
+#[test]
+fn replicas_take_turns_after_a_merge_call_too() {
+    explore(2, || Device::new(2, 1).threads());
+}
+
+/// A step that is given up at some time.
+#[test]
+fn replicas_of_a_step_that_is_given_up_take_turns() {
+    for merge_calls in 0..2 {
+        explore(1, move || {
+            let device = Device::new(2, merge_calls);
+            let mut threads = device.threads();
+            threads.push(Box::new(move || {
+                device.cancelled.store(true, Ordering::Relaxed);
+                device.rendezvous.wake_coordinator();
+            }));
+            threads
+        });
+    }
+}
