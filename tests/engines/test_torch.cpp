@@ -5,6 +5,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #undef CHECK // of LibTorch's log
@@ -140,6 +141,23 @@ void over_ranks() {
             for (std::int64_t at = 0; at < flat.numel(); ++at) CHECK(*from++ == flat[at].item<float>());
         }
     }
+}
+
+// Each of many replicas has one thread, also of the BLAS; a lower setting of the program's stays.
+void threads_of_replicas() {
+    const auto blas_threads = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "openblas_get_num_threads"));
+    const auto set_blas_threads = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
+    if (set_blas_threads) set_blas_threads(4);
+    const auto replicas = static_cast<std::int64_t>(std::thread::hardware_concurrency()) * 2;
+    const auto many = umbo::adapters::torch_strategy(replicas);
+    many.run([&](umbo::replica_context &, const umbo::value &) {
+        CHECK(at::get_num_threads() == 1);
+        if (blas_threads) CHECK(blas_threads() == 1);
+    });
+    const auto one = umbo::adapters::torch_strategy(1);
+    one.run([&](umbo::replica_context &, const umbo::value &) {
+        if (blas_threads) CHECK(blas_threads() == 1);
+    });
 }
 
 void any_number_of_replicas() {
@@ -373,6 +391,7 @@ void failures_and_kept_batches() {
 
 int main() {
     over_ranks();
+    threads_of_replicas();
     any_number_of_replicas();
     beside_torch_alone();
     batch_normalisation();

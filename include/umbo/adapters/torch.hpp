@@ -32,6 +32,10 @@
 #include <utility>
 #include <vector>
 
+#if defined(__unix__) || defined(__APPLE__)
+#include <dlfcn.h>
+#endif
+
 #include <torch/torch.h>
 
 #include <umbo/umbo.hpp>
@@ -113,12 +117,31 @@ inline dataset rows_of(const std::vector<std::pair<std::string, at::Tensor>> &fi
     return dataset::from_tensor_slices(value::structure(shared));
 }
 
+namespace torch_detail {
+
+// Lowers the number of OpenBLAS's threads, where torch multiplies with OpenBLAS. They are threads beside torch's
+// own, which `at::set_num_threads` does not reach, and their number is the process's. A BLAS with OpenMP's threads,
+// and MKL, follow torch's setting.
+inline void limit_openblas_threads(int threads) {
+#if defined(__unix__) || defined(__APPLE__)
+    const auto now = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "openblas_get_num_threads"));
+    const auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
+    if (now && set && now() > threads) set(threads);
+#else
+    (void)threads;
+#endif
+}
+
+} // namespace torch_detail
+
 // The same options with torch's operations set to a replica's share of the processors, on each thread that
-// serves as a replica. How many threads an operation uses belongs to the thread that calls it.
+// serves as a replica. How many threads an operation uses belongs to the thread that calls it, but for OpenBLAS's,
+// of which the whole process has as many from then on.
 inline strategy_options with_torch_threads(strategy_options options) {
     options.replica_thread_start = [before = std::move(options.replica_thread_start)](
                                        const umbo_replica_thread &thread) {
         if (at::get_num_threads() != thread.computing_threads) at::set_num_threads(thread.computing_threads);
+        torch_detail::limit_openblas_threads(thread.computing_threads);
         if (before) before(thread);
     };
     return options;
