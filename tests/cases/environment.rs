@@ -10,6 +10,7 @@ use umbo::ffi::*;
 use crate::failure::{Result, wrong};
 use crate::handle::{Handle, Value};
 use crate::outcome::Outcome;
+use crate::steps::checkpoints::SavedFile;
 use crate::values;
 
 /// What a name is bound to. Copies are the same handle.
@@ -29,6 +30,8 @@ pub enum Bound {
     Iterator(Arc<Handle<umbo_iterator>>),
     /// An input context: pipelines, this pipeline, replicas.
     InputContext([i32; 3]),
+    /// A file of variables.
+    File(Arc<SavedFile>),
     /// A host list.
     List(Vec<Bound>),
     /// The steps of an iteration and why it stopped.

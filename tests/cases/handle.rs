@@ -35,6 +35,7 @@ objects! {
     umbo_iterator: umbo_iterator_release,
     umbo_cluster_resolver: umbo_cluster_resolver_release,
     umbo_element_spec: umbo_element_spec_release,
+    umbo_checkpoint: umbo_checkpoint_release,
 }
 
 /// One reference to an object, released when dropped.

@@ -42,6 +42,8 @@ const STEPS: &[(&str, &str, &str)] = &[
     ("trainable", "variable", "out"),
     ("created_in_scope", "variable", "out strategy"),
     ("copy_variable", "variable", "out"),
+    ("save", "variables", "out strategy"),
+    ("restore", "file variables", "strategy"),
     ("assign", "variable value", ""),
     ("assign_add", "variable value", ""),
     ("assign_sub", "variable value", ""),

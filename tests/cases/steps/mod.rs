@@ -2,6 +2,7 @@
 
 mod arithmetic;
 pub mod body;
+pub mod checkpoints;
 mod cross_replica;
 mod input;
 mod replica;
@@ -24,6 +25,7 @@ pub fn step(step: &Json, environment: &Environment<'_>) -> Result<()> {
         arithmetic::step,
         strategies::step,
         variables::step,
+        checkpoints::step,
         cross_replica::step,
         replica::step,
         input::step,
