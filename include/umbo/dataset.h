@@ -501,8 +501,8 @@ static inline umbo_files_options umbo_files_options_default(void) {
  * the same order in each repetition; umbo_dataset_shuffle() of the dataset of all files gives
  * another one each time. The number of elements is not known before a pass ends.
  * umbo_iterator_next() then also returns:
- * - The status with which `function` fails. The file is left out, and the next call goes on behind
- *   it.
+ * - The status with which `function` fails. The file is left out, and the next call gives the next
+ *   file's first element.
  * - UMBO_STATUS_INVALID_ARGUMENT: elements are not as the spec says, or a file's dataset has more
  *   than 127 transformations. A dataset of files itself counts as 128.
  *

@@ -108,7 +108,7 @@ fn files_options(options: &umbo_files_options) -> Result<FilesOptions> {
 /// ended: its dataset is made and released then. So what a file's dataset shuffles, has the same order in each
 /// repetition; umbo_dataset_shuffle() of the dataset of all files gives another one each time.
 /// The number of elements is not known before a pass ends. umbo_iterator_next() then also returns:
-/// - The status with which `function` fails. The file is left out, and the next call goes on behind it.
+/// - The status with which `function` fails. The file is left out, and the next call gives the next file's first element.
 /// - UMBO_STATUS_INVALID_ARGUMENT: elements are not as the spec says, or a file's dataset has more than 127
 ///   transformations. A dataset of files itself counts as 128.
 ///
