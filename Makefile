@@ -27,7 +27,8 @@ configure = if [ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null; then
   fi
 section = echo; echo "==== $(1)"
 
-.PHONY: help setup install demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-engines test-aarch64 mutants-gpu test-loom mutants faults test-c test-large \
+.PHONY: help setup install demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-engines \
+  test-aarch64 test-conan mutants-gpu test-loom mutants faults test-c test-large \
   build-c matrix storm fuzz asan tsan miri flaky bench bench-peers bench-engines pictures clean
 
 help: ## Show this list
