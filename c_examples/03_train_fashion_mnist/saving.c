@@ -21,7 +21,7 @@ static void get_place(const umbo_checkpoint *checkpoint, place *where) {
 }
 
 saving saving_begin(const trainer *t, const options *choices, const workers *together, place *where) {
-  saving s = {together->rank == 0, NULL, NULL};
+  saving s = {NULL, NULL};
   if (choices->checkpoint == NULL) return s;
   UMBO_CHECK(umbo_checkpoint_create(t->strategy, &s.checkpoint));
   for (int i = 0; i < 2 * t->shape.layers; ++i) {
@@ -47,7 +47,7 @@ saving saving_begin(const trainer *t, const options *choices, const workers *tog
 }
 
 void saving_step(const saving *s, const place *where, int must) {
-  if (s->manager == NULL || !s->saves) return;
+  if (s->manager == NULL) return;
   set_place(s->checkpoint, where);
   UMBO_CHECK(umbo_checkpoint_manager_save(s->manager, where->steps, must, NULL));
 }

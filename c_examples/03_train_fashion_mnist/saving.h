@@ -14,7 +14,6 @@ typedef struct {
 } place;
 
 typedef struct {
-  int saves; /* one of several processes does */
   umbo_checkpoint *checkpoint;
   umbo_checkpoint_manager *manager; /* NULL: nothing is saved */
 } saving;
@@ -23,7 +22,7 @@ typedef struct {
  * one; several processes find the same, in a folder that they share. */
 saving saving_begin(const trainer *t, const options *choices, const workers *together, place *where);
 
-/* Saves if enough steps have passed, or if it must. */
+/* Saves if enough steps have passed, or if it must. Several processes do it together. */
 void saving_step(const saving *s, const place *where, int must);
 
 void saving_end(const saving *s);

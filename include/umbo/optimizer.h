@@ -603,8 +603,11 @@ typedef struct umbo_update_tile {
 /**
  * Updates weights and states of `tile`, each element from its own weight, states and gradient
  * alone. Called in the pass that reduces the gradients, by several threads at once, on tiles that
- * have nothing in common, in any order. It cannot fail, since other tiles are changed already: a
- * rule checks its settings before it makes the optimizer. Functions of this library are
+ * have nothing in common, in any order. With several ranks each calls it for its part of a
+ * variable, twice for each element: what it makes of copies of the states is what the ranks
+ * exchange, and once they have agreed it is done with the states themselves. So it must come to the
+ * same both times. It cannot fail, since other tiles are changed already: a rule checks its
+ * settings before it makes the optimizer. Functions of this library are
  * UMBO_STATUS_FAILED_PRECONDITION here.
  */
 typedef void (*umbo_update_tile_fn)(const umbo_update_tile *tile, void *user_data);
@@ -1042,7 +1045,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_iterations(
     const umbo_optimizer *optimizer, int64_t *iterations);
 
 /**
- * Copies what an optimizer keeps for a variable.
+ * Copies what an optimizer keeps for a variable. Where several ranks train together each keeps a
+ * part of it, and the copy is put together of all parts: all ranks make this call, outside of runs.
  *
  * @param[in] optimizer The optimizer.
  * @param[in] variable The variable.
@@ -1053,8 +1057,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_iterations(
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  * - UMBO_STATUS_NOT_FOUND: the update rule has no state of this name, or the optimizer has not
  *   updated the variable yet.
- * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+ * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure(); with several ranks also
+ *   inside a run, and if the ranks make different calls.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * - UMBO_STATUS_UNAVAILABLE: the ranks cannot meet any more.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_state(
     const umbo_optimizer *optimizer, const umbo_variable *variable, const char *name,

@@ -165,20 +165,31 @@ impl Checkpoint {
         };
         // Refused in a step before anything is asked; and what calls back must not wait for itself.
         drop(self.strategy.quiet()?);
-        save(true, &mut snapshot)?;
+        let called = save(true, &mut snapshot);
         let quiet = self.strategy.quiet()?;
-        save(false, &mut snapshot)?;
+        // What fails on one rank before others ask it for its part of a state, fails on all.
+        self.strategy.begin_series(0);
+        let saved = called
+            .and_then(|()| save(false, &mut snapshot))
+            .and_then(|()| check_distinct(&snapshot, &entries));
+        self.strategy.agree(saved)?;
         snapshot.steps = quiet.steps();
         drop(quiet);
-        check_distinct(&snapshot, &entries)?;
         snapshot.sort();
         Ok(snapshot)
     }
 
     /// Replaces the file at `path` by one with all state. The old file or the new one is there, whole,
-    /// whatever fails.
+    /// whatever fails. With several ranks all make this call, and rank 0 writes.
     pub fn save(&self, path: &Path) -> Result<()> {
-        self.snapshot()?.write(path)
+        let snapshot = self.snapshot()?;
+        self.on_rank_0(|| snapshot.write(path))
+    }
+
+    /// Calls `body` on rank 0; what fails there fails on all ranks.
+    pub(super) fn on_rank_0(&self, body: impl FnOnce() -> Result<()>) -> Result<()> {
+        let done = if self.strategy.rank() == 0 { body() } else { Ok(()) };
+        self.strategy.any_rank(&"the end of a checkpoint", 0, done.map(|()| false)).map(drop)
     }
 
     /// Makes all state that of the file at `path`, or changes nothing.

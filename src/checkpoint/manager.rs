@@ -121,21 +121,33 @@ impl Manager {
         if step >= 1 << 53 {
             return Err(Error::invalid("step", format!("{step}; at most {}", (1u64 << 53) - 1)));
         }
-        if let Some(background) = &self.background {
-            background.check()?;
+        let strategy = self.checkpoint.strategy();
+        if strategy.num_ranks() > 1 {
+            // Refused in a step before the other ranks are asked.
+            drop(strategy.quiet()?);
         }
-        {
-            let state = self.state()?;
-            if !must && !self.is_due(&state, step) {
-                return Ok(false);
+        let is_due = || {
+            if let Some(background) = &self.background {
+                background.check()?;
             }
+            let state = self.state()?;
+            Ok(must || self.is_due(&state, step))
+        };
+        if !strategy.any_rank(&"whether a checkpoint is due", step, is_due())? {
+            return Ok(false);
         }
-        let room = self.background.as_ref().map(Background::make_room).transpose()?;
+        let room = match &self.background {
+            Some(background) if strategy.rank() == 0 => Some(background.make_room()),
+            _ => None,
+        };
         let mut snapshot = self.checkpoint.snapshot()?;
         snapshot.saved = note(step, metric);
         match room {
-            Some(room) => room.hand_over(step, snapshot),
-            None => write(&self.folder, &self.options, step, &snapshot)?,
+            Some(room) => room?.hand_over(step, snapshot),
+            None if self.background.is_some() => {}
+            None => {
+                self.checkpoint.on_rank_0(|| write(&self.folder, &self.options, step, &snapshot))?
+            }
         }
         self.note_file(step)?;
         Ok(true)

@@ -50,7 +50,9 @@ pub struct umbo_update_tile {
 
 /// Updates weights and states of `tile`, each element from its own weight, states and gradient alone.
 /// Called in the pass that reduces the gradients, by several threads at once, on tiles that have nothing
-/// in common, in any order. It cannot fail, since other tiles are changed already: a rule checks its
+/// in common, in any order. With several ranks each calls it for its part of a variable, twice for each
+/// element: what it makes of copies of the states is what the ranks exchange, and once they have agreed it is
+/// done with the states themselves. So it must come to the same both times. It cannot fail, since other tiles are changed already: a rule checks its
 /// settings before it makes the optimizer. Functions of this library are
 /// UMBO_STATUS_FAILED_PRECONDITION here.
 pub type umbo_update_tile_fn =

@@ -160,7 +160,8 @@ pub unsafe extern "C" fn umbo_optimizer_iterations(
     })
 }
 
-/// Copies what an optimizer keeps for a variable.
+/// Copies what an optimizer keeps for a variable. Where several ranks train together each keeps a part of
+/// it, and the copy is put together of all parts: all ranks make this call, outside of runs.
 ///
 /// @param[in] optimizer The optimizer.
 /// @param[in] variable The variable.
@@ -171,8 +172,10 @@ pub unsafe extern "C" fn umbo_optimizer_iterations(
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_NOT_FOUND: the update rule has no state of this name, or the optimizer has not
 ///   updated the variable yet.
-/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure(); with several ranks also inside a
+///   run, and if the ranks make different calls.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// - UMBO_STATUS_UNAVAILABLE: the ranks cannot meet any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_state(
     optimizer: *const umbo_optimizer,

@@ -5,6 +5,7 @@
 //! be said in types, [`View::held`] and its like take it out of them.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use ndarray::{ArrayView2, ArrayViewD, IxDyn, ShapeBuilder};
 
@@ -215,6 +216,13 @@ impl<'a> Span<'a> {
     pub fn elements(&self) -> usize {
         self.elements
     }
+
+    /// Those of the elements that are in `range`, which is asserted to lie within.
+    pub fn part(self, range: &Range<usize>) -> Span<'a> {
+        assert!(range.start <= range.end && range.end <= self.elements);
+        let data = self.data.wrapping_add(range.start * self.dtype.size());
+        Span { data, elements: range.len(), ..self }
+    }
 }
 
 impl<'a> ViewMut<'a> {
@@ -269,6 +277,16 @@ impl<'a> SpanMut<'a> {
     /// The element type.
     pub fn dtype(&self) -> DType {
         self.dtype
+    }
+
+    /// Those of the elements that are in `range`, which is asserted to lie within.
+    ///
+    /// # Safety
+    /// As long as the result is used, nobody uses these elements by this span or another part of it.
+    pub unsafe fn part(&self, range: &Range<usize>) -> SpanMut<'_> {
+        assert!(range.start <= range.end && range.end <= self.elements);
+        let data = self.data.wrapping_add(range.start * self.dtype.size());
+        SpanMut { data, dtype: self.dtype, elements: range.len(), memory: PhantomData }
     }
 
     /// The same elements for reading, by who may write them and does not meanwhile.

@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::kernels::dtype::DType;
 use crate::kernels::view::{Span, SpanMut};
 use crate::optimizer::row_sums::{Merged, RowSums, Source, Workspace};
-use crate::tensor::Tensor;
 use crate::tensor::slab::{CACHE_SHIFT, Slab};
+use crate::tensor::{Shape, Tensor};
 use crate::values::variable::Variable;
 
 /// What the runs since the last update have contributed: one float64 tensor for each variable, made
@@ -75,9 +75,9 @@ pub(super) struct Memory {
 
 impl Memory {
     /// In host memory, also for a variable that a GPU holds.
-    fn new(slab: &mut Slab, dtype: DType, variable: &Variable) -> Result<Memory> {
-        let device = Some(variable.device()).filter(|device| device.is_host_memory());
-        let tensor = slab.zeros(dtype, variable.shape(), device.unwrap_or(DeviceId::HOST))?;
+    fn new(slab: &mut Slab, dtype: DType, shape: Shape, device: DeviceId) -> Result<Memory> {
+        let device = Some(device).filter(|device| device.is_host_memory());
+        let tensor = slab.zeros(dtype, shape, device.unwrap_or(DeviceId::HOST))?;
         // SAFETY: the spans are kept with the tensor, which is fresh. Who has the accumulation to
         // change it is the only writer, and reads nothing of what it writes.
         let spans = unsafe {
@@ -129,7 +129,8 @@ impl Accumulation {
                 sum.on_gpu = Some(fresh);
             }
         } else if sum.memory.is_none() {
-            sum.memory = Some(Memory::new(&mut self.sum_slab, DType::Float64, variable)?);
+            let (shape, device) = (variable.shape(), variable.device());
+            sum.memory = Some(Memory::new(&mut self.sum_slab, DType::Float64, shape, device)?);
         }
         Ok(())
     }
@@ -139,18 +140,25 @@ impl Accumulation {
         if let Sum::Dense(sum) = &mut self.sums[index]
             && sum.memory.is_none()
         {
-            sum.memory = Some(Memory::new(&mut self.sum_slab, DType::Float64, variable)?);
+            let (shape, device) = (variable.shape(), variable.device());
+            sum.memory = Some(Memory::new(&mut self.sum_slab, DType::Float64, shape, device)?);
         }
         Ok(())
     }
 
-    /// Has room for the gradient of variable `index`, which is not row-sparse; also on the GPU that
-    /// holds the variable, if one does.
-    pub(super) fn reserve_gradient(&mut self, index: usize, variable: &Variable) -> Result<()> {
+    /// Has room for the gradient of variable `index`, which is not row-sparse: for `elements` of it, all
+    /// or this rank's part, always as many; also on the GPU that holds the variable, if one does.
+    pub(super) fn reserve_gradient(
+        &mut self,
+        index: usize,
+        variable: &Variable,
+        elements: usize,
+    ) -> Result<()> {
         let Sum::Dense(sum) = &mut self.sums[index] else { return Ok(()) };
-        let (dtype, device) = (variable.dtype(), variable.device());
+        let (dtype, device, shape) =
+            (variable.dtype(), variable.device(), Shape::new(&[elements])?);
         if sum.gradient.is_none() {
-            sum.gradient = Some(Memory::new(&mut self.gradient_slab, dtype, variable)?);
+            sum.gradient = Some(Memory::new(&mut self.gradient_slab, dtype, shape, device)?);
         }
         match device.is_host_memory() {
             true => Ok(()),

@@ -7,7 +7,8 @@ use crate::error::{Error, Result};
 use crate::kernels::update::measure::Squares;
 use crate::kernels::update::weighted_sum::Clipping;
 use crate::optimizer::contributions::Contributions;
-use crate::optimizer::exchange::{Exchange, ranks_of};
+use crate::optimizer::exchange::weights::Means;
+use crate::optimizer::exchange::{Exchange, forget_updating, ranks_of};
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::non_finite::{not_finite, warn_of};
 use crate::optimizer::report::{ApplyOptions, ApplyReport};
@@ -17,6 +18,7 @@ use crate::optimizer::state::{Optimizer, State, check_learning_rate};
 use crate::optimizer::work::Keep;
 use crate::optimizer::workspace::Work;
 use crate::strategy::commit::CommitAction;
+use crate::strategy::ranks::agreement;
 use crate::values::variable::Variable;
 
 /// An apply of gradients by an optimizer.
@@ -264,7 +266,8 @@ impl ApplyAction {
             }
             Some(exchange) => {
                 let memory = &mut *self.gradients.exchange.lock();
-                exchange.exchange(sources, work, plan, self.optimizer.rule(), memory)?;
+                let (rule, measures) = (self.optimizer.rule(), self.measures(state));
+                exchange.exchange(sources, work, (state, plan), rule, memory, measures)?;
             }
         }
         let measured = self.measure(state, work, sources)?;
@@ -274,7 +277,6 @@ impl ApplyAction {
             _ => {}
         }
         let rule = self.optimizer.rule();
-        work.prepare(state, sources, plan, rule, learning_rate)?;
         let norm = measured.norm.unwrap_or(0.0);
         let factor = match state.settings.global_clip_norm {
             Some(largest) if norm > largest => largest / norm,
@@ -282,15 +284,34 @@ impl ApplyAction {
         };
         let limit = state.settings.clip_value.unwrap_or(f64::INFINITY);
         let clipping = Clipping { factor, limit };
-        let ready = sources.gpu().and_then(|gpu| match gpu {
-            Some(gpu) => work.prepare_on_gpu(gpu, &state.variables, sources, rule, clipping),
-            None => Ok(()),
-        });
+        let prepared = work.prepare(state, sources, plan, rule, learning_rate);
+        let ready = match exchange.filter(|exchange| exchange.divides) {
+            Some(exchange) => {
+                let options = self.agreed_options(state, learning_rate, clipping);
+                let variables = &state.variables;
+                let means = Means { variables, sources, rule, clipping };
+                let memory = &mut *self.gradients.exchange.lock();
+                exchange.exchange_weights(prepared, work, means, memory, options)
+            }
+            None => prepared.and_then(|()| match sources.gpu()? {
+                Some(gpu) => work.prepare_on_gpu(gpu, &state.variables, sources, rule, clipping),
+                None => Ok(()),
+            }),
+        };
         if let Err(error) = ready {
             work.drop_updates(&mut state.variables);
             return Err(error);
         }
         Ok((Outcome::Update { learning_rate, clipping }, measured))
+    }
+
+    /// What all ranks must update by alike, since each computes weights for all, as a number.
+    fn agreed_options(&self, state: &State, learning_rate: f64, clipping: Clipping) -> u64 {
+        let rule = self.optimizer.rule();
+        let settings = rule.settings().into_iter().map(|(name, value)| (name, value.to_bits()));
+        let numbers = [learning_rate, clipping.factor, clipping.limit].map(f64::to_bits);
+        let decay = state.settings.weight_decay.map(f64::to_bits);
+        agreement(&(rule.name(), settings.collect::<Vec<_>>(), numbers, decay))
     }
 
     /// What happens to gradients that are not finite: what the log would be told elsewhere, strict mode
@@ -322,6 +343,13 @@ impl ApplyAction {
         Ok(learning_rate)
     }
 
+    /// Whether norm or finiteness of the gradients matter.
+    fn measures(&self, state: &State) -> bool {
+        self.options.measure_norm
+            || state.settings.global_clip_norm.is_some()
+            || self.non_finite(state) != NonFinite::Ignore
+    }
+
     /// Norm and finiteness of the gradients of all variables that will be updated, if they matter.
     fn measure(
         &self,
@@ -331,7 +359,7 @@ impl ApplyAction {
     ) -> Result<Measured> {
         let settings = state.settings;
         let wanted = self.options.measure_norm || settings.global_clip_norm.is_some();
-        if !wanted && self.non_finite(state) == NonFinite::Ignore {
+        if !self.measures(state) {
             return Ok(Measured::default());
         }
         let mut non_finite = None;
@@ -398,6 +426,7 @@ impl ApplyAction {
     /// Does what was prepared. Returns whether, for the first time, it applied what is not finite.
     fn carry_out(&mut self, prepared: Prepared) -> bool {
         let mut is_new = false;
+        let ranks = ranks_of(self.gradients.strategy());
         let state = &mut *self.optimizer.lock();
         let mut sources = self.sources(&prepared);
         let Prepared { step, total_weight, outcome, measured, mut work, gpu, .. } = prepared;
@@ -439,8 +468,15 @@ impl ApplyAction {
                             None
                         })
                     }
-                    None => work.update(variables, &sources, rule, clipping),
+                    None => {
+                        let memory = &mut *self.gradients.exchange.lock();
+                        let received = ranks.as_ref().and_then(|_| memory.received());
+                        work.update(variables, &sources, rule, clipping, received)
+                    }
                 };
+                if let Some(ranks) = &ranks {
+                    forget_updating(ranks, &work, sources.variables());
+                }
                 if report.non_finite.is_none() {
                     report.non_finite = found.map(|index| sources.variables()[index].clone());
                 }
@@ -474,6 +510,10 @@ impl ApplyAction {
 impl Drop for ApplyAction {
     fn drop(&mut self) {
         if let Some(Prepared { mut work, outcome, .. }) = self.prepared.take() {
+            let ranks = ranks_of(self.gradients.strategy());
+            if let (Outcome::Update { .. }, Some(ranks)) = (&outcome, ranks) {
+                forget_updating(&ranks, &work, self.gradients.variables());
+            }
             let state = &mut *self.optimizer.lock();
             state.pending -= outcome.updates();
             work.drop_updates(&mut state.variables);

@@ -8,7 +8,7 @@ use crate::kernels::update::pass::Pass;
 use crate::kernels::update::step::{Step, StepKind};
 use crate::optimizer::adam::{self, Adam};
 use crate::optimizer::rule::{
-    Rates, Running, Scalars, Slot, UpdateRule, WeightDecay, check_not_negative,
+    Rates, Running, SUMS, Scalars, Slot, UpdateRule, WeightDecay, check_not_negative,
 };
 
 /// LAMB (You et al., "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes",
@@ -91,9 +91,11 @@ impl UpdateRule for Lamb {
         true
     }
 
-    fn measure(&self, mut scalars: Scalars, pass: &Pass<'_>) -> Scalars {
-        let squares =
-            for_real!(pass.dtype(), T => pass.measure(Norms(self.direction::<T>(&scalars))));
+    fn sums(&self, scalars: &Scalars, pass: &Pass<'_>) -> [f64; SUMS] {
+        for_real!(pass.dtype(), T => pass.measure(Norms(self.direction::<T>(scalars))))
+    }
+
+    fn measured(&self, mut scalars: Scalars, squares: [f64; SUMS]) -> Scalars {
         let [weights, update] = squares.map(f64::sqrt);
         let trust = if weights > 0.0 && update > 0.0 { weights / update } else { 1.0 };
         scalars.derived[TRUST] = trust;

@@ -39,6 +39,9 @@ pub struct Rates {
     pub weight_decay: f64,
 }
 
+/// How many sums over a variable a rule may need.
+pub const SUMS: usize = 2;
+
 /// The scalars of one update of one variable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scalars {
@@ -110,16 +113,25 @@ pub trait UpdateRule: Send + Sync + Debug {
     /// if they cannot be computed; the apply then changes nothing.
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars>;
 
-    /// Whether [`UpdateRule::measure`] does anything.
+    /// Whether [`UpdateRule::sums`] are needed.
     fn measures(&self) -> bool {
         false
     }
 
-    /// What a rule must know about the variable as a whole before it updates an element, such as
-    /// norms: `scalars`, completed by measurements of the pass that is about to be run. Cannot
-    /// fail.
-    fn measure(&self, scalars: Scalars, _pass: &Pass<'_>) -> Scalars {
+    /// The sums over all elements of a variable that a rule must know before it updates one of them, such
+    /// as squares of norms: [`Pass::measure`] of the pass that is about to be run. Cannot fail.
+    fn sums(&self, _scalars: &Scalars, _pass: &Pass<'_>) -> [f64; SUMS] {
+        [0.0; SUMS]
+    }
+
+    /// `scalars`, completed by what the sums are. Cannot fail.
+    fn measured(&self, scalars: Scalars, _sums: [f64; SUMS]) -> Scalars {
         scalars
+    }
+
+    /// Both, where the pass is over a whole variable.
+    fn measure(&self, scalars: Scalars, pass: &Pass<'_>) -> Scalars {
+        self.measured(scalars, self.sums(&scalars, pass))
     }
 
     /// What [`UpdateRule::update`] does to an element with these scalars, as data for other devices;

@@ -6,9 +6,11 @@
 use crate::collectives::copy_to;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::optimizer::rule::{Running, VariableProgress};
+use crate::optimizer::exchange::{ranks_of, slots};
+use crate::optimizer::rule::{Running, Slot, VariableProgress};
 use crate::optimizer::settings::LossScaling;
 use crate::optimizer::state::{Optimizer, State};
+use crate::optimizer::variables::Kept;
 use crate::strategy::Strategy;
 use crate::tensor::{DType, Tensor};
 use crate::values::variable::Variable;
@@ -63,27 +65,33 @@ impl Optimizer {
         self.lock().variables.updated().map(|(variable, ..)| variable.clone()).collect()
     }
 
-    /// A copy of all state, in host memory.
+    /// A copy of all state, in host memory. With several ranks a call that all ranks make.
     pub fn export(&self) -> Result<OptimizerState> {
+        let ranks = ranks_of(self.strategy());
         let state = self.lock();
-        let variables = state.variables.updated().map(|(variable, progress, slots)| {
-            let copies = slots.iter().map(|slot| copy_to(slot, DeviceId::HOST));
-            Ok(VariableState {
-                variable: variable.clone(),
-                updates: progress.updates,
-                running: progress.running,
-                slots: copies.collect::<Result<_>>()?,
-            })
+        let variables: Vec<_> = state
+            .variables
+            .updated()
+            .map(|(variable, progress, slots)| (variable.clone(), progress, slots))
+            .collect();
+        let (learning_rate, iterations) = (state.learning_rate, state.iterations);
+        let loss_scale = state.has_dynamic_loss_scale().then_some(DynamicLossScale {
+            scale: state.loss_scale,
+            applies: state.applies_at_scale,
         });
-        Ok(OptimizerState {
-            learning_rate: state.learning_rate,
-            iterations: state.iterations,
-            loss_scale: state.has_dynamic_loss_scale().then_some(DynamicLossScale {
-                scale: state.loss_scale,
-                applies: state.applies_at_scale,
-            }),
-            variables: variables.collect::<Result<_>>()?,
-        })
+        drop(state);
+        let copy = |(kept, slot): (&Kept, &Slot)| match &ranks {
+            Some(ranks) => slots::whole(ranks, &slot.name, kept)
+                .and_then(|whole| copy_to(&whole, DeviceId::HOST)),
+            None => copy_to(&kept.tensor, DeviceId::HOST),
+        };
+        let variables = variables.into_iter().map(|(variable, progress, slots)| {
+            let slots = slots.iter().zip(self.rule().slots()).map(copy).collect::<Result<_>>()?;
+            let VariableProgress { updates, running } = progress;
+            Ok(VariableState { variable, updates, running, slots })
+        });
+        let variables = variables.collect::<Result<_>>()?;
+        Ok(OptimizerState { learning_rate, iterations, loss_scale, variables })
     }
 
     /// Makes room for what [`Optimizer::import`] puts in. Changes nothing that can be seen.

@@ -9,12 +9,14 @@ use crate::error::{Error, Result};
 use crate::executor::fork::Origin;
 use crate::executor::lock::{Mutex, MutexGuard};
 use crate::kernels::float::real::for_real;
+use crate::optimizer::exchange::{ranks_of, slots};
 use crate::optimizer::plan::{Plan, Treatment};
 use crate::optimizer::report::ApplyReport;
 use crate::optimizer::rule::{Rates, UpdateRule};
 use crate::optimizer::settings::{Group, Settings};
-use crate::optimizer::variables::Variables;
+use crate::optimizer::variables::{Kept, Variables};
 use crate::optimizer::workspace::Work;
+use crate::strategy::Strategy;
 use crate::tensor::Tensor;
 use crate::text::Text;
 use crate::values::variable::Variable;
@@ -262,14 +264,26 @@ impl Optimizer {
     }
 
     /// A copy of the state `name` of `variable`, in the variable's dtype and shape. NotFound before
-    /// the variable's first update, and for a name that the rule does not have.
+    /// the variable's first update, and for a name that the rule does not have. With several ranks, each
+    /// of which keeps a part, all ranks make this call, between two steps.
     pub fn state(&self, variable: &Variable, name: &str) -> Result<Tensor> {
         let index = self.slot_index(name)?;
+        let find = || {
+            self.lock().variables.slot(variable, index).ok_or_else(|| {
+                Error::NotFound(format!(
+                    "state '{name}' of {variable:?}: this optimizer has not updated it yet"
+                ))
+            })
+        };
+        if let Some(ranks) = ranks_of(self.strategy) {
+            let strategy = Strategy::with_id(self.strategy);
+            let _quiet = strategy.as_ref().map(Strategy::quiet).transpose()?;
+            return slots::whole(&ranks, name, &find()?);
+        }
         let state = self.lock();
-        let Some(slot) = state.variables.slot(variable, index) else {
-            return Err(Error::NotFound(format!(
-                "state '{name}' of {variable:?}: this optimizer has not updated it yet"
-            )));
+        let Some(Kept { tensor: slot, .. }) = state.variables.slot(variable, index) else {
+            drop(state);
+            return find().map(|kept| kept.tensor);
         };
         let host = slot.on_host()?;
         let (view, shape) = (host.reading()?, slot.shape());
@@ -279,6 +293,11 @@ impl Optimizer {
             })?;
             Tensor::from_slice(elements, shape, slot.device())
         })
+    }
+
+    /// How many bytes of state this process keeps.
+    pub fn state_bytes(&self) -> usize {
+        self.lock().variables.bytes()
     }
 
     /// Which of the rule's slots has this name. NotFound, with the names that there are, if none has.

@@ -1,9 +1,14 @@
 //! What an optimizer keeps for each variable: the slots of its rule, running scalars, and where the
 //! weights lie.
+//!
+//! With several ranks each keeps the slots of its own part of a variable
+//! ([`Division`](crate::values::division::Division)), which it updates. Rows may be any rows, so the slots
+//! of a variable that is updated by rows are whole on all ranks.
 
 #![expect(unsafe_code, reason = "spans are kept beside the tensors that they are of")]
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -11,7 +16,8 @@ use crate::kernels::view::SpanMut;
 use crate::optimizer::rule::{Running, Slot, UpdateRule, VariableProgress};
 use crate::tensor::slab::{CACHE_SHIFT, Slab};
 use crate::tensor::storage::Storage;
-use crate::tensor::{Layout, Tensor};
+use crate::tensor::{Layout, Shape, Tensor};
+use crate::values::division::Division;
 use crate::values::variable::Variable;
 
 /// From this size on, slots are shifted against the variable and the gradients; see [`allocate`].
@@ -38,11 +44,29 @@ pub(super) struct VariableState {
     /// The variable's two buffers, as far as they were met.
     weights: [Option<SpanMut<'static>>; 2],
     slots: Vec<Tensor>,
+    /// Which of the variable's elements these are of: all, or this rank's part.
+    extent: Range<usize>,
     pub(super) running: Running,
     /// How often it was updated; what the slots hold is seen from the first time on.
     pub(super) updates: u64,
     /// An update was prepared and is neither done nor dropped.
     claimed: bool,
+}
+
+/// What this process keeps of one slot of a variable.
+pub(super) struct Kept {
+    pub(super) variable: Variable,
+    /// Of the variable's shape, or, of a part, in a row.
+    pub(super) tensor: Tensor,
+    /// Which elements.
+    pub(super) extent: Range<usize>,
+}
+
+impl Kept {
+    /// Whether it is all of them.
+    pub(super) fn is_whole(&self) -> bool {
+        self.extent.len() == self.variable.shape().elements()
+    }
 }
 
 impl Variables {
@@ -57,15 +81,38 @@ impl Variables {
     }
 
     /// A slot of a variable that was updated.
-    pub(super) fn slot(&self, variable: &Variable, index: usize) -> Option<&Tensor> {
+    pub(super) fn slot(&self, variable: &Variable, index: usize) -> Option<Kept> {
         let state = &self.states[self.position(variable)?];
-        state.slots.get(index).filter(|_| state.updates > 0)
+        (state.updates > 0 && index < state.slots.len()).then(|| state.kept(index))
     }
 
     /// The variables that were updated, in the order in which they were met, and what is kept for them.
-    pub(super) fn updated(&self) -> impl Iterator<Item = (&Variable, VariableProgress, &[Tensor])> {
+    pub(super) fn updated(&self) -> impl Iterator<Item = (&Variable, VariableProgress, Vec<Kept>)> {
         let updated = self.states.iter().filter(|state| state.updates > 0);
-        updated.map(|state| (&state.variable, state.progress(), &state.slots[..]))
+        updated.map(|state| {
+            let slots = (0..state.slots.len()).map(|index| state.kept(index)).collect();
+            (&state.variable, state.progress(), slots)
+        })
+    }
+
+    /// How many bytes all slots have.
+    pub(super) fn bytes(&self) -> usize {
+        self.states.iter().flat_map(|state| &state.slots).map(Tensor::bytes).sum()
+    }
+
+    /// Slot `index` of the variable at `position`, whatever it holds.
+    pub(super) fn kept(&self, position: usize, index: usize) -> Kept {
+        self.states[position].kept(index)
+    }
+
+    /// Which elements of the variable at `position` the slots are of.
+    pub(super) fn extent(&self, position: usize) -> Range<usize> {
+        self.states[position].extent.clone()
+    }
+
+    /// Whether the slots of the variable at `position` are of all of its elements.
+    pub(super) fn is_whole(&self, position: usize) -> bool {
+        self.states[position].is_whole()
     }
 
     /// How far `variable` is, if it is known.
@@ -94,7 +141,8 @@ impl Variables {
         Ok(())
     }
 
-    /// Gives slot `index` of a known variable the elements of `value`.
+    /// Gives slot `index` of a known variable those of the elements of `value`, which is of the variable's
+    /// shape, that it keeps.
     pub(super) fn put_slot(
         &mut self,
         variable: &Variable,
@@ -102,9 +150,14 @@ impl Variables {
         value: &Tensor,
     ) -> Result<()> {
         let position = self.position(variable).ok_or_else(|| unknown(variable))?;
-        let slot = self.states[position].slots.get(index).ok_or_else(|| unknown(variable))?;
+        let state = &self.states[position];
+        let slot = state.slots.get(index).ok_or_else(|| unknown(variable))?;
         // SAFETY: as in `forget`.
-        unsafe { slot.assume_exclusive() }.copy_from(value)
+        let mut to = unsafe { slot.assume_exclusive() };
+        match state.is_whole() {
+            true => to.copy_from(value),
+            false => to.copy_from(&part_of(value, &state.extent)?),
+        }
     }
 
     /// Lets what a known variable's slots hold be seen, as after an update.
@@ -115,12 +168,84 @@ impl Variables {
         Ok(())
     }
 
-    /// Where the state of `variable` is, which is made if there is none. What is made is not seen
-    /// before the first update is done.
+    /// Where the state of `variable` is, which is made if there is none: of this rank's part, if several
+    /// ranks divide the variable. What is made is not seen before the first update is done.
     pub(super) fn known(&mut self, variable: &Variable, rule: &dyn UpdateRule) -> Result<usize> {
-        if let Some(position) = self.position(variable) {
-            return Ok(position);
+        match self.position(variable) {
+            Some(position) => Ok(position),
+            None => self.add(variable, rule, own_part(variable)),
         }
+    }
+
+    /// The same, made of all elements if there is none. It may be there of this rank's part:
+    /// [`Variables::widen`].
+    pub(super) fn known_to_all(
+        &mut self,
+        variable: &Variable,
+        rule: &dyn UpdateRule,
+    ) -> Result<usize> {
+        match self.position(variable) {
+            Some(position) => Ok(position),
+            None => self.add(variable, rule, 0..variable.shape().elements()),
+        }
+    }
+
+    /// The same, of this rank's part, also where it was of all elements: what the others keep, too, is
+    /// given up.
+    pub(super) fn known_by_parts(
+        &mut self,
+        variable: &Variable,
+        rule: &dyn UpdateRule,
+    ) -> Result<usize> {
+        let (position, own) = (self.known(variable, rule)?, own_part(variable));
+        if self.states[position].extent != own {
+            let mut parts = Vec::new();
+            for (index, slot) in rule.slots().iter().enumerate() {
+                let part = allocate(&mut self.slabs[index], variable, index, slot, own.len())?;
+                let whole = &self.states[position].slots[index];
+                // SAFETY: the tensor was just made.
+                unsafe { part.assume_exclusive() }.copy_from(&part_of(whole, &own)?)?;
+                parts.push(part);
+            }
+            self.replace(position, parts, own)?;
+        }
+        Ok(position)
+    }
+
+    /// Lets the slots of the variable at `position` be of all of its elements, which are those of `whole`.
+    pub(super) fn widen(
+        &mut self,
+        position: usize,
+        rule: &dyn UpdateRule,
+        whole: &[Tensor],
+    ) -> Result<()> {
+        let variable = self.states[position].variable.clone();
+        let elements = variable.shape().elements();
+        let mut slots = Vec::new();
+        for (index, (slot, whole)) in rule.slots().iter().zip(whole).enumerate() {
+            let fresh = allocate(&mut self.slabs[index], &variable, index, slot, elements)?;
+            // SAFETY: the tensor was just made.
+            unsafe { fresh.assume_exclusive() }.copy_from(&whole.reshape(fresh.shape())?)?;
+            slots.push(fresh);
+        }
+        self.replace(position, slots, 0..elements)
+    }
+
+    fn replace(&mut self, position: usize, slots: Vec<Tensor>, extent: Range<usize>) -> Result<()> {
+        let spans = slots.iter().map(span).collect::<Result<Vec<_>>>()?;
+        let count = spans.len();
+        self.slots[position * count..].iter_mut().zip(spans).for_each(|(of, span)| *of = span);
+        let state = &mut self.states[position];
+        (state.slots, state.extent) = (slots, extent);
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        variable: &Variable,
+        rule: &dyn UpdateRule,
+        extent: Range<usize>,
+    ) -> Result<usize> {
         let out_of_memory =
             |_| Error::ResourceExhausted(format!("memory for the state of {variable:?}"));
         let count = rule.slots().len();
@@ -131,7 +256,7 @@ impl Variables {
             if self.slabs.len() == index {
                 self.slabs.push(Slab::new(CACHE_SHIFT * (index + 1)));
             }
-            slots.push(allocate(&mut self.slabs[index], variable, index, slot)?);
+            slots.push(allocate(&mut self.slabs[index], variable, index, slot, extent.len())?);
         }
         // Room first: adding then allocates nothing, and nothing is added by halves.
         self.positions.try_reserve(1).map_err(out_of_memory)?;
@@ -147,6 +272,7 @@ impl Variables {
             variable: variable.clone(),
             weights: [None, None],
             slots,
+            extent,
             running: rule.initial_running(),
             updates: 0,
             claimed: false,
@@ -183,6 +309,15 @@ fn unknown(variable: &Variable) -> Error {
 }
 
 impl VariableState {
+    fn is_whole(&self) -> bool {
+        self.extent.len() == self.variable.shape().elements()
+    }
+
+    fn kept(&self, index: usize) -> Kept {
+        let (tensor, extent) = (self.slots[index].clone(), self.extent.clone());
+        Kept { variable: self.variable.clone(), tensor, extent }
+    }
+
     fn progress(&self) -> VariableProgress {
         VariableProgress { updates: self.updates, running: self.running }
     }
@@ -229,12 +364,33 @@ fn span(tensor: &Tensor) -> Result<SpanMut<'static>> {
     })
 }
 
-/// The slot's initial tensor. Large ones start at cache lines that differ, modulo 4 KiB and 64 KiB,
+/// This rank's part of a variable; all of it, if no ranks divide it.
+fn own_part(variable: &Variable) -> Range<usize> {
+    variable.division().map_or(0..variable.shape().elements(), Division::own)
+}
+
+/// Some elements of a contiguous tensor, in a row.
+pub(super) fn part_of(whole: &Tensor, part: &Range<usize>) -> Result<Tensor> {
+    let row = whole.reshape(Shape::new(&[whole.shape().elements()])?)?;
+    row.slice(0, part.start, part.end, 1)
+}
+
+/// The slot's initial tensor, of `elements` elements: of the variable's shape, or of a part. Large ones start at cache lines that differ, modulo 4 KiB and 64 KiB,
 /// from those of the variable, of the replicas' gradients (which are shifted the other way) and of
 /// the variable's other slots, since one pass touches them all at once.
-fn allocate(slab: &mut Slab, variable: &Variable, index: usize, slot: &Slot) -> Result<Tensor> {
+fn allocate(
+    slab: &mut Slab,
+    variable: &Variable,
+    index: usize,
+    slot: &Slot,
+    elements: usize,
+) -> Result<Tensor> {
     const PERIOD: usize = 64 << 10;
-    let (dtype, shape) = (variable.dtype(), variable.shape());
+    let dtype = variable.dtype();
+    let shape = match variable.shape() {
+        shape if shape.elements() == elements => shape,
+        _ => Shape::new(&[elements])?,
+    };
     let bytes = shape.bytes(dtype)?;
     let tensor = if bytes < LARGE {
         slab.zeros(dtype, shape, variable.device())?

@@ -15,12 +15,17 @@ use crate::kernels::update::measure::{Chunks, Squares};
 use crate::kernels::update::pass::{Pass, Rows};
 use crate::kernels::update::weighted_sum::{Clipping, Contribution};
 use crate::observe::{self, Counter};
+use crate::optimizer::exchange::Words;
+use crate::optimizer::exchange::parts::Parts;
+use crate::optimizer::exchange::slots;
+use crate::optimizer::exchange::weights::Means;
 use crate::optimizer::plan::Plan;
-use crate::optimizer::rule::{Rates, Running, Scalars, UpdateRule, WeightDecay};
+use crate::optimizer::rule::{Rates, Running, SUMS, Scalars, UpdateRule, WeightDecay};
 use crate::optimizer::sources::Sources;
 use crate::optimizer::state::State;
 use crate::optimizer::variables::Variables;
 use crate::optimizer::workspace::{Item, Update, Work};
+use crate::strategy::ranks::Ranks;
 use crate::values::buffer::OfCopies;
 use crate::values::variable::Variable;
 
@@ -82,6 +87,8 @@ impl Work {
                     first_sum: 0,
                     fresh: false,
                     kept: false,
+                    divided: false,
+                    squares: None,
                     not_finite: AtomicBool::new(false),
                     update: None,
                 });
@@ -90,10 +97,69 @@ impl Work {
         Ok(())
     }
 
+    /// Divides the variables whose gradients are not row-sparse among the ranks.
+    pub(super) fn divide(&mut self, sources: &Sources<'_>) {
+        for item in &mut self.items {
+            item.divided = !sources.is_row_sparse(item.index);
+            item.kept = item.divided;
+        }
+    }
+
     /// Takes the gradients that all ranks have exchanged as those that are kept.
     pub(super) fn keep_exchanged(&mut self, sources: &Sources<'_>) {
         for item in &mut self.items {
             item.kept = !sources.is_row_sparse(item.index);
+        }
+    }
+
+    /// Has room for the state of each variable: of this rank's part, or, where it is updated by rows, of
+    /// all of it. Returns whether some of the latter is not here.
+    pub(super) fn meet_state(
+        &mut self,
+        variables: &mut Variables,
+        sources: &Sources<'_>,
+        plan: &mut Plan,
+        rule: &dyn UpdateRule,
+    ) -> Result<bool> {
+        let mut lacks = false;
+        for item in &self.items {
+            let variable = &sources.variables()[item.index];
+            let position = match item.divided {
+                true => variables.known_by_parts(variable, rule)?,
+                false => variables.known_to_all(variable, rule)?,
+            };
+            lacks |= !item.divided && !variables.is_whole(position);
+            plan.of_variable(item.index).position = Some(position);
+        }
+        Ok(lacks)
+    }
+
+    /// Has all of the state of the variables that are updated by rows. All ranks do it.
+    pub(super) fn widen_rows(
+        &self,
+        ranks: &Ranks,
+        state: &mut State,
+        plan: &mut Plan,
+        rule: &dyn UpdateRule,
+    ) -> Result<()> {
+        for item in self.items.iter().filter(|item| !item.divided) {
+            let Some(position) = plan.of_variable(item.index).position else { continue };
+            let slots = rule.slots().iter().enumerate().map(|(index, slot)| {
+                slots::whole(ranks, &slot.name, &state.variables.kept(position, index))
+            });
+            let slots = slots.collect::<Result<Vec<_>>>()?;
+            if !state.variables.is_whole(position) {
+                state.variables.widen(position, rule, &slots)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what all ranks have measured of the gradients that are divided.
+    pub(super) fn take_squares(&mut self, sums: Vec<[f64; SUMS]>) {
+        let divided = self.items.iter_mut().filter(|item| item.divided);
+        for (item, sums) in divided.zip(sums) {
+            item.squares = Some(Squares::of_sums(sums));
         }
     }
 
@@ -111,22 +177,27 @@ impl Work {
         self.pieces.clear();
         let mut chunks = 0;
         for item in &mut self.items {
-            let of_variable = Chunks::of(sources.elements(item.index));
+            // What is divided was measured when it was added up.
+            let elements = if item.divided { 0 } else { sources.elements(item.index) };
+            let of_variable = Chunks::of(elements);
             item.first_sum = chunks;
             chunks += of_variable.count();
             let variable = &sources.variables()[item.index];
             let mut bytes = sources.gradient_bytes(item.index, variable.dtype());
             // What was exchanged is kept already.
-            if !sources.exchanged {
+            if !item.divided && !sources.exchanged {
                 item.kept = keep == Keep::WherePossible
                     && sources.rows(item.index).is_none()
                     && bytes > 2 * variable.dtype().size()
-                    && sources.accumulation.reserve_gradient(item.index, variable).is_ok();
+                    && sources
+                        .accumulation
+                        .reserve_gradient(item.index, variable, elements)
+                        .is_ok();
                 if item.kept {
                     bytes += variable.dtype().size();
                 }
             }
-            self.pieces.push(sources.elements(item.index), of_variable.size, bytes);
+            self.pieces.push(elements, of_variable.size, bytes);
         }
         let missing = chunks.saturating_sub(self.sums.len());
         self.sums
@@ -151,15 +222,16 @@ impl Work {
                 // SAFETY: the gradients are kept in memory of this apply, and of the part here
                 // alone.
                 unsafe {
-                    sum.measure_squares(Instructions::chosen(), &part, sums, kept, streaming);
+                    let part = (Chunks::of(sources.elements(index)), &part);
+                    sum.measure_squares(Instructions::chosen(), part, sums, kept, streaming);
                 }
             }
         });
         let ends = items.iter().skip(1).map(|item| item.first_sum).chain([chunks]);
-        Ok(items
-            .iter()
-            .zip(ends)
-            .map(|(item, end)| (item.index, Squares::of_chunks(&sums[item.first_sum..end]))))
+        Ok(items.iter().zip(ends).map(|(item, end)| {
+            let squares = || Squares::of_chunks(&sums[item.first_sum..end]);
+            (item.index, item.squares.unwrap_or_else(squares))
+        }))
     }
 
     /// Makes memory for the sums that [`Work::accumulate`] adds to.
@@ -246,12 +318,16 @@ impl Work {
         sources: &Sources<'_>,
         rule: &dyn UpdateRule,
         clipping: Clipping,
+        mut received: Option<(&mut Parts, &Words)>,
     ) -> Option<usize> {
         let Work { items, pieces, contributions, .. } = self;
+        let means = Means { variables, sources, rule, clipping };
+        let mut parts = 0;
         let slots = rule.slots().len();
         let passes = Passes { variables, sources, slots, clipping };
         pieces.clear();
-        for &mut Item { index, kept, ref mut update, .. } in &mut *items {
+        for &mut Item { index, kept, divided, ref mut first_sum, ref mut update, .. } in &mut *items
+        {
             let Some(update) = update else {
                 // Shares count on one piece for each item.
                 pieces.push(0, BLOCK, 0);
@@ -267,6 +343,13 @@ impl Work {
                 false => sources.gradient_bytes(index, weights.dtype()),
             };
             let bytes = gradient + state;
+            if divided {
+                // Which of the parts it is.
+                *first_sum = parts;
+                parts += 1;
+                pieces.push(variables.extent(update.position).len(), BLOCK, bytes);
+                continue;
+            }
             match rows {
                 Some(rows) => pieces.push(rows.rows().len(), 1, bytes * rows.row_elements()),
                 None => pieces.push(weights.elements(), BLOCK, bytes),
@@ -279,9 +362,16 @@ impl Work {
         }
         observe::count(Counter::Updated, || pieces.bytes() as u64);
         let streaming = streaming::pays(pieces.bytes());
+        let parts = received.as_ref().map(|(parts, _)| &**parts);
         pieces.for_each_share(contributions.len(), &|share| {
             let contributions = &mut *contributions[share.number()].lock();
             for (item, part) in share.parts() {
+                if let (true, Some(parts)) = (items[item].divided, parts) {
+                    let (item, at) = (&items[item], items[item].first_sum);
+                    // SAFETY: the apply has claimed the variable, and the shares have different parts.
+                    unsafe { parts.update_own(at, item, means, part, streaming) };
+                    continue;
+                }
                 let Item { index, kept, update: Some(ref update), ref not_finite, .. } =
                     items[item]
                 else {
@@ -296,6 +386,9 @@ impl Work {
                 );
             }
         });
+        if let Some((parts, weights)) = &mut received {
+            parts.put_weights(items, variables, sources, weights);
+        }
         let mut found = None;
         for Item { index, update, not_finite, .. } in items {
             let Some(update) = update.take() else { continue };

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::executor::lock::Mutex;
 use crate::executor::pieces::Pieces;
-use crate::kernels::update::measure::ChunkSums;
+use crate::kernels::update::measure::{ChunkSums, Squares};
 use crate::kernels::update::weighted_sum::Contribution;
 use crate::optimizer::on_gpu::Ready;
 use crate::optimizer::rule::Scalars;
@@ -33,6 +33,10 @@ pub(super) struct Item {
     pub(super) fresh: bool,
     /// Its gradient was kept when it was measured.
     pub(super) kept: bool,
+    /// It is divided among the ranks: the gradient of this rank's part was kept, and what was measured are
+    /// these squares of all parts, if they were.
+    pub(super) divided: bool,
+    pub(super) squares: Option<Squares>,
     /// An element of the gradient that was applied is not finite.
     pub(super) not_finite: AtomicBool,
     /// Once it is prepared.

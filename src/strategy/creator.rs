@@ -173,9 +173,10 @@ pub(super) fn create_through(
 
 /// The variable itself; `value` is its own. All ranks make it, with rank 0's value.
 pub(super) fn make(owner: &Strategy, new: NewVariable, value: Tensor) -> Result<Variable> {
-    if let Some(ranks) = owner.ranks() {
-        ranks.same_initial(new.name.as_str(), &value)?;
-    }
+    let division = match owner.ranks() {
+        Some(ranks) => ranks.same_initial(new.name.as_str(), &value)?,
+        None => None,
+    };
     let spec = VariableSpec {
         trainable: is_trainable(&new),
         name: new.name,
@@ -183,7 +184,7 @@ pub(super) fn make(owner: &Strategy, new: NewVariable, value: Tensor) -> Result<
         aggregation: new.aggregation,
         strategy: owner.id(),
     };
-    let variable = Variable::new(spec, value, owner.keeper());
+    let variable = Variable::divided(spec, value, owner.keeper(), division);
     if !owner.is_default() {
         owner.inner().made.lock().add(&variable)?;
     }

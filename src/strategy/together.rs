@@ -101,7 +101,7 @@ impl Strategy {
     }
 
     /// Begins what all ranks do together outside of runs, or (0) outside of steps.
-    pub(super) fn begin_series(&self, step: u64) {
+    pub(crate) fn begin_series(&self, step: u64) {
         if let Some(ranks) = self.ranks() {
             ranks.begin(step);
         }
@@ -109,7 +109,7 @@ impl Strategy {
 
     /// What all ranks come to, of which `here` is what this one has come to: success only if all
     /// succeed.
-    pub(super) fn agree(&self, here: Result<()>) -> Result<()> {
+    pub(crate) fn agree(&self, here: Result<()>) -> Result<()> {
         match self.ranks() {
             None => here,
             Some(ranks) => ranks.vote(here, &[]).map(drop),

@@ -62,7 +62,8 @@ pub fn deep_copy(variable: &Variable) -> Result<Variable> {
             fresh
         }
     };
-    Ok(Variable::new(variable.spec().clone(), fresh, owner.keeper()))
+    let division = variable.division().cloned();
+    Ok(Variable::divided(variable.spec().clone(), fresh, owner.keeper(), division))
 }
 
 /// Whether `variable` was made in the scope of this very strategy.

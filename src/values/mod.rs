@@ -2,6 +2,7 @@
 
 pub mod buffer;
 pub(crate) mod device_copies;
+pub mod division;
 pub mod indexed_slices;
 pub mod initial;
 pub mod limits;

@@ -18,6 +18,7 @@ use crate::kernels::view::SpanMut;
 use crate::tensor::{DType, Shape, Tensor, TensorMut};
 use crate::text::Text;
 use crate::values::buffer::{Buffer, OfCopies};
+use crate::values::division::Division;
 
 /// How values that replicas assign are combined. The numbers are those of the C constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +118,8 @@ struct Parts {
     dtype: DType,
     shape: Shape,
     device: DeviceId,
+    /// How it is divided among several ranks.
+    division: Option<Division>,
     /// In which process it was made.
     origin: Origin,
     /// The second buffer comes into being when a step first writes the variable, and stays.
@@ -185,6 +188,16 @@ impl Variable {
     /// ([`Tensor::sealable`]), they are closed for writing, but for those who write by this variable. If its
     /// memory is somebody else's, the variable [stays](Variable::stays) there.
     pub fn new(spec: VariableSpec, value: Tensor, keeper: Weak<dyn Keeper>) -> Variable {
+        Variable::divided(spec, value, keeper, None)
+    }
+
+    /// The same, of several ranks that divide it so.
+    pub fn divided(
+        spec: VariableSpec,
+        value: Tensor,
+        keeper: Weak<dyn Keeper>,
+        division: Option<Division>,
+    ) -> Variable {
         let (dtype, shape, device) = (value.dtype(), value.shape(), value.device());
         let storage = value.storage().0;
         storage.seal(|| format!("umbo: variable {}", spec.name));
@@ -195,6 +208,7 @@ impl Variable {
             dtype,
             shape,
             device,
+            division,
             origin: Origin::here(),
             buffers: [Buffer::of(value), Buffer::default()],
             committed: AtomicUsize::new(0),
@@ -240,6 +254,11 @@ impl Variable {
     /// The parameter device that holds it.
     pub fn device(&self) -> DeviceId {
         self.0.device
+    }
+
+    /// How its elements are divided among several ranks: which of them each updates.
+    pub fn division(&self) -> Option<&Division> {
+        self.0.division.as_ref()
     }
 
     /// Whether `other` is a reference to the same variable.

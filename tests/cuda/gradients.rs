@@ -98,7 +98,9 @@ fn squares(sources: &Sources, kept: Option<&mut Memory>) -> Squares {
         for (_, part) in share.parts() {
             let instructions = Instructions::chosen();
             // SAFETY: nobody else has the memory.
-            unsafe { sum.measure_squares(instructions, &part, &sums, kept.as_ref(), false) };
+            unsafe {
+                sum.measure_squares(instructions, (chunks, &part), &sums, kept.as_ref(), false)
+            };
         }
     });
     Squares::of_chunks(&sums)

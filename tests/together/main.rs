@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "tests write the gradients of their replicas")]
 
 mod agreement;
+mod dividing;
 mod engine;
 mod failures;
 mod files;

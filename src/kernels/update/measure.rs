@@ -22,8 +22,9 @@ use crate::kernels::update::pass::Pass;
 use crate::kernels::update::weighted_sum::{Contribution, Finish, GradientLoop, Way, WeightedSum};
 use crate::kernels::view::SpanMut;
 
-/// Elements of one tile.
-const TILE: usize = 1024;
+/// Elements of one tile. Where several ranks each measure a part of a variable, the parts begin at
+/// multiples of it, and the sums of the tiles are told.
+pub const TILE: usize = 1024;
 
 /// Interleaved sums within a tile.
 const LANES: usize = 16;
@@ -76,15 +77,62 @@ impl Chunks {
         Chunks { elements, size }
     }
 
+    /// Each tile of so many elements by itself.
+    pub fn tiles(elements: usize) -> Chunks {
+        Chunks { elements, size: TILE }
+    }
+
     /// How many there are.
     pub fn count(self) -> usize {
         self.elements.div_ceil(self.size)
     }
 }
 
+/// The sums of a whole variable from those of its tiles, in the order of additions of whoever measures
+/// the variable as a whole, and so with the same bits.
+#[derive(Clone, Copy, Debug)]
+pub struct OfTiles<const SUMS: usize> {
+    /// Tiles of one chunk, and those that the present one has had.
+    of_chunk: usize,
+    done: usize,
+    chunk: [f64; SUMS],
+    total: [f64; SUMS],
+}
+
+impl<const SUMS: usize> OfTiles<SUMS> {
+    /// Of a variable with `elements` elements, none of whose tiles has come.
+    pub fn new(elements: usize) -> OfTiles<SUMS> {
+        let of_chunk = Chunks::of(elements).size / TILE;
+        OfTiles { of_chunk, done: 0, chunk: [0.0; SUMS], total: [0.0; SUMS] }
+    }
+
+    /// The next tile has these sums.
+    pub fn add(&mut self, tile: [f64; SUMS]) {
+        self.chunk.iter_mut().zip(tile).for_each(|(sum, of_tile)| *sum += of_tile);
+        self.done += 1;
+        if self.done == self.of_chunk {
+            self.end_chunk();
+        }
+    }
+
+    fn end_chunk(&mut self) {
+        let chunk = std::mem::replace(&mut self.chunk, [0.0; SUMS]);
+        self.total.iter_mut().zip(chunk).for_each(|(sum, of_chunk)| *sum += of_chunk);
+        self.done = 0;
+    }
+
+    /// The sums, once all tiles have come.
+    pub fn total(mut self) -> [f64; SUMS] {
+        if self.done > 0 {
+            self.end_chunk();
+        }
+        self.total
+    }
+}
+
 impl WeightedSum<'_> {
-    /// Measures the chunks of `part`, whose boundaries are those of chunks, on this thread, for
-    /// [`Squares::of_chunks`]. `sums` are those of all of the variable's chunks.
+    /// Measures those of `chunks`, into which the elements are cut, that are in `part`, whose boundaries
+    /// are those of chunks, on this thread, for [`Squares::of_chunks`]. `sums` are those of all chunks.
     ///
     /// The same elements of `kept`, if there is one, become the gradient: past the caches if
     /// `streaming` says so. It is asserted to be of the gradient's type and length. A sum that reads
@@ -95,13 +143,14 @@ impl WeightedSum<'_> {
     pub unsafe fn measure_squares(
         &self,
         instructions: Instructions,
-        part: &Part,
+        (chunks, part): (Chunks, &Part),
         sums: &[ChunkSums<2>],
         kept: Option<&SpanMut>,
         streaming: bool,
     ) {
-        let (chunks, range) = (Chunks::of(self.elements), part.range());
+        let range = part.range();
         assert!(range.end <= self.elements && range.start.is_multiple_of(chunks.size));
+        assert_eq!(chunks.elements, self.elements);
         if let Some(kept) = kept {
             assert_eq!((kept.dtype(), kept.elements()), (self.dtype, self.elements));
         }
@@ -120,7 +169,11 @@ impl WeightedSum<'_> {
 impl Squares {
     /// What the chunks of one variable amount to.
     pub fn of_chunks(sums: &[ChunkSums<2>]) -> Squares {
-        let [sum, zero] = total(sums);
+        Squares::of_sums(total(sums))
+    }
+
+    /// The same of the sums of the whole variable.
+    pub fn of_sums([sum, zero]: [f64; 2]) -> Squares {
         Squares { sum, finite: zero == 0.0 }
     }
 }
@@ -128,7 +181,8 @@ impl Squares {
 impl Pass<'_> {
     /// The sums of `measure` over all elements, on the workers. The gradient that it sees is the
     /// one that an update would use, without the L2 term. Nothing is written or allocated.
-    /// Asserted: the pass is one over the whole variable.
+    /// Asserted: the pass is one over all of its elements. With [`Pass::telling_tiles`] the sums are those
+    /// of each tile, and what is returned are zeros.
     pub fn measure<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize>(
         &self,
         measure: M,
@@ -152,8 +206,15 @@ impl Pass<'_> {
         assert_eq!((self.dtype(), sum.gradient_dtype), (M::Element::DTYPE, G::DTYPE));
         let chunks = Chunks::of(sum.elements);
         let bytes = sum.bytes() + (1 + SLOTS) * size_of::<M::Element>();
-        let sums = [const { [const { AtomicU64::new(0) }; SUMS] }; CHUNKS];
         let terms = PassTerms { weights, slots, measure };
+        if let Some(tiles) = self.tile_sums() {
+            let (chunks, (tiles, _)) = (Chunks::tiles(sum.elements), tiles.as_chunks::<SUMS>());
+            workers::for_each_task(chunks.count(), chunks.size * bytes, &|range| {
+                chunks.add_up::<G, _, SUMS>(self.instructions(), range, sum, &terms, tiles);
+            });
+            return [0.0; SUMS];
+        }
+        let sums = [const { [const { AtomicU64::new(0) }; SUMS] }; CHUNKS];
         let chunk_bytes = chunks.size.saturating_mul(bytes);
         workers::for_each_task(chunks.count(), chunk_bytes, &|range| {
             chunks.add_up::<G, _, SUMS>(self.instructions(), range, sum, &terms, &sums);
@@ -397,7 +458,9 @@ mod tests {
         pieces.for_each_share(usize::MAX, &|share| {
             for (_, part) in share.parts() {
                 // SAFETY: nothing is written.
-                unsafe { sum.measure_squares(instructions, &part, &sums, None, false) };
+                unsafe {
+                    sum.measure_squares(instructions, (chunks, &part), &sums, None, false);
+                };
             }
         });
         Squares::of_chunks(&sums)
@@ -471,5 +534,47 @@ mod tests {
             }
         }
         workers::set_count(count).unwrap();
+    }
+
+    #[test]
+    fn tiles_make_the_bits_of_the_whole() {
+        let instructions = Instructions::chosen();
+        for elements in [0, 1, 1023, 1024, 1025, 16_384, 16_385, 300_001, 1_100_003] {
+            let numbers: Vec<f32> =
+                (0..elements).map(|index| ((index * 7919) % 1013) as f32 / 7.0 - 70.0).collect();
+            let span = |range: Range<usize>| {
+                let part = &numbers[range];
+                let layout = Layout::row_major(Shape::new(&[part.len()]).unwrap());
+                // SAFETY: the view is used while the numbers live, and nobody writes them.
+                unsafe { View::new(part.as_ptr().cast(), DType::Float32, layout) }.span().unwrap()
+            };
+            let measured = |range: Range<usize>, chunks: Chunks| {
+                let contributions = [Contribution { gradient: span(range.clone()), factor: 1.5 }];
+                let sum = WeightedSum::new(DType::Float32, range.len(), &contributions, 3.0);
+                let sums: Vec<ChunkSums<2>> =
+                    (0..chunks.count()).map(|_| Default::default()).collect();
+                let mut pieces = Pieces::default();
+                pieces.push(range.len(), chunks.size, sum.bytes());
+                pieces.for_each_share(usize::MAX, &|share| {
+                    for (_, part) in share.parts() {
+                        // SAFETY: nothing is written.
+                        unsafe {
+                            sum.measure_squares(instructions, (chunks, &part), &sums, None, false);
+                        };
+                    }
+                });
+                sums
+            };
+            let whole = Squares::of_chunks(&measured(0..elements, Chunks::of(elements)));
+            let mut tiles = OfTiles::new(elements);
+            let borders = [0, elements / 3 / TILE * TILE, elements / 2 / TILE * TILE, elements];
+            for range in borders.windows(2).map(|pair| pair[0]..pair[1]) {
+                for sums in measured(range.clone(), Chunks::tiles(range.len())) {
+                    tiles.add(sums.each_ref().map(|it| f64::from_bits(it.load(Ordering::Relaxed))));
+                }
+            }
+            let found = Squares::of_sums(tiles.total());
+            assert_eq!((found.sum.to_bits(), found.finite), (whole.sum.to_bits(), whole.finite));
+        }
     }
 }

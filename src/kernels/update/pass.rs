@@ -21,7 +21,7 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use crate::executor::pieces::Part;
 use crate::kernels::dtype::{DType, Element};
@@ -54,6 +54,10 @@ pub struct Pass<'a> {
     streaming: bool,
     /// What is set if an element of the gradient is not finite.
     pub(super) not_finite: Option<&'a AtomicBool>,
+    /// The number of the first element among those of the variable.
+    pub(super) first: usize,
+    /// Where the sums of each tile go if the pass measures.
+    tiles: Option<&'a [AtomicU64]>,
 }
 
 /// Rows of a table.
@@ -106,6 +110,8 @@ impl<'a> Pass<'a> {
             copies: &[],
             streaming: false,
             not_finite: None,
+            first: 0,
+            tiles: None,
         }
     }
 
@@ -184,6 +190,26 @@ impl<'a> Pass<'a> {
     pub fn noting(mut self, not_finite: &'a AtomicBool) -> Pass<'a> {
         self.not_finite = Some(not_finite);
         self
+    }
+
+    /// The same, whose operands are a part of the variable's, from element `first` on.
+    #[inline]
+    pub fn from_element(mut self, first: usize) -> Pass<'a> {
+        self.first = first;
+        self
+    }
+
+    /// The same, whose measurements are those of each tile, in `sums`: as many as are measured for each
+    /// tile of [`TILE`](crate::kernels::update::measure::TILE) elements, as the bits of float64.
+    #[inline]
+    pub fn telling_tiles(mut self, sums: &'a [AtomicU64]) -> Pass<'a> {
+        self.tiles = Some(sums);
+        self
+    }
+
+    /// Where the sums of each tile go.
+    pub(super) fn tile_sums(&self) -> Option<&'a [AtomicU64]> {
+        self.tiles
     }
 
     /// The element type of all operands.

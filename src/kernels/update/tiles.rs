@@ -190,7 +190,7 @@ impl Pass<'_> {
         }
         update(&Tile {
             dtype: T::DTYPE,
-            start: place,
+            start: self.first + place,
             elements,
             weights: weights.cast(),
             gradient: to.cast_const().cast(),

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 
 /// Bytes at a multiple of 8, which every element type lies well at.
 #[derive(Default)]
-pub(super) struct Words {
+pub(in crate::optimizer) struct Words {
     words: Vec<u64>,
     bytes: usize,
 }

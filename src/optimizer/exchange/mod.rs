@@ -1,34 +1,41 @@
-//! Gradients of several ranks: how an update comes to have those of all replicas of all ranks.
+//! Updates of several ranks: how each comes to the weights that the gradients of all replicas make.
 //!
-//! Dense gradients are laid end to end and cut into one part for each rank. Every rank sends each other
-//! its contributions to the other's part, and adds up those to its own with the loop that one process
-//! uses, in the order of the replicas; then all get the gradients of all parts. So the bits are those of
-//! one process, and each rank sends and receives what a ring would. Where several replicas of a rank
-//! together are more than their sum in float64 is, or runs were accumulated, that sum is sent instead.
-//! Of row-sparse gradients the rows that were touched go to all.
+//! Each rank updates its own part of every variable
+//! ([`Division`](crate::values::division::Division)), and keeps the state of that part alone. Every rank
+//! sends each other its contributions to the other's part, and adds up those to its own with the loop that
+//! one process uses, in the order of the replicas; then it updates its part, and all get the weights of all
+//! parts. So the bits are those of one process, and each rank sends and receives what a ring would. Where
+//! several replicas of a rank together are more than their sum in float64 is, or runs were accumulated, that
+//! sum is sent instead. Norms are put together of the sums of tiles, which the ranks tell each other. Of
+//! row-sparse gradients the rows that were touched go to all, and all update them.
 //!
-//! Gradients on a GPU go through the host's memory: down in one copy, and those of all ranks up again. Where
-//! all ranks have them on GPUs and the engine moves memory of those, they stay there.
+//! Where a rank has the variables on a GPU, all ranks get the gradients of all parts instead, and each
+//! updates everything. Gradients on a GPU go through the host's memory: down in one copy, and those of all
+//! ranks up again. Where all ranks have them on GPUs and the engine moves memory of those, they stay there.
 //!
 //! If the number of all replicas was chosen, the bits must not depend on how they are spread over ranks:
 //! contributions are always sent as they are, and ranks exchange them in each run that is accumulated.
 //!
-//! - [`announcement`]: who has contributed to what. [`parts`]: how dense gradients are cut and
-//!   exchanged. `next`: what is accumulated of them. [`touched`]: rows.
+//! - [`announcement`]: who has contributed to what. [`parts`]: how dense gradients are divided and
+//!   exchanged. `next`: what is accumulated of them. [`weights`]: the same of weights. [`touched`]: rows.
+//!   [`slots`]: state that is put together.
 
 pub(super) mod announcement;
 mod buffers;
 mod next;
 pub(super) mod parts;
+pub(super) mod slots;
 pub(super) mod touched;
+pub(super) mod weights;
 
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::plan::Plan;
 use crate::optimizer::rule::UpdateRule;
 use crate::optimizer::sources::Sources;
+use crate::optimizer::state::State;
 use crate::optimizer::work::Keep;
 use crate::optimizer::workspace::Work;
 use crate::strategy::Strategy;
@@ -36,11 +43,12 @@ use crate::strategy::ranks::{Call, Kind, Ranks, agreement};
 use crate::values::variable::Variable;
 
 use announcement::Announcement;
-use buffers::Words;
+pub(super) use buffers::Words;
 use next::Next;
 use parts::Parts;
 use parts::between_gpus::Buffers;
 use touched::Touched;
+use weights::{Means, Scratch};
 
 /// What exchanges work in, kept from update to update.
 #[derive(Default)]
@@ -49,6 +57,9 @@ pub(super) struct Memory {
     receive: Words,
     touched: Touched,
     next: Next,
+    scratch: Scratch,
+    /// How the variables of the last update were divided.
+    parts: Option<Parts>,
     /// What all ranks' gradients must have in common.
     agreement: Option<u64>,
 }
@@ -61,9 +72,11 @@ pub(super) fn ranks_of(strategy: u64) -> Option<Arc<Ranks>> {
 /// An update that all ranks make, and what each has announced for it.
 pub(super) struct Exchange<'a> {
     ranks: &'a Ranks,
-    announced: Announcement,
+    announced: Arc<Announcement>,
     /// All ranks have their variables on GPUs, and the engine moves memory of those.
     between_gpus: bool,
+    /// Each rank updates its part; else each updates everything.
+    pub divides: bool,
 }
 
 impl<'a> Exchange<'a> {
@@ -94,7 +107,9 @@ impl<'a> Exchange<'a> {
             !ranks.has_chosen_replicas() && meeting.numbers().all(|[on_gpu, _]| on_gpu == 1);
         let announced =
             Announcement::read(&meeting.all_gather(&own)?, ranks.has_chosen_replicas())?;
-        Ok(Exchange { ranks, announced, between_gpus })
+        let announced = Arc::new(announced);
+        let divides = gradients.variables().iter().all(|variable| variable.division().is_some());
+        Ok(Exchange { ranks, announced, between_gpus, divides })
     }
 
     /// The weight of all replicas' contributions to all runs.
@@ -102,17 +117,20 @@ impl<'a> Exchange<'a> {
         self.announced.total_weight()
     }
 
-    /// Puts the gradients of all ranks in the place of this rank's: [`Sources`] has them from then on.
-    /// Selects the variables that are to be updated.
+    /// Adds up the gradients of all ranks, each rank those of its part: [`Sources`] has that, and all rows,
+    /// from then on; all parts where they are not divided. Selects the variables that are to be updated, and has room for their state. The squares
+    /// of the gradients are found out if a rank `measures`.
     pub fn exchange(
         &self,
         sources: &mut Sources<'_>,
         work: &mut Work,
-        plan: &mut Plan,
+        (state, plan): (&mut State, &mut Plan),
         rule: &dyn UpdateRule,
         memory: &mut Memory,
+        measures: bool,
     ) -> Result<()> {
-        let Memory { send, receive, touched, .. } = memory;
+        let Memory { send, receive, touched, scratch, parts, .. } = memory;
+        let mut lacks = false;
         let mut prepare = || {
             let is_sum = sums_are_sent(self.ranks, sources);
             if is_sum {
@@ -121,6 +139,11 @@ impl<'a> Exchange<'a> {
             let rows = touched::pack(sources, plan, is_sum)?;
             let has = |index| self.announced.has_variable(index);
             work.select_where(sources, plan, self.ranks.replicas()[self.ranks.rank()], has)?;
+            if self.divides {
+                work.divide(sources);
+                self.check_updating(work, sources)?;
+            }
+            lacks = work.meet_state(&mut state.variables, sources, plan, rule)?;
             let mut parts = Parts::new(self.ranks, &self.announced, sources, work);
             let gpu = sources.gpu()?;
             if let Some(gpu) = gpu.filter(|_| self.between_gpus) {
@@ -128,30 +151,47 @@ impl<'a> Exchange<'a> {
                 return Ok((rows, parts, Some(buffers)));
             }
             parts.reserve(sources, send, receive)?;
+            scratch.reserve()?;
             match gpu {
                 Some(gpu) => parts.pack_on_gpu(gpu, sources, send)?,
                 None => parts.pack(sources, send),
             }
             Ok((rows, parts, None))
         };
-        let prepared: Result<(Vec<u8>, Parts<'_>, Option<Buffers>)> = prepare();
+        let prepared: Result<(Vec<u8>, Parts, Option<Buffers>)> = prepare();
         let length = prepared.as_ref().map_or(0, |(rows, ..)| rows.len());
-        let call = Call { length, ..Call::to(Kind::Gradients, &"the exchange of gradients") };
-        let (mut meeting, (rows, mut parts, on_gpu)) = self.ranks.meet(call, prepared)?;
+        let numbers = [u64::from(measures), u64::from(lacks)];
+        let call =
+            Call { length, numbers, ..Call::to(Kind::Gradients, &"the exchange of gradients") };
+        let (mut meeting, (rows, mut own, on_gpu)) = self.ranks.meet(call, prepared)?;
+        let (any_measures, any_lacks) = meeting
+            .numbers()
+            .fold((false, false), |any, [one, other]| (any.0 || one != 0, any.1 || other != 0));
         let rows = meeting.all_gather(&rows)?;
         match on_gpu {
             Some(buffers) => {
-                parts.exchange_between_gpus(&mut meeting, sources, buffers)?;
+                own.exchange_between_gpus(&mut meeting, sources, buffers)?;
                 drop(meeting);
             }
             None => {
-                parts.exchange(&mut meeting, sources, send, receive)?;
+                own.exchange(&mut meeting, sources, send, receive)?;
+                if !self.divides {
+                    own.gather_gradients(&mut meeting, sources, send, receive)?;
+                } else if any_measures {
+                    let sums = own.total_sums(&mut meeting, send, receive)?;
+                    work.take_squares(sums);
+                }
                 drop(meeting);
-                parts.bring_up(sources)?;
+                if !self.divides {
+                    own.bring_up(sources)?;
+                }
             }
         }
-        sources.exchanged = true;
-        work.keep_exchanged(sources);
+        if !self.divides {
+            sources.exchanged = true;
+            work.keep_exchanged(sources);
+        }
+        *parts = self.divides.then_some(own);
         touched.unpack(
             sources,
             plan,
@@ -159,7 +199,38 @@ impl<'a> Exchange<'a> {
             &rows,
             sums_are_sent(self.ranks, sources),
         )?;
-        sources.merge_touched(plan, rule, touched, self.ranks.has_chosen_replicas())
+        sources.merge_touched(plan, rule, touched, self.ranks.has_chosen_replicas())?;
+        if any_lacks { work.widen_rows(self.ranks, state, plan, rule) } else { Ok(()) }
+    }
+
+    /// Has this rank compute the weights of its part, and all ranks know those of all parts. `prepared` is
+    /// whether this rank can, and `options` a number of what the update is made with.
+    pub fn exchange_weights(
+        &self,
+        prepared: Result<()>,
+        work: &mut Work,
+        means: Means<'_>,
+        memory: &mut Memory,
+        options: u64,
+    ) -> Result<()> {
+        let Memory { send, receive, scratch, parts, .. } = memory;
+        let parts = prepared.and_then(|()| {
+            parts.as_mut().ok_or_else(|| Error::Internal("no gradients were exchanged".into()))
+        });
+        let call = Call {
+            agreement: options,
+            ..Call::to(Kind::Gradients, &"the exchange of new weights")
+        };
+        let (mut meeting, parts) = self.ranks.meet(call, parts)?;
+        if means.rule.measures() {
+            parts.measure(&mut meeting, &mut work.items, means, (send, receive))?;
+        }
+        parts.try_update(&work.items, means, send, scratch);
+        parts.exchange_weights(&mut meeting, &work.items, send, receive)?;
+        drop(meeting);
+        let keys = work.items.iter().map(|item| means.sources.variables()[item.index].key());
+        self.ranks.updating().extend(keys);
+        Ok(())
     }
 
     /// Whether what is accumulated is that of all ranks, and not each rank's own.
@@ -198,7 +269,7 @@ impl<'a> Exchange<'a> {
             }
             Ok((rows, parts))
         };
-        let prepared: Result<(Vec<u8>, Parts<'_>)> = prepare();
+        let prepared: Result<(Vec<u8>, Parts)> = prepare();
         let length = prepared.as_ref().map_or(0, |(rows, _)| rows.len());
         let call = Call { length, ..Call::to(Kind::Gradients, &"the accumulation of gradients") };
         let (mut meeting, (rows, parts)) = self.ranks.meet(call, prepared)?;
@@ -219,6 +290,31 @@ impl<'a> Exchange<'a> {
         work.select_where(sources, plan, replicas, has)?;
         Ok(dense.into_iter().chain(rows).min())
     }
+
+    /// Refuses variables whose weights will change before this update is carried out: the ranks would
+    /// exchange what is made of the weights before that.
+    fn check_updating(&self, work: &Work, sources: &Sources<'_>) -> Result<()> {
+        let updating = self.ranks.updating();
+        let variables = work.items.iter().map(|item| &sources.variables()[item.index]);
+        match variables.clone().find(|variable| updating.contains(&variable.key())) {
+            Some(variable) => Err(Error::precondition(format!(
+                "{variable:?}: another apply to it waits for the same commit point, and with several \
+                 ranks there can be one; do the second apply after the run"
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Lets the variables of an update, which was carried out or dropped, be updated by others.
+pub(super) fn forget_updating(ranks: &Ranks, work: &Work, variables: &[Variable]) {
+    let mut updating = ranks.updating();
+    for item in &work.items {
+        let key = variables[item.index].key();
+        if let Some(at) = updating.iter().position(|known| *known == key) {
+            updating.swap_remove(at);
+        }
+    }
 }
 
 /// Whether a rank sends the sum of what its replicas have contributed to several runs.
@@ -227,6 +323,11 @@ fn sums_are_sent(ranks: &Ranks, sources: &Sources<'_>) -> bool {
 }
 
 impl Memory {
+    /// The parts of the last update, and the weights of all of them.
+    pub(super) fn received(&mut self) -> Option<(&mut Parts, &Words)> {
+        self.parts.as_mut().map(|parts| (parts, &self.receive))
+    }
+
     /// Keeps what [`Exchange::accumulate`] has prepared of the variables that are selected.
     pub(super) fn keep_run(&self, sources: &mut Sources<'_>, work: &Work) {
         self.next.put(sources);
@@ -243,7 +344,8 @@ fn agreement_of(gradients: &Gradients) -> u64 {
     let of_variable = |(index, variable): (usize, &Variable)| {
         let dtypes = (variable.dtype() as u64, gradients.dtype(index) as u64);
         let sizes = variable.shape().to_vec();
-        (variable.name().to_string(), dtypes, sizes, gradients.is_row_sparse(index))
+        let parts = variable.division().map(|division| division.boundaries().to_vec());
+        (variable.name().to_string(), dtypes, sizes, parts, gradients.is_row_sparse(index))
     };
     let variables: Vec<_> = gradients.variables().iter().enumerate().map(of_variable).collect();
     agreement(&(variables, gradients.loss_reduction() as i32, gradients.accumulation_steps()))

@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "sums are written where an apply reads them")]
 
 use super::buffers::Words;
-use super::parts::{Place, place_of, span};
+use super::parts::{Place, copy, span};
 use crate::executor::pieces::Pieces;
 use crate::kernels::dtype::DType;
 use crate::kernels::instruction_set::Instructions;
@@ -39,7 +39,7 @@ impl Next {
                     // SAFETY: nothing is kept, so nothing is written.
                     unsafe {
                         let instructions = Instructions::chosen();
-                        gradient.measure_squares(instructions, &part, &sums, None, false);
+                        gradient.measure_squares(instructions, (chunks, &part), &sums, None, false);
                     }
                 }
             });
@@ -54,7 +54,10 @@ impl Next {
             sources.accumulation.claim(*index);
             let Some(sum) = sources.accumulation.memory(*index) else { continue };
             // SAFETY: who has the accumulation, as `sources` has, is alone with the sums.
-            unsafe { place_of(sum, range) }.copy_from_slice(&self.sums.bytes()[bytes.clone()]);
+            unsafe {
+                let from = span(&self.sums.bytes()[bytes.clone()], DType::Float64);
+                copy(from, &sum.part(range));
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Dense gradients laid end to end, and cut into a part for each rank.
+//! Dense gradients, of which each rank adds up its part.
 
 #![expect(
     unsafe_code,
@@ -8,8 +8,11 @@
 pub mod between_gpus;
 mod on_gpu;
 
+use std::array;
 use std::ops::Range;
 use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::announcement::{Announcement, OfRank};
 use super::buffers::Words;
@@ -21,31 +24,38 @@ use crate::kernels::dtype::DType;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::layout::{Layout, Shape};
 use crate::kernels::update::accumulate::accumulate;
-use crate::kernels::update::measure::{ChunkSums, Chunks};
+use crate::kernels::update::measure::{ChunkSums, Chunks, OfTiles};
 use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
 use crate::kernels::view::{Span, SpanMut, View, ViewMut};
+use crate::optimizer::rule::SUMS;
 use crate::optimizer::sources::Sources;
 use crate::optimizer::workspace::Work;
 use crate::strategy::ranks::{Meeting, Ranks};
-
-/// Inner boundaries are at multiples of so many elements.
-const BLOCK: usize = 64;
+use crate::values::division::{Division, Loads};
 
 /// Elements of one contribution, or of the sum of several, at multiples of so many bytes.
-const WORD: usize = size_of::<u64>();
+pub(super) const WORD: usize = size_of::<u64>();
 
-/// How dense gradients are cut.
-pub(super) struct Parts<'a> {
-    announced: &'a Announcement,
-    rank: usize,
-    items: Vec<Item>,
+/// Workers share the sums of gradients at multiples of so many elements.
+const BLOCK: usize = 64;
+
+/// How dense gradients are divided, which each rank adds up its part of.
+pub(in crate::optimizer) struct Parts {
+    announced: Arc<Announcement>,
+    pub(super) rank: usize,
+    pub(super) items: Vec<Item>,
     /// For each rank, in bytes.
     send_counts: Vec<usize>,
     receive_counts: Vec<usize>,
     /// Of the gradients of the ranks' parts.
     gradient_counts: Vec<usize>,
-    pieces: Pieces,
-    sums: Vec<ChunkSums<2>>,
+    /// Of the weights of the ranks' parts, with a word behind them.
+    pub(super) weight_counts: Vec<usize>,
+    /// Of the sums of their tiles.
+    sum_counts: Vec<usize>,
+    pub(super) pieces: Pieces,
+    /// Of the tiles of this rank's part.
+    pub(super) sums: Vec<ChunkSums<SUMS>>,
 }
 
 /// This rank's part of one variable, and where its sums are.
@@ -59,76 +69,74 @@ pub(super) struct Place {
 }
 
 /// One variable.
-struct Item {
-    index: usize,
+pub(in crate::optimizer) struct Item {
+    pub(super) index: usize,
     /// Of the variable, and of what replicas contribute to it.
-    dtype: DType,
+    pub(super) dtype: DType,
     wire: DType,
     /// Whether a rank's contributions are sent as their sum.
     is_sum: bool,
     /// Which of its elements are in the part of each rank.
-    ranges: Vec<Range<usize>>,
+    pub(super) division: Division,
+    pub(super) elements: usize,
+    /// The gradients of all parts are kept, and not this rank's alone.
+    is_kept_whole: bool,
 }
 
-impl<'a> Parts<'a> {
-    /// Cuts the variables that are selected for an update, and that are not row-sparse.
+impl Parts {
+    /// Of the variables that are selected for an update, and that are not row-sparse.
     pub fn new(
         ranks: &Ranks,
-        announced: &'a Announcement,
+        announced: &Arc<Announcement>,
         sources: &Sources<'_>,
         work: &Work,
-    ) -> Parts<'a> {
+    ) -> Parts {
         let (rank, size) = (ranks.rank(), ranks.size());
         let variables = sources.variables();
         let mut is_selected = vec![false; variables.len()];
         work.items.iter().for_each(|item| is_selected[item.index] = true);
         // What each rank accumulates of its own part must be its part in all runs.
         let is_fixed = ranks.has_chosen_replicas();
-        let dense = || {
-            let all = 0..variables.len();
-            all.filter(|&index| (is_fixed || is_selected[index]) && !sources.is_row_sparse(index))
-        };
-        let bytes =
-            |index: usize| variables[index].shape().elements() * variables[index].dtype().size();
-        let total: usize = dense().map(bytes).sum();
         let most_replicas = ranks.replicas().iter().copied().max().unwrap_or(1);
-        let mut before = 0;
-        let items = dense().map(|index| {
-            let (elements, dtype) = (variables[index].shape().elements(), variables[index].dtype());
-            let wire = sources.gradient_dtype(dtype);
-            let boundary = |rank: usize| {
-                let cut = (total as u128 * rank as u128 / size as u128) as usize;
-                let within = cut.saturating_sub(before) / dtype.size();
-                // The end of the last part is that of the last variable, whatever is rounded.
-                if rank == size || within >= elements { elements } else { within / BLOCK * BLOCK }
+        let dense = (0..variables.len())
+            .filter(|&index| (is_fixed || is_selected[index]) && !sources.is_row_sparse(index));
+        // What each rank updates as a whole is added up in parts all the same.
+        let mut loads = Loads::new(size);
+        let items = dense.map(|index| {
+            let variable = &variables[index];
+            let (dtype, elements) = (variable.dtype(), variable.shape().elements());
+            let division = match variable.division() {
+                Some(division) => division.clone(),
+                None => loads.divide(rank, elements, dtype.size()),
             };
-            let ranges = (0..size).map(|rank| boundary(rank)..boundary(rank + 1)).collect();
-            before += elements * dtype.size();
+            let wire = sources.gradient_dtype(dtype);
             let accumulates = sources.accumulation.runs > 0;
             let is_large = most_replicas * wire.size() > size_of::<f64>();
             let is_sum = !is_fixed && (accumulates || is_large);
-            Item { index, dtype, wire, is_sum, ranges }
+            let is_kept_whole = variable.division().is_none();
+            Item { index, dtype, wire, is_sum, division, elements, is_kept_whole }
         });
         let items: Vec<Item> = items.filter(|item| is_selected[item.index]).collect();
         let sent = |from: &OfRank, to: usize| items.iter().map(|item| item.bytes(from, to)).sum();
         let of_ranks = announced.ranks();
-        let gradients = |rank: usize| {
-            let bytes = |item: &Item| padded(item.ranges[rank].len() * item.dtype.size());
-            items.iter().map(bytes).sum()
-        };
+        let weights = |rank: usize| items.iter().map(|item| item.weight_bytes(rank)).sum::<usize>();
+        let tiles = |rank: usize| items.iter().map(|item| item.tiles(rank)).sum::<usize>();
         Parts {
-            announced,
+            announced: Arc::clone(announced),
             rank,
+            gradient_counts: (0..size).map(weights).collect(),
             send_counts: (0..size).map(|to| sent(&of_ranks[rank], to)).collect(),
             receive_counts: of_ranks.iter().map(|from| sent(from, rank)).collect(),
-            gradient_counts: (0..size).map(gradients).collect(),
+            weight_counts: (0..size).map(|rank| weights(rank) + WORD).collect(),
+            sum_counts: (0..size).map(|rank| tiles(rank) * SUMS * WORD).collect(),
             items,
             pieces: Pieces::default(),
             sums: Vec::new(),
         }
     }
 
-    /// Has all the memory that the exchange takes, which from then on cannot fail for lack of it.
+    /// Has all the memory that the exchange takes, of gradients and then of weights, which from then on
+    /// cannot fail for lack of it.
     pub fn reserve(
         &mut self,
         sources: &mut Sources<'_>,
@@ -138,18 +146,20 @@ impl<'a> Parts<'a> {
         let exhausted = |_| Error::ResourceExhausted("memory to exchange gradients".into());
         let variables = sources.variables();
         for item in &self.items {
-            sources.accumulation.reserve_gradient(item.index, &variables[item.index])?;
+            let part = item.kept(self.rank);
+            let elements = if item.is_kept_whole { item.elements } else { part.end };
+            let variable = &variables[item.index];
+            sources.accumulation.reserve_gradient(item.index, variable, elements)?;
         }
-        let own = self.gradient_counts[self.rank];
-        send.resize(self.send_counts.iter().sum::<usize>().max(own))?;
-        let (sent, gradients): (usize, usize) =
-            (self.receive_counts.iter().sum(), self.gradient_counts.iter().sum());
-        receive.resize(sent.max(gradients))?;
-        self.pieces.reserve(self.items.len())?;
-        let chunks = |item: &Item| Chunks::of(item.ranges[self.rank].len()).count();
-        let chunks = self.items.iter().map(chunks).sum();
-        self.sums.try_reserve(chunks).map_err(exhausted)?;
-        self.sums.resize_with(chunks, Default::default);
+        let all = |counts: &[usize]| counts.iter().sum::<usize>();
+        let own = self.weight_counts[self.rank].max(self.sum_counts[self.rank]);
+        send.resize(all(&self.send_counts).max(own))?;
+        let weights = all(&self.weight_counts).max(all(&self.sum_counts));
+        receive.resize(all(&self.receive_counts).max(weights))?;
+        self.pieces.reserve(self.items.len() * self.weight_counts.len())?;
+        let tiles = self.sum_counts[self.rank] / (SUMS * WORD);
+        self.sums.try_reserve(tiles).map_err(exhausted)?;
+        self.sums.resize_with(tiles, Default::default);
         Ok(())
     }
 
@@ -160,7 +170,7 @@ impl<'a> Parts<'a> {
         let mut contributions = Vec::new();
         for rank in 0..self.send_counts.len() {
             for item in &self.items {
-                let range = &item.ranges[rank];
+                let range = &item.division.of(rank);
                 sources.collect_own(item.index, &mut contributions);
                 if item.is_sum {
                     let accumulated = sources.accumulated(item.index);
@@ -182,17 +192,17 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Exchanges the contributions, adds up those to this rank's part, and puts the gradients of all
-    /// parts where [`Sources`] has them.
+    /// Exchanges the contributions, and adds up those to this rank's part, which [`Sources`] has from
+    /// then on.
     pub fn exchange(
         &mut self,
         meeting: &mut Meeting<'_>,
-        sources: &mut Sources<'_>,
+        sources: &Sources<'_>,
         send: &mut Words,
         receive: &mut Words,
     ) -> Result<()> {
         let (sent, got) = (self.send_counts.iter().sum(), self.receive_counts.iter().sum());
-        if self.gradient_counts.iter().sum::<usize>() == 0 {
+        if self.is_empty() {
             return Ok(());
         }
         meeting.all_to_all(
@@ -200,41 +210,90 @@ impl<'a> Parts<'a> {
             (&mut receive.bytes_mut()[..got], &self.receive_counts),
         )?;
         self.add_up_own(sources, receive);
-        let own = self.gradient_counts[self.rank];
+        Ok(())
+    }
+
+    /// Puts the gradients of all parts where [`Sources`] has them.
+    pub fn gather_gradients(
+        &self,
+        meeting: &mut Meeting<'_>,
+        sources: &Sources<'_>,
+        send: &mut Words,
+        receive: &mut Words,
+    ) -> Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let (own, all) = (self.weight_counts[self.rank], self.weight_counts.iter().sum());
         let mut to = &mut send.bytes_mut()[..own];
         for item in &self.items {
-            let range = &item.ranges[self.rank];
+            let range = item.kept(self.rank);
             let place = take(&mut to, range.len() * item.dtype.size());
             if let Some(memory) = sources.accumulation.gradient(item.index) {
-                place.copy_from_slice(bytes_of(memory.reading, range));
+                place.copy_from_slice(bytes_of(memory.reading, &range));
             }
         }
-        let all: usize = self.gradient_counts.iter().sum();
-        let to = &mut receive.bytes_mut()[..all];
-        meeting.all_gather_into(&send.bytes()[..own], to, &self.gradient_counts)?;
+        let place = &mut receive.bytes_mut()[..all];
+        meeting.all_gather_into(&send.bytes()[..own], place, &self.weight_counts)?;
         let mut from = receive.bytes();
-        for rank in 0..self.gradient_counts.len() {
+        for rank in 0..self.weight_counts.len() {
             for item in &self.items {
-                let range = &item.ranges[rank];
-                let bytes = range.len() * item.dtype.size();
-                let (came, rest) = from.split_at(padded(bytes));
+                let range = item.division.of(rank);
+                let (came, rest) = from.split_at(item.weight_bytes(rank));
                 from = rest;
-                if let Some(memory) = sources.accumulation.gradient(item.index)
-                    && rank != self.rank
-                {
+                let Some(memory) = sources.accumulation.gradient(item.index) else { continue };
+                if rank != self.rank {
+                    let came = span(&came[..range.len() * item.dtype.size()], item.dtype);
                     // SAFETY: who has the accumulation, as `sources` has, is alone with the gradients,
                     // and reads none now.
-                    unsafe { place_of(&memory.writing, range) }.copy_from_slice(&came[..bytes]);
+                    unsafe { copy(came, &memory.writing.part(&range)) };
+                }
+            }
+            from = &from[WORD..];
+        }
+        Ok(())
+    }
+
+    /// Whether no variable has an element.
+    pub fn is_empty(&self) -> bool {
+        self.items.iter().all(|item| item.elements == 0)
+    }
+
+    /// The sums over each whole variable, of what the ranks have measured of the tiles of their parts.
+    pub fn total_sums(
+        &mut self,
+        meeting: &mut Meeting<'_>,
+        send: &mut Words,
+        receive: &mut Words,
+    ) -> Result<Vec<[f64; SUMS]>> {
+        let own = self.sum_counts[self.rank];
+        let tiles = send.bytes_mut()[..own].chunks_exact_mut(SUMS * WORD);
+        for (place, sums) in tiles.zip(&self.sums) {
+            for (place, sum) in place.chunks_exact_mut(WORD).zip(sums) {
+                place.copy_from_slice(&sum.load(Ordering::Relaxed).to_ne_bytes());
+            }
+        }
+        let all: usize = self.sum_counts.iter().sum();
+        let to = &mut receive.bytes_mut()[..all];
+        meeting.all_gather_into(&send.bytes()[..own], to, &self.sum_counts)?;
+        let mut totals: Vec<OfTiles<SUMS>> =
+            self.items.iter().map(|item| OfTiles::new(item.elements)).collect();
+        let mut tiles = receive.bytes()[..all].chunks_exact(SUMS * WORD);
+        for rank in 0..self.sum_counts.len() {
+            for (item, total) in self.items.iter().zip(&mut totals) {
+                for tile in tiles.by_ref().take(item.tiles(rank)) {
+                    let (words, _) = tile.as_chunks::<WORD>();
+                    total.add(array::from_fn(|at| f64::from_ne_bytes(words[at])));
                 }
             }
         }
-        Ok(())
+        Ok(totals.into_iter().map(OfTiles::total).collect())
     }
 
     /// Where the contributions to each item are in what this rank receives, in rank order, and the factors
     /// of them.
     fn places(&self, sources: &Sources<'_>) -> Vec<Vec<(Range<usize>, f64)>> {
-        let Parts { announced, rank, ref items, ref receive_counts, .. } = *self;
+        let Parts { ref announced, rank, ref items, ref receive_counts, .. } = *self;
         let mut of_items: Vec<Vec<(Range<usize>, f64)>> = vec![Vec::new(); items.len()];
         let mut start = 0;
         for (from, count) in announced.ranks().iter().zip(receive_counts) {
@@ -242,7 +301,7 @@ impl<'a> Parts<'a> {
             start += count;
             for (item, places) in items.iter().zip(&mut of_items) {
                 for factor in item.factors(from, sources) {
-                    let bytes = item.ranges[rank].len() * item.wire_size();
+                    let bytes = item.division.of(rank).len() * item.wire_size();
                     places.push((at..at + bytes, factor));
                     at += padded(bytes);
                 }
@@ -252,7 +311,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Has the memory for [`Parts::accumulate`].
-    pub fn reserve_next(
+    pub(super) fn reserve_next(
         &self,
         sources: &mut Sources<'_>,
         send: &mut Words,
@@ -270,8 +329,8 @@ impl<'a> Parts<'a> {
             .try_reserve(self.items.len())
             .map_err(|_| Error::ResourceExhausted("memory to accumulate gradients".into()))?;
         let mut at = 0;
-        for Item { index, dtype, ranges, .. } in &self.items {
-            let (index, dtype, range) = (*index, *dtype, ranges[self.rank].clone());
+        for Item { index, dtype, division, .. } in &self.items {
+            let (index, dtype, range) = (*index, *dtype, division.of(self.rank));
             let bytes = range.len() * WORD;
             next.places.push(Place { index, dtype, range, bytes: at..at + bytes });
             at += bytes;
@@ -281,7 +340,7 @@ impl<'a> Parts<'a> {
 
     /// Exchanges the contributions of one run, and makes in `next` the sums of this rank's part that are
     /// to be accumulated: those that are, and to them what all replicas have contributed, in their order.
-    pub fn accumulate(
+    pub(super) fn accumulate(
         &self,
         meeting: &mut Meeting<'_>,
         sources: &Sources<'_>,
@@ -338,8 +397,8 @@ impl<'a> Parts<'a> {
         let mut first = 0;
         self.pieces.clear();
         for (item, places) in items.iter().zip(&of_items) {
-            let elements = item.ranges[rank].len();
-            let chunks = Chunks::of(elements);
+            let elements = item.division.of(rank).len();
+            let chunks = Chunks::tiles(elements);
             first_sums.push(first);
             first += chunks.count();
             let bytes = places.len() * item.wire_size() + item.dtype.size();
@@ -348,27 +407,27 @@ impl<'a> Parts<'a> {
         let sums = &self.sums;
         self.pieces.for_each_share(workers::count(), &|share| {
             for (at, part) in share.parts() {
-                let (item, range) = (&items[at], &items[at].ranges[rank]);
+                let item = &items[at];
                 let Some(memory) = sources.accumulation.gradient(item.index) else { continue };
-                let (divisor, elements) = (sources.divisor, range.len());
+                let (divisor, elements) = (sources.divisor, item.division.own().len());
                 let sum = match (item.is_sum, contributions[at].first()) {
                     (true, sum) => WeightedSum::new(item.dtype, elements, &[], divisor)
                         .starting_from(sum.map(|sum| sum.gradient)),
                     (false, _) => {
                         let before = sources.accumulated(item.index);
-                        let before = before.map(|sum| span(bytes_of(sum, range), DType::Float64));
+                        let before = before.map(|sum| {
+                            span(bytes_of(sum, &item.division.of(rank)), DType::Float64)
+                        });
                         WeightedSum::new(item.dtype, elements, &contributions[at], divisor)
                             .starting_from(before)
                     }
                 };
                 let sums = &sums[first_sums[at]..];
-                // SAFETY: the range is this rank's part of the gradient, which nobody else writes, and
-                // the shares have different parts of it.
+                // SAFETY: the gradient is this apply's, and the shares have different parts of it.
                 unsafe {
-                    let own = place_of(&memory.writing, range);
-                    let own = span_mut(own, item.dtype);
-                    let instructions = Instructions::chosen();
-                    sum.measure_squares(instructions, &part, sums, Some(&own), false);
+                    let part = (Chunks::tiles(elements), &part);
+                    let own = memory.writing.part(&item.kept(rank));
+                    sum.measure_squares(Instructions::chosen(), part, sums, Some(&own), false);
                 }
             }
         });
@@ -385,13 +444,29 @@ impl Item {
         self.wire_dtype().size()
     }
 
+    /// Where rank `rank`'s part is in the gradient that is kept: its place in the variable, or all.
+    fn kept(&self, rank: usize) -> Range<usize> {
+        let part = self.division.of(rank);
+        if self.is_kept_whole { part } else { 0..part.len() }
+    }
+
+    /// How many bytes the weights of rank `rank`'s part take.
+    pub(super) fn weight_bytes(&self, rank: usize) -> usize {
+        padded(self.division.of(rank).len() * self.dtype.size())
+    }
+
+    /// How many tiles the part of rank `rank` has.
+    pub(super) fn tiles(&self, rank: usize) -> usize {
+        Chunks::tiles(self.division.of(rank).len()).count()
+    }
+
     /// How many bytes rank `from` sends for the part of rank `to`.
     fn bytes(&self, from: &OfRank, to: usize) -> usize {
         let contributions = match self.is_sum {
             true => usize::from(from.wrote(self.index)),
             false => from.writers(self.index).count(),
         };
-        contributions * padded(self.ranges[to].len() * self.wire_size())
+        contributions * padded(self.division.of(to).len() * self.wire_size())
     }
 
     /// The factors of what rank `from` sends, in its order.
@@ -403,19 +478,19 @@ impl Item {
     }
 }
 
-fn padded(bytes: usize) -> usize {
+pub(super) fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(WORD)
 }
 
 /// The next `bytes` bytes of `from`, which goes on behind them.
-fn take<'a>(from: &mut &'a mut [u8], bytes: usize) -> &'a mut [u8] {
+pub(super) fn take<'a>(from: &mut &'a mut [u8], bytes: usize) -> &'a mut [u8] {
     let (place, rest) = std::mem::take(from).split_at_mut(padded(bytes));
     *from = rest;
     &mut place[..bytes]
 }
 
 /// The bytes of some elements.
-fn bytes_of<'a>(span: Span<'a>, range: &Range<usize>) -> &'a [u8] {
+pub(super) fn bytes_of<'a>(span: Span<'a>, range: &Range<usize>) -> &'a [u8] {
     assert!(range.start <= range.end && range.end <= span.elements());
     let size = span.dtype().size();
     // SAFETY: the span has the range, and its elements are initialised memory without padding that
@@ -423,19 +498,15 @@ fn bytes_of<'a>(span: Span<'a>, range: &Range<usize>) -> &'a [u8] {
     unsafe { slice::from_raw_parts(span.data().add(range.start * size), range.len() * size) }
 }
 
-/// The same to be written.
+/// Copies all elements of a span to another one that is alike.
 ///
 /// # Safety
-/// Nobody else reads or writes these elements while the result is used.
-#[expect(
-    clippy::mut_from_ref,
-    reason = "a span that may be written is shared by who writes its parts"
-)]
-pub(super) unsafe fn place_of<'a>(span: &'a SpanMut<'_>, range: &Range<usize>) -> &'a mut [u8] {
-    assert!(range.start <= range.end && range.end <= span.elements());
-    let size = span.dtype().size();
-    // SAFETY: the span has the range, and the caller vouches for the rest.
-    unsafe { slice::from_raw_parts_mut(span.data().add(range.start * size), range.len() * size) }
+/// Nobody else reads or writes `to` meanwhile, and the two have nothing in common.
+pub(super) unsafe fn copy(from: Span<'_>, to: &SpanMut<'_>) {
+    assert_eq!((from.dtype(), from.elements()), (to.dtype(), to.elements()));
+    let from = bytes_of(from, &(0..from.elements()));
+    // SAFETY: as many bytes are there, and the caller vouches for the rest.
+    unsafe { to.data().copy_from_nonoverlapping(from.as_ptr(), from.len()) };
 }
 
 fn layout(bytes: &[u8], dtype: DType) -> Layout {
@@ -453,7 +524,7 @@ pub(super) fn span(bytes: &[u8], dtype: DType) -> Span<'_> {
 }
 
 /// Bytes as elements that may be written.
-fn span_mut(bytes: &mut [u8], dtype: DType) -> SpanMut<'_> {
+pub(super) fn span_mut(bytes: &mut [u8], dtype: DType) -> SpanMut<'_> {
     // SAFETY: as in `span`, and nobody else has what is borrowed to be written.
     let view = unsafe { ViewMut::new(bytes.as_mut_ptr(), dtype, layout(bytes, dtype)) };
     view.into_span().expect("a row of elements is contiguous")

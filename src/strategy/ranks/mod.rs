@@ -34,8 +34,9 @@ use crate::cluster::communicator::Communicator;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::executor::fork::{Guards, Leaf};
-use crate::executor::lock::Mutex;
-use crate::tensor::Tensor;
+use crate::executor::lock::{Mutex, MutexGuard};
+use crate::tensor::{DType, Tensor};
+use crate::values::division::{Division, Loads};
 
 /// The ranks that one strategy is spread over, of which there are two or more.
 pub struct Ranks {
@@ -50,6 +51,11 @@ pub struct Ranks {
     is_chosen: bool,
     series: Mutex<Series>,
     totals: Mutex<AllTotals>,
+    /// What the ranks have of the variables that are divided among them.
+    loads: Mutex<Loads>,
+    /// By [`Variable::key`](crate::values::variable::Variable::key), the variables whose updates wait for
+    /// a commit point.
+    updating: Mutex<Vec<usize>>,
 }
 
 impl Ranks {
@@ -76,6 +82,8 @@ impl Ranks {
             is_chosen: in_sync.is_some(),
             series: Mutex::default(),
             totals: Mutex::default(),
+            loads: Mutex::new(Loads::new(size)),
+            updating: Mutex::default(),
         };
         let numbers = made.as_ref().map_or([0; 2], about);
         let what = match in_sync {
@@ -95,6 +103,11 @@ impl Ranks {
         Ok((made, Arc::new(ranks)))
     }
 
+    /// The variables whose updates wait for a commit point, by their keys.
+    pub(crate) fn updating(&self) -> MutexGuard<'_, Vec<usize>> {
+        self.updating.lock()
+    }
+
     /// What joins the ranks.
     pub(super) fn engine(&self) -> &Arc<dyn Communicator> {
         &self.engine
@@ -102,11 +115,15 @@ impl Ranks {
 
     /// Has the variable `name` begin with rank 0's `value` on all ranks. It is the variable's, and
     /// nobody else's yet. What fails is [`Error::Rank`], also where it is this rank: the others know.
-    pub(super) fn same_initial(&self, name: &str, value: &Tensor) -> Result<()> {
+    /// Returns how it is divided, if optimizers can update it and all ranks have it in host memory.
+    pub(super) fn same_initial(&self, name: &str, value: &Tensor) -> Result<Option<Division>> {
         let (dtype, shape) = (value.dtype(), value.shape());
         let what = format_args!("the making of variable '{name}', {dtype} of shape {shape}");
-        let call =
-            Call { agreement: agreement(&what.to_string()), ..Call::to(Kind::Variable, &what) };
+        let call = Call {
+            agreement: agreement(&what.to_string()),
+            numbers: [u64::from(value.device().is_host_memory()), 0],
+            ..Call::to(Kind::Variable, &what)
+        };
         let own = || {
             let mut bytes = room(shape.bytes(dtype)?)?;
             value.copy_to_host(&mut bytes)?;
@@ -115,13 +132,18 @@ impl Ranks {
         let (mut meeting, mut bytes) =
             self.meet(call, own()).map_err(|error| self.known_to_all(error))?;
         meeting.broadcast(&mut bytes)?;
+        // On all ranks or, where the engine has failed, for the last time.
+        let is_on_hosts = meeting.numbers().all(|[is_on_host, _]| is_on_host != 0);
+        let division = (is_on_hosts && matches!(dtype, DType::Float32 | DType::Float64))
+            .then(|| self.loads.lock().divide(self.rank(), shape.elements(), dtype.size()));
         drop(meeting);
         if self.rank() == 0 {
-            return Ok(());
+            return Ok(division);
         }
         let first = Tensor::from_bytes(dtype, shape, &bytes, DeviceId::HOST)?;
         // SAFETY: nobody else has the variable's value yet.
-        unsafe { value.assume_exclusive() }.copy_from(&first)
+        unsafe { value.assume_exclusive() }.copy_from(&first)?;
+        Ok(division)
     }
 
     /// An error of which the others have heard, so that nobody tells them once more.

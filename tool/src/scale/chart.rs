@@ -43,7 +43,7 @@ mod drawing {
             .margin_right(legend)
             .x_label_area_size(44)
             .y_label_area_size(60)
-            .build_cartesian_2d((1.0..f64::from(MOST)).log_scale(), 0.0..105.0)?;
+            .build_cartesian_2d((1.0..f64::from(MOST)).log_scale(), 0.0..115.0)?;
         chart
             .configure_mesh()
             .label_style(FONT)

@@ -31,7 +31,7 @@ Options:
       --update-gbs N     gigabytes of gradients that a process applies in a second (default: 5)
       --message-us N     microseconds that a process spends on a message (default: 1)
       --latency-us N     microseconds from one process to another (default: 10)
-      --votes N          meetings of the ranks in a step, each of which is a vote (default: 4)
+      --votes N          meetings of the ranks in a step, each of which is a vote (default: 5)
       --processes LIST   numbers of processes to show (default: 1,2,4,8,16,64,256,1000,4000,10000)
       --gbits LIST       gigabits a second between machines (default: 10,100,400)
       --per-machine N    sum on each machine of so many processes first (default: 1, do not)
@@ -56,7 +56,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
         update_rate: 5e9,
         message: 1e-6,
         latency: 10e-6,
-        votes: 4.0,
+        votes: 5.0,
         wire: 0.0,
         per_machine: 1.0,
         memory_rate: 5e9,

@@ -67,10 +67,16 @@ impl Constants {
         Step {
             compute,
             exchange: (exchange - self.overlap * self.compute).max(0.0),
-            update: self.bytes / self.update_rate,
+            update: self.update(processes),
             // A reduction of a number: up a tree and down again.
             vote: self.votes * 2.0 * processes.log2().ceil() * (self.latency + self.message),
         }
+    }
+
+    /// Each updates its part, before the vote and after it.
+    fn update(&self, processes: f64) -> f64 {
+        let alone = self.bytes / self.update_rate;
+        if processes < 2.0 { alone } else { 2.0 * alone / processes }
     }
 
     /// Which part of what W processes could do they do: a process alone exchanges nothing.
@@ -106,7 +112,7 @@ mod tests {
     #[test]
     fn one_process_exchanges_nothing() {
         let step = USUAL.step(1.0);
-        assert_eq!((step.exchange, step.vote), (0.0, 0.0));
+        assert_eq!((step.exchange, step.vote, step.update), (0.0, 0.0, 0.01));
         assert!((step.seconds() - 0.11).abs() < 1e-12);
         assert_eq!(USUAL.efficiency(1.0), 1.0);
     }
@@ -115,7 +121,8 @@ mod tests {
     fn an_exchange_is_what_goes_over_the_wire_twice() {
         let step = USUAL.step(4.0);
         assert!((step.exchange - (2.0 * 0.75 * 0.01 + 6e-6)).abs() < 1e-12, "{step:?}");
-        assert!((step.update - 0.01).abs() < 1e-12);
+        // Twice a quarter of the work.
+        assert!((step.update - 2.0 * 0.0025).abs() < 1e-12);
         assert!((step.vote - 2.0 * 2.0 * 2.0 * 1.1e-5).abs() < 1e-12);
     }
 

@@ -31,7 +31,7 @@ struct Received<'a> {
     to: Address,
 }
 
-impl Parts<'_> {
+impl Parts {
     /// Has all memory that the exchange takes, with what this rank sends in it.
     pub fn make_ready_on(&self, gpu: &'static Gpu, sources: &mut Sources<'_>) -> Result<Buffers> {
         let variables = sources.variables();
@@ -120,7 +120,7 @@ impl Parts<'_> {
         let mut to = send;
         let mut all: Vec<Received<'_>> = Vec::with_capacity(self.items.len());
         for item in &self.items {
-            let elements = item.ranges[self.rank].len();
+            let elements = item.division.of(self.rank).len();
             all.push(Received { item, elements, contributions: Vec::new(), to });
             to += padded(elements * item.dtype.size()) as Address;
         }
@@ -150,7 +150,7 @@ impl Parts<'_> {
         let mut copies = Vec::new();
         for rank in 0..self.gradient_counts.len() {
             for item in &self.items {
-                let (range, size) = (&item.ranges[rank], item.dtype.size());
+                let (range, size) = (item.division.of(rank), item.dtype.size());
                 let from = at;
                 at += padded(range.len() * size) as Address;
                 let none = || Error::Internal("a gradient has no place on its GPU".into());

@@ -31,7 +31,7 @@ struct Sum {
     to: Address,
 }
 
-impl Parts<'_> {
+impl Parts {
     /// As [`Parts::pack`], of what lies on `gpu`.
     pub fn pack_on_gpu(
         &self,
@@ -76,7 +76,7 @@ impl Parts<'_> {
         let mut to = start;
         for rank in 0..self.send_counts.len() {
             for (item, contributions) in self.items.iter().zip(&of_items) {
-                let range = &item.ranges[rank];
+                let range = item.division.of(rank);
                 let elements = range.len();
                 let room = padded(elements * item.wire_size()) as Address;
                 // The contributions to the range, which begin in the middle of those to the variable.

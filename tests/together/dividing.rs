@@ -1,0 +1,491 @@
+//! Each rank keeps the state of its part of a variable, and updates that alone: what comes of it are the
+//! bits of one process, for every rule and whatever else is done to the same variables.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use umbo::error::Status;
+use umbo::kernels::update::tiles::Tile;
+use umbo::optimizer::adagrad::Adagrad;
+use umbo::optimizer::adam::Adam;
+use umbo::optimizer::adamw::AdamW;
+use umbo::optimizer::custom::Custom;
+use umbo::optimizer::ftrl::Ftrl;
+use umbo::optimizer::lamb::Lamb;
+use umbo::optimizer::momentum::Momentum;
+use umbo::optimizer::rmsprop::RmsProp;
+use umbo::optimizer::rule::{Rates, Slot, WeightDecay};
+use umbo::optimizer::sgd::Sgd;
+use umbo::optimizer::{
+    ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling, NonFinite,
+    Optimizer, Settings, UpdateRule, apply, apply_with,
+};
+use umbo::strategy::variables::{self, Initial, bring_in_step, current_copy, read};
+use umbo::strategy::{ReplicaContext, Strategy};
+use umbo::tensor::DType;
+use umbo::values::variable::{Aggregation, Variable};
+
+use super::engine::{job, ranks};
+use super::{alone, bytes, copy_into, named, on_ranks, tensor};
+
+/// A rule, by name.
+type Make = fn() -> Box<dyn UpdateRule>;
+
+/// All rules that there are, with what they have of variants that keep other state.
+const RULES: [Make; 11] = [
+    || Box::new(Sgd),
+    || Box::new(Momentum::new(0.9, false).unwrap()),
+    || Box::new(Momentum::new(0.9, true).unwrap()),
+    || Box::new(Adam::new(0.9, 0.999, 1e-7).unwrap()),
+    || Box::new(AdamW::new(0.9, 0.999, 1e-7, 0.01).unwrap()),
+    || Box::new(Lamb::new(0.9, 0.999, 1e-6, 0.01).unwrap()),
+    || Box::new(Adagrad::new(0.1, 1e-7).unwrap()),
+    || Box::new(RmsProp::new(0.9, 0.0, false, 1e-7).unwrap()),
+    || Box::new(RmsProp::new(0.9, 0.5, true, 1e-7).unwrap()),
+    || Box::new(Ftrl::new(1.0, 0.01, 0.1, 0.1).unwrap()),
+    custom,
+];
+
+/// A rule of the program's, which looks at where its tile lies.
+fn custom() -> Box<dyn UpdateRule> {
+    let slots = ["last", "sum"].map(|name| Slot { name: name.into(), initial: 0.25 });
+    let update = |tile: &Tile<'_>, rates: &Rates, step: u64| {
+        assert_eq!((tile.dtype, tile.slots.len()), (DType::Float32, 2));
+        for at in 0..tile.elements {
+            // SAFETY: the tile's elements are this call's.
+            unsafe {
+                let place = |of: *mut u8| of.cast::<f32>().add(at);
+                let gradient = tile.gradient.cast::<f32>().add(at).read();
+                let (last, sum) = (place(tile.slots[0]), place(tile.slots[1]));
+                let number = (tile.start + at) as f32 / 1e6 + step as f32 / 1e4;
+                sum.write(sum.read() + gradient * gradient);
+                let new = gradient + 0.5 * last.read() + number;
+                last.write(new);
+                let weight = place(tile.weights);
+                weight.write(weight.read() - rates.learning_rate as f32 * new / sum.read().sqrt());
+            }
+        }
+    };
+    let slots = slots.to_vec();
+    Box::new(Custom::new("ours".into(), slots, 0.02, WeightDecay::L2, Box::new(update)).unwrap())
+}
+
+/// Of less than a tile, of some tiles with a rest, and of more chunks than one.
+const SHAPES: [&[usize]; 6] = [&[5], &[1024], &[3, 700], &[], &[0, 4], &[9, 2048]];
+
+fn numbers(seed: usize, count: usize) -> Vec<f32> {
+    let number = |at: usize| ((at * 7919 + seed * 104_729 + 13) % 2003) as f32 / 1001.0 - 0.97;
+    (0..count).map(number).collect()
+}
+
+fn make(strategy: &Strategy, shapes: &[&[usize]]) -> Vec<Variable> {
+    let make = |(index, shape): (usize, &&[usize])| {
+        let value = tensor(&numbers(index, shape.iter().product()), shape);
+        let new = named(&format!("v{index}"), Aggregation::None);
+        variables::create(Some(strategy), new, Initial::Value(&value)).unwrap()
+    };
+    shapes.iter().enumerate().map(make).collect()
+}
+
+fn gradients(
+    strategy: &Strategy,
+    variables: &[Variable],
+    options: GradientsOptions<'_>,
+) -> Arc<Gradients> {
+    let (devices, variables) = (strategy.compute_devices(), variables.to_vec());
+    Gradients::with_options(strategy.id(), devices, variables, LossReduction::Mean, options)
+        .unwrap()
+}
+
+/// Writes what a replica contributes in a step to each of the variables that are not left out.
+fn contribute(
+    context: &ReplicaContext,
+    gradients: &Arc<Gradients>,
+    step: usize,
+) -> umbo::error::Result<()> {
+    let replica = context.replica_in_sync();
+    for (index, variable) in gradients.variables().iter().enumerate() {
+        if (replica + index + step) % 5 == 4 {
+            continue;
+        }
+        let (count, seed) = (variable.shape().elements(), step * 100 + replica * 10 + index);
+        if gradients.is_row_sparse(index) {
+            let rows = [replica as i64 % 3, 2, 2];
+            let added = gradients.add_rows_in(context, index, rows.len())?;
+            copy_into(&added.indices, &tensor(&rows, &[rows.len()]));
+            let shape = added.values.shape();
+            copy_into(&added.values, &tensor(&numbers(seed, shape.elements()), &shape));
+            continue;
+        }
+        let view = gradients.view_in(context, index, GradientMode::Overwrite)?;
+        let values = numbers(seed, count);
+        let halves = || values.iter().map(|&it| half::f16::from_f32(it)).collect::<Vec<_>>();
+        let doubles = || values.iter().map(|&it| f64::from(it)).collect::<Vec<_>>();
+        match view.dtype() {
+            DType::Float16 => copy_into(view, &tensor(&halves(), &view.shape())),
+            DType::Float64 => copy_into(view, &tensor(&doubles(), &view.shape())),
+            _ => copy_into(view, &tensor(&values, &view.shape())),
+        }
+    }
+    gradients.submit_in(context, Some(1.0 + replica as f64))
+}
+
+/// The bytes of weights, and of all state.
+fn known(optimizer: &Optimizer, variables: &[Variable]) -> Vec<Vec<u8>> {
+    let mut known: Vec<_> =
+        variables.iter().map(|variable| bytes(&read(variable).unwrap())).collect();
+    for variable in variables {
+        for slot in optimizer.rule().slots() {
+            known.extend(optimizer.state(variable, &slot.name).map(|state| bytes(&state)));
+        }
+    }
+    known
+}
+
+/// What a training is like, beside its rule.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    settings: Settings,
+    dtype: Option<DType>,
+    accumulation: u64,
+    deferred: bool,
+}
+
+fn plans() -> Vec<Plan> {
+    let plain = Settings::default();
+    let clipped = Settings {
+        global_clip_norm: Some(0.3),
+        clip_value: Some(0.02),
+        weight_decay: Some(0.03),
+        ..plain
+    };
+    let scaling = Some(LossScaling::Fixed(8.0));
+    let careful = Settings { non_finite: Some(NonFinite::Skip), loss_scaling: scaling, ..plain };
+    [
+        Plan { settings: plain, dtype: None, accumulation: 1, deferred: true },
+        Plan { settings: clipped, dtype: None, accumulation: 2, deferred: false },
+        Plan { settings: careful, dtype: Some(DType::Float16), accumulation: 1, deferred: false },
+        Plan { settings: clipped, dtype: Some(DType::Float16), accumulation: 3, deferred: true },
+    ]
+    .to_vec()
+}
+
+fn train(strategy: Strategy, rule: Box<dyn UpdateRule>, plan: Plan) -> Vec<Vec<u8>> {
+    let variables = make(&strategy, &SHAPES);
+    let options = GradientsOptions {
+        accumulation_steps: plan.accumulation,
+        dtype: plan.dtype,
+        ..GradientsOptions::default()
+    };
+    let gradients = gradients(&strategy, &variables, options);
+    let optimizer = Optimizer::new(strategy.id(), rule, 0.05).unwrap();
+    optimizer.configure(plan.settings).unwrap();
+    let mut all = Vec::new();
+    for step in 0..6 {
+        let callback = |context: &ReplicaContext| {
+            contribute(context, &gradients, step)?;
+            if plan.deferred {
+                apply(&optimizer, &gradients)?;
+            }
+            Ok(None)
+        };
+        strategy.run(&callback, None).unwrap();
+        if !plan.deferred {
+            let options = ApplyOptions { measure_norm: step % 2 == 0, ..ApplyOptions::default() };
+            apply_with(&optimizer, &gradients, options).unwrap();
+        }
+        let report = optimizer.last_report().unwrap();
+        let norm = report.gradient_norm.map(f64::to_bits);
+        all.push(format!("{norm:?} {} {}", report.clipped, report.iterations).into_bytes());
+        all.extend(known(&optimizer, &variables));
+    }
+    all
+}
+
+#[test]
+fn every_rule_divided_comes_to_the_bits_of_one_process() {
+    let splits = [(2, 1), (2, 2), (3, 1), (3, 2), (5, 1)];
+    let mut number = 0;
+    for make in RULES {
+        for plan in plans() {
+            let (size, replicas) = splits[number % splits.len()];
+            number += 1;
+            let expected = train(alone(size * replicas), make(), plan);
+            let ranks = job(size, Some(number as u64), None);
+            let came =
+                on_ranks(&ranks, replicas, |_, strategy| train(strategy.unwrap(), make(), plan));
+            for came in came {
+                let rule = make();
+                assert!(came == expected, "{rule:?}, {size}×{replicas}, {plan:?}");
+            }
+        }
+    }
+}
+
+/// Bytes of state, counted.
+#[test]
+fn each_rank_keeps_its_share_of_the_state() {
+    let shapes: [&[usize]; 7] = [&[80, 400], &[400], &[400, 20], &[100], &[100, 7], &[7], &[1]];
+    let bytes_of = |strategy: Strategy, rule: Box<dyn UpdateRule>| {
+        let variables = make(&strategy, &shapes);
+        let gradients = gradients(&strategy, &variables, GradientsOptions::default());
+        let optimizer = Optimizer::new(strategy.id(), rule, 0.05).unwrap();
+        for step in 0..2 {
+            strategy
+                .run(
+                    &|context: &ReplicaContext| {
+                        contribute(context, &gradients, step).map(|()| None)
+                    },
+                    None,
+                )
+                .unwrap();
+            apply(&optimizer, &gradients).unwrap();
+        }
+        optimizer.state_bytes()
+    };
+    for make in RULES {
+        let slots = make().slots().len();
+        let whole = bytes_of(alone(2), make());
+        let elements: usize = shapes.iter().map(|shape| shape.iter().product::<usize>()).sum();
+        assert_eq!(whole, slots * elements * 4);
+        for size in [2, 4] {
+            let parts =
+                on_ranks(&ranks(size), 1, |_, strategy| bytes_of(strategy.unwrap(), make()));
+            assert_eq!(parts.iter().sum::<usize>(), whole);
+            // No rank has more than its share and two tiles of each slot.
+            let most = whole / size + 2 * 1024 * 4 * slots;
+            assert!(parts.iter().all(|&part| part <= most), "{parts:?} of {whole}");
+        }
+    }
+}
+
+/// A rank receives about as much as before parts were updated where they are: contributions, and weights in
+/// place of gradients.
+#[test]
+fn what_ranks_exchange_is_what_a_ring_would() {
+    const ELEMENTS: usize = 200_000;
+    let size = 4;
+    let exchanged = |steps: usize| {
+        let ranks = ranks(size);
+        on_ranks(&ranks, 1, |_, strategy| {
+            let strategy = strategy.unwrap();
+            let variables = make(&strategy, &[&[ELEMENTS]]);
+            let gradients = gradients(&strategy, &variables, GradientsOptions::default());
+            let rule = Adam::new(0.9, 0.999, 1e-7).unwrap();
+            let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.05).unwrap();
+            let callback = |context: &ReplicaContext| {
+                let view = gradients.view_in(context, 0, GradientMode::Overwrite)?;
+                copy_into(view, &tensor(&numbers(1, ELEMENTS), &[ELEMENTS]));
+                gradients.submit_in(context, Some(1.0))?;
+                apply(&optimizer, &gradients)?;
+                Ok(None)
+            };
+            (0..steps).for_each(|_| drop(strategy.run(&callback, None).unwrap()));
+        });
+        ranks[0].bytes()
+    };
+    let of_step = (exchanged(3) - exchanged(2)) as usize;
+    // Sent and received, a rank's own share of both included: contributions, and then weights.
+    let payload = 4 * (2 * ELEMENTS + ELEMENTS / size + ELEMENTS);
+    assert!(of_step >= payload - 8 * 1024, "{of_step} for {payload}");
+    // And the meetings: of each rank 256 bytes, sent and received.
+    assert!(of_step <= payload + 8 * 1024 + 8 * 256 * (size + 1), "{of_step} for {payload}");
+}
+
+/// A variable that is updated by all of its elements and by rows in turn: its state is where it is needed.
+#[test]
+fn rows_and_all_elements_of_one_variable_share_its_state() {
+    let program = |strategy: Strategy| {
+        let variables = make(&strategy, &[&[6, 900], &[40]]);
+        let dense = gradients(&strategy, &variables, GradientsOptions::default());
+        let sparse = GradientsOptions { row_sparse: &[true, false], ..GradientsOptions::default() };
+        let sparse = gradients(&strategy, &variables, sparse);
+        let rule = Adam::new(0.9, 0.999, 1e-7).unwrap();
+        let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.05).unwrap();
+        let mut all = Vec::new();
+        for (step, by_rows) in
+            [false, false, true, true, false, true, false].into_iter().enumerate()
+        {
+            let gradients = if by_rows { &sparse } else { &dense };
+            let callback = |context: &ReplicaContext| {
+                contribute(context, gradients, step)?;
+                Ok(None)
+            };
+            strategy.run(&callback, None).unwrap();
+            apply(&optimizer, gradients).unwrap();
+            all.extend(known(&optimizer, &variables));
+        }
+        all
+    };
+    for (size, replicas) in [(2, 1), (2, 2), (3, 1), (4, 2)] {
+        let expected = program(alone(size * replicas));
+        for came in on_ranks(&ranks(size), replicas, |_, strategy| program(strategy.unwrap())) {
+            assert!(came == expected, "{size}×{replicas}");
+        }
+    }
+}
+
+/// State that is set, and low-precision copies, which follow the weights of all parts.
+#[test]
+fn state_is_set_and_copies_follow() {
+    let program = |strategy: Strategy| {
+        let variables = make(&strategy, &SHAPES);
+        let gradients = gradients(&strategy, &variables, GradientsOptions::default());
+        let rule = Momentum::new(0.9, false).unwrap();
+        let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.05).unwrap();
+        for (index, variable) in variables.iter().enumerate() {
+            let shape = variable.shape();
+            let state = tensor(&numbers(50 + index, shape.elements()), &shape);
+            optimizer.set_state(variable, "momentum", &state).unwrap();
+            assert_eq!(bytes(&optimizer.state(variable, "momentum").unwrap()), bytes(&state));
+        }
+        let mut all = Vec::new();
+        for step in 0..4 {
+            let callback = |context: &ReplicaContext| {
+                contribute(context, &gradients, step)?;
+                Ok(None)
+            };
+            strategy.run(&callback, None).unwrap();
+            apply(&optimizer, &gradients).unwrap();
+            all.extend(known(&optimizer, &variables));
+            for variable in &variables {
+                for dtype in [DType::Float16, DType::BFloat16] {
+                    // SAFETY: nobody writes the variable now.
+                    let copy = match unsafe { current_copy(None, variable, dtype) }.unwrap() {
+                        Some(copy) => copy,
+                        None => {
+                            assert_eq!(step, 0, "updates write the copies that there are");
+                            // SAFETY: as above.
+                            unsafe { bring_in_step(None, variable, dtype) }.unwrap()
+                        }
+                    };
+                    all.push(bytes(copy));
+                }
+            }
+        }
+        all
+    };
+    for (size, replicas) in [(2, 1), (3, 2), (4, 1)] {
+        let expected = program(alone(size * replicas));
+        for came in on_ranks(&ranks(size), replicas, |_, strategy| program(strategy.unwrap())) {
+            assert!(came == expected, "{size}×{replicas}");
+        }
+    }
+}
+
+/// Two applies to one variable at one commit point, of which the second would have to know what the first
+/// makes; after the run they follow each other.
+#[test]
+fn one_apply_to_a_variable_waits_for_a_commit_point() {
+    on_ranks(&ranks(2), 2, |_, strategy| {
+        let strategy = strategy.unwrap();
+        let variables = make(&strategy, &[&[3000], &[4]]);
+        let both = [&variables[..], &variables[..1]]
+            .map(|of| gradients(&strategy, of, GradientsOptions::default()));
+        let optimizers =
+            [Sgd, Sgd].map(|rule| Optimizer::new(strategy.id(), Box::new(rule), 0.1).unwrap());
+        let before: Vec<_> = variables.iter().map(|it| bytes(&read(it).unwrap())).collect();
+        let step = |together: bool| {
+            let callback = |context: &ReplicaContext| {
+                for (gradients, optimizer) in both.iter().zip(&optimizers) {
+                    contribute(context, gradients, 0)?;
+                    if together {
+                        apply(optimizer, gradients)?;
+                    }
+                }
+                Ok(None)
+            };
+            strategy.run(&callback, None).map(drop)
+        };
+        let error = step(true).unwrap_err();
+        assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
+        assert!(error.to_string().contains("another apply"), "{error}");
+        let after: Vec<_> = variables.iter().map(|it| bytes(&read(it).unwrap())).collect();
+        assert!(before == after);
+        step(false).unwrap();
+        for (gradients, optimizer) in both.iter().zip(&optimizers) {
+            assert!(matches!(apply(optimizer, gradients), Ok(umbo::optimizer::Outcome::Done(_))));
+        }
+    });
+}
+
+/// Ranks that update otherwise than the others would mix weights of two kinds: they are told.
+#[test]
+fn ranks_that_update_otherwise_are_told() {
+    on_ranks(&ranks(3), 1, |rank, strategy| {
+        let strategy = strategy.unwrap();
+        let variables = make(&strategy, &[&[3000]]);
+        let gradients = gradients(&strategy, &variables, GradientsOptions::default());
+        let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.1).unwrap();
+        let before = bytes(&read(&variables[0]).unwrap());
+        optimizer.set_learning_rate(if rank == 1 { 0.2 } else { 0.1 }).unwrap();
+        let step = |step: usize| {
+            strategy
+                .run(
+                    &|context: &ReplicaContext| {
+                        contribute(context, &gradients, step).map(|()| None)
+                    },
+                    None,
+                )
+                .unwrap();
+            apply(&optimizer, &gradients)
+        };
+        let error = step(0).unwrap_err();
+        assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
+        assert!(error.to_string().contains("the exchange of new weights"), "{error}");
+        assert_eq!(bytes(&read(&variables[0]).unwrap()), before);
+        optimizer.set_learning_rate(0.1).unwrap();
+        step(1).unwrap();
+        assert_ne!(bytes(&read(&variables[0]).unwrap()), before);
+    });
+}
+
+/// A rank dies at each of its calls in turn, in updates that need every kind of exchange: weights and state
+/// are those of some step, on all that are left of the same step or of two that follow each other.
+#[test]
+fn deaths_leave_no_part_half_done() {
+    let steps = AtomicUsize::new(0);
+    let after = |strategy: Strategy| {
+        let variables = make(&strategy, &[&[2500], &[3]]);
+        let gradients = gradients(&strategy, &variables, GradientsOptions::default());
+        let rule = Lamb::new(0.9, 0.999, 1e-6, 0.01).unwrap();
+        let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.05).unwrap();
+        let clipped = Settings { global_clip_norm: Some(0.3), ..Settings::default() };
+        optimizer.configure(clipped).unwrap();
+        let weights = || -> Vec<_> {
+            variables.iter().map(|variable| bytes(&read(variable).unwrap())).collect()
+        };
+        let mut all = vec![weights()];
+        for step in 0..3 {
+            let callback = |context: &ReplicaContext| {
+                contribute(context, &gradients, step)?;
+                apply(&optimizer, &gradients)?;
+                Ok(None)
+            };
+            if strategy.run(&callback, None).is_err() {
+                // As before the step, as far as this rank can tell.
+                assert!(weights() == all[step]);
+                assert_eq!(optimizer.iterations(), step as u64);
+                return (all, true);
+            }
+            steps.fetch_add(1, Ordering::Relaxed);
+            all.push(weights());
+        }
+        (all, false)
+    };
+    let (expected, _) = after(alone(4));
+    for at in 8.. {
+        let job = job(2, Some(at), Some((1, at)));
+        let came = on_ranks(&job, 2, |_, strategy| {
+            let strategy = strategy.ok()?;
+            Some(after(strategy))
+        });
+        for (all, _) in came.iter().flatten() {
+            assert!(*all == expected[..all.len()], "death at {at}");
+        }
+        if came.iter().flatten().all(|(_, failed)| !failed) {
+            assert!(at > 20);
+            return;
+        }
+    }
+}
