@@ -245,7 +245,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_integer(
  * It is saved as it is between two steps: the call waits for a step in progress. The file is
  * replaced as a whole: whatever fails, and whenever the process is killed or the machine stops,
  * `path` leads to the file that was there before or to the new one. Once the call has succeeded,
- * the new one is on the disk.
+ * the new one is on the disk. With several ranks a call that all make: each writes the state that
+ * it keeps, to files beside that of the first, in a folder that all see.
  *
  * @param[in] checkpoint The checkpoint.
  * @param[in] path The file, in the safetensors format.
@@ -265,7 +266,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save(
  * Makes everything that was added what it was when a file was saved, and lets the strategy count
  * its steps from there.
  *
- * Replicas may be more or fewer than when it was saved.
+ * Replicas may be more or fewer than when it was saved, and so may ranks. With several ranks a call
+ * that all make: all of them restore, or none.
  *
  * @param[in] checkpoint The checkpoint, with objects of the same names, kinds, dtypes and shapes
  *   as those that were saved.
@@ -403,6 +405,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_create(
  * The state is copied as it is between two steps. In the background the call returns then. At most
  * two copies are on their way to the disk, one that is being written and one that waits; if there
  * are two already the call waits first. A failure in the background is returned by the next call.
+ * With several ranks a call that all make, each with a manager of the same folder; they write in
+ * the call. A checkpoint is due for all if it is for one.
  *
  * @param[in] manager The manager.
  * @param[in] step Which step, epoch, or whatever the program counts; 0 or more. It names the file.

@@ -154,6 +154,9 @@ impl Checkpoint {
     ///
     /// FAILED_PRECONDITION inside of a run, while the strategy drains, and if gradients hold what was
     /// submitted and not applied. RESOURCE_EXHAUSTED: no memory for the copies.
+    ///
+    /// With several ranks a call that all make: the copy of rank 0 has all that the ranks have in common,
+    /// and each has the parts of state that its rank keeps.
     pub fn snapshot(&self) -> Result<Snapshot> {
         let entries = self.copied_entries()?;
         memory::provide(entries.len())?;
@@ -161,13 +164,15 @@ impl Checkpoint {
         let save = |calls_back: bool, snapshot: &mut Snapshot| {
             let names = names_of(&entries)?;
             let chosen = |entry: &&Entry| entry.object.saveable().may_call_back() == calls_back;
-            entries.iter().filter(chosen).try_for_each(|entry| save_entry(entry, &names, snapshot))
+            let is_first = self.strategy.rank() == 0;
+            let save = |entry: &Entry| save_entry(entry, &names, is_first, snapshot);
+            entries.iter().filter(chosen).try_for_each(save)
         };
         // Refused in a step before anything is asked; and what calls back must not wait for itself.
         drop(self.strategy.quiet()?);
         let called = save(true, &mut snapshot);
         let quiet = self.strategy.quiet()?;
-        // What fails on one rank before others ask it for its part of a state, fails on all.
+        // What fails on one rank fails on all.
         self.strategy.begin_series(0);
         let saved = called
             .and_then(|()| save(false, &mut snapshot))
@@ -180,59 +185,63 @@ impl Checkpoint {
     }
 
     /// Replaces the file at `path` by one with all state. The old file or the new one is there, whole,
-    /// whatever fails. With several ranks all make this call, and rank 0 writes.
+    /// whatever fails. With several ranks, whose parts lie beside it, a call that all make; the folder is
+    /// one that all see.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let snapshot = self.snapshot()?;
-        self.on_rank_0(|| snapshot.write(path))
+        self.snapshot()?.write_together(&self.strategy, path)
     }
 
-    /// Calls `body` on rank 0; what fails there fails on all ranks.
-    pub(super) fn on_rank_0(&self, body: impl FnOnce() -> Result<()>) -> Result<()> {
-        let done = if self.strategy.rank() == 0 { body() } else { Ok(()) };
-        self.strategy.any_rank(&"the end of a checkpoint", 0, done.map(|()| false)).map(drop)
-    }
-
-    /// Makes all state that of the file at `path`, or changes nothing.
+    /// Makes all state that of the file at `path`, or changes nothing. With several ranks a call that all
+    /// make: all of them restore, or none.
     ///
     /// INVALID_ARGUMENT, with a list of all that differs, if the objects and the file do not fit.
     /// FAILED_PRECONDITION: a step is in progress, on whatever thread (the message names it), or the
     /// strategy drains.
     pub fn restore(&self, path: &Path) -> Result<()> {
-        self.restore_from(&CheckpointFile::open(path)?)
-    }
-
-    /// As [`Checkpoint::restore`], from a file that is open.
-    pub fn restore_from(&self, file: &CheckpointFile) -> Result<()> {
-        let own = file.own()?;
         drop(self.strategy.quiet_now()?);
         let entries = self.copied_entries()?;
+        let prepared = CheckpointFile::open(path).and_then(|file| {
+            let begun = self.prepare_all(&file, &entries)?;
+            let quiet = self.strategy.quiet_now()?;
+            Ok((begun, quiet, self.default_of(&entries), file.own()?.steps))
+        });
+        let agree = |here| self.strategy.any_rank(&"the restoring of a checkpoint", 0, here);
+        let (begun, mut quiet, default, steps) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => return agree(Err(error)).map(drop),
+        };
+        let default = match default.as_ref().map(Strategy::quiet_now).transpose() {
+            Ok(default) => default,
+            Err(error) => return agree(Err(error)).map(drop),
+        };
+        agree(Ok(false))?;
+        // Nothing is refused from here on.
+        self.changing(&quiet, default.as_ref(), |changes| {
+            begun.take().into_iter().try_for_each(|(_, prepared)| prepared.commit(changes))
+        })?;
+        quiet.set_steps(steps);
+        Ok(())
+    }
+
+    /// Reads all that is to be restored, and does everything that can fail.
+    fn prepare_all<'a>(&self, file: &CheckpointFile, entries: &'a [Entry]) -> Result<Begun<'a>> {
+        file.own()?;
         memory::provide(entries.len() + file.names().len())?;
-        let names = names_of(&entries)?;
+        let names = names_of(entries)?;
         let mut mismatches = Vec::new();
         let mut taken = HashSet::new();
         let mut prepared = Vec::new();
-        for Entry { name, object } in &entries {
+        for Entry { name, object } in entries {
             let found = properties_of(file, name, object.saveable(), &mut mismatches)?;
             let Some(properties) = found else { continue };
             let (taken, mismatches) = (&mut taken, &mut mismatches);
             let mut saved = Saved { file, object: name, properties, taken, mismatches };
             prepared.push((&name[..], object.saveable().prepare(&names, &mut saved)?));
         }
-        tell_unexpected(file, &entries, &taken, &mut mismatches)?;
+        tell_unexpected(file, entries, &taken, &mut mismatches)?;
         let mut begun = Begun(prepared);
         begun.begin(&mut mismatches)?;
-        if let Some(error) = as_error(file.path(), &mismatches) {
-            return Err(error);
-        }
-        let mut quiet = self.strategy.quiet_now()?;
-        let default = self.default_of(&entries);
-        let default = default.as_ref().map(Strategy::quiet_now).transpose()?;
-        // Nothing is refused from here on.
-        self.changing(&quiet, default.as_ref(), |changes| {
-            begun.take().into_iter().try_for_each(|(_, prepared)| prepared.commit(changes))
-        })?;
-        quiet.set_steps(own.steps);
-        Ok(())
+        as_error(file.path(), &mismatches).map_or(Ok(begun), Err)
     }
 
     /// Calls `change` with the right to change the variables of `entries`.
@@ -319,14 +328,24 @@ impl Drop for Begun<'_> {
 }
 
 /// Adds the state of one object.
-fn save_entry(entry: &Entry, names: &Names, snapshot: &mut Snapshot) -> Result<()> {
+fn save_entry(entry: &Entry, names: &Names, is_first: bool, snapshot: &mut Snapshot) -> Result<()> {
     let Entry { name, object } = entry;
     let (object, mut record) = (object.saveable(), Record::default());
     let saved = object.save(names, &mut record);
     saved.map_err(|error| error.within(format!("{} '{name}'", object.kind())))?;
     record.property("kind", object.kind());
+    for (part, division) in record.divided {
+        snapshot.divided.insert(full_name(name, Some(&part)), division);
+    }
     for (part, tensor) in record.tensors {
-        snapshot.tensors.push((full_name(name, part.as_deref()), tensor));
+        let name = full_name(name, part.as_deref());
+        // What all ranks have is in the file of the first.
+        if is_first || snapshot.divided.contains_key(&name) {
+            snapshot.tensors.push((name, tensor));
+        }
+    }
+    if !is_first {
+        return Ok(());
     }
     snapshot.objects.insert(name.clone(), Json::Object(record.properties));
     Ok(())

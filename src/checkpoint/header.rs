@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use serde_json::{Map, Value as Json, json};
 
-use crate::checkpoint::writer::Snapshot;
+use crate::checkpoint::parts::PartFile;
+use crate::checkpoint::writer::{Division, Snapshot};
 use crate::error::{Error, Result};
 use crate::memory;
-use crate::tensor::DType;
+use crate::tensor::{DType, Shape};
 
 /// The version of what Umbo says. A reader refuses later ones.
 pub(super) const FORMAT: u64 = 1;
@@ -26,8 +27,8 @@ pub(super) const LONGEST: u64 = 100_000_000;
 pub(super) const LENGTH_BYTES: usize = 8;
 
 /// The length and the header of a file that has the tensors of a snapshot in their order, whose checksums
-/// these are.
-pub(super) fn encode(snapshot: &Snapshot, checksums: &[u32]) -> Result<Vec<u8>> {
+/// these are; and the checksum of both.
+pub(super) fn encode(snapshot: &Snapshot, checksums: &[u32]) -> Result<(Vec<u8>, u32)> {
     // The JSON types end the process if they are refused memory, so it is asked for beforehand.
     let names: usize = snapshot.tensors.iter().map(|(name, _)| name.len()).sum();
     ask_for(6 * names + 1024 * (snapshot.tensors.len() + snapshot.objects.len()))?;
@@ -44,7 +45,7 @@ pub(super) fn encode(snapshot: &Snapshot, checksums: &[u32]) -> Result<Vec<u8>> 
         infos.push((name.clone(), info));
         of_tensors.insert(name.clone(), Json::String(digits(*checksum)));
     }
-    let own = json!({
+    let mut own = json!({
         "checksums": { "header": digits(0), "tensors": of_tensors },
         "format": FORMAT,
         "library": env!("CARGO_PKG_VERSION"),
@@ -52,6 +53,16 @@ pub(super) fn encode(snapshot: &Snapshot, checksums: &[u32]) -> Result<Vec<u8>> 
         "saved": snapshot.saved,
         "steps": snapshot.steps,
     });
+    if !snapshot.parts.is_empty() {
+        let divided = snapshot.divided.iter().map(|(name, Division { shape, boundaries })| {
+            (name.clone(), json!({ "shape": shape.to_vec(), "boundaries": boundaries }))
+        });
+        own["divided"] = Json::Object(divided.collect());
+        let parts = snapshot.parts.iter().map(
+            |PartFile { name, checksum }| json!({ "file": name, "checksum": digits(*checksum) }),
+        );
+        own["parts"] = parts.collect();
+    }
     let metadata = [("umbo".to_owned(), own.to_string())].into_iter().collect();
     let unfit = |error: &dyn std::fmt::Display| Error::Internal(format!("a header: {error}"));
     let metadata = Metadata::new(Some(metadata), infos).map_err(|error| unfit(&error))?;
@@ -69,7 +80,7 @@ pub(super) fn encode(snapshot: &Snapshot, checksums: &[u32]) -> Result<Vec<u8>> 
     let checksum = checksum(&all);
     let place = LENGTH_BYTES + START.len();
     all[place..place + 8].copy_from_slice(digits(checksum).as_bytes());
-    Ok(all)
+    Ok((all, checksum))
 }
 
 /// Looks whether there is memory for `bytes` of bookkeeping, which is not refused later.
@@ -106,6 +117,9 @@ pub(super) struct Own {
     pub(super) steps: u64,
     pub(super) objects: BTreeMap<String, Map<String, Json>>,
     pub(super) saved: Map<String, Json>,
+    /// The parts of other ranks, and which tensors are divided among them.
+    pub(super) parts: Vec<PartFile>,
+    pub(super) divided: BTreeMap<String, Division>,
 }
 
 impl Own {
@@ -116,7 +130,8 @@ impl Own {
         if format != FORMAT {
             let (checksum, steps) = (0, 0);
             let (checksums, objects) = (BTreeMap::new(), BTreeMap::new());
-            return Ok(Own { format, checksum, checksums, steps, objects, saved: Map::new() });
+            let (saved, parts, divided) = (Map::new(), Vec::new(), BTreeMap::new());
+            return Ok(Own { format, checksum, checksums, steps, objects, saved, parts, divided });
         }
         let checksum = read_digits(&json["checksums"]["header"]).ok_or("no checksum")?;
         let members = |json: &Json| json.as_object().cloned();
@@ -125,15 +140,40 @@ impl Own {
             checksums.iter().map(|(name, json)| Some((name.clone(), read_digits(json)?)));
         let objects = members(&json["objects"]).ok_or("no objects")?;
         let objects = objects.into_iter().map(|(name, json)| Some((name, members(&json)?)));
+        let parts = json["parts"].as_array().into_iter().flatten().map(|part| {
+            let name = part["file"].as_str().filter(|name| !name.contains('/'))?.to_owned();
+            Some(PartFile { name, checksum: read_digits(&part["checksum"])? })
+        });
+        let divided = members(&json["divided"]).unwrap_or_default();
+        let divided = divided
+            .into_iter()
+            .map(|(name, json)| Some((name, read_division(&json)?)))
+            .collect::<Option<_>>();
         Ok(Own {
             format,
             checksum,
+            parts: parts.collect::<Option<_>>().ok_or("a part is none")?,
+            divided: divided.ok_or("a division is none")?,
             checksums: checksums.collect::<Option<_>>().ok_or("a checksum is none")?,
             steps: super::saveable::read_count(&json["steps"]).ok_or("no steps")?,
             objects: objects.collect::<Option<_>>().ok_or("an object is none")?,
             saved: members(&json["saved"]).unwrap_or_default(),
         })
     }
+}
+
+/// How ranks divide a tensor: parts that follow each other and are all of it.
+fn read_division(json: &Json) -> Option<Division> {
+    let numbers = |json: &Json| {
+        let numbers = json.as_array()?.iter();
+        numbers.map(|number| usize::try_from(number.as_u64()?).ok()).collect::<Option<Vec<_>>>()
+    };
+    let shape = Shape::new(&numbers(&json["shape"])?).ok()?;
+    let boundaries = numbers(&json["boundaries"])?;
+    let is_all = boundaries.first() == Some(&0)
+        && boundaries.last() == Some(&shape.elements())
+        && boundaries.is_sorted();
+    is_all.then_some(Division { shape, boundaries })
 }
 
 /// A dtype as files call it.

@@ -11,6 +11,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::checkpoint::atomic::failed;
 use crate::checkpoint::background::Background;
 use crate::checkpoint::bundle::Checkpoint;
+use crate::checkpoint::parts::remove_parts;
 use crate::checkpoint::reader::CheckpointFile;
 use crate::checkpoint::saveable::{number, read_number};
 use crate::checkpoint::writer::Snapshot;
@@ -92,11 +93,14 @@ impl Manager {
         // A resumed training goes on counting from the newest file.
         let last_step = files(&folder)?.last().map(|(step, _)| *step);
         let state = Mutex::new(State { last_step, last_time: Instant::now() });
-        let background = match options.in_background {
+        // Ranks meet on the threads that call, and not on one that writes.
+        let writes_apart = options.in_background && checkpoint.strategy().num_ranks() == 1;
+        let background = match writes_apart {
             true => {
                 let of_writer = Arc::clone(&folder);
                 let write = move |step: u64, snapshot: Snapshot| {
-                    write(&of_writer, &options, step, &snapshot)
+                    snapshot.write(&path_of(&of_writer, step))?;
+                    remove_old(&of_writer, &options, step)
                 };
                 Some(Background::new(Box::new(write)))
             }
@@ -136,21 +140,27 @@ impl Manager {
         if !strategy.any_rank(&"whether a checkpoint is due", step, is_due())? {
             return Ok(false);
         }
-        let room = match &self.background {
-            Some(background) if strategy.rank() == 0 => Some(background.make_room()),
-            _ => None,
-        };
+        let room = self.background.as_ref().map(Background::make_room).transpose()?;
         let mut snapshot = self.checkpoint.snapshot()?;
         snapshot.saved = note(step, metric);
         match room {
-            Some(room) => room?.hand_over(step, snapshot),
-            None if self.background.is_some() => {}
-            None => {
-                self.checkpoint.on_rank_0(|| write(&self.folder, &self.options, step, &snapshot))?
-            }
+            Some(room) => room.hand_over(step, snapshot),
+            None => self.write(step, snapshot)?,
         }
         self.note_file(step)?;
         Ok(true)
+    }
+
+    /// Writes a file, on this thread and together with the other ranks. Rank 0 then removes those that are
+    /// not kept any more.
+    fn write(&self, step: u64, snapshot: Snapshot) -> Result<()> {
+        let strategy = self.checkpoint.strategy();
+        snapshot.write_together(strategy, &path_of(&self.folder, step))?;
+        let removed = match strategy.rank() {
+            0 => remove_old(&self.folder, &self.options, step),
+            _ => Ok(()),
+        };
+        strategy.any_rank(&"the files that are kept", step, removed.map(|()| false)).map(drop)
     }
 
     fn is_due(&self, state: &State, step: u64) -> bool {
@@ -209,7 +219,19 @@ impl Manager {
     pub fn restore_latest(&self) -> Result<Option<u64>> {
         self.wait()?;
         let mut damage = None;
-        for (step, path) in files(&self.folder)?.into_iter().rev() {
+        let files = files(&self.folder);
+        let newest = files.as_ref().ok().and_then(|files| files.last().map(|(step, _)| *step));
+        let newest = newest.map_or(0, |step| step + 1);
+        let what = format_args!("the newest checkpoint in '{}'", self.folder.display());
+        let strategy = self.checkpoint.strategy();
+        let (mut found, mut told) = (Vec::new(), Ok(false));
+        match files {
+            Ok(files) => found = files,
+            Err(error) => told = Err(error),
+        }
+        // Or they would restore different steps.
+        strategy.any_rank(&what, newest, told)?;
+        for (step, path) in found.into_iter().rev() {
             match self.checkpoint.restore(&path) {
                 Ok(()) => {
                     self.note_file(step)?;
@@ -299,9 +321,8 @@ fn rated(folder: &Path, options: &ManagerOptions) -> Result<Vec<(u64, PathBuf, f
     Ok(rated)
 }
 
-/// Writes a file, and then removes those that are not kept any more.
-fn write(folder: &Path, options: &ManagerOptions, step: u64, snapshot: &Snapshot) -> Result<()> {
-    snapshot.write(&path_of(folder, step))?;
+/// Removes those files that are not kept any more, now that there is one of `step`.
+fn remove_old(folder: &Path, options: &ManagerOptions, step: u64) -> Result<()> {
     let all = files(folder)?;
     let mut kept: HashSet<u64> =
         all.iter().rev().take(options.keep).map(|(step, _)| *step).collect();
@@ -315,6 +336,7 @@ fn write(folder: &Path, options: &ManagerOptions, step: u64, snapshot: &Snapshot
         if !kept.contains(&step) {
             let removed = fs::remove_file(&path);
             removed.map_err(|error| failed(&path, "removing an old file", &error))?;
+            remove_parts(&path, |_| true);
         }
     }
     Ok(())

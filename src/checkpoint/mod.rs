@@ -20,6 +20,7 @@ mod header;
 pub mod manager;
 pub mod mismatch;
 mod objects;
+mod parts;
 pub mod reader;
 pub mod saveable;
 pub mod weights;

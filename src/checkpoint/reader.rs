@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,10 @@ use serde_json::{Map, Value as Json};
 
 use crate::checkpoint::header::{self, FORMAT, LENGTH_BYTES, LONGEST, Own};
 use crate::checkpoint::mismatch::Mismatch;
-use crate::error::{Error, Result};
+use crate::checkpoint::parts::PartFile;
+use crate::checkpoint::writer::Division;
+use crate::device::DeviceId;
+use crate::error::{Error, Result, Status};
 use crate::input::file::{self, Elements, damaged};
 use crate::tensor::{DType, Shape, Tensor};
 
@@ -23,6 +27,8 @@ pub struct CheckpointFile {
     data: u64,
     tensors: HashMap<String, TensorInfo>,
     own: Option<Own>,
+    /// Those of the ranks behind the first, if several have saved it.
+    parts: Vec<CheckpointFile>,
 }
 
 impl CheckpointFile {
@@ -31,6 +37,51 @@ impl CheckpointFile {
     /// NOT_FOUND, PERMISSION_DENIED: as the system says. DATA_LOSS: it is damaged, shorter or longer
     /// than it says, or no such file. UNIMPLEMENTED: a later version of the format.
     pub fn open(path: &Path) -> Result<CheckpointFile> {
+        let mut file = CheckpointFile::open_one(path)?;
+        let parts = file.own.as_ref().map(|own| own.parts.clone()).unwrap_or_default();
+        for PartFile { name, checksum } in parts {
+            let part =
+                CheckpointFile::open_one(&path.with_file_name(&name)).map_err(
+                    |error| match error.status() {
+                        Status::NotFound => damaged(path, format!("its part '{name}' is missing")),
+                        _ => error,
+                    },
+                )?;
+            if part.own.as_ref().map(|own| own.checksum) != Some(checksum) {
+                return Err(damaged(path, format!("its part '{name}' is that of another save")));
+            }
+            file.parts.push(part);
+        }
+        file.check_division()?;
+        Ok(file)
+    }
+
+    /// Whether all parts have what they are said to have.
+    fn check_division(&self) -> Result<()> {
+        let divided = self.own.iter().flat_map(|own| &own.divided);
+        for (name, Division { boundaries, .. }) in divided {
+            let dtype = self.tensors.get(name).map(|info| info.dtype);
+            let fits = |(part, pair): (&CheckpointFile, &[usize])| {
+                part.tensors.get(name).is_some_and(|info| {
+                    info.shape == [pair[1] - pair[0]] && Some(info.dtype) == dtype
+                })
+            };
+            if boundaries.len() != self.parts.len() + 2
+                || !self.files().zip(boundaries.windows(2)).all(fits)
+            {
+                let problem = format!("damaged: its parts are not those of tensor '{name}'");
+                return Err(damaged(&self.path, problem));
+            }
+        }
+        Ok(())
+    }
+
+    /// This file, and its parts.
+    fn files(&self) -> impl Iterator<Item = &CheckpointFile> {
+        std::iter::once(self).chain(&self.parts)
+    }
+
+    fn open_one(path: &Path) -> Result<CheckpointFile> {
         let file = file::open(path)?;
         let length = file.metadata().map_err(|error| file::failed(path, &error))?.len();
         let mut start = [0; LENGTH_BYTES];
@@ -65,7 +116,8 @@ impl CheckpointFile {
         let own = own(path, &metadata, &all)?;
         let tensors = metadata.tensors().into_iter();
         let tensors = tensors.map(|(name, info)| (name, info.clone())).collect();
-        Ok(CheckpointFile { path: path.to_owned(), file, data, tensors, own })
+        let (path, parts) = (path.to_owned(), Vec::new());
+        Ok(CheckpointFile { path, file, data, tensors, own, parts })
     }
 
     /// Where it is.
@@ -98,8 +150,14 @@ impl CheckpointFile {
     }
 
     /// Dtype and shape of a tensor.
-    pub fn info(&self, name: &str) -> Option<&TensorInfo> {
-        self.tensors.get(name)
+    pub fn info(&self, name: &str) -> Option<(Dtype, &[usize])> {
+        let info = self.tensors.get(name)?;
+        let shape = self.division(name).map_or(&info.shape[..], |division| &division.shape[..]);
+        Some((info.dtype, shape))
+    }
+
+    fn division(&self, name: &str) -> Option<&Division> {
+        self.own.as_ref()?.divided.get(name)
     }
 
     /// What Umbo says about the objects of the file.
@@ -117,32 +175,85 @@ impl CheckpointFile {
         shape: Shape,
         mismatches: &mut Vec<Mismatch>,
     ) -> Result<Option<Tensor>> {
-        let Some(info) = self.info(name) else {
-            mismatches.push(Mismatch::MissingTensor(name.to_owned()));
+        if !self.fits(name, here, dtype, shape, mismatches) {
             return Ok(None);
+        }
+        match self.division(name) {
+            Some(_) => self.read_part(name, dtype, 0..shape.elements())?.reshape(shape).map(Some),
+            None => self.read(name, dtype, shape).map(Some),
+        }
+    }
+
+    /// As [`CheckpointFile::read_expecting`], but only some elements of the tensor, in a row.
+    pub(super) fn read_part_expecting(
+        &self,
+        name: &str,
+        (dtype, shape): (DType, Shape),
+        part: &Range<usize>,
+        mismatches: &mut Vec<Mismatch>,
+    ) -> Result<Option<Tensor>> {
+        if !self.fits(name, name, dtype, shape, mismatches) {
+            return Ok(None);
+        }
+        if self.division(name).is_some() {
+            return self.read_part(name, dtype, part.clone()).map(Some);
+        }
+        let whole = self.read(name, dtype, shape)?.reshape(Shape::new(&[shape.elements()])?)?;
+        whole.slice(0, part.start, part.end, 1)?.to_contiguous().map(Some)
+    }
+
+    /// Whether there is a tensor `name`, of this dtype and shape, for what is called `here`. What differs is
+    /// told.
+    fn fits(
+        &self,
+        name: &str,
+        here: &str,
+        dtype: DType,
+        shape: Shape,
+        mismatches: &mut Vec<Mismatch>,
+    ) -> bool {
+        let Some((there, sizes)) = self.info(name) else {
+            mismatches.push(Mismatch::MissingTensor(name.to_owned()));
+            return false;
         };
         let called = match name == here {
             true => format!("'{name}'"),
             false => format!("'{here}' (in the file '{name}')"),
         };
         let before = mismatches.len();
-        if info.dtype != header::file_dtype(dtype) {
-            let there = dtype_of(info.dtype)
-                .map_or_else(|| info.dtype.to_string(), |known| known.to_string());
+        if there != header::file_dtype(dtype) {
+            let there =
+                dtype_of(there).map_or_else(|| there.to_string(), |known| known.to_string());
             mismatches.push(Mismatch::DType { name: called.clone(), here: dtype, there });
         }
-        if info.shape != shape[..] {
-            let there = format!("{:?}", info.shape);
+        if *sizes != shape[..] {
+            let there = format!("{sizes:?}");
             mismatches.push(Mismatch::Shape { name: called, here: shape, there });
         }
-        if mismatches.len() > before {
-            return Ok(None);
-        }
-        self.read(name, info, dtype, shape).map(Some)
+        mismatches.len() == before
     }
 
-    fn read(&self, name: &str, info: &TensorInfo, dtype: DType, shape: Shape) -> Result<Tensor> {
-        let (start, end) = info.data_offsets;
+    /// Elements of a tensor that is divided, in a row, of the parts that have some of them.
+    fn read_part(&self, name: &str, dtype: DType, part: Range<usize>) -> Result<Tensor> {
+        let boundaries = self.division(name).map_or(&[][..], |division| &division.boundaries);
+        let shape = Shape::new(&[part.len()])?;
+        Tensor::made(dtype, shape, DeviceId::HOST, |to| {
+            for (file, pair) in self.files().zip(boundaries.windows(2)) {
+                let (start, end) = (pair[0].max(part.start), pair[1].min(part.end));
+                if start < end {
+                    let piece = file.read(name, dtype, Shape::new(&[pair[1] - pair[0]])?)?;
+                    let piece = piece.slice(0, start - pair[0], end - pair[0], 1)?;
+                    to.copy_part_from(0, start - part.start, &piece)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// All elements of a tensor that is in this very file.
+    fn read(&self, name: &str, dtype: DType, shape: Shape) -> Result<Tensor> {
+        let missing = || Error::Internal(format!("there is no tensor '{name}' to read"));
+        let (start, end) = self.tensors.get(name).ok_or_else(missing)?.data_offsets;
         let mut stream = Part {
             file: &self.file,
             offset: self.data + start as u64,
@@ -170,12 +281,14 @@ impl CheckpointFile {
     /// Reads all tensors, and compares all checksums. DATA_LOSS, which names the tensor, if one differs.
     pub fn verify(&self) -> Result<()> {
         self.own()?;
-        for name in self.names() {
-            let Some(info) = self.info(name) else { continue };
-            let Some(dtype) = dtype_of(info.dtype) else {
-                return Err(damaged(&self.path, format!("tensor '{name}' is {}", info.dtype)));
-            };
-            self.read(name, info, dtype, Shape::new(&info.shape)?)?;
+        for file in self.files() {
+            for name in file.names() {
+                let Some(info) = file.tensors.get(name) else { continue };
+                let Some(dtype) = dtype_of(info.dtype) else {
+                    return Err(damaged(&file.path, format!("tensor '{name}' is {}", info.dtype)));
+                };
+                file.read(name, dtype, Shape::new(&info.shape)?)?;
+            }
         }
         Ok(())
     }

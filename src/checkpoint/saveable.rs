@@ -6,6 +6,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::checkpoint::mismatch::Mismatch;
 use crate::checkpoint::reader::CheckpointFile;
+use crate::checkpoint::writer::Division;
 use crate::error::{Error, Result};
 use crate::strategy::quiet::Changing;
 use crate::tensor::{DType, Shape, Tensor};
@@ -134,6 +135,8 @@ impl Names {
 #[derive(Default)]
 pub struct Record {
     pub(super) tensors: Vec<(Option<String>, Tensor)>,
+    /// By the names of parts, how several ranks divide them.
+    pub(super) divided: Vec<(String, Division)>,
     pub(super) properties: Map<String, Json>,
 }
 
@@ -146,6 +149,16 @@ impl Record {
     /// A tensor that is a part of the object. Nobody changes it any more.
     pub fn part(&mut self, name: impl Into<String>, tensor: Tensor) {
         self.tensors.push((Some(name.into()), tensor));
+    }
+
+    /// The same, of a tensor of the shape of `variable` that is divided as that is: this rank's part of it,
+    /// in a row, or all of it if no ranks divide it.
+    pub fn part_like(&mut self, name: String, variable: &Variable, tensor: Tensor) {
+        if let Some(division) = variable.division() {
+            let (shape, boundaries) = (variable.shape(), division.boundaries().to_vec());
+            self.divided.push((name.clone(), Division { shape, boundaries }));
+        }
+        self.part(name, tensor);
     }
 
     /// Something that is not a tensor. Use [`number`] for floating-point numbers.
@@ -241,7 +254,21 @@ impl Saved<'_> {
 
     /// How many rows the file's tensor of this part has.
     pub fn rows(&self, part: &str) -> Option<usize> {
-        self.file.info(&full_name(self.object, Some(part)))?.shape.first().copied()
+        self.file.info(&full_name(self.object, Some(part)))?.1.first().copied()
+    }
+
+    /// Of a tensor of the dtype and shape of `variable`, what this rank updates of it: its part, in a row, or
+    /// all of it if no ranks divide it. None as for [`Saved::tensor`].
+    pub fn part_like(&mut self, part: &str, variable: &Variable) -> Result<Option<Tensor>> {
+        let (dtype, shape) = (variable.dtype(), variable.shape());
+        let Some(division) = variable.division() else {
+            return self.tensor(Some(part), dtype, shape);
+        };
+        let name = full_name(self.object, Some(part));
+        let own = division.own();
+        let tensor = self.file.read_part_expecting(&name, (dtype, shape), &own, self.mismatches)?;
+        self.taken.insert(name);
+        Ok(tensor)
     }
 
     /// The tensor that is the object, or this part of it, of this dtype and shape. None if the file has

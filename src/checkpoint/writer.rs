@@ -1,19 +1,34 @@
 //! A file from copies of what it is to hold.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Map, Value as Json};
 
 use crate::checkpoint::atomic::AtomicFile;
 use crate::checkpoint::header;
+use crate::checkpoint::parts::{PartFile, remove_parts};
 use crate::error::{Error, Result};
-use crate::tensor::Tensor;
+use crate::tensor::{Shape, Tensor};
+
+/// How several ranks divide a tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Division {
+    /// Of the whole.
+    pub shape: Shape,
+    /// Where the parts begin and end, in elements.
+    pub boundaries: Vec<usize>,
+}
 
 /// What is to be in a file, apart from all objects: nobody changes it any more.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     /// By the names that they have in the file; contiguous.
     pub(super) tensors: Vec<(String, Tensor)>,
+    /// Of those that several ranks divide, of which the tensors are this rank's parts, in a row: how.
+    pub(super) divided: BTreeMap<String, Division>,
+    /// The parts of the other ranks, in their order.
+    pub(super) parts: Vec<PartFile>,
     /// By name: kinds, and what is not a tensor.
     pub(super) objects: Map<String, Json>,
     /// How many steps the strategy has begun.
@@ -33,6 +48,22 @@ impl Snapshot {
 
     /// Replaces the file at `path` by one with this in it.
     pub(super) fn write(&self, path: &Path) -> Result<()> {
+        self.begin(path)?.finish()?;
+        // Of a checkpoint of several ranks that was here.
+        remove_parts(path, |_| true);
+        Ok(())
+    }
+
+    /// Writes a file with this in it, which is to be given the name `path`.
+    pub(super) fn begin(&self, path: &Path) -> Result<AtomicFile> {
+        let (header, _) = self.header()?;
+        let mut file = AtomicFile::create(path)?;
+        self.write_to(&mut file, &header)?;
+        Ok(file)
+    }
+
+    /// The header of a file with this in it, and its checksum.
+    pub(super) fn header(&self) -> Result<(Vec<u8>, u32)> {
         if cfg!(target_endian = "big") {
             let problem = "checkpoints are not written on machines that are big-endian";
             return Err(Error::Unimplemented(problem.into()));
@@ -41,13 +72,13 @@ impl Snapshot {
         for (name, tensor) in &self.tensors {
             checksums.push(crc32fast::hash(bytes(name, tensor)?));
         }
-        let header = header::encode(self, &checksums)?;
-        let mut file = AtomicFile::create(path)?;
-        file.write(&header)?;
-        for (name, tensor) in &self.tensors {
-            file.write(bytes(name, tensor)?)?;
-        }
-        file.finish()
+        header::encode(self, &checksums)
+    }
+
+    /// Writes the header and all tensors.
+    pub(super) fn write_to(&self, file: &mut AtomicFile, header: &[u8]) -> Result<()> {
+        file.write(header)?;
+        self.tensors.iter().try_for_each(|(name, tensor)| file.write(bytes(name, tensor)?))
     }
 }
 

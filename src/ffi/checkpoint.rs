@@ -291,6 +291,8 @@ fn is_not_whole(name: &str) -> Error {
 /// It is saved as it is between two steps: the call waits for a step in progress. The file is replaced as
 /// a whole: whatever fails, and whenever the process is killed or the machine stops, `path` leads to the
 /// file that was there before or to the new one. Once the call has succeeded, the new one is on the disk.
+/// With several ranks a call that all make: each writes the state that it keeps, to files beside that of the
+/// first, in a folder that all see.
 ///
 /// @param[in] checkpoint The checkpoint.
 /// @param[in] path The file, in the safetensors format.
@@ -317,7 +319,8 @@ pub unsafe extern "C" fn umbo_checkpoint_save(
 /// Makes everything that was added what it was when a file was saved, and lets the strategy count its
 /// steps from there.
 ///
-/// Replicas may be more or fewer than when it was saved.
+/// Replicas may be more or fewer than when it was saved, and so may ranks. With several ranks a call that all
+/// make: all of them restore, or none.
 ///
 /// @param[in] checkpoint The checkpoint, with objects of the same names, kinds, dtypes and shapes
 ///   as those that were saved.

@@ -133,7 +133,9 @@ fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOpti
 ///
 /// The state is copied as it is between two steps. In the background the call returns then. At most two
 /// copies are on their way to the disk, one that is being written and one that waits; if there are two
-/// already the call waits first. A failure in the background is returned by the next call.
+/// already the call waits first. A failure in the background is returned by the next call. With several ranks
+/// a call that all make, each with a manager of the same folder; they write in the call. A checkpoint is due
+/// for all if it is for one.
 ///
 /// @param[in] manager The manager.
 /// @param[in] step Which step, epoch, or whatever the program counts; 0 or more. It names the file.

@@ -4,10 +4,8 @@
 //! or at work; what sets one thing takes it.
 
 use crate::collectives::copy_to;
-use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::optimizer::exchange::{ranks_of, slots};
-use crate::optimizer::rule::{Running, Slot, VariableProgress};
+use crate::optimizer::rule::{Running, VariableProgress};
 use crate::optimizer::settings::LossScaling;
 use crate::optimizer::state::{Optimizer, State};
 use crate::optimizer::variables::Kept;
@@ -47,7 +45,8 @@ pub struct VariableState {
     pub updates: u64,
     /// The rule's running scalars.
     pub running: Running,
-    /// The rule's slots, in its order, of the variable's dtype and shape.
+    /// The rule's slots, in its order, of the variable's dtype: of its shape, or, where several ranks divide
+    /// the variable, of this rank's part, in a row.
     pub slots: Vec<Tensor>,
 }
 
@@ -65,40 +64,33 @@ impl Optimizer {
         self.lock().variables.updated().map(|(variable, ..)| variable.clone()).collect()
     }
 
-    /// A copy of all state, in host memory. With several ranks a call that all ranks make.
+    /// A copy of all state that this process keeps, in host memory.
     pub fn export(&self) -> Result<OptimizerState> {
-        let ranks = ranks_of(self.strategy());
         let state = self.lock();
-        let variables: Vec<_> = state
-            .variables
-            .updated()
-            .map(|(variable, progress, slots)| (variable.clone(), progress, slots))
-            .collect();
-        let (learning_rate, iterations) = (state.learning_rate, state.iterations);
-        let loss_scale = state.has_dynamic_loss_scale().then_some(DynamicLossScale {
-            scale: state.loss_scale,
-            applies: state.applies_at_scale,
+        let variables = state.variables.updated().map(|(variable, progress, slots)| {
+            Ok(VariableState {
+                variable: variable.clone(),
+                updates: progress.updates,
+                running: progress.running,
+                slots: slots.iter().map(Kept::copy_own).collect::<Result<_>>()?,
+            })
         });
-        drop(state);
-        let copy = |(kept, slot): (&Kept, &Slot)| match &ranks {
-            Some(ranks) => slots::whole(ranks, &slot.name, kept)
-                .and_then(|whole| copy_to(&whole, DeviceId::HOST)),
-            None => copy_to(&kept.tensor, DeviceId::HOST),
-        };
-        let variables = variables.into_iter().map(|(variable, progress, slots)| {
-            let slots = slots.iter().zip(self.rule().slots()).map(copy).collect::<Result<_>>()?;
-            let VariableProgress { updates, running } = progress;
-            Ok(VariableState { variable, updates, running, slots })
-        });
-        let variables = variables.collect::<Result<_>>()?;
-        Ok(OptimizerState { learning_rate, iterations, loss_scale, variables })
+        Ok(OptimizerState {
+            learning_rate: state.learning_rate,
+            iterations: state.iterations,
+            loss_scale: state.has_dynamic_loss_scale().then_some(DynamicLossScale {
+                scale: state.loss_scale,
+                applies: state.applies_at_scale,
+            }),
+            variables: variables.collect::<Result<_>>()?,
+        })
     }
 
     /// Makes room for what [`Optimizer::import`] puts in. Changes nothing that can be seen.
     pub fn reserve(&self, variables: &[VariableState]) -> Result<Reserved> {
         let state = &mut *self.lock();
         for VariableState { variable, .. } in variables {
-            state.variables.known(variable, self.rule())?;
+            state.variables.known_by_parts(variable, self.rule())?;
         }
         Ok(Reserved(()))
     }
@@ -113,7 +105,7 @@ impl Optimizer {
             let progress = VariableProgress { updates: *updates, running: *running };
             state.variables.put(variable, progress)?;
             for (index, slot) in slots.iter().enumerate() {
-                state.variables.put_slot(variable, index, slot)?;
+                state.variables.put_own_part(variable, index, slot, self.rule())?;
             }
         }
         state.learning_rate = from.learning_rate;

@@ -11,6 +11,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::collectives::copy_to;
+use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::view::SpanMut;
 use crate::optimizer::rule::{Running, Slot, UpdateRule, VariableProgress};
@@ -66,6 +68,17 @@ impl Kept {
     /// Whether it is all of them.
     pub(super) fn is_whole(&self) -> bool {
         self.extent.len() == self.variable.shape().elements()
+    }
+
+    /// A copy of what this rank updates of it, in host memory: in a row, or of the variable's shape if no
+    /// ranks divide it.
+    pub(super) fn copy_own(&self) -> Result<Tensor> {
+        let Some(division) = self.variable.division() else {
+            return copy_to(&self.tensor, DeviceId::HOST);
+        };
+        let (own, extent) = (division.own(), &self.extent);
+        let own = own.start - extent.start..own.end - extent.start;
+        copy_to(&part_of(&self.tensor, &own)?, DeviceId::HOST)
     }
 }
 
@@ -158,6 +171,21 @@ impl Variables {
             true => to.copy_from(value),
             false => to.copy_from(&part_of(value, &state.extent)?),
         }
+    }
+
+    /// The same of this rank's part of the variable, in a row; all of it, if no ranks divide it. Of other parts
+    /// nothing is kept from then on.
+    pub(super) fn put_own_part(
+        &mut self,
+        variable: &Variable,
+        index: usize,
+        part: &Tensor,
+        rule: &dyn UpdateRule,
+    ) -> Result<()> {
+        let position = self.known_by_parts(variable, rule)?;
+        let slot = self.states[position].slots.get(index).ok_or_else(|| unknown(variable))?;
+        // SAFETY: as in `forget`.
+        unsafe { slot.assume_exclusive() }.copy_from(&part.reshape(slot.shape())?)
     }
 
     /// Lets what a known variable's slots hold be seen, as after an update.

@@ -29,10 +29,10 @@ use super::engine::{job, ranks};
 use super::{alone, bytes, copy_into, named, on_ranks, tensor};
 
 /// A rule, by name.
-type Make = fn() -> Box<dyn UpdateRule>;
+pub type Make = fn() -> Box<dyn UpdateRule>;
 
 /// All rules that there are, with what they have of variants that keep other state.
-const RULES: [Make; 11] = [
+pub const RULES: [Make; 11] = [
     || Box::new(Sgd),
     || Box::new(Momentum::new(0.9, false).unwrap()),
     || Box::new(Momentum::new(0.9, true).unwrap()),
@@ -78,7 +78,7 @@ fn numbers(seed: usize, count: usize) -> Vec<f32> {
     (0..count).map(number).collect()
 }
 
-fn make(strategy: &Strategy, shapes: &[&[usize]]) -> Vec<Variable> {
+pub fn make(strategy: &Strategy, shapes: &[&[usize]]) -> Vec<Variable> {
     let make = |(index, shape): (usize, &&[usize])| {
         let value = tensor(&numbers(index, shape.iter().product()), shape);
         let new = named(&format!("v{index}"), Aggregation::None);
@@ -87,7 +87,7 @@ fn make(strategy: &Strategy, shapes: &[&[usize]]) -> Vec<Variable> {
     shapes.iter().enumerate().map(make).collect()
 }
 
-fn gradients(
+pub fn gradients(
     strategy: &Strategy,
     variables: &[Variable],
     options: GradientsOptions<'_>,
@@ -98,7 +98,7 @@ fn gradients(
 }
 
 /// Writes what a replica contributes in a step to each of the variables that are not left out.
-fn contribute(
+pub fn contribute(
     context: &ReplicaContext,
     gradients: &Arc<Gradients>,
     step: usize,
@@ -131,7 +131,7 @@ fn contribute(
 }
 
 /// The bytes of weights, and of all state.
-fn known(optimizer: &Optimizer, variables: &[Variable]) -> Vec<Vec<u8>> {
+pub fn known(optimizer: &Optimizer, variables: &[Variable]) -> Vec<Vec<u8>> {
     let mut known: Vec<_> =
         variables.iter().map(|variable| bytes(&read(variable).unwrap())).collect();
     for variable in variables {

@@ -15,6 +15,7 @@ mod on_gpus;
 mod reduced;
 mod reproducible;
 mod resuming;
+mod saving;
 mod statistics;
 mod strict;
 mod training;

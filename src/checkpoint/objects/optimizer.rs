@@ -33,7 +33,7 @@ impl Saveable for Optimizer {
             let running: Vec<Json> = running.iter().map(|scalar| number(*scalar)).collect();
             variables.insert(name.to_owned(), json!({ "updates": updates, "running": running }));
             for (slot, tensor) in self.rule().slots().iter().zip(slots) {
-                record.part(format!("{name}/{}", slot.name), tensor);
+                record.part_like(format!("{name}/{}", slot.name), &variable, tensor);
             }
         }
         record.property("rule", self.rule().name());
@@ -127,7 +127,7 @@ fn read_variable(
     let mut tensors = Vec::new();
     for slot in slots {
         let part = format!("{name}/{}", slot.name);
-        tensors.extend(saved.tensor(Some(&part), variable.dtype(), variable.shape())?);
+        tensors.extend(saved.part_like(&part, variable)?);
     }
     let complete = tensors.len() == slots.len();
     let variable = variable.clone();

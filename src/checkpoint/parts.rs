@@ -1,0 +1,167 @@
+//! A checkpoint of several ranks: the file, and beside it a part for each rank but the first.
+//!
+//! Each rank saves the state that it keeps: rank 0 in the file itself, with all that the ranks have in
+//! common, the others in parts, which the file names with the checksums of their headers. The parts of each
+//! save have names of their own. They are on the disk before the file takes its name, so whatever fails,
+//! that leads to the old checkpoint or the new one, with all parts. What is left over, of the old one or of a
+//! save that has failed, is removed behind the next.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::checkpoint::atomic::AtomicFile;
+use crate::checkpoint::writer::Snapshot;
+use crate::error::{Error, Result};
+use crate::strategy::Strategy;
+use crate::strategy::ranks::{Call, Kind, Ranks, agreement};
+
+/// Digits of the number of a save.
+const DIGITS: usize = 16;
+
+/// A part of a checkpoint, as its file names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PartFile {
+    /// In the folder of the file.
+    pub name: String,
+    /// Of its header.
+    pub checksum: u32,
+}
+
+impl Snapshot {
+    /// Replaces the checkpoint at `path` by one of which each rank has made a snapshot; a call of all ranks.
+    /// What fails on one fails on all.
+    pub(super) fn write_together(mut self, strategy: &Strategy, path: &Path) -> Result<()> {
+        let Some(ranks) = strategy.ranks().cloned() else { return self.write(path) };
+        let is_first = ranks.rank() == 0;
+        // That of the file says what those of the parts are.
+        let own = if is_first { Ok((Vec::new(), 0)) } else { self.header() };
+        let checksum = own.as_ref().map_or(0, |(_, checksum)| u64::from(*checksum));
+        let numbers = [if is_first { number_of_save() } else { 0 }, checksum];
+        let call = Call { numbers, ..Call::to(Kind::State, &"the beginning of a checkpoint") };
+        let (meeting, (header, _)) = ranks.meet(call, own)?;
+        let said: Vec<[u64; 2]> = meeting.numbers().collect();
+        drop(meeting);
+        let save = said[0][0];
+        let mut written = || {
+            if is_first {
+                for (rank, [_, checksum]) in said.iter().enumerate().skip(1) {
+                    let name = part_name(path, save, rank, ranks.size())?;
+                    self.parts.push(PartFile { name, checksum: *checksum as u32 });
+                }
+                return self.begin(path).map(Some);
+            }
+            let name = part_name(path, save, ranks.rank(), ranks.size())?;
+            let mut file = AtomicFile::create(&path.with_file_name(name))?;
+            self.write_to(&mut file, &header)?;
+            file.finish().map(|()| None)
+        };
+        let written = meet(&ranks, &"the parts of a checkpoint", written());
+        let done = match written {
+            Ok(Some(file)) => file.finish(),
+            Ok(None) => Ok(()),
+            Err(error) => {
+                if is_first {
+                    // Nobody writes any more, and no file names them.
+                    remove_parts(path, |number| number == save);
+                }
+                return Err(error);
+            }
+        };
+        let is_done = done.is_ok();
+        meet(&ranks, &"the end of a checkpoint", done)?;
+        if is_first && is_done {
+            remove_parts(path, |number| number != save);
+        }
+        Ok(())
+    }
+}
+
+fn meet<T>(ranks: &Arc<Ranks>, what: &dyn std::fmt::Display, here: Result<T>) -> Result<T> {
+    ranks.meet(Call::to(Kind::State, what), here).map(|(_, value)| value)
+}
+
+/// A number that no other save has.
+fn number_of_save() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    agreement(&(now.as_nanos(), std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// The name of a part: that of the file with `.NUMBER-00002-of-00004` before its ending.
+fn part_name(path: &Path, save: u64, rank: usize, ranks: usize) -> Result<String> {
+    let (stem, ending) = pieces(path)?;
+    let text = |text: OsString| text.into_string().ok();
+    let ending = if ending.is_empty() { String::new() } else { format!(".{}", ending.display()) };
+    let name = text(stem.to_owned())
+        .map(|stem| format!("{stem}.{save:0DIGITS$x}-{:05}-of-{ranks:05}{ending}", rank + 1));
+    name.ok_or_else(|| {
+        let problem = "the name of the file is no UTF-8; checkpoints of several ranks need that";
+        Error::invalid("path", problem)
+    })
+}
+
+fn pieces(path: &Path) -> Result<(&OsStr, &OsStr)> {
+    let none = || Error::invalid("path", format!("'{}' has no file name", path.display()));
+    Ok((path.file_stem().ok_or_else(none)?, path.extension().unwrap_or_default()))
+}
+
+/// Removes those parts of the checkpoint at `path` whose save has a number that is `unwanted`. That is tidying
+/// up: what fails is tried again behind the next save.
+pub(super) fn remove_parts(path: &Path, unwanted: impl Fn(u64) -> bool) {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let file: PathBuf = entry.path();
+        if save_of(path, &file).is_some_and(&unwanted)
+            && entry.file_type().is_ok_and(|kind| kind.is_file())
+        {
+            let _ = fs::remove_file(&file);
+        }
+    }
+}
+
+/// The number of the save that `file` is a part of, if it is one of a checkpoint at `path`.
+fn save_of(path: &Path, file: &Path) -> Option<u64> {
+    let (stem, ending) = pieces(path).ok()?;
+    let mut rest = file.file_name()?.to_str()?.strip_prefix(stem.to_str()?)?.strip_prefix('.')?;
+    if !ending.is_empty() {
+        rest = rest.strip_suffix(ending.to_str()?)?.strip_suffix('.')?;
+    }
+    let (number, places) = rest.split_at_checked(DIGITS)?;
+    let (part, of) = places.strip_prefix('-')?.split_once("-of-")?;
+    let is_count = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = number.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    (is_number && is_count(part) && is_count(of)).then_some(())?;
+    u64::from_str_radix(number, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_known_by_their_names() {
+        for path in ["a/step-1.safetensors", "state", "x/y.z.state"] {
+            let path = Path::new(path);
+            for save in [0, 1, u64::MAX] {
+                let name = part_name(path, save, 2, 12).unwrap();
+                assert_eq!(save_of(path, &path.with_file_name(&name)), Some(save), "{name}");
+                assert!(name.contains("-00003-of-00012"), "{name}");
+                for other in ["a/step-2.safetensors", "a/step-1.bin", "stat", "x/y.state"] {
+                    let other = Path::new(other);
+                    assert_eq!(save_of(other, &other.with_file_name(&name)), None, "{name}");
+                }
+            }
+            for name in ["step-1.safetensors", "step-1.00-00001-of-00002.safetensors", "state.x"] {
+                assert_eq!(save_of(path, &path.with_file_name(name)), None, "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Checkpoints that several ranks save together, each the state that it keeps: they go on with any number of
+//! ranks, and whatever fails the old one or the new one is there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use umbo::checkpoint::{Checkpoint, Manager, ManagerOptions};
+use umbo::error::Status;
+use umbo::optimizer::adam::Adam;
+use umbo::optimizer::{Gradients, GradientsOptions, Optimizer, Settings, UpdateRule, apply};
+use umbo::strategy::{ReplicaContext, Strategy};
+use umbo::values::variable::Variable;
+
+use super::dividing::{RULES, contribute, gradients, known, make};
+use super::engine::{job, ranks};
+use super::{alone, on_ranks};
+
+/// A folder that goes when this does.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("umbo-{}-{name}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("state.safetensors")
+    }
+
+    /// The names of all files, sorted.
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).unwrap();
+        let name = |entry: std::io::Result<fs::DirEntry>| {
+            entry.unwrap().file_name().into_string().unwrap()
+        };
+        let mut names: Vec<_> = entries.map(name).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// One variable is updated by rows.
+const SHAPES: [&[usize]; 5] = [&[5], &[4, 900], &[3, 700], &[0, 4], &[2048]];
+
+struct Training {
+    strategy: Strategy,
+    variables: Vec<Variable>,
+    gradients: Arc<Gradients>,
+    optimizer: Arc<Optimizer>,
+    checkpoint: Arc<Checkpoint>,
+}
+
+impl Training {
+    fn new(strategy: Strategy, rule: Box<dyn UpdateRule>) -> Training {
+        let variables = make(&strategy, &SHAPES);
+        // LAMB updates no rows.
+        let row_sparse = [false, rule.is_elementwise(), false, false, false];
+        let options = GradientsOptions { row_sparse: &row_sparse, ..GradientsOptions::default() };
+        let gradients = gradients(&strategy, &variables, options);
+        let optimizer = Optimizer::new(strategy.id(), rule, 0.05).unwrap();
+        let settings = Settings { global_clip_norm: Some(0.5), ..Settings::default() };
+        optimizer.configure(settings).unwrap();
+        let checkpoint = Checkpoint::new(&strategy);
+        for variable in &variables {
+            checkpoint.add(variable.name().as_str(), Arc::new(variable.clone())).unwrap();
+        }
+        checkpoint.add("optimizer", Arc::clone(&optimizer) as _).unwrap();
+        Training { strategy, variables, gradients, optimizer, checkpoint }
+    }
+
+    fn train(&self, steps: std::ops::Range<usize>) {
+        for step in steps {
+            let callback = |context: &ReplicaContext| {
+                contribute(context, &self.gradients, step)?;
+                Ok(None)
+            };
+            self.strategy.run(&callback, None).unwrap();
+            apply(&self.optimizer, &self.gradients).unwrap();
+        }
+    }
+
+    fn known(&self) -> Vec<Vec<u8>> {
+        known(&self.optimizer, &self.variables)
+    }
+}
+
+fn adam() -> Box<dyn UpdateRule> {
+    Box::new(Adam::new(0.9, 0.999, 1e-7).unwrap())
+}
+
+/// Calls `body` with a training of each rank, also where there is but one.
+fn on_trainings<R: Send>(
+    (size, replicas): (usize, usize),
+    rule: fn() -> Box<dyn UpdateRule>,
+    body: impl Fn(usize, &Training) -> R + Sync,
+) -> Vec<R> {
+    match size {
+        1 => vec![body(0, &Training::new(alone(replicas), rule()))],
+        _ => on_ranks(&ranks(size), replicas, |rank, strategy| {
+            body(rank, &Training::new(strategy.unwrap(), rule()))
+        }),
+    }
+}
+
+#[test]
+fn what_ranks_save_goes_on_with_any_number_of_them() {
+    let splits = [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2), (1, 6), (2, 3)];
+    for (number, rule) in RULES.into_iter().enumerate() {
+        // Each rule at some of the splits, and all splits by some rules.
+        let from = [splits[number % splits.len()], splits[(3 * number + 5) % splits.len()]];
+        for (at, from) in from.into_iter().enumerate() {
+            let folder = Folder::new(&format!("splits-{number}-{at}"));
+            let whole = on_trainings(from, rule, |_, training| {
+                training.train(0..2);
+                training.checkpoint.save(&folder.file()).unwrap();
+                let saved = training.known();
+                training.train(2..4);
+                (saved, training.known())
+            });
+            let (saved, expected) = &whole[0];
+            assert_eq!(folder.names().len(), from.0, "{:?}", folder.names());
+            let to = splits.into_iter().filter(|(size, replicas)| {
+                size * replicas == from.0 * from.1 || (size + replicas + number) % 4 == 0
+            });
+            for to in to {
+                let came = on_trainings(to, rule, |_, training| {
+                    training.checkpoint.restore(&folder.file()).unwrap();
+                    let restored = training.known();
+                    training.train(2..4);
+                    (restored, training.known())
+                });
+                for (restored, gone_on) in &came {
+                    let what = || format!("{:?}, {from:?} to {to:?}", rule());
+                    assert!(restored == saved, "restored by {}", what());
+                    let is_same = to.0 * to.1 == from.0 * from.1;
+                    assert!(!is_same || gone_on == expected, "gone on by {}", what());
+                }
+            }
+        }
+    }
+}
+
+/// What the checkpoint at `path` has, for one process.
+fn restored(path: &Path) -> Vec<Vec<u8>> {
+    let training = Training::new(alone(2), adam());
+    training.checkpoint.restore(path).unwrap();
+    training.known()
+}
+
+/// A rank dies at each of its calls while a checkpoint replaces another one.
+#[test]
+fn a_rank_that_dies_leaves_the_old_checkpoint_or_the_new_one() {
+    for dying in [0, 1, 2] {
+        let mut ends = [0; 2];
+        for at in 0.. {
+            let folder = Folder::new(&format!("deaths-{dying}-{at}"));
+            // How many calls come before is found out by a training in which nobody dies.
+            let count = |ranks: &[Arc<super::engine::Rank>]| {
+                on_ranks(ranks, 1, |rank, strategy| {
+                    let training = Training::new(strategy.unwrap(), adam());
+                    training.train(0..1);
+                    training.checkpoint.save(&folder.file()).unwrap();
+                    let old = training.known();
+                    training.train(1..2);
+                    let new = training.known();
+                    let before = ranks[rank].calls();
+                    let saved = training.checkpoint.save(&folder.file()).is_ok();
+                    (old, new, before, saved)
+                })
+            };
+            let all = ranks(3);
+            let (old, new, before, _) = count(&all).swap_remove(dying);
+            let calls = all[dying].calls() - before;
+            assert!(restored(&folder.file()) == new);
+            let came = count(&job(3, Some(at), Some((dying, before + at))));
+            let found = restored(&folder.file());
+            let is_new = found == new;
+            assert!(is_new || found == old, "rank {dying} died at {at}");
+            ends[usize::from(is_new)] += 1;
+            if at >= calls {
+                assert!(came.iter().all(|(.., saved)| *saved));
+                break;
+            }
+            assert!(came.iter().any(|(.., saved)| !saved));
+            // What was left over goes with the next.
+            on_trainings((2, 1), adam, |_, training| {
+                training.train(0..1);
+                training.checkpoint.save(&folder.file()).unwrap();
+            });
+            assert_eq!(folder.names().len(), 2, "{:?}", folder.names());
+        }
+        assert!(ends.iter().all(|&count| count > 0), "{ends:?}");
+    }
+}
+
+/// One rank cannot write: all are told, and the old checkpoint is there.
+#[test]
+fn a_rank_that_cannot_write_fails_the_checkpoint_on_all() {
+    for failing in 0..3 {
+        let folder = Folder::new(&format!("failing-{failing}"));
+        let nowhere = folder.0.join("nowhere").join("state.safetensors");
+        let came = on_trainings((3, 2), adam, |rank, training| {
+            training.train(0..1);
+            training.checkpoint.save(&folder.file()).unwrap();
+            let old = training.known();
+            training.train(1..2);
+            let path = if rank == failing { nowhere.clone() } else { folder.file() };
+            let error = training.checkpoint.save(&path).unwrap_err();
+            assert_eq!(error.status(), Status::NotFound, "{error}");
+            let names = error.to_string().contains(&format!("rank {failing} failed"));
+            assert_eq!(names, rank != failing, "{error}");
+            old
+        });
+        assert!(restored(&folder.file()) == came[0]);
+        on_trainings((3, 2), adam, |_, training| {
+            training.train(0..2);
+            training.checkpoint.save(&folder.file()).unwrap();
+        });
+        assert_eq!(folder.names().len(), 3, "{:?}", folder.names());
+        // One process that saves in its place leaves no parts.
+        let training = Training::new(alone(1), adam());
+        training.checkpoint.save(&folder.file()).unwrap();
+        assert_eq!(folder.names(), ["state.safetensors"]);
+    }
+}
+
+/// A part that is missing, damaged, or of another save: nobody restores anything.
+#[test]
+fn parts_that_do_not_belong_are_found() {
+    let folder = Folder::new("damage");
+    let save = |steps: usize, path: &Path| {
+        on_trainings((3, 1), adam, |_, training| {
+            training.train(0..steps);
+            training.checkpoint.save(path).unwrap();
+        });
+    };
+    let other = folder.0.join("other.safetensors");
+    save(1, &other);
+    save(2, &folder.file());
+    let part = |start: &str, of: &str| {
+        let names = folder.names();
+        let found = names.iter().find(|name| name.starts_with(start) && name.contains(of));
+        folder.0.join(found.unwrap())
+    };
+    let second = part("state.", "-00002-of-00003");
+    let third = part("state.", "-00003-of-00003");
+    let whole = fs::read(&third).unwrap();
+    let damages: [(&str, &dyn Fn()); 4] = [
+        ("missing", &|| fs::remove_file(&third).unwrap()),
+        ("another save", &|| {
+            fs::copy(part("other.", "-00003-of-00003"), &third).unwrap();
+        }),
+        ("another save", &|| {
+            fs::copy(&second, &third).unwrap();
+        }),
+        ("damaged", &|| {
+            let mut bytes = whole.clone();
+            let last = bytes.len() - 1;
+            bytes[last] ^= 1;
+            fs::write(&third, bytes).unwrap();
+        }),
+    ];
+    for (text, damage) in damages {
+        damage();
+        for split in [(1, 2), (2, 1), (3, 1)] {
+            on_trainings(split, adam, |_, training| {
+                let before = training.known();
+                let error = training.checkpoint.restore(&folder.file()).unwrap_err();
+                assert_eq!(error.status(), Status::DataLoss, "{error}");
+                assert!(error.to_string().contains(text), "{text}: {error}");
+                assert!(training.known() == before);
+            });
+        }
+        fs::write(&third, &whole).unwrap();
+    }
+    restored(&folder.file());
+}
+
+/// Managers of all ranks keep the same files, and go on from the newest.
+#[test]
+fn managers_of_ranks_keep_and_restore_together() {
+    let folder = Folder::new("managers");
+    let options = ManagerOptions { keep: 2, every_steps: Some(2), ..ManagerOptions::default() };
+    let saved = on_trainings((3, 1), adam, |_, training| {
+        let checkpoint = Arc::clone(&training.checkpoint);
+        let manager = Manager::new(checkpoint, &folder.0, options).unwrap();
+        let mut known = Vec::new();
+        for step in 1..=8 {
+            training.train(step..step + 1);
+            if manager.save(step as u64, None, false).unwrap() {
+                known = training.known();
+            }
+        }
+        assert_eq!(manager.steps().unwrap(), [6, 8]);
+        known
+    });
+    assert_eq!(folder.names().len(), 2 * 3, "{:?}", folder.names());
+    for split in [(1, 3), (2, 1), (3, 2)] {
+        on_trainings(split, adam, |_, training| {
+            let checkpoint = Arc::clone(&training.checkpoint);
+            let manager = Manager::new(checkpoint, &folder.0, options).unwrap();
+            assert_eq!(manager.restore_latest().unwrap(), Some(8));
+            assert!(training.known() == saved[0]);
+        });
+    }
+    // The newest is damaged for one of the ranks: all go back to the one before it.
+    let newest = folder.names().into_iter().rfind(|name| name.contains("-00003-of-00003"));
+    let newest = folder.0.join(newest.unwrap());
+    let mut bytes = fs::read(&newest).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(&newest, bytes).unwrap();
+    on_trainings((3, 1), adam, |_, training| {
+        let checkpoint = Arc::clone(&training.checkpoint);
+        let manager = Manager::new(checkpoint, &folder.0, options).unwrap();
+        assert_eq!(manager.restore_latest().unwrap(), Some(6));
+        // And from there on.
+        assert!(manager.save(9, None, true).unwrap());
+    });
+}
