@@ -22,8 +22,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # The ranks meet so often in a step: as it begins, as its run is committed, as an update announces itself, as
-# gradients are exchanged, and as the update is committed.
-MEETINGS = 5
+# gradients are exchanged, as new weights are, and as the update is committed.
+MEETINGS = 6
 
 
 def arguments():

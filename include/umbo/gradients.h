@@ -237,8 +237,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_dtype(
  * that were named, ascending, each once.
  * @return UMBO_OK; UMBO_STATUS_FAILED_PRECONDITION inside of a run, where umbo_optimizer_apply()
  * would find nothing to apply, and if all weights are 0; UMBO_STATUS_NOT_FOUND if no replica
- * contributed to the variable; UMBO_STATUS_OUT_OF_RANGE if there is no such variable;
- * UMBO_STATUS_UNIMPLEMENTED with several ranks and `replicas_in_sync`, while runs are accumulated.
+ * contributed to the variable; UMBO_STATUS_OUT_OF_RANGE if there is no such variable.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_reduced(
     const umbo_gradients *gradients, int64_t index, const umbo_optimizer *optimizer,

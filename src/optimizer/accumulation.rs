@@ -167,7 +167,7 @@ impl Accumulation {
     }
 
     /// Has room for the gradient of variable `index`, which is not row-sparse, on the GPU that holds the
-    /// variable.
+    /// variable: for all of its elements, in a row as they are in host memory.
     pub(super) fn reserve_gradient_on_gpu(
         &mut self,
         index: usize,
@@ -175,8 +175,9 @@ impl Accumulation {
     ) -> Result<()> {
         let Sum::Dense(sum) = &mut self.sums[index] else { return Ok(()) };
         if sum.gradient_on_gpu.is_none() {
-            let (dtype, shape) = (variable.dtype(), variable.shape());
-            sum.gradient_on_gpu = Some(Tensor::uninitialized(dtype, shape, variable.device())?);
+            let (dtype, device) = (variable.dtype(), variable.device());
+            let shape = Shape::new(&[variable.shape().elements()])?;
+            sum.gradient_on_gpu = Some(Tensor::uninitialized(dtype, shape, device)?);
         }
         Ok(())
     }

@@ -11,12 +11,14 @@ use crate::optimizer::exchange::weights::Means;
 use crate::optimizer::exchange::{Exchange, forget_updating, ranks_of};
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::non_finite::{not_finite, warn_of};
+use crate::optimizer::plan::Plan;
 use crate::optimizer::report::{ApplyOptions, ApplyReport};
+use crate::optimizer::rule::Rates;
 use crate::optimizer::settings::NonFinite;
 use crate::optimizer::sources::Sources;
 use crate::optimizer::state::{Optimizer, State, check_learning_rate};
 use crate::optimizer::work::Keep;
-use crate::optimizer::workspace::Work;
+use crate::optimizer::workspace::{Item, Work};
 use crate::strategy::commit::CommitAction;
 use crate::strategy::ranks::agreement;
 use crate::values::variable::Variable;
@@ -287,7 +289,7 @@ impl ApplyAction {
         let prepared = work.prepare(state, sources, plan, rule, learning_rate);
         let ready = match exchange.filter(|exchange| exchange.divides) {
             Some(exchange) => {
-                let options = self.agreed_options(state, learning_rate, clipping);
+                let options = self.agreed_options(state, plan, work, (learning_rate, clipping));
                 let variables = &state.variables;
                 let means = Means { variables, sources, rule, clipping };
                 let memory = &mut *self.gradients.exchange.lock();
@@ -306,12 +308,27 @@ impl ApplyAction {
     }
 
     /// What all ranks must update by alike, since each computes weights for all, as a number.
-    fn agreed_options(&self, state: &State, learning_rate: f64, clipping: Clipping) -> u64 {
+    fn agreed_options(
+        &self,
+        state: &State,
+        plan: &mut Plan,
+        work: &Work,
+        (learning_rate, clipping): (f64, Clipping),
+    ) -> u64 {
         let rule = self.optimizer.rule();
         let settings = rule.settings().into_iter().map(|(name, value)| (name, value.to_bits()));
+        let of_variable = |item: &Item| {
+            let group = &plan.of_variable(item.index).group;
+            let Rates { learning_rate, weight_decay } = state.rates(group, rule, learning_rate);
+            let running = item.update.as_ref().map(|update| update.scalars.running);
+            (
+                [learning_rate, weight_decay].map(f64::to_bits),
+                running.map(|all| all.map(f64::to_bits)),
+            )
+        };
+        let variables: Vec<_> = work.items.iter().map(of_variable).collect();
         let numbers = [learning_rate, clipping.factor, clipping.limit].map(f64::to_bits);
-        let decay = state.settings.weight_decay.map(f64::to_bits);
-        agreement(&(rule.name(), settings.collect::<Vec<_>>(), numbers, decay))
+        agreement(&(rule.name(), settings.collect::<Vec<_>>(), variables, numbers))
     }
 
     /// What happens to gradients that are not finite: what the log would be told elsewhere, strict mode

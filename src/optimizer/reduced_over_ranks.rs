@@ -13,18 +13,21 @@ use crate::kernels::instruction_set::Instructions;
 use crate::kernels::update::accumulate::accumulate;
 use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
 use crate::kernels::view::Span;
+use crate::optimizer::exchange::divisions::accumulated_here;
 use crate::optimizer::exchange::touched::{Touched, pack_variable};
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::sources::Sources;
 use crate::strategy::ranks::wire::{Reader, Writer};
 use crate::strategy::ranks::{Call, Kind, Ranks, agreement};
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, Shape, Tensor};
 
 /// What one rank has told of one variable.
 struct Told {
     /// Of the runs before the last one, and of each of its replicas in the last one.
     weight_before: f64,
     weights: Vec<f64>,
+    /// What all ranks have accumulated of this one's part, in a row, where the number of replicas was chosen.
+    before: Option<Tensor>,
     /// Gradients with their factors, in replica order, or their sum; none of a row-sparse variable.
     dense: Vec<(Tensor, f64)>,
 }
@@ -42,8 +45,7 @@ pub(super) enum Reduced {
 /// Meets the other ranks for a look at variable `index`, of which `sources` have what this rank's replicas
 /// have contributed. The loss scale is undone by `unscale`.
 ///
-/// FAILED_PRECONDITION, on all ranks, if all weights are 0, or the ranks do not look at the same. UNIMPLEMENTED
-/// for accumulated runs of a number of replicas that was chosen.
+/// FAILED_PRECONDITION, on all ranks, if all weights are 0, or the ranks do not look at the same.
 pub(super) fn reduce(
     ranks: &Ranks,
     gradients: &Gradients,
@@ -66,15 +68,10 @@ pub(super) fn reduce(
         shape.to_vec(),
         [runs, unscale.to_bits(), gradients.loss_reduction() as u64],
     );
-    let own = match is_chosen && runs > 0 {
-        // A rank has the sums of its part alone, and those are of all ranks.
-        true => Err(Error::Unimplemented(
-            "a look at accumulated gradients of several ranks, with a number of replicas that was chosen; \
-             look before anything is accumulated, or accumulate nothing"
-                .into(),
-        )),
-        false => tell(sources, index, is_sum, runs > 0),
-    };
+    // Where the number of replicas was chosen, what was accumulated is of all ranks: rows on each of them,
+    // of other variables each has its part.
+    let rows_are_summed = runs > 0 && !is_chosen;
+    let own = tell(ranks, sources, index, is_sum, rows_are_summed);
     let call = Call {
         agreement: agreement(&identity),
         length: own.as_ref().map_or(0, Vec::len),
@@ -88,27 +85,31 @@ pub(super) fn reduce(
         let mut from = Reader::new(rank, bytes);
         let of_rank = hear(&mut from)?;
         if sources.is_row_sparse(index) {
-            touched.unpack_variable(sources, index, (runs > 0, before), &mut from)?;
+            touched.unpack_variable(sources, index, (rows_are_summed, before), &mut from)?;
         }
         before += of_rank.weights.len();
         of_ranks.push(of_rank);
     }
     let weights = of_ranks.iter().flat_map(|rank| &rank.weights);
-    let weight =
-        of_ranks.iter().map(|rank| rank.weight_before).sum::<f64>() + weights.copied().sum::<f64>();
+    let knowing = if is_chosen { 1 } else { of_ranks.len() };
+    let weight = of_ranks.iter().take(knowing).map(|rank| rank.weight_before).sum::<f64>()
+        + weights.copied().sum::<f64>();
     if weight == 0.0 {
         return Err(super::reduced::no_weight());
     }
     sources.weigh(weight);
     if sources.is_row_sparse(index) {
-        sources.merge_touched_of(index, &touched)?;
+        sources.merge_touched_of(index, &touched, is_chosen)?;
         return Ok(sources.rows(index).map_or(Reduced::Nothing, |_| Reduced::Rows));
     }
+    let before = put_together(shape, of_ranks.iter().filter_map(|rank| rank.before.as_ref()))?;
     let dense: Vec<_> = of_ranks.iter().flat_map(|rank| &rank.dense).collect();
-    let Some((first, others)) = dense.split_first() else { return Ok(Reduced::Nothing) };
+    if dense.is_empty() && before.is_none() {
+        return Ok(Reduced::Nothing);
+    }
     let gradient = Tensor::uninitialized(dtype, shape, DeviceId::HOST)?;
     let elements = shape.elements();
-    if is_sum {
+    if let (true, Some((first, others))) = (is_sum, dense.split_first()) {
         let mut sum = first.0.to_vec::<f64>()?;
         for (other, _) in others {
             let other = other.to_vec::<f64>()?;
@@ -121,16 +122,31 @@ pub(super) fn reduce(
         return Ok(Reduced::Dense(gradient));
     }
     let contributions = dense.into_iter().map(contribution).collect::<Result<Vec<_>>>()?;
-    write(&WeightedSum::new(dtype, elements, &contributions, sources.divisor), &gradient)?;
+    let sum = WeightedSum::new(dtype, elements, &contributions, sources.divisor)
+        .starting_from(before.as_ref().map(span_of).transpose()?);
+    write(&sum, &gradient)?;
     Ok(Reduced::Dense(gradient))
 }
 
-/// What this rank tells of variable `index`. `accumulated` is whether runs were.
+/// The parts of all ranks as one tensor of this shape, if there are any.
+fn put_together<'a>(
+    shape: Shape,
+    parts: impl Iterator<Item = &'a Tensor>,
+) -> Result<Option<Tensor>> {
+    let parts = parts.map(Tensor::to_vec::<f64>).collect::<Result<Vec<_>>>()?;
+    if parts.is_empty() {
+        return Ok(None);
+    }
+    Tensor::from_slice(&parts.concat(), shape, DeviceId::HOST).map(Some)
+}
+
+/// What this rank tells of variable `index`: of gradients that are dense their sum, if it `is_sum`.
 fn tell(
+    ranks: &Ranks,
     sources: &mut Sources<'_>,
     index: usize,
     is_sum: bool,
-    accumulated: bool,
+    rows_are_summed: bool,
 ) -> Result<Vec<u8>> {
     let mut to = Writer::default();
     to.float(sources.accumulation.weight)?;
@@ -140,15 +156,20 @@ fn tell(
     }
     if sources.is_row_sparse(index) {
         to.number(0)?;
-        if accumulated {
+        to.number(0)?;
+        if rows_are_summed {
             sources.merge_rows_of(index)?;
         }
-        pack_variable(sources, index, accumulated, &mut to)?;
+        pack_variable(sources, index, rows_are_summed, &mut to)?;
         return Ok(to.done());
     }
+    let of_all = match ranks.has_chosen_replicas() {
+        true => accumulated_here(ranks, sources, index)?,
+        false => None,
+    };
+    to.number(of_all.is_some().into())?;
+    of_all.iter().try_for_each(|part| to.tensor(part))?;
     let here = sources.contributed_here(index)?;
-    let own = here.iter().map(contribution).collect::<Result<Vec<_>>>()?;
-    let before = sources.accumulation.export(index)?.map(|sum| sum.sum);
     if !is_sum {
         to.number(here.len() as u64)?;
         for (gradient, factor) in &here {
@@ -157,6 +178,8 @@ fn tell(
         }
         return Ok(to.done());
     }
+    let own = here.iter().map(contribution).collect::<Result<Vec<_>>>()?;
+    let before = sources.accumulation.export(index)?.map(|sum| sum.sum);
     if here.is_empty() && before.is_none() {
         to.number(0)?;
         return Ok(to.done());
@@ -190,12 +213,16 @@ fn tell(
 fn hear(from: &mut Reader<'_>) -> Result<Told> {
     let weight_before = from.float()?;
     let weights = (0..from.count()?).map(|_| from.float()).collect::<Result<_>>()?;
+    let before = match from.number()? {
+        0 => None,
+        _ => Some(from.tensor()?),
+    };
     let mut dense = Vec::new();
     for _ in 0..from.count()? {
         let factor = from.float()?;
         dense.push((from.tensor()?, factor));
     }
-    Ok(Told { weight_before, weights, dense })
+    Ok(Told { weight_before, weights, before, dense })
 }
 
 fn contribution((gradient, factor): &(Tensor, f64)) -> Result<Contribution<'_>> {

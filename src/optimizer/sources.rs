@@ -131,11 +131,7 @@ impl<'a> Sources<'a> {
         while let Some(index) = self.accumulation.row_sparse(number) {
             let (variable, frozen) =
                 (&self.variables()[index], plan.of_variable(index).group.frozen);
-            let rows = touched.of_variable(index);
-            match with_before {
-                true => self.accumulation.merge_rows(index, variable, rows)?,
-                false => self.accumulation.merge_all_rows(index, variable, rows)?,
-            }
+            self.merge_touched_of(index, touched, with_before)?;
             if !rule.is_elementwise() && !frozen && self.accumulation.rows(index).is_some() {
                 return Err(needs_all_rows(variable, rule));
             }
@@ -144,10 +140,19 @@ impl<'a> Sources<'a> {
         Ok(())
     }
 
-    /// Makes the gradient of variable `index`, if it is row-sparse, of the rows that all ranks have touched.
-    pub(super) fn merge_touched_of(&mut self, index: usize, touched: &Touched) -> Result<()> {
+    /// The same of variable `index` alone, if it is row-sparse.
+    pub(super) fn merge_touched_of(
+        &mut self,
+        index: usize,
+        touched: &Touched,
+        with_before: bool,
+    ) -> Result<()> {
         let variable = &self.gradients.variables()[index];
-        self.accumulation.merge_all_rows(index, variable, touched.of_variable(index))
+        let rows = touched.of_variable(index);
+        match with_before {
+            true => self.accumulation.merge_rows(index, variable, rows),
+            false => self.accumulation.merge_all_rows(index, variable, rows),
+        }
     }
 
     /// What this process's replicas have contributed to variable `index`, which is not row-sparse, in the

@@ -21,12 +21,13 @@ use umbo::optimizer::{
     Optimizer, Settings, UpdateRule, apply, apply_with,
 };
 use umbo::strategy::variables::{self, Initial, bring_in_step, current_copy, read};
-use umbo::strategy::{ReplicaContext, Strategy};
+use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::DType;
 use umbo::values::variable::{Aggregation, Variable};
 
 use super::engine::{job, ranks};
-use super::{alone, bytes, copy_into, named, on_ranks, tensor};
+use super::reproducible::chosen;
+use super::{alone, bytes, copy_into, named, on_ranks, on_ranks_of, tensor};
 
 /// A rule, by name.
 pub type Make = fn() -> Box<dyn UpdateRule>;
@@ -92,7 +93,7 @@ pub fn gradients(
     variables: &[Variable],
     options: GradientsOptions<'_>,
 ) -> Arc<Gradients> {
-    let (devices, variables) = (strategy.compute_devices(), variables.to_vec());
+    let (devices, variables) = (strategy.replica_devices(), variables.to_vec());
     Gradients::with_options(strategy.id(), devices, variables, LossReduction::Mean, options)
         .unwrap()
 }
@@ -144,14 +145,14 @@ pub fn known(optimizer: &Optimizer, variables: &[Variable]) -> Vec<Vec<u8>> {
 
 /// What a training is like, beside its rule.
 #[derive(Clone, Copy, Debug)]
-struct Plan {
+pub struct Plan {
     settings: Settings,
     dtype: Option<DType>,
     accumulation: u64,
     deferred: bool,
 }
 
-fn plans() -> Vec<Plan> {
+pub fn plans() -> Vec<Plan> {
     let plain = Settings::default();
     let clipped = Settings {
         global_clip_norm: Some(0.3),
@@ -170,7 +171,7 @@ fn plans() -> Vec<Plan> {
     .to_vec()
 }
 
-fn train(strategy: Strategy, rule: Box<dyn UpdateRule>, plan: Plan) -> Vec<Vec<u8>> {
+pub fn train(strategy: Strategy, rule: Box<dyn UpdateRule>, plan: Plan) -> Vec<Vec<u8>> {
     let variables = make(&strategy, &SHAPES);
     let options = GradientsOptions {
         accumulation_steps: plan.accumulation,
@@ -217,6 +218,33 @@ fn every_rule_divided_comes_to_the_bits_of_one_process() {
             for came in came {
                 let rule = make();
                 assert!(came == expected, "{rule:?}, {size}×{replicas}, {plan:?}");
+            }
+        }
+    }
+}
+
+/// The same where the number of replicas was chosen: their shares of ranks and devices are not equal, and runs are
+/// accumulated over all ranks. Some of the ranks are strict.
+#[test]
+fn every_rule_divided_has_the_bits_of_its_replicas() {
+    const REPLICAS: usize = 7;
+    let splits = [(2, 1), (3, 2), (4, 1), (2, 3), (5, 1)];
+    let mut number = 0;
+    for make in RULES {
+        for plan in plans() {
+            let (size, devices) = splits[number % splits.len()];
+            number += 1;
+            let expected = train(alone(REPLICAS), make(), plan);
+            let options = |rank: usize| Options {
+                strict: (rank + number).is_multiple_of(3),
+                ..chosen(rank, devices, REPLICAS)
+            };
+            let ranks = job(size, Some(number as u64), None);
+            let came =
+                on_ranks_of(&ranks, options, |_, strategy| train(strategy.unwrap(), make(), plan));
+            for came in came {
+                let rule = make();
+                assert!(came == expected, "{rule:?}, {size}×{devices}, {plan:?}");
             }
         }
     }
@@ -406,37 +434,6 @@ fn one_apply_to_a_variable_waits_for_a_commit_point() {
         for (gradients, optimizer) in both.iter().zip(&optimizers) {
             assert!(matches!(apply(optimizer, gradients), Ok(umbo::optimizer::Outcome::Done(_))));
         }
-    });
-}
-
-/// Ranks that update otherwise than the others would mix weights of two kinds: they are told.
-#[test]
-fn ranks_that_update_otherwise_are_told() {
-    on_ranks(&ranks(3), 1, |rank, strategy| {
-        let strategy = strategy.unwrap();
-        let variables = make(&strategy, &[&[3000]]);
-        let gradients = gradients(&strategy, &variables, GradientsOptions::default());
-        let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.1).unwrap();
-        let before = bytes(&read(&variables[0]).unwrap());
-        optimizer.set_learning_rate(if rank == 1 { 0.2 } else { 0.1 }).unwrap();
-        let step = |step: usize| {
-            strategy
-                .run(
-                    &|context: &ReplicaContext| {
-                        contribute(context, &gradients, step).map(|()| None)
-                    },
-                    None,
-                )
-                .unwrap();
-            apply(&optimizer, &gradients)
-        };
-        let error = step(0).unwrap_err();
-        assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
-        assert!(error.to_string().contains("the exchange of new weights"), "{error}");
-        assert_eq!(bytes(&read(&variables[0]).unwrap()), before);
-        optimizer.set_learning_rate(0.1).unwrap();
-        step(1).unwrap();
-        assert_ne!(bytes(&read(&variables[0]).unwrap()), before);
     });
 }
 

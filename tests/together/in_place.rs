@@ -23,9 +23,9 @@ use super::{alone, bytes, copy_into, named, on_ranks, tensor};
 const SPLITS: [(usize, usize); 4] = [(2, 1), (2, 2), (3, 1), (3, 2)];
 
 /// Where in one block of the program's the variables lie, and their shapes.
-const PARTS: [(usize, &[usize]); 4] = [(0, &[5]), (5, &[3, 2]), (16, &[0]), (16, &[40])];
+const PARTS: [(usize, &[usize]); 4] = [(0, &[5]), (5, &[3, 2]), (16, &[0]), (16, &[2, 1300])];
 
-const ELEMENTS: usize = 56;
+const ELEMENTS: usize = 2616;
 
 fn block(numbers: impl Fn(usize) -> f32) -> Tensor {
     tensor(&(0..ELEMENTS).map(numbers).collect::<Vec<_>>(), &[ELEMENTS])

@@ -12,6 +12,7 @@ mod input;
 mod lent;
 mod nested;
 mod on_gpus;
+mod otherwise;
 mod reduced;
 mod reproducible;
 mod resuming;

@@ -9,12 +9,13 @@ use umbo::optimizer::reduced::reduced;
 use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, Settings, apply};
 use umbo::strategy::variables::{self, Initial, read};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo::strategy::{ReplicaContext, Strategy};
 use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Variable};
 
 use super::engine::{job, ranks};
-use super::{alone, bytes, named, on_ranks, tensor};
+use super::reproducible::chosen;
+use super::{alone, bytes, named, on_ranks, on_ranks_of, tensor};
 
 /// What a look at variable `index` finds, or with which status it fails, as bytes.
 pub fn look(gradients: &Arc<Gradients>, index: usize, by: Option<&Arc<Optimizer>>) -> Vec<u8> {
@@ -234,25 +235,37 @@ fn set_up_again(trained: &Trained) -> Arc<Gradients> {
     Gradients::new(strategy.id(), devices, variables.clone(), reduction).unwrap()
 }
 
-/// Where the number of replicas was chosen, a look has the same bits over any number of ranks; what is
-/// accumulated then is in parts, which it says.
+/// Where the number of replicas was chosen, a look has the same bits over any number of ranks, also at what
+/// they have accumulated, of which each has a part.
 #[test]
 fn ranks_of_a_chosen_number_of_replicas_see_the_same() {
-    for size in [2, 3] {
-        let options = |_| Options { replicas_in_sync: 6, ..super::options(1) };
-        let seen = super::on_ranks_of(&ranks(size), options, |_, strategy| {
-            let trained = set_up(strategy.unwrap(), 2);
-            trained.run(|_, index| index == 0, 2.0).unwrap();
-            let seen = reduced(&trained.gradients, 0, None).unwrap();
-            apply(&trained.optimizer, &trained.gradients).unwrap();
-            trained.run(|_, index| index == 0, 2.0).unwrap();
-            let error = reduced(&trained.gradients, 0, None).unwrap_err();
-            assert_eq!(error.status(), Status::Unimplemented, "{error}");
+    let look_at_all = |trained: &Trained| {
+        (0..2)
+            .map(|index| look(&trained.gradients, index, Some(&trained.optimizer)))
+            .collect::<Vec<_>>()
+    };
+    let program = |strategy: Strategy| {
+        let trained = set_up(strategy, 3);
+        let mut seen = Vec::new();
+        for run in 0..3 {
+            trained.run(|replica, index| replica % 2 == 0 || index == run % 2, 2.0).unwrap();
+            seen.extend(look_at_all(&trained));
             // Nothing was used up.
+            seen.extend(look_at_all(&trained));
             apply(&trained.optimizer, &trained.gradients).unwrap();
-            assert_ne!(trained.weights(0), [0.0; 70]);
-            seen.tensor_of(0).unwrap().to_vec::<f32>().unwrap()
-        });
-        assert!(seen.iter().all(|seen| *seen == seen_alone(6, 1)), "{seen:?}");
+            // What waits for another run, if there is any.
+            seen.extend(look_at_all(&trained));
+            seen.push(bytes(&read(&trained.variables[0]).unwrap()));
+        }
+        seen
+    };
+    let expected = program(alone(6));
+    assert!(expected.iter().filter(|seen| seen.starts_with(b"float32")).count() > 12);
+    for size in [1, 2, 3, 4] {
+        for devices in [1, 6 / size.max(2)] {
+            let options = |rank| chosen(rank, devices, 6);
+            let came = on_ranks_of(&ranks(size), options, |_, strategy| program(strategy.unwrap()));
+            assert!(came.iter().all(|came| *came == expected), "{size}×{devices}");
+        }
     }
 }

@@ -3,10 +3,10 @@
 
 use super::engine::ranks;
 use super::on_gpus::{placed, stride};
-use super::training::{Model, Plan, plans, rule, train_looking};
+use super::training::{Model, Plan, plans, rule, train};
 use super::{on_ranks_of, options};
 use umbo::error::{Error, Status};
-use umbo::optimizer::{LossReduction, Settings, UpdateRule};
+use umbo::optimizer::{LossReduction, Settings};
 use umbo::strategy::{Options, Strategy};
 
 /// How many replicas there are in all of these tests.
@@ -17,13 +17,8 @@ fn splits() -> impl Iterator<Item = (usize, usize)> {
     (1..=4).flat_map(|ranks| (1..=3).map(move |devices| (ranks, devices)))
 }
 
-/// What a training comes to. Nobody looks at gradients that were accumulated over ranks of chosen replicas.
-fn train(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Vec<Vec<u8>> {
-    train_looking(strategy, plan, rule, plan.accumulation == 1)
-}
-
 /// The options of rank `rank`, on the devices that this process tests.
-fn chosen(rank: usize, devices: usize, replicas: usize) -> Options {
+pub fn chosen(rank: usize, devices: usize, replicas: usize) -> Options {
     Options { replicas_in_sync: replicas, bind_threads: false, ..placed(rank, devices) }
 }
 

@@ -14,7 +14,8 @@ use umbo::values::variable::Variable;
 
 use super::dividing::{RULES, contribute, gradients, known, make};
 use super::engine::{job, ranks};
-use super::{alone, on_ranks};
+use super::reproducible::chosen;
+use super::{alone, on_ranks, on_ranks_of};
 
 /// A folder that goes when this does.
 struct Folder(PathBuf);
@@ -134,17 +135,58 @@ fn what_ranks_save_goes_on_with_any_number_of_them() {
             for to in to {
                 let came = on_trainings(to, rule, |_, training| {
                     training.checkpoint.restore(&folder.file()).unwrap();
-                    let restored = training.known();
+                    let (restored, bytes) = (training.known(), training.optimizer.state_bytes());
                     training.train(2..4);
-                    (restored, training.known())
+                    (restored, training.known(), bytes)
                 });
-                for (restored, gone_on) in &came {
+                // Each has restored its part, and no more.
+                let kept: usize = came.iter().map(|(_, _, bytes)| bytes).sum();
+                let elements: usize =
+                    SHAPES.iter().map(|shape| shape.iter().product::<usize>()).sum();
+                assert_eq!(kept, rule().slots().len() * elements * 4, "{:?}", rule());
+                for (restored, gone_on, _) in &came {
                     let what = || format!("{:?}, {from:?} to {to:?}", rule());
                     assert!(restored == saved, "restored by {}", what());
                     let is_same = to.0 * to.1 == from.0 * from.1;
                     assert!(!is_same || gone_on == expected, "gone on by {}", what());
                 }
             }
+        }
+    }
+}
+
+/// With a chosen number of replicas in sync a training that is stopped somewhere goes on anywhere, with the same
+/// bits.
+#[test]
+fn a_chosen_number_of_replicas_goes_on_anywhere_with_the_same_bits() {
+    const REPLICAS: usize = 7;
+    let places = [(1, 1), (1, 3), (2, 2), (3, 1), (4, 1), (2, 3)];
+    for (number, rule) in RULES.into_iter().enumerate() {
+        let on = |(size, devices): (usize, usize), body: &(dyn Fn(&Training) + Sync)| {
+            let options = |rank| chosen(rank, devices, REPLICAS);
+            on_ranks_of(&ranks(size), options, |_, strategy| {
+                body(&Training::new(strategy.unwrap(), rule()));
+            })
+        };
+        let uncut = Training::new(alone(REPLICAS), rule());
+        uncut.train(0..2);
+        let half_way = uncut.known();
+        uncut.train(2..4);
+        let expected = uncut.known();
+        for turn in 0..2 {
+            let from = places[(number + 3 * turn) % places.len()];
+            let to = places[(5 * number + turn + 1) % places.len()];
+            let folder = Folder::new(&format!("chosen-{number}-{turn}"));
+            on(from, &|training| {
+                training.train(0..2);
+                training.checkpoint.save(&folder.file()).unwrap();
+            });
+            on(to, &|training| {
+                training.checkpoint.restore(&folder.file()).unwrap();
+                assert!(training.known() == half_way, "{:?}, {from:?} to {to:?}", rule());
+                training.train(2..4);
+                assert!(training.known() == expected, "{:?}, {from:?} to {to:?}", rule());
+            });
         }
     }
 }

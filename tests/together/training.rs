@@ -199,18 +199,9 @@ fn set_up(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Trained
     Trained { strategy, variables, gradients, optimizer }
 }
 
-/// Trains for some steps; the bytes of all that is known afterwards.
+/// Trains for some steps, with looks at the gradients before each apply; the bytes of all that is known
+/// afterwards.
 pub fn train(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Vec<Vec<u8>> {
-    train_looking(strategy, plan, rule, true)
-}
-
-/// The same; whether `looks` are had at the gradients before each apply.
-pub fn train_looking(
-    strategy: Strategy,
-    plan: &Plan,
-    rule: Box<dyn UpdateRule>,
-    looks: bool,
-) -> Vec<Vec<u8>> {
     let Trained { strategy, variables, gradients, optimizer } = set_up(strategy, plan, rule);
     let mut known = Vec::new();
     for step in 0..4 {
@@ -222,7 +213,7 @@ pub fn train_looking(
             Ok(None)
         };
         let mut came = strategy.run(&callback, None).map(drop).map_err(|error| error.status());
-        if came.is_ok() && !plan.deferred && step != 1 && looks {
+        if came.is_ok() && !plan.deferred && step != 1 {
             for index in 0..variables.len() {
                 known.push(super::reduced::look(&gradients, index, Some(&optimizer)));
             }

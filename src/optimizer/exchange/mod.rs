@@ -16,12 +16,13 @@
 //! If the number of all replicas was chosen, the bits must not depend on how they are spread over ranks:
 //! contributions are always sent as they are, and ranks exchange them in each run that is accumulated.
 //!
-//! - [`announcement`]: who has contributed to what. [`parts`]: how dense gradients are divided and
-//!   exchanged. `next`: what is accumulated of them. [`weights`]: the same of weights. [`touched`]: rows.
+//! - [`announcement`]: who has contributed to what. [`divisions`]: how dense gradients are divided. [`parts`]:
+//!   how they are exchanged. `next`: what is accumulated of them. [`weights`]: the same of weights. [`touched`]: rows.
 //!   [`slots`]: state that is put together.
 
 pub(super) mod announcement;
 mod buffers;
+pub(super) mod divisions;
 mod next;
 pub(super) mod parts;
 pub(super) mod slots;
@@ -118,8 +119,8 @@ impl<'a> Exchange<'a> {
     }
 
     /// Adds up the gradients of all ranks, each rank those of its part: [`Sources`] has that, and all rows,
-    /// from then on; all parts where they are not divided. Selects the variables that are to be updated, and has room for their state. The squares
-    /// of the gradients are found out if a rank `measures`.
+    /// from then on; all parts where they are not divided. Selects the variables that are to be updated,
+    /// and has room for their state. The squares of the gradients are found out if a rank `measures`.
     pub fn exchange(
         &self,
         sources: &mut Sources<'_>,
@@ -130,6 +131,7 @@ impl<'a> Exchange<'a> {
         measures: bool,
     ) -> Result<()> {
         let Memory { send, receive, touched, scratch, parts, .. } = memory;
+        let variables = sources.variables().len();
         let mut lacks = false;
         let mut prepare = || {
             let is_sum = sums_are_sent(self.ranks, sources);
@@ -144,7 +146,7 @@ impl<'a> Exchange<'a> {
                 self.check_updating(work, sources)?;
             }
             lacks = work.meet_state(&mut state.variables, sources, plan, rule)?;
-            let mut parts = Parts::new(self.ranks, &self.announced, sources, work);
+            let mut parts = Parts::new(self.ranks, &self.announced, sources, work, self.divides);
             let gpu = sources.gpu()?;
             if let Some(gpu) = gpu.filter(|_| self.between_gpus) {
                 let buffers = parts.make_ready_on(gpu, sources)?;
@@ -160,9 +162,12 @@ impl<'a> Exchange<'a> {
         };
         let prepared: Result<(Vec<u8>, Parts, Option<Buffers>)> = prepare();
         let length = prepared.as_ref().map_or(0, |(rows, ..)| rows.len());
-        let numbers = [u64::from(measures), u64::from(lacks)];
-        let call =
-            Call { length, numbers, ..Call::to(Kind::Gradients, &"the exchange of gradients") };
+        let call = Call {
+            agreement: selected(work, plan, variables),
+            numbers: [u64::from(measures), u64::from(lacks)],
+            length,
+            ..Call::to(Kind::Gradients, &"the exchange of gradients")
+        };
         let (mut meeting, (rows, mut own, on_gpu)) = self.ranks.meet(call, prepared)?;
         let (any_measures, any_lacks) = meeting
             .numbers()
@@ -256,12 +261,13 @@ impl<'a> Exchange<'a> {
         find_not_finite: bool,
     ) -> Result<Option<usize>> {
         let Memory { send, receive, touched, next, .. } = memory;
+        let variables = sources.variables().len();
         let replicas = self.ranks.replicas()[self.ranks.rank()];
         let has = |index| self.announced.has_variable_of_run(index);
         let mut prepare = || {
             let rows = touched::pack(sources, plan, false)?;
             work.select_where(sources, plan, replicas, has)?;
-            let parts = Parts::new(self.ranks, &self.announced, sources, work);
+            let parts = Parts::new(self.ranks, &self.announced, sources, work, self.divides);
             parts.reserve_next(sources, send, receive, next)?;
             match sources.gpu()? {
                 Some(gpu) => parts.pack_on_gpu(gpu, sources, send)?,
@@ -271,7 +277,11 @@ impl<'a> Exchange<'a> {
         };
         let prepared: Result<(Vec<u8>, Parts)> = prepare();
         let length = prepared.as_ref().map_or(0, |(rows, _)| rows.len());
-        let call = Call { length, ..Call::to(Kind::Gradients, &"the accumulation of gradients") };
+        let call = Call {
+            agreement: selected(work, plan, variables),
+            length,
+            ..Call::to(Kind::Gradients, &"the accumulation of gradients")
+        };
         let (mut meeting, (rows, parts)) = self.ranks.meet(call, prepared)?;
         let rows = meeting.all_gather(&rows)?;
         parts.accumulate(&mut meeting, sources, (send, receive), next)?;
@@ -337,6 +347,14 @@ impl Memory {
             }
         }
     }
+}
+
+/// Which of so many variables are frozen and which are selected, as a number: a rank that has frozen others
+/// would send other bytes.
+fn selected(work: &Work, plan: &mut Plan, variables: usize) -> u64 {
+    let frozen: Vec<bool> =
+        (0..variables).map(|index| plan.of_variable(index).group.frozen).collect();
+    agreement(&(frozen, work.items.iter().map(|item| item.index).collect::<Vec<_>>()))
 }
 
 /// What must be the same on all ranks.

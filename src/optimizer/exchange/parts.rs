@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 
 use super::announcement::{Announcement, OfRank};
 use super::buffers::Words;
+use super::divisions::divisions;
 use super::next::Next;
 use crate::error::{Error, Result};
 use crate::executor::pieces::Pieces;
@@ -31,7 +32,7 @@ use crate::optimizer::rule::SUMS;
 use crate::optimizer::sources::Sources;
 use crate::optimizer::workspace::Work;
 use crate::strategy::ranks::{Meeting, Ranks};
-use crate::values::division::{Division, Loads};
+use crate::values::division::Division;
 
 /// Elements of one contribution, or of the sum of several, at multiples of so many bytes.
 pub(super) const WORD: usize = size_of::<u64>();
@@ -84,37 +85,30 @@ pub(in crate::optimizer) struct Item {
 }
 
 impl Parts {
-    /// Of the variables that are selected for an update, and that are not row-sparse.
+    /// Of the variables that are selected for an update, and that are not row-sparse. `divides` is whether
+    /// each rank updates its part of them.
     pub fn new(
         ranks: &Ranks,
         announced: &Arc<Announcement>,
         sources: &Sources<'_>,
         work: &Work,
+        divides: bool,
     ) -> Parts {
         let (rank, size) = (ranks.rank(), ranks.size());
         let variables = sources.variables();
         let mut is_selected = vec![false; variables.len()];
         work.items.iter().for_each(|item| is_selected[item.index] = true);
-        // What each rank accumulates of its own part must be its part in all runs.
         let is_fixed = ranks.has_chosen_replicas();
         let most_replicas = ranks.replicas().iter().copied().max().unwrap_or(1);
-        let dense = (0..variables.len())
-            .filter(|&index| (is_fixed || is_selected[index]) && !sources.is_row_sparse(index));
-        // What each rank updates as a whole is added up in parts all the same.
-        let mut loads = Loads::new(size);
-        let items = dense.map(|index| {
+        let divisions = divisions(ranks, sources, |index| is_selected[index]);
+        let items = divisions.map(|(index, division)| {
             let variable = &variables[index];
             let (dtype, elements) = (variable.dtype(), variable.shape().elements());
-            let division = match variable.division() {
-                Some(division) => division.clone(),
-                None => loads.divide(rank, elements, dtype.size()),
-            };
             let wire = sources.gradient_dtype(dtype);
             let accumulates = sources.accumulation.runs > 0;
             let is_large = most_replicas * wire.size() > size_of::<f64>();
             let is_sum = !is_fixed && (accumulates || is_large);
-            let is_kept_whole = variable.division().is_none();
-            Item { index, dtype, wire, is_sum, division, elements, is_kept_whole }
+            Item { index, dtype, wire, is_sum, division, elements, is_kept_whole: !divides }
         });
         let items: Vec<Item> = items.filter(|item| is_selected[item.index]).collect();
         let sent = |from: &OfRank, to: usize| items.iter().map(|item| item.bytes(from, to)).sum();
