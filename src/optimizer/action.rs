@@ -243,7 +243,7 @@ impl ApplyAction {
         }
         work.reserve_sums(sources)?;
         if let Some(gpu) = sources.gpu()? {
-            work.make_ready(gpu, sources)?;
+            work.make_ready(gpu, sources, false)?;
         }
         Ok(Outcome::Accumulate { of_all_ranks: None })
     }

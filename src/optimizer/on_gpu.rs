@@ -9,9 +9,11 @@
 
 use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result};
-use crate::kernels::cuda::{Address, Contribution, Gradient, Measured, TableRows, Update, on_gpu};
+use crate::kernels::cuda::{
+    Address, Contribution, Extent, Gradient, Measured, TableRows, Update, on_gpu,
+};
 use crate::kernels::update::measure::Squares;
-use crate::kernels::update::step::Step;
+use crate::kernels::update::step::{Step, StepKind};
 use crate::kernels::update::weighted_sum::Clipping;
 use crate::optimizer::own_on_gpu::{Computed, address_of, own_step};
 use crate::optimizer::rule::{Scalars, UpdateRule};
@@ -99,8 +101,13 @@ pub(super) struct Ready {
 
 impl Work {
     /// Has the memory that [`Work::accumulate_on_gpu`] or [`Work::update_on_gpu`] is about to need, so
-    /// that these are refused none.
-    pub(super) fn make_ready(&mut self, gpu: &'static Gpu, sources: &Sources<'_>) -> Result<()> {
+    /// that these are refused none. `measures` says whether the rule measures weights and updates.
+    pub(super) fn make_ready(
+        &mut self,
+        gpu: &'static Gpu,
+        sources: &Sources<'_>,
+        measures: bool,
+    ) -> Result<()> {
         let indices: Vec<usize> = self
             .items
             .iter()
@@ -109,11 +116,15 @@ impl Work {
             .collect();
         let operands = Operands::new(sources, gpu, indices.iter().copied())?;
         let flags = Tensor::zeros(DType::Int32, Shape::new(&[indices.len()])?, gpu.id())?;
-        let contributions: usize = operands.contributions.iter().map(Vec::len).sum();
-        let elements: usize = indices.iter().map(|&index| sources.elements(index)).sum();
-        // A kilobyte describes a variable; eight bytes a chunk, which has a thousand elements or more.
-        let table = (indices.len() + 1) * 1024 + contributions * 16 + elements / 128;
-        on_gpu(gpu, |launcher| launcher.queue().reserve(table))?;
+        let rows = indices.iter().filter_map(|&index| sources.rows(index));
+        let extent = Extent {
+            variables: indices.len(),
+            contributions: operands.contributions.iter().map(Vec::len).sum(),
+            elements: indices.iter().map(|&index| sources.elements(index)).sum(),
+            rows: rows.map(|merged| merged.rows().len()).sum(),
+            measures,
+        };
+        on_gpu(gpu, |launcher| launcher.reserve(extent))?;
         self.ready = Some(Ready { operands, flags, computed: Vec::new() });
         Ok(())
     }
@@ -186,13 +197,14 @@ impl Work {
     ) -> Result<()> {
         let updates =
             self.items.iter().filter_map(|item| Some((item.index, item.update.as_ref()?)));
-        let mut is_own = false;
+        let (mut is_own, mut measures) = (false, false);
         for (index, update) in updates {
-            if rule.step(&update.scalars).is_none() {
-                is_own = own_step(rule, &update.scalars, index, sources).map(|_| true)?;
+            match rule.step(&update.scalars) {
+                Some(step) => measures |= step.kind == StepKind::Lamb,
+                None => is_own = own_step(rule, &update.scalars, index, sources).map(|_| true)?,
             }
         }
-        self.make_ready(gpu, sources)?;
+        self.make_ready(gpu, sources, measures)?;
         if is_own {
             self.compute_on_gpu(gpu, variables, sources, rule, clipping)?;
         }

@@ -3,6 +3,7 @@
 
 mod bus;
 mod checkpoints;
+mod commits;
 mod crossings;
 mod dlpack;
 #[path = "../together/engine.rs"]

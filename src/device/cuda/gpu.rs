@@ -317,6 +317,12 @@ impl Gpu {
         unsafe { staging.upload(self, from, to, bytes) }
     }
 
+    /// Has what copies of `bytes` bytes from and to the host go through, so that they are refused none.
+    pub fn reserve_staging(&'static self, bytes: usize) -> Result<()> {
+        let _entered = self.card.enter()?;
+        Staging::of(self, &mut self.staging.lock(), bytes).map(drop)
+    }
+
     /// Copies to the host, after all that was queued, and waits for it.
     ///
     /// # Safety

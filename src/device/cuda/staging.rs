@@ -70,7 +70,8 @@ impl Drop for Half {
 }
 
 impl Staging {
-    /// Blocks in `place` that suit copies of `bytes` bytes. The GPU's context is current.
+    /// Blocks in `place` that suit copies of `bytes` bytes, or the shorter ones that are there if no
+    /// others are to be had. The GPU's context is current.
     pub(super) fn of<'a>(
         gpu: &'static Gpu,
         place: &'a mut Option<Staging>,
@@ -78,10 +79,13 @@ impl Staging {
     ) -> Result<&'a mut Staging> {
         let wanted = bytes.next_power_of_two().clamp(SMALLEST, LARGEST);
         if place.as_ref().is_none_or(|staging| staging.bytes < wanted) {
-            // What is there goes first: memory that is pinned is dear.
-            *place = None;
-            let halves = [Half::new(gpu, wanted)?, Half::new(gpu, wanted)?];
-            *place = Some(Staging { halves, bytes: wanted });
+            let halves = Half::new(gpu, wanted).and_then(|one| Ok([one, Half::new(gpu, wanted)?]));
+            match halves {
+                Ok(halves) => *place = Some(Staging { halves, bytes: wanted }),
+                // More parts, then.
+                Err(_) if place.is_some() => {}
+                Err(error) => return Err(error),
+            }
         }
         match place {
             Some(staging) => Ok(staging),

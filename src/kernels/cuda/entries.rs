@@ -176,6 +176,50 @@ pub(super) struct Arrays {
     pub(super) count: u32,
 }
 
+/// How much kernels are told of, at most, by one call of a launcher.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extent {
+    /// How many variables there are.
+    pub variables: usize,
+    /// How many contributions their gradients have.
+    pub contributions: usize,
+    /// How many elements their gradients have.
+    pub elements: usize,
+    /// How many rows are named.
+    pub rows: usize,
+    /// Whether weights and updates are measured first, as for LAMB.
+    pub measures: bool,
+}
+
+impl Extent {
+    /// As many bytes as the tables and what is written beside them take, each rounded up to `alignment`, or
+    /// more.
+    pub(super) fn bytes(&self, alignment: usize) -> usize {
+        // An apply has one rule, and variables of two types. Measuring and updating take five each at most.
+        const TABLES: usize = 10;
+        let of_variable = size_of::<Variable>() + size_of::<Treatment<f64>>();
+        let chunks = Work::most_chunks(self.elements, self.variables);
+        let all = [
+            (self.variables, of_variable),
+            (self.contributions, size_of::<Addend>()),
+            (chunks, Work::CHUNK_BYTES),
+        ];
+        let bytes = |(count, size): (usize, usize)| count.saturating_mul(size);
+        let table = all.into_iter().map(bytes).fold(0, usize::saturating_add);
+        let measured = if self.measures {
+            let sums = (self.elements / TILE as usize).saturating_add(self.variables);
+            let sums = sums.saturating_mul(2 * size_of::<f64>());
+            table.saturating_add(sums).saturating_add(size_of::<f64>() * self.variables)
+        } else {
+            0
+        };
+        let rows = self.rows.saturating_mul(size_of::<u64>());
+        // Within a table, each of four arrays begins at a multiple of 16.
+        let lost = TABLES * (alignment + 4 * 16);
+        [table, measured, rows, lost].into_iter().fold(0, usize::saturating_add)
+    }
+}
+
 impl<Q: Queue> Launcher<Q> {
     /// # Safety
     /// As for [`Launcher::update`].

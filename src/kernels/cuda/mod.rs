@@ -23,6 +23,7 @@ mod treated;
 mod update;
 mod words;
 
+pub use entries::Extent;
 pub use gradient::{Contribution, Gradient};
 pub use measure::Measured;
 pub use on_gpu::{OnGpu, on_gpu};

@@ -4,10 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 
 use crate::device::cuda::gpu::Gpu;
-use crate::device::cuda::kernels as driver;
+use crate::device::cuda::kernels::{self as driver, Kernels};
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result};
 use crate::executor::lock::Mutex;
+use crate::kernels::cuda::entries::Extent;
 use crate::kernels::cuda::queue::{Address, Grid, Launcher, Queue, THREADS};
 use crate::kernels::cuda::{float64_is_slow, modules};
 
@@ -17,25 +18,39 @@ use crate::kernels::cuda::{float64_is_slow, modules};
 pub struct OnGpu {
     gpu: &'static Gpu,
     memory: RefCell<Vec<DeviceMemory>>,
-    /// Which of it is taken.
-    used: Cell<usize>,
+    /// The block from which the next table is taken, and how much of it is taken.
+    taken: Cell<(usize, usize)>,
 }
+
+/// Tables begin at multiples of so many bytes.
+const ALIGNMENT: usize = 256;
 
 impl OnGpu {
     /// Memory that is at least so long, and is this call's.
     fn take(&self, bytes: usize) -> Result<Address> {
-        let (mut memory, used) = (self.memory.borrow_mut(), self.used.get());
-        if memory.get(used).is_none_or(|memory| memory.bytes() < bytes) {
-            let fresh = DeviceMemory::new(self.gpu, bytes.next_power_of_two())?;
-            memory.truncate(used);
+        let mut memory = self.memory.borrow_mut();
+        let (mut block, mut start) = self.taken.get();
+        while memory.get(block).is_some_and(|memory| memory.bytes() - start < bytes) {
+            (block, start) = (block + 1, 0);
+        }
+        if block == memory.len() {
             memory
                 .try_reserve(1)
                 .map_err(|_| Error::ResourceExhausted("memory for a launch".into()))?;
-            memory.push(fresh);
+            memory.push(DeviceMemory::new(self.gpu, block_for(bytes)?)?);
         }
-        self.used.set(used + 1);
-        Ok(memory[used].address())
+        let found = &memory[block];
+        let end = (start + bytes).next_multiple_of(ALIGNMENT).min(found.bytes());
+        self.taken.set((block, end));
+        Ok(found.address() + start as Address)
     }
+}
+
+/// How long a block is that has room for so many bytes.
+fn block_for(bytes: usize) -> Result<usize> {
+    let block = bytes.max(ALIGNMENT).checked_next_power_of_two();
+    let problem = || Error::ResourceExhausted(format!("a table of {bytes} bytes for a launch"));
+    block.filter(|&block| block <= isize::MAX as usize).ok_or_else(problem)
 }
 
 impl Queue for OnGpu {
@@ -45,11 +60,7 @@ impl Queue for OnGpu {
         grid: Grid,
         arguments: &mut [*mut c_void],
     ) -> Result<()> {
-        let card = self.gpu.card();
-        let kernels = match card.loaded_kernels() {
-            Some(kernels) => kernels,
-            None => card.kernels(&modules(card.capability()))?,
-        };
+        let kernels = self.kernels()?;
         let blocks = [grid.blocks, grid.rows, 1];
         let grid = driver::Grid { blocks, threads: THREADS, shared_bytes: 0 };
         // SAFETY: the caller's promise, but for the tables, which are this queue's.
@@ -69,14 +80,44 @@ impl Queue for OnGpu {
 }
 
 impl OnGpu {
-    /// Has memory for a table of so many bytes, so that the next call is not refused it.
-    pub fn reserve(&self, bytes: usize) -> Result<()> {
-        self.take(bytes).map(drop)
+    /// Has memory for tables of so many bytes in all.
+    fn reserve(&self, bytes: usize) -> Result<()> {
+        self.gpu.reserve_staging(bytes)?;
+        self.kernels()?;
+        let mut memory = self.memory.borrow_mut();
+        // The first block is where each call begins, and only longer ones take its place.
+        if memory.first().is_none_or(|first| first.bytes() < bytes) {
+            memory
+                .try_reserve(1)
+                .map_err(|_| Error::ResourceExhausted("memory for a launch".into()))?;
+            let fresh = DeviceMemory::new(self.gpu, block_for(bytes)?)?;
+            memory.clear();
+            memory.push(fresh);
+        }
+        Ok(())
+    }
+
+    fn kernels(&self) -> Result<&'static Kernels> {
+        let card = self.gpu.card();
+        match card.loaded_kernels() {
+            Some(kernels) => Ok(kernels),
+            None => card.kernels(&modules(card.capability())),
+        }
     }
 
     /// How many blocks of memory it keeps for tables.
     pub fn kept_blocks(&self) -> usize {
         self.memory.borrow().len()
+    }
+}
+
+impl Launcher<OnGpu> {
+    /// Has all that a later call of the launcher takes which tells kernels of so much, so that it is
+    /// refused nothing: memory of the GPU, what is copied there through, and the kernels.
+    pub fn reserve(&mut self, extent: Extent) -> Result<()> {
+        let bytes = extent.bytes(ALIGNMENT);
+        self.reserve_table(bytes)?;
+        self.queue().reserve(bytes)
     }
 }
 
@@ -89,10 +130,10 @@ pub fn on_gpu<T>(
     let _entered = gpu.card().enter()?;
     let launcher: &Mutex<Launcher<OnGpu>> = gpu.attachment(|| {
         let memory = RefCell::new(Vec::new());
-        let launcher = Launcher::new(OnGpu { gpu, memory, used: Cell::new(0) });
+        let launcher = Launcher::new(OnGpu { gpu, memory, taken: Cell::new((0, 0)) });
         Mutex::new(launcher.with_slow_float64(float64_is_slow(gpu.card().capability())))
     })?;
     let mut launcher = launcher.lock();
-    launcher.queue().used.set(0);
+    launcher.queue().taken.set((0, 0));
     queue(&mut launcher)
 }

@@ -116,6 +116,12 @@ impl<Q: Queue> Launcher<Q> {
         &self.queue
     }
 
+    /// Has the host's memory for tables of so many bytes.
+    pub(super) fn reserve_table(&mut self, bytes: usize) -> Result<()> {
+        self.table.clear();
+        self.table.begin::<u8>(bytes).map(drop)
+    }
+
     /// Queues `kernel` over `work`, which [`Table::cut`] made, with `before`, the chunks, their
     /// size, and `after` as its arguments.
     ///
@@ -178,6 +184,8 @@ pub(super) struct Table {
 pub(super) unsafe trait Plain: Copy {}
 
 // SAFETY: numbers have no padding.
+unsafe impl Plain for u8 {}
+// SAFETY: as above.
 unsafe impl Plain for u64 {}
 // SAFETY: as above.
 unsafe impl Plain for f64 {}
@@ -204,6 +212,16 @@ pub(super) struct Work {
 
 /// Elements of the smallest chunk: four for each thread.
 const SMALLEST_CHUNK: u64 = 4 * THREADS as u64;
+
+impl Work {
+    /// The bytes of a chunk in the table.
+    pub(super) const CHUNK_BYTES: usize = size_of::<Chunk>();
+
+    /// How many chunks so many items of so many elements are cut into at most.
+    pub(super) fn most_chunks(elements: usize, items: usize) -> usize {
+        (elements / SMALLEST_CHUNK as usize).saturating_add(items)
+    }
+}
 
 impl Table {
     /// Forgets what is in it, and keeps the memory.
