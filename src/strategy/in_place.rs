@@ -51,12 +51,13 @@ fn values_of(strategy: &Strategy, tensors: &[(NewVariable, Tensor)]) -> Result<V
     for (index, (_, tensor)) in tensors.iter().enumerate() {
         check(tensor).map_err(|error| error.within(format!("views[{index}]")))?;
         let (start, bytes) = (tensor.address().addr(), bytes_of(tensor)?);
-        ranges.push((start, start + bytes, index));
+        // One without elements has none in common, wherever it lies, and comes between no two others.
+        if bytes > 0 {
+            ranges.push((start, start + bytes, index));
+        }
     }
     ranges.sort_unstable();
-    if let Some(pair) =
-        ranges.windows(2).find(|pair| pair[1].0 < pair[0].1 && pair[1].1 > pair[1].0)
-    {
+    if let Some(pair) = ranges.windows(2).find(|pair| pair[1].0 < pair[0].1) {
         let (first, second) = (pair[0].2.min(pair[1].2), pair[0].2.max(pair[1].2));
         return Err(Error::invalid(
             "views",
@@ -101,4 +102,46 @@ fn check(tensor: &Tensor) -> Result<()> {
 
 fn bytes_of(tensor: &Tensor) -> Result<usize> {
     tensor.shape().bytes(tensor.dtype())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::DeviceId;
+    use crate::error::Status;
+    use crate::tensor::Shape;
+    use crate::values::variable::{Aggregation, Synchronization};
+
+    /// Views of parts of one block, of which only those in the way of each other are refused, whatever lies
+    /// between them.
+    #[test]
+    fn views_with_elements_in_common_are_found_behind_empty_ones() {
+        let strategy = Strategy::on_host().unwrap();
+        let block = Tensor::from_slice(&[1.0f32; 40], Shape::new(&[40]).unwrap(), DeviceId::HOST);
+        let block = block.unwrap();
+        let made = |parts: &[(usize, usize)]| {
+            let tensors = parts.iter().map(|&(start, stop)| {
+                let new = NewVariable {
+                    name: "v".into(),
+                    trainable: None,
+                    synchronization: Synchronization::Auto,
+                    aggregation: Aggregation::None,
+                };
+                (new, block.slice(0, start, stop, 1).unwrap())
+            });
+            values_of(&strategy, &tensors.collect::<Vec<_>>())
+        };
+        for apart in [&[(0, 10), (10, 10), (10, 20)][..], &[(5, 5), (5, 5), (0, 40)], &[(3, 3)]] {
+            assert_eq!(made(apart).unwrap().len(), apart.len());
+        }
+        for (parts, named) in [
+            (&[(0, 20), (5, 10)][..], "views[0] and views[1]"),
+            (&[(0, 20), (5, 5), (10, 30)], "views[0] and views[2]"),
+            (&[(12, 12), (15, 20), (10, 16), (11, 11)], "views[1] and views[2]"),
+        ] {
+            let error = made(parts).unwrap_err();
+            assert_eq!(error.status(), Status::InvalidArgument);
+            assert!(error.to_string().contains(named), "{error}");
+        }
+    }
 }
