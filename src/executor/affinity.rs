@@ -103,15 +103,17 @@ impl fmt::Debug for CpuSet {
 /// asks first. Where the kernel does not tell, as many as the standard library counts.
 pub fn process_processors() -> &'static CpuSet {
     static PROCESSORS: OnceLock<CpuSet> = OnceLock::new();
-    PROCESSORS.get_or_init(|| {
-        let main_thread = std::process::id() as libc::pid_t;
-        let read = [main_thread, 0].into_iter().filter_map(|thread| read_thread(thread).ok());
-        let set: CpuSet = read.flat_map(|set| set.processors().collect::<Vec<_>>()).collect();
-        if !set.is_empty() {
-            return set;
-        }
-        (0..std::thread::available_parallelism().map_or(1, |count| count.get())).collect()
-    })
+    if let Some(known) = PROCESSORS.get() {
+        return known;
+    }
+    // Before others are kept waiting: in the child of a fork the thread that reads may be missing.
+    let main_thread = std::process::id() as libc::pid_t;
+    let read = [main_thread, 0].into_iter().filter_map(|thread| read_thread(thread).ok());
+    let mut set: CpuSet = read.flat_map(|set| set.processors().collect::<Vec<_>>()).collect();
+    if set.is_empty() {
+        set = (0..available()).collect();
+    }
+    PROCESSORS.get_or_init(|| set)
 }
 
 /// How many processors the calling thread may use now, with what limits its share of their time

@@ -15,6 +15,7 @@ pub mod computing;
 mod costs;
 mod floating_point;
 pub mod fork;
+pub mod found_once;
 mod handover;
 pub mod lock;
 pub mod pieces;

@@ -32,7 +32,11 @@ fn setting_of(text: Option<&OsStr>) -> Setting {
 /// Read once, so that it is the same for the whole life of the process.
 fn setting() -> &'static Setting {
     static SETTING: OnceLock<Setting> = OnceLock::new();
-    SETTING.get_or_init(|| setting_of(std::env::var_os(VARIABLE).as_deref()))
+    SETTING.get().unwrap_or_else(|| {
+        // Before others are kept waiting: in the child of a fork the thread that reads may be missing.
+        let setting = setting_of(std::env::var_os(VARIABLE).as_deref());
+        SETTING.get_or_init(|| setting)
+    })
 }
 
 /// Whether the environment makes this process strict.

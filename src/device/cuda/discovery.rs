@@ -5,7 +5,6 @@
 
 use std::ffi::c_int;
 use std::ptr;
-use std::sync::OnceLock;
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
@@ -13,13 +12,16 @@ use cudarc::driver::sys;
 use super::failure::{explain, guarded};
 use crate::device::MemoryInfo;
 use crate::error::{Error, Result};
+use crate::executor::found_once::FoundOnce;
 
 /// How many CUDA devices this process can see, or why there are none. The driver is asked once;
-/// later calls return the first answer. Never zero and never a panic. The first call may take
+/// later calls return the first answer, also in the child of a fork. Never zero and never a panic. The first call may take
 /// hundreds of milliseconds while the driver starts.
 pub fn probe() -> &'static Result<u32, String> {
-    static PROBE: OnceLock<Result<u32, String>> = OnceLock::new();
-    PROBE.get_or_init(|| {
+    static PROBE: FoundOnce<Result<u32, String>> = FoundOnce::new();
+    let lost =
+        || Err("another thread was starting the CUDA driver when this process was forked".into());
+    let find = || {
         // SAFETY: it opens the driver's library and closes it again; the driver's initialisers
         // are written to run in any process that links it.
         let present = || unsafe { sys::is_culib_present() };
@@ -38,7 +40,8 @@ pub fn probe() -> &'static Result<u32, String> {
             Some(Err(error)) => Err(format!("the CUDA driver did not start: {}", explain(error))),
             None => Err("the CUDA driver library lacks a function that is needed".into()),
         }
-    })
+    };
+    PROBE.get(find, lost)
 }
 
 /// The model name of a CUDA device. NOT_FOUND if there is no such device.
