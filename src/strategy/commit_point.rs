@@ -206,8 +206,10 @@ impl Strategy {
     pub(super) fn commit(&self, number: u64, record: Option<&StepRecord>) -> Result<()> {
         let _update = observe::span(Phase::Update).named("commit");
         let inner = self.inner();
-        let mut deferred = mem::take(&mut inner.transaction.lock().deferred);
-        let doom = inner.transaction.lock().doom.take();
+        let (mut deferred, doom) = {
+            let mut transaction = inner.transaction.lock();
+            (mem::take(&mut transaction.deferred), transaction.doom.take())
+        };
         let prepared = match doom {
             Some(reason) if self.ranks().is_some() => Err(Error::precondition(format!(
                 "a part of the step failed on this rank, so nothing of the step was kept on any; that \
@@ -247,18 +249,17 @@ impl Strategy {
             self.take_metrics(told);
         } else if let Some(record) = record {
             let of_replicas = || record.desks.iter().any(|desk| !desk.lock().metrics.is_empty());
-            let any = !transaction.metrics.is_empty() || of_replicas();
-            let mut metrics = inner.metrics.lock();
             // A run that measured nothing leaves what the one before it had.
-            if any {
+            if !transaction.metrics.is_empty() || of_replicas() {
+                let mut metrics = inner.metrics.lock();
                 metrics.clear();
-            }
-            for (name, metric) in transaction.metrics.iter() {
-                metrics.add(name, metric);
-            }
-            for desk in &record.desks {
-                for (name, metric) in desk.lock().metrics.iter() {
+                for (name, metric) in transaction.metrics.iter() {
                     metrics.add(name, metric);
+                }
+                for desk in &record.desks {
+                    for (name, metric) in desk.lock().metrics.iter() {
+                        metrics.add(name, metric);
+                    }
                 }
             }
         }

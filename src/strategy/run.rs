@@ -278,22 +278,22 @@ impl Strategy {
         if let Some(error) = verdict.merge_error {
             return Err(error);
         }
-        let failed = record.desks.iter().any(|desk| matches!(desk.lock().outcome, Some(Err(_))));
-        if failed || verdict.disagreement.is_some() {
+        let (mut has_failed, mut told_to_stop, mut given) = (false, false, 0);
+        for desk in &record.desks {
+            let desk = desk.lock();
+            has_failed |= matches!(desk.outcome, Some(Err(_)));
+            told_to_stop |= desk.told_to_stop;
+            given += usize::from(matches!(desk.outcome, Some(Ok(Some(_)))));
+        }
+        if has_failed || verdict.disagreement.is_some() {
             return Err(self.failures(record, verdict.disagreement));
         }
         // A callback that was told to stop may have left its work half done, also if it came back
         // before the thread that called had seen why.
-        if record.desks.iter().any(|desk| desk.lock().told_to_stop)
-            && let Some(why) = record.with_task(|task| task.limits.exceeded()).flatten()
+        if told_to_stop && let Some(why) = record.with_task(|task| task.limits.exceeded()).flatten()
         {
             return Err(self.told_to_stop(record, &why));
         }
-        let given = record
-            .desks
-            .iter()
-            .filter(|desk| matches!(desk.lock().outcome, Some(Ok(Some(_)))))
-            .count();
         if given == 0 {
             return Ok(None);
         }
@@ -395,6 +395,14 @@ impl Strategy {
         self.check_process()?;
         let lock = self.inner().step_lock.enter(limits)?;
         self.inner().draining.check().map_err(|late| self.draining(&late))?;
+        Ok(lock)
+    }
+
+    /// As [`Strategy::enter`], for a step, which is open then.
+    pub(super) fn enter_step(&self, limits: &Limits) -> Result<StepGuard<'_>> {
+        self.check_process()?;
+        let lock = self.inner().step_lock.enter(limits)?;
+        self.open_step()?;
         Ok(lock)
     }
 

@@ -29,9 +29,7 @@ impl Strategy {
             if limits.is_bounded() {
                 self.ensure_thread(0)?;
             }
-            let lock = self.enter(limits)?;
-            self.open_step()?;
-            Ok(lock)
+            self.enter_step(limits)
         };
         let Some(ranks) = self.ranks() else { return Ok((enter()?, Elsewhere::default())) };
         let (mut lock, here) = match enter() {
