@@ -105,10 +105,18 @@ impl Registry {
             return Err(Error::invalid("limits", "0 bytes; each logical GPU has 1 or more"));
         }
         let cards = self.card_count();
-        let mut state = self.state.lock();
-        // Those behind it get other numbers.
-        let changed = state.gpus.on_card(card).start..state.gpus.count(cards);
         let id = |index| DeviceId { kind: DeviceKind::Gpu, index };
+        // Those behind it get other numbers.
+        let changed_of = |state: &State| state.gpus.on_card(card).start..state.gpus.count(cards);
+        let (mut state, changed, open) = loop {
+            let changed = changed_of(&self.state.lock());
+            // Between two locks: whoever has this one takes no other.
+            let open = cuda::gpu::any_open(changed.clone());
+            let state = self.state.lock();
+            if changed_of(&state) == changed {
+                break (state, changed, open);
+            }
+        };
         let held = state.holders.range(id(changed.start)..=id(u32::MAX)).next();
         if let Some((device, _)) = held {
             return Err(Error::precondition(format!(
@@ -116,7 +124,7 @@ impl Registry {
                  strategies are made"
             )));
         }
-        if let Some(index) = cuda::gpu::any_open(changed) {
+        if let Some(index) = open {
             return Err(Error::precondition(format!(
                 "count: {} was used already, and would become another device; split GPUs before their \
                  first use",
@@ -175,11 +183,14 @@ impl Registry {
     }
 
     pub(super) fn absent(&'static self, device: DeviceId, count: u32) -> Error {
-        let there_are = match (self.gpus)() {
-            _ if count == 1 => format!("the only {0} is {0}:0", device.kind.name()),
-            _ if count > 1 => format!("there are {0}:0 to {0}:{1}", device.kind.name(), count - 1),
-            Err(reason) => format!("there is no GPU: {reason}"),
-            Ok(_) => "there is no GPU".to_owned(),
+        let there_are = match count {
+            // The host is always there, so this is about GPUs, and the driver was asked.
+            0 => match (self.gpus)() {
+                Err(reason) => format!("there is no GPU: {reason}"),
+                Ok(_) => "there is no GPU".to_owned(),
+            },
+            1 => format!("the only {0} is {0}:0", device.kind.name()),
+            _ => format!("there are {0}:0 to {0}:{1}", device.kind.name(), count - 1),
         };
         let advice = match device.kind {
             DeviceKind::Gpu => String::new(),
@@ -279,6 +290,14 @@ mod tests {
         assert_eq!(registry.logical_count(DeviceKind::Cpu), 1);
         assert_eq!(registry.physical_count(DeviceKind::Gpu), 0);
         assert_eq!(registry.logical_count(DeviceKind::Gpu), 0);
+    }
+
+    #[test]
+    fn a_logical_cpu_that_is_not_there_starts_no_driver() {
+        let registry = registry(|| panic!("the driver is asked"));
+        let absent = registry.resolve("CPU:3", "device");
+        refused(absent, Status::NotFound, &["device", "CPU:3", "the only CPU is CPU:0"]);
+        refused(registry.hold(&[DeviceId::cpu(3)]), Status::NotFound, &["CPU:3"]);
     }
 
     #[test]
