@@ -137,6 +137,25 @@ elements! {
     u8 => UInt8, u16 => UInt16, u32 => UInt32, u64 => UInt64,
 }
 
+/// Runs an expression with `$element` standing for the Rust type that is listed for a numeric dtype; for bool
+/// it runs the expression after `else`.
+macro_rules! for_listed {
+    (
+        $dtype:expr, $element:ident => $body:expr, else $otherwise:expr;
+        $($($listed:ident)|+ => $rust:ty),+
+    ) => {{
+        use $crate::kernels::dtype::DType as D;
+        match $dtype {
+            $($(D::$listed)|+ => {
+                type $element = $rust;
+                $body
+            })+
+            D::Bool => $otherwise,
+        }
+    }};
+}
+pub(crate) use for_listed;
+
 /// Runs an expression with `$element` standing for the Rust type of a numeric dtype; for bool it
 /// runs the expression after `else`.
 ///
@@ -144,55 +163,26 @@ elements! {
 /// for_numeric!(dtype, T => sum::<T>(..), else Err(..))
 /// ```
 macro_rules! for_numeric {
-    ($dtype:expr, $element:ident => $body:expr, else $otherwise:expr) => {{
-        use $crate::kernels::dtype::DType as D;
-        macro_rules! with {
-            ($rust:ty) => {{
-                type $element = $rust;
-                $body
-            }};
-        }
-        match $dtype {
-            D::Float16 => with!(half::f16),
-            D::BFloat16 => with!(half::bf16),
-            D::Float32 => with!(f32),
-            D::Float64 => with!(f64),
-            D::Int8 => with!(i8),
-            D::Int16 => with!(i16),
-            D::Int32 => with!(i32),
-            D::Int64 => with!(i64),
-            D::UInt8 => with!(u8),
-            D::UInt16 => with!(u16),
-            D::UInt32 => with!(u32),
-            D::UInt64 => with!(u64),
-            D::Bool => $otherwise,
-        }
-    }};
+    ($dtype:expr, $element:ident => $body:expr, else $otherwise:expr) => {
+        $crate::kernels::dtype::for_listed!(
+            $dtype, $element => $body, else $otherwise;
+            Float16 => half::f16, BFloat16 => half::bf16, Float32 => f32, Float64 => f64,
+            Int8 => i8, Int16 => i16, Int32 => i32, Int64 => i64,
+            UInt8 => u8, UInt16 => u16, UInt32 => u32, UInt64 => u64
+        )
+    };
 }
 pub(crate) use for_numeric;
 
 /// The same for what has the same bits with signed and with unsigned integers, such as sums that wrap:
 /// `$element` stands for the unsigned type of both.
 macro_rules! for_wrapping {
-    ($dtype:expr, $element:ident => $body:expr, else $otherwise:expr) => {{
-        use $crate::kernels::dtype::DType as D;
-        macro_rules! with {
-            ($rust:ty) => {{
-                type $element = $rust;
-                $body
-            }};
-        }
-        match $dtype {
-            D::Float16 => with!(half::f16),
-            D::BFloat16 => with!(half::bf16),
-            D::Float32 => with!(f32),
-            D::Float64 => with!(f64),
-            D::Int8 | D::UInt8 => with!(u8),
-            D::Int16 | D::UInt16 => with!(u16),
-            D::Int32 | D::UInt32 => with!(u32),
-            D::Int64 | D::UInt64 => with!(u64),
-            D::Bool => $otherwise,
-        }
-    }};
+    ($dtype:expr, $element:ident => $body:expr, else $otherwise:expr) => {
+        $crate::kernels::dtype::for_listed!(
+            $dtype, $element => $body, else $otherwise;
+            Float16 => half::f16, BFloat16 => half::bf16, Float32 => f32, Float64 => f64,
+            Int8 | UInt8 => u8, Int16 | UInt16 => u16, Int32 | UInt32 => u32, Int64 | UInt64 => u64
+        )
+    };
 }
 pub(crate) use for_wrapping;

@@ -195,10 +195,8 @@ impl Work {
         rule: &dyn UpdateRule,
         clipping: Clipping,
     ) -> Result<()> {
-        let updates =
-            self.items.iter().filter_map(|item| Some((item.index, item.update.as_ref()?)));
         let (mut is_own, mut measures) = (false, false);
-        for (index, update) in updates {
+        for (index, update) in Item::prepared(&self.items) {
             match rule.step(&update.scalars) {
                 Some(step) => measures |= step.kind == StepKind::Lamb,
                 None => is_own = own_step(rule, &update.scalars, index, sources).map(|_| true)?,

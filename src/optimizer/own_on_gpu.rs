@@ -16,7 +16,7 @@ use crate::optimizer::on_gpu::Ready;
 use crate::optimizer::rule::{Rates, Scalars, UpdateRule};
 use crate::optimizer::sources::Sources;
 use crate::optimizer::variables::Variables;
-use crate::optimizer::workspace::Work;
+use crate::optimizer::workspace::{Item, Work};
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
 
@@ -84,11 +84,7 @@ impl Work {
         };
         let Ready { operands, flags, computed } = ready;
         let first_flag = flags.place().address;
-        let prepared = || {
-            let updates =
-                self.items.iter().filter_map(|item| Some((item.index, item.update.as_ref()?)));
-            updates.enumerate()
-        };
+        let prepared = || Item::prepared(&self.items).enumerate();
         let (mut gradients, mut treated) = (Vec::new(), Vec::new());
         for (at, (index, update)) in prepared() {
             let variable = &sources.variables()[index];

@@ -43,6 +43,13 @@ pub(super) struct Item {
     pub(super) update: Option<Update>,
 }
 
+impl Item {
+    /// The variables of `items` whose updates were prepared, and these.
+    pub(super) fn prepared(items: &[Item]) -> impl Iterator<Item = (usize, &Update)> {
+        items.iter().filter_map(|item| Some((item.index, item.update.as_ref()?)))
+    }
+}
+
 /// A prepared update: where the optimizer keeps the variable's state, which of the variable's
 /// buffers it writes, which low-precision copies of that along with it, and its scalars.
 pub(super) struct Update {
