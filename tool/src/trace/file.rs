@@ -56,6 +56,9 @@ pub struct Row {
     pub order: u64,
 }
 
+/// No time is later, and none longer, than a century: the sum of two is a number, whatever a file says.
+const MOST_NANOSECONDS: u64 = 3_155_760_000_000_000_000;
+
 /// Reads a trace. A file that ends early is read as far as it goes.
 pub fn read(path: &Path) -> Result<Trace, String> {
     let shown = path.display();
@@ -110,7 +113,7 @@ impl Trace {
         };
         let time = |event: &Map<String, Value>, name: &str| {
             let microseconds = event.get(name).and_then(Value::as_f64).unwrap_or(0.0);
-            (microseconds.max(0.0) * 1000.0).round() as u64
+            ((microseconds.max(0.0) * 1000.0).round() as u64).min(MOST_NANOSECONDS)
         };
         let arguments = match event.remove("args") {
             Some(Value::Object(arguments)) => arguments,
@@ -190,6 +193,14 @@ mod tests {
         assert_eq!(trace.counts[0].bytes, [("copied".to_owned(), 7)]);
         assert_eq!(trace.rows[0].label, "replica 1");
         assert_eq!((trace.dropped, trace.others[0].1.as_str()), (5, "blas"));
+    }
+
+    #[test]
+    fn times_that_no_clock_has_can_be_added() {
+        let text =
+            "[\n{\"name\":\"step\",\"cat\":\"step\",\"ph\":\"X\",\"ts\":1e300,\"dur\":1e300}\n]\n";
+        let trace = read_text("late", text).unwrap();
+        assert!(trace.spans[0].start.checked_add(trace.spans[0].duration).is_some());
     }
 
     /// Wherever the process died, what it had written is read.
