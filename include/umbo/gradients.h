@@ -23,14 +23,11 @@
  * - umbo_gradients_accumulation_steps(): Tells how many runs make one update.
  * - umbo_gradients_row_sparse(): Tells whether a variable is row-sparse.
  * - umbo_gradients_dtype(): Tells the element type of the gradients of a variable.
- * - umbo_gradients_reduced(): The gradient of a variable that the next apply would take: summed
- *   over replicas and accumulated runs and divided as `loss_reduction` says, without the loss
- *   scale, before clipping and weight decay, in the variable's type.
+ * - umbo_gradients_reduced(): Gives the gradient of a variable that the next apply would take.
  * - umbo_gradients_retain(): Makes another handle to the same gradients.
  * - umbo_gradients_release(): Releases a handle.
  * - umbo_gradients_view(): Gives this replica's buffer for the gradient of a variable.
- * - umbo_gradients_views(): This replica's own buffers for all variables: umbo_gradients_view()
- *   for each of them, in one call.
+ * - umbo_gradients_views(): Gives this replica's buffers for the gradients of all variables.
  * - umbo_gradients_add_rows(): Adds rows to this replica's gradient of a row-sparse variable.
  * - umbo_gradients_add_indexed_slices(): Adds copies of indexed slices to a gradient.
  * - umbo_gradients_submit(): Submits this replica's gradients, weighted by its number of examples.
@@ -219,25 +216,32 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_dtype(
     const umbo_gradients *gradients, int64_t index, umbo_dtype *dtype);
 
 /**
- * The gradient of a variable that the next apply would take: summed over replicas and accumulated
- * runs and divided as `loss_reduction` says, without the loss scale, before clipping and weight
- * decay, in the variable's type. With accumulated runs it is divided by the weight of those that
- * there are. Nothing is used up. It waits for a run that another thread has in progress.
- * `optimizer` may be NULL.
+ * Gives the gradient of a variable that the next apply would take.
+ *
+ * @param[in] gradients The gradients.
+ * @param[in] index The place of the variable among those that the gradients were made for.
+ * @param[in] optimizer The optimizer whose loss scale is taken out of the last run (of accumulated
+ *   ones it is out already). `optimizer` may be NULL: there is no loss scale.
+ * @param[out] value A new value: a tensor, or for a row-sparse variable indexed slices of the rows
+ *   that were named, ascending, each once. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an optimizer of another
+ *   strategy.
+ * - UMBO_STATUS_OUT_OF_RANGE: no such variable.
+ * - UMBO_STATUS_NOT_FOUND: no replica contributed to the variable.
+ * - UMBO_STATUS_FAILED_PRECONDITION: inside of a run, where umbo_optimizer_apply() would find
+ *   nothing to apply, or if all weights are 0.
+ * - UMBO_STATUS_UNIMPLEMENTED: several ranks and `replicas_in_sync`, while runs are accumulated.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * It is summed over replicas and accumulated runs and divided as `loss_reduction` says, without the
+ * loss scale, before clipping and weight decay, in the variable's type. With accumulated runs it is
+ * divided by the weight of those that there are. Nothing is used up. The call waits for a run that
+ * another thread has in progress.
  *
  * With several ranks all of them call this, and each gets the gradient over all ranks' replicas.
  * The ranks tell each other all that their replicas have contributed to the variable, which is more
  * than an apply does.
- *
- * @param gradients The gradients.
- * @param index The number of the variable among those of the gradients.
- * @param optimizer The optimizer whose loss scale is taken out of the last run (of accumulated ones
- * it is out already), if there is one.
- * @param value Gets a new value: a tensor, or for a row-sparse variable indexed slices of the rows
- * that were named, ascending, each once.
- * @return UMBO_OK; UMBO_STATUS_FAILED_PRECONDITION inside of a run, where umbo_optimizer_apply()
- * would find nothing to apply, and if all weights are 0; UMBO_STATUS_NOT_FOUND if no replica
- * contributed to the variable; UMBO_STATUS_OUT_OF_RANGE if there is no such variable.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_reduced(
     const umbo_gradients *gradients, int64_t index, const umbo_optimizer *optimizer,
@@ -310,19 +314,23 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_view(
     umbo_view *view);
 
 /**
- * This replica's own buffers for all variables: umbo_gradients_view() for each of them, in one
- * call. A row-sparse variable has no buffer, and gets a view of zeros, whose `mutable_data` is
- * NULL. All others count as viewed, so with UMBO_GRADIENT_OVERWRITE all of them are written in
- * full.
+ * Gives this replica's buffers for the gradients of all variables.
  *
  * @param[in] gradients The gradients.
  * @param[in] ctx The replica's context.
  * @param[in] mode UMBO_GRADIENT_OVERWRITE or UMBO_GRADIENT_ADD, for all buffers.
- * @param[in] capacity How many views `views` has room for.
- * @param[out] views Gets a view for each variable, in their order.
- * @param[out] count Gets the number of variables, also if `capacity` is less.
- * @return UMBO_STATUS_OUT_OF_RANGE if `capacity` is less than the number of variables: then no
- * buffer counts as viewed. Else as umbo_gradients_view().
+ * @param[in] capacity How many views there is room for.
+ * @param[out] views The buffers, one for each variable, in the order of the variables. `views` may
+ *   be NULL if `capacity` is 0.
+ * @param[out] count The number of variables, also if `capacity` is less.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_OUT_OF_RANGE: `capacity` is less than the number of variables.
+ * - the others of umbo_gradients_view().
+ *
+ * It does what umbo_gradients_view() does for each variable, in one call. A row-sparse variable has
+ * no buffer, and gets a view of zeros, whose `mutable_data` is NULL. All others count as viewed, so
+ * with UMBO_GRADIENT_OVERWRITE all of them are written in full. If the call fails, none of them
+ * counts as viewed because of it.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_views(
     umbo_gradients *gradients, umbo_replica_context *ctx, umbo_gradient_mode mode,

@@ -263,23 +263,28 @@ pub unsafe extern "C" fn umbo_gradients_dtype(
     })
 }
 
-/// The gradient of a variable that the next apply would take: summed over replicas and accumulated runs
-/// and divided as `loss_reduction` says, without the loss scale, before clipping and weight decay, in the
-/// variable's type. With accumulated runs it is divided by the weight of those that there are. Nothing is
-/// used up. It waits for a run that another thread has in progress. `optimizer` may be NULL.
+/// Gives the gradient of a variable that the next apply would take.
+///
+/// @param[in] gradients The gradients.
+/// @param[in] index The place of the variable among those that the gradients were made for.
+/// @param[in] optimizer The optimizer whose loss scale is taken out of the last run (of accumulated ones it is out
+///   already). `optimizer` may be NULL: there is no loss scale.
+/// @param[out] value A new value: a tensor, or for a row-sparse variable indexed slices of the rows that were named,
+///   ascending, each once. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an optimizer of another strategy.
+/// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
+/// - UMBO_STATUS_NOT_FOUND: no replica contributed to the variable.
+/// - UMBO_STATUS_FAILED_PRECONDITION: inside of a run, where umbo_optimizer_apply() would find nothing to apply, or
+///   if all weights are 0.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// It is summed over replicas and accumulated runs and divided as `loss_reduction` says, without the loss scale,
+/// before clipping and weight decay, in the variable's type. With accumulated runs it is divided by the weight of
+/// those that there are. Nothing is used up. The call waits for a run that another thread has in progress.
 ///
 /// With several ranks all of them call this, and each gets the gradient over all ranks' replicas. The ranks tell
 /// each other all that their replicas have contributed to the variable, which is more than an apply does.
-///
-/// @param gradients The gradients.
-/// @param index The number of the variable among those of the gradients.
-/// @param optimizer The optimizer whose loss scale is taken out of the last run (of accumulated ones it is
-/// out already), if there is one.
-/// @param value Gets a new value: a tensor, or for a row-sparse variable indexed slices of the rows that
-/// were named, ascending, each once.
-/// @return UMBO_OK; UMBO_STATUS_FAILED_PRECONDITION inside of a run, where umbo_optimizer_apply() would
-/// find nothing to apply, and if all weights are 0; UMBO_STATUS_NOT_FOUND if no replica contributed to the
-/// variable; UMBO_STATUS_OUT_OF_RANGE if there is no such variable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_reduced(
     gradients: *const umbo_gradients,

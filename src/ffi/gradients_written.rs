@@ -66,18 +66,22 @@ pub unsafe extern "C" fn umbo_gradients_view(
     })
 }
 
-/// This replica's own buffers for all variables: umbo_gradients_view() for each of them, in one call. A
-/// row-sparse variable has no buffer, and gets a view of zeros, whose `mutable_data` is NULL. All others
-/// count as viewed, so with UMBO_GRADIENT_OVERWRITE all of them are written in full.
+/// Gives this replica's buffers for the gradients of all variables.
 ///
 /// @param[in] gradients The gradients.
 /// @param[in] ctx The replica's context.
 /// @param[in] mode UMBO_GRADIENT_OVERWRITE or UMBO_GRADIENT_ADD, for all buffers.
-/// @param[in] capacity How many views `views` has room for.
-/// @param[out] views Gets a view for each variable, in their order.
-/// @param[out] count Gets the number of variables, also if `capacity` is less.
-/// @return UMBO_STATUS_OUT_OF_RANGE if `capacity` is less than the number of variables: then no buffer
-/// counts as viewed. Else as umbo_gradients_view().
+/// @param[in] capacity How many views there is room for.
+/// @param[out] views The buffers, one for each variable, in the order of the variables. `views` may be NULL if
+///   `capacity` is 0.
+/// @param[out] count The number of variables, also if `capacity` is less.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_OUT_OF_RANGE: `capacity` is less than the number of variables.
+/// - the others of umbo_gradients_view().
+///
+/// It does what umbo_gradients_view() does for each variable, in one call. A row-sparse variable has no buffer, and
+/// gets a view of zeros, whose `mutable_data` is NULL. All others count as viewed, so with UMBO_GRADIENT_OVERWRITE all
+/// of them are written in full. If the call fails, none of them counts as viewed because of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_views(
     gradients: *mut umbo_gradients,
@@ -102,6 +106,7 @@ pub unsafe extern "C" fn umbo_gradients_views(
                     let problem = format!("{capacity}, but there are {all} variables");
                     return Err(Error::out_of_range("capacity", problem));
                 }
+                gradients.check_views_in(context)?;
                 for index in 0..all {
                     let view = match gradients.is_row_sparse(index) {
                         true => NO_VIEW,

@@ -26,6 +26,13 @@ impl Gradients {
         self.view(context.replica(), context.step_id(), index, mode)
     }
 
+    /// [`Gradients::check_views`] for the context's replica, in its step. Fails also as
+    /// [`Gradients::view_in`] does.
+    pub fn check_views_in(self: &Arc<Self>, context: &ReplicaContext) -> Result<()> {
+        self.take_part(context)?;
+        self.check_views(context.replica(), context.step_id())
+    }
+
     /// [`Gradients::add_rows`] for the context's replica, in its step. Fails also as
     /// [`Gradients::view_in`] does.
     pub fn add_rows_in(

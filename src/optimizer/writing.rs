@@ -26,19 +26,14 @@ impl Gradients {
         mode: GradientMode,
     ) -> Result<&Tensor> {
         let (buffer, viewed) = self.writable(replica, step, index)?;
-        let Buffer::Dense(dense @ DenseBuffer { tensor, lent, .. }) = buffer else {
+        let Buffer::Dense(dense) = buffer else {
             return Err(Error::precondition(format!(
                 "the gradients of {:?} were made for rows (row_sparse); add rows to it",
                 self.variables()[index]
             )));
         };
-        if lent.is_of(step) {
-            return Err(Error::precondition(format!(
-                "replica {replica} has attached its gradient of {:?} in this step; withdraw that before \
-                 you view the buffer",
-                self.variables()[index]
-            )));
-        }
+        self.check_not_lent(replica, step, index, dense)?;
+        let tensor = &dense.tensor;
         let is_first = viewed.load(Ordering::Acquire) != step;
         if is_first && self.is_strict() {
             self.begin_strictly(replica, index, dense, mode)?;
@@ -49,6 +44,33 @@ impl Gradients {
         }
         viewed.store(step, Ordering::Release);
         Ok(tensor)
+    }
+
+    /// Fails, as [`Gradients::view`] would, if replica `replica` cannot view each buffer that is not for rows.
+    pub fn check_views(&self, replica: usize, step: u64) -> Result<()> {
+        for index in 0..self.variables().len() {
+            if let (Buffer::Dense(dense), _) = self.writable(replica, step, index)? {
+                self.check_not_lent(replica, step, index, dense)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_not_lent(
+        &self,
+        replica: usize,
+        step: u64,
+        index: usize,
+        dense: &DenseBuffer,
+    ) -> Result<()> {
+        if !dense.lent.is_of(step) {
+            return Ok(());
+        }
+        Err(Error::precondition(format!(
+            "replica {replica} has attached its gradient of {:?} in this step; withdraw that before you \
+             view the buffer",
+            self.variables()[index]
+        )))
     }
 
     /// Room for `rows` more rows that replica `replica` contributes to variable `index`, to be

@@ -116,11 +116,30 @@ static umbo_status view_all(umbo_replica_context *ctx, const umbo_value *args, v
     return umbo_gradients_submit_weighted(m->gradients, ctx, 1);
 }
 
+/* One buffer that cannot be viewed, since the replica has attached its gradient: none is. */
+static umbo_status view_all_but_one(umbo_replica_context *ctx, const umbo_value *args, void *user_data,
+                                    umbo_value **result) {
+    const model *m = (const model *)user_data;
+    const int64_t two = 2;
+    static float own[2] = {5, 5};
+    umbo_view attached = umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 1, &two, own), buffers[3];
+    int64_t count = 0;
+    (void)args;
+    (void)result;
+    memset(buffers, 0, sizeof(buffers));
+    UMBO_TRY(umbo_gradients_attach(m->gradients, ctx, 1, &attached, NULL, NULL));
+    CHECK_STATUS(umbo_gradients_views(m->gradients, ctx, m->mode, 3, buffers, &count),
+                 UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK(count == 3 && buffers[0].data == NULL);
+    return umbo_gradients_submit_weighted(m->gradients, ctx, 1);
+}
+
 static void plural_views(umbo_strategy *strategy) {
     const int32_t row_sparse[3] = {0, 0, 1};
     umbo_view outside[3];
     umbo_gradients_options options = UMBO_GRADIENTS_OPTIONS_INIT;
     umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
+    umbo_apply_report report = UMBO_APPLY_REPORT_INIT;
     umbo_optimizer *optimizer = NULL;
     float now[2] = {0, 0};
     umbo_variable *stale[1];
@@ -144,6 +163,11 @@ static void plural_views(umbo_strategy *strategy) {
     CHECK(now[0] == 9 && now[1] == 9); /* 10 - 1, 11 - 2 */
     CHECK_OK(umbo_variable_copy_to_host(m.variables[2], now, sizeof(now)));
     CHECK(now[0] == 20 && now[1] == 17); /* row 1 alone */
+    CHECK_OK(umbo_strategy_run(strategy, view_all_but_one, &m, NULL, NULL, NULL));
+    CHECK_OK(umbo_optimizer_apply(optimizer, m.gradients, NULL, &report));
+    CHECK(report.variables_updated == 1);
+    CHECK_OK(umbo_variable_copy_to_host(m.variables[1], now, sizeof(now)));
+    CHECK(now[0] == 4 && now[1] == 4);
     umbo_optimizer_release(optimizer);
     umbo_gradients_release(m.gradients);
     stale[0] = m.variables[0];
