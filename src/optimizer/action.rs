@@ -535,6 +535,8 @@ impl Drop for ApplyAction {
             state.pending -= outcome.updates();
             work.drop_updates(&mut state.variables);
             state.give_back(work);
+            // It failed elsewhere: on another rank, or in what was to be committed with it.
+            self.gradients.note_refused();
             self.gradients.release(None);
         }
         // What was applied is not read any more; it is the caller's, who may ask anything.

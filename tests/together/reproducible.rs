@@ -3,7 +3,7 @@
 
 use super::engine::ranks;
 use super::on_gpus::{placed, stride};
-use super::training::{Model, Plan, plans, rule, train};
+use super::training::{Model, Plan, assert_same, plans, rule, train};
 use super::{on_ranks_of, options};
 use umbo::error::{Error, Status};
 use umbo::optimizer::{LossReduction, Settings};
@@ -41,15 +41,7 @@ fn every_kind_of_training_has_the_bits_of_its_replicas() {
                 |rank| chosen(rank, devices, REPLICAS),
                 |_, strategy| train(strategy.unwrap(), &plan, rule(of)),
             );
-            for (rank, came) in came.iter().enumerate() {
-                let place = || format!("rule {of}, rank {rank} of {size}×{devices}: {plan:?}");
-                assert_eq!(came.len(), expected.len(), "{}", place());
-                for (at, (came, expected)) in came.iter().zip(&expected).enumerate() {
-                    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                    let told = (text(came), text(expected));
-                    assert!(came == expected, "result {at} of {}: {told:?}", place());
-                }
-            }
+            assert_same(&came, &expected, &format!("rule {of}, {size}×{devices}: {plan:?}"));
         }
     }
 }

@@ -47,7 +47,7 @@ pub struct Plan {
     pub accumulation: u64,
     /// The apply is deferred to the commit point of the run.
     pub deferred: bool,
-    /// The numbers in gradients are so large that float16 overflows at times.
+    /// The gradients of one replica, of another one in each step, overflow.
     pub overflows: bool,
     /// Numbers of more than 16 bits differ so much that sums of them depend on the order.
     pub is_wide: bool,
@@ -66,9 +66,14 @@ pub fn rule(number: usize) -> Box<dyn UpdateRule> {
 const SHAPES: [&[usize]; 5] = [&[7], &[40, 3], &[], &[0], &[260, 64]];
 
 /// Numbers for gradients of so many bits.
-fn gradients_of(plan: &Plan, dtype: DType, seed: u64, count: usize) -> Vec<f32> {
-    let mut values = numbers(seed, count, plan.overflows);
-    if plan.is_wide && dtype.size() > 2 {
+fn gradients_of(is_wide: bool, overflows: bool, to: &Tensor, seed: u64) -> Vec<f32> {
+    let mut values = numbers(seed, to.shape().elements());
+    if overflows && to.dtype() == DType::Float16 {
+        values.iter_mut().for_each(|value| *value *= 9e4);
+    } else if overflows && let Some(first) = values.first_mut() {
+        *first = f32::INFINITY;
+    }
+    if is_wide && to.dtype().size() > 2 {
         let mut from = ChaCha8Rng::seed_from_u64(seed + 5);
         values.iter_mut().for_each(|value| *value *= 2f32.powi(from.random_range(-40..20)));
     }
@@ -76,7 +81,7 @@ fn gradients_of(plan: &Plan, dtype: DType, seed: u64, count: usize) -> Vec<f32> 
 }
 
 /// Some of the numbers that were drawn once: without optimisation, drawing takes longer than all the rest.
-fn numbers(seed: u64, count: usize, overflows: bool) -> Vec<f32> {
+fn numbers(seed: u64, count: usize) -> Vec<f32> {
     const STARTS: usize = 1 << 15;
     const MOST: usize = 260 * 64;
     static DRAWN: LazyLock<Vec<f32>> = LazyLock::new(|| {
@@ -85,11 +90,7 @@ fn numbers(seed: u64, count: usize, overflows: bool) -> Vec<f32> {
         (0..STARTS + MOST).map(|_| next()).collect()
     });
     let start = (seed as usize).wrapping_mul(7919) % STARTS;
-    let mut numbers = DRAWN[start..start + count].to_vec();
-    if overflows {
-        numbers.iter_mut().for_each(|number| *number *= 9e4);
-    }
-    numbers
+    DRAWN[start..start + count].to_vec()
 }
 
 /// Writes numbers into a gradient of whatever type.
@@ -119,11 +120,12 @@ fn contribute(
     let replica = context.replica_in_sync() as u64;
     let seed = step * 1000 + replica * 10;
     let examples = (replica * 7 + step * 3) % 5;
+    let all = context.strategy().num_replicas_in_sync() as u64;
+    let overflows = plan.overflows && replica == (3 * step + 1) % all;
     for (index, variable) in gradients.variables().iter().enumerate() {
         if examples == 0 || (replica + index as u64 + step) % 6 == 5 {
             continue;
         }
-        let elements = variable.shape().elements();
         if gradients.is_row_sparse(index) {
             let rows = variable.shape()[0] as u64;
             for piece in 0..2 {
@@ -133,13 +135,12 @@ fn contribute(
                     .map(|at| ((at * at + replica * 3 + piece) % rows) as i64)
                     .collect();
                 super::copy_into(&added.indices, &tensor(&indices, &[indices.len()]));
-                let count = added.values.shape().elements();
-                let dtype = added.values.dtype();
-                write(&added.values, &gradients_of(plan, dtype, seed + piece, count));
+                let values = gradients_of(plan.is_wide, overflows, &added.values, seed + piece);
+                write(&added.values, &values);
             }
         } else {
             let view = gradients.view_in(context, index, GradientMode::Overwrite)?;
-            let values = gradients_of(plan, view.dtype(), seed + index as u64, elements);
+            let values = gradients_of(plan.is_wide, overflows, view, seed + index as u64);
             write(view, &values);
         }
     }
@@ -156,7 +157,7 @@ struct Trained {
 fn set_up(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Trained {
     let make = |(index, shape): (usize, &&[usize])| {
         let count = shape.iter().product();
-        let values = numbers(77 + index as u64, count, false);
+        let values = numbers(77 + index as u64, count);
         let value = match index {
             // One variable of float64, where gradients need not be narrower.
             1 if plan.model == Model::Dense => {
@@ -197,6 +198,25 @@ fn set_up(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Trained
         .add_group(&variables[..1], Group { learning_rate_factor: 0.5, ..Group::default() })
         .unwrap();
     Trained { strategy, variables, gradients, optimizer }
+}
+
+/// Every rank has come to what was expected.
+#[track_caller]
+pub fn assert_same(came: &[Vec<Vec<u8>>], expected: &[Vec<u8>], what: &str) {
+    for (rank, came) in came.iter().enumerate() {
+        // What differs in number begins to differ somewhere.
+        let known = |all: &[Vec<u8>]| {
+            let texts = all.iter().filter(|it| it.is_ascii() && it.len() > 4 && it.len() < 80);
+            texts.map(|it| String::from_utf8_lossy(it).into_owned()).collect::<Vec<_>>()
+        };
+        let told = || format!("{:?}, not {:?}", known(came), known(expected));
+        assert_eq!(came.len(), expected.len(), "rank {rank}, {what}: {}", told());
+        for (at, (came, expected)) in came.iter().zip(expected).enumerate() {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let told = (text(came), text(expected));
+            assert!(came == expected, "result {at} of rank {rank}, {what}: {told:?}");
+        }
+    }
 }
 
 /// Trains for some steps, with looks at the gradients before each apply; the bytes of all that is known
@@ -252,7 +272,7 @@ pub fn train(strategy: Strategy, plan: &Plan, rule: Box<dyn UpdateRule>) -> Vec<
     known
 }
 
-/// All plans that there are: each thing with each other, once.
+/// All plans that there are: each two things together, in some plan.
 pub fn plans() -> Vec<Plan> {
     let models = [
         Model::Dense,
@@ -276,19 +296,21 @@ pub fn plans() -> Vec<Plan> {
     let fails = Settings { non_finite: Some(NonFinite::Fail), ..plain };
     let mut plans = Vec::new();
     for model in models {
-        for (settings, overflows) in
-            [(plain, false), (clipped, false), (scaled, true), (fails, true)]
-        {
+        let all = [(plain, false), (clipped, false), (scaled, true), (fails, true)];
+        for (number, (settings, overflows)) in all.into_iter().enumerate() {
             for accumulation in [1, 2] {
-                let number = plans.len();
+                // A scale, with a norm to be had of what it has scaled.
+                let clips = settings.loss_scaling.is_some() && accumulation == 2;
+                let norm = if clips { Some(0.7) } else { settings.global_clip_norm };
+                let settings = Settings { global_clip_norm: norm, ..settings };
                 let reductions =
                     [LossReduction::Sum, LossReduction::Mean, LossReduction::GlobalMean];
                 plans.push(Plan {
                     model,
-                    reduction: reductions[number % 3],
+                    reduction: reductions[plans.len() % 3],
                     settings,
                     accumulation,
-                    deferred: number % 2 == 0,
+                    deferred: (number + accumulation as usize).is_multiple_of(2),
                     overflows,
                     is_wide: false,
                 });
@@ -312,15 +334,7 @@ fn ranks_train_as_one_process_does() {
             let ranks = job(size, Some(number as u64), None);
             let came =
                 on_ranks(&ranks, replicas, |_, strategy| train(strategy.unwrap(), &plan, rule(of)));
-            for (rank, came) in came.iter().enumerate() {
-                let place = || format!("rule {of}, rank {rank} of {size}×{replicas}: {plan:?}");
-                assert_eq!(came.len(), expected.len(), "{}", place());
-                for (at, (came, expected)) in came.iter().zip(&expected).enumerate() {
-                    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                    let told = (text(came), text(expected));
-                    assert!(came == expected, "result {at} of {}: {told:?}", place());
-                }
-            }
+            assert_same(&came, &expected, &format!("rule {of}, {size}×{replicas}: {plan:?}"));
         }
     }
 }
