@@ -4,7 +4,7 @@
     scripts/assemble_ptx.py [--check] [PTXAS]
 
 Writes the table between the marks of docs/gpu-results.md, or, with --check, fails if it is not what
-is there. PTXAS is NVIDIA's assembler; without it, one on the PATH is used (pip install
+is there. Fails if a kernel keeps registers in memory (spills). PTXAS is NVIDIA's assembler; without it, one on the PATH is used (pip install
 nvidia-cuda-nvcc brings one). Exit code 77: there is none.
 """
 
@@ -52,7 +52,7 @@ def table(ptxas):
             for architecture, kernels in found.items():
                 kernels.update(assemble(ptxas, module, architecture, pathlib.Path(folder)))
     lines = [
-        f"ptxas {version}. Registers of a thread; behind a plus sign, bytes of spill stores and loads.",
+        f"ptxas {version}. Registers of a thread. No kernel spills.",
         "",
         "| kernel | " + " | ".join(ARCHITECTURES) + " |",
         "|---|" + "---|" * len(ARCHITECTURES),
@@ -61,7 +61,9 @@ def table(ptxas):
         cells = []
         for architecture in ARCHITECTURES:
             registers, spills = found[architecture][name]
-            cells.append(f"{registers} + {spills}" if spills else str(registers))
+            if spills:
+                sys.exit(f"assemble_ptx: {name} spills {spills} bytes on {architecture}")
+            cells.append(str(registers))
         lines.append(f"| `{name.removeprefix(PREFIX)}` | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -19,12 +19,13 @@ typedef long long i64;
 #define WORDS 0
 #endif
 
-// Threads of every block.
+// Threads of every block. Beside it kernels ask for one block at a time on a processor of the card, which is no
+// more than there is: left to itself, the assembler keeps registers in memory for the sake of more blocks.
 #define THREADS 256
 
 #if defined(__CUDACC_RTC__) || defined(__NVCC__)
 
-#define KERNEL extern "C" __global__ __launch_bounds__(THREADS)
+#define KERNEL extern "C" __global__ __launch_bounds__(THREADS, 1)
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_MEMBER __device__ __forceinline__
 #define SHARED static __shared__
@@ -49,7 +50,7 @@ DEVICE double root(double a) { return __dsqrt_rn(a); }
 #elif defined(__CUDA__)
 
 // Compiled with -ffp-contract=off: the operators are add.rn, mul.rn and so on.
-#define KERNEL extern "C" __attribute__((global)) __attribute__((launch_bounds(THREADS)))
+#define KERNEL extern "C" __attribute__((global)) __attribute__((launch_bounds(THREADS, 1)))
 #define DEVICE static __attribute__((device, always_inline)) inline
 #define DEVICE_MEMBER __attribute__((device, always_inline)) inline
 #define SHARED static __attribute__((shared))
