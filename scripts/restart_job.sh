@@ -3,8 +3,8 @@
 # may die at any time and takes the job with it.
 #
 #   scripts/restart_job.sh [--most N] COMMAND [ARGUMENT...]
-#   scripts/restart_job.sh mpirun -n 4 ./train --workers mpi --resume checkpoints
-#   scripts/restart_job.sh srun ./train --workers mpi --resume checkpoints     # in a batch script
+#   scripts/restart_job.sh mpirun -n 4 ./train --workers mpi --checkpoint checkpoints --resume
+#   scripts/restart_job.sh srun ./train --workers mpi --checkpoint checkpoints --resume     # in a batch script
 #
 # The command goes on from its last checkpoint by itself. It is started again after any code but 0, at
 # most N times (default 10) without having run for ten minutes, so that a job that cannot run does not

@@ -1,0 +1,115 @@
+/* Trains with all processes that were started together, on one machine or on many:
+ *
+ *   11_many_machines                        alone
+ *   mpirun -n 2 11_many_machines mpi        two processes, which train as one
+ *
+ * Teaches what of a program is about that: a communicator in the strategy's options, and that one process speaks and saves
+ * for all. With replicas_in_sync the weights have the same bits however many processes there are. */
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <umbo/umbo.h>
+
+enum { IN_SYNC = 12, EXAMPLES = 100, EPOCHS = 60 };
+
+typedef struct {
+  umbo_variable *line; /* {slope, offset} */
+  umbo_gradients *gradients;
+} model;
+
+/* One replica, on whatever machine: its part of the global batch, which may be empty. */
+static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void *user_data, umbo_value **result) {
+  const model *m = user_data;
+  umbo_view rows, line, gradient;
+  (void)result;
+  UMBO_TRY(umbo_value_view(batch, NULL, &rows));
+  UMBO_TRY(umbo_variable_view(m->line, ctx, &line));
+  UMBO_TRY(umbo_gradients_view(m->gradients, ctx, 0, UMBO_GRADIENT_ADD, &gradient));
+  const float *row = rows.data, *p = line.data;
+  float *g = gradient.mutable_data;
+  for (int64_t i = 0; i < rows.shape[0]; ++i, row += rows.strides[0]) {
+    const float error = p[0] * row[0] + p[1] - row[1];
+    g[0] += error * row[0];
+    g[1] += error;
+  }
+  return umbo_gradients_submit(m->gradients, ctx);
+}
+
+int main(int argc, char **argv) {
+  /* MPI is found now, and not when this is compiled. Any other engine can be brought: umbo/communicator.h. */
+  umbo_communicator *together = NULL;
+  if (argc > 1 && strcmp(argv[1], "mpi") == 0) UMBO_CHECK(umbo_communicator_create_mpi_world(NULL, &together));
+
+  umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
+  options.communicator = together;    /* NULL: this process is alone */
+  options.cpu_replicas = 1;           /* devices of this process */
+  options.replicas_in_sync = IN_SYNC; /* of all processes together */
+  umbo_strategy *strategy = NULL;
+  UMBO_CHECK(umbo_strategy_create(&options, &strategy));
+  umbo_communicator_release(together); /* the strategy keeps it */
+  int64_t rank = 0, ranks = 0, own = 0;
+  UMBO_CHECK(umbo_strategy_rank(strategy, &rank));
+  UMBO_CHECK(umbo_strategy_num_ranks(strategy, &ranks));
+  UMBO_CHECK(umbo_strategy_num_local_replicas(strategy, &own));
+  if (rank == 0) printf("%d replicas in sync, %d of them here; processes: %d\n", IN_SYNC, (int)own, (int)ranks);
+
+  /* From here on every process does the same. What rank 0 gives a variable counts. */
+  model m = {NULL, NULL};
+  umbo_variable_options zeros = UMBO_VARIABLE_OPTIONS_INIT;
+  zeros.initial = UMBO_INITIAL_ZEROS;
+  zeros.dtype = UMBO_DTYPE_FLOAT32;
+  zeros.rank = 1;
+  zeros.shape = (const int64_t[]){2};
+  UMBO_CHECK(umbo_variable_create(strategy, "line", NULL, &zeros, &m.line));
+  umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
+  sums.loss_reduction = UMBO_LOSS_SUM;
+  UMBO_CHECK(umbo_gradients_create(strategy, 1, &m.line, &sums, &m.gradients));
+  umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
+  sgd.learning_rate = 0.3;
+  umbo_optimizer *optimizer = NULL;
+  UMBO_CHECK(umbo_optimizer_create_sgd(strategy, &sgd, &optimizer));
+
+  float table[EXAMPLES][2]; /* on the line y = 3 x - 1 */
+  for (int i = 0; i < EXAMPLES; ++i) {
+    table[i][0] = 0.02f * (float)i - 1.0f;
+    table[i][1] = 3.0f * table[i][0] - 1.0f;
+  }
+  const umbo_view examples = umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 2, (const int64_t[]){EXAMPLES, 2}, table);
+  umbo_shuffle_options shuffle = UMBO_SHUFFLE_OPTIONS_INIT;
+  shuffle.seed = 1; /* the same on all ranks, each of which takes its own rows of each batch */
+  umbo_dataset *dataset = NULL;
+  umbo_distributed_dataset *distributed = NULL;
+  umbo_iterator *batches = NULL;
+  UMBO_CHECK(umbo_dataset_from_arrays(1, NULL, &examples, &dataset));
+  UMBO_CHECK(umbo_dataset_shuffle(&dataset, &shuffle));
+  UMBO_CHECK(umbo_dataset_batch(&dataset, 15, 0)); /* of all processes together; the last one has 10 rows */
+  UMBO_CHECK(umbo_strategy_distribute_dataset(strategy, dataset, NULL, &distributed));
+  UMBO_CHECK(umbo_iterator_from_distributed_dataset(distributed, &batches));
+  for (int epoch = 0; epoch < EPOCHS; ++epoch) {
+    UMBO_CHECK(umbo_train_epoch(strategy, batches, optimizer, m.gradients, step, &m, NULL, NULL));
+  }
+
+  /* All have the same weights; one saves them. */
+  float found[2];
+  int64_t fingerprint = 0;
+  UMBO_CHECK(umbo_variable_copy_to_host(m.line, found, sizeof(found)));
+  UMBO_CHECK(umbo_strategy_fingerprint(strategy, &fingerprint));
+  if (rank == 0) {
+    umbo_checkpoint *checkpoint = NULL;
+    UMBO_CHECK(umbo_checkpoint_create(strategy, &checkpoint));
+    UMBO_CHECK(umbo_checkpoint_add_variable(checkpoint, "line", m.line));
+    UMBO_CHECK(umbo_checkpoint_save(checkpoint, "11_many_machines.safetensors"));
+    umbo_checkpoint_release(checkpoint);
+    printf("y = %.3f x %+.3f, weights %016llx\n", (double)found[0], (double)found[1], (unsigned long long)fingerprint);
+  }
+
+  umbo_iterator_release(batches);
+  umbo_distributed_dataset_release(distributed);
+  umbo_dataset_release(dataset);
+  umbo_optimizer_release(optimizer);
+  umbo_gradients_release(m.gradients);
+  umbo_variable_release(m.line);
+  umbo_strategy_release(strategy); /* the last that needs MPI, which ends with it */
+  return fabsf(found[0] - 3) < 0.01f && fabsf(found[1] + 1) < 0.01f ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,72 @@
+// Trains with all processes that were started together, on one machine or on many:
+//
+//   11_many_machines_cpp                        alone
+//   mpirun -n 2 11_many_machines_cpp mpi        two processes, which train as one
+//
+// Teaches what of a program is about that: a communicator in the strategy's options, and that one process speaks and saves
+// for all. With replicas_in_sync the weights have the same bits however many processes there are.
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <umbo/umbo.hpp>
+#include <vector>
+
+int main(int argc, char **argv) {
+  // MPI is found now, and not when this is compiled. Any other engine can be brought: umbo::communicator::create.
+  umbo::strategy_options options;
+  if (argc > 1 && std::string(argv[1]) == "mpi") options.communicator = umbo::communicator::mpi_world();
+  options.cpu_replicas = 1;      // devices of this process
+  options.replicas_in_sync = 12; // of all processes together
+  const auto strategy = umbo::strategy::central_storage(options);
+  const bool speaks = strategy.rank() == 0;
+  if (speaks) {
+    std::printf("12 replicas in sync, %d of them here; processes: %d\n", static_cast<int>(strategy.num_local_replicas()),
+                static_cast<int>(strategy.num_ranks()));
+  }
+
+  // From here on every process does the same. What rank 0 gives a variable counts.
+  const auto line = strategy.create_variable("line", umbo::tensor::zeros(umbo::dtype::float32, {2})); // {slope, offset}
+  umbo::gradients_options sums;
+  sums.loss_reduction = umbo::loss::sum;
+  umbo::sgd_options rate;
+  rate.learning_rate = 0.3;
+  umbo::train_epoch_options how;
+  how.gradients = umbo::gradients::create(strategy, {line}, sums);
+  how.optimizer = umbo::optimizer::sgd(strategy, rate);
+
+  // One replica, on whatever machine: its part of the global batch, which may be empty.
+  const auto step = [&](umbo::replica_context &context, const umbo::value &batch) {
+    const auto row = batch.view_as<float>();
+    const auto p = context.read<float>(line);
+    const auto g = context.gradient<float>(how.gradients, 0, umbo::gradient_mode::add);
+    for (std::int64_t i = 0; i < row.shape(0); ++i) {
+      const float error = p[0] * row(i, 0) + p[1] - row(i, 1);
+      g[0] += error * row(i, 0);
+      g[1] += error;
+    }
+    context.submit(how.gradients);
+  };
+
+  std::vector<float> table; // on the line y = 3 x - 1
+  for (int i = 0; i < 100; ++i) {
+    table.push_back(0.02f * static_cast<float>(i) - 1.0f);
+    table.push_back(3.0f * table.back() - 1.0f);
+  }
+  umbo::shuffle_options order;
+  order.seed = 1; // the same on all ranks, each of which takes its own rows of each batch
+  const auto examples = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({100, 2}, table.data()));
+  const auto batches = strategy.distribute(examples.shuffle(order).batch(15)).iterate(); // of all processes together
+  for (int epoch = 0; epoch < 60; ++epoch) umbo::train_epoch(strategy, batches, step, how);
+
+  // All have the same weights; one saves them.
+  const auto found = line.read().to_vector<float>();
+  const auto fingerprint = static_cast<unsigned long long>(strategy.fingerprint());
+  if (speaks) {
+    const auto checkpoint = umbo::checkpoint::create(strategy);
+    checkpoint.add(line);
+    checkpoint.save("11_many_machines_cpp.safetensors");
+    std::printf("y = %.3f x %+.3f, weights %016llx\n", static_cast<double>(found[0]), static_cast<double>(found[1]),
+                fingerprint);
+  }
+  return std::fabs(found[0] - 3) < 0.01f && std::fabs(found[1] + 1) < 0.01f ? 0 : 1;
+}

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# killed_and_resumed.sh RESTART MPIEXEC PROGRAM DATA: a training of two processes is killed three times, each time one rank
+# of it, and started again by the restart loop. It loses less than one interval each time, and its last checkpoint has the
+# bytes of a training that nobody killed.
+set -euo pipefail
+restart=$1 launcher=$2 program=$3 data=$4 interval=25
+folder=$(mktemp -d)
+loop=
+finish() {
+  [ -z "$loop" ] || kill -TERM "$loop" 2>/dev/null || true
+  rm -rf "$folder"
+}
+trap finish EXIT
+
+# The words "$folder/NAME" of its command line tell this test's processes from all others.
+job() {
+  echo "$launcher" -n 2 "$program" --workers mpi --data "$data" --replicas 1 --epochs 12 --batch-size 32 \
+    --checkpoint "$folder/$1" --save-every $interval --json-only
+}
+# The step of the newest checkpoint, 0 if there is none.
+newest() {
+  local last
+  last=$(ls "$folder/$1" 2>/dev/null | sed -n 's/^step-0*\([0-9]*\)\.safetensors$/\1/p' | sort -n | tail -n 1) || true
+  echo "${last:-0}"
+}
+# One of the ranks: the processes of the program itself, not those that start it.
+a_rank() {
+  local process
+  for process in /proc/[0-9]*; do
+    if tr '\0' '\n' <"$process/cmdline" 2>/dev/null | grep -qx "$folder/broken" &&
+      [ "$(readlink "$process/exe")" = "$(realpath "$program")" ]; then
+      echo "${process#/proc/}"
+    fi
+  done | sort -n | sed -n "$1p"
+}
+
+$(job unbroken) >"$folder/unbroken.json"
+end=$(newest unbroken)
+[ "$end" -gt $((8 * interval)) ] || { echo "the training is too short: $end steps"; exit 1; }
+
+"$restart" $(job broken) --resume >"$folder/broken.json" 2>"$folder/said" &
+loop=$!
+goal=$interval
+for kill in 1 2 3; do
+  for _ in $(seq 1500); do
+    [ "$(newest broken)" -lt $goal ] && kill -0 $loop 2>/dev/null || break
+    sleep 0.02
+  done
+  # Each rank in its turn. It may be between two starts.
+  victim=
+  for _ in $(seq 250); do
+    victim=$(a_rank $((1 + kill % 2)))
+    [ -z "$victim" ] || break
+    sleep 0.02
+  done
+  [ -n "$victim" ] && kill -9 "$victim" || { echo "there was no rank to be killed"; cat "$folder/said"; exit 1; }
+  saved=$(newest broken)
+  [ "$saved" -lt "$end" ] || { echo "the training had ended before kill $kill"; exit 1; }
+  goal=$((saved + 2 * interval))
+done
+wait $loop || { echo "the job ended with $?"; cat "$folder/said"; exit 1; }
+loop=
+[ "$(grep -c 'restart_job: ended with' "$folder/said")" -eq 3 ] || { cat "$folder/said"; exit 1; }
+[ "$(newest broken)" = "$end" ]
+resumed=$(sed -n 's/.*"resumed_at": \([0-9]*\).*/\1/p' "$folder/broken.json" | tail -n 1)
+# What was saved just before the kill counts, and may have come after it was looked at.
+[ "$resumed" -ge "$saved" ] || { echo "resumed at $resumed, behind $saved"; exit 1; }
+file=$(ls "$folder/unbroken" | sort | tail -n 1)
+cmp "$folder/unbroken/$file" "$folder/broken/$file"
+echo "killed three times, resumed at last at step $resumed of $end, the same bytes at the end"
