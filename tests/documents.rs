@@ -76,6 +76,62 @@ fn every_link_leads_to_a_file() {
     }
 }
 
+/// What a heading is called in links: lower case, without marks, blanks as hyphens.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = kept.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn every_link_into_a_document_leads_to_a_heading() {
+    let mut links = 0;
+    for document in documents() {
+        let text = prose(&document);
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let Some((file, wanted)) = target.split_once('#') else { continue };
+            if target.contains("://") {
+                continue;
+            }
+            let file = match file {
+                "" => document.clone(),
+                file => document.parent().unwrap().join(file),
+            };
+            let prose = prose(&file);
+            let found = prose
+                .lines()
+                .filter(|line| line.starts_with('#'))
+                .any(|line| anchor(line) == wanted);
+            assert!(found, "{}: no heading for {target}", document.display());
+            links += 1;
+        }
+    }
+    assert!(links > 5, "{links}");
+}
+
+/// The commands of the Makefile that documents name.
+#[test]
+fn every_command_of_make_is_in_the_makefile() {
+    let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
+    let targets: BTreeSet<&str> = makefile
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(target, _)| target)
+        .filter(|target| !target.contains(|c: char| c.is_whitespace() || c == '.'))
+        .collect();
+    let mut named = 0;
+    for document in documents().into_iter().chain([root().join("CONTRIBUTING.md")]) {
+        let text = fs::read_to_string(&document).unwrap();
+        for rest in text.split("`make ").skip(1) {
+            let target =
+                rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').next().unwrap();
+            assert!(targets.contains(target), "{}: no make {target}", document.display());
+            named += 1;
+        }
+    }
+    assert!(named > 20, "{named}");
+}
+
 /// The text of all sources below a folder, with strings that go over several lines in one.
 fn sources(folder: &Path) -> String {
     let mut text = String::new();
