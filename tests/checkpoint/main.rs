@@ -4,6 +4,7 @@ mod arrays;
 mod files;
 mod manager;
 mod mismatches;
+mod other_replicas;
 mod resume;
 mod scene;
 mod states;
