@@ -50,6 +50,8 @@
  * - umbo_strategy_num_local_replicas(): Tells how many replicas of a strategy this process has.
  * - umbo_strategy_fingerprint(): Hashes all variables of a strategy, so that processes can compare
  *   their weights.
+ * - umbo_strategy_num_variables(): Tells how many variables a strategy has.
+ * - umbo_strategy_variable(): Gives one of the variables of a strategy.
  * - umbo_strategy_scope(): Calls a function in the scope of a strategy.
  * - umbo_scope_enter(): Enters the scope of a strategy on this thread.
  * - umbo_scope_exit(): Leaves a scope and releases its handle.
@@ -569,6 +571,39 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_num_local_replicas(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_fingerprint(
     const umbo_strategy *strategy, int64_t *fingerprint);
+
+/**
+ * Tells how many variables a strategy has.
+ *
+ * @param[in] strategy The strategy.
+ * @param[out] count The number of variables that were made with the strategy and are in use: that
+ *   the program, gradients, an optimizer, a checkpoint or a value still has. 0 for the default
+ *   strategy, which keeps no list.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_num_variables(
+    const umbo_strategy *strategy, int64_t *count);
+
+/**
+ * Gives one of the variables of a strategy.
+ *
+ * @param[in] strategy The strategy.
+ * @param[in] index The place of the variable among those in use, in the order in which they were
+ *   made.
+ * @param[out] variable A new handle to the variable. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_OUT_OF_RANGE: there are not so many variables.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * Places move up when a variable before them is released for the last time: take the list while
+ * nobody makes or releases variables. Variables that code of others has made, such as an adapter
+ * for an engine, are there too, so that a loop over all of them adds everything to a checkpoint.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_variable(
+    const umbo_strategy *strategy, int64_t index, umbo_variable **variable);
 
 /**
  * What runs in a scope.

@@ -103,6 +103,7 @@ pub mod split;
 pub mod status;
 pub mod strategy;
 pub mod strategy_ranks;
+pub mod strategy_variables;
 mod sync;
 pub mod tensor;
 pub mod tensor_files;

@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use crossbeam_utils::CachePadded;
 
 use super::draining::Draining;
-use super::fingerprint::Made;
 use super::layout::Layout;
+use super::made::Made;
 use super::metrics::{Metric, MetricTable};
 use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::signal::Spin;

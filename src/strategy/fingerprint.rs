@@ -7,34 +7,6 @@ use std::hash::{DefaultHasher, Hasher};
 use super::central_storage::Strategy;
 use super::ranks::{Call, Kind, Ranks};
 use crate::error::{Error, Result, Status};
-use crate::values::variable::{Variable, WeakVariable};
-
-/// The variables of a strategy, in the order in which they were made.
-#[derive(Default)]
-pub(super) struct Made {
-    variables: Vec<WeakVariable>,
-    /// When there are so many, those that are gone are forgotten.
-    limit: usize,
-}
-
-impl Made {
-    /// Notes a variable, if there is memory for it.
-    pub fn add(&mut self, variable: &Variable) -> Result<()> {
-        const FEWEST: usize = 64;
-        if self.variables.len() >= self.limit {
-            self.variables.retain(WeakVariable::is_alive);
-            self.limit = FEWEST.max(2 * self.variables.len());
-        }
-        crate::memory::room(&mut self.variables, 1, "the list of variables")?;
-        self.variables.push(variable.downgrade());
-        Ok(())
-    }
-
-    /// Those that are in use.
-    fn alive(&self) -> Vec<Variable> {
-        self.variables.iter().filter_map(WeakVariable::upgrade).collect()
-    }
-}
 
 impl Strategy {
     /// A hash of the committed values of all variables that were made in this strategy's scope and
@@ -42,7 +14,7 @@ impl Strategy {
     /// made. The same in all processes of one version of the library.
     pub fn fingerprint(&self) -> Result<u64> {
         self.check_process()?;
-        let variables = self.inner().made.lock().alive();
+        let variables = self.variables()?;
         let _unchanging = self.unchanging();
         let mut hasher = DefaultHasher::new();
         for variable in &variables {

@@ -51,6 +51,7 @@ pub mod in_place;
 mod layout;
 pub mod limits;
 mod logical_devices;
+mod made;
 mod measuring;
 pub mod merge;
 pub mod metrics;

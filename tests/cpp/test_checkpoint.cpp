@@ -34,7 +34,7 @@ struct model {
           seen(umbo::tensor::from_vector(std::vector<float>{0, 0})), numbers(umbo::dataset::range(0, 5)),
           pass(numbers.iterate()), checkpoint(umbo::checkpoint::create(strategy)) {
         metrics.define("loss", umbo::metric_kind::mean);
-        checkpoint.add(weights);
+        for (const auto &variable : strategy.variables()) checkpoint.add(variable); // here one
         checkpoint.add("optimizer", optimizer);
         checkpoint.add("gradients", gradients);
         checkpoint.add("metrics", metrics);

@@ -154,6 +154,21 @@ public:
         return out;
     }
 
+    // Those that are in use, in the order in which they were made; to be added to a checkpoint, say. None of the
+    // default strategy's. To be asked for while nobody makes or releases variables.
+    returned<std::vector<variable>> variables() const {
+        std::int64_t count = 0;
+        UMBO_DETAIL_TRY(umbo_strategy_num_variables(get(), &count));
+        std::vector<variable> all;
+        all.reserve(static_cast<std::size_t>(count));
+        for (std::int64_t index = 0; index < count; ++index) {
+            umbo_variable *out = nullptr;
+            UMBO_DETAIL_TRY(umbo_strategy_variable(get(), index, &out));
+            all.push_back(variable(out));
+        }
+        return all;
+    }
+
     returned<std::string> compute_device(std::int32_t replica) const {
         const char *out = nullptr;
         UMBO_DETAIL_TRY(umbo_strategy_compute_device(get(), replica, &out));
