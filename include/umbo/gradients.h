@@ -231,7 +231,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_dtype(
  * - UMBO_STATUS_NOT_FOUND: no replica contributed to the variable.
  * - UMBO_STATUS_FAILED_PRECONDITION: inside of a run, where umbo_optimizer_apply() would find
  *   nothing to apply, or if all weights are 0.
- * - UMBO_STATUS_UNIMPLEMENTED: several ranks and `replicas_in_sync`, while runs are accumulated.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * It is summed over replicas and accumulated runs and divided as `loss_reduction` says, without the
