@@ -157,7 +157,7 @@ fn steps_are_checked_on_all_ranks() {
                 variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
             let gradients = Gradients::new(
                 strategy.id(),
-                strategy.compute_devices(),
+                strategy.replica_devices(),
                 vec![variable],
                 LossReduction::Sum,
             )

@@ -71,7 +71,7 @@ fn train(strategy: &Strategy, block: &Tensor) -> Vec<Vec<u8>> {
     let mut known = vec![bytes(block)];
     let gradients = Gradients::with_options(
         strategy.id(),
-        strategy.compute_devices(),
+        strategy.replica_devices(),
         variables.clone(),
         LossReduction::Mean,
         GradientsOptions::default(),

@@ -197,7 +197,7 @@ fn epochs_go_on_together() {
                 variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
             let gradients = Gradients::accumulating(
                 strategy.id(),
-                strategy.compute_devices(),
+                strategy.replica_devices(),
                 vec![variable.clone()],
                 LossReduction::Sum,
                 accumulation,
@@ -367,25 +367,37 @@ fn a_program_tells_of_a_failed_element_by_a_callback_that_fails() {
     }
 }
 
-/// A global batch that all ranks have is split over all replicas as one process splits it, also into empty
-/// parts.
+/// A global batch that all ranks have, wherever its rows lie, is split over all replicas as one process splits
+/// it, also into empty parts.
 #[test]
 fn a_batch_is_split_over_the_replicas_of_all_ranks() {
+    let numbers = |shape: &[usize]| {
+        let count: usize = shape.iter().product();
+        tensor(&(0..count as i32).collect::<Vec<_>>(), shape)
+    };
     for (size, replicas) in [(1, 1), (1, 3), (2, 1), (2, 2), (3, 1), (3, 2)] {
-        for examples in [0_i32, 1, 2, 5, 12, 13] {
-            let numbers: Vec<i32> = (0..examples).collect();
-            let batch = Value::Tensor(tensor(&numbers, &[numbers.len()]));
-            let all = split_for(&alone(size * replicas), &batch).unwrap();
-            on_ranks(&ranks(size), replicas, |rank, strategy| {
-                let own = split_for(&strategy.unwrap(), &batch).unwrap();
-                for replica in 0..replicas {
-                    let expected = all.component(rank * replicas + replica).unwrap();
-                    let came = own.component(replica).unwrap();
-                    let (expected, came) =
-                        (expected.tensor_of(0).unwrap(), came.tensor_of(0).unwrap());
-                    assert_eq!(came.to_vec::<i32>().unwrap(), expected.to_vec::<i32>().unwrap());
-                }
-            });
+        for rows in [0, 1, 2, 5, 12, 13] {
+            let batches = [
+                numbers(&[rows]),
+                numbers(&[2 * rows]).slice(0, 0, 2 * rows, 2).unwrap(),
+                numbers(&[3, rows]).transpose(&[1, 0]).unwrap(),
+            ];
+            for batch in batches {
+                let batch = Value::Tensor(batch);
+                let all = split_for(&alone(size * replicas), &batch).unwrap();
+                on_ranks(&ranks(size), replicas, |rank, strategy| {
+                    let own = split_for(&strategy.unwrap(), &batch).unwrap();
+                    for replica in 0..replicas {
+                        let expected = all.component(rank * replicas + replica).unwrap();
+                        let came = own.component(replica).unwrap();
+                        let (expected, came) =
+                            (expected.tensor_of(0).unwrap(), came.tensor_of(0).unwrap());
+                        assert_eq!(came.shape(), expected.shape());
+                        let expected = expected.to_vec::<i32>().unwrap();
+                        assert_eq!(came.to_vec::<i32>().unwrap(), expected);
+                    }
+                });
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ mod agreement;
 mod dividing;
 mod engine;
 mod failures;
+mod file_epochs;
 mod files;
 mod in_place;
 mod input;
@@ -56,7 +57,7 @@ fn on_ranks_strict_where<R: Send>(
     let options = |rank| Options {
         bind_threads: false,
         strict: strict(rank),
-        ..on_gpus::placed(rank, replicas)
+        ..on_gpus::shared_or_apart(rank, ranks.len(), replicas)
     };
     on_ranks_of(ranks, options, body)
 }

@@ -111,7 +111,7 @@ impl Program {
             (make("counts", Aggregation::Sum), make("weights", Aggregation::None));
         let gradients = Gradients::new(
             strategy.id(),
-            strategy.compute_devices(),
+            strategy.replica_devices(),
             vec![weights.clone()],
             LossReduction::Mean,
         );

@@ -1,6 +1,7 @@
-//! Ranks whose replicas or variables are on GPUs of the tests' driver: they come to the bits of one process
-//! on CPUs, and what fails on one rank's GPU fails the step on all.
+//! Ranks whose replicas or variables are on GPUs of the tests' driver, or whose replicas share their devices:
+//! they come to the bits of one process on CPUs, and what fails on one rank's GPU fails the step on all.
 
+use std::process::Command;
 use std::sync::Arc;
 
 use fake_cuda::Control;
@@ -19,6 +20,9 @@ use super::{alone, bytes, named, on_ranks, tensor};
 
 /// Says where the ranks of this process are.
 const PLACE: &str = "UMBO_RANKS_ON";
+
+/// Says that replicas share their devices.
+const SHARES: &str = "UMBO_RANKS_SHARE_DEVICES";
 
 /// The driver's devices. A rank has as many replicas at most.
 const DEVICES: usize = 6;
@@ -52,9 +56,24 @@ pub fn placed(rank: usize, replicas: usize) -> Options {
     }
 }
 
-/// Of how many cases one is tried: kernels are slow where they are interpreted.
+/// Whether the replicas of a rank share its devices in this process.
+pub fn replicas_share_devices() -> bool {
+    std::env::var_os(SHARES).is_some()
+}
+
+/// The options of rank `rank` of `size` with `replicas` replicas, each of which has a device or shares it with
+/// another one, as this process tests it.
+pub fn shared_or_apart(rank: usize, size: usize, replicas: usize) -> Options {
+    match replicas_share_devices() {
+        false => placed(rank, replicas),
+        true => Options { replicas_in_sync: size * replicas, ..placed(rank, replicas.div_ceil(2)) },
+    }
+}
+
+/// Of how many cases one is tried. Where ranks are elsewhere, tests come once more, and kernels are slow where
+/// they are interpreted.
 pub fn stride() -> usize {
-    if std::env::var_os(PLACE).is_some() { 5 } else { 1 }
+    if std::env::var_os(PLACE).is_some() || replicas_share_devices() { 5 } else { 1 }
 }
 
 #[test]
@@ -63,6 +82,8 @@ fn ranks_are_where_the_tests_want_them() {
     let job = ranks(2);
     on_ranks(&job, 2, |rank, strategy| {
         let strategy = strategy.unwrap();
+        let devices = if replicas_share_devices() { 1 } else { 2 };
+        assert_eq!((strategy.num_replicas(), strategy.compute_devices().len()), (2, devices));
         let on_gpu = |device: &DeviceId| !device.is_host_memory();
         let computes = !place.is_empty() && (place != PLACES[2] || rank == 1);
         assert!(strategy.compute_devices().iter().all(|device| on_gpu(device) == computes));
@@ -78,6 +99,7 @@ fn all_tests_on(place: &str) {
     let groups = [
         "agreement::",
         "failures::",
+        "file_epochs::",
         "nested::",
         "on_gpus::ranks_are_where",
         "reproducible::",
@@ -87,20 +109,70 @@ fn all_tests_on(place: &str) {
         "values::",
         "watching::",
     ];
-    let output = command(std::env::current_exe().unwrap())
-        .args(groups)
-        .env(PLACE, place)
-        .env("FAKE_CUDA_DEVICES", DEVICES.to_string())
-        .env("FAKE_CUDA_ABORT", "1")
-        .output()
-        .unwrap();
+    let mut tests = command(std::env::current_exe().unwrap());
+    tests.env(PLACE, place).env("FAKE_CUDA_DEVICES", DEVICES.to_string());
+    all_pass(tests.env("FAKE_CUDA_ABORT", "1"), &groups);
+}
+
+/// Runs the tests of these groups in a process that knows where its ranks are.
+fn all_pass(tests: &mut Command, groups: &[&str]) {
+    let output = tests.args(groups).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{place}: {}\n{text}\n{errors}", output.status);
+    assert!(output.status.success(), "{tests:?}: {}\n{text}\n{errors}", output.status);
     let passed = text.split("test result: ok. ").nth(1).and_then(|rest| rest.split(' ').next());
     let passed: usize = passed.unwrap().parse().unwrap();
-    assert!(passed >= 2 * groups.len(), "{place}: {text}");
-    println!("{place}: {passed} tests");
+    // A group that is not there any more would be missed.
+    assert!(passed >= 2 * groups.len(), "{tests:?}: {text}");
+    println!("{tests:?}: {passed} tests");
+}
+
+/// The tests of this program where replicas take turns on their devices. Who looks at accumulated gradients
+/// is told that there are none to be seen then, so that those trainings are left out; see `reduced`.
+#[test]
+fn replicas_may_share_devices() {
+    let groups = [
+        "agreement::",
+        "failures::",
+        "files::",
+        "in_place::",
+        "input::",
+        "lent::",
+        "nested::",
+        "resuming::",
+        "statistics::",
+        "strict::",
+        "values::",
+        "watching::",
+        "on_gpus::ranks_are_where",
+        "training::an_update",
+        "training::deaths",
+        "training::the_split",
+    ];
+    let mut tests = Command::new(std::env::current_exe().unwrap());
+    all_pass(tests.env(SHARES, "1"), &groups);
+}
+
+/// The same on GPUs, one of which holds the variables of a rank.
+#[test]
+fn replicas_may_share_gpus() {
+    let groups = [
+        "agreement::",
+        "failures::",
+        "input::",
+        "nested::",
+        "resuming::",
+        "statistics::",
+        "values::",
+        "watching::",
+        "on_gpus::ranks_are_where",
+        "training::an_update",
+        "training::deaths",
+        "training::the_split",
+    ];
+    let mut tests = command(std::env::current_exe().unwrap());
+    tests.env(SHARES, "1").env(PLACE, PLACES[0]).env("FAKE_CUDA_DEVICES", DEVICES.to_string());
+    all_pass(tests.env("FAKE_CUDA_ABORT", "1"), &groups);
 }
 
 #[test]
@@ -143,7 +215,7 @@ impl Training {
             variables::create(Some(&strategy), new, Initial::Value(&value)).unwrap()
         };
         let variables: Vec<Variable> = shapes.iter().enumerate().map(make).collect();
-        let (id, devices) = (strategy.id(), strategy.compute_devices());
+        let (id, devices) = (strategy.id(), strategy.replica_devices());
         let options =
             GradientsOptions { row_sparse: &[false, false, true], ..GradientsOptions::default() };
         let reduction = LossReduction::Mean;

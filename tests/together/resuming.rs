@@ -47,7 +47,7 @@ impl Training {
         let variable = variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
         let gradients = Gradients::accumulating(
             strategy.id(),
-            strategy.compute_devices(),
+            strategy.replica_devices(),
             vec![variable.clone()],
             LossReduction::Sum,
             accumulation,

@@ -78,7 +78,7 @@ impl Scene {
         };
         let gradients = Gradients::with_options(
             strategy.id(),
-            strategy.compute_devices(),
+            strategy.replica_devices(),
             variables.clone(),
             LossReduction::Mean,
             options,

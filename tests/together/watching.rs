@@ -33,7 +33,7 @@ fn train(strategy: &Strategy) -> Vec<Vec<u8>> {
     let weights = variables::create(Some(strategy), new, Initial::Value(&initial)).unwrap();
     let gradients = Gradients::new(
         strategy.id(),
-        strategy.compute_devices(),
+        strategy.replica_devices(),
         vec![weights.clone()],
         LossReduction::Mean,
     );
