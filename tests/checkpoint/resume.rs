@@ -1,7 +1,7 @@
 //! n steps, a file, new objects and m steps give the bits of n + m steps: for every rule, with every
-//! feature, on several numbers of replicas.
+//! feature, on several numbers of replicas, with a device for each or fewer.
 
-use crate::scene::{FEATURES, Feature, Folder, RULES, Scene, bytes, same_bytes};
+use crate::scene::{self, FEATURES, Feature, Folder, RULES, Scene, bytes, same_bytes};
 
 /// Steps before the file, of which some end within an accumulation, and behind it.
 const BEFORE: [u64; 2] = [4, 7];
@@ -12,10 +12,12 @@ fn resume(rule: &str, feature: Feature, replicas: usize, before: u64) {
     let folder = Folder::new();
     let (middle, end, other_end) =
         (folder.path("middle"), folder.path("end"), folder.path("other"));
-    let uninterrupted = Scene::new(rule, feature, replicas);
+    // On a device for each replica, and on fewer.
+    let strategies = [scene::strategy(replicas), scene::sharing(replicas)];
+    let [one, other] = strategies.map(|strategy| Scene::with(rule, feature, strategy));
+    let (uninterrupted, resumed) = if before == BEFORE[0] { (one, other) } else { (other, one) };
     uninterrupted.train(before);
     uninterrupted.checkpoint.save(&middle).unwrap();
-    let resumed = Scene::new(rule, feature, replicas);
     resumed.checkpoint.restore(&middle).unwrap();
     assert_eq!(resumed.bits(), uninterrupted.bits(), "{case}: restored");
     uninterrupted.train(BEHIND);

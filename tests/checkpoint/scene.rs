@@ -97,6 +97,16 @@ pub fn strategy(replicas: usize) -> Strategy {
     Strategy::new(&Options { cpu_replicas: replicas, ..Options::default() }).unwrap()
 }
 
+/// The same number of replicas, on fewer devices if there are several.
+pub fn sharing(replicas: usize) -> Strategy {
+    let options = Options {
+        cpu_replicas: replicas.div_ceil(2),
+        replicas_in_sync: replicas,
+        ..Options::default()
+    };
+    Strategy::new(&options).unwrap()
+}
+
 pub fn shape(sizes: &[usize]) -> Shape {
     Shape::new(sizes).unwrap()
 }
@@ -213,7 +223,7 @@ impl Scene {
                 row_sparse,
                 dtype: None,
             };
-            let (devices, variables) = (strategy.compute_devices(), variables.to_vec());
+            let (devices, variables) = (strategy.replica_devices(), variables.to_vec());
             let reduction = LossReduction::Mean;
             Gradients::with_options(strategy.id(), devices, variables, reduction, options).unwrap()
         };

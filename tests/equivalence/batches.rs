@@ -17,7 +17,7 @@ fn structures_are_split_leaf_by_leaf() {
         let labels = own.at_path("y")?.tensor_of(0)?.to_vec::<i64>()?;
         let x = own.at_path("x")?.tensor_of(0)?.clone();
         assert_eq!(x.shape()[0], labels.len());
-        assert_eq!(x.device().index as usize, context.replica());
+        assert_eq!(x.device(), context.device());
         let place = context.batch_position();
         assert_eq!(place.local_examples, Some(labels.len() as u64));
         seen.lock().unwrap().push((place.global_examples, place.first_example, labels));

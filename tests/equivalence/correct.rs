@@ -194,7 +194,7 @@ fn float64_and_metrics_alone() {
     let variable = variable(&strategy, "w", &[0.0f64; 2]);
     let gradients = Gradients::new(
         strategy.id(),
-        strategy.compute_devices(),
+        strategy.replica_devices(),
         vec![variable],
         LossReduction::Mean,
     );

@@ -12,7 +12,7 @@ fn step(model: &Model, rows: &[Row]) {
         &batch_of(rows),
         0,
         &umbo::input::part_sizes(rows.len(), model.strategy.num_replicas()),
-        model.strategy.compute_devices(),
+        model.strategy.replica_devices(),
     );
     let run = |context: &ReplicaContext| {
         contribute(context, &model.gradients, sum(&part(context)), 1.0)?;
@@ -80,7 +80,7 @@ fn accumulated_runs_stay() {
     let trained = |check: bool| {
         let strategy = strategy(2);
         let variable = variable(&strategy, "w", &[0.0f32; 3]);
-        let devices = strategy.compute_devices();
+        let devices = strategy.replica_devices();
         let variables = vec![variable.clone(), crate::setup::variable(&strategy, "v", &[0.0f32])];
         let gradients =
             Gradients::accumulating(strategy.id(), devices, variables, LossReduction::Sum, 2);
@@ -158,7 +158,7 @@ fn steps_of_another_thread_in_between() {
         strategy: model.strategy.clone(),
         gradients: Gradients::new(
             model.strategy.id(),
-            model.strategy.compute_devices(),
+            model.strategy.replica_devices(),
             model.gradients.variables().to_vec(),
             LossReduction::Sum,
         )

@@ -9,3 +9,4 @@ mod network;
 mod refusals;
 mod rows;
 mod setup;
+mod shared;

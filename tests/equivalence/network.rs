@@ -103,7 +103,7 @@ impl Network {
         let names = ["first", "offsets", "second", "others"];
         let variables = parameters.iter().zip(names);
         let variables = variables.map(|(values, name)| variable(&strategy, name, values)).collect();
-        let devices = strategy.compute_devices();
+        let devices = strategy.replica_devices();
         let options = GradientsOptions { dtype, ..Default::default() };
         let gradients =
             Gradients::with_options(strategy.id(), devices, variables, declared, options).unwrap();

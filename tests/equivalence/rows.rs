@@ -19,7 +19,7 @@ fn model(reduction: LossReduction) -> Model {
     let initial = Tensor::from_slice(&[0.0f32; ROWS], shape, DeviceId::HOST).unwrap();
     let table = variables::create(Some(&strategy), new, Initial::Value(&initial)).unwrap();
     let options = GradientsOptions { row_sparse: &[true], ..Default::default() };
-    let devices = strategy.compute_devices();
+    let devices = strategy.replica_devices();
     let gradients =
         Gradients::with_options(strategy.id(), devices, vec![table], reduction, options).unwrap();
     Model { strategy, gradients }
@@ -129,7 +129,7 @@ fn waiting_rows_are_put_back() {
     let weights =
         || variables::read(&model.gradients.variables()[0]).unwrap().to_vec::<f32>().unwrap();
     let batch = || {
-        umbo::input::split_rows(&batch_of(&rows(8)), 0, &[4, 4], model.strategy.compute_devices())
+        umbo::input::split_rows(&batch_of(&rows(8)), 0, &[4, 4], model.strategy.replica_devices())
     };
     let apply = || {
         let mut action = umbo::optimizer::ApplyAction::new(sgd(), Arc::clone(&model.gradients));

@@ -18,9 +18,19 @@ pub use umbo::values::variable::{Aggregation, Synchronization, Variable};
 
 pub type Row = [f32; 2];
 
+/// Says that replicas share their devices in this process.
+pub const SHARES: &str = "UMBO_CHECKED_REPLICAS_SHARE_DEVICES";
+
 pub fn strategy(replicas: usize) -> Strategy {
-    let options =
-        umbo::strategy::Options { cpu_replicas: replicas, ..umbo::strategy::Options::default() };
+    let (cpu_replicas, replicas_in_sync) = match std::env::var_os(SHARES) {
+        None => (replicas, 0),
+        Some(_) => (replicas.div_ceil(2), replicas),
+    };
+    let options = umbo::strategy::Options {
+        cpu_replicas,
+        replicas_in_sync,
+        ..umbo::strategy::Options::default()
+    };
     Strategy::new(&options).unwrap()
 }
 
@@ -62,7 +72,7 @@ impl Model {
         let strategy = strategy(replicas);
         let variables =
             vec![variable(&strategy, "w1", &[0.0f32; 3]), variable(&strategy, "w2", &[0.0f32])];
-        let devices = strategy.compute_devices();
+        let devices = strategy.replica_devices();
         let options = GradientsOptions { dtype, ..Default::default() };
         let gradients =
             Gradients::with_options(strategy.id(), devices, variables, reduction, options).unwrap();

@@ -210,10 +210,8 @@ fn provoke(setting: Setting, replica: usize, every: usize, first: usize) -> usiz
         if counts {
             let parts: Vec<&str> = mistake.says.iter().map(String::as_str).collect();
             let error = found(outcome.map_err(|error| error.within(&what)), &parts);
-            assert!(
-                setting.is_nested || error.to_string().contains(&format!("CPU:{replica}")),
-                "{error}"
-            );
+            let device = scene.strategy.replica_devices()[replica].to_string();
+            assert!(setting.is_nested || error.to_string().contains(&device), "{error}");
             assert_eq!(scene.bits(), before, "{what}");
             assert!(apply(&scene.optimizer, &scene.gradients).is_err(), "{what}");
             made += 1;

@@ -18,6 +18,8 @@ use umbo::values::variable::{Aggregation, Synchronization, Variable};
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub replicas: usize,
+    /// Replicas take turns on devices, of which there is one less.
+    pub shares_devices: bool,
     pub strict: bool,
     /// The dtype of the variables.
     pub variables: DType,
@@ -36,6 +38,7 @@ pub struct Setting {
 impl Setting {
     pub const PLAIN: Setting = Setting {
         replicas: 2,
+        shares_devices: false,
         strict: true,
         variables: DType::Float32,
         gradients: None,
@@ -130,7 +133,8 @@ fn write_all(tensor: &Tensor, left_out: Option<usize>, number: impl Fn(usize) ->
 impl Scene {
     pub fn new(setting: Setting) -> Arc<Scene> {
         let options = Options {
-            cpu_replicas: setting.replicas,
+            cpu_replicas: setting.replicas - usize::from(setting.shares_devices),
+            replicas_in_sync: if setting.shares_devices { setting.replicas } else { 0 },
             strict: setting.strict,
             ..Options::default()
         };
@@ -146,7 +150,7 @@ impl Scene {
             dtype: setting.gradients,
             row_sparse: &row_sparse,
         };
-        let (id, devices) = (strategy.id(), strategy.compute_devices());
+        let (id, devices) = (strategy.id(), strategy.replica_devices());
         let reduction = LossReduction::Sum;
         let gradients =
             Gradients::with_options(id, devices, variables.clone(), reduction, options).unwrap();

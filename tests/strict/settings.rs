@@ -5,7 +5,7 @@ use umbo::tensor::DType;
 
 use crate::scene::{Scene, Setting};
 
-/// All combinations of what matters.
+/// All combinations of what matters. Whether replicas share devices comes with each two of the others.
 pub fn all() -> Vec<Setting> {
     let mut all = Vec::new();
     let dtypes = [
@@ -15,15 +15,24 @@ pub fn all() -> Vec<Setting> {
         (DType::Float32, Some(DType::BFloat16)),
     ];
     for replicas in [1, 3] {
-        for (variables, gradients) in dtypes {
+        for (number, (variables, gradients)) in dtypes.into_iter().enumerate() {
             for accumulation_steps in [1, 2] {
                 for (is_bounded, is_nested) in
                     [(false, false), (true, false), (false, true), (true, true)]
                 {
                     for empty in [None, Some(0)] {
                         for mode in [GradientMode::Overwrite, GradientMode::Add] {
+                            let odd = [
+                                accumulation_steps == 2,
+                                is_bounded,
+                                is_nested,
+                                empty.is_some(),
+                                mode == GradientMode::Add,
+                            ];
+                            let odd = number + odd.into_iter().filter(|&odd| odd).count();
                             all.push(Setting {
                                 replicas,
+                                shares_devices: replicas > 1 && odd % 2 == 1,
                                 strict: true,
                                 variables,
                                 gradients,
