@@ -2,16 +2,18 @@
 
 use fake_cuda::harness::under_driver;
 
+use super::optimizers::strategy_of;
 use super::scene::{FEATURES, Folder, RULES, Scene, same_bytes};
-use super::strategy::strategy_on;
 use super::*;
 
-/// Compute devices and parameter device: all with two replicas.
-const PLACES: [(&[&str], &str); 4] = [
+/// Compute devices and parameter device: all with two replicas, which share a single one.
+const PLACES: [(&[&str], &str); 6] = [
     (&["CPU:0", "CPU:1"], "CPU:0"),
     (&["GPU:0", "GPU:1"], "GPU:0"),
     (&["GPU:1", "CPU:0"], "CPU:0"),
     (&["CPU:0", "GPU:0"], "GPU:1"),
+    (&["GPU:0"], "GPU:0"),
+    (&["GPU:1"], "CPU:0"),
 ];
 
 #[test]
@@ -25,11 +27,11 @@ fn training_goes_on_with_the_same_bits_on_other_devices() {
     for rule in RULES {
         for feature in FEATURES.into_iter().filter(|feature| feature.fits(rule)) {
             // Each case goes from one place to another; over the cases from each to each.
-            let (from, to) = (PLACES[number % 4], PLACES[(number / 4 + number + 1) % 4]);
+            let (from, to) = (PLACES[number % 6], PLACES[(number / 6 + number + 1) % 6]);
             number += 1;
             control.seed(number as u64);
             let scene = |(devices, parameter_device): (&[&str], &str)| {
-                Scene::with(rule, feature, strategy_on(devices, parameter_device).unwrap())
+                Scene::with(rule, feature, strategy_of(2, devices, parameter_device))
             };
             let case = format!("{rule}, {feature:?}, {from:?} to {to:?}");
             let one = scene(from);

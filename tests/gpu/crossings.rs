@@ -11,6 +11,7 @@ use umbo::strategy::variables::{self, assign};
 use umbo::values::Value;
 use umbo::values::variable::Aggregation;
 
+use super::optimizers::strategy_of;
 use super::strategy::{strategy, variable};
 use super::*;
 
@@ -194,15 +195,22 @@ fn gradients_are_lent_where_the_replica_computes() {
     use umbo::optimizer::sgd::Sgd;
     use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
     let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
-    // Variables on the CPU, and on the GPU that computes.
-    for names in [&["GPU:0", "GPU:1"][..], &["CPU:0", "GPU:1"], &["GPU:0"]] {
-        let strategy = strategy(names).unwrap();
+    // Variables on the CPU, and on the GPU that computes; replicas that share their devices.
+    let places: [(usize, &[&str], &str); 5] = [
+        (2, &["GPU:0", "GPU:1"], "CPU:0"),
+        (2, &["CPU:0", "GPU:1"], "CPU:0"),
+        (1, &["GPU:0"], "GPU:0"),
+        (3, &["GPU:0"], "GPU:0"),
+        (3, &["CPU:0", "GPU:1"], "GPU:1"),
+    ];
+    for (replicas, names, parameter_device) in places {
+        let strategy = strategy_of(replicas, names, parameter_device);
         let (lent, written) = (
             variable(&strategy, Aggregation::None, &[1.0, 2.0]).unwrap(),
             variable(&strategy, Aggregation::None, &[1.0, 2.0]).unwrap(),
         );
         let variables = vec![lent.clone(), written.clone()];
-        let devices = strategy.compute_devices();
+        let devices = strategy.replica_devices();
         let gradients =
             Gradients::new(strategy.id(), devices, variables, LossReduction::Mean).unwrap();
         let optimizer = Optimizer::new(strategy.id(), Box::new(Sgd), 0.5).unwrap();

@@ -14,6 +14,7 @@ mod memory;
 mod on_gpus;
 mod optimizers;
 mod own_rules;
+mod own_rules_over_ranks;
 mod ranks;
 #[path = "../checkpoint/scene.rs"]
 #[allow(dead_code, reason = "a part of it serves here")]

@@ -14,8 +14,8 @@ use umbo::optimizer::rmsprop::RmsProp;
 use umbo::optimizer::rule::WeightDecay;
 use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{
-    ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, NonFinite, Optimizer,
-    Settings, UpdateRule, apply_with,
+    ApplyOptions, GradientMode, Gradients, GradientsOptions, LossReduction, LossScaling, NonFinite,
+    Optimizer, Outcome, Settings, UpdateRule, apply_with,
 };
 use umbo::strategy::variables::{self, Initial, NewVariable};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
@@ -65,16 +65,20 @@ fn rule(name: &str) -> Box<dyn UpdateRule> {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
-    rule: &'static str,
-    clip: Option<f64>,
-    clip_value: Option<f64>,
-    weight_decay: Option<f64>,
-    accumulation: u64,
-    narrow: Option<DType>,
-    rows: bool,
-    copies: bool,
+    pub(super) rule: &'static str,
+    pub(super) clip: Option<f64>,
+    pub(super) clip_value: Option<f64>,
+    pub(super) weight_decay: Option<f64>,
+    pub(super) accumulation: u64,
+    pub(super) narrow: Option<DType>,
+    pub(super) rows: bool,
+    pub(super) copies: bool,
     pub(super) wide: bool,
-    reduction: LossReduction,
+    pub(super) reduction: LossReduction,
+    /// A loss scale that moves. In one step the last replica's gradient overflows.
+    pub(super) scaled: bool,
+    /// Whether the gradient is looked at before each apply.
+    pub(super) looks: bool,
 }
 
 pub(super) fn cases() -> Vec<Case> {
@@ -98,6 +102,8 @@ pub(super) fn cases() -> Vec<Case> {
                 wide,
                 reduction: [LossReduction::Sum, LossReduction::Mean, LossReduction::GlobalMean]
                     [all % 3],
+                scaled: (all / 8 + number / 2) % 3 == 1,
+                looks: true,
             });
         }
     }
@@ -112,24 +118,29 @@ fn noise(step: u64, replica: usize, variable: usize, at: usize) -> f64 {
 }
 
 const SHAPES: [&[usize]; 3] = [&[3, 5, 2], &[7], &[9, 4]];
-const STEPS: u64 = 5;
+pub(super) const STEPS: u64 = 5;
 
 pub(super) struct Training {
     case: Case,
-    strategy: Strategy,
+    pub(super) strategy: Strategy,
     variables: Vec<Variable>,
-    gradients: Arc<Gradients>,
+    pub(super) gradients: Arc<Gradients>,
+}
+
+/// A strategy with so many replicas on these devices, which share them if they are fewer.
+pub(super) fn strategy_of(replicas: usize, devices: &[&str], parameter_device: &str) -> Strategy {
+    Strategy::new(&Options {
+        compute_devices: Some(devices.iter().map(|&name| name.to_owned()).collect()),
+        parameter_device: Some(parameter_device.to_owned()),
+        replicas_in_sync: if replicas > devices.len() { replicas } else { 0 },
+        ..Options::default()
+    })
+    .unwrap()
 }
 
 impl Training {
     pub(super) fn new(case: Case, devices: &[&str], parameter_device: &str) -> Training {
-        let strategy = Strategy::new(&Options {
-            compute_devices: Some(devices.iter().map(|&name| name.to_owned()).collect()),
-            parameter_device: Some(parameter_device.to_owned()),
-            ..Options::default()
-        })
-        .unwrap();
-        Training::over(case, strategy)
+        Training::over(case, strategy_of(devices.len(), devices, parameter_device))
     }
 
     pub(super) fn over(case: Case, strategy: Strategy) -> Training {
@@ -154,7 +165,7 @@ impl Training {
         };
         let gradients = Gradients::with_options(
             strategy.id(),
-            strategy.compute_devices(),
+            strategy.replica_devices(),
             variables.clone(),
             case.reduction,
             options,
@@ -163,8 +174,11 @@ impl Training {
         Training { case, strategy, variables, gradients }
     }
 
-    fn contribute(&self, context: &ReplicaContext, step: u64) -> Result<()> {
+    /// What a replica does in a step; gradients are those of a loss times `scale`.
+    pub(super) fn contribute(&self, context: &ReplicaContext, step: u64, scale: f64) -> Result<()> {
         let replica = context.replica_in_sync();
+        let is_last = replica + 1 == context.strategy().num_replicas_in_sync();
+        let overflows = self.case.scaled && step == 1 && is_last;
         for (index, variable) in self.variables.iter().enumerate() {
             if step == 2 && index == 1 && replica == 0 {
                 // This replica does not write it.
@@ -172,8 +186,12 @@ impl Training {
             }
             let dtype = self.case.narrow.unwrap_or(variable.dtype());
             let values = |shape: Shape| {
-                let all: Vec<f64> =
-                    (0..shape.elements()).map(|at| noise(step, replica, index, at)).collect();
+                let mut all: Vec<f64> = (0..shape.elements())
+                    .map(|at| noise(step, replica, index, at) * scale)
+                    .collect();
+                if overflows {
+                    all[0] = f64::INFINITY;
+                }
                 elements(&all, dtype, shape, context.device())
             };
             if index == 2 && self.case.rows {
@@ -199,18 +217,45 @@ impl Training {
         self.gradients.submit_in(context, Some(weight))
     }
 
-    /// Trains and says the bits of all that came of it.
-    pub(super) fn train(&self) -> Vec<u64> {
-        let optimizer = Optimizer::new(self.strategy.id(), rule(self.case.rule), 0.1).unwrap();
+    /// An optimizer with the settings of the case.
+    pub(super) fn optimizer(&self, rule: Box<dyn UpdateRule>) -> Arc<Optimizer> {
+        let optimizer = Optimizer::new(self.strategy.id(), rule, 0.1).unwrap();
+        let loss_scaling = LossScaling::Dynamic {
+            initial: 64.0,
+            growth_factor: 2.0,
+            growth_interval: 2,
+            backoff_factor: 0.25,
+            minimum: 1.0,
+        };
         let settings = Settings {
             weight_decay: self.case.weight_decay,
             global_clip_norm: self.case.clip,
             clip_value: self.case.clip_value,
+            loss_scaling: self.case.scaled.then_some(loss_scaling),
             ..Settings::default()
         };
         optimizer.configure(settings).unwrap();
+        optimizer
+    }
+
+    /// The bits of all variables and of their state.
+    pub(super) fn bits(&self, optimizer: &Optimizer) -> Vec<u64> {
+        let mut bits = Vec::new();
+        for variable in &self.variables {
+            bits.extend(bits_of(&variables::read(variable).unwrap()));
+            for slot in optimizer.rule().slots() {
+                bits.extend(optimizer.state(variable, &slot.name).iter().flat_map(bits_of));
+            }
+        }
+        bits
+    }
+
+    /// Trains and says the bits of all that came of it.
+    pub(super) fn train(&self) -> Vec<u64> {
+        let optimizer = self.optimizer(rule(self.case.rule));
         let mut bits = Vec::new();
         for step in 0..STEPS {
+            let scale = optimizer.loss_scale();
             let run = self.strategy.run(
                 &|context| {
                     if self.case.copies {
@@ -224,26 +269,24 @@ impl Training {
                         }?;
                         assert_eq!(copy.device().kind, context.device().kind);
                     }
-                    self.contribute(context, step).map(|()| None)
+                    self.contribute(context, step, scale).map(|()| None)
                 },
                 None,
             );
             run.unwrap();
-            let look = reduced(&self.gradients, 0, Some(&optimizer)).unwrap();
-            let Value::Tensor(look) = look else { panic!() };
-            bits.extend(bits_of(&look));
+            if self.case.looks {
+                let look = reduced(&self.gradients, 0, Some(&optimizer)).unwrap();
+                let Value::Tensor(look) = look else { panic!() };
+                bits.extend(bits_of(&look));
+            }
             let options = ApplyOptions { measure_norm: step % 2 == 1, ..ApplyOptions::default() };
             let outcome = apply_with(&optimizer, &self.gradients, options).unwrap();
-            let umbo::optimizer::Outcome::Done(report) = outcome else { panic!() };
+            let Outcome::Done(report) = outcome else { panic!() };
             bits.push(report.gradient_norm.unwrap_or(-1.0).to_bits());
             bits.push(report.variables_updated as u64 + u64::from(report.clipped) * 100);
+            bits.push(report.loss_scale.to_bits() ^ u64::from(report.skipped));
         }
-        for variable in &self.variables {
-            bits.extend(bits_of(&variables::read(variable).unwrap()));
-            for slot in optimizer.rule().slots() {
-                bits.extend(bits_of(&optimizer.state(variable, &slot.name).unwrap()));
-            }
-        }
+        bits.extend(self.bits(&optimizer));
         if self.case.copies {
             let variable = &self.variables[0];
             // SAFETY: nobody writes the variable.
@@ -285,25 +328,34 @@ fn bits_of(tensor: &Tensor) -> Vec<u64> {
     }
 }
 
+/// Each rule is in each place, with some of its options.
 #[test]
 fn all_rules_and_options_have_the_bits_of_cpus() {
     let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
-    registry::ensure_logical_cpus(2).unwrap();
-    let places: [(&[&str], &str); 5] = [
-        (&["GPU:0"], "GPU:0"),
-        (&["GPU:0", "GPU:1"], "GPU:0"),
-        (&["GPU:1", "CPU:0"], "GPU:1"),
-        (&["CPU:0", "CPU:1"], "GPU:0"),
-        (&["GPU:0", "GPU:1"], "CPU:0"),
+    registry::ensure_logical_cpus(3).unwrap();
+    // How many replicas there are, and where: some share their devices.
+    let places: [(usize, &[&str], &str); 7] = [
+        (1, &["GPU:0"], "GPU:0"),
+        (2, &["GPU:0", "GPU:1"], "GPU:0"),
+        (2, &["GPU:1", "CPU:0"], "GPU:1"),
+        (2, &["CPU:0", "CPU:1"], "GPU:0"),
+        (2, &["GPU:0", "GPU:1"], "CPU:0"),
+        (3, &["GPU:0"], "GPU:0"),
+        (3, &["CPU:0", "GPU:0"], "GPU:1"),
     ];
+    let cpus = ["CPU:0", "CPU:1", "CPU:2"];
     let mut trainings = 0;
     for (number, case) in cases().into_iter().enumerate() {
         control.seed(number as u64);
-        for (devices, parameter_device) in places {
-            let cpus: &[&str] = if devices.len() == 1 { &["CPU:0"] } else { &["CPU:0", "CPU:1"] };
-            let expected = Training::new(case, cpus, "CPU:0").train();
-            let training = Training::new(case, devices, parameter_device);
-            assert_eq!(training.train(), expected, "{case:?} on {devices:?}, {parameter_device}");
+        for turn in 0..3 {
+            let (replicas, devices, parameter_device) = places[(number + turn * 2) % places.len()];
+            let expected = Training::new(case, &cpus[..replicas], "CPU:0").train();
+            let training =
+                Training::over(case, strategy_of(replicas, devices, parameter_device)).train();
+            assert_eq!(
+                training, expected,
+                "{case:?}: {replicas} on {devices:?}, {parameter_device}"
+            );
             trainings += 1;
         }
     }
@@ -339,7 +391,7 @@ fn what_is_not_finite_is_found_on_a_gpu() {
         match choice {
             NonFinite::Fail => refused(outcome, Status::InvalidArgument, &["v0", "replica 0"]),
             NonFinite::Skip | NonFinite::Ignore => {
-                let umbo::optimizer::Outcome::Done(report) = outcome.unwrap() else { panic!() };
+                let Outcome::Done(report) = outcome.unwrap() else { panic!() };
                 assert_eq!(report.non_finite.unwrap().name().to_string(), "v0");
                 assert_eq!(report.skipped, choice == NonFinite::Skip);
             }
@@ -375,7 +427,7 @@ fn every_rule_notes_what_is_not_finite() {
                 training.strategy.run(&contribute, None).unwrap();
                 let options = ApplyOptions::default();
                 let outcome = apply_with(&optimizer, &training.gradients, options).unwrap();
-                let umbo::optimizer::Outcome::Done(report) = outcome else { panic!() };
+                let Outcome::Done(report) = outcome else { panic!() };
                 assert_eq!(report.non_finite.is_some(), bad.is_some(), "{case:?} {bad:?}");
                 places += 1;
             }

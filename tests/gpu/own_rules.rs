@@ -22,7 +22,7 @@ use super::strategy::{strategy_on, variable};
 use super::*;
 
 /// Momentum, with a weight decay of its own if it is decoupled.
-fn momentum_of(tile: &Tile<'_>, rates: &Rates, _: u64) {
+pub(super) fn momentum_of(tile: &Tile<'_>, rates: &Rates, _: u64) {
     for index in 0..tile.elements {
         // SAFETY: a tile's pointers lead to as many elements as it says.
         unsafe {
@@ -44,7 +44,7 @@ fn momentum_of(tile: &Tile<'_>, rates: &Rates, _: u64) {
     }
 }
 
-fn rule(meaning: WeightDecay, queue: Option<Box<QueueUpdate>>) -> Custom {
+pub(super) fn rule(meaning: WeightDecay, queue: Option<Box<QueueUpdate>>) -> Custom {
     let slots = vec![Slot { name: "sum".into(), initial: 0.25 }];
     let rule = Custom::new("own".into(), slots, 0.0, meaning, Box::new(momentum_of)).unwrap();
     match queue {
@@ -179,7 +179,7 @@ fn kernels_that_are_queued_have_the_bits_of_the_rule_that_they_are() {
 }
 
 /// Fails at its `at`-th call, before or after it has written.
-fn failing(at: usize, late: bool) -> Box<QueueUpdate> {
+pub(super) fn failing(at: usize, late: bool) -> Box<QueueUpdate> {
     let (calls, works) = (AtomicUsize::new(0), through_host(momentum_of));
     Box::new(move |own| {
         let fails = calls.fetch_add(1, Ordering::Relaxed) == at;

@@ -24,11 +24,17 @@ impl Drop for DiesOfPanics {
 }
 
 /// Compute devices and parameter device of each rank.
-type Places<'a> = [(&'a [&'a str], &'a str); 2];
+pub(super) type Places<'a> = [(&'a [&'a str], &'a str); 2];
 
-/// What each rank comes to.
-fn train(case: Case, places: Places<'_>) -> Vec<Vec<u64>> {
+/// Calls `body` for each rank, on a thread of its own; what it returns, in rank order. There are `in_sync`
+/// replicas in all, or one for each device if that is 0.
+pub(super) fn on_ranks<R: Send>(
+    places: Places<'_>,
+    in_sync: usize,
+    body: impl Fn(usize, Strategy) -> R + Sync,
+) -> Vec<R> {
     let job = engine::ranks(places.len());
+    let body = &body;
     std::thread::scope(|scope| {
         let start = |(rank, (devices, parameter_device)): (&Arc<Rank>, (&[&str], &str))| {
             let dies = DiesOfPanics(Arc::clone(rank));
@@ -36,17 +42,20 @@ fn train(case: Case, places: Places<'_>) -> Vec<Vec<u64>> {
                 compute_devices: Some(devices.iter().map(|&name| name.to_owned()).collect()),
                 parameter_device: Some(parameter_device.to_owned()),
                 communicator: Some(Arc::clone(rank) as Arc<dyn Communicator>),
+                replicas_in_sync: in_sync,
                 bind_threads: false,
                 ..Options::default()
             };
-            scope.spawn(move || {
-                let _dies = dies;
-                Training::over(case, Strategy::new(&options).unwrap()).train()
-            })
+            scope.spawn(move || body(dies.0.rank(), Strategy::new(&options).unwrap()))
         };
         let threads: Vec<_> = job.iter().zip(places).map(start).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
+}
+
+/// What each rank comes to.
+fn train(case: Case, places: Places<'_>, in_sync: usize) -> Vec<Vec<u64>> {
+    on_ranks(places, in_sync, |_, strategy| Training::over(case, strategy).train())
 }
 
 #[test]
@@ -69,8 +78,8 @@ fn all_rules_and_options_over_ranks_have_the_bits_of_cpus() {
         for turn in 0..2 {
             let (on_gpus, on_cpus) = places[(number + turn * 2) % places.len()];
             let_engines_move_memory_of_gpus((number + turn) % 2 == 0);
-            let expected = train(case, on_cpus);
-            let came = train(case, on_gpus);
+            let expected = train(case, on_cpus, 0);
+            let came = train(case, on_gpus, 0);
             assert_eq!(came, expected, "{case:?} on {on_gpus:?}");
             assert_eq!(came[0], came[1], "{case:?} on {on_gpus:?}");
             // Sums of float64 depend on where they begin.
@@ -91,4 +100,33 @@ fn all_rules_and_options_over_ranks_have_the_bits_of_cpus() {
     all_freed(&control, 4);
     println!("{trainings} trainings of two ranks, {as_one} of them also as one process");
     assert!(as_one > trainings / 2);
+}
+
+/// With a chosen number of replicas, which share their devices, all have the bits of one process.
+#[test]
+fn rules_of_chosen_replicas_over_ranks_have_the_bits_of_one_process() {
+    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "4")]) else { return };
+    registry::ensure_logical_cpus(6).unwrap();
+    let places: [Places<'_>; 5] = [
+        [(&["GPU:0"], "GPU:0"), (&["GPU:1"], "GPU:1")],
+        [(&["GPU:0", "CPU:0"], "GPU:0"), (&["GPU:2"], "CPU:1")],
+        [(&["CPU:0"], "GPU:3"), (&["GPU:0", "GPU:1"], "GPU:0")],
+        [(&["CPU:0"], "CPU:0"), (&["GPU:2"], "GPU:2")],
+        [(&["GPU:1"], "CPU:0"), (&["GPU:1"], "GPU:1")],
+    ];
+    let cpus = ["CPU:0", "CPU:1", "CPU:2", "CPU:3", "CPU:4", "CPU:5"];
+    for (number, case) in cases().into_iter().enumerate() {
+        control.seed(number as u64);
+        let_engines_move_memory_of_gpus(number % 2 == 0);
+        let in_sync = 4 + number % 3;
+        // What is accumulated is in parts then, at which nobody looks.
+        let case = Case { looks: case.accumulation == 1, ..case };
+        let expected = Training::new(case, &cpus[..in_sync], "CPU:0").train();
+        let place = places[(number + number / 8) % places.len()];
+        for came in train(case, place, in_sync) {
+            assert_eq!(came, expected, "{case:?}: {in_sync} on {place:?}");
+        }
+    }
+    clean(&control);
+    all_freed(&control, 4);
 }

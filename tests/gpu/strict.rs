@@ -17,12 +17,14 @@ use umbo::values::variable::{Aggregation, Synchronization, Variable};
 
 use super::*;
 
-/// Compute devices and the parameter device.
-const PLACES: [(&[&str], &str); 4] = [
-    (&["GPU:0"], "GPU:0"),
-    (&["GPU:0", "GPU:1"], "CPU:0"),
-    (&["GPU:0", "GPU:1"], "GPU:1"),
-    (&["CPU:0", "GPU:1"], "CPU:0"),
+/// How many replicas there are, their compute devices, which some share, and the parameter device.
+const PLACES: [(usize, &[&str], &str); 6] = [
+    (1, &["GPU:0"], "GPU:0"),
+    (2, &["GPU:0", "GPU:1"], "CPU:0"),
+    (2, &["GPU:0", "GPU:1"], "GPU:1"),
+    (2, &["CPU:0", "GPU:1"], "CPU:0"),
+    (3, &["GPU:0"], "GPU:0"),
+    (3, &["CPU:0", "GPU:1"], "GPU:1"),
 ];
 
 struct Scene {
@@ -44,11 +46,12 @@ fn variable(strategy: &Strategy, name: &str, sizes: &[usize]) -> Variable {
     variables::create(Some(strategy), new, Initial::Value(&zeros)).unwrap()
 }
 
-fn scene((devices, parameter_device): (&[&str], &str), strict: bool) -> Scene {
+fn scene((replicas, devices, parameter_device): (usize, &[&str], &str), strict: bool) -> Scene {
     let names = devices.iter().map(|&name| name.to_owned()).collect();
     let strategy = Strategy::new(&Options {
         compute_devices: Some(names),
         parameter_device: Some(parameter_device.to_owned()),
+        replicas_in_sync: if replicas > devices.len() { replicas } else { 0 },
         strict,
         ..Options::default()
     });
@@ -58,7 +61,7 @@ fn scene((devices, parameter_device): (&[&str], &str), strict: bool) -> Scene {
     let options = GradientsOptions { row_sparse: &[false, true], ..GradientsOptions::default() };
     let gradients = Gradients::with_options(
         strategy.id(),
-        strategy.compute_devices(),
+        strategy.replica_devices(),
         vec![weight.clone(), table.clone()],
         LossReduction::Sum,
         options,
@@ -161,7 +164,7 @@ fn mistakes_in_the_memory_of_gpus_are_found() {
             (Mistake::RowLeftOut, "element 3 of the rows"),
             (Mistake::BesideNewTensor, "a tensor that it made (float32 of shape [3])"),
         ] {
-            let who = format!("replica {}", place.0.len() - 1);
+            let who = format!("replica {}", place.0 - 1);
             refused(scene.train(mistake), Status::FailedPrecondition, &["strict mode", &who, says]);
             scene.train_well();
             lax.train_well();

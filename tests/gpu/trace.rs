@@ -15,7 +15,8 @@ use umbo::strategy::variables;
 use umbo::strategy::{ReplicaContext, Strategy};
 use umbo::values::variable::{Aggregation, Variable};
 
-use super::strategy::{strategy_on, variable};
+use super::optimizers::strategy_of;
+use super::strategy::variable;
 use super::*;
 
 const STEPS: usize = 6;
@@ -32,9 +33,12 @@ struct Training {
 
 impl Training {
     fn new(devices: &[&str], parameter_device: &str) -> Training {
-        let strategy = strategy_on(devices, parameter_device).unwrap();
+        Training::over(strategy_of(devices.len(), devices, parameter_device))
+    }
+
+    fn over(strategy: Strategy) -> Training {
         let weights = variable(&strategy, Aggregation::None, &[0.25; 500]).unwrap();
-        let (id, devices) = (strategy.id(), strategy.compute_devices());
+        let (id, devices) = (strategy.id(), strategy.replica_devices());
         let gradients =
             Gradients::new(id, devices, vec![weights.clone()], LossReduction::Mean).unwrap();
         let rule = Adam::new(0.9, 0.999, 1e-7).unwrap();
@@ -114,18 +118,21 @@ fn file(name: &str) -> PathBuf {
 #[test]
 fn streams_are_rows_whose_spans_lie_in_their_steps() {
     let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "3")]) else { return };
-    let places: [(&[&str], &str); 4] = [
-        (&["GPU:0"], "GPU:0"),
-        (&["GPU:0", "GPU:1"], "GPU:0"),
-        (&["GPU:1", "GPU:2"], "CPU:0"),
-        (&["CPU:0", "GPU:2"], "GPU:1"),
+    let places: [(usize, &[&str], &str); 6] = [
+        (1, &["GPU:0"], "GPU:0"),
+        (2, &["GPU:0", "GPU:1"], "GPU:0"),
+        (2, &["GPU:1", "GPU:2"], "CPU:0"),
+        (2, &["CPU:0", "GPU:2"], "GPU:1"),
+        (3, &["GPU:0"], "GPU:0"),
+        (3, &["CPU:0", "GPU:2"], "GPU:2"),
     ];
-    for (number, (devices, parameter_device)) in places.into_iter().enumerate() {
-        let plain = Training::new(devices, parameter_device);
+    for (number, (replicas, devices, parameter_device)) in places.into_iter().enumerate() {
+        let make = || Training::over(strategy_of(replicas, devices, parameter_device));
+        let plain = make();
         plain.steps();
-        for seed in 0..5 {
+        for seed in 0..4 {
             control.seed(seed);
-            let training = Training::new(devices, parameter_device);
+            let training = make();
             training.strategy.measure_steps(true).unwrap();
             let path = file(&format!("{number}-{seed}"));
             trace::start(&path, trace::MOST_EVENTS).unwrap();
@@ -134,7 +141,7 @@ fn streams_are_rows_whose_spans_lie_in_their_steps() {
             assert_eq!(account.dropped, 0);
             assert_eq!(training.bits(), plain.bits(), "{devices:?}, {parameter_device}");
             let report = training.strategy.step_report().unwrap().summary;
-            assert_eq!((report.replicas.len(), report.seen), (devices.len(), STEPS as u64));
+            assert_eq!((report.replicas.len(), report.seen), (replicas, STEPS as u64));
             let computes = |it: &ReplicaTimes| it.spent[Phase::Compute as usize] > 0;
             assert!(report.replicas.iter().all(computes));
             check(&rows(&path), devices, parameter_device);
