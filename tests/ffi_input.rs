@@ -2,6 +2,8 @@
 //! what, which failures come back, and what options mean.
 
 mod calls;
+#[path = "calls/pass.rs"]
+mod pass;
 
 use std::ffi::c_void;
 use std::ptr;
@@ -36,25 +38,24 @@ unsafe fn calls<'a>(user_data: *mut c_void) -> &'a Calls {
     unsafe { &*user_data.cast::<Calls>() }
 }
 
-unsafe extern "C-unwind" fn begin(user_data: *mut c_void, pass: *mut *mut c_void) -> umbo_status {
+unsafe extern "C-unwind" fn begin(user_data: *mut c_void, place: *mut *mut c_void) -> umbo_status {
     // SAFETY: the library gives back the user data and a place for the pass.
     unsafe {
         calls(user_data).begun.fetch_add(1, Ordering::SeqCst);
-        *pass = Box::into_raw(Box::new(0i64)).cast();
+        pass::begin(place)
     }
-    UMBO_OK
 }
 
 /// 0, a failure in place of 1, 2, the end.
 unsafe extern "C-unwind" fn next(
-    pass: *mut c_void,
+    own: *mut c_void,
     user_data: *mut c_void,
     element: *mut *mut umbo_value,
 ) -> umbo_status {
     // SAFETY: the pass is what `begin` made; the library gives a place for the element.
     unsafe {
         calls(user_data).next.fetch_add(1, Ordering::SeqCst);
-        let number = &mut *pass.cast::<i64>();
+        let number = pass::count(own);
         *number += 1;
         match *number - 1 {
             1 => {
@@ -68,7 +69,8 @@ unsafe extern "C-unwind" fn next(
             3 => return UMBO_OK,
             _ => {}
         }
-        let data = ptr::from_ref(number).cast();
+        let element_of_it = *number as i64;
+        let data = ptr::from_ref(&element_of_it).cast();
         let tensor = made(|out| {
             umbo_tensor_from_data(UMBO_DTYPE_INT64, 0, ptr::null(), data, ptr::null(), out)
         });
@@ -78,10 +80,10 @@ unsafe extern "C-unwind" fn next(
     UMBO_OK
 }
 
-unsafe extern "C-unwind" fn end(pass: *mut c_void, user_data: *mut c_void) {
+unsafe extern "C-unwind" fn end(own: *mut c_void, user_data: *mut c_void) {
     // SAFETY: the pass is what `begin` made and is given to this once.
     unsafe {
-        drop(Box::from_raw(pass.cast::<i64>()));
+        pass::end(own);
         calls(user_data).ended.fetch_add(1, Ordering::SeqCst);
     }
 }

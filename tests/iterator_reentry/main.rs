@@ -5,6 +5,8 @@
 #[path = "../calls/mod.rs"]
 mod calls;
 mod case;
+#[path = "../calls/pass.rs"]
+mod pass;
 mod pipelines;
 mod released;
 

@@ -8,6 +8,7 @@ use umbo::ffi::*;
 
 use crate::calls::{made, ok};
 use crate::case::{Case, Place, draw, save};
+use crate::pass;
 
 /// How many elements a pass has.
 pub const ELEMENTS: usize = 6;
@@ -29,19 +30,18 @@ unsafe fn case<'a>(user_data: *mut c_void) -> &'a Case {
     unsafe { &*user_data.cast::<Case>() }
 }
 
-unsafe extern "C-unwind" fn begin(user_data: *mut c_void, pass: *mut *mut c_void) -> umbo_status {
+unsafe extern "C-unwind" fn begin(user_data: *mut c_void, place: *mut *mut c_void) -> umbo_status {
     // SAFETY: the library gives back the user data and a place for the pass.
     unsafe {
         case(user_data).at(Place::Begin);
-        *pass = Box::into_raw(Box::new(0usize)).cast();
+        pass::begin(place)
     }
-    UMBO_OK
 }
 
 pub static NUMBERS: [i64; 2] = [1, 2];
 
 unsafe extern "C-unwind" fn next(
-    pass: *mut c_void,
+    own: *mut c_void,
     user_data: *mut c_void,
     element: *mut *mut umbo_value,
 ) -> umbo_status {
@@ -49,7 +49,7 @@ unsafe extern "C-unwind" fn next(
     // place for the element.
     unsafe {
         case(user_data).at(Place::Next);
-        let count = &mut *pass.cast::<usize>();
+        let count = pass::count(own);
         if *count == ELEMENTS {
             return UMBO_OK;
         }
@@ -74,20 +74,20 @@ unsafe extern "C-unwind" fn next(
     UMBO_OK
 }
 
-unsafe extern "C-unwind" fn reset(pass: *mut c_void, user_data: *mut c_void) -> umbo_status {
+unsafe extern "C-unwind" fn reset(own: *mut c_void, user_data: *mut c_void) -> umbo_status {
     // SAFETY: the pass is what `begin` made.
     unsafe {
         case(user_data).at(Place::Reset);
-        *pass.cast::<usize>() = 0;
+        *pass::count(own) = 0;
     }
     UMBO_OK
 }
 
-unsafe extern "C-unwind" fn end(pass: *mut c_void, user_data: *mut c_void) {
+unsafe extern "C-unwind" fn end(own: *mut c_void, user_data: *mut c_void) {
     // SAFETY: the pass is what `begin` made and is given to this once.
     unsafe {
         case(user_data).at(Place::End);
-        drop(Box::from_raw(pass.cast::<usize>()));
+        pass::end(own);
     }
 }
 
