@@ -163,6 +163,31 @@ fn the_messages_of_the_catalogue_are_those_of_the_sources() {
     }
 }
 
+/// What the table of crossings says covers them.
+#[test]
+fn the_tests_of_the_crossings_are_there() {
+    let text = fs::read_to_string(root().join("docs/reliability.md")).unwrap();
+    let (_, part) = text.split_once("## What the newest features meet").unwrap();
+    let (part, _) = part.split_once("\n## ").unwrap();
+    let rows = part.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let tests = sources(&root().join("tests"));
+    let mut named = 0;
+    for row in rows {
+        let cell = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        for name in cell.split('`').skip(1).step_by(2) {
+            // Those that CMake names are programs.
+            let is_there = match name.split_once('.') {
+                Some((_, "rs")) => root().join("tests").join(name).exists(),
+                Some(_) => name.starts_with("c.") || name.starts_with("engines."),
+                None => tests.contains(&format!("fn {name}(")),
+            };
+            assert!(is_there, "no test {name}, of: {row}");
+            named += 1;
+        }
+    }
+    assert!(named > 30, "{named}");
+}
+
 /// The defaults of all update rules as the INIT macros have them: rule and field, and the number.
 fn defaults_of_the_header() -> BTreeMap<(String, String), f64> {
     let header = fs::read_to_string(root().join("include/umbo/optimizer.h")).unwrap();
