@@ -82,13 +82,15 @@ static umbo_status reduce(umbo_replica_context *context, struct plan *plan, int 
     const int64_t replicas = replicas_of[plan->strategy], amount = plan->amounts[index];
     const double expected = (double)(amount * replicas + replicas * (replicas - 1) / 2);
     umbo_value *sum = NULL;
+    umbo_tensor *tensor;
     umbo_view view;
     int good;
     switch (plan->actions[index]) {
         case REDUCE_NARROW:
             UMBO_TRY(reduce_own(context, narrow_value((int)(amount % NARROWS), amount + id), &sum));
-            CHECK_OK(umbo_value_view(sum, NULL, &view));
+            tensor = look_at(sum, &view);
             good = narrow_number(view.dtype, *(const uint16_t *)view.data) == expected;
+            umbo_tensor_release(tensor);
             break;
         case REDUCE_GRID:
             UMBO_TRY(reduce_own(context, grid_value(amount + id), &sum));
@@ -112,14 +114,17 @@ static umbo_status look_at_weights(umbo_replica_context *context, struct plan *p
         const double expected = (double)plan->before[trainer];
         const double magnitude = expected < 0 ? -expected : expected;
         umbo_view view;
+        float shown = 0;
+        uint16_t bits = 0;
         double number;
         UMBO_TRY(umbo_variable_view(variable, context, &view));
-        if ((double)*(const float *)view.data != expected)
-            wrong(plan->thread, "a view shows %g and not %g", (double)*(const float *)view.data,
-                  expected);
+        UMBO_TRY(get_number(context, &view, &shown));
+        if ((double)shown != expected)
+            wrong(plan->thread, "a view shows %g and not %g", (double)shown, expected);
         UMBO_TRY(umbo_variable_view_as(variable, context, dtype, &view));
         if (magnitude > 60000) continue; /* float16 ends there */
-        number = narrow_number(dtype, *(const uint16_t *)view.data & 0x7fff);
+        UMBO_TRY(move_bytes(context, &view, &bits, sizeof(bits), 0));
+        number = narrow_number(dtype, bits & 0x7fff);
         if (number - magnitude > magnitude / 128 || magnitude - number > magnitude / 128)
             wrong(plan->thread, "a copy in 16 bits shows %g and not %g", number, magnitude);
     }
@@ -131,28 +136,38 @@ static umbo_status contribute(umbo_replica_context *context, struct plan *plan, 
     const int trainer = plan->effect.trainer;
     umbo_gradients *gradients = plan->thread->objects[plan->strategy].gradients[trainer];
     umbo_view view, indices;
+    float floats[4];
+    uint16_t narrow[WIDTH];
     int at, column;
     if (trainer == TABLE || trainer == BRAIN_TABLE) {
         /* One row, named twice: in two calls or in one. */
         const int rows = amount % 2 == 0 ? 1 : 2;
+        const size_t size = trainer == TABLE ? sizeof(floats[0]) : sizeof(narrow[0]);
+        void *elements = trainer == TABLE ? (void *)floats : (void *)narrow;
+        int64_t named[2];
         int row;
         for (at = 0; at < 2 / rows; at++) {
             UMBO_TRY(umbo_gradients_add_rows(gradients, context, 0, rows, &indices, &view));
             for (row = 0; row < rows; row++) {
-                ((int64_t *)indices.mutable_data)[row] = amount % WIDTH;
+                named[row] = amount % WIDTH;
                 for (column = 0; column < 2; column++) {
                     const int64_t number = amount * (1 + column);
-                    if (trainer == TABLE) ((float *)view.mutable_data)[2 * row + column] = (float)number;
-                    else ((uint16_t *)view.mutable_data)[2 * row + column] = narrow_bits(view.dtype, number);
+                    floats[2 * row + column] = (float)number;
+                    narrow[2 * row + column] = narrow_bits(UMBO_DTYPE_BFLOAT16, number);
                 }
             }
+            UMBO_TRY(move_bytes(context, &indices, named, (size_t)rows * sizeof(named[0]), 1));
+            UMBO_TRY(move_bytes(context, &view, elements, (size_t)rows * 2 * size, 1));
         }
     } else {
         UMBO_TRY(umbo_gradients_view(gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &view));
-        if (trainer == DOUBLE) *(double *)view.data = (double)amount;
-        else
-            for (at = 0; at < WIDTH; at++)
-                ((uint16_t *)view.mutable_data)[at] = narrow_bits(view.dtype, amount + at);
+        if (trainer == DOUBLE) {
+            double number = (double)amount;
+            UMBO_TRY(move_bytes(context, &view, &number, sizeof(number), 1));
+        } else {
+            for (at = 0; at < WIDTH; at++) narrow[at] = narrow_bits(view.dtype, amount + at);
+            UMBO_TRY(move_bytes(context, &view, narrow, sizeof(narrow), 1));
+        }
     }
     return umbo_gradients_submit_weighted(gradients, context, 1);
 }

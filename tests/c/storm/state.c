@@ -43,11 +43,31 @@ umbo_value *double_value(double number) {
     return into_value(make_tensor(UMBO_DTYPE_FLOAT64, 0, NULL, &number));
 }
 
+/* A tensor whose elements the processor can read, and a view of it; gives the other one up. */
+static umbo_tensor *on_host(umbo_tensor *tensor, umbo_view *view) {
+    umbo_tensor *copy = NULL;
+    CHECK_OK(umbo_tensor_view(tensor, view));
+    if (view->device.type != UMBO_DEVICE_GPU) return tensor;
+    CHECK_OK(umbo_tensor_copy(tensor, "CPU:0", &copy));
+    umbo_tensor_release(tensor);
+    CHECK_OK(umbo_tensor_view(copy, view));
+    return copy;
+}
+
+umbo_tensor *look_at(const umbo_value *value, umbo_view *view) {
+    umbo_tensor *tensor = NULL;
+    CHECK_OK(umbo_value_tensor(value, &tensor));
+    return on_host(tensor, view);
+}
+
 double double_of(const umbo_value *value) {
     umbo_view view;
-    CHECK_OK(umbo_value_view(value, NULL, &view));
+    umbo_tensor *tensor = look_at(value, &view);
+    double number;
     CHECK(view.dtype == UMBO_DTYPE_FLOAT64);
-    return *(const double *)view.data;
+    number = *(const double *)view.data;
+    umbo_tensor_release(tensor);
+    return number;
 }
 
 /* ---- grids */
@@ -92,8 +112,10 @@ static int is_grid_view(const umbo_view *view, double number) {
 
 int is_grid(const umbo_value *value, double number) {
     umbo_view view;
-    CHECK_OK(umbo_value_view(value, NULL, &view));
-    return is_grid_view(&view, number);
+    umbo_tensor *tensor = look_at(value, &view);
+    const int is_one = is_grid_view(&view, number);
+    umbo_tensor_release(tensor);
+    return is_one;
 }
 
 /* ---- the model */
@@ -122,8 +144,7 @@ void take_effect(struct state *state, const struct effect *effect) {
 static umbo_tensor *look(const umbo_variable *variable, umbo_view *view) {
     umbo_tensor *tensor = NULL;
     CHECK_OK(umbo_variable_read(variable, &tensor));
-    CHECK_OK(umbo_tensor_view(tensor, view));
-    return tensor;
+    return on_host(tensor, view);
 }
 
 static int are_weights(const umbo_variable *variable, int trainer, const int64_t *expected) {
@@ -205,14 +226,27 @@ static void make_trainer(umbo_strategy *strategy, struct objects *objects, int t
     CHECK_OK(umbo_optimizer_create_sgd(strategy, &sgd, &objects->optimizers[trainer]));
 }
 
+/* Where the replicas of a strategy are: on CPUs, or as the seed says on GPUs and beside them. */
+static void place(umbo_strategy_options *options, int which) {
+    static const char *const gpus[2] = {"GPU:0", "GPU:1"}, *const both[2] = {"CPU:0", "GPU:1"};
+    /* The replicas of the largest share their devices. */
+    const int devices = replicas_of[which] == 3 ? 2 : replicas_of[which];
+    options->replicas_in_sync = replicas_of[which];
+    if (gpu_seed < 0) {
+        options->cpu_replicas = devices;
+        return;
+    }
+    options->compute_devices = replicas_of[which] == 2 && gpu_seed % 2 == 1 ? both : gpus;
+    options->compute_device_count = devices;
+    if (replicas_of[which] == 3) options->parameter_device = gpu_seed % 2 == 1 ? "GPU:1" : "CPU:0";
+}
+
 void make_objects(void) {
     const int64_t grid[2] = {GRID_ROWS, GRID_COLUMNS};
     int which, index, at;
     for (which = 0; which < STRATEGIES; which++) {
         umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-        /* The replicas of the largest share their devices. */
-        options.cpu_replicas = replicas_of[which] == 3 ? 2 : replicas_of[which];
-        options.replicas_in_sync = replicas_of[which];
+        place(&options, which);
         CHECK_OK(umbo_strategy_create(&options, &strategies[which]));
         for (index = 0; index < thread_count; index++) {
             struct objects *objects = &threads[index].objects[which];

@@ -3,9 +3,11 @@
  * drawn from a seed; with numbers of 16, 32 and 64 bits, strided views, and gradients of rows. A model says after each run what central state has to be: changed if the run
  * succeeded, as before if not.
  *
- *   storm [--runs N] [--seconds S] [--seed X] [--threads T] [--forks N]
+ *   storm [--runs N] [--seconds S] [--seed X] [--threads T] [--forks N] [--gpus G]
  *
- * Ends after so many runs or seconds, whichever is first; one run in N is followed by a fork, none if N is 0. What it demands:
+ * Ends after so many runs or seconds, whichever is first; one run in N is followed by a fork, none if N is 0.
+ * With --gpus two GPUs compute, one of them beside a CPU if G is odd, and hold some of the variables; there
+ * are no forks then, since a GPU is of no use in a child. What it demands:
  *
  * - each variable is what the model says after each run of the one thread that changes it;
  * - a run ends in a way that was drawn for it: one without a deadline and a token, for example, is
@@ -25,6 +27,7 @@
 const int32_t replicas_of[STRATEGIES] = {2, 3, 1};
 umbo_strategy *strategies[STRATEGIES];
 struct thread threads[MOST_THREADS];
+int64_t gpu_seed = -1;
 int thread_count = 3, fork_interval = 500, failures;
 int64_t runs_wanted = 100000, runs_begun, late_callbacks, overtaken_most, started[STRATEGIES];
 double seconds_wanted = 1e9, began;
@@ -103,12 +106,14 @@ int main(int argc, char **argv) {
             seed = strtoull(argv[index + 1], NULL, 10);
         else if (strcmp(argv[index], "--threads") == 0) thread_count = atoi(argv[index + 1]);
         else if (strcmp(argv[index], "--forks") == 0) fork_interval = atoi(argv[index + 1]);
+        else if (strcmp(argv[index], "--gpus") == 0) gpu_seed = atoll(argv[index + 1]);
         else {
             fprintf(stderr, "usage: storm [--runs N] [--seconds S] [--seed X] [--threads T] "
-                            "[--forks N]\n");
+                            "[--forks N] [--gpus G]\n");
             return 2;
         }
     }
+    if (gpu_seed >= 0) fork_interval = 0;
     CHECK(thread_count >= 1 && thread_count <= MOST_THREADS);
     printf("storm --seed %llu --threads %d\n", (unsigned long long)seed, thread_count);
     fflush(stdout);

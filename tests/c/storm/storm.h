@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "check.h"
+#include "gpu_memory.h"
 
 #define MOST_THREADS 16
 #define STRATEGIES 3
@@ -87,6 +88,8 @@ struct thread {
 
 extern umbo_strategy *strategies[STRATEGIES];
 extern struct thread threads[MOST_THREADS];
+/* Which devices compute and which hold the variables; CPUs if it is negative. */
+extern int64_t gpu_seed;
 extern int thread_count, fork_interval;
 extern int64_t runs_wanted, runs_begun, late_callbacks, overtaken_most, started[STRATEGIES];
 extern double seconds_wanted, began;
@@ -116,6 +119,8 @@ umbo_value *grid_value(int64_t number);
 int is_grid(const umbo_value *value, double number);
 umbo_value *double_value(double number);
 double double_of(const umbo_value *value);
+/* The tensor of a value, and a view of it; a copy where a GPU has the elements. */
+umbo_tensor *look_at(const umbo_value *value, umbo_view *view);
 
 /* ---- plans.c */
 
