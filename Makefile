@@ -117,11 +117,14 @@ test-mpi: ## Run the tests over ranks: of processes, and of MPI where it can be 
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@cd $(BUILD) && ctest --output-on-failure -L '^(ranks|mpi)$$'
 
+ACCESSES := $(CURDIR)/target/gpu_accesses
 test-gpu: ## Run the tests of GPU code against the fake CUDA driver (needs no GPU)
 	@$(call section,The fake CUDA driver)
 	@cargo test --locked --package fake-cuda
 	@$(call section,GPU code on the fake CUDA driver)
-	@cargo test --locked --package umbo --test gpu --test cuda --test cases
+	@rm -f $(ACCESSES)
+	@FAKE_CUDA_ACCESSES=$(ACCESSES) cargo test --locked --package umbo --test gpu --test cuda --test cases
+	@echo "accesses of kernels that were checked:$$(od -An -tu8 $(ACCESSES))"
 
 COUNT ?= 200
 mutants-gpu: ## Show the tests of GPU kernels small changes of the PTX, one at a time (COUNT=, SEED=)

@@ -1,5 +1,6 @@
 //! The whole state of the driver. It is locked for the time of a call.
 
+use crate::checked::Checked;
 use crate::clock::Clock;
 use crate::codes::{Code, Outcome};
 use crate::context::Context;
@@ -43,6 +44,8 @@ pub struct Driver {
     pub calls: u64,
     /// How many operations ran.
     pub operations: u64,
+    /// Counts accesses of kernels.
+    pub checked: Checked,
     /// How many bytes copies have moved.
     pub moved: Moved,
 }
@@ -70,6 +73,7 @@ impl Driver {
             initialised: false,
             calls: 0,
             operations: 0,
+            checked: Checked::of(settings.accesses.as_deref()),
             moved: Moved::default(),
             settings,
         }

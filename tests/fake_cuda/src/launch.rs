@@ -130,6 +130,7 @@ impl Driver {
         let Machine { global, counts, findings, identities, .. } = machine;
         let touched = global.touched(first);
         self.identities = identities.end();
+        self.checked.add(&launch.kernel, &counts);
         if self.executed.add(&launch.kernel, &counts) {
             self.tell_launched(&launch.kernel.name);
         }

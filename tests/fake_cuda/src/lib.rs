@@ -17,6 +17,7 @@ mod address_space;
 mod allocate;
 mod api;
 mod bits;
+mod checked;
 mod clock;
 mod codes;
 mod context;

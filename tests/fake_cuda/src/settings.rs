@@ -30,6 +30,8 @@ pub struct Settings {
     pub modules: Vec<PathBuf>,
     /// `FAKE_CUDA_LAUNCHED`: a file to which the names of the kernels are added that run.
     pub launched: Option<PathBuf>,
+    /// `FAKE_CUDA_ACCESSES`: a file in which the accesses of kernels are counted, as a number of 64 bits.
+    pub accesses: Option<PathBuf>,
     /// `FAKE_CUDA_QUIET=1`: mistakes are not printed, only counted.
     pub quiet: bool,
 }
@@ -71,6 +73,7 @@ impl Settings {
                 .map(|paths| env::split_paths(&paths).collect())
                 .unwrap_or_default(),
             launched: env::var_os("FAKE_CUDA_LAUNCHED").map(PathBuf::from),
+            accesses: env::var_os("FAKE_CUDA_ACCESSES").map(PathBuf::from),
             quiet: number("FAKE_CUDA_QUIET", 0) != 0,
         }
     }

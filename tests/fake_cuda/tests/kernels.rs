@@ -62,6 +62,31 @@ fn elementwise_and_sums_are_exact() {
 }
 
 #[test]
+fn accesses_are_counted_in_a_file() {
+    let file = std::env::temp_dir().join("fake-cuda-accesses");
+    if std::env::var_os("FAKE_CUDA_INSIDE").is_none() {
+        // What was counted before is added to.
+        std::fs::write(&file, 5u64.to_ne_bytes()).unwrap();
+    }
+    let settings = [("FAKE_CUDA_ACCESSES", file.to_str().unwrap())];
+    let Some(control) = under_driver(&settings) else {
+        // For each of 1000 elements two are read and one is written.
+        let counted = std::fs::read(&file).unwrap();
+        assert_eq!(u64::from_ne_bytes(counted.try_into().unwrap()), 5 + 3000);
+        return std::fs::remove_file(&file).unwrap();
+    };
+    device(0);
+    let (module, stream) = (Module::new(SAMPLES), stream());
+    let [x, y] = [allocate(4000), allocate(4000)];
+    upload(x, &values(1000), stream).unwrap();
+    upload(y, &values(1000), stream).unwrap();
+    let parameters = [At(x), At(y), Single(2.0), Word(1000)];
+    launch(module.function("axpy"), (3, 64), stream, &parameters).unwrap();
+    clean(&[x, y], &[stream], &[]);
+    assert_eq!(control.take_reports(), NONE);
+}
+
+#[test]
 fn atomics_shuffles_calls_and_tables_work() {
     let Some(control) = under_driver(&[]) else { return };
     device(0);
