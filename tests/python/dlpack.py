@@ -165,6 +165,11 @@ def check_numpy():
     expect(capsule_name(capsule) == LEGACY, "the capsule was used")
     del capsule
     expect(imported(np.zeros(3, np.complex64).__dlpack__())[0] == UNIMPLEMENTED, "complex numbers")
+    swapped = np.arange(3, dtype=np.dtype(np.float32).newbyteorder())
+    try:
+        expect(imported(swapped.__dlpack__())[0] != OK, "bytes in the other order")
+    except BufferError:
+        pass  # NumPy does not give it
     misaligned = np.frombuffer(bytearray(25), np.uint8)[1:].view(np.float64)
     try:
         expect(imported(misaligned.__dlpack__())[0] == INVALID_ARGUMENT, "misaligned")

@@ -5,7 +5,9 @@ long steps of one and two replicas take."""
 import gc
 import importlib.util
 import os
+import pathlib
 import sys
+import tempfile
 import time
 
 if any(importlib.util.find_spec(name) is None for name in ("numpy", "cffi")):
@@ -72,7 +74,43 @@ def train(rows, targets, epochs):
         assert error.args == ("no such thing",)
     copy = np.from_dlpack(Exported(made("tensor", lib.umbo_variable_read, weights)))
     assert copy.tolist() == array_of(lib.umbo_variable_view, weights, ffi.NULL).tolist()
+    saved_and_loaded(strategy, weights, copy)
+    with_torch(strategy, weights)
     return copy
+
+
+def saved_and_loaded(strategy, weights, values):
+    """The weights go into a file, and out of it into variables of another program."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "weights.safetensors").encode()
+        checkpoint = made("checkpoint", lib.umbo_checkpoint_create, strategy)
+        check(lib.umbo_checkpoint_add_variable(checkpoint, ffi.NULL, weights))
+        check(lib.umbo_checkpoint_save_weights(checkpoint, path))
+        others = strategy_of(1)
+        zeros = tensor_of(np.zeros_like(values))
+        empty = made("variable", lib.umbo_variable_create, others, b"weights", zeros, ffi.NULL)
+        checkpoint = made("checkpoint", lib.umbo_checkpoint_create, others)
+        check(lib.umbo_checkpoint_add_variable(checkpoint, ffi.NULL, empty))
+        check(lib.umbo_checkpoint_load_weights(checkpoint, path, ffi.NULL, ffi.NULL, 0))
+        assert array_of(lib.umbo_variable_view, empty, ffi.NULL).tolist() == values.tolist()
+
+
+def with_torch(strategy, weights):
+    """A tensor of torch's is a tensor of Umbo's, and back, in place, as NumPy shares memory with both."""
+    if importlib.util.find_spec("torch") is None:
+        print("torch is not installed: its tensors are not tried")
+        return
+    import torch
+    theirs = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    ours = tensor_of(theirs.T.numpy())
+    shown = array_of(lib.umbo_tensor_view, ours)
+    assert shown.tolist() == theirs.T.tolist() and shown.ctypes.data == theirs.data_ptr()
+    back = torch.from_numpy(np.from_dlpack(Exported(ours)))
+    theirs[1, 2] = 50
+    del ours, shown
+    assert back.data_ptr() == theirs.data_ptr() and back[2, 1] == 50
+    read = torch.from_numpy(np.from_dlpack(Exported(made("tensor", lib.umbo_variable_read, weights))))
+    assert read.tolist() == array_of(lib.umbo_variable_view, weights, ffi.NULL).tolist()
 
 
 def measure():
@@ -99,6 +137,8 @@ def measure():
 
 
 if __name__ == "__main__":
+    # docs/python.md promises a file that can be read in one go.
+    assert len(pathlib.Path(sys.argv[1], "binding.py").read_text().splitlines()) <= 120
     random = np.random.default_rng(1)
     x = random.standard_normal((2000, 3)).astype(np.float32)
     found = train(x, x @ np.array([1, -2, 3], np.float32), 20)
