@@ -3,8 +3,8 @@
  *   11_many_machines                        alone
  *   mpirun -n 2 11_many_machines mpi        two processes, which train as one
  *
- * Teaches what of a program is about that: a communicator in the strategy's options, and that one process speaks and saves
- * for all. With replicas_in_sync the weights have the same bits however many processes there are. */
+ * Teaches what of a program is about that: a communicator in the strategy's options, and that one process speaks for
+ * all. With replicas_in_sync the weights have the same bits however many processes there are. */
 
 #include <math.h>
 #include <stdio.h>
@@ -65,10 +65,10 @@ int main(int argc, char **argv) {
   umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
   sums.loss_reduction = UMBO_LOSS_SUM;
   UMBO_CHECK(umbo_gradients_create(strategy, 1, &m.line, &sums, &m.gradients));
-  umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
-  sgd.learning_rate = 0.3;
+  umbo_momentum_options momentum = UMBO_MOMENTUM_OPTIONS_INIT;
+  momentum.learning_rate = 0.1;
   umbo_optimizer *optimizer = NULL;
-  UMBO_CHECK(umbo_optimizer_create_sgd(strategy, &sgd, &optimizer));
+  UMBO_CHECK(umbo_optimizer_create_momentum(strategy, &momentum, &optimizer));
 
   float table[EXAMPLES][2]; /* on the line y = 3 x - 1 */
   for (int i = 0; i < EXAMPLES; ++i) {
@@ -90,17 +90,18 @@ int main(int argc, char **argv) {
     UMBO_CHECK(umbo_train_epoch(strategy, batches, optimizer, m.gradients, step, &m, NULL, NULL));
   }
 
-  /* All have the same weights; one saves them. */
+  /* All have the same weights. They save together, since each keeps a part of what an optimizer remembers. */
   float found[2];
   int64_t fingerprint = 0;
   UMBO_CHECK(umbo_variable_copy_to_host(m.line, found, sizeof(found)));
   UMBO_CHECK(umbo_strategy_fingerprint(strategy, &fingerprint));
+  umbo_checkpoint *checkpoint = NULL;
+  UMBO_CHECK(umbo_checkpoint_create(strategy, &checkpoint));
+  UMBO_CHECK(umbo_checkpoint_add_variable(checkpoint, "line", m.line));
+  UMBO_CHECK(umbo_checkpoint_add_optimizer(checkpoint, "optimizer", optimizer));
+  UMBO_CHECK(umbo_checkpoint_save(checkpoint, "11_many_machines.safetensors"));
+  umbo_checkpoint_release(checkpoint);
   if (rank == 0) {
-    umbo_checkpoint *checkpoint = NULL;
-    UMBO_CHECK(umbo_checkpoint_create(strategy, &checkpoint));
-    UMBO_CHECK(umbo_checkpoint_add_variable(checkpoint, "line", m.line));
-    UMBO_CHECK(umbo_checkpoint_save(checkpoint, "11_many_machines.safetensors"));
-    umbo_checkpoint_release(checkpoint);
     printf("y = %.3f x %+.3f, weights %016llx\n", (double)found[0], (double)found[1], (unsigned long long)fingerprint);
   }
 

@@ -3,8 +3,8 @@
 //   11_many_machines_cpp                        alone
 //   mpirun -n 2 11_many_machines_cpp mpi        two processes, which train as one
 //
-// Teaches what of a program is about that: a communicator in the strategy's options, and that one process speaks and saves
-// for all. With replicas_in_sync the weights have the same bits however many processes there are.
+// Teaches what of a program is about that: a communicator in the strategy's options, and that one process speaks for
+// all. With replicas_in_sync the weights have the same bits however many processes there are.
 #include <cmath>
 #include <cstdio>
 #include <string>
@@ -28,11 +28,11 @@ int main(int argc, char **argv) {
   const auto line = strategy.create_variable("line", umbo::tensor::zeros(umbo::dtype::float32, {2})); // {slope, offset}
   umbo::gradients_options sums;
   sums.loss_reduction = umbo::loss::sum;
-  umbo::sgd_options rate;
-  rate.learning_rate = 0.3;
+  umbo::momentum_options rate;
+  rate.learning_rate = 0.1;
   umbo::train_epoch_options how;
   how.gradients = umbo::gradients::create(strategy, {line}, sums);
-  how.optimizer = umbo::optimizer::sgd(strategy, rate);
+  how.optimizer = umbo::optimizer::momentum(strategy, rate);
 
   // One replica, on whatever machine: its part of the global batch, which may be empty.
   const auto step = [&](umbo::replica_context &context, const umbo::value &batch) {
@@ -58,13 +58,14 @@ int main(int argc, char **argv) {
   const auto batches = strategy.distribute(examples.shuffle(order).batch(15)).iterate(); // of all processes together
   for (int epoch = 0; epoch < 60; ++epoch) umbo::train_epoch(strategy, batches, step, how);
 
-  // All have the same weights; one saves them.
+  // All have the same weights. They save together, since each keeps a part of what an optimizer remembers.
   const auto found = line.read().to_vector<float>();
   const auto fingerprint = static_cast<unsigned long long>(strategy.fingerprint());
+  const auto checkpoint = umbo::checkpoint::create(strategy);
+  checkpoint.add(line);
+  checkpoint.add("optimizer", how.optimizer);
+  checkpoint.save("11_many_machines_cpp.safetensors");
   if (speaks) {
-    const auto checkpoint = umbo::checkpoint::create(strategy);
-    checkpoint.add(line);
-    checkpoint.save("11_many_machines_cpp.safetensors");
     std::printf("y = %.3f x %+.3f, weights %016llx\n", static_cast<double>(found[0]), static_cast<double>(found[1]),
                 fingerprint);
   }

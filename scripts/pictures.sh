@@ -32,7 +32,5 @@ else
   echo "pictures: there is no Chromium; $pictures/trace.png stays as it is"
 fi
 
-echo "==== Measurements"
+echo "==== A measurement"
 "$umbo" bench break-even --plot $pictures/break-even.svg
-"$umbo" bench run --plot $pictures/run.svg
-"$umbo" bench update --plot $pictures/update.svg

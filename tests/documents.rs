@@ -109,6 +109,30 @@ fn every_link_into_a_document_leads_to_a_heading() {
     assert!(links > 5, "{links}");
 }
 
+/// Pictures that nobody shows are not drawn, and those that the script draws are there.
+#[test]
+fn every_picture_is_in_a_document() {
+    let documents: String =
+        documents().iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let folder = root().join("docs/pictures");
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(&folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(documents.contains(&format!("pictures/{name})")), "no document shows {name}");
+        names.insert(name);
+    }
+    let script = fs::read_to_string(root().join("scripts/pictures.sh")).unwrap();
+    let drawn: BTreeSet<&str> = script
+        .split("$pictures/")
+        .skip(1)
+        .filter_map(|rest| rest.split([' ', '\n', ';', '"']).next())
+        .collect();
+    assert!(drawn.len() > 3, "{drawn:?}");
+    for name in drawn {
+        assert!(names.contains(name), "scripts/pictures.sh draws {name}, which is not there");
+    }
+}
+
 /// The commands of the Makefile that documents name.
 #[test]
 fn every_command_of_make_is_in_the_makefile() {
