@@ -66,7 +66,7 @@ int main(void) {
   rule.state_count = 1; /* kept for each weight, zero at first */
   rule.state_names = states;
   umbo_optimizer *optimizer = NULL;
-  UMBO_CHECK(umbo_optimizer_create_custom(strategy, &rule, follow_the_sign, &keep, NULL, &optimizer));
+  UMBO_CHECK(umbo_optimizer_create_custom(strategy, follow_the_sign, &keep, NULL, &rule, &optimizer));
   UMBO_CHECK(umbo_optimizer_set_schedule(optimizer, rate_of, NULL, NULL));
 
   float table[100][2];

@@ -243,7 +243,7 @@ fn device_names_have_a_canonical_form() {
 
         let tensor = tensor_of(&[1.], &[1]);
         let mut name = ptr::null();
-        assert_eq!(umbo_tensor_device_name(tensor, &mut name), UMBO_OK);
+        assert_eq!(umbo_tensor_device(tensor, &mut name), UMBO_OK);
         assert_eq!(CStr::from_ptr(name), c"/job:localhost/replica:0/task:0/device:CPU:0");
         umbo_tensor_release(tensor);
     }

@@ -107,6 +107,46 @@ fn no_line_is_too_long_and_no_prototype_says_struct() {
     }
 }
 
+/// What belongs together stands in one order: how many before the array; the function, what it is given, and what
+/// releases that; then options, and what the call gives.
+#[test]
+fn arguments_come_in_one_order() {
+    let mut seen = 0;
+    for (_, text) in generated() {
+        for prototype in text.split("UMBO_API umbo_status ").skip(1) {
+            let (function, rest) = prototype.split_once('(').expect("a prototype");
+            let (list, _) = rest.split_once(");").expect("a prototype");
+            let parameters: Vec<String> = list
+                .split(',')
+                .map(|one| one.split_whitespace().collect::<Vec<_>>().join(" "))
+                .collect();
+            let name = |parameter: &String| parameter.rsplit([' ', '*']).next().map(str::to_owned);
+            let names: Vec<String> = parameters.iter().filter_map(name).collect();
+            let place = |of: &str| names.iter().position(|name| name == of);
+            if let Some(destroy) = place("destroy").filter(|_| function != "umbo_set_last_error") {
+                assert_eq!(names[destroy - 1], "user_data", "{function}");
+                seen += 1;
+            }
+            if let (Some(options), Some(user_data)) = (place("options"), place("user_data")) {
+                assert!(options > user_data, "{function}: options stand before the user data");
+                seen += 1;
+            }
+            let counts = ["int64_t count", "int64_t capacity"];
+            let counts = parameters.iter().position(|one| counts.contains(&one.as_str()));
+            if let Some(count) = counts {
+                let before = &parameters[..count];
+                assert!(!before.iter().any(|one| one.contains("*const *")), "{function}: an array");
+                let after = parameters.get(count + 1);
+                let is_array = |one: &&String| one.contains('*') && *one != "int64_t *count";
+                let fits = names[count] == "count" || after.filter(is_array).is_some();
+                assert!(fits, "{function}: no array behind its capacity");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 30, "only {seen} functions have such arguments");
+}
+
 #[test]
 fn every_status_must_be_looked_at_but_the_one_that_was_given() {
     let headers = generated();

@@ -25,7 +25,7 @@ typedef struct {
   double test_accuracy;
   int64_t resumed_at; /* after how many steps; 0: from the beginning */
   double own_rate;    /* of this process: examples per second */
-  int64_t weights;    /* their fingerprint at the end */
+  uint64_t weights;   /* their fingerprint at the end */
 } outcome;
 
 /* The learning rate falls to 0 along a line over the whole training. */

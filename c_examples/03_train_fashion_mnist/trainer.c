@@ -207,8 +207,8 @@ double trainer_own_examples(const trainer *t) {
   return sum;
 }
 
-int64_t trainer_fingerprint(const trainer *t) {
-  int64_t fingerprint;
+uint64_t trainer_fingerprint(const trainer *t) {
+  uint64_t fingerprint;
   UMBO_CHECK(umbo_strategy_fingerprint(t->strategy, &fingerprint));
   return fingerprint;
 }

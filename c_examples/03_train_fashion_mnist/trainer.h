@@ -39,7 +39,7 @@ void trainer_destroy(trainer *t);
 double trainer_own_examples(const trainer *t);
 
 /* A hash of all weights, the same for the same bits. */
-int64_t trainer_fingerprint(const trainer *t);
+uint64_t trainer_fingerprint(const trainer *t);
 
 /* One batch: run, then apply. Adds to total; returns 0, and begins the next pass, when this one has no more. */
 int trainer_step(trainer *t, double learning_rate, tally *total);

@@ -153,7 +153,7 @@ std::vector<float> under_umbo(const examples &all, std::int64_t count, adamw rul
   how.state_count = 2;
   how.state_names = states;
   umbo_optimizer *made = nullptr;
-  umbo::check(umbo_optimizer_create_custom(strategy.get(), &how, update_tile, &rule, nullptr, &made));
+  umbo::check(umbo_optimizer_create_custom(strategy.get(), update_tile, &rule, nullptr, &how, &made));
   const umbo::optimizer optimizer(made);
 
   const auto step = [&](umbo::replica_context &context, const umbo::value &rows) {

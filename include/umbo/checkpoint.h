@@ -49,8 +49,8 @@
  *   in a folder: the newest ones, and the best by a metric.
  * - umbo_checkpoint_manager_save(): Saves a checkpoint if one is due, and removes what is not kept
  *   any more.
- * - umbo_checkpoint_manager_save_rated(): As umbo_checkpoint_manager_save(), with the metric that
- *   the best checkpoints are the best by.
+ * - umbo_checkpoint_manager_save_rated(): Saves a checkpoint with its metric if one is due, and
+ *   removes what is not kept any more.
  * - umbo_checkpoint_manager_wait(): Waits until all checkpoints are on the disk.
  * - umbo_checkpoint_manager_restore_latest(): Restores the newest checkpoint, if there is one.
  * - umbo_checkpoint_manager_restore_best(): Restores the checkpoint with the best metric, if there
@@ -292,7 +292,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_restore(
  *
  * @param[in] checkpoint The checkpoint.
  * @param[in] path The file, in the safetensors format, replaced as by umbo_checkpoint_save().
- * @return As umbo_checkpoint_save().
+ * @return UMBO_OK, or the statuses of umbo_checkpoint_save().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save_weights(
     const umbo_checkpoint *checkpoint, const char *path);
@@ -303,18 +303,18 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save_weights(
  *
  * @param[in] checkpoint The checkpoint that the variables were added to.
  * @param[in] path The file.
+ * @param[in] count How many names there are.
  * @param[in] names By which names the variables were added. `names` may be NULL: all of them, from
  *   tensors of the same names; then `count` is 0.
  * @param[in] tensor_names For each the name of its tensor in the file. `tensor_names` may be NULL:
  *   the same names.
- * @param[in] count How many names there are.
  * @return UMBO_OK, or, and then nothing has changed:
  * - UMBO_STATUS_NOT_FOUND: no variable of a name was added; or no file.
  * - Otherwise as umbo_checkpoint_restore().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_load_weights(
-    umbo_checkpoint *checkpoint, const char *path, const char *const *names,
-    const char *const *tensor_names, int64_t count);
+    umbo_checkpoint *checkpoint, const char *path, int64_t count, const char *const *names,
+    const char *const *tensor_names);
 
 /**
  * Makes another handle to the same checkpoint.
@@ -419,14 +419,17 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_save(
     umbo_checkpoint_manager *manager, int64_t step, int32_t force, int32_t *saved);
 
 /**
- * As umbo_checkpoint_manager_save(), with the metric that the best checkpoints are the best by.
+ * Saves a checkpoint with its metric if one is due, and removes what is not kept any more.
  *
  * @param[in] manager The manager.
- * @param[in] step As there.
- * @param[in] metric The metric. One that is NaN is never among the best.
- * @param[in] force As there.
- * @param[out] saved As there; `saved` may be NULL.
- * @return As umbo_checkpoint_manager_save().
+ * @param[in] step Which step, epoch, or whatever the program counts; 0 or more. It names the file.
+ * @param[in] metric The metric that the best checkpoints are the best by. One that is NaN is never
+ *   among the best.
+ * @param[in] force 1: save in any case. 0: if one is due.
+ * @param[out] saved Gets 1 if it was saved, 0 if none was due; `saved` may be NULL.
+ * @return UMBO_OK, or the statuses of umbo_checkpoint_manager_save().
+ *
+ * All else is as for umbo_checkpoint_manager_save().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_save_rated(
     umbo_checkpoint_manager *manager, int64_t step, double metric, int32_t force, int32_t *saved);
@@ -479,7 +482,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_latest(
  *
  * @param[in] manager The manager.
  * @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if none has a metric.
- * @return As umbo_checkpoint_manager_latest().
+ * @return UMBO_OK, or the statuses of umbo_checkpoint_manager_latest().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_best(
     const umbo_checkpoint_manager *manager, int64_t *step);

@@ -25,7 +25,7 @@
  * Functions:
  * - umbo_element_spec_create_tensor(): Makes the spec of a tensor.
  * - umbo_element_spec_create_tuple(): Makes the spec of a tuple.
- * - umbo_element_spec_create_list(): The spec of a list of `count` items.
+ * - umbo_element_spec_create_list(): Makes the spec of a list.
  * - umbo_element_spec_create_struct(): Makes the spec of a struct.
  * - umbo_element_spec_get_kind(): Tells what elements are: tensors, tuples and so on.
  * - umbo_element_spec_count(): Counts the items, fields or components of a spec.
@@ -41,11 +41,9 @@
  * - umbo_dataset_from_tensors(): Makes a dataset of one element.
  * - umbo_dataset_from_elements(): Makes a dataset of which each element is a tensor.
  * - umbo_dataset_from_range(): Makes a dataset of numbers: int64 scalars at equal distances.
- * - umbo_dataset_from_arrays(): A dataset of the slices of arrays along dimension 0: element i
- *   consists of row i of each array.
- * - umbo_dataset_from_idx_files(): A dataset of the slices along dimension 0 of the arrays in
- *   several IDX files (the format of MNIST), which have equally many: a file of images and one of
- *   labels, say.
+ * - umbo_dataset_from_arrays(): Makes a dataset of the rows of arrays in memory of the program's.
+ * - umbo_dataset_from_idx_files(): Makes a dataset of the rows of arrays in several IDX files,
+ *   such as images and labels.
  * - umbo_dataset_from_files(): Makes a dataset of the elements of files.
  * - umbo_dataset_from_generator(): Makes a dataset of what functions of the program make.
  * - umbo_dataset_map(): Applies a function to each element.
@@ -141,13 +139,16 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_tuple(
     int64_t count, const umbo_element_spec *const *items, umbo_element_spec **spec);
 
 /**
- * The spec of a list of `count` items.
+ * Makes the spec of a list.
  *
- * @param[in] count How many items there are.
- * @param[in] items Their specs, which stay the caller's to release.
- * @param[out] spec Gets the spec, which the caller releases.
- * @return UMBO_STATUS_INVALID_ARGUMENT if more than UMBO_MAX_NEST_DEPTH specs would lie in one
- *   another.
+ * @param[in] count How many items there are, 0 or more.
+ * @param[in] items The specs of the items. The list keeps them; the caller still releases its own
+ *   handles.
+ * @param[out] spec The new spec. Release it with umbo_element_spec_release().
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: the spec would be deeper or larger than UMBO_MAX_NEST_DEPTH
+ *   allows, `count` is negative, or an item is not a valid handle.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_list(
     int64_t count, const umbo_element_spec *const *items, umbo_element_spec **spec);
@@ -391,34 +392,41 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_range(
     int64_t start, int64_t stop, int64_t step, umbo_dataset **dataset);
 
 /**
- * A dataset of the slices of arrays along dimension 0: element i consists of row i of each array.
- * The arrays are copied at this call.
+ * Makes a dataset of the rows of arrays in memory of the program's.
  *
  * @param[in] count How many arrays there are, 1 or more.
- * @param[in] names Their names: elements are structs, with a field for each array. `names` may be
- * NULL: then elements are tuples or, of a single array, its rows themselves.
- * @param[in] views Where the arrays are; umbo_view_of_memory() makes the view of an
- * array. Their dimensions 0 agree.
- * @param[out] dataset Gets the dataset, which the caller releases.
- * @return UMBO_STATUS_INVALID_ARGUMENT for a scalar, dimensions 0 that differ, and names that do
- * not differ. UMBO_STATUS_NOT_FOUND for memory of a device that does not exist.
- * UMBO_STATUS_RESOURCE_EXHAUSTED if there is no memory for the copies.
+ * @param[in] names A name for each array, all different: elements are structs with these fields.
+ *   `names` may be NULL: elements are tuples or, of a single array, its rows themselves.
+ * @param[in] views Where the arrays are, all with the same size of dimension 0.
+ *   umbo_view_of_memory() makes the view of an array.
+ * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, an array is a scalar, the sizes of
+ *   dimension 0 differ, two names are the same, a view shows no elements, or a null pointer.
+ * - UMBO_STATUS_NOT_FOUND: an array is on a device that does not exist.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the copies.
+ *
+ * Element i consists of row i of each array. The arrays are copied before the call returns.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_arrays(
     int64_t count, const char *const *names, const umbo_view *views, umbo_dataset **dataset);
 
 /**
- * A dataset of the slices along dimension 0 of the arrays in several IDX files (the format of
- * MNIST), which have equally many: a file of images and one of labels, say. Each file is read, or
- * mapped, as by umbo_dataset_from_idx_file().
+ * Makes a dataset of the rows of arrays in several IDX files, such as images and labels.
  *
  * @param[in] count How many files there are, 1 or more.
- * @param[in] paths Where they are.
- * @param[in] names The names of their arrays: elements are structs, with a field for each file.
- * `names` may be NULL: then elements are tuples or, of a single file, its slices themselves.
- * @param[out] dataset Gets the dataset, which the caller releases.
- * @return As umbo_dataset_from_idx_file(); UMBO_STATUS_INVALID_ARGUMENT also if the files have
- * different numbers of slices, or names do not differ.
+ * @param[in] paths The files, as for umbo_dataset_from_idx_file(). Their arrays have the same size
+ *   of dimension 0.
+ * @param[in] names A name for each array, all different: elements are structs with these fields.
+ *   `names` may be NULL: elements are tuples or, of a single file, its rows themselves.
+ * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+ * @return UMBO_OK, or a status that umbo_dataset_from_idx_file() can return, for the same causes;
+ *   also:
+ * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, the sizes of dimension 0 differ, or two
+ *   names are the same.
+ *
+ * Element i consists of row i of each array. Each file is read, or mapped, as by
+ * umbo_dataset_from_idx_file().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_idx_files(
     int64_t count, const char *const *paths, const char *const *names, umbo_dataset **dataset);
@@ -428,7 +436,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_idx_files(
  *
  * @param[in] path The file, as it was given to umbo_dataset_from_files(). It is valid until the
  *   function returns.
- * @param[in] number The file's place in the list, from 0 on.
+ * @param[in] index The file's place in the list, from 0 on.
  * @param[in] user_data What was given to umbo_dataset_from_files().
  * @param[out] dataset The dataset, which the library takes over. It is NULL when the function is
  *   called, and must be set.
@@ -440,7 +448,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_idx_files(
  * that calls it (UMBO_STATUS_FAILED_PRECONDITION).
  */
 typedef umbo_status (*umbo_open_file_fn)(
-    const char *path, int64_t number, void *user_data, umbo_dataset **dataset);
+    const char *path, int64_t index, void *user_data, umbo_dataset **dataset);
 
 /** How a dataset reads files. Start from UMBO_FILES_OPTIONS_INIT. */
 typedef struct umbo_files_options {
@@ -462,8 +470,8 @@ typedef struct umbo_files_options {
   /** The seed of the order of the files, if it is random. */
   uint64_t seed;
   /**
-   * 1: the order of the files is random, another one in each pass and each repetition. 0: they come
-   * in the order in which they are given.
+   * 1: the order of the files is random, another one in each pass and each repetition. 0, the
+   * default: they come in the order in which they are given.
    */
   int32_t shuffle_files;
 } umbo_files_options;
@@ -481,8 +489,8 @@ static inline umbo_files_options umbo_files_options_default(void) {
  * Makes a dataset of the elements of files.
  *
  * @param[in] count How many files there are, 1 or more.
- * @param[in] paths Their names. The library gives them to `function` and does not look at the files
- *   itself.
+ * @param[in] paths The names of the files. The library gives them to `function` and does not look
+ *   at the files itself.
  * @param[in] function Makes the dataset of the elements of one file.
  * @param[in] user_data What `function` is given.
  * @param[in] destroy Releases `user_data`, exactly once, on any thread, also if this function

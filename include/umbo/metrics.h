@@ -19,9 +19,9 @@
  * - umbo_metrics_create(): Makes metrics, none yet, to which the replicas of a strategy add in its
  *   runs.
  * - umbo_metrics_define(): Adds a metric, between runs.
- * - umbo_metrics_count(): How many metrics were defined.
- * - umbo_metrics_name(): The name of a metric.
- * - umbo_metrics_index(): The index of the metric with a name, for the functions that take one.
+ * - umbo_metrics_count(): Tells how many metrics were defined.
+ * - umbo_metrics_name(): Tells the name of a metric.
+ * - umbo_metrics_index(): Finds the metric with a name, for the functions that take an index.
  * - umbo_metrics_add(): Adds a number and its weight to a sum, mean, count or accuracy, in a
  *   replica's callback.
  * - umbo_metrics_add_label(): Adds the class that was predicted for one example to an accuracy or
@@ -29,14 +29,13 @@
  * - umbo_metrics_add_score(): Adds the score of one example to an AUC.
  * - umbo_metrics_add_labels(): Adds what was predicted for many examples to an accuracy, a
  *   confusion matrix or an AUC.
- * - umbo_metrics_result(): What a metric has accumulated over the runs that succeeded since it was
- *   defined or reset.
- * - umbo_metrics_class_result(): How a class was predicted, by a confusion matrix.
- * - umbo_metrics_cells(): The cells of a confusion matrix, row by row, or of an AUC's histogram:
- *   the bins of the negative examples and then those of the positive ones.
+ * - umbo_metrics_result(): Tells what a metric has accumulated over the runs that succeeded since
+ *   it was defined or reset.
+ * - umbo_metrics_class_result(): Tells how a class was predicted, by a confusion matrix.
+ * - umbo_metrics_cells(): Copies the cells of a confusion matrix or of an AUC's histogram.
  * - umbo_metrics_reset(): Lets all metrics begin at zero.
- * - umbo_metrics_retain(): Another handle to the same object, to be released like the first.
- * - umbo_metrics_release(): Releases a reference.
+ * - umbo_metrics_retain(): Makes another handle to the same metrics.
+ * - umbo_metrics_release(): Releases a handle.
  *
  * Example:
  * ```c
@@ -171,35 +170,36 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_define(
     const umbo_metric_options *options, int64_t *index);
 
 /**
- * How many metrics were defined.
+ * Tells how many metrics were defined.
  *
  * @param[in] metrics The metrics.
- * @param[out] count Gets their number.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * @param[out] count Their number.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_count(const umbo_metrics *metrics, int64_t *count);
 
 /**
- * The name of a metric.
+ * Tells the name of a metric.
  *
  * @param[in] metrics The metrics.
- * @param[in] index Which one.
- * @param[out] name Gets its name, which lives as long as the metrics.
+ * @param[in] index Which of them.
+ * @param[out] name The name. Lives as long as the metrics.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_OUT_OF_RANGE: there is no such metric.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_OUT_OF_RANGE: no such metric.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_name(
     const umbo_metrics *metrics, int64_t index, const char **name);
 
 /**
- * The index of the metric with a name, for the functions that take one.
+ * Finds the metric with a name, for the functions that take an index.
  *
  * @param[in] metrics The metrics.
  * @param[in] name The name.
- * @param[out] index Gets the index.
+ * @param[out] index Which of them it is.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_NOT_FOUND, with the names that there are.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_NOT_FOUND: no metric of this name. The message lists the names that there are.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_index(
     const umbo_metrics *metrics, const char *name, int64_t *index);
@@ -282,77 +282,84 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add_labels(
     const umbo_view *labels);
 
 /**
- * What a metric has accumulated over the runs that succeeded since it was defined or reset.
- *
- * Whole numbers are exact. Other sums are float64, in the order of the runs and in each of them of
- * the replicas: the same bits for the same calls, however threads are scheduled.
+ * Tells what a metric has accumulated over the runs that succeeded since it was defined or reset.
  *
  * @param[in] metrics The metrics.
  * @param[in] index Which of them.
- * @param[out] metric Gets sum, weight and mean; its kind says what they are.
+ * @param[out] metric Its sum, weight and mean; its kind says what they are. Start from
+ *   UMBO_METRIC_INIT, which sets its size.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_OUT_OF_RANGE: there is no such metric.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_OUT_OF_RANGE: no such metric.
+ *
+ * Whole numbers are exact. Other sums are float64, in the order of the runs and in each of them of
+ * the replicas: the same bits for the same calls, however threads are scheduled.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_result(
     const umbo_metrics *metrics, int64_t index, umbo_metric *metric);
 
 /**
- * How a class was predicted, by a confusion matrix.
+ * Tells how a class was predicted, by a confusion matrix.
  *
  * @param[in] metrics The metrics.
  * @param[in] index Which of them.
  * @param[in] class_index Which class.
- * @param[out] metric Gets the numbers.
+ * @param[out] metric The numbers. Start from UMBO_CLASS_METRIC_INIT, which sets its size.
  * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or not a confusion matrix.
  * - UMBO_STATUS_OUT_OF_RANGE: no such metric or class.
- * - UMBO_STATUS_INVALID_ARGUMENT: not a confusion matrix.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_class_result(
     const umbo_metrics *metrics, int64_t index, int64_t class_index, umbo_class_metric *metric);
 
 /**
- * The cells of a confusion matrix, row by row, or of an AUC's histogram: the bins of the negative
- * examples and then those of the positive ones.
- *
- * `count` gets how many cells there are, also if `capacity` is not enough: then the result is
- * OUT_OF_RANGE and `cells`, which may be NULL if `capacity` is 0, stays as it is.
+ * Copies the cells of a confusion matrix or of an AUC's histogram.
  *
  * @param[in] metrics The metrics.
  * @param[in] index Which of them.
- * @param[out] cells Gets the numbers.
- * @param[in] capacity How many of them fit.
- * @param[out] count Gets how many there are.
+ * @param[in] capacity How many numbers there is room for.
+ * @param[out] cells The numbers: those of a matrix row by row, those of a histogram for the bins of
+ *   the negative examples and then for those of the positive ones. `cells` may be NULL if
+ *   `capacity` is 0.
+ * @param[out] count How many cells there are, also if `capacity` is less.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_OUT_OF_RANGE: no such metric, or too little room.
- * - UMBO_STATUS_INVALID_ARGUMENT: a metric without cells.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a metric without cells.
+ * - UMBO_STATUS_OUT_OF_RANGE: no such metric, or `capacity` is too small; then `cells` stays as it
+ *   is.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_cells(
-    const umbo_metrics *metrics, int64_t index, int64_t *cells, int64_t capacity, int64_t *count);
+    const umbo_metrics *metrics, int64_t index, int64_t capacity, int64_t *cells, int64_t *count);
 
 /**
  * Lets all metrics begin at zero.
  *
  * @param[in] metrics The metrics.
  * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  * - UMBO_STATUS_FAILED_PRECONDITION: a run is adding to them.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_reset(umbo_metrics *metrics);
 
 /**
- * Another handle to the same object, to be released like the first.
+ * Makes another handle to the same metrics.
  *
  * @param[in] metrics The metrics.
- * @param[out] retained Gets the handle.
+ * @param[out] retained The new handle. The caller releases it.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * Each handle is released once, by itself.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_retain(
     const umbo_metrics *metrics, umbo_metrics **retained);
 
 /**
- * Releases a reference. NULL is fine.
+ * Releases a handle.
  *
- * @param[in] metrics The handle; `metrics` may be NULL.
+ * @param[in] metrics The handle. NULL is fine: then nothing happens.
+ *
+ * The object ends when its last handle is released and nothing else keeps it.
  */
 UMBO_API void umbo_metrics_release(const umbo_metrics *metrics);
 

@@ -6,22 +6,22 @@
  * @file observe.h
  * @brief Watching a program: what its steps spend their time on, what to change, and the trace.
  *
- * Two ways to look: umbo_step_report() says in words why a strategy is not as fast as its replicas
- * are many. A trace shows what every thread did when. Both are off at the start and cost nothing
- * then.
- * Messages of the library are another matter: see umbo_set_log_callback().
+ * Two ways to look: umbo_strategy_step_report() says in words why a strategy is not as fast as its
+ * replicas are many. A trace shows what every thread did when. Both are off at the start and cost
+ * nothing then. Messages of the library are another matter: see umbo_set_log_callback().
  *
  * Threads: all functions are *concurrent*.
  *
  * Functions:
  * - umbo_strategy_measure_steps(): Measures the steps of a strategy, or stops measuring.
- * - umbo_step_report(): Says what the steps of a strategy spend their time on, and what to change
- *   to make them faster.
+ * - umbo_strategy_step_report(): Says what the steps of a strategy spend their time on, and what
+ *   to change to make them faster.
  * - umbo_strategy_step_times(): Gives the figures of one replica.
  * - umbo_trace_start(): Begins to write a trace: what every thread does when, in a file.
  * - umbo_trace_stop(): Ends the trace and finishes its file.
- * - umbo_trace_begin(): Begins a span of the program's own in the trace, on the calling thread.
- * - umbo_trace_end(): Ends the span that the calling thread began last.
+ * - umbo_trace_span_begin(): Begins a span of the program's own in the trace, on the calling
+ *   thread.
+ * - umbo_trace_span_end(): Ends the span that the calling thread began last.
  *
  * Example:
  * ```c
@@ -32,7 +32,8 @@
  * static umbo_status print_report(const umbo_strategy *strategy) {
  *   char text[8192];
  *   size_t length = 0;
- *   const umbo_status status = umbo_step_report(strategy, NULL, text, sizeof(text), &length);
+ *   const umbo_status status =
+ *       umbo_strategy_step_report(strategy, NULL, text, sizeof(text), &length);
  *   if (status == UMBO_STATUS_FAILED_PRECONDITION) return umbo_strategy_measure_steps(strategy, 1);
  *   if (status == UMBO_OK) puts(text);
  *   return status;
@@ -115,7 +116,7 @@ static inline umbo_trace_options umbo_trace_options_default(void) {
 
 /**
  * What keeps the steps of a strategy from being faster. Each is one bit of `causes` in
- * umbo_step_report().
+ * umbo_strategy_step_report().
  */
 UMBO_ENUM(umbo_step_cause) {
   /** A step's work is so little that handing it to the replicas takes longer than doing it. */
@@ -178,7 +179,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_measure_steps(
  *
  * Can be called at any time, in a callback too.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_step_report(
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_step_report(
     const umbo_strategy *strategy, int32_t *causes, char *buffer, size_t capacity, size_t *length);
 
 /**
@@ -210,11 +211,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_step_times(
  *   range.
  *
  * The trace has spans of each replica, of the workers for central work, of threads that make
- * elements ahead, of copies to and from GPUs, and what umbo_trace_begin() and umbo_trace_end() say;
- * and the bytes that were reduced, copied, exchanged and updated so far, after each step. The file
- * is in the JSON format of Chrome's trace viewer, which ui.perfetto.dev and chrome://tracing show.
- * The command `umbo trace FILE --html PAGE` makes a page of it, and `umbo doctor FILE` says what
- * keeps the steps from being faster.
+ * elements ahead, of copies to and from GPUs, and what umbo_trace_span_begin() and
+ * umbo_trace_span_end() say; and the bytes that were reduced, copied, exchanged and updated so far,
+ * after each step. The file is in the JSON format of Chrome's trace viewer, which ui.perfetto.dev
+ * and chrome://tracing show. The command `umbo trace FILE --html PAGE` makes a page of it, and
+ * `umbo doctor FILE` says what keeps the steps from being faster.
  *
  * Each thread keeps up to 2048 events until they are written, which happens at least five times in
  * a second while threads work. What a process that dies has written by then can be read. In the
@@ -250,7 +251,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_trace_stop(int64_t *events, int64_t *dro
  * callbacks; the outermost 64 of a thread are in the trace. Each is ended on the thread that began
  * it.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_trace_begin(const char *name);
+UMBO_MUST_USE UMBO_API umbo_status umbo_trace_span_begin(const char *name);
 
 /**
  * Ends the span that the calling thread began last.
@@ -259,7 +260,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_trace_begin(const char *name);
  *
  * Does nothing if there is none, for instance since the trace was started after its beginning.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_trace_end(void);
+UMBO_MUST_USE UMBO_API umbo_status umbo_trace_span_end(void);
 
 #ifdef __cplusplus
 } /* extern "C" */

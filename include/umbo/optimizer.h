@@ -22,8 +22,7 @@
  * - umbo_optimizer_create_adagrad(): Makes an optimizer: Adagrad.
  * - umbo_optimizer_create_rmsprop(): Makes an optimizer: RMSprop.
  * - umbo_optimizer_create_ftrl(): Makes an optimizer: FTRL-Proximal.
- * - umbo_optimizer_create_custom(): An optimizer, for variables of the strategy, whose rule is a
- *   function of the program's.
+ * - umbo_optimizer_create_custom(): Makes an optimizer whose rule is a function of the program's.
  * - umbo_optimizer_configure(): Replaces all settings of an optimizer.
  * - umbo_optimizer_add_group(): Treats some variables differently from the others.
  * - umbo_optimizer_apply(): Combines the submitted gradients and updates the variables.
@@ -480,101 +479,13 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_ftrl(
     umbo_strategy *strategy, const umbo_ftrl_options *options, umbo_optimizer **optimizer);
 
 /**
- * What a rule of the program's is to compute on a GPU: new weights and states of a variable that
- * the GPU holds, or of those of its rows that have gradients. All arrays but `states` itself are
- * memory of the GPU, have `count` elements of type `dtype`, and are this call's alone.
- */
-typedef struct umbo_gpu_update {
-  /** The type of weights, gradient and states: UMBO_DTYPE_FLOAT32 or UMBO_DTYPE_FLOAT64. */
-  umbo_dtype dtype;
-  /** How many states there are. */
-  int32_t state_count;
-  /** How many elements there are, 1 or more. */
-  int64_t count;
-  /** The weights, to be read and written. */
-  void *weights;
-  /** The gradient, as umbo_update_tile has it. */
-  const void *gradient;
-  /** The states, to be read and written, in the order of umbo_custom_rule_options. */
-  void *const *states;
-  /** How many rows of the variable the elements are; 0 if they are all of it. */
-  int64_t row_count;
-  /** The numbers of these rows, which ascend, in memory of the GPU; or NULL. */
-  const int64_t *rows;
-  /** The learning rate, with the factor of the variable's group. */
-  double learning_rate;
-  /** The weight decay that the rule has to do itself; 0 unless it is decoupled. */
-  double weight_decay;
-  /** How many updates of this variable came before, by this optimizer. */
-  int64_t step;
-  /** The GPU. */
-  umbo_device device;
-  /** The CUstream on which everything has to be queued; never NULL. */
-  void *stream;
-} umbo_gpu_update;
-
-/**
- * Queues, on `update->stream`, kernels that update weights and states, each element from its own
- * weight, states and gradient alone. Called when an apply is about to begin, for one variable after
- * the other, on the thread that applies, with the GPU's primary context current. The arrays are
- * copies: what it computes counts only once it has returned UMBO_OK for all variables and its
- * kernels are done, for which the library waits. `update` and `states` are gone when it returns.
- * Functions of this library, but for umbo_set_last_error(), are UMBO_STATUS_FAILED_PRECONDITION
- * here.
- *
- * @param[in] update What is to be computed.
- * @param[in] user_data What umbo_optimizer_create_custom() was given.
- * @return UMBO_OK, or why it cannot: then the apply, or the step that it belongs to, fails with
- * that, and nothing has changed.
- */
-typedef umbo_status (*umbo_update_on_gpu_fn)(const umbo_gpu_update *update, void *user_data);
-
-/** What a rule of the program's keeps. Start from UMBO_CUSTOM_RULE_OPTIONS_INIT. */
-typedef struct umbo_custom_rule_options {
-  /** sizeof(umbo_custom_rule_options). */
-  size_t struct_size;
-  /** The name of the rule, for messages and umbo_optimizer_rule(). NULL: "custom". */
-  const char *name;
-  /** Finite and 0 or more. By default 0.01. */
-  double learning_rate;
-  /** The weight decay where umbo_optimizer_configure() gives none. By default 0. */
-  double weight_decay;
-  /**
-   * 1: the rule decays weights itself, by the number that it finds in the tile. 0: weight_decay * w
-   * is added to the gradient.
-   */
-  int32_t decoupled_weight_decay;
-  /**
-   * How many states the rule keeps for each variable, of the variable's type and shape: 0 to 8. By
-   * default 0.
-   */
-  int64_t state_count;
-  /** Their names, which differ. Copied. */
-  const char *const *state_names;
-  /** What every element of each state is before the first update. NULL: 0. */
-  const double *state_initials;
-  /**
-   * What updates variables that a GPU holds; it gets the same user data as the rule. NULL: such
-   * variables cannot be updated, which is UMBO_STATUS_UNIMPLEMENTED when they are.
-   */
-  umbo_update_on_gpu_fn update_on_gpu;
-} umbo_custom_rule_options;
-
-/** The starting value of a umbo_custom_rule_options. */
-#define UMBO_CUSTOM_RULE_OPTIONS_INIT \
-  { sizeof(umbo_custom_rule_options), NULL, 0.01, 0.0, 0, 0, NULL, NULL, NULL }
-
-/** UMBO_CUSTOM_RULE_OPTIONS_INIT, to be assigned. */
-static inline umbo_custom_rule_options umbo_custom_rule_options_default(void) {
-  umbo_custom_rule_options value = UMBO_CUSTOM_RULE_OPTIONS_INIT;
-  return value;
-}
-
-/**
  * Some neighbouring elements of a variable that a rule of the program's is to update. All arrays
- * have `count` elements of type `dtype`, which is the variable's.
+ * have `count` elements of type `dtype`, which is the variable's. It is filled by the library;
+ * later versions may add fields at the end.
  */
 typedef struct umbo_update_tile {
+  /** sizeof(umbo_update_tile), as the library knows it. */
+  size_t struct_size;
   /** The type of weights, gradient and states: UMBO_DTYPE_FLOAT32 or UMBO_DTYPE_FLOAT64. */
   umbo_dtype dtype;
   /** How many states there are. */
@@ -600,9 +511,23 @@ typedef struct umbo_update_tile {
   int64_t step;
 } umbo_update_tile;
 
+/** The starting value of a umbo_update_tile. */
+#define UMBO_UPDATE_TILE_INIT \
+  { sizeof(umbo_update_tile), UMBO_DTYPE_NONE, 0, 0, 0, NULL, NULL, NULL, 0.0, 0.0, 0 }
+
+/** UMBO_UPDATE_TILE_INIT, to be assigned. */
+static inline umbo_update_tile umbo_update_tile_default(void) {
+  umbo_update_tile value = UMBO_UPDATE_TILE_INIT;
+  return value;
+}
+
 /**
- * Updates weights and states of `tile`, each element from its own weight, states and gradient
- * alone. Called in the pass that reduces the gradients, by several threads at once, on tiles that
+ * Updates weights and states of some elements, each from its own weight, states and gradient alone.
+ *
+ * @param[in] tile The elements. It and its arrays are valid until the function returns.
+ * @param[in] user_data What was given to umbo_optimizer_create_custom().
+ *
+ * It is called in the pass that reduces the gradients, by several threads at once, on tiles that
  * have nothing in common, in any order. With several ranks each calls it for its part of a
  * variable, twice for each element: what it makes of copies of the states is what the ranks
  * exchange, and once they have agreed it is done with the states themselves. So it must come to the
@@ -613,25 +538,151 @@ typedef struct umbo_update_tile {
 typedef void (*umbo_update_tile_fn)(const umbo_update_tile *tile, void *user_data);
 
 /**
- * An optimizer, for variables of the strategy, whose rule is a function of the program's. All else
- * is as for the rules that there are: gradients of replicas and of several runs are reduced, also
- * those of 16 bits, clipped, and handed to `update` in tiles of some hundred elements while they
- * are in the cache; groups, schedules, loss scales and low-precision copies act; row-sparse
- * variables are updated by rows; umbo_optimizer_state() reads the states. `options` may be NULL,
- * `destroy` may be NULL.
+ * What a rule of the program's is to compute on a GPU: new weights and states of a variable that
+ * the GPU holds, or of those of its rows that have gradients. All arrays but `states` itself are
+ * memory of the GPU and this call's alone. Weights, gradient and each state have `count` elements
+ * of type `dtype`. It is filled by the library; later versions may add fields at the end.
+ */
+typedef struct umbo_gpu_update {
+  /** sizeof(umbo_gpu_update), as the library knows it. */
+  size_t struct_size;
+  /** The type of weights, gradient and states: UMBO_DTYPE_FLOAT32 or UMBO_DTYPE_FLOAT64. */
+  umbo_dtype dtype;
+  /** How many states there are. */
+  int32_t state_count;
+  /** How many elements there are, 1 or more. */
+  int64_t count;
+  /** The weights, to be read and written. */
+  void *weights;
+  /** The gradient, as umbo_update_tile has it. */
+  const void *gradient;
+  /** The states, to be read and written, in the order of umbo_custom_rule_options. */
+  void *const *states;
+  /** How many rows of the variable the elements are; 0 if they are all of it. */
+  int64_t row_count;
+  /**
+   * The numbers of these rows, `row_count` of them, which ascend, in memory of the GPU. NULL if the
+   * elements are all of the variable.
+   */
+  const int64_t *rows;
+  /** The learning rate, with the factor of the variable's group. */
+  double learning_rate;
+  /** The weight decay that the rule has to do itself; 0 unless it is decoupled. */
+  double weight_decay;
+  /** How many updates of this variable came before, by this optimizer. */
+  int64_t step;
+  /** The GPU. */
+  umbo_device device;
+  /** The CUstream on which everything has to be queued; never NULL. */
+  void *stream;
+} umbo_gpu_update;
+
+/** The starting value of a umbo_gpu_update. */
+#define UMBO_GPU_UPDATE_INIT \
+  { sizeof(umbo_gpu_update), UMBO_DTYPE_NONE, 0, 0, NULL, NULL, NULL, 0, NULL, 0.0, 0.0, 0, \
+    { UMBO_ENUM_VALUE(umbo_device_type, 0), 0 }, NULL }
+
+/** UMBO_GPU_UPDATE_INIT, to be assigned. */
+static inline umbo_gpu_update umbo_gpu_update_default(void) {
+  umbo_gpu_update value = UMBO_GPU_UPDATE_INIT;
+  return value;
+}
+
+/**
+ * Queues kernels that update weights and states on a GPU, each element from its own weight, states
+ * and gradient alone.
  *
- * @param strategy The strategy.
- * @param options What the rule keeps, and what it does where a GPU holds the variables.
- * @param update The rule. Called until the optimizer is gone.
- * @param user_data Given to `update` and to `options->update_on_gpu`.
- * @param destroy Releases `user_data` when the optimizer is gone, and also if this function fails.
- * @param optimizer Gets the optimizer.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT for options that are out of range and for names
- * that are empty or appear twice.
+ * @param[in] update What is to be computed, and the stream on which to queue. The struct and its
+ *   list `states` are valid until the function returns, the arrays until the kernels are done.
+ * @param[in] user_data What was given to umbo_optimizer_create_custom().
+ * @return UMBO_OK, or why it fails. Any other status than UMBO_OK fails the apply, or the step that
+ *   it belongs to, and nothing has changed.
+ *
+ * It is called when an apply is about to begin, for one variable after the other, on the thread
+ * that applies, with the GPU's primary context current. The arrays are copies: what it computes
+ * counts only once it has returned UMBO_OK for all variables and its kernels are done, for which
+ * the library waits. Functions of this library, but for umbo_set_last_error(), are
+ * UMBO_STATUS_FAILED_PRECONDITION here.
+ */
+typedef umbo_status (*umbo_update_on_gpu_fn)(const umbo_gpu_update *update, void *user_data);
+
+/**
+ * What a rule of the program's keeps, and what it does on GPUs. Start from
+ * UMBO_CUSTOM_RULE_OPTIONS_INIT.
+ */
+typedef struct umbo_custom_rule_options {
+  /** sizeof(umbo_custom_rule_options). */
+  size_t struct_size;
+  /** The name of the rule, for messages and umbo_optimizer_rule(). NULL: "custom". */
+  const char *name;
+  /** The learning rate; finite and 0 or more. By default 0.01. */
+  double learning_rate;
+  /**
+   * The weight decay where umbo_optimizer_configure() gives none; finite and 0 or more. By default
+   * 0.
+   */
+  double weight_decay;
+  /**
+   * 1: the rule decays weights itself, by the number that it finds in the tile. 0, the default:
+   * weight_decay * w is added to the gradient.
+   */
+  int32_t decoupled_weight_decay;
+  /**
+   * How many states the rule keeps for each variable, of the variable's type and shape: 0 to 8. By
+   * default 0.
+   */
+  int64_t state_count;
+  /**
+   * Their names, which differ and are copied: an array of `state_count`. NULL if there are no
+   * states.
+   */
+  const char *const *state_names;
+  /**
+   * What every element of each state is before the first update: an array of `state_count`, which
+   * is copied. NULL: all are 0.
+   */
+  const double *state_initials;
+  /**
+   * What updates variables that a GPU holds; it gets the same user data as the rule. NULL: such
+   * variables cannot be updated, which is UMBO_STATUS_UNIMPLEMENTED when they are.
+   */
+  umbo_update_on_gpu_fn update_on_gpu;
+} umbo_custom_rule_options;
+
+/** The starting value of a umbo_custom_rule_options. */
+#define UMBO_CUSTOM_RULE_OPTIONS_INIT \
+  { sizeof(umbo_custom_rule_options), NULL, 0.01, 0.0, 0, 0, NULL, NULL, NULL }
+
+/** UMBO_CUSTOM_RULE_OPTIONS_INIT, to be assigned. */
+static inline umbo_custom_rule_options umbo_custom_rule_options_default(void) {
+  umbo_custom_rule_options value = UMBO_CUSTOM_RULE_OPTIONS_INIT;
+  return value;
+}
+
+/**
+ * Makes an optimizer whose rule is a function of the program's.
+ *
+ * @param[in] strategy The strategy, whose variables the optimizer updates.
+ * @param[in] update The rule. It is called until the optimizer is gone.
+ * @param[in] user_data What `update` and `update_on_gpu` of the options are given.
+ * @param[in] destroy Releases `user_data`, exactly once, on any thread, when the optimizer is gone,
+ *   and also if this function fails. NULL: nothing to release.
+ * @param[in] options What the rule keeps, and what it does where a GPU holds the variables;
+ *   `options` may be NULL: all defaults.
+ * @param[out] optimizer The new optimizer. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an option that is out of range, or
+ *   a name of a state that is empty or appears twice.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * All else is as for the rules that there are: gradients of replicas and of several runs are
+ * reduced, also those of 16 bits, clipped, and handed to `update` in tiles of some hundred elements
+ * while they are in the cache. Groups, schedules, loss scales and low-precision copies act.
+ * Row-sparse variables are updated by rows. umbo_optimizer_state() reads the states.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_custom(
-    umbo_strategy *strategy, const umbo_custom_rule_options *options, umbo_update_tile_fn update,
-    void *user_data, umbo_destroy_fn destroy, umbo_optimizer **optimizer);
+    umbo_strategy *strategy, umbo_update_tile_fn update, void *user_data, umbo_destroy_fn destroy,
+    const umbo_custom_rule_options *options, umbo_optimizer **optimizer);
 
 /** Use the weight decay in the options of the update rule. */
 #define UMBO_WEIGHT_DECAY_OF_RULE (-1.0)

@@ -66,10 +66,7 @@
  * - umbo_cancellation_is_cancelled(): Tells whether a token was cancelled.
  * - umbo_cancellation_retain(): Makes another handle to the same token.
  * - umbo_cancellation_release(): Releases a handle.
- * - umbo_strategy_split(): Splits a global batch that the program has already as
- *   umbo_strategy_distribute_dataset() splits the elements of a dataset: each tensor of it along
- *   dimension 0, the rows over the replicas, rounded up, so that the last parts may be smaller or
- *   empty.
+ * - umbo_strategy_split(): Splits a global batch that the program has already over the replicas.
  * - umbo_strategy_update(): Calls a function that changes a variable, for all replicas at once.
  * - umbo_strategy_values_from_function(): Makes a per-replica value, replica by replica.
  *
@@ -209,13 +206,13 @@ typedef struct umbo_strategy_options {
    * that serves several strategies is told by each. Replicas call at the same time. NULL: nothing
    * is called.
    */
-  umbo_replica_thread_fn replica_thread_start_fn;
+  umbo_replica_thread_fn replica_thread_start;
   /**
    * Called on each thread of the library's own that has served as a replica, when it ends, which is
    * when the strategy goes. A thread of the program's goes on, and gets no such call. NULL: nothing
    * is called.
    */
-  umbo_replica_thread_fn replica_thread_stop_fn;
+  umbo_replica_thread_fn replica_thread_stop;
   /** Passed to both. */
   void *replica_thread_user_data;
   /**
@@ -570,7 +567,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_num_local_replicas(
  * themselves see `fingerprint_interval` in umbo_strategy_options. The function reads all weights.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_fingerprint(
-    const umbo_strategy *strategy, int64_t *fingerprint);
+    const umbo_strategy *strategy, uint64_t *fingerprint);
 
 /**
  * Tells how many variables a strategy has.
@@ -886,23 +883,26 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cancellation_retain(
 UMBO_API void umbo_cancellation_release(const umbo_cancellation *cancellation);
 
 /**
- * Splits a global batch that the program has already as umbo_strategy_distribute_dataset() splits
- * the elements of a dataset: each tensor of it along dimension 0, the rows over the replicas,
- * rounded up, so that the last parts may be smaller or empty. The parts are views of the batch,
- * which is not copied and must not be written as long as they are in use. They know how many
- * examples they hold (umbo_value_examples(), umbo_replica_context_batch_position(),
- * umbo_gradients_submit()).
+ * Splits a global batch that the program has already over the replicas.
+ *
+ * @param[in] strategy The strategy.
+ * @param[in] value A tensor, or a nest of tensors; each of them is split along its own dimension 0.
+ * @param[out] per_replica The same nest of per-replica values, or of tensors if this process has
+ *   one replica. The caller releases it.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a leaf that is not a tensor, or,
+ *   with several replicas, a scalar.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ *
+ * Rows are split as umbo_strategy_distribute_dataset() splits the elements of a dataset by default:
+ * each replica gets their number over that of the replicas, rounded up, until none are left. The
+ * parts are views of the batch, which is not copied and must not be written as long as they are in
+ * use. They know how many examples they hold (umbo_value_examples(),
+ * umbo_replica_context_batch_position(), umbo_gradients_submit()).
  *
  * With several ranks the batch is the same on all of them, and each takes the parts of its own
  * replicas. A rank that has a batch of its own makes values of its own with
  * umbo_strategy_values_from_function().
- *
- * @param[in] strategy The strategy.
- * @param[in] value A tensor, or a nest of tensors; each of them is split by its own dimension 0.
- * @param[out] per_replica Gets the same nest of per-replica values, which the caller releases. With
- * one replica they are tensors.
- * @return UMBO_STATUS_INVALID_ARGUMENT for a leaf that is no tensor and, with several replicas, for
- * a scalar.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_split(
     const umbo_strategy *strategy, const umbo_value *value, umbo_value **per_replica);

@@ -25,7 +25,7 @@
  * - umbo_tensor_transpose(): Makes a tensor with the axes in another order; shares memory.
  * - umbo_tensor_copy(): Makes a contiguous copy that shares nothing with the tensor.
  * - umbo_tensor_copy_to_host(): Copies the elements to host memory, in row-major order.
- * - umbo_tensor_device_name(): Gives the canonical name of the device that holds the elements.
+ * - umbo_tensor_device(): Gives the canonical name of the device that holds the elements.
  * - umbo_tensor_retain(): Makes another handle to the same tensor.
  * - umbo_tensor_release(): Releases a handle to a tensor.
  * - umbo_tensor_save(): Saves a tensor as a `.npy` file, which numpy.load() reads.
@@ -36,11 +36,11 @@
  *   to even.
  * - umbo_convert_to_float(): Converts float16 or bfloat16 numbers to float32, which is exact.
  * - umbo_tensor_to_dlpack(): Gives a tensor to another library, without a copy.
- * - umbo_tensor_to_dlpack_legacy(): umbo_tensor_to_dlpack() for libraries that know DLPack before
- *   version 1 only.
+ * - umbo_tensor_to_dlpack_legacy(): Gives a tensor to a library that knows DLPack before version 1
+ *   only, without a copy.
  * - umbo_tensor_from_dlpack(): Makes a tensor over memory of another library, without a copy.
- * - umbo_tensor_from_dlpack_legacy(): umbo_tensor_from_dlpack() for libraries that know DLPack
- *   before version 1 only.
+ * - umbo_tensor_from_dlpack_legacy(): Makes a tensor over memory of a library that knows DLPack
+ *   before version 1 only, without a copy.
  * - umbo_view_to_dlpack(): Gives memory that a view shows to another library, without a copy.
  *
  * Example:
@@ -330,8 +330,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_copy_to_host(
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `name` is a null pointer.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_device_name(
-    const umbo_tensor *tensor, const char **name);
+UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_device(const umbo_tensor *tensor, const char **name);
 
 /**
  * Makes another handle to the same tensor.
@@ -373,14 +372,15 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_save(const umbo_tensor *tensor, c
 /**
  * Saves tensors by name as a `.npz` file, which numpy.load() reads.
  *
+ * @param[in] count How many there are; 1 or more.
  * @param[in] tensors The tensors. Nobody writes their elements meanwhile.
  * @param[in] names The name of each. Names differ, and have no / \ : in them.
- * @param[in] count How many there are; 1 or more.
  * @param[in] path The file. It is replaced as a whole: if anything fails it is as it was.
- * @return As umbo_tensor_save(); UMBO_STATUS_INVALID_ARGUMENT also for wrong names.
+ * @return UMBO_OK, or the statuses of umbo_tensor_save(), and UMBO_STATUS_INVALID_ARGUMENT: `count`
+ *   is less than 1, or wrong names.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_save_all(
-    const umbo_tensor *const *tensors, const char *const *names, int64_t count, const char *path);
+    int64_t count, const umbo_tensor *const *tensors, const char *const *names, const char *path);
 
 /**
  * Loads a tensor from a `.npy` file, or an array by its name from a `.npz` file, into memory of its
@@ -401,13 +401,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_load(
     const char *path, const char *name, umbo_tensor **tensor);
 
 /**
- * The view of an array of the program's, on the CPU: contiguous, row-major, and for reading.
+ * Makes the view of an array of the program's, on the CPU: contiguous, row-major, and for reading.
  *
  * @param[in] dtype The type of the elements.
  * @param[in] rank The number of dimensions, 0 to UMBO_MAX_RANK.
- * @param[in] shape `rank` sizes; `shape` may be NULL if `rank` is 0.
+ * @param[in] shape The size of each dimension, 0 or more. `shape` may be NULL if `rank` is 0.
  * @param[in] data The elements, which stay where they are.
- * @return The view, valid as long as the memory; one of no type if `rank` is out of range.
+ * @return The view, valid as long as the memory. A view of no type, which every function refuses,
+ *   if `rank` or a size is out of range, or `shape` is missing.
  */
 static inline umbo_view umbo_view_of_memory(umbo_dtype dtype, int32_t rank, const int64_t *shape,
                                             const void *data) {
@@ -417,7 +418,13 @@ static inline umbo_view umbo_view_of_memory(umbo_dtype dtype, int32_t rank, cons
   int64_t stride = 1;
   int32_t axis;
   memset(&view, 0, sizeof(view));
-  if (rank < 0 || rank > UMBO_MAX_RANK) return view;
+  if (rank < 0 || rank > UMBO_MAX_RANK || (rank > 0 && shape == NULL)) return view;
+  for (axis = rank - 1; axis >= 0; axis--) {
+    if (shape[axis] < 0) return view;
+    if (shape[axis] > 0 && stride > INT64_MAX / shape[axis]) return view;
+    stride *= shape[axis] > 0 ? shape[axis] : 1;
+  }
+  stride = 1;
   view.data = data;
   view.dtype = dtype;
   view.rank = rank;
@@ -433,14 +440,17 @@ static inline umbo_view umbo_view_of_memory(umbo_dtype dtype, int32_t rank, cons
 }
 
 /**
- * Rounds float32 numbers to float16 or bfloat16: to the nearest, ties to even. What is too large
- * becomes infinite, and NaN stays NaN.
+ * Rounds float32 numbers to float16 or bfloat16: to the nearest, ties to even.
  *
  * @param[in] dtype UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16.
- * @param[in] count How many numbers there are.
- * @param[in] from The numbers.
- * @param[out] to Gets them, 2 bytes each, at a multiple of 2. Other memory than that of `from`.
- * @return UMBO_STATUS_INVALID_ARGUMENT for another dtype.
+ * @param[in] count How many numbers there are, 0 or more.
+ * @param[in] from The numbers, in host memory. `from` may be NULL if there are none.
+ * @param[out] to The rounded numbers, 2 bytes each, at a multiple of 2. Other memory than that of
+ *   `from`. `to` may be NULL if there are none.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another dtype, a negative `count`, or an
+ *   invalid pointer.
+ *
+ * What is too large becomes infinite, and NaN stays NaN.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_convert_from_float(
     umbo_dtype dtype, int64_t count, const float *from, void *to);
@@ -449,10 +459,13 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_convert_from_float(
  * Converts float16 or bfloat16 numbers to float32, which is exact.
  *
  * @param[in] dtype UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16.
- * @param[in] count How many numbers there are.
- * @param[in] from The numbers, 2 bytes each, at a multiple of 2.
- * @param[out] to Gets them. Other memory than that of `from`.
- * @return UMBO_STATUS_INVALID_ARGUMENT for another dtype.
+ * @param[in] count How many numbers there are, 0 or more.
+ * @param[in] from The numbers, 2 bytes each, at a multiple of 2, in host memory. `from` may be NULL
+ *   if there are none.
+ * @param[out] to The converted numbers. Other memory than that of `from`. `to` may be NULL if there
+ *   are none.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another dtype, a negative `count`, or an
+ *   invalid pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_convert_to_float(
     umbo_dtype dtype, int64_t count, const void *from, float *to);
@@ -482,7 +495,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_to_dlpack(
     const umbo_tensor *tensor, struct DLManagedTensorVersioned **managed);
 
 /**
- * umbo_tensor_to_dlpack() for libraries that know DLPack before version 1 only.
+ * Gives a tensor to a library that knows DLPack before version 1 only, without a copy.
  *
  * @param[in] tensor The tensor.
  * @param[out] managed The tensor. Its deleter has to be called exactly once, as for
@@ -522,7 +535,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_from_dlpack(
     struct DLManagedTensorVersioned *managed, umbo_tensor **tensor);
 
 /**
- * umbo_tensor_from_dlpack() for libraries that know DLPack before version 1 only.
+ * Makes a tensor over memory of a library that knows DLPack before version 1 only, without a copy.
  *
  * @param[in] managed The tensor. As for umbo_tensor_from_dlpack(), it is taken over only if
  *   the call succeeds.

@@ -71,9 +71,14 @@ static inline umbo_progress umbo_progress_default(void) {
 }
 
 /**
- * Is told after each step how far the epoch is, on the thread that called umbo_train_epoch(),
- * outside of the step: it may read variables and metrics, set a learning rate, run and evaluate.
- * `progress` is valid for the call. A status other than UMBO_OK ends the epoch, which returns it.
+ * Is told after each step how far the epoch is.
+ *
+ * @param[in] progress How far it is; valid for the call.
+ * @param[in] user_data `progress_user_data` of the options.
+ * @return UMBO_OK, or why the epoch is to end: umbo_train_epoch() then returns any other status.
+ *
+ * It is called on the thread that called umbo_train_epoch(), outside of the step: it may read
+ * variables and metrics, set a learning rate, run and evaluate.
  */
 typedef umbo_status (*umbo_progress_fn)(const umbo_progress *progress, void *user_data);
 
@@ -91,12 +96,12 @@ typedef struct umbo_train_epoch_options {
   /** Passed to `progress`. */
   void *progress_user_data;
   /**
-   * The epoch ends after this many seconds at the latest, with DEADLINE_EXCEEDED; 0: at once.
-   * UMBO_NO_TIMEOUT, the default: it takes as long as it takes. Waiting for an element is not cut
-   * short.
+   * The epoch ends after this many seconds at the latest, with UMBO_STATUS_DEADLINE_EXCEEDED; 0: at
+   * once. UMBO_NO_TIMEOUT, the default: it takes as long as it takes. Waiting for an element is not
+   * cut short.
    */
   double timeout_seconds;
-  /** The epoch ends, with CANCELLED, when this token is cancelled. NULL: no token. */
+  /** The epoch ends, with UMBO_STATUS_CANCELLED, when this token is cancelled. NULL: no token. */
   const umbo_cancellation *cancellation;
   /**
    * The epoch ends after this many steps, if the pass has not ended before. By default

@@ -19,12 +19,10 @@
  *
  * Functions:
  * - umbo_value_from_tensor(): Makes a value that is a tensor.
- * - umbo_value_from_data(): A value with a copy of `data`: a number if `rank` is 0, else an array
- *   in row-major order.
+ * - umbo_value_from_data(): Makes a value with a copy of elements in host memory.
  * - umbo_value_from_variable(): Makes a value that is a variable.
  * - umbo_value_create_tuple(): Makes a tuple of values.
- * - umbo_value_create_list(): A list of `count` values: all that is done with nests treats it as a
- *   tuple, but a list and a tuple of the same items differ in structure.
+ * - umbo_value_create_list(): Makes a list of values.
  * - umbo_value_create_struct(): Makes a struct of values with names.
  * - umbo_value_create_per_replica(): Makes a per-replica value: one component for each replica.
  * - umbo_value_retain(): Makes another handle to the same value.
@@ -92,19 +90,19 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_tensor(
     const umbo_tensor *tensor, umbo_value **value);
 
 /**
- * A value with a copy of `data`: a number if `rank` is 0, else an array in row-major order. What
- * umbo_tensor_from_data() and umbo_value_from_tensor() do, in one call.
+ * Makes a value with a copy of elements in host memory.
  *
  * @param[in] dtype The type of the elements.
- * @param[in] rank The number of dimensions, 0 to UMBO_MAX_RANK.
- * @param[in] shape `rank` sizes. `shape` may be NULL if `rank` is 0.
- * @param[in] data Host memory with as many elements as `shape` has. `data` may be NULL if there are
- *   none.
- * @param[in] device Where the copy is to be. `device` may be NULL: in a replica's callback its
- *   device, else CPU:0.
- * @param[out] value Gets the value, which the caller releases.
- * @return UMBO_STATUS_INVALID_ARGUMENT for a dtype, rank or shape that there is not,
- * UMBO_STATUS_RESOURCE_EXHAUSTED if the memory cannot be had.
+ * @param[in] rank The number of dimensions, 0 to UMBO_MAX_RANK. A number has none.
+ * @param[in] shape The size of each dimension, 0 or more. `shape` may be NULL if `rank` is 0.
+ * @param[in] data As many elements as `shape` has, in row-major order, in host memory. The program
+ *   keeps them. `data` may be NULL if there are none.
+ * @param[in] device The name of the device that is to hold the copy. `device` may be NULL: in a
+ *   replica's callback the replica's device, elsewhere CPU:0.
+ * @param[out] value The new value. Release it with umbo_value_release().
+ * @return UMBO_OK, or a status that umbo_tensor_from_data() can return, for the same causes.
+ *
+ * It does what umbo_tensor_from_data() and umbo_value_from_tensor() do, in one call.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_data(
     umbo_dtype dtype, int32_t rank, const int64_t *shape, const void *data, const char *device,
@@ -139,14 +137,18 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_tuple(
     int64_t count, const umbo_value *const *items, umbo_value **value);
 
 /**
- * A list of `count` values: all that is done with nests treats it as a tuple, but a list and a
- * tuple of the same items differ in structure. umbo_strategy_make_numpy_dataset() stacks lists of
- * arrays.
+ * Makes a list of values.
  *
- * @param[in] count How many items there are.
- * @param[in] items The items, which stay the caller's to release.
- * @param[out] value Gets the list, which the caller releases.
- * @return UMBO_STATUS_INVALID_ARGUMENT if it would be deeper than UMBO_MAX_NEST_DEPTH.
+ * @param[in] count How many items there are, 0 or more.
+ * @param[in] items The items. The list keeps them; the caller still releases its own handles.
+ * @param[out] value The new value. Release it with umbo_value_release().
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: the list would be deeper or larger than UMBO_MAX_NEST_DEPTH
+ *   allows, `count` is negative, or an item is not a valid handle.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * All that is done with nests treats a list as a tuple, but a list and a tuple of the same items
+ * differ in structure. umbo_strategy_make_numpy_dataset() stacks lists of arrays.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_list(
     int64_t count, const umbo_value *const *items, umbo_value **value);

@@ -31,15 +31,14 @@
  * - umbo_variable_assign(): Gives a variable a new value.
  * - umbo_variable_assign_add(): Adds to a variable.
  * - umbo_variable_assign_sub(): Subtracts from a variable.
- * - umbo_variable_write(): Assigns what `data` holds: what umbo_variable_assign() does with a
- *   value of these elements, in every context.
- * - umbo_variable_copy_to_host(): Copies the value that the variable has now, as
- *   umbo_variable_read() says, to host memory, in row-major order.
- * - umbo_variable_views(): Where the values of several variables lie right now:
- *   umbo_variable_view() for each of them, in one call.
- * - umbo_variable_assign_all(): Assigns to several variables at once, as one synchronising call
- *   (see umbo_replica_context_merge_call()), with replicas that count by their examples.
- * - umbo_variable_assign_all_weighted(): umbo_variable_assign_all() with a given weight.
+ * - umbo_variable_write(): Gives a variable a new value from host memory.
+ * - umbo_variable_copy_to_host(): Copies the value of a variable to host memory, in row-major
+ *   order.
+ * - umbo_variable_views(): Shows where the values of several variables lie, for reading.
+ * - umbo_variable_assign_all(): Gives several variables new values at once, from replicas that
+ *   count by their examples.
+ * - umbo_variable_assign_all_weighted(): Gives several variables new values at once, from replicas
+ *   with given weights.
  * - umbo_variable_create_in_memory(): Makes variables over the program's own memory, such as the
  *   weights of an engine, or parts of one flat block of them.
  * - umbo_variable_scatter_add(): Adds rows to the rows of a variable.
@@ -451,52 +450,57 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_sub(
     umbo_variable *variable, const umbo_value *value);
 
 /**
- * Assigns what `data` holds: what umbo_variable_assign() does with a value of these elements, in
- * every context. In a replica's callback it is a synchronising call, and each replica writes its
- * own memory: the replicas' elements are combined as the variable's aggregation says. The elements
- * are copied before the call returns.
+ * Gives a variable a new value from host memory.
  *
  * @param[in] variable The variable.
- * @param[in] data Host memory with all elements of the variable, in its dtype and in row-major
- * order. `data` may be NULL if it has none.
- * @param[in] bytes The size of `data`, which must be that of all elements.
- * @return UMBO_STATUS_INVALID_ARGUMENT if `bytes` is another size; else as umbo_variable_assign().
+ * @param[in] data All elements, in the variable's dtype and in row-major order, in host memory.
+ *   They are copied before the call returns. `data` may be NULL if there are none.
+ * @param[in] bytes The size of `data` in bytes, which must be that of all elements.
+ * @return UMBO_OK, or the statuses of umbo_variable_assign(), and UMBO_STATUS_INVALID_ARGUMENT:
+ *   `bytes` is not the size of all elements.
+ *
+ * It does what umbo_variable_assign() does with a value of these elements, in every context. In a
+ * replica's callback it is a synchronising call, and each replica writes its own memory: the
+ * replicas' elements are combined by the variable's aggregation.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_write(
     umbo_variable *variable, const void *data, size_t bytes);
 
 /**
- * Copies the value that the variable has now, as umbo_variable_read() says, to host memory, in
- * row-major order.
+ * Copies the value of a variable to host memory, in row-major order.
  *
  * @param[in] variable The variable.
- * @param[out] data Gets the elements; its address must be a multiple of an element's size. `data`
- * may be NULL if the variable has none.
- * @param[in] bytes The size of `data`, which must be that of all elements.
- * @return UMBO_STATUS_INVALID_ARGUMENT if `bytes` is another size.
+ * @param[out] data Where the elements are written, at an address that is a multiple of the size of
+ *   an element. It belongs to the program. `data` may be NULL if there are none.
+ * @param[in] bytes The size of `data` in bytes, which must be that of all elements.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: `bytes` is not the size of all elements, the address of `data` is
+ *   not a multiple of an element's size, or an invalid handle or pointer.
+ * - UMBO_STATUS_UNAVAILABLE: a GPU that is needed for it cannot be used, or is lost.
+ *
+ * It is the value that umbo_variable_read() gives.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_copy_to_host(
     const umbo_variable *variable, void *data, size_t bytes);
 
 /**
- * Where the values of several variables lie right now: umbo_variable_view() for each of them, in
- * one call.
+ * Shows where the values of several variables lie, for reading.
  *
  * @param[in] count How many variables there are.
  * @param[in] variables The variables.
- * @param[in] ctx In a replica's callback its context. `ctx` is NULL outside of runs.
- * @param[out] views Gets `count` views, in the order of the variables.
- * @return As umbo_variable_view().
+ * @param[in] ctx The replica's context in a replica's callback. `ctx` may be NULL outside of runs.
+ * @param[out] views The values, one view for each variable, in the order of the variables. Never
+ *   write through them.
+ * @return UMBO_OK, or the statuses of umbo_variable_view().
+ *
+ * It does what umbo_variable_view() does for each variable, in one call.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_views(
     int64_t count, umbo_variable *const *variables, const umbo_replica_context *ctx,
     umbo_view *views);
 
 /**
- * Assigns to several variables at once, as one synchronising call (see
- * umbo_replica_context_merge_call()), with replicas that count by their examples. This is what
- * statistics of a batch need: running means and variances of a batch normalisation are made with
- * UMBO_AGGREGATION_MEAN and assigned at the end of the callback.
+ * Gives several variables new values at once, from replicas that count by their examples.
  *
  * @param[in] count How many variables there are; on all replicas the same, in the same order.
  * @param[in] variables The variables, of the strategy that runs.
@@ -513,6 +517,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_views(
  * - UMBO_STATUS_CANCELLED: another replica has failed, or the run has ended.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
+ * It is one synchronising call (see umbo_replica_context_merge_call()). This is what statistics of
+ * a batch need: running means and variances of a batch normalisation are made with
+ * UMBO_AGGREGATION_MEAN and assigned at the end of the callback.
+ *
  * Each replica's weight is the number of examples in its part of the run's arguments.
  * UMBO_AGGREGATION_MEAN gives the sum of weight * value, in float64 and in replica order, divided
  * by the sum of the weights; UMBO_AGGREGATION_SUM the sum of the values;
@@ -521,22 +529,24 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_views(
  * assigned. All of the variables change with the run, or none does.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_all(
-    int64_t count, umbo_variable *const *variables, const umbo_replica_context *ctx,
+    int64_t count, umbo_variable *const *variables, umbo_replica_context *ctx,
     const umbo_view *views);
 
 /**
- * umbo_variable_assign_all() with a given weight.
+ * Gives several variables new values at once, from replicas with given weights.
  *
  * @param[in] count How many variables there are; on all replicas the same, in the same order.
  * @param[in] variables The variables, of the strategy that runs.
  * @param[in] ctx The replica's context.
  * @param[in] views Each variable's new value on this replica, as for umbo_variable_assign_all().
  * @param[in] weight The weight of this replica; finite and 0 or more.
- * @return UMBO_OK, or the statuses of umbo_variable_assign_all();
- *   UMBO_STATUS_INVALID_ARGUMENT also for a weight that is negative or not finite.
+ * @return UMBO_OK, or the statuses of umbo_variable_assign_all(), and UMBO_STATUS_INVALID_ARGUMENT:
+ *   a weight that is negative or not finite.
+ *
+ * All else is as for umbo_variable_assign_all().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_all_weighted(
-    int64_t count, umbo_variable *const *variables, const umbo_replica_context *ctx,
+    int64_t count, umbo_variable *const *variables, umbo_replica_context *ctx,
     const umbo_view *views, double weight);
 
 /**
@@ -549,11 +559,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_all_weighted(
  * @param[in] views Where each of them lies: row-major host memory that may be written
  *   (`mutable_data`), whose elements are the initial value. No two have elements in common; they
  *   may lie next to each other.
- * @param[in] options The properties of all of them; `options` may be NULL: all defaults.
- *   `initializer` and `initial` stay unset.
  * @param[in] user_data What `destroy` is given.
  * @param[in] destroy Releases the memory of all of them, exactly once, on any thread: when the last
  *   of the variables is gone, and also if this function fails. NULL: nothing to release.
+ * @param[in] options The properties of all of them; `options` may be NULL: all defaults.
+ *   `initializer` and `initial` stay unset.
  * @param[out] variables Gets `count` new variables. The caller releases each.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a view that is read-only, not
@@ -571,7 +581,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_all_weighted(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_create_in_memory(
     umbo_strategy *strategy, int64_t count, const char *const *names, const umbo_view *views,
-    const umbo_variable_options *options, void *user_data, umbo_destroy_fn destroy,
+    void *user_data, umbo_destroy_fn destroy, const umbo_variable_options *options,
     umbo_variable **variables);
 
 /**

@@ -57,7 +57,7 @@ pub fn warn_of_too_many(replicas: usize, processors: usize) {
             format!(
                 "{} computes with {threads} threads in each of {replicas} replicas, and there are \
                  {processors} processors: replicas get in each other's way, and a step may take several \
-                 times as long. Let it use {each}: {}; replica_thread_start_fn of the strategy's options \
+                 times as long. Let it use {each}: {}; replica_thread_start of the strategy's options \
                  is the place",
                 pool.name, pool.remedy
             )

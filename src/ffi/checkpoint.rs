@@ -352,7 +352,7 @@ pub unsafe extern "C" fn umbo_checkpoint_restore(
 ///
 /// @param[in] checkpoint The checkpoint.
 /// @param[in] path The file, in the safetensors format, replaced as by umbo_checkpoint_save().
-/// @return As umbo_checkpoint_save().
+/// @return UMBO_OK, or the statuses of umbo_checkpoint_save().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_save_weights(
     checkpoint: *const umbo_checkpoint,
@@ -370,11 +370,11 @@ pub unsafe extern "C" fn umbo_checkpoint_save_weights(
 ///
 /// @param[in] checkpoint The checkpoint that the variables were added to.
 /// @param[in] path The file.
+/// @param[in] count How many names there are.
 /// @param[in] names By which names the variables were added. `names` may be NULL: all of them, from
 ///   tensors of the same names; then `count` is 0.
 /// @param[in] tensor_names For each the name of its tensor in the file. `tensor_names` may be NULL: the
 ///   same names.
-/// @param[in] count How many names there are.
 /// @return UMBO_OK, or, and then nothing has changed:
 /// - UMBO_STATUS_NOT_FOUND: no variable of a name was added; or no file.
 /// - Otherwise as umbo_checkpoint_restore().
@@ -382,9 +382,9 @@ pub unsafe extern "C" fn umbo_checkpoint_save_weights(
 pub unsafe extern "C" fn umbo_checkpoint_load_weights(
     checkpoint: *mut umbo_checkpoint,
     path: *const c_char,
+    count: i64,
     names: *const *const c_char,
     tensor_names: *const *const c_char,
-    count: i64,
 ) -> umbo_status {
     boundary("umbo_checkpoint_load_weights", || {
         // SAFETY: the caller keeps the header's promise on pointers.

@@ -156,14 +156,16 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_save(
     })
 }
 
-/// As umbo_checkpoint_manager_save(), with the metric that the best checkpoints are the best by.
+/// Saves a checkpoint with its metric if one is due, and removes what is not kept any more.
 ///
 /// @param[in] manager The manager.
-/// @param[in] step As there.
-/// @param[in] metric The metric. One that is NaN is never among the best.
-/// @param[in] force As there.
-/// @param[out] saved As there; `saved` may be NULL.
-/// @return As umbo_checkpoint_manager_save().
+/// @param[in] step Which step, epoch, or whatever the program counts; 0 or more. It names the file.
+/// @param[in] metric The metric that the best checkpoints are the best by. One that is NaN is never among the best.
+/// @param[in] force 1: save in any case. 0: if one is due.
+/// @param[out] saved Gets 1 if it was saved, 0 if none was due; `saved` may be NULL.
+/// @return UMBO_OK, or the statuses of umbo_checkpoint_manager_save().
+///
+/// All else is as for umbo_checkpoint_manager_save().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_manager_save_rated(
     manager: *mut umbo_checkpoint_manager,
@@ -278,7 +280,7 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_latest(
 ///
 /// @param[in] manager The manager.
 /// @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if none has a metric.
-/// @return As umbo_checkpoint_manager_latest().
+/// @return UMBO_OK, or the statuses of umbo_checkpoint_manager_latest().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_manager_best(
     manager: *const umbo_checkpoint_manager,

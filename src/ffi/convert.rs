@@ -43,14 +43,16 @@ unsafe fn convert<A, B>(count: usize, from: *const A, to: *mut B, one: impl Fn(A
     }
 }
 
-/// Rounds float32 numbers to float16 or bfloat16: to the nearest, ties to even. What is too large becomes
-/// infinite, and NaN stays NaN.
+/// Rounds float32 numbers to float16 or bfloat16: to the nearest, ties to even.
 ///
 /// @param[in] dtype UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16.
-/// @param[in] count How many numbers there are.
-/// @param[in] from The numbers.
-/// @param[out] to Gets them, 2 bytes each, at a multiple of 2. Other memory than that of `from`.
-/// @return UMBO_STATUS_INVALID_ARGUMENT for another dtype.
+/// @param[in] count How many numbers there are, 0 or more.
+/// @param[in] from The numbers, in host memory. `from` may be NULL if there are none.
+/// @param[out] to The rounded numbers, 2 bytes each, at a multiple of 2. Other memory than that of `from`. `to` may
+///   be NULL if there are none.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another dtype, a negative `count`, or an invalid pointer.
+///
+/// What is too large becomes infinite, and NaN stays NaN.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_convert_from_float(
     dtype: umbo_dtype,
@@ -75,10 +77,10 @@ pub unsafe extern "C" fn umbo_convert_from_float(
 /// Converts float16 or bfloat16 numbers to float32, which is exact.
 ///
 /// @param[in] dtype UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16.
-/// @param[in] count How many numbers there are.
-/// @param[in] from The numbers, 2 bytes each, at a multiple of 2.
-/// @param[out] to Gets them. Other memory than that of `from`.
-/// @return UMBO_STATUS_INVALID_ARGUMENT for another dtype.
+/// @param[in] count How many numbers there are, 0 or more.
+/// @param[in] from The numbers, 2 bytes each, at a multiple of 2, in host memory. `from` may be NULL if there are none.
+/// @param[out] to The converted numbers. Other memory than that of `from`. `to` may be NULL if there are none.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another dtype, a negative `count`, or an invalid pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_convert_to_float(
     dtype: umbo_dtype,

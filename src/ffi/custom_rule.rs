@@ -21,10 +21,13 @@ use crate::optimizer::own_on_gpu::OwnUpdate;
 use crate::optimizer::rule::{Rates, Slot, WeightDecay};
 
 /// Some neighbouring elements of a variable that a rule of the program's is to update. All arrays have
-/// `count` elements of type `dtype`, which is the variable's.
+/// `count` elements of type `dtype`, which is the variable's. It is filled by the library; later versions
+/// may add fields at the end.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_update_tile {
+    /// sizeof(umbo_update_tile), as the library knows it.
+    pub struct_size: usize,
     /// The type of weights, gradient and states: UMBO_DTYPE_FLOAT32 or UMBO_DTYPE_FLOAT64.
     pub dtype: umbo_dtype,
     /// How many states there are.
@@ -48,22 +51,29 @@ pub struct umbo_update_tile {
     pub step: i64,
 }
 
-/// Updates weights and states of `tile`, each element from its own weight, states and gradient alone.
-/// Called in the pass that reduces the gradients, by several threads at once, on tiles that have nothing
+/// Updates weights and states of some elements, each from its own weight, states and gradient alone.
+///
+/// @param[in] tile The elements. It and its arrays are valid until the function returns.
+/// @param[in] user_data What was given to umbo_optimizer_create_custom().
+///
+/// It is called in the pass that reduces the gradients, by several threads at once, on tiles that have nothing
 /// in common, in any order. With several ranks each calls it for its part of a variable, twice for each
 /// element: what it makes of copies of the states is what the ranks exchange, and once they have agreed it is
-/// done with the states themselves. So it must come to the same both times. It cannot fail, since other tiles are changed already: a rule checks its
-/// settings before it makes the optimizer. Functions of this library are
+/// done with the states themselves. So it must come to the same both times. It cannot fail, since other tiles
+/// are changed already: a rule checks its settings before it makes the optimizer. Functions of this library are
 /// UMBO_STATUS_FAILED_PRECONDITION here.
 pub type umbo_update_tile_fn =
     Option<unsafe extern "C-unwind" fn(tile: *const umbo_update_tile, user_data: *mut c_void)>;
 
 /// What a rule of the program's is to compute on a GPU: new weights and states of a variable that the GPU
 /// holds, or of those of its rows that have gradients. All arrays but `states` itself are memory of the
-/// GPU, have `count` elements of type `dtype`, and are this call's alone.
+/// GPU and this call's alone. Weights, gradient and each state have `count` elements of type `dtype`. It is
+/// filled by the library; later versions may add fields at the end.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_gpu_update {
+    /// sizeof(umbo_gpu_update), as the library knows it.
+    pub struct_size: usize,
     /// The type of weights, gradient and states: UMBO_DTYPE_FLOAT32 or UMBO_DTYPE_FLOAT64.
     pub dtype: umbo_dtype,
     /// How many states there are.
@@ -78,7 +88,8 @@ pub struct umbo_gpu_update {
     pub states: *const *mut c_void,
     /// How many rows of the variable the elements are; 0 if they are all of it.
     pub row_count: i64,
-    /// The numbers of these rows, which ascend, in memory of the GPU; or NULL.
+    /// The numbers of these rows, `row_count` of them, which ascend, in memory of the GPU. NULL if the
+    /// elements are all of the variable.
     pub rows: *const i64,
     /// The learning rate, with the factor of the variable's group.
     pub learning_rate: f64,
@@ -92,17 +103,19 @@ pub struct umbo_gpu_update {
     pub stream: *mut c_void,
 }
 
-/// Queues, on `update->stream`, kernels that update weights and states, each element from its own weight,
-/// states and gradient alone. Called when an apply is about to begin, for one variable after the other, on
-/// the thread that applies, with the GPU's primary context current. The arrays are copies: what it computes
-/// counts only once it has returned UMBO_OK for all variables and its kernels are done, for which the
-/// library waits. `update` and `states` are gone when it returns. Functions of this library, but for
-/// umbo_set_last_error(), are UMBO_STATUS_FAILED_PRECONDITION here.
+/// Queues kernels that update weights and states on a GPU, each element from its own weight, states and
+/// gradient alone.
 ///
-/// @param[in] update What is to be computed.
-/// @param[in] user_data What umbo_optimizer_create_custom() was given.
-/// @return UMBO_OK, or why it cannot: then the apply, or the step that it belongs to, fails with that, and
-/// nothing has changed.
+/// @param[in] update What is to be computed, and the stream on which to queue. The struct and its list
+///   `states` are valid until the function returns, the arrays until the kernels are done.
+/// @param[in] user_data What was given to umbo_optimizer_create_custom().
+/// @return UMBO_OK, or why it fails. Any other status than UMBO_OK fails the apply, or the step that it
+///   belongs to, and nothing has changed.
+///
+/// It is called when an apply is about to begin, for one variable after the other, on the thread that
+/// applies, with the GPU's primary context current. The arrays are copies: what it computes counts only once
+/// it has returned UMBO_OK for all variables and its kernels are done, for which the library waits. Functions
+/// of this library, but for umbo_set_last_error(), are UMBO_STATUS_FAILED_PRECONDITION here.
 pub type umbo_update_on_gpu_fn = Option<
     unsafe extern "C-unwind" fn(
         update: *const umbo_gpu_update,
@@ -110,7 +123,7 @@ pub type umbo_update_on_gpu_fn = Option<
     ) -> umbo_status,
 >;
 
-/// What a rule of the program's keeps. Start from UMBO_CUSTOM_RULE_OPTIONS_INIT.
+/// What a rule of the program's keeps, and what it does on GPUs. Start from UMBO_CUSTOM_RULE_OPTIONS_INIT.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_custom_rule_options {
@@ -118,19 +131,20 @@ pub struct umbo_custom_rule_options {
     pub struct_size: usize,
     /// The name of the rule, for messages and umbo_optimizer_rule(). NULL: "custom".
     pub name: *const c_char,
-    /// Finite and 0 or more. By default 0.01.
+    /// The learning rate; finite and 0 or more. By default 0.01.
     pub learning_rate: f64,
-    /// The weight decay where umbo_optimizer_configure() gives none. By default 0.
+    /// The weight decay where umbo_optimizer_configure() gives none; finite and 0 or more. By default 0.
     pub weight_decay: f64,
-    /// 1: the rule decays weights itself, by the number that it finds in the tile. 0: weight_decay * w is
-    /// added to the gradient.
+    /// 1: the rule decays weights itself, by the number that it finds in the tile. 0, the default:
+    /// weight_decay * w is added to the gradient.
     pub decoupled_weight_decay: i32,
     /// How many states the rule keeps for each variable, of the variable's type and shape: 0 to 8. By
     /// default 0.
     pub state_count: i64,
-    /// Their names, which differ. Copied.
+    /// Their names, which differ and are copied: an array of `state_count`. NULL if there are no states.
     pub state_names: *const *const c_char,
-    /// What every element of each state is before the first update. NULL: 0.
+    /// What every element of each state is before the first update: an array of `state_count`, which is
+    /// copied. NULL: all are 0.
     pub state_initials: *const f64,
     /// What updates variables that a GPU holds; it gets the same user data as the rule. NULL: such
     /// variables cannot be updated, which is UMBO_STATUS_UNIMPLEMENTED when they are.
@@ -156,27 +170,32 @@ impl Default for umbo_custom_rule_options {
     }
 }
 
-/// An optimizer, for variables of the strategy, whose rule is a function of the program's. All else is as
-/// for the rules that there are: gradients of replicas and of several runs are reduced, also those of 16
-/// bits, clipped, and handed to `update` in tiles of some hundred elements while they are in the cache;
-/// groups, schedules, loss scales and low-precision copies act; row-sparse variables are updated by rows;
-/// umbo_optimizer_state() reads the states. `options` may be NULL, `destroy` may be NULL.
+/// Makes an optimizer whose rule is a function of the program's.
 ///
-/// @param strategy The strategy.
-/// @param options What the rule keeps, and what it does where a GPU holds the variables.
-/// @param update The rule. Called until the optimizer is gone.
-/// @param user_data Given to `update` and to `options->update_on_gpu`.
-/// @param destroy Releases `user_data` when the optimizer is gone, and also if this function fails.
-/// @param optimizer Gets the optimizer.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT for options that are out of range and for names that
-/// are empty or appear twice.
+/// @param[in] strategy The strategy, whose variables the optimizer updates.
+/// @param[in] update The rule. It is called until the optimizer is gone.
+/// @param[in] user_data What `update` and `update_on_gpu` of the options are given.
+/// @param[in] destroy Releases `user_data`, exactly once, on any thread, when the optimizer is gone, and also
+///   if this function fails. NULL: nothing to release.
+/// @param[in] options What the rule keeps, and what it does where a GPU holds the variables; `options` may be
+///   NULL: all defaults.
+/// @param[out] optimizer The new optimizer. The caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an option that is out of range, or a name of
+///   a state that is empty or appears twice.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// All else is as for the rules that there are: gradients of replicas and of several runs are reduced, also
+/// those of 16 bits, clipped, and handed to `update` in tiles of some hundred elements while they are in the
+/// cache. Groups, schedules, loss scales and low-precision copies act. Row-sparse variables are updated by
+/// rows. umbo_optimizer_state() reads the states.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_create_custom(
     strategy: *mut umbo_strategy,
-    options: *const umbo_custom_rule_options,
     update: umbo_update_tile_fn,
     user_data: *mut c_void,
     destroy: umbo_destroy_fn,
+    options: *const umbo_custom_rule_options,
     optimizer: *mut *mut umbo_optimizer,
 ) -> umbo_status {
     // SAFETY: the caller gives the user data and its function away.
@@ -229,6 +248,7 @@ pub unsafe extern "C" fn umbo_optimizer_create_custom(
 
 fn tile_for_c(tile: &Tile<'_>, rates: &Rates, step: u64) -> umbo_update_tile {
     umbo_update_tile {
+        struct_size: size_of::<umbo_update_tile>(),
         dtype: tile.dtype as i32,
         state_count: tile.slots.len() as i32,
         count: tile.elements as i64,
@@ -245,6 +265,7 @@ fn tile_for_c(tile: &Tile<'_>, rates: &Rates, step: u64) -> umbo_update_tile {
 fn gpu_update_for_c(own: &OwnUpdate<'_>) -> umbo_gpu_update {
     let (rows, row_count) = own.rows.unwrap_or((0, 0));
     umbo_gpu_update {
+        struct_size: size_of::<umbo_gpu_update>(),
         dtype: own.dtype as i32,
         state_count: own.slots.len() as i32,
         count: own.elements as i64,

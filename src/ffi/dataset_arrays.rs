@@ -32,18 +32,21 @@ fn check_count(count: i64) -> Result<()> {
     }
 }
 
-/// A dataset of the slices of arrays along dimension 0: element i consists of row i of each array. The
-/// arrays are copied at this call.
+/// Makes a dataset of the rows of arrays in memory of the program's.
 ///
 /// @param[in] count How many arrays there are, 1 or more.
-/// @param[in] names Their names: elements are structs, with a field for each array. `names` may be NULL: then
-/// elements are tuples or, of a single array, its rows themselves.
-/// @param[in] views Where the arrays are; umbo_view_of_memory() makes the view of an
-/// array. Their dimensions 0 agree.
-/// @param[out] dataset Gets the dataset, which the caller releases.
-/// @return UMBO_STATUS_INVALID_ARGUMENT for a scalar, dimensions 0 that differ, and names that do not
-/// differ. UMBO_STATUS_NOT_FOUND for memory of a device that does not exist. UMBO_STATUS_RESOURCE_EXHAUSTED
-/// if there is no memory for the copies.
+/// @param[in] names A name for each array, all different: elements are structs with these fields. `names` may be
+///   NULL: elements are tuples or, of a single array, its rows themselves.
+/// @param[in] views Where the arrays are, all with the same size of dimension 0. umbo_view_of_memory() makes the
+///   view of an array.
+/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, an array is a scalar, the sizes of dimension 0 differ,
+///   two names are the same, a view shows no elements, or a null pointer.
+/// - UMBO_STATUS_NOT_FOUND: an array is on a device that does not exist.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the copies.
+///
+/// Element i consists of row i of each array. The arrays are copied before the call returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_arrays(
     count: i64,
@@ -64,17 +67,18 @@ pub unsafe extern "C" fn umbo_dataset_from_arrays(
     })
 }
 
-/// A dataset of the slices along dimension 0 of the arrays in several IDX files (the format of MNIST),
-/// which have equally many: a file of images and one of labels, say. Each file is read, or mapped, as by
-/// umbo_dataset_from_idx_file().
+/// Makes a dataset of the rows of arrays in several IDX files, such as images and labels.
 ///
 /// @param[in] count How many files there are, 1 or more.
-/// @param[in] paths Where they are.
-/// @param[in] names The names of their arrays: elements are structs, with a field for each file. `names` may be NULL:
-/// then elements are tuples or, of a single file, its slices themselves.
-/// @param[out] dataset Gets the dataset, which the caller releases.
-/// @return As umbo_dataset_from_idx_file(); UMBO_STATUS_INVALID_ARGUMENT also if the files have different
-/// numbers of slices, or names do not differ.
+/// @param[in] paths The files, as for umbo_dataset_from_idx_file(). Their arrays have the same size of dimension 0.
+/// @param[in] names A name for each array, all different: elements are structs with these fields. `names` may be
+///   NULL: elements are tuples or, of a single file, its rows themselves.
+/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
+/// @return UMBO_OK, or a status that umbo_dataset_from_idx_file() can return, for the same causes; also:
+/// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, the sizes of dimension 0 differ, or two names are the
+///   same.
+///
+/// Element i consists of row i of each array. Each file is read, or mapped, as by umbo_dataset_from_idx_file().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_idx_files(
     count: i64,

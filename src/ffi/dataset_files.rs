@@ -19,7 +19,7 @@ use crate::input::{Dataset, File, FilesOptions};
 ///
 /// @param[in] path The file, as it was given to umbo_dataset_from_files(). It is valid until the function
 ///   returns.
-/// @param[in] number The file's place in the list, from 0 on.
+/// @param[in] index The file's place in the list, from 0 on.
 /// @param[in] user_data What was given to umbo_dataset_from_files().
 /// @param[out] dataset The dataset, which the library takes over. It is NULL when the function is called, and
 ///   must be set.
@@ -31,7 +31,7 @@ use crate::input::{Dataset, File, FilesOptions};
 pub type umbo_open_file_fn = Option<
     unsafe extern "C-unwind" fn(
         path: *const c_char,
-        number: i64,
+        index: i64,
         user_data: *mut c_void,
         dataset: *mut *mut umbo_dataset,
     ) -> umbo_status,
@@ -53,8 +53,8 @@ pub struct umbo_files_options {
     pub elements_in_turn: i64,
     /// The seed of the order of the files, if it is random.
     pub seed: u64,
-    /// 1: the order of the files is random, another one in each pass and each repetition. 0: they come in the
-    /// order in which they are given.
+    /// 1: the order of the files is random, another one in each pass and each repetition. 0, the default: they
+    /// come in the order in which they are given.
     pub shuffle_files: i32,
 }
 
@@ -91,7 +91,7 @@ fn files_options(options: &umbo_files_options) -> Result<FilesOptions> {
 /// Makes a dataset of the elements of files.
 ///
 /// @param[in] count How many files there are, 1 or more.
-/// @param[in] paths Their names. The library gives them to `function` and does not look at the files itself.
+/// @param[in] paths The names of the files. The library gives them to `function` and does not look at the files itself.
 /// @param[in] function Makes the dataset of the elements of one file.
 /// @param[in] user_data What `function` is given.
 /// @param[in] destroy Releases `user_data`, exactly once, on any thread, also if this function fails. NULL:
@@ -135,10 +135,10 @@ pub unsafe extern "C" fn umbo_dataset_from_files(
         let options = files_options(&unsafe { options::read(options, "options") }?)?;
         let open = move |file: File<'_>| {
             let mut made = ptr::null_mut();
-            let (path, number) = (file.path.as_c_str().as_ptr(), file.number as i64);
+            let (path, index) = (file.path.as_c_str().as_ptr(), file.number as i64);
             let ran = callback::run(|| {
                 // SAFETY: the caller gives a function of this type and its user data.
-                unsafe { function(path, number, user_data.pointer(), &raw mut made) }
+                unsafe { function(path, index, user_data.pointer(), &raw mut made) }
             });
             // Taken over whatever the status.
             let made = match made.is_null() {

@@ -38,11 +38,10 @@ pub unsafe extern "C" fn umbo_tensor_to_dlpack(
     boundary("umbo_tensor_to_dlpack", || unsafe { export(tensor, managed) })
 }
 
-/// umbo_tensor_to_dlpack() for libraries that know DLPack before version 1 only.
+/// Gives a tensor to a library that knows DLPack before version 1 only, without a copy.
 ///
 /// @param[in] tensor The tensor.
-/// @param[out] managed The tensor. Its deleter has to be called exactly once, as for
-///   umbo_tensor_to_dlpack().
+/// @param[out] managed The tensor. Its deleter has to be called exactly once, as for umbo_tensor_to_dlpack().
 /// @return UMBO_OK, a status that umbo_tensor_to_dlpack() can return, for the same causes, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: the elements may only be read, which this form cannot say.
 #[unsafe(no_mangle)]
@@ -96,7 +95,7 @@ pub unsafe extern "C" fn umbo_tensor_from_dlpack(
     boundary("umbo_tensor_from_dlpack", || unsafe { import(managed, tensor) })
 }
 
-/// umbo_tensor_from_dlpack() for libraries that know DLPack before version 1 only.
+/// Makes a tensor over memory of a library that knows DLPack before version 1 only, without a copy.
 ///
 /// @param[in] managed The tensor. As for umbo_tensor_from_dlpack(), it is taken over only if
 ///   the call succeeds.

@@ -84,12 +84,15 @@ pub unsafe extern "C" fn umbo_element_spec_create_tuple(
     })
 }
 
-/// The spec of a list of `count` items.
+/// Makes the spec of a list.
 ///
-/// @param[in] count How many items there are.
-/// @param[in] items Their specs, which stay the caller's to release.
-/// @param[out] spec Gets the spec, which the caller releases.
-/// @return UMBO_STATUS_INVALID_ARGUMENT if more than UMBO_MAX_NEST_DEPTH specs would lie in one another.
+/// @param[in] count How many items there are, 0 or more.
+/// @param[in] items The specs of the items. The list keeps them; the caller still releases its own handles.
+/// @param[out] spec The new spec. Release it with umbo_element_spec_release().
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: the spec would be deeper or larger than UMBO_MAX_NEST_DEPTH allows, `count` is
+///   negative, or an item is not a valid handle.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_create_list(
     count: i64,

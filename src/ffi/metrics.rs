@@ -164,12 +164,11 @@ pub unsafe extern "C" fn umbo_metrics_define(
     })
 }
 
-/// How many metrics were defined.
+/// Tells how many metrics were defined.
 ///
 /// @param[in] metrics The metrics.
-/// @param[out] count Gets their number.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// @param[out] count Their number.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_count(
     metrics: *const umbo_metrics,
@@ -183,13 +182,14 @@ pub unsafe extern "C" fn umbo_metrics_count(
     })
 }
 
-/// The name of a metric.
+/// Tells the name of a metric.
 ///
 /// @param[in] metrics The metrics.
-/// @param[in] index Which one.
-/// @param[out] name Gets its name, which lives as long as the metrics.
+/// @param[in] index Which of them.
+/// @param[out] name The name. Lives as long as the metrics.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_OUT_OF_RANGE: there is no such metric.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_OUT_OF_RANGE: no such metric.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_name(
     metrics: *const umbo_metrics,
@@ -207,13 +207,14 @@ pub unsafe extern "C" fn umbo_metrics_name(
     })
 }
 
-/// The index of the metric with a name, for the functions that take one.
+/// Finds the metric with a name, for the functions that take an index.
 ///
 /// @param[in] metrics The metrics.
 /// @param[in] name The name.
-/// @param[out] index Gets the index.
+/// @param[out] index Which of them it is.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_NOT_FOUND, with the names that there are.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_NOT_FOUND: no metric of this name. The message lists the names that there are.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_index(
     metrics: *const umbo_metrics,
@@ -360,16 +361,18 @@ pub unsafe extern "C" fn umbo_metrics_add_labels(
     })
 }
 
-/// What a metric has accumulated over the runs that succeeded since it was defined or reset.
-///
-/// Whole numbers are exact. Other sums are float64, in the order of the runs and in each of them of the
-/// replicas: the same bits for the same calls, however threads are scheduled.
+/// Tells what a metric has accumulated over the runs that succeeded since it was defined or reset.
 ///
 /// @param[in] metrics The metrics.
 /// @param[in] index Which of them.
-/// @param[out] metric Gets sum, weight and mean; its kind says what they are.
+/// @param[out] metric Its sum, weight and mean; its kind says what they are. Start from UMBO_METRIC_INIT, which
+///   sets its size.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_OUT_OF_RANGE: there is no such metric.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_OUT_OF_RANGE: no such metric.
+///
+/// Whole numbers are exact. Other sums are float64, in the order of the runs and in each of them of the
+/// replicas: the same bits for the same calls, however threads are scheduled.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_result(
     metrics: *const umbo_metrics,
@@ -386,15 +389,15 @@ pub unsafe extern "C" fn umbo_metrics_result(
     })
 }
 
-/// How a class was predicted, by a confusion matrix.
+/// Tells how a class was predicted, by a confusion matrix.
 ///
 /// @param[in] metrics The metrics.
 /// @param[in] index Which of them.
 /// @param[in] class_index Which class.
-/// @param[out] metric Gets the numbers.
+/// @param[out] metric The numbers. Start from UMBO_CLASS_METRIC_INIT, which sets its size.
 /// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or not a confusion matrix.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such metric or class.
-/// - UMBO_STATUS_INVALID_ARGUMENT: not a confusion matrix.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_class_result(
     metrics: *const umbo_metrics,
@@ -419,26 +422,23 @@ pub unsafe extern "C" fn umbo_metrics_class_result(
     })
 }
 
-/// The cells of a confusion matrix, row by row, or of an AUC's histogram: the bins of the negative examples
-/// and then those of the positive ones.
-///
-/// `count` gets how many cells there are, also if `capacity` is not enough: then the result is
-/// OUT_OF_RANGE and `cells`, which may be NULL if `capacity` is 0, stays as it is.
+/// Copies the cells of a confusion matrix or of an AUC's histogram.
 ///
 /// @param[in] metrics The metrics.
 /// @param[in] index Which of them.
-/// @param[out] cells Gets the numbers.
-/// @param[in] capacity How many of them fit.
-/// @param[out] count Gets how many there are.
+/// @param[in] capacity How many numbers there is room for.
+/// @param[out] cells The numbers: those of a matrix row by row, those of a histogram for the bins of the negative
+///   examples and then for those of the positive ones. `cells` may be NULL if `capacity` is 0.
+/// @param[out] count How many cells there are, also if `capacity` is less.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_OUT_OF_RANGE: no such metric, or too little room.
-/// - UMBO_STATUS_INVALID_ARGUMENT: a metric without cells.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a metric without cells.
+/// - UMBO_STATUS_OUT_OF_RANGE: no such metric, or `capacity` is too small; then `cells` stays as it is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_cells(
     metrics: *const umbo_metrics,
     index: i64,
-    cells: *mut i64,
     capacity: i64,
+    cells: *mut i64,
     count: *mut i64,
 ) -> umbo_status {
     boundary("umbo_metrics_cells", || {
@@ -466,6 +466,7 @@ pub unsafe extern "C" fn umbo_metrics_cells(
 ///
 /// @param[in] metrics The metrics.
 /// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_FAILED_PRECONDITION: a run is adding to them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_reset(metrics: *mut umbo_metrics) -> umbo_status {
@@ -477,12 +478,15 @@ fn entry(index: i64) -> Result<usize> {
         .map_err(|_| Error::out_of_range("index", format!("{index}; indices are 0 or more")))
 }
 
-/// Another handle to the same object, to be released like the first.
+/// Makes another handle to the same metrics.
 ///
 /// @param[in] metrics The metrics.
-/// @param[out] retained Gets the handle.
+/// @param[out] retained The new handle. The caller releases it.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// Each handle is released once, by itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_retain(
     metrics: *const umbo_metrics,
@@ -494,9 +498,11 @@ pub unsafe extern "C" fn umbo_metrics_retain(
     })
 }
 
-/// Releases a reference. NULL is fine.
+/// Releases a handle.
 ///
-/// @param[in] metrics The handle; `metrics` may be NULL.
+/// @param[in] metrics The handle. NULL is fine: then nothing happens.
+///
+/// The object ends when its last handle is released and nothing else keeps it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_release(metrics: *const umbo_metrics) {
     quietly("umbo_metrics_release", || handle::release(metrics, "metrics"));

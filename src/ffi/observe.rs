@@ -15,7 +15,7 @@ use crate::observe::phase::Phase;
 use crate::observe::trace;
 
 /// What keeps the steps of a strategy from being faster. Each is one bit of `causes` in
-/// umbo_step_report().
+/// umbo_strategy_step_report().
 pub type umbo_step_cause = i32;
 
 /// A step's work is so little that handing it to the replicas takes longer than doing it.
@@ -126,14 +126,14 @@ pub unsafe extern "C" fn umbo_strategy_measure_steps(
 ///
 /// Can be called at any time, in a callback too.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_step_report(
+pub unsafe extern "C" fn umbo_strategy_step_report(
     strategy: *const umbo_strategy,
     causes: *mut i32,
     buffer: *mut c_char,
     capacity: usize,
     length: *mut usize,
 ) -> umbo_status {
-    boundary("umbo_step_report", || {
+    boundary("umbo_strategy_step_report", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let (length, causes) = unsafe { (out(length, "length")?, optional_out(causes, "causes")?) };
         if capacity > 0 {
@@ -232,7 +232,7 @@ const _: () = assert!(trace::MOST_EVENTS == 4_000_000);
 /// - UMBO_STATUS_INVALID_ARGUMENT: `path` is a null pointer or not UTF-8, or an option is out of range.
 ///
 /// The trace has spans of each replica, of the workers for central work, of threads that make elements
-/// ahead, of copies to and from GPUs, and what umbo_trace_begin() and umbo_trace_end() say; and the
+/// ahead, of copies to and from GPUs, and what umbo_trace_span_begin() and umbo_trace_span_end() say; and the
 /// bytes that were reduced, copied, exchanged and updated so far, after each step. The file is in the
 /// JSON format of Chrome's trace viewer, which ui.perfetto.dev and chrome://tracing show. The command
 /// `umbo trace FILE --html PAGE` makes a page of it, and `umbo doctor FILE` says what keeps the steps
@@ -297,8 +297,8 @@ pub unsafe extern "C" fn umbo_trace_stop(events: *mut i64, dropped: *mut i64) ->
 /// Does nothing while no trace is being written. Spans may lie inside of each other, also inside of
 /// callbacks; the outermost 64 of a thread are in the trace. Each is ended on the thread that began it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_trace_begin(name: *const c_char) -> umbo_status {
-    boundary("umbo_trace_begin", || {
+pub unsafe extern "C" fn umbo_trace_span_begin(name: *const c_char) -> umbo_status {
+    boundary("umbo_trace_span_begin", || {
         // SAFETY: the caller gives NULL or a text.
         let name = unsafe { optional_text(name, "name") }?;
         trace::own::begin(name.unwrap_or("program"));
@@ -312,8 +312,8 @@ pub unsafe extern "C" fn umbo_trace_begin(name: *const c_char) -> umbo_status {
 ///
 /// Does nothing if there is none, for instance since the trace was started after its beginning.
 #[unsafe(no_mangle)]
-pub extern "C" fn umbo_trace_end() -> umbo_status {
-    boundary("umbo_trace_end", || {
+pub extern "C" fn umbo_trace_span_end() -> umbo_status {
+    boundary("umbo_trace_span_end", || {
         trace::own::end();
         Ok(())
     })

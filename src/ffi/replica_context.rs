@@ -131,8 +131,8 @@ pub unsafe extern "C" fn umbo_replica_context_replica_id(
 /// Tells the id of the replica among those of this process.
 ///
 /// @param[in] ctx The replica's context.
-/// @param[out] replica The id: 0 to the number of this process's replicas less one. The replica
-///   computes on the compute device with this number.
+/// @param[out] replica The id: 0 to the number of this process's replicas less one. umbo_strategy_compute_device()
+///   tells the device of the replica with this number.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 ///
 /// Without other ranks it is umbo_replica_context_replica_id().

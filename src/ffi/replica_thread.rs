@@ -63,8 +63,8 @@ pub(super) unsafe fn hooks_from(options: Option<&umbo_strategy_options>) -> (Opt
     // SAFETY: the caller's promise.
     let user_data = Arc::new(unsafe { UserData::new(user_data, destroy) });
     let functions = options.map(|options| Functions {
-        start: options.replica_thread_start_fn,
-        stop: options.replica_thread_stop_fn,
+        start: options.replica_thread_start,
+        stop: options.replica_thread_stop,
         user_data: Arc::clone(&user_data),
     });
     let functions = functions.filter(|them| {

@@ -6,21 +6,24 @@ use super::object::{umbo_strategy, umbo_value};
 use super::status::umbo_status;
 use crate::input::split_for;
 
-/// Splits a global batch that the program has already as umbo_strategy_distribute_dataset() splits the
-/// elements of a dataset: each tensor of it along dimension 0, the rows over the replicas, rounded up, so
-/// that the last parts may be smaller or empty. The parts are views of the batch, which is not copied and
-/// must not be written as long as they are in use. They know how many examples they hold
-/// (umbo_value_examples(), umbo_replica_context_batch_position(), umbo_gradients_submit()).
-///
-/// With several ranks the batch is the same on all of them, and each takes the parts of its own replicas.
-/// A rank that has a batch of its own makes values of its own with umbo_strategy_values_from_function().
+/// Splits a global batch that the program has already over the replicas.
 ///
 /// @param[in] strategy The strategy.
-/// @param[in] value A tensor, or a nest of tensors; each of them is split by its own dimension 0.
-/// @param[out] per_replica Gets the same nest of per-replica values, which the caller releases. With one
-/// replica they are tensors.
-/// @return UMBO_STATUS_INVALID_ARGUMENT for a leaf that is no tensor and, with several replicas, for a
-/// scalar.
+/// @param[in] value A tensor, or a nest of tensors; each of them is split along its own dimension 0.
+/// @param[out] per_replica The same nest of per-replica values, or of tensors if this process has one replica. The
+///   caller releases it.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a leaf that is not a tensor, or, with several
+///   replicas, a scalar.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+///
+/// Rows are split as umbo_strategy_distribute_dataset() splits the elements of a dataset by default: each replica
+/// gets their number over that of the replicas, rounded up, until none are left. The parts are views of the batch,
+/// which is not copied and must not be written as long as they are in use. They know how many examples they hold
+/// (umbo_value_examples(), umbo_replica_context_batch_position(), umbo_gradients_submit()).
+///
+/// With several ranks the batch is the same on all of them, and each takes the parts of its own replicas. A rank
+/// that has a batch of its own makes values of its own with umbo_strategy_values_from_function().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_split(
     strategy: *const umbo_strategy,

@@ -59,11 +59,11 @@ pub struct umbo_strategy_options {
     /// and the like may use from here. Replica 0 usually runs on whatever thread calls
     /// umbo_strategy_run(), so the function is called on each such thread, and a thread that serves
     /// several strategies is told by each. Replicas call at the same time. NULL: nothing is called.
-    pub replica_thread_start_fn: umbo_replica_thread_fn,
+    pub replica_thread_start: umbo_replica_thread_fn,
     /// Called on each thread of the library's own that has served as a replica, when it ends, which is
     /// when the strategy goes. A thread of the program's goes on, and gets no such call. NULL: nothing is
     /// called.
-    pub replica_thread_stop_fn: umbo_replica_thread_fn,
+    pub replica_thread_stop: umbo_replica_thread_fn,
     /// Passed to both.
     pub replica_thread_user_data: *mut c_void,
     /// Releases `replica_thread_user_data`, exactly once, when the strategy, its copies and their threads
@@ -107,8 +107,8 @@ impl Default for umbo_strategy_options {
             thread_binding: UMBO_THREAD_BINDING_ON,
             cluster_resolver: std::ptr::null(),
             thread_stack_bytes: 0,
-            replica_thread_start_fn: None,
-            replica_thread_stop_fn: None,
+            replica_thread_start: None,
+            replica_thread_stop: None,
             replica_thread_user_data: std::ptr::null_mut(),
             replica_thread_user_data_destroy: None,
             communicator: std::ptr::null(),

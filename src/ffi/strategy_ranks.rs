@@ -81,12 +81,12 @@ pub unsafe extern "C" fn umbo_strategy_num_local_replicas(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_fingerprint(
     strategy: *const umbo_strategy,
-    fingerprint: *mut i64,
+    fingerprint: *mut u64,
 ) -> umbo_status {
     boundary("umbo_strategy_fingerprint", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let fingerprint = unsafe { out(fingerprint, "fingerprint") }?;
-        fingerprint.write(get(strategy, "strategy")?.fingerprint()? as i64);
+        fingerprint.write(get(strategy, "strategy")?.fingerprint()?);
         Ok(())
     })
 }

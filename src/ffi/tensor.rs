@@ -468,11 +468,11 @@ pub(crate) unsafe fn write_to_host(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `name` is a null pointer.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_device_name(
+pub unsafe extern "C" fn umbo_tensor_device(
     tensor: *const umbo_tensor,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary("umbo_tensor_device_name", || {
+    boundary("umbo_tensor_device", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let name = unsafe { out(name, "name") }?;
         let device = borrow(tensor, "tensor", Tensor::device)?;

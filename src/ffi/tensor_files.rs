@@ -34,16 +34,17 @@ pub unsafe extern "C" fn umbo_tensor_save(
 
 /// Saves tensors by name as a `.npz` file, which numpy.load() reads.
 ///
+/// @param[in] count How many there are; 1 or more.
 /// @param[in] tensors The tensors. Nobody writes their elements meanwhile.
 /// @param[in] names The name of each. Names differ, and have no / \ : in them.
-/// @param[in] count How many there are; 1 or more.
 /// @param[in] path The file. It is replaced as a whole: if anything fails it is as it was.
-/// @return As umbo_tensor_save(); UMBO_STATUS_INVALID_ARGUMENT also for wrong names.
+/// @return UMBO_OK, or the statuses of umbo_tensor_save(), and UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, or
+///   wrong names.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_save_all(
+    count: i64,
     tensors: *const *const umbo_tensor,
     names: *const *const c_char,
-    count: i64,
     path: *const c_char,
 ) -> umbo_status {
     boundary("umbo_tensor_save_all", || {

@@ -47,9 +47,14 @@ pub struct umbo_progress {
     pub metrics: *mut umbo_metrics,
 }
 
-/// Is told after each step how far the epoch is, on the thread that called umbo_train_epoch(), outside of
-/// the step: it may read variables and metrics, set a learning rate, run and evaluate. `progress` is
-/// valid for the call. A status other than UMBO_OK ends the epoch, which returns it.
+/// Is told after each step how far the epoch is.
+///
+/// @param[in] progress How far it is; valid for the call.
+/// @param[in] user_data `progress_user_data` of the options.
+/// @return UMBO_OK, or why the epoch is to end: umbo_train_epoch() then returns any other status.
+///
+/// It is called on the thread that called umbo_train_epoch(), outside of the step: it may read variables and
+/// metrics, set a learning rate, run and evaluate.
 pub type umbo_progress_fn = Option<
     unsafe extern "C-unwind" fn(
         progress: *const umbo_progress,
@@ -70,11 +75,11 @@ pub struct umbo_train_epoch_options {
     pub progress: umbo_progress_fn,
     /// Passed to `progress`.
     pub progress_user_data: *mut c_void,
-    /// The epoch ends after this many seconds at the latest, with DEADLINE_EXCEEDED; 0: at once.
+    /// The epoch ends after this many seconds at the latest, with UMBO_STATUS_DEADLINE_EXCEEDED; 0: at once.
     /// UMBO_NO_TIMEOUT, the default: it takes as long as it takes. Waiting for an element is not cut
     /// short.
     pub timeout_seconds: f64,
-    /// The epoch ends, with CANCELLED, when this token is cancelled. NULL: no token.
+    /// The epoch ends, with UMBO_STATUS_CANCELLED, when this token is cancelled. NULL: no token.
     pub cancellation: *const umbo_cancellation,
     /// The epoch ends after this many steps, if the pass has not ended before. By default
     /// UMBO_ALL_STEPS.

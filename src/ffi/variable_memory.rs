@@ -24,16 +24,18 @@ use crate::strategy::variables;
 use crate::tensor::Tensor;
 use crate::values::Value;
 
-/// Assigns what `data` holds: what umbo_variable_assign() does with a value of these elements, in every
-/// context. In a replica's callback it is a synchronising call, and each replica writes its own memory:
-/// the replicas' elements are combined as the variable's aggregation says. The elements are copied
-/// before the call returns.
+/// Gives a variable a new value from host memory.
 ///
 /// @param[in] variable The variable.
-/// @param[in] data Host memory with all elements of the variable, in its dtype and in row-major order. `data` may
-/// be NULL if it has none.
-/// @param[in] bytes The size of `data`, which must be that of all elements.
-/// @return UMBO_STATUS_INVALID_ARGUMENT if `bytes` is another size; else as umbo_variable_assign().
+/// @param[in] data All elements, in the variable's dtype and in row-major order, in host memory. They are copied
+///   before the call returns. `data` may be NULL if there are none.
+/// @param[in] bytes The size of `data` in bytes, which must be that of all elements.
+/// @return UMBO_OK, or the statuses of umbo_variable_assign(), and UMBO_STATUS_INVALID_ARGUMENT: `bytes` is not the
+///   size of all elements.
+///
+/// It does what umbo_variable_assign() does with a value of these elements, in every context. In a replica's callback
+/// it is a synchronising call, and each replica writes its own memory: the replicas' elements are combined by the
+/// variable's aggregation.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_write(
     variable: *mut umbo_variable,
@@ -54,14 +56,18 @@ pub unsafe extern "C" fn umbo_variable_write(
     })
 }
 
-/// Copies the value that the variable has now, as umbo_variable_read() says, to host memory, in
-/// row-major order.
+/// Copies the value of a variable to host memory, in row-major order.
 ///
 /// @param[in] variable The variable.
-/// @param[out] data Gets the elements; its address must be a multiple of an element's size. `data` may be NULL if
-/// the variable has none.
-/// @param[in] bytes The size of `data`, which must be that of all elements.
-/// @return UMBO_STATUS_INVALID_ARGUMENT if `bytes` is another size.
+/// @param[out] data Where the elements are written, at an address that is a multiple of the size of an element. It
+///   belongs to the program. `data` may be NULL if there are none.
+/// @param[in] bytes The size of `data` in bytes, which must be that of all elements.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: `bytes` is not the size of all elements, the address of `data` is not a multiple of
+///   an element's size, or an invalid handle or pointer.
+/// - UMBO_STATUS_UNAVAILABLE: a GPU that is needed for it cannot be used, or is lost.
+///
+/// It is the value that umbo_variable_read() gives.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_copy_to_host(
     variable: *const umbo_variable,
@@ -80,14 +86,15 @@ pub unsafe extern "C" fn umbo_variable_copy_to_host(
     })
 }
 
-/// Where the values of several variables lie right now: umbo_variable_view() for each of them, in one
-/// call.
+/// Shows where the values of several variables lie, for reading.
 ///
 /// @param[in] count How many variables there are.
 /// @param[in] variables The variables.
-/// @param[in] ctx In a replica's callback its context. `ctx` is NULL outside of runs.
-/// @param[out] views Gets `count` views, in the order of the variables.
-/// @return As umbo_variable_view().
+/// @param[in] ctx The replica's context in a replica's callback. `ctx` may be NULL outside of runs.
+/// @param[out] views The values, one view for each variable, in the order of the variables. Never write through them.
+/// @return UMBO_OK, or the statuses of umbo_variable_view().
+///
+/// It does what umbo_variable_view() does for each variable, in one call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_views(
     count: i64,
@@ -123,10 +130,7 @@ pub unsafe extern "C" fn umbo_variable_views(
     })
 }
 
-/// Assigns to several variables at once, as one synchronising call (see
-/// umbo_replica_context_merge_call()), with replicas that count by their examples. This is what statistics
-/// of a batch need: running means and variances of a batch normalisation are made with
-/// UMBO_AGGREGATION_MEAN and assigned at the end of the callback.
+/// Gives several variables new values at once, from replicas that count by their examples.
 ///
 /// @param[in] count How many variables there are; on all replicas the same, in the same order.
 /// @param[in] variables The variables, of the strategy that runs.
@@ -143,6 +147,10 @@ pub unsafe extern "C" fn umbo_variable_views(
 /// - UMBO_STATUS_CANCELLED: another replica has failed, or the run has ended.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
+/// It is one synchronising call (see umbo_replica_context_merge_call()). This is what statistics of a batch need:
+/// running means and variances of a batch normalisation are made with UMBO_AGGREGATION_MEAN and assigned at the end of
+/// the callback.
+///
 /// Each replica's weight is the number of examples in its part of the run's arguments. UMBO_AGGREGATION_MEAN
 /// gives the sum of weight * value, in float64 and in replica order, divided by the sum of the weights;
 /// UMBO_AGGREGATION_SUM the sum of the values; UMBO_AGGREGATION_ONLY_FIRST_REPLICA the first of them.
@@ -152,7 +160,7 @@ pub unsafe extern "C" fn umbo_variable_views(
 pub unsafe extern "C" fn umbo_variable_assign_all(
     count: i64,
     variables: *const *mut umbo_variable,
-    ctx: *const umbo_replica_context,
+    ctx: *mut umbo_replica_context,
     views: *const umbo_view,
 ) -> umbo_status {
     boundary("umbo_variable_assign_all", || {
@@ -161,20 +169,22 @@ pub unsafe extern "C" fn umbo_variable_assign_all(
     })
 }
 
-/// umbo_variable_assign_all() with a given weight.
+/// Gives several variables new values at once, from replicas with given weights.
 ///
 /// @param[in] count How many variables there are; on all replicas the same, in the same order.
 /// @param[in] variables The variables, of the strategy that runs.
 /// @param[in] ctx The replica's context.
 /// @param[in] views Each variable's new value on this replica, as for umbo_variable_assign_all().
 /// @param[in] weight The weight of this replica; finite and 0 or more.
-/// @return UMBO_OK, or the statuses of umbo_variable_assign_all();
-///   UMBO_STATUS_INVALID_ARGUMENT also for a weight that is negative or not finite.
+/// @return UMBO_OK, or the statuses of umbo_variable_assign_all(), and UMBO_STATUS_INVALID_ARGUMENT: a weight that is
+///   negative or not finite.
+///
+/// All else is as for umbo_variable_assign_all().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_assign_all_weighted(
     count: i64,
     variables: *const *mut umbo_variable,
-    ctx: *const umbo_replica_context,
+    ctx: *mut umbo_replica_context,
     views: *const umbo_view,
     weight: f64,
 ) -> umbo_status {
@@ -189,7 +199,7 @@ pub unsafe extern "C" fn umbo_variable_assign_all_weighted(
 unsafe fn assign_views(
     count: i64,
     variables: *const *mut umbo_variable,
-    ctx: *const umbo_replica_context,
+    ctx: *mut umbo_replica_context,
     views: *const umbo_view,
     weight: Option<f64>,
 ) -> Result<()> {
@@ -214,11 +224,11 @@ unsafe fn assign_views(
 /// @param[in] names Their names. `names` may be NULL: all are called "Variable".
 /// @param[in] views Where each of them lies: row-major host memory that may be written (`mutable_data`),
 ///   whose elements are the initial value. No two have elements in common; they may lie next to each other.
-/// @param[in] options The properties of all of them; `options` may be NULL: all defaults. `initializer` and
-///   `initial` stay unset.
 /// @param[in] user_data What `destroy` is given.
 /// @param[in] destroy Releases the memory of all of them, exactly once, on any thread: when the last of the
 ///   variables is gone, and also if this function fails. NULL: nothing to release.
+/// @param[in] options The properties of all of them; `options` may be NULL: all defaults. `initializer` and
+///   `initial` stay unset.
 /// @param[out] variables Gets `count` new variables. The caller releases each.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a view that is read-only, not row-major, or
@@ -238,9 +248,9 @@ pub unsafe extern "C" fn umbo_variable_create_in_memory(
     count: i64,
     names: *const *const c_char,
     views: *const umbo_view,
-    options: *const umbo_variable_options,
     user_data: *mut c_void,
     destroy: umbo_destroy_fn,
+    options: *const umbo_variable_options,
     variables: *mut *mut umbo_variable,
 ) -> umbo_status {
     // SAFETY: the caller gives the user data and its function away.

@@ -85,7 +85,11 @@ impl UpdateRule for Custom {
     }
 
     fn settings(&self) -> Vec<(&'static str, f64)> {
-        vec![("weight_decay", self.weight_decay)]
+        vec![
+            ("weight_decay", self.weight_decay),
+            ("decoupled_weight_decay", f64::from(self.meaning == WeightDecay::Decoupled)),
+            ("state_count", self.slots.len() as f64),
+        ]
     }
 
     fn slots(&self) -> &[Slot] {

@@ -17,6 +17,7 @@ static void arrays(void) {
     static const char *const names[2] = {"x", "y"};
     static const char *const same[2] = {"x", "x"};
     const int64_t table_shape[2] = {3, 2}, three = 3, two = 2;
+    const int64_t negative[2] = {3, -1}, endless[3] = {INT64_MAX, INT64_MAX, 3}, empty[3] = {3, 0, 2};
     float table[6] = {1, 2, 3, 4, 5, 6};
     int32_t labels[3] = {7, 8, 9};
     umbo_view views[2];
@@ -65,6 +66,14 @@ static void arrays(void) {
     CHECK_MESSAGE("dimension 0");
     views[1] = umbo_view_of_memory(UMBO_DTYPE_INT32, UMBO_MAX_RANK + 1, &two, labels);
     CHECK_STATUS(umbo_dataset_from_arrays(2, names, views, &none), UMBO_STATUS_INVALID_ARGUMENT);
+    /* Sizes that cannot be make no view, and nothing overflows. */
+    CHECK(umbo_view_of_memory(UMBO_DTYPE_INT32, 1, NULL, labels).dtype == UMBO_DTYPE_NONE);
+    CHECK(umbo_view_of_memory(UMBO_DTYPE_INT32, 2, negative, labels).dtype == UMBO_DTYPE_NONE);
+    views[1] = umbo_view_of_memory(UMBO_DTYPE_INT32, 3, endless, labels);
+    CHECK(views[1].dtype == UMBO_DTYPE_NONE && views[1].data == NULL);
+    CHECK_STATUS(umbo_dataset_from_arrays(2, names, views, &none), UMBO_STATUS_INVALID_ARGUMENT);
+    views[1] = umbo_view_of_memory(UMBO_DTYPE_INT32, 3, empty, NULL);
+    CHECK(views[1].dtype == UMBO_DTYPE_INT32 && views[1].rank == 3 && views[1].shape[0] == 3);
     CHECK(none == NULL);
 }
 

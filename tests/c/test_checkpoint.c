@@ -145,18 +145,18 @@ static void what_does_not_fit_is_told(void) {
                 "no such file");
     CHECK_FAILS(umbo_checkpoint_save(a.checkpoint, "no/such/folder/file"), UMBO_STATUS_NOT_FOUND,
                 "no/such/folder");
-    CHECK_FAILS(umbo_checkpoint_load_weights(a.checkpoint, file, names, tensors, 1),
+    CHECK_FAILS(umbo_checkpoint_load_weights(a.checkpoint, file, 1, names, tensors),
                 UMBO_STATUS_INVALID_ARGUMENT, "no tensor 'no such tensor'");
-    CHECK_FAILS(umbo_checkpoint_load_weights(a.checkpoint, file, NULL, tensors, 1),
+    CHECK_FAILS(umbo_checkpoint_load_weights(a.checkpoint, file, 1, NULL, tensors),
                 UMBO_STATUS_INVALID_ARGUMENT, "count");
     CHECK_FAILS(umbo_checkpoint_integer(a.checkpoint, "best", &updates),
                 UMBO_STATUS_INVALID_ARGUMENT, "umbo_checkpoint_number()");
     CHECK_OK(umbo_variable_copy_to_host(a.weights, after, sizeof(after)));
     CHECK(memcmp(before, after, sizeof(before)) == 0);
-    CHECK_OK(umbo_checkpoint_load_weights(a.checkpoint, file, names, NULL, 1));
+    CHECK_OK(umbo_checkpoint_load_weights(a.checkpoint, file, 1, names, NULL));
     CHECK_OK(umbo_variable_copy_to_host(a.weights, after, sizeof(after)));
     CHECK_OK(umbo_checkpoint_save_weights(a.checkpoint, file));
-    CHECK_OK(umbo_checkpoint_load_weights(a.checkpoint, file, NULL, NULL, 0));
+    CHECK_OK(umbo_checkpoint_load_weights(a.checkpoint, file, 0, NULL, NULL));
     umbo_variable_release(more);
     release(&a);
 }

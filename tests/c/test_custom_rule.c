@@ -16,6 +16,7 @@ static void momentum_update(const umbo_update_tile *tile, void *user_data) {
     float *weights = (float *)tile->weights, *sums = (float *)tile->states[0];
     const float *gradient = (const float *)tile->gradient;
     int64_t index;
+    CHECK(tile->struct_size == sizeof(*tile));
     CHECK(tile->dtype == UMBO_DTYPE_FLOAT32 && tile->state_count == 1 && tile->count > 0);
     CHECK(tile->first >= 0 && tile->first + tile->count <= ELEMENTS && tile->weight_decay == 0);
     for (index = 0; index < tile->count; index++) {
@@ -118,7 +119,7 @@ static umbo_optimizer *custom_momentum(umbo_strategy *strategy, momentum_rule *r
     options.name = "own momentum";
     options.state_count = 1;
     options.state_names = names;
-    CHECK_OK(umbo_optimizer_create_custom(strategy, &options, momentum_update, rule, note_destroyed,
+    CHECK_OK(umbo_optimizer_create_custom(strategy, momentum_update, rule, note_destroyed, &options,
                                           &optimizer));
     return optimizer;
 }
@@ -206,7 +207,7 @@ static void reduced(umbo_strategy *strategy, int rows, umbo_dtype dtype, int64_t
     umbo_view view, before, indices, values;
     int64_t run, at;
     options.learning_rate = 1;
-    CHECK_OK(umbo_optimizer_create_custom(strategy, &options, sgd_update, NULL, NULL, &optimizer));
+    CHECK_OK(umbo_optimizer_create_custom(strategy, sgd_update, NULL, NULL, &options, &optimizer));
     around.loss_scaling = UMBO_LOSS_SCALING_FIXED;
     around.loss_scale = 8;
     CHECK_OK(umbo_optimizer_configure(optimizer, &around));
@@ -285,11 +286,15 @@ static void tiles_and_refusals(umbo_strategy *strategy) {
     options.state_initials = initials;
     options.weight_decay = 0.5;
     options.decoupled_weight_decay = 1;
-    CHECK_OK(umbo_optimizer_create_custom(strategy, &options, tell_update, kept, NULL, &optimizer));
+    CHECK_OK(umbo_optimizer_create_custom(strategy, tell_update, kept, NULL, &options, &optimizer));
     CHECK_OK(umbo_optimizer_rule(optimizer, &name));
     CHECK(strcmp(name, "custom") == 0);
     CHECK_OK(umbo_optimizer_setting(optimizer, "weight_decay", &value));
     CHECK(value == 0.5);
+    CHECK_OK(umbo_optimizer_setting(optimizer, "decoupled_weight_decay", &value));
+    CHECK(value == 1);
+    CHECK_OK(umbo_optimizer_setting(optimizer, "state_count", &value));
+    CHECK(value == 1);
     self.gradients = make_mean_gradients(strategy, variable, 0);
     CHECK_OK(umbo_strategy_run(strategy, give, &self, NULL, NULL, NULL));
     CHECK_OK(umbo_optimizer_apply(optimizer, self.gradients, NULL, NULL));
@@ -313,16 +318,16 @@ static void tiles_and_refusals(umbo_strategy *strategy) {
     /* The user data is taken over whatever happens. */
     optimizer = NULL;
     options.state_count = 2;
-    CHECK_STATUS(umbo_optimizer_create_custom(strategy, &options, momentum_update, &rule, note_destroyed,
+    CHECK_STATUS(umbo_optimizer_create_custom(strategy, momentum_update, &rule, note_destroyed, &options,
                                               &optimizer),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("state_names");
     options.state_count = 0;
     options.weight_decay = -1;
-    CHECK_STATUS(umbo_optimizer_create_custom(strategy, &options, momentum_update, &rule, note_destroyed,
+    CHECK_STATUS(umbo_optimizer_create_custom(strategy, momentum_update, &rule, note_destroyed, &options,
                                               &optimizer),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_optimizer_create_custom(strategy, NULL, NULL, &rule, note_destroyed, &optimizer),
+    CHECK_STATUS(umbo_optimizer_create_custom(strategy, NULL, &rule, note_destroyed, NULL, &optimizer),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(rule.destroyed == 3 && optimizer == NULL);
 }

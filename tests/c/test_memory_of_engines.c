@@ -83,7 +83,7 @@ static void a_thousand_steps(int in_memory) {
         sum.aggregation = UMBO_AGGREGATION_SUM;
         views[0] = memory(1, &size, block + 1);
         views[1] = memory(0, NULL, block + 1 + ELEMENTS);
-        CHECK_OK(umbo_variable_create_in_memory(strategy, 2, names, views, &sum, NULL, count_release,
+        CHECK_OK(umbo_variable_create_in_memory(strategy, 2, names, views, NULL, count_release, &sum,
                                                 both));
         plan.updated = both[0];
         plan.assigned = both[1];
@@ -174,7 +174,7 @@ static void assigned_and_updated_in_one_step(void) {
     mean.loss_reduction = UMBO_LOSS_MEAN;
     rate.learning_rate = 1;
     released = 0;
-    CHECK_OK(umbo_variable_create_in_memory(strategy, 1, NULL, &view, &options, NULL, count_release,
+    CHECK_OK(umbo_variable_create_in_memory(strategy, 1, NULL, &view, NULL, count_release, &options,
                                             &plan.weight));
     CHECK_OK(umbo_gradients_create(strategy, 1, &plan.weight, &mean, &plan.gradients));
     CHECK_OK(umbo_optimizer_create_sgd(strategy, &rate, &plan.sgd));
@@ -217,8 +217,8 @@ static void what_is_refused(void) {
         views[0] = memory(1, &four, block);                     \
         views[1] = memory(1, &four, block + 4);                 \
         wrong;                                                                                   \
-        CHECK_STATUS(umbo_variable_create_in_memory(strategy, 2, given_names, views, &options,   \
-                                                    NULL, count_release, made), status);         \
+        CHECK_STATUS(umbo_variable_create_in_memory(strategy, 2, given_names, views, NULL,       \
+                                                    count_release, &options, made), status);     \
         CHECK_MESSAGE(words);                                                                    \
         CHECK(released == ++expected && made[0] == NULL);                                        \
     } while (0)
@@ -235,11 +235,11 @@ static void what_is_refused(void) {
     options.initial = UMBO_INITIAL_ZEROS;
     REFUSED((void)0, NULL, UMBO_STATUS_INVALID_ARGUMENT, "initial");
     options.initial = UMBO_INITIAL_NONE;
-    CHECK_STATUS(umbo_variable_create_in_memory(strategy, 0, NULL, views, NULL, NULL, count_release,
+    CHECK_STATUS(umbo_variable_create_in_memory(strategy, 0, NULL, views, NULL, count_release, NULL,
                                                 made),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(released == ++expected);
-    CHECK_STATUS(umbo_variable_create_in_memory(NULL, 1, NULL, views, NULL, NULL, count_release, made),
+    CHECK_STATUS(umbo_variable_create_in_memory(NULL, 1, NULL, views, NULL, count_release, NULL, made),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(released == ++expected);
 #undef REFUSED

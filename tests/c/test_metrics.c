@@ -136,10 +136,10 @@ static results results_of(const umbo_metrics *metrics) {
         all.of[index].struct_size = sizeof(umbo_metric);
         CHECK_OK(umbo_metrics_result(metrics, index, &all.of[index]));
     }
-    CHECK_OK(umbo_metrics_cells(metrics, MATRIX, all.matrix, CLASSES * CLASSES, &count));
+    CHECK_OK(umbo_metrics_cells(metrics, MATRIX, CLASSES * CLASSES, all.matrix, &count));
     CHECK(count == CLASSES * CLASSES);
-    CHECK_OK(umbo_metrics_cells(metrics, BY_ROWS, all.by_rows, CLASSES * CLASSES, &count));
-    CHECK_OK(umbo_metrics_cells(metrics, AUC, all.histogram, 2 * BINS, &count));
+    CHECK_OK(umbo_metrics_cells(metrics, BY_ROWS, CLASSES * CLASSES, all.by_rows, &count));
+    CHECK_OK(umbo_metrics_cells(metrics, AUC, 2 * BINS, all.histogram, &count));
     CHECK(count == 2 * BINS);
     return all;
 }
@@ -222,10 +222,10 @@ static void classes(void) {
                  UMBO_STATUS_OUT_OF_RANGE);
     CHECK_STATUS(umbo_metrics_class_result(self.metrics, LOSS, 0, &metric),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_metrics_cells(self.metrics, MATRIX, NULL, 0, &count),
+    CHECK_STATUS(umbo_metrics_cells(self.metrics, MATRIX, 0, NULL, &count),
                  UMBO_STATUS_OUT_OF_RANGE);
     CHECK(count == CLASSES * CLASSES);
-    CHECK_STATUS(umbo_metrics_cells(self.metrics, LOSS, NULL, 0, &count),
+    CHECK_STATUS(umbo_metrics_cells(self.metrics, LOSS, 0, NULL, &count),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_OK(umbo_metrics_index(self.metrics, "matrix", &count));
     CHECK(count == MATRIX);

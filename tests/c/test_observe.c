@@ -9,8 +9,8 @@ static umbo_status nothing(umbo_replica_context *context, const umbo_value *args
     (void)args;
     (void)user_data;
     (void)result;
-    UMBO_TRY(umbo_trace_begin("inside"));
-    return umbo_trace_end();
+    UMBO_TRY(umbo_trace_span_begin("inside"));
+    return umbo_trace_span_end();
 }
 
 static umbo_status fails(umbo_replica_context *context, const umbo_value *args, void *user_data,
@@ -34,7 +34,7 @@ static umbo_status asks(umbo_replica_context *context, const umbo_value *args, v
     (void)context;
     (void)args;
     (void)result;
-    return umbo_step_report((umbo_strategy *)user_data, NULL, text, sizeof(text), &length);
+    return umbo_strategy_step_report((umbo_strategy *)user_data, NULL, text, sizeof(text), &length);
 }
 
 static void reports(umbo_strategy *strategy) {
@@ -42,20 +42,20 @@ static void reports(umbo_strategy *strategy) {
     size_t length = 0;
     int32_t causes = 77;
     int32_t replica;
-    CHECK_STATUS(umbo_step_report(strategy, &causes, text, sizeof(text), &length),
+    CHECK_STATUS(umbo_strategy_step_report(strategy, &causes, text, sizeof(text), &length),
                  UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("no step was measured");
     CHECK(causes == 77);
     CHECK_OK(umbo_strategy_measure_steps(strategy, 1));
     CHECK_STATUS(umbo_strategy_run(strategy, fails, NULL, NULL, NULL, NULL), UMBO_STATUS_ABORTED);
-    CHECK_STATUS(umbo_step_report(strategy, NULL, text, sizeof(text), &length),
+    CHECK_STATUS(umbo_strategy_step_report(strategy, NULL, text, sizeof(text), &length),
                  UMBO_STATUS_FAILED_PRECONDITION);
     run(strategy, 20);
     CHECK_OK(umbo_strategy_run(strategy, asks, strategy, NULL, NULL, NULL));
-    CHECK_OK(umbo_step_report(strategy, &causes, text, sizeof(text), &length));
+    CHECK_OK(umbo_strategy_step_report(strategy, &causes, text, sizeof(text), &length));
     CHECK(length == strlen(text) && strstr(text, "replica 1") != NULL);
     CHECK(strstr(text, "exchange") != NULL && causes < 128);
-    CHECK_OK(umbo_step_report(strategy, NULL, text, sizeof(text), &length));
+    CHECK_OK(umbo_strategy_step_report(strategy, NULL, text, sizeof(text), &length));
     for (replica = 0; replica < 2; replica++) {
         umbo_step_times times = UMBO_STEP_TIMES_INIT;
         double sum;
@@ -81,10 +81,10 @@ static void reports(umbo_strategy *strategy) {
     }
     length = 0;
     causes = 77;
-    CHECK_STATUS(umbo_step_report(strategy, &causes, text, 10, &length), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_strategy_step_report(strategy, &causes, text, 10, &length), UMBO_STATUS_OUT_OF_RANGE);
     CHECK(length > 10 && causes != 77);
-    CHECK_STATUS(umbo_step_report(strategy, NULL, NULL, 0, &length), UMBO_STATUS_OUT_OF_RANGE);
-    CHECK_STATUS(umbo_step_report(strategy, NULL, NULL, 1, &length), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_strategy_step_report(strategy, NULL, NULL, 0, &length), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_strategy_step_report(strategy, NULL, NULL, 1, &length), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("buffer");
     CHECK_STATUS(umbo_strategy_measure_steps(strategy, 2), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("measure");
@@ -92,7 +92,7 @@ static void reports(umbo_strategy *strategy) {
     CHECK_OK(umbo_strategy_measure_steps(strategy, 0));
     CHECK_OK(umbo_strategy_measure_steps(strategy, 0));
     run(strategy, 5);
-    CHECK_OK(umbo_step_report(strategy, NULL, text, sizeof(text), &length));
+    CHECK_OK(umbo_strategy_step_report(strategy, NULL, text, sizeof(text), &length));
     CHECK(strstr(text, "21 steps measured of 22") != NULL);
 }
 
@@ -105,12 +105,12 @@ static void traces(umbo_strategy *strategy) {
     CHECK(options.most_events == umbo_trace_options_default().most_events);
     CHECK_STATUS(umbo_trace_stop(NULL, NULL), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("no trace is being written");
-    CHECK_OK(umbo_trace_begin("no trace, no span"));
-    CHECK_OK(umbo_trace_end());
-    CHECK_OK(umbo_trace_end());
-    CHECK_OK(umbo_trace_begin(NULL));
-    CHECK_OK(umbo_trace_end());
-    CHECK_STATUS(umbo_trace_begin("\xff"), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_OK(umbo_trace_span_begin("no trace, no span"));
+    CHECK_OK(umbo_trace_span_end());
+    CHECK_OK(umbo_trace_span_end());
+    CHECK_OK(umbo_trace_span_begin(NULL));
+    CHECK_OK(umbo_trace_span_end());
+    CHECK_STATUS(umbo_trace_span_begin("\xff"), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_trace_start(NULL, NULL), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_trace_start("/nowhere/trace.json", NULL), UMBO_STATUS_NOT_FOUND);
     CHECK_MESSAGE("/nowhere/trace.json");
@@ -125,9 +125,9 @@ static void traces(umbo_strategy *strategy) {
     CHECK_OK(umbo_trace_stop(&events, &dropped));
     CHECK(events == 4 && dropped >= 10);
     CHECK_OK(umbo_trace_start(PATH, NULL));
-    CHECK_OK(umbo_trace_begin("a \"span\""));
+    CHECK_OK(umbo_trace_span_begin("a \"span\""));
     run(strategy, 1);
-    CHECK_OK(umbo_trace_end());
+    CHECK_OK(umbo_trace_span_end());
     CHECK_OK(umbo_trace_stop(NULL, NULL));
     file = fopen(PATH, "rb");
     CHECK(file != NULL);

@@ -212,6 +212,7 @@ static void strategies(void) {
     given.parameter_device = "CPU:1";
     given.thread_binding = UMBO_THREAD_BINDING_OFF;
     given.thread_stack_bytes = (size_t)3 << 20;
+    given.replicas_in_sync = 5;
     given.strict = 1;
     CHECK_OK(umbo_strategy_create(&given, &strategy));
     CHECK_OK(umbo_strategy_thread_stack_bytes(strategy, &bytes[0]));
@@ -220,7 +221,11 @@ static void strategies(void) {
     CHECK_OK(umbo_strategy_parameter_device(strategy, &name));
     CHECK_OK(umbo_strategy_strict(strategy, &strict));
     CHECK(strict == 1 && bytes[0] == (size_t)3 << 20 && binding == UMBO_THREAD_BINDING_OFF);
-    CHECK(count == 2 && strstr(name, "CPU:1") != NULL);
+    CHECK(count == 5 && strstr(name, "CPU:1") != NULL);
+    CHECK_OK(umbo_strategy_num_local_replicas(strategy, &count));
+    CHECK(count == 5);
+    CHECK_OK(umbo_strategy_num_compute_devices(strategy, &count));
+    CHECK(count == 2);
     umbo_strategy_release(strategy);
 }
 

@@ -75,8 +75,8 @@ static umbo_strategy_options options_with(notes *seen, int replicas) {
     umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
     memset(seen, 0, sizeof(*seen));
     options.cpu_replicas = replicas;
-    options.replica_thread_start_fn = start;
-    options.replica_thread_stop_fn = stop;
+    options.replica_thread_start = start;
+    options.replica_thread_stop = stop;
     options.replica_thread_user_data = seen;
     options.replica_thread_user_data_destroy = destroy;
     return options;
@@ -155,8 +155,8 @@ static void nothing_to_tell(void) {
     CHECK(seen.destroyed == 0);
     /* User data alone is kept as long as the strategy. */
     options = options_with(&seen, 2);
-    options.replica_thread_start_fn = NULL;
-    options.replica_thread_stop_fn = NULL;
+    options.replica_thread_start = NULL;
+    options.replica_thread_stop = NULL;
     CHECK_OK(umbo_strategy_create(&options, &seen.strategy));
     CHECK(seen.destroyed == 0);
     umbo_strategy_release(seen.strategy);
@@ -194,11 +194,11 @@ static void pools_that_are_too_large(void) {
     options.cpu_replicas = 1;
     run_once(options);
     options.cpu_replicas = 2;
-    options.replica_thread_start_fn = shrink;
+    options.replica_thread_start = shrink;
     run_once(options);
     CHECK(warnings == 0);
     pool_size = 1000000;
-    options.replica_thread_start_fn = NULL;
+    options.replica_thread_start = NULL;
     run_once(options);
     run_once(options);
     CHECK(warnings == 1);

@@ -54,7 +54,8 @@ int main(void) {
     umbo_gradients *gradients = NULL;
     const char *name = "in_memory";
     umbo_view where;
-    int64_t number = -1, fingerprint = 0, later = 0;
+    int64_t number = -1;
+    uint64_t fingerprint = 0, later = 0;
     int32_t same = 0;
     options.cpu_replicas = 2;
     CHECK_OK(umbo_strategy_create(&options, &strategy));

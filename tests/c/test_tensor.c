@@ -18,7 +18,7 @@ static void made_of_host_data(void) {
     CHECK(memcmp(back, data, sizeof(data)) == 0);
     CHECK_STATUS(umbo_tensor_copy_to_host(tensor, back, sizeof(back) - 1), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("bytes");
-    CHECK_OK(umbo_tensor_device_name(tensor, &device));
+    CHECK_OK(umbo_tensor_device(tensor, &device));
     CHECK(strcmp(device, "/job:localhost/replica:0/task:0/device:CPU:0") == 0);
     umbo_tensor_release(tensor);
 }

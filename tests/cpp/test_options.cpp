@@ -72,7 +72,7 @@ void the_others() {
     CHECK(same(raw_options(umbo::strategy_options{}, {}), of_strategy, &strategy::compute_devices,
                &strategy::compute_device_count, &strategy::cpu_replicas, &strategy::parameter_device,
                &strategy::thread_binding, &strategy::cluster_resolver, &strategy::thread_stack_bytes,
-               &strategy::replica_thread_start_fn, &strategy::replica_thread_stop_fn,
+               &strategy::replica_thread_start, &strategy::replica_thread_stop,
                &strategy::replica_thread_user_data, &strategy::replica_thread_user_data_destroy,
                &strategy::strict,
                &strategy::communicator, &strategy::fingerprint_interval,

@@ -348,7 +348,7 @@ static void measure_on(const char *const *devices, measurements *all) {
     all->auc = empty;
     CHECK_OK(umbo_metrics_result(own.metrics, own.accuracy, &all->accuracy));
     CHECK_OK(umbo_metrics_result(own.metrics, own.auc, &all->auc));
-    CHECK_OK(umbo_metrics_cells(own.metrics, own.matrix, all->matrix, CLASSES * CLASSES, &count));
+    CHECK_OK(umbo_metrics_cells(own.metrics, own.matrix, CLASSES * CLASSES, all->matrix, &count));
     umbo_metrics_release(own.metrics);
     umbo_strategy_release(strategy);
 }
@@ -399,6 +399,7 @@ static umbo_status own_on_gpu(const umbo_gpu_update *update, void *user_data) {
     umbo_update_tile tile;
     int64_t count = 0;
     const int fails = ++own->calls == own->fails;
+    CHECK(update->struct_size == sizeof(*update));
     CHECK(update->dtype == UMBO_DTYPE_FLOAT32 && update->state_count == 1 && update->count <= MOST);
     CHECK(update->device.type == UMBO_DEVICE_GPU && update->device.ordinal == 1);
     CHECK_STATUS(umbo_logical_device_count(UMBO_DEVICE_GPU, &count), UMBO_STATUS_FAILED_PRECONDITION);
@@ -489,7 +490,7 @@ static void train_own(const char *parameter_device, int fails, float *trained) {
     of_rule.state_count = 1;
     of_rule.state_names = states;
     of_rule.update_on_gpu = own_on_gpu;
-    CHECK_OK(umbo_optimizer_create_custom(strategy, &of_rule, own_on_cpu, &own, own_destroy, &optimizer));
+    CHECK_OK(umbo_optimizer_create_custom(strategy, own_on_cpu, &own, own_destroy, &of_rule, &optimizer));
     for (index = 0; index < STEPS; index++) {
         CHECK_OK(umbo_strategy_run(strategy, own_step, gradients, NULL, NULL, NULL));
         while (umbo_optimizer_apply(optimizer, gradients, NULL, NULL) != UMBO_OK) {

@@ -35,7 +35,7 @@ int main(int argc, char **argv) {
         CHECK(snprintf(path, sizeof(path), "%s.npy", argv[2]) > 0);
         CHECK_OK(umbo_tensor_save(initial, path));
         CHECK(snprintf(path, sizeof(path), "%s.npz", argv[2]) > 0);
-        CHECK_OK(umbo_tensor_save_all(both, names, 2, path));
+        CHECK_OK(umbo_tensor_save_all(2, both, names, path));
         umbo_tensor_release(initial);
         umbo_strategy_release(strategy);
         return finish();
@@ -56,7 +56,7 @@ int main(int argc, char **argv) {
         CHECK_OK(umbo_checkpoint_save(checkpoint, argv[2]));
     } else {
         const char *const names[1] = {"dense/kernel"}, *const tensors[1] = {"encoder.weight"};
-        CHECK_OK(umbo_checkpoint_load_weights(checkpoint, argv[2], names, tensors, 1));
+        CHECK_OK(umbo_checkpoint_load_weights(checkpoint, argv[2], 1, names, tensors));
     }
     CHECK_OK(umbo_variable_copy_to_host(variable, values, sizeof(values)));
     for (index = 0; index < 6; index++) printf("%.9g\n", (double)values[index]);

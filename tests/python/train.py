@@ -91,7 +91,7 @@ def saved_and_loaded(strategy, weights, values):
         empty = made("variable", lib.umbo_variable_create, others, b"weights", zeros, ffi.NULL)
         checkpoint = made("checkpoint", lib.umbo_checkpoint_create, others)
         check(lib.umbo_checkpoint_add_variable(checkpoint, ffi.NULL, empty))
-        check(lib.umbo_checkpoint_load_weights(checkpoint, path, ffi.NULL, ffi.NULL, 0))
+        check(lib.umbo_checkpoint_load_weights(checkpoint, path, 0, ffi.NULL, ffi.NULL))
         assert array_of(lib.umbo_variable_view, empty, ffi.NULL).tolist() == values.tolist()
 
 

@@ -64,7 +64,7 @@ int main(void) {
                 unfinished += seen->status[rank] != UMBO_OK;
             }
             for (step = 0; step <= STEPS; step++) {
-                const int64_t print = seen->fingerprint[step][rank];
+                const uint64_t print = seen->fingerprint[step][rank];
                 CHECK(print == 0 || print == reference->fingerprint[step][0]);
             }
         }

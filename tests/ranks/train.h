@@ -12,7 +12,7 @@ enum { REPLICAS = 4, STEPS = 5, ELEMENTS = 1500, ROWS = 9, WIDTH = 3, TRAINING_R
 /* What was seen of a training. */
 struct seen {
     /* The fingerprint of the weights behind so many steps, on each rank; 0: not come so far. */
-    int64_t fingerprint[STEPS + 1][TRAINING_RANKS];
+    uint64_t fingerprint[STEPS + 1][TRAINING_RANKS];
     /* How each rank's training ended. */
     umbo_status status[TRAINING_RANKS];
 };
@@ -100,7 +100,7 @@ static umbo_status train_in_sync(umbo_communicator *communicator, int rank, int6
         CHECK_OK(umbo_strategy_fingerprint(strategy, &seen->fingerprint[0][rank]));
     }
     for (model.step = 1; status == UMBO_OK && model.step <= STEPS; model.step++) {
-        int64_t print;
+        uint64_t print;
         status = umbo_strategy_run(strategy, contribute, &model, NULL, NULL, NULL);
         CHECK_OK(umbo_strategy_fingerprint(strategy, &print));
         if (status == UMBO_OK) {

@@ -91,7 +91,7 @@ public:
 
     // All variables, from tensors of the same names.
     returned<void> load_weights(const std::string &path) const {
-        return check(umbo_checkpoint_load_weights(get(), path.c_str(), nullptr, nullptr, 0));
+        return check(umbo_checkpoint_load_weights(get(), path.c_str(), 0, nullptr, nullptr));
     }
 
     // Some variables, by the names by which they were added, and for each its tensor in the file.
@@ -103,8 +103,8 @@ public:
             names[index] = pairs[index].first.c_str();
             tensors[index] = pairs[index].second.c_str();
         }
-        return check(umbo_checkpoint_load_weights(get(), path.c_str(), names.data(), tensors.data(),
-                                                  detail::count_of(pairs.size())));
+        return check(umbo_checkpoint_load_weights(get(), path.c_str(), detail::count_of(pairs.size()),
+                                                  names.data(), tensors.data()));
     }
 };
 

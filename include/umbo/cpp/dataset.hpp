@@ -166,18 +166,18 @@ inline umbo_files_options raw_options(const files_options &how) noexcept {
     return raw;
 }
 
-// A callable takes the path, and the file's number if it wants.
+// A callable takes the path, and the file's place in the list if it wants.
 template <class Callable>
-umbo_status file_trampoline(const char *path, std::int64_t number, void *callable,
+umbo_status file_trampoline(const char *path, std::int64_t index, void *callable,
                             umbo_dataset **made) noexcept {
     return guarded([&]() -> returned<void> {
         auto &open = *static_cast<Callable *>(callable);
         const std::string name(path);
         if constexpr (std::is_invocable_v<Callable &, const std::string &, std::int64_t>) {
-            UMBO_DETAIL_LET(source, open(name, number));
+            UMBO_DETAIL_LET(source, open(name, index));
             *made = source.release();
         } else {
-            static_cast<void>(number);
+            static_cast<void>(index);
             UMBO_DETAIL_LET(source, open(name));
             *made = source.release();
         }
@@ -305,7 +305,7 @@ public:
         return dataset(out);
     }
 
-    // The elements of the datasets that `open(const std::string &path)`, or `open(path, std::int64_t number)`,
+    // The elements of the datasets that `open(const std::string &path)`, or `open(path, std::int64_t index)`,
     // makes of files. Several iterators may call it at once.
     template <class Open>
     static returned<dataset> from_files(const std::vector<std::string> &paths, Open open,

@@ -98,10 +98,10 @@ public:
     // The cells of a confusion matrix or histogram, row by row.
     returned<std::vector<std::int64_t>> cells(std::int64_t index) const {
         std::int64_t count = 0;
-        const umbo_status asked = umbo_metrics_cells(get(), index, nullptr, 0, &count);
+        const umbo_status asked = umbo_metrics_cells(get(), index, 0, nullptr, &count);
         if (asked != UMBO_OK && count == 0) UMBO_DETAIL_TRY(asked);
         std::vector<std::int64_t> out(static_cast<std::size_t>(count));
-        UMBO_DETAIL_TRY(umbo_metrics_cells(get(), index, out.data(), count, &count));
+        UMBO_DETAIL_TRY(umbo_metrics_cells(get(), index, count, out.data(), &count));
         return out;
     }
 

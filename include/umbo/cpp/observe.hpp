@@ -34,7 +34,7 @@ inline returned<step_report> report_steps(const strategy &of) {
     // The text may become longer from call to call while steps are taken.
     for (int attempt = 0; attempt < 8 && found == UMBO_STATUS_OUT_OF_RANGE; ++attempt) {
         if (length >= text.size()) text.resize(2 * length);
-        found = umbo_step_report(of.get(), &report.causes, &text[0], text.size(), &length);
+        found = umbo_strategy_step_report(of.get(), &report.causes, &text[0], text.size(), &length);
     }
     UMBO_DETAIL_TRY(found);
     text.resize(length);
@@ -69,10 +69,10 @@ inline returned<trace_account> stop_trace() {
 // A span of the program's own in the trace, from the constructor to the destructor.
 class trace_span {
 public:
-    explicit trace_span(const char *name) noexcept { umbo_ignore(umbo_trace_begin(name)); }
+    explicit trace_span(const char *name) noexcept { umbo_ignore(umbo_trace_span_begin(name)); }
     trace_span(const trace_span &) = delete;
     trace_span &operator=(const trace_span &) = delete;
-    ~trace_span() { umbo_ignore(umbo_trace_end()); }
+    ~trace_span() { umbo_ignore(umbo_trace_span_end()); }
 };
 
 UMBO_DETAIL_END

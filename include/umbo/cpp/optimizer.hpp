@@ -267,8 +267,8 @@ private:
         options.state_initials = how.initials.empty() ? nullptr : how.initials.data();
         auto *kept = new Callable(std::forward<Given>(update));
         umbo_optimizer *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_optimizer_create_custom(of.get(), &options, &detail::tile_trampoline<Callable>,
-                                                     kept, &detail::destroy_callable<Callable>, &out));
+        UMBO_DETAIL_TRY(umbo_optimizer_create_custom(of.get(), &detail::tile_trampoline<Callable>, kept,
+                                                     &detail::destroy_callable<Callable>, &options, &out));
         return optimizer(out);
     }
 };

@@ -148,8 +148,8 @@ public:
     }
 
     // A hash of all variables.
-    returned<std::int64_t> fingerprint() const {
-        std::int64_t out = 0;
+    returned<std::uint64_t> fingerprint() const {
+        std::uint64_t out = 0;
         UMBO_DETAIL_TRY(umbo_strategy_fingerprint(get(), &out));
         return out;
     }
@@ -345,11 +345,13 @@ public:
         const auto options = detail::raw_options(how);
         const auto texts = detail::raw_texts(names);
         std::vector<umbo_variable *> raw(views.size());
+        std::vector<variable> out;
+        out.reserve(raw.size()); // so that none of the handles is lost
         auto *kept = new kept_type(std::move(owner));
         UMBO_DETAIL_TRY(umbo_variable_create_in_memory(get(), detail::count_of(raw.size()), texts.data(),
-                                                       views.data(), &options, kept,
-                                                       &detail::destroy_callable<kept_type>, raw.data()));
-        std::vector<variable> out;
+                                                       views.data(), kept,
+                                                       &detail::destroy_callable<kept_type>, &options,
+                                                       raw.data()));
         for (umbo_variable *each : raw) out.emplace_back(each);
         return out;
     }

@@ -155,8 +155,8 @@ struct replica_thread_functions {
         to.replica_thread_user_data =
             new replica_thread_functions{from.replica_thread_start, from.replica_thread_stop};
         to.replica_thread_user_data_destroy = &destroy_callable<replica_thread_functions>;
-        if (from.replica_thread_start) to.replica_thread_start_fn = &on_start;
-        if (from.replica_thread_stop) to.replica_thread_stop_fn = &on_stop;
+        if (from.replica_thread_start) to.replica_thread_start = &on_start;
+        if (from.replica_thread_stop) to.replica_thread_stop = &on_stop;
     }
 };
 

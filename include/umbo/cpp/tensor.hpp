@@ -223,7 +223,7 @@ public:
             names.push_back(array.first.c_str());
             tensors.push_back(array.second.get());
         }
-        return check(umbo_tensor_save_all(tensors.data(), names.data(), static_cast<std::int64_t>(names.size()),
+        return check(umbo_tensor_save_all(detail::count_of(names.size()), tensors.data(), names.data(),
                                           path.c_str()));
     }
 
@@ -245,7 +245,7 @@ public:
 
     returned<std::string> device_name() const {
         const char *name = nullptr;
-        UMBO_DETAIL_TRY(umbo_tensor_device_name(get(), &name));
+        UMBO_DETAIL_TRY(umbo_tensor_device(get(), &name));
         return name;
     }
 

@@ -274,7 +274,7 @@ pub fn argument(
         return Ok(format!("&{name}"));
     }
     let number = header.integers.contains_key(plain)
-        || matches!(plain, "int32_t" | "int64_t" | "size_t" | "double");
+        || matches!(plain, "int32_t" | "int64_t" | "uint64_t" | "size_t" | "double");
     if number && !read_only {
         if name == "shape" {
             local(format!("{plain} {name}[UMBO_MAX_RANK];"));

@@ -105,7 +105,7 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_checkpoint_load_weights", "names", "NULL"),
     ("umbo_checkpoint_load_weights", "tensor_names", "NULL"),
     ("umbo_checkpoint_load_weights", "count", "0"),
-    ("umbo_step_report", "capacity", "sizeof(buffer)"),
+    ("umbo_strategy_step_report", "capacity", "sizeof(buffer)"),
     ("umbo_trace_start", "path", "\"matrix_trace.json\""),
     ("umbo_train_epoch", "optimizer", "NULL"),
     ("umbo_train_epoch", "gradients", "NULL"),
@@ -115,7 +115,7 @@ const RECIPES: &[(&str, &str, &str)] = &[
 const PRELUDES: &[(&str, &str)] = &[
     ("umbo_last_error_at", "umbo_set_last_error(UMBO_STATUS_ABORTED, \"x\", NULL, NULL);"),
     ("umbo_strategy_metric", "prepare_metric(good);"),
-    ("umbo_step_report", "prepare_report(good);"),
+    ("umbo_strategy_step_report", "prepare_report(good);"),
     ("umbo_strategy_step_times", "prepare_report(good);"),
     (
         "umbo_iterator_restore_position",

@@ -93,7 +93,7 @@ fn device_of(step: &Json, environment: &Environment<'_>) -> Given {
     let of_tensor = |value: &_| -> Result<Bound> {
         let tensor = values::tensor(value)?;
         // SAFETY: the output is a variable.
-        let name = read_text(|name| unsafe { umbo_tensor_device_name(tensor.get(), name) })?;
+        let name = read_text(|name| unsafe { umbo_tensor_device(tensor.get(), name) })?;
         Ok(Bound::Known(Outcome::Text(placement::as_said(&name))))
     };
     match values::kind(&value)? {

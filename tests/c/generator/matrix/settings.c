@@ -72,7 +72,7 @@ static void probing_rule(const umbo_update_tile *tile, void *user_data) {
 static void a_rule(struct scene *scene) {
     struct objects *good = &scene->good;
     umbo_optimizer *optimizer = NULL;
-    CHECK_OK(umbo_optimizer_create_custom(good->strategy, NULL, probing_rule, scene, NULL, &optimizer));
+    CHECK_OK(umbo_optimizer_create_custom(good->strategy, probing_rule, scene, NULL, NULL, &optimizer));
     CHECK_OK(umbo_strategy_run(good->strategy, submit_on_a_replica, good, NULL, NULL, NULL));
     umbo_ignore(umbo_optimizer_apply(optimizer, good->gradients, NULL, NULL));
     umbo_optimizer_release(optimizer);
@@ -121,7 +121,7 @@ static void a_rule_on_a_gpu(struct scene *scene) {
     of_gradients.loss_reduction = UMBO_LOSS_SUM;
     CHECK_OK(umbo_gradients_create(strategy, 1, &variable, &of_gradients, &gradients));
     of_rule.update_on_gpu = probing_update_on_gpu;
-    CHECK_OK(umbo_optimizer_create_custom(strategy, &of_rule, probing_rule, scene, NULL, &optimizer));
+    CHECK_OK(umbo_optimizer_create_custom(strategy, probing_rule, scene, NULL, &of_rule, &optimizer));
     CHECK_OK(umbo_strategy_run(strategy, submit_in_host_memory, gradients, NULL, NULL, NULL));
     umbo_ignore(umbo_optimizer_apply(optimizer, gradients, NULL, NULL));
     umbo_optimizer_release(optimizer);

@@ -113,9 +113,9 @@ static void serve(struct scene *scene, int at_its_end) {
     options.cpu_replicas = REPLICAS;
     options.replica_thread_user_data = scene;
     if (at_its_end) {
-        options.replica_thread_stop_fn = probing_thread;
+        options.replica_thread_stop = probing_thread;
     } else {
-        options.replica_thread_start_fn = probing_thread;
+        options.replica_thread_start = probing_thread;
     }
     CHECK_OK(umbo_strategy_create(&options, &strategy));
     umbo_ignore(umbo_strategy_run(strategy, good_replica_fn, NULL, NULL, NULL, NULL));
