@@ -7,9 +7,10 @@
 //! The file beside it is called `.NAME.PROCESS.NUMBER.partial` and locked while it is written. What a
 //! process that was killed has left is removed by the next one that writes the same target.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,10 +41,10 @@ impl AtomicFile {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),
         };
+        remove_left_over(&folder, |of| of == name);
         let mut start = OsString::from(".");
         start.push(name);
         start.push(".");
-        remove_left_over(&folder, &start);
         static NEXT: AtomicU64 = AtomicU64::new(0);
         for _ in 0..100 {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -125,14 +126,12 @@ impl Drop for AtomicFile {
     }
 }
 
-/// Removes what processes have left that were killed while they wrote the same target. That is tidying
-/// up: what fails is tried again the next time.
-fn remove_left_over(folder: &Path, start: &OsString) {
+/// Removes what processes have left that were killed while they wrote the same target, one whose name
+/// `is_target`. That is tidying up: what fails is tried again the next time.
+pub(super) fn remove_left_over(folder: &Path, is_target: impl Fn(&OsStr) -> bool) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
-        let name = entry.file_name();
-        let (bytes, start) = (name.as_encoded_bytes(), start.as_encoded_bytes());
-        if !bytes.starts_with(start) || !bytes.ends_with(ENDING.as_bytes()) {
+        if !target_of(&entry.file_name()).is_some_and(&is_target) {
             continue;
         }
         // Not through a link or a pipe: what is opened is a file of this process's making.
@@ -145,6 +144,15 @@ fn remove_left_over(folder: &Path, start: &OsString) {
             let _ = fs::remove_file(&path);
         }
     }
+}
+
+/// The name of the target of which a file with this name was to become the contents, if it is such a one.
+fn target_of(partial: &OsStr) -> Option<&OsStr> {
+    let bytes = partial.as_bytes().strip_prefix(b".")?.strip_suffix(ENDING.as_bytes())?;
+    let mut pieces = bytes.rsplitn(3, |byte| *byte == b'.');
+    let is_number = |piece: &[u8]| !piece.is_empty() && piece.iter().all(u8::is_ascii_digit);
+    (is_number(pieces.next()?) && is_number(pieces.next()?)).then_some(())?;
+    pieces.next().map(OsStr::from_bytes)
 }
 
 /// The error of a system call that writes.

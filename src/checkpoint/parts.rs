@@ -2,18 +2,17 @@
 //!
 //! Each rank saves the state that it keeps: rank 0 in the file itself, with all that the ranks have in
 //! common, the others in parts, which the file names with the checksums of their headers. The parts of each
-//! save have names of their own. They are on the disk before the file takes its name, so whatever fails,
-//! that leads to the old checkpoint or the new one, with all parts. What is left over, of the old one or of a
-//! save that has failed, is removed behind the next.
+//! save have names of their own, which follow from what all ranks save: the same state makes the same files. They
+//! are on the disk before the file takes its name, so whatever fails, that leads to the old checkpoint or the
+//! new one, with all parts. What is left over, of the old one or of a save that has failed, is removed behind
+//! the next.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::checkpoint::atomic::AtomicFile;
+use crate::checkpoint::atomic::{AtomicFile, remove_left_over};
 use crate::checkpoint::writer::Snapshot;
 use crate::error::{Error, Result};
 use crate::strategy::Strategy;
@@ -37,34 +36,46 @@ impl Snapshot {
     pub(super) fn write_together(mut self, strategy: &Strategy, path: &Path) -> Result<()> {
         let Some(ranks) = strategy.ranks().cloned() else { return self.write(path) };
         let is_first = ranks.rank() == 0;
-        // That of the file says what those of the parts are.
-        let own = if is_first { Ok((Vec::new(), 0)) } else { self.header() };
-        let checksum = own.as_ref().map_or(0, |(_, checksum)| u64::from(*checksum));
-        let numbers = [if is_first { number_of_save() } else { 0 }, checksum];
+        // Of the checkpoint that is to be replaced, before any rank writes.
+        let known: Vec<u64> = match is_first {
+            true => parts_of(path).map(|(number, _)| number).collect(),
+            false => Vec::new(),
+        };
+        let own = self.checksums().and_then(|checksums| {
+            let (header, checksum) = self.header(&checksums)?;
+            Ok((checksums, header, checksum))
+        });
+        let checksum = own.as_ref().map_or(0, |(.., checksum)| u64::from(*checksum));
+        let numbers = [checksum, 0];
         let call = Call { numbers, ..Call::to(Kind::State, &"the beginning of a checkpoint") };
-        let (meeting, (header, _)) = ranks.meet(call, own)?;
-        let said: Vec<[u64; 2]> = meeting.numbers().collect();
+        let (meeting, (checksums, mut header, _)) = ranks.meet(call, own)?;
+        let said: Vec<u64> = meeting.numbers().map(|[checksum, _]| checksum).collect();
         drop(meeting);
-        let save = said[0][0];
+        let save = agreement(&said);
         let mut written = || {
             if is_first {
-                for (rank, [_, checksum]) in said.iter().enumerate().skip(1) {
+                for (rank, checksum) in said.iter().enumerate().skip(1) {
                     let name = part_name(path, save, rank, ranks.size())?;
                     self.parts.push(PartFile { name, checksum: *checksum as u32 });
                 }
-                return self.begin(path).map(Some);
+                // That of the file says what those of the parts are.
+                (header, _) = self.header(&checksums)?;
             }
-            let name = part_name(path, save, ranks.rank(), ranks.size())?;
-            let mut file = AtomicFile::create(&path.with_file_name(name))?;
+            let place = match is_first {
+                true => path.to_owned(),
+                false => path.with_file_name(part_name(path, save, ranks.rank(), ranks.size())?),
+            };
+            let mut file = AtomicFile::create(&place)?;
             self.write_to(&mut file, &header)?;
-            file.finish().map(|()| None)
+            if is_first { Ok(Some(file)) } else { file.finish().map(|()| None) }
         };
         let written = meet(&ranks, &"the parts of a checkpoint", written());
         let done = match written {
             Ok(Some(file)) => file.finish(),
             Ok(None) => Ok(()),
             Err(error) => {
-                if is_first {
+                // Unless the checkpoint that is there has the same in it.
+                if is_first && !known.contains(&save) {
                     // Nobody writes any more, and no file names them.
                     remove_parts(path, |number| number == save);
                 }
@@ -82,13 +93,6 @@ impl Snapshot {
 
 fn meet<T>(ranks: &Arc<Ranks>, what: &dyn std::fmt::Display, here: Result<T>) -> Result<T> {
     ranks.meet(Call::to(Kind::State, what), here).map(|(_, value)| value)
-}
-
-/// A number that no other save has.
-fn number_of_save() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    agreement(&(now.as_nanos(), std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
 }
 
 /// The name of a part: that of the file with `.NUMBER-00002-of-00004` before its ending.
@@ -109,22 +113,24 @@ fn pieces(path: &Path) -> Result<(&OsStr, &OsStr)> {
     Ok((path.file_stem().ok_or_else(none)?, path.extension().unwrap_or_default()))
 }
 
-/// Removes those parts of the checkpoint at `path` whose save has a number that is `unwanted`. That is tidying
-/// up: what fails is tried again behind the next save.
+/// The files beside `path` that are parts of a checkpoint there, with the numbers of their saves.
+fn parts_of(path: &Path) -> impl Iterator<Item = (u64, PathBuf)> {
+    let entries = fs::read_dir(folder_of(path)).into_iter().flatten().flatten();
+    let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+    files.filter_map(move |entry| Some((save_of(path, &entry.path())?, entry.path())))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Removes those parts of the checkpoint at `path` whose save has a number that is `unwanted`, and what ranks
+/// have left of them that were killed. That is tidying up: what fails is tried again behind the next save.
 pub(super) fn remove_parts(path: &Path, unwanted: impl Fn(u64) -> bool) {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        let file: PathBuf = entry.path();
-        if save_of(path, &file).is_some_and(&unwanted)
-            && entry.file_type().is_ok_and(|kind| kind.is_file())
-        {
-            let _ = fs::remove_file(&file);
-        }
+    for (_, file) in parts_of(path).filter(|(number, _)| unwanted(*number)) {
+        let _ = fs::remove_file(file);
     }
+    remove_left_over(folder_of(path), |name| save_of(path, Path::new(name)).is_some_and(&unwanted));
 }
 
 /// The number of the save that `file` is a part of, if it is one of a checkpoint at `path`.

@@ -55,24 +55,27 @@ impl Snapshot {
     }
 
     /// Writes a file with this in it, which is to be given the name `path`.
-    pub(super) fn begin(&self, path: &Path) -> Result<AtomicFile> {
-        let (header, _) = self.header()?;
+    fn begin(&self, path: &Path) -> Result<AtomicFile> {
+        let (header, _) = self.header(&self.checksums()?)?;
         let mut file = AtomicFile::create(path)?;
         self.write_to(&mut file, &header)?;
         Ok(file)
     }
 
-    /// The header of a file with this in it, and its checksum.
-    pub(super) fn header(&self) -> Result<(Vec<u8>, u32)> {
+    /// Of the tensors, in their order.
+    pub(super) fn checksums(&self) -> Result<Vec<u32>> {
         if cfg!(target_endian = "big") {
             let problem = "checkpoints are not written on machines that are big-endian";
             return Err(Error::Unimplemented(problem.into()));
         }
-        let mut checksums = Vec::with_capacity(self.tensors.len());
-        for (name, tensor) in &self.tensors {
-            checksums.push(crc32fast::hash(bytes(name, tensor)?));
-        }
-        header::encode(self, &checksums)
+        let checksum =
+            |(name, tensor): &(String, Tensor)| Ok(crc32fast::hash(bytes(name, tensor)?));
+        self.tensors.iter().map(checksum).collect()
+    }
+
+    /// The header of a file with this in it, whose tensors have these checksums, and its own.
+    pub(super) fn header(&self, checksums: &[u32]) -> Result<(Vec<u8>, u32)> {
+        header::encode(self, checksums)
     }
 
     /// Writes the header and all tensors.

@@ -275,6 +275,45 @@ fn a_rank_that_cannot_write_fails_the_checkpoint_on_all() {
     }
 }
 
+/// The same state makes the same files, so that saves can be compared; and a save that fails leaves those of the one
+/// before it, whose parts have the names that its own would have.
+#[test]
+fn the_same_state_makes_the_same_files() {
+    let folders = ["one", "two"].map(|name| Folder::new(&format!("same-{name}")));
+    let contents = |folder: &Folder| -> Vec<(String, Vec<u8>)> {
+        let names = folder.names().into_iter();
+        names.map(|name| (name.clone(), fs::read(folder.0.join(name)).unwrap())).collect()
+    };
+    for folder in &folders {
+        on_trainings((3, 1), adam, |_, training| {
+            training.train(0..2);
+            training.checkpoint.save(&folder.file()).unwrap();
+        });
+    }
+    let expected = contents(&folders[0]);
+    assert_eq!(expected.len(), 3);
+    assert!(contents(&folders[1]) == expected);
+    let folder = &folders[0];
+    // What a rank that was killed has left goes with the next save, whatever that has in it.
+    let left_over = folder.0.join(".state.0123456789abcdef-00002-of-00003.safetensors.1.0.partial");
+    fs::write(&left_over, "part").unwrap();
+    let others =
+        [".state.x.1.0.partial", ".other.0123456789abcdef-00002-of-00003.safetensors.1.0.partial"];
+    others.iter().for_each(|name| fs::write(folder.0.join(name), "part").unwrap());
+    on_trainings((3, 1), adam, |rank, training| {
+        training.train(0..2);
+        let nowhere = folder.0.join("nowhere").join("state.safetensors");
+        let path = if rank == 1 { nowhere } else { folder.file() };
+        training.checkpoint.save(&path).unwrap_err();
+        if rank == 0 {
+            restored(&folder.file());
+        }
+        training.checkpoint.save(&folder.file()).unwrap();
+    });
+    others.iter().for_each(|name| fs::remove_file(folder.0.join(name)).unwrap());
+    assert!(contents(folder) == expected);
+}
+
 /// A part that is missing, damaged, or of another save: nobody restores anything.
 #[test]
 fn parts_that_do_not_belong_are_found() {
