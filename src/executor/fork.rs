@@ -382,14 +382,14 @@ impl<T> DerefMut for LeafGuard<T> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::process::Command;
     use std::sync::mpsc;
     use std::time::Duration;
 
     /// What a child's body says, asked under an alarm.
-    pub(in super::super) fn in_a_child(body: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn in_a_child(body: impl FnOnce() -> bool) -> bool {
         // SAFETY: the child runs `body` and ends without returning to the tests.
         let child = unsafe { libc::fork() };
         if child == 0 {

@@ -2,6 +2,7 @@
 
 use super::central_storage::Strategy;
 use crate::error::Result;
+use crate::executor::fork::lock_of_object;
 use crate::values::variable::{Variable, WeakVariable};
 
 /// The variables of a strategy, in the order in which they were made.
@@ -35,8 +36,32 @@ impl Made {
 
 impl Strategy {
     /// All variables that were made in this strategy's scope and are in use, in the order in which they
-    /// were made.
+    /// were made. FAILED_PRECONDITION in the child of a fork at which another thread was looking at the
+    /// list or making one.
     pub fn variables(&self) -> Result<Vec<Variable>> {
-        self.inner().made.lock().alive()
+        let why = "strategy: this process was forked while another thread was making or counting variables, \
+                   so that the list may be half changed; keep a list of your own, or fork before";
+        let inner = self.inner();
+        lock_of_object(inner.origin, &inner.made, why)?.alive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Status;
+    use crate::executor::fork::tests::in_a_child;
+
+    #[test]
+    fn a_child_does_not_wait_for_a_thread_that_was_at_the_list() {
+        let strategy = Strategy::on_host().unwrap();
+        assert!(in_a_child(|| strategy.variables().unwrap().is_empty()));
+        let held = strategy.inner().made.lock();
+        assert!(in_a_child(|| {
+            let refused = strategy.variables().unwrap_err();
+            refused.status() == Status::FailedPrecondition && refused.to_string().contains("forked")
+        }));
+        drop(held);
+        assert!(strategy.variables().unwrap().is_empty());
     }
 }
