@@ -66,19 +66,17 @@ fn rule(name: &str) -> Box<dyn UpdateRule> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     pub(super) rule: &'static str,
-    pub(super) clip: Option<f64>,
-    pub(super) clip_value: Option<f64>,
-    pub(super) weight_decay: Option<f64>,
+    clip: Option<f64>,
+    clip_value: Option<f64>,
+    weight_decay: Option<f64>,
     pub(super) accumulation: u64,
-    pub(super) narrow: Option<DType>,
-    pub(super) rows: bool,
-    pub(super) copies: bool,
+    narrow: Option<DType>,
+    rows: bool,
+    copies: bool,
     pub(super) wide: bool,
-    pub(super) reduction: LossReduction,
+    reduction: LossReduction,
     /// A loss scale that moves. In one step the last replica's gradient overflows.
-    pub(super) scaled: bool,
-    /// Whether the gradient is looked at before each apply.
-    pub(super) looks: bool,
+    scaled: bool,
 }
 
 pub(super) fn cases() -> Vec<Case> {
@@ -103,7 +101,6 @@ pub(super) fn cases() -> Vec<Case> {
                 reduction: [LossReduction::Sum, LossReduction::Mean, LossReduction::GlobalMean]
                     [all % 3],
                 scaled: (all / 8 + number / 2) % 3 == 1,
-                looks: true,
             });
         }
     }
@@ -238,7 +235,12 @@ impl Training {
         optimizer
     }
 
-    /// The bits of all variables and of their state.
+    /// The bits of all variables, which each rank has by itself.
+    pub(super) fn weights(&self) -> Vec<u64> {
+        self.variables.iter().flat_map(|it| bits_of(&variables::read(it).unwrap())).collect()
+    }
+
+    /// The bits of all variables and of their state, for which all ranks ask together.
     pub(super) fn bits(&self, optimizer: &Optimizer) -> Vec<u64> {
         let mut bits = Vec::new();
         for variable in &self.variables {
@@ -274,11 +276,9 @@ impl Training {
                 None,
             );
             run.unwrap();
-            if self.case.looks {
-                let look = reduced(&self.gradients, 0, Some(&optimizer)).unwrap();
-                let Value::Tensor(look) = look else { panic!() };
-                bits.extend(bits_of(&look));
-            }
+            let look = reduced(&self.gradients, 0, Some(&optimizer)).unwrap();
+            let Value::Tensor(look) = look else { panic!() };
+            bits.extend(bits_of(&look));
             let options = ApplyOptions { measure_norm: step % 2 == 1, ..ApplyOptions::default() };
             let outcome = apply_with(&optimizer, &self.gradients, options).unwrap();
             let Outcome::Done(report) = outcome else { panic!() };

@@ -151,10 +151,10 @@ fn a_card_that_a_rule_loses_on_one_rank_leaves_the_others_the_step_before() {
                 Ok(())
             });
             let work = Work::new(case, deferred, strategy, queue);
-            let (mut before, mut ran, mut number) = (work.bits(), false, 0);
+            let (mut before, mut ran, mut number) = (work.training.weights(), false, 0);
             let error = loop {
                 match work.step(number, &mut ran) {
-                    Ok(()) => before = work.bits(),
+                    Ok(()) => before = work.training.weights(),
                     Err(error) => break error,
                 }
                 (ran, number) = (false, number + 1);
@@ -167,7 +167,7 @@ fn a_card_that_a_rule_loses_on_one_rank_leaves_the_others_the_step_before() {
                 assert_eq!(text.contains("rank 1 failed"), rank == 0, "{text}");
             }
             if rank == 0 {
-                assert_eq!(work.bits(), before);
+                assert_eq!(work.training.weights(), before);
             }
         });
         control.fault("");

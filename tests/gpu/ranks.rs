@@ -119,8 +119,6 @@ fn rules_of_chosen_replicas_over_ranks_have_the_bits_of_one_process() {
         control.seed(number as u64);
         let_engines_move_memory_of_gpus(number % 2 == 0);
         let in_sync = 4 + number % 3;
-        // What is accumulated is in parts then, at which nobody looks.
-        let case = Case { looks: case.accumulation == 1, ..case };
         let expected = Training::new(case, &cpus[..in_sync], "CPU:0").train();
         let place = places[(number + number / 8) % places.len()];
         for came in train(case, place, in_sync) {

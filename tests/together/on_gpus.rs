@@ -127,8 +127,7 @@ fn all_pass(tests: &mut Command, groups: &[&str]) {
     println!("{tests:?}: {passed} tests");
 }
 
-/// The tests of this program where replicas take turns on their devices. Who looks at accumulated gradients
-/// is told that there are none to be seen then, so that those trainings are left out; see `reduced`.
+/// The tests of this program where replicas take turns on their devices.
 #[test]
 fn replicas_may_share_devices() {
     let groups = [
@@ -139,15 +138,15 @@ fn replicas_may_share_devices() {
         "input::",
         "lent::",
         "nested::",
+        "reduced::",
         "resuming::",
+        "saving::",
         "statistics::",
         "strict::",
         "values::",
         "watching::",
         "on_gpus::ranks_are_where",
-        "training::an_update",
-        "training::deaths",
-        "training::the_split",
+        "training::",
     ];
     let mut tests = Command::new(std::env::current_exe().unwrap());
     all_pass(tests.env(SHARES, "1"), &groups);
@@ -166,9 +165,7 @@ fn replicas_may_share_gpus() {
         "values::",
         "watching::",
         "on_gpus::ranks_are_where",
-        "training::an_update",
-        "training::deaths",
-        "training::the_split",
+        "training::",
     ];
     let mut tests = command(std::env::current_exe().unwrap());
     tests.env(SHARES, "1").env(PLACE, PLACES[0]).env("FAKE_CUDA_DEVICES", DEVICES.to_string());
