@@ -416,7 +416,7 @@ static inline umbo_view umbo_view_of_memory(umbo_dtype dtype, int32_t rank, cons
   static const int32_t bytes[14] = {0, 2, 2, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8, 1};
   umbo_view view;
   int64_t stride = 1;
-  int32_t axis;
+  int32_t axis, number;
   memset(&view, 0, sizeof(view));
   if (rank < 0 || rank > UMBO_MAX_RANK || (rank > 0 && shape == NULL)) return view;
   for (axis = rank - 1; axis >= 0; axis--) {
@@ -429,8 +429,9 @@ static inline umbo_view umbo_view_of_memory(umbo_dtype dtype, int32_t rank, cons
   view.dtype = dtype;
   view.rank = rank;
   view.device.type = UMBO_DEVICE_CPU;
-  view.flags = (umbo_view_flags)(UMBO_VIEW_READ_ONLY | UMBO_VIEW_CONTIGUOUS);
-  view.element_bytes = (int32_t)dtype >= 0 && (int32_t)dtype < 14 ? bytes[(int32_t)dtype] : 0;
+  view.flags = UMBO_ENUM_VALUE(umbo_view_flags, UMBO_VIEW_READ_ONLY | UMBO_VIEW_CONTIGUOUS);
+  number = UMBO_ENUM_VALUE(int32_t, dtype);
+  view.element_bytes = number >= 0 && number < 14 ? bytes[number] : 0;
   for (axis = rank - 1; axis >= 0; axis--) {
     view.shape[axis] = shape[axis];
     view.strides[axis] = stride;

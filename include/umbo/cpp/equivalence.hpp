@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <umbo/cpp/optimizer.hpp>
@@ -92,6 +93,11 @@ returned<equivalence> strategy::check_equivalence(Fn &&fn, const value &batch,
         get(), &detail::replica_trampoline<callable>, detail::lent_callable(fn).user_data(),
         batch.get(), how.gradients.get(), &options, &out));
     return equivalence(out);
+}
+
+template <class Fn>
+returned<equivalence> strategy::check_equivalence(Fn &&fn, const value &batch) const {
+    return check_equivalence(std::forward<Fn>(fn), batch, equivalence_options());
 }
 
 UMBO_DETAIL_END

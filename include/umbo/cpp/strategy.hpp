@@ -378,8 +378,11 @@ public:
     // yet, and rolls each run back. What `fn` throws comes out only if it does so on the batch as it
     // is usually split.
     template <class Fn>
-    returned<equivalence> check_equivalence(Fn &&fn, const value &batch,
-                                  const equivalence_options &how = {}) const;
+    returned<equivalence> check_equivalence(Fn &&fn, const value &batch, const equivalence_options &how) const;
+
+    // The same with all options as by default. (They are not known here, as a default argument has to be.)
+    template <class Fn>
+    returned<equivalence> check_equivalence(Fn &&fn, const value &batch) const;
 
     // The elements are drawn from a distribution.
     returned<variable> create_variable(const std::string &name, umbo::dtype dtype, const dimensions &shape,
