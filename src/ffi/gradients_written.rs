@@ -72,8 +72,7 @@ pub unsafe extern "C" fn umbo_gradients_view(
 /// @param[in] ctx The replica's context.
 /// @param[in] mode UMBO_GRADIENT_OVERWRITE or UMBO_GRADIENT_ADD, for all buffers.
 /// @param[in] capacity How many views there is room for.
-/// @param[out] views The buffers, one for each variable, in the order of the variables. `views` may be NULL if
-///   `capacity` is 0.
+/// @param[out] views The buffers, one for each variable, in the order of the variables; NULL if `capacity` is 0.
 /// @param[out] count The number of variables, also if `capacity` is less.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_OUT_OF_RANGE: `capacity` is less than the number of variables.

@@ -1,6 +1,6 @@
 /* The options of gradients one after the other.
  * languages: c++17 c++20 c++2b
- * refused: (cannot convert|could not convert|no matching function|no matching member) */
+ * refused: (cannot convert|could not convert|no matching function|no matching member|too many arguments) */
 #include <umbo/umbo.hpp>
 
 umbo::gradients make(const umbo::strategy &of, const umbo::variable &weight);

@@ -1,6 +1,6 @@
 /* An option that is not named.
  * languages: c++17 c++20 c++2b
- * refused: (cannot convert|could not convert|no matching function|no matching member) */
+ * refused: (cannot convert|could not convert|no matching function|no matching member|could not bind) */
 #include <umbo/umbo.hpp>
 
 umbo::dataset make(const umbo::dataset &from);
