@@ -14,7 +14,7 @@ trap finish EXIT
 
 # The words "$folder/NAME" of its command line tell this test's processes from all others.
 job() {
-  echo "$launcher" -n 2 "$program" --workers mpi --data "$data" --replicas 1 --epochs 12 --batch-size 32 \
+  echo "$launcher" -n 2 "$program" --workers mpi --data "$data" --replicas 1 --epochs 30 --batch-size 32 \
     --checkpoint "$folder/$1" --save-every $interval --json-only
 }
 # The step of the newest checkpoint, 0 if there is none.
@@ -23,15 +23,20 @@ newest() {
   last=$(ls "$folder/$1" 2>/dev/null | sed -n 's/^step-0*\([0-9]*\)\.safetensors$/\1/p' | sort -n | tail -n 1) || true
   echo "${last:-0}"
 }
-# One of the ranks: the processes of the program itself, not those that start it.
+# One of the ranks: the processes of the program itself, not those that start it. It starts hardly a process, since
+# the training goes on meanwhile.
 a_rank() {
-  local process
+  local process word words found=()
   for process in /proc/[0-9]*; do
-    if tr '\0' '\n' <"$process/cmdline" 2>/dev/null | grep -qx "$folder/broken" &&
-      [ "$(readlink "$process/exe")" = "$(realpath "$program")" ]; then
-      echo "${process#/proc/}"
-    fi
-  done | sort -n | sed -n "$1p"
+    mapfile -d '' words 2>/dev/null <"$process/cmdline" || continue
+    for word in "${words[@]}"; do
+      if [ "$word" = "$folder/broken" ] && [ "$process/exe" -ef "$program" ]; then
+        found+=("${process#/proc/}")
+        break
+      fi
+    done
+  done 2>/dev/null
+  [ ${#found[@]} -lt "$1" ] || printf '%s\n' "${found[@]}" | sort -n | sed -n "$1p"
 }
 
 $(job unbroken) >"$folder/unbroken.json"
@@ -69,7 +74,7 @@ weights() { sed -n 's/.*"weights": "\([0-9a-f]*\)".*/\1/p' "$1" | tail -n 1; }
 expected=$(weights "$folder/unbroken.json")
 [ -n "$expected" ] && [ "$(weights "$folder/broken.json")" = "$expected" ] || { cat "$folder"/*.json; exit 1; }
 # There is nothing left to train, so that it ends with what it has read.
-"$program" --data "$data" --replicas 2 --epochs 12 --batch-size 32 --checkpoint "$folder/broken" --save-every $interval \
+"$program" --data "$data" --replicas 2 --epochs 30 --batch-size 32 --checkpoint "$folder/broken" --save-every $interval \
   --json-only --resume >"$folder/alone.json"
 [ "$(weights "$folder/alone.json")" = "$expected" ] || { cat "$folder"/*.json; exit 1; }
 echo "killed three times, resumed at last at step $resumed of $end, the same weights at the end: $expected"
