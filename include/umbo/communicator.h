@@ -7,9 +7,9 @@
  * @brief Communicators: what joins the processes of a training.
  *
  * Each process is a *rank*, a number from 0 on, and makes its communicator once: of functions of
- * its own, or of MPI's. A communicator moves bytes and never sums. Contributions of several
- * processes are added by the library in the order of the ranks, so that the bits of a result do
- * not depend on what moved them.
+ * its own, or of MPI's; NCCL moves what lies on GPUs beside either. A communicator moves bytes and
+ * never sums. Contributions of several processes are added by the library in the order of the
+ * ranks, so that the bits of a result do not depend on what moved them.
  *
  * Functions that move bytes are collective: all ranks call them, in the same order. A call that
  * has failed makes all later calls of its communicator UMBO_STATUS_UNAVAILABLE, since ranks may
@@ -37,6 +37,8 @@
  * - umbo_communicator_create_mpi(): Joins the ranks of a communicator of MPI's.
  * - umbo_communicator_create_mpi_of(): Joins the ranks of a communicator of an MPI of the
  *   program's own, whose functions it brings.
+ * - umbo_communicator_create_nccl(): Joins the ranks of another communicator by NCCL, too, which
+ *   then moves what lies on GPUs.
  *
  * Example:
  * ```c
@@ -462,6 +464,72 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create_mpi(
 UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create_mpi_of(
     void *mpi_communicator, umbo_mpi_find_fn find, void *user_data,
     const umbo_mpi_options *options, umbo_communicator **communicator);
+
+/** How a communicator over NCCL is made. Start from UMBO_NCCL_OPTIONS_INIT. */
+typedef struct umbo_nccl_options {
+  /** `sizeof(umbo_nccl_options)`; UMBO_NCCL_OPTIONS_INIT sets it. */
+  size_t struct_size;
+  /**
+   * How long a call waits for NCCL, in seconds; UMBO_NO_TIMEOUT: for ever. By default 300. With
+   * less than `base` waits, ranks can still tell each other that they have waited in vain.
+   */
+  double timeout_seconds;
+  /**
+   * The path of NCCL's library, 2.14 or newer. NULL, the default: the one that the environment
+   * variable UMBO_NCCL_LIBRARY names, else libnccl.so.2 where libraries are looked for.
+   */
+  const char *library;
+} umbo_nccl_options;
+
+/** The starting value of a umbo_nccl_options. */
+#define UMBO_NCCL_OPTIONS_INIT { sizeof(umbo_nccl_options), 300, NULL }
+
+/** UMBO_NCCL_OPTIONS_INIT, to be assigned. */
+static inline umbo_nccl_options umbo_nccl_options_default(void) {
+  umbo_nccl_options value = UMBO_NCCL_OPTIONS_INIT;
+  return value;
+}
+
+/**
+ * Joins the ranks of another communicator by NCCL, too, which then moves what lies on GPUs.
+ *
+ * @param[in] base A communicator of any kind. Memory of the host goes over it, and it tells the
+ *   ranks of each other's failures. The new communicator keeps it; the handle stays the program's,
+ *   which uses it no more while the new one is used.
+ * @param[in] device The GPU of this rank's variables, such as "GPU:0". Each rank has its own
+ *   physical GPU.
+ * @param[in] options The options. `options` may be NULL: all defaults.
+ * @param[out] communicator The new communicator. Release it with umbo_communicator_release().
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_UNAVAILABLE: NCCL was not found (install it, and put its folder into
+ *   LD_LIBRARY_PATH or its path into UMBO_NCCL_LIBRARY), is older than 2.14, or reports an error,
+ *   as it does where two ranks are on one physical GPU.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `device` is no GPU, an option is out of range, an invalid handle,
+ *   or a null pointer.
+ * - UMBO_STATUS_NOT_FOUND: there is no such device.
+ * - UMBO_STATUS_DEADLINE_EXCEEDED: a rank did not come in time.
+ * - UMBO_STATUS_FAILED_PRECONDITION: another call of `base` is in progress, or this is not the
+ *   thread that it is for.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * - What `base` says.
+ *
+ * Collective: all ranks of `base` call it, with devices of their own. What fails on one rank
+ * because of NCCL or its device fails on all, whose message names the rank, and `base` stays of
+ * use, such as for training without NCCL. An argument that is refused before, such as an option, is
+ * this rank's alone: it calls again, since the others wait for it.
+ *
+ * Gradients of variables on GPUs then go from GPU to GPU where all ranks have theirs on GPUs; they
+ * are summed as ever, in the order of the ranks, with the same bits. Both exchanges of a step wait
+ * until the ranks have told each other that they went well. After a timeout or an error of NCCL's
+ * its communicator is ended, and this one says UMBO_STATUS_UNAVAILABLE to every call. NCCL is
+ * called by the threads that call this library. Releasing the last handle ends NCCL's communicator,
+ * for which the ranks of a machine may wait for each other.
+ *
+ * This was run over the library's own stand-in for NCCL in tests, never on GPUs.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create_nccl(
+    umbo_communicator *base, const char *device, const umbo_nccl_options *options,
+    umbo_communicator **communicator);
 
 #ifdef __cplusplus
 } /* extern "C" */

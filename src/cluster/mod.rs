@@ -4,4 +4,5 @@ pub mod checked;
 pub mod communicator;
 pub mod launcher;
 pub mod mpi;
+pub mod nccl;
 pub mod resolver;

@@ -63,12 +63,7 @@ pub type umbo_mpi_find_fn =
 unsafe fn read_options(options: *const umbo_mpi_options) -> Result<mpi::Options> {
     // SAFETY: the caller's promise is the same.
     let given = unsafe { options::read(options, "options") }?;
-    let seconds = given.timeout_seconds;
-    let unlimited = seconds == UMBO_NO_TIMEOUT;
-    if !(unlimited || seconds.is_finite() && seconds > 0.0) {
-        let problem = format!("{seconds}; give seconds, more than 0, or UMBO_NO_TIMEOUT (-1)");
-        return Err(Error::invalid("options.timeout_seconds", problem));
-    }
+    let timeout = timeout_of(given.timeout_seconds)?;
     let longest_message = usize::try_from(given.longest_message).unwrap_or(0);
     if !(1..=1 << 30).contains(&longest_message) {
         let problem = format!("{}; 1 to 1073741824 are expected", given.longest_message);
@@ -76,9 +71,18 @@ unsafe fn read_options(options: *const umbo_mpi_options) -> Result<mpi::Options>
     }
     // SAFETY: as above.
     let library = unsafe { optional_text(given.library, "options.library") }?.map(str::to_owned);
-    // A deadline past what the clock can tell never comes.
-    let timeout = Duration::try_from_secs_f64(seconds).ok().filter(|_| !unlimited);
     Ok(mpi::Options { timeout, library, longest_message })
+}
+
+/// How long a call waits, if not for ever, as an option in seconds says.
+pub(super) fn timeout_of(seconds: f64) -> Result<Option<Duration>> {
+    let unlimited = seconds == UMBO_NO_TIMEOUT;
+    if !(unlimited || seconds.is_finite() && seconds > 0.0) {
+        let problem = format!("{seconds}; give seconds, more than 0, or UMBO_NO_TIMEOUT (-1)");
+        return Err(Error::invalid("options.timeout_seconds", problem));
+    }
+    // A deadline past what the clock can tell never comes.
+    Ok(Duration::try_from_secs_f64(seconds).ok().filter(|_| !unlimited))
 }
 
 fn handle_of(made: CheckedCommunicator) -> Result<*mut umbo_communicator> {

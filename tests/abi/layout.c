@@ -409,6 +409,11 @@ FIELD(umbo_mpi_options, timeout_seconds, 8);
 FIELD(umbo_mpi_options, library, 16);
 FIELD(umbo_mpi_options, longest_message, 24);
 
+SIZE(umbo_nccl_options, 24);
+FIELD(umbo_nccl_options, struct_size, 0);
+FIELD(umbo_nccl_options, timeout_seconds, 8);
+FIELD(umbo_nccl_options, library, 16);
+
 SIZE(umbo_step_times, 104);
 FIELD(umbo_step_times, struct_size, 0);
 FIELD(umbo_step_times, steps_measured, 8);

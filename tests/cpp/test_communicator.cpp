@@ -111,6 +111,28 @@ void mpi_is_checked() {
     CHECK_MESSAGE("options.timeout_seconds: 0");
 }
 
+// What NCCL is asked before there is one. The rank is alone, so that it is also the one that is named.
+void nccl_is_checked() {
+    const auto base = umbo::communicator::create({}, engine(false));
+    umbo::nccl_options options;
+    options.library = "none.so";
+    const auto status_of = [&](const char *device) {
+        try {
+            umbo::communicator::nccl(base, device, options);
+        } catch (const umbo::error &error) {
+            return error.status();
+        }
+        return umbo::status::ok;
+    };
+    CHECK(status_of("CPU:0") == umbo::status::invalid_argument);
+    CHECK_MESSAGE("rank 0: device: CPU:0");
+    CHECK(status_of("GPU:1000") != umbo::status::ok);
+    options.timeout_seconds = 0;
+    CHECK(status_of("CPU:0") == umbo::status::invalid_argument);
+    CHECK_MESSAGE("options.timeout_seconds: 0");
+    base.barrier(); // it is of use as before
+}
+
 } // namespace
 
 int main() {
@@ -118,6 +140,7 @@ int main() {
     fails();
     is_refused();
     mpi_is_checked();
+    nccl_is_checked();
     CHECK(engine::alive == 0);
     return finish();
 }

@@ -1,6 +1,6 @@
 //! An engine whose ranks are threads of one process: it delays, and it lets ranks die, as a seed says.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,8 @@ pub struct Rank {
     /// At which of its calls, from 0, this rank dies.
     dies_at: Option<u64>,
     calls: Mutex<u64>,
+    /// Calls are not counted, nor does this rank die.
+    is_joining: AtomicBool,
     bytes: AtomicU64,
     bytes_on_gpus: AtomicU64,
 }
@@ -67,6 +69,7 @@ pub fn job(size: usize, delays: Option<u64>, death: Option<(usize, u64)>) -> Vec
             delays: Mutex::new(delays.map(|seed| ChaCha8Rng::seed_from_u64(seed + rank as u64))),
             dies_at: death.filter(|(who, _)| *who == rank).map(|(_, at)| at),
             calls: Mutex::new(0),
+            is_joining: AtomicBool::new(false),
             bytes: AtomicU64::new(0),
             bytes_on_gpus: AtomicU64::new(0),
         })
@@ -80,12 +83,23 @@ impl Rank {
         *self.calls.lock().unwrap()
     }
 
+    /// Has `join` make calls that do not count: those of before a test begins.
+    pub fn while_joining<T>(&self, join: impl FnOnce() -> T) -> T {
+        self.is_joining.store(true, Ordering::Relaxed);
+        let joined = join();
+        self.is_joining.store(false, Ordering::Relaxed);
+        joined
+    }
+
     /// How many bytes were given to calls of this rank, to be sent or for what is received.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
     fn count(&self, bytes: usize) {
+        if self.is_joining.load(Ordering::Relaxed) {
+            return;
+        }
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
@@ -114,13 +128,14 @@ impl Rank {
         {
             std::thread::sleep(Duration::from_micros(delays.random_range(0..300)));
         }
+        let counts = !self.is_joining.load(Ordering::Relaxed);
         let own = {
             let mut calls = self.calls.lock().unwrap();
-            *calls += 1;
-            *calls - 1
+            *calls += u64::from(counts);
+            calls.saturating_sub(1)
         };
         let mut round = self.hall.round.lock().unwrap();
-        if self.dies_at.is_some_and(|at| own >= at) {
+        if counts && self.dies_at.is_some_and(|at| own >= at) {
             round.dead = Some(self.rank);
             self.hall.changed.notify_all();
             return Err(Error::Internal("this rank has died".into()));
@@ -237,7 +252,7 @@ impl Communicator for Rank {
 }
 
 /// What lies at the beginning of a GPU's memory.
-fn down(memory: &DeviceMemory, bytes: usize) -> Result<Vec<u8>> {
+pub fn down(memory: &DeviceMemory, bytes: usize) -> Result<Vec<u8>> {
     assert!(bytes <= memory.bytes());
     let mut here = vec![0; bytes];
     // SAFETY: there are as many bytes on both sides.
@@ -246,7 +261,7 @@ fn down(memory: &DeviceMemory, bytes: usize) -> Result<Vec<u8>> {
 }
 
 /// Replaces it.
-fn up(memory: &DeviceMemory, bytes: &[u8]) -> Result<()> {
+pub fn up(memory: &DeviceMemory, bytes: &[u8]) -> Result<()> {
     assert!(bytes.len() <= memory.bytes());
     // SAFETY: there are as many bytes on both sides.
     unsafe { memory.gpu().upload(bytes.as_ptr(), memory.address(), bytes.len()) }

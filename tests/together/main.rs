@@ -11,6 +11,7 @@ mod files;
 mod in_place;
 mod input;
 mod lent;
+mod nccl;
 mod nested;
 mod on_gpus;
 mod otherwise;
@@ -77,10 +78,15 @@ fn on_ranks_of<R: Send>(
     let body = &body;
     std::thread::scope(|scope| {
         let start = |rank: &Arc<Rank>| {
-            let communicator = Some(Arc::clone(rank) as Arc<dyn Communicator>);
-            let options = Options { communicator, ..options(rank.rank()) };
+            let options = options(rank.rank());
             let dies = DiesOfPanics(Arc::clone(rank));
-            scope.spawn(move || body(dies.0.rank(), Strategy::new(&options)))
+            scope.spawn(move || {
+                let joined = on_gpus::joined(&dies.0, &options);
+                let strategy = joined.and_then(|communicator| {
+                    Strategy::new(&Options { communicator: Some(communicator), ..options })
+                });
+                body(dies.0.rank(), strategy)
+            })
         };
         let threads: Vec<_> = ranks.iter().map(start).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()

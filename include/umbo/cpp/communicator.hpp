@@ -53,6 +53,12 @@ struct mpi_options {
     std::int64_t longest_message = 1073741824; // in bytes; more go in several
 };
 
+// How a communicator over NCCL is made.
+struct nccl_options {
+    double timeout_seconds = 300; // how long a call waits for NCCL; UMBO_NO_TIMEOUT: for ever
+    std::string library = {};     // to be opened; "": the one that is found
+};
+
 // The least and the greatest of the ranks' numbers.
 struct ballot {
     std::int64_t least = 0;
@@ -114,6 +120,18 @@ public:
         umbo_communicator *out = nullptr;
         UMBO_DETAIL_TRY(
             umbo_communicator_create_mpi_of(mpi_communicator, find, user_data, &options, &out));
+        return communicator(out);
+    }
+
+    // The ranks of `base`, over which memory of the host goes; that of GPUs goes over an NCCL that is found at run
+    // time. `device` is the GPU of this rank's variables.
+    static returned<communicator> nccl(const communicator &base, const std::string &device,
+                                       const nccl_options &how = {}) {
+        umbo_nccl_options options = UMBO_NCCL_OPTIONS_INIT;
+        options.timeout_seconds = how.timeout_seconds;
+        options.library = how.library.empty() ? nullptr : how.library.c_str();
+        umbo_communicator *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_communicator_create_nccl(base.get(), device.c_str(), &options, &out));
         return communicator(out);
     }
 

@@ -8,7 +8,7 @@ use cudarc::driver::sys;
 use crate::error::{Error, Result};
 
 /// Every function of the driver that this library calls once a card is open.
-const FUNCTIONS: [&str; 30] = [
+const FUNCTIONS: [&str; 31] = [
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
     "cuDeviceGet",
@@ -38,6 +38,7 @@ const FUNCTIONS: [&str; 30] = [
     "cuMemsetD8Async",
     "cuModuleGetFunction",
     "cuModuleLoadData",
+    "cuStreamQuery",
     "cuStreamSynchronize",
 ];
 

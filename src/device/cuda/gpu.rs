@@ -216,6 +216,21 @@ impl Gpu {
         Ok(())
     }
 
+    /// Whether everything that was queued is done. It does not wait; what went wrong meanwhile is reported here.
+    pub fn is_done(&self) -> Result<bool> {
+        // SAFETY: the stream is this GPU's and lives.
+        let asked = self.on_stream("asking for its work", || unsafe {
+            match sys::cuStreamQuery(self.stream) {
+                sys::cudaError_enum::CUDA_ERROR_NOT_READY => Ok(false),
+                other => other.result().map(|()| true),
+            }
+        })?;
+        if asked && trace::is_on() {
+            self.tell_times();
+        }
+        Ok(asked)
+    }
+
     /// Whatever is queued from now on begins once `other` is done with what it has queued so far.
     pub fn wait_for(&self, other: &Gpu) -> Result<()> {
         if self.id == other.id {

@@ -151,6 +151,7 @@ const NEVER_SUCCEED: &[(&str, &str)] = &[
     ("umbo_communicator_create_mpi_world", "tests/mpi runs programs with MPI"),
     ("umbo_communicator_create_mpi", "as above"),
     ("umbo_communicator_create_mpi_of", "as above"),
+    ("umbo_communicator_create_nccl", "its device is no GPU; tests/together runs it"),
 ];
 
 /// The program without what the header says, in the order in which its parts need each other.

@@ -1,0 +1,78 @@
+//! How ranks learn of each other's failures: over the communicator that NCCL's is made of, whose calls end on
+//! all ranks whatever NCCL does.
+
+use crate::cluster::communicator::Communicator;
+use crate::error::{Error, Result, Status};
+
+/// What a rank says that has not failed.
+const WHOLE: i64 = i64::MAX;
+
+/// How many bytes tell of a failure: the code of its status, how long the text is, the text.
+const TOLD: usize = 1024;
+
+/// What this rank has come to, if no rank has failed. All ranks call it. If some have failed, all get an error:
+/// those that have their own, the others that of the first one, by name.
+///
+/// A failure that may come of another rank's, such as a wait that was in vain, gives way to others. Who has
+/// nothing but such gets the first failure, too.
+pub fn agree<T>(base: &dyn Communicator, own: Result<T>) -> Result<T> {
+    let (rank, size) = (base.rank(), base.size());
+    let class = own.as_ref().err().map(class);
+    let number = class.map_or(WHOLE, |class| (class as usize * size + rank) as i64);
+    let vote = match base.vote(number) {
+        Ok(vote) => vote,
+        // The failure of this rank's own came first.
+        Err(error) => return Err(own.err().unwrap_or(error)),
+    };
+    if vote.least == WHOLE {
+        return own;
+    }
+    let first = usize::try_from(vote.least).unwrap_or(0) % size;
+    let told = tell(base, first, own.as_ref().err());
+    match own {
+        Err(error) if first == rank || class == Some(Class::Own) => {
+            Err(error.within(format!("rank {rank}")))
+        }
+        _ => Err(told?),
+    }
+}
+
+/// What a failure comes of. The first that there is is told to all.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Own,
+    /// It may be another rank's: this one has waited in vain.
+    Waited,
+    /// It is another rank's.
+    Told,
+}
+
+fn class(error: &Error) -> Class {
+    match error.unnamed() {
+        Error::DeadlineExceeded(_) => Class::Waited,
+        Error::Rank { .. } => Class::Told,
+        _ => Class::Own,
+    }
+}
+
+/// The failure of rank `first`, which sends it to all others.
+fn tell(base: &dyn Communicator, first: usize, own: Option<&Error>) -> Result<Error> {
+    let mut bytes = [0_u8; TOLD];
+    if let Some(error) = own.filter(|_| first == base.rank()) {
+        let text = error.to_string();
+        let mut length = text.len().min(TOLD - 8);
+        while !text.is_char_boundary(length) {
+            length -= 1;
+        }
+        bytes[..4].copy_from_slice(&error.status().code().to_le_bytes());
+        bytes[4..8].copy_from_slice(&(length as u32).to_le_bytes());
+        bytes[8..8 + length].copy_from_slice(&text.as_bytes()[..length]);
+    }
+    base.broadcast(&mut bytes, first)?;
+    let number = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+    let status = Status::from_code(i32::from_le_bytes(number(0))).unwrap_or(Status::Unavailable);
+    let length = (u32::from_le_bytes(number(4)) as usize).min(TOLD - 8);
+    let text = String::from_utf8_lossy(&bytes[8..8 + length]);
+    let message = format!("rank {first} failed: {}: {text}", status.name());
+    Ok(Error::Rank { rank: Some(first), status, message })
+}

@@ -1,0 +1,171 @@
+//! A communicator whose bytes of the host go over another one, and those of GPUs over NCCL.
+//!
+//! NCCL alone tells a rank neither that another one has failed nor that it will not come. So the ranks agree
+//! twice over the other communicator: once each has queued its part, so that nobody waits for a rank that could
+//! not, and once it has come to its end, so that what failed on one rank has failed on all.
+
+use std::sync::Arc;
+
+use super::agreement::agree;
+use super::membership::{Membership, Part};
+use crate::cluster::communicator::{Communicator, GpuCommunicator, Vote};
+use crate::device::cuda::gpu::Gpu;
+use crate::device::cuda::memory::DeviceMemory;
+use crate::error::{Error, Result};
+
+/// A rank with NCCL.
+pub struct Engine {
+    base: Arc<dyn Communicator>,
+    membership: Membership,
+}
+
+impl Engine {
+    pub fn new(base: Arc<dyn Communicator>, membership: Membership) -> Engine {
+        Engine { base, membership }
+    }
+
+    /// Queues parts, and waits until they have arrived on all ranks.
+    fn move_parts(
+        &self,
+        (send, sends): (&DeviceMemory, &[Part]),
+        (receive, receives): (&DeviceMemory, &[Part]),
+    ) -> Result<()> {
+        let moved = self.queue((send, sends), (receive, receives));
+        let moved = agree(&*self.base, moved)
+            .and_then(|gpu| agree(&*self.base, self.membership.finish(gpu)));
+        moved.inspect_err(|_| self.membership.abort())
+    }
+
+    fn queue(
+        &self,
+        (send, sends): (&DeviceMemory, &[Part]),
+        (receive, receives): (&DeviceMemory, &[Part]),
+    ) -> Result<&'static Gpu> {
+        let (gpu, own) = (send.gpu(), self.membership.gpu());
+        if gpu.id() != receive.gpu().id() || gpu.card().ordinal() != own.card().ordinal() {
+            return Err(Error::precondition(format!(
+                "NCCL's communicator is for {} and what is on its card; memory of {} and {} is to be moved. Make it \
+                 for the device of this rank's variables",
+                own.id(),
+                gpu.id(),
+                receive.gpu().id()
+            )));
+        }
+        let rank = self.base.rank();
+        let is_own = |part: &&Part| part.peer == rank;
+        if let (Some(from), Some(to)) = (sends.iter().find(is_own), receives.iter().find(is_own)) {
+            // SAFETY: both are parts of memory of this GPU, which is freed once the stream has come past this.
+            unsafe { gpu.copy(from.address, to.address, from.bytes) }?;
+        }
+        let others = |parts: &[Part]| -> Result<Vec<Part>> {
+            let mut others = Vec::new();
+            others.try_reserve_exact(parts.len()).map_err(|error| {
+                Error::ResourceExhausted(format!("a list of {} ranks: {error}", parts.len()))
+            })?;
+            let is_some = |part: &&Part| part.peer != rank && part.bytes > 0;
+            others.extend(parts.iter().filter(is_some));
+            Ok(others)
+        };
+        // SAFETY: as above; if this fails, the membership ends before the caller goes on.
+        unsafe { self.membership.begin(gpu, &others(sends)?, &others(receives)?) }?;
+        Ok(gpu)
+    }
+
+    /// Runs a call of the other communicator, after whose failure there is no use of this one.
+    fn over_base<T>(&self, call: impl FnOnce(&dyn Communicator) -> Result<T>) -> Result<T> {
+        call(&*self.base).inspect_err(|_| self.membership.abort())
+    }
+}
+
+/// The parts of `memory`, one behind the other in the order of the ranks.
+fn parts(memory: &DeviceMemory, counts: &[usize]) -> Vec<Part> {
+    let mut address = memory.address();
+    let part = |(peer, &bytes): (usize, &usize)| {
+        let part = Part { peer, address, bytes };
+        address += bytes as u64;
+        part
+    };
+    counts.iter().enumerate().map(part).collect()
+}
+
+impl Communicator for Engine {
+    fn rank(&self) -> usize {
+        self.base.rank()
+    }
+
+    fn size(&self) -> usize {
+        self.base.size()
+    }
+
+    fn node_rank(&self) -> usize {
+        self.base.node_rank()
+    }
+
+    fn node_size(&self) -> usize {
+        self.base.node_size()
+    }
+
+    fn check_thread(&self) -> Result<()> {
+        self.base.check_thread()
+    }
+
+    fn all_to_all(
+        &self,
+        send: &[u8],
+        send_counts: &[usize],
+        receive: &mut [u8],
+        receive_counts: &[usize],
+    ) -> Result<()> {
+        self.over_base(|base| base.all_to_all(send, send_counts, receive, receive_counts))
+    }
+
+    fn all_gather(&self, send: &[u8], receive: &mut [u8], counts: &[usize]) -> Result<()> {
+        self.over_base(|base| base.all_gather(send, receive, counts))
+    }
+
+    fn broadcast(&self, bytes: &mut [u8], root: usize) -> Result<()> {
+        self.over_base(|base| base.broadcast(bytes, root))
+    }
+
+    fn vote(&self, number: i64) -> Result<Vote> {
+        self.over_base(|base| base.vote(number))
+    }
+
+    fn barrier(&self) -> Result<()> {
+        self.over_base(|base| base.barrier())
+    }
+
+    fn on_gpus(&self) -> Option<&dyn GpuCommunicator> {
+        Some(self)
+    }
+
+    fn abort(&self, error: &Error) {
+        self.membership.abort();
+        self.base.abort(error);
+    }
+}
+
+impl GpuCommunicator for Engine {
+    fn all_to_all_on_gpus(
+        &self,
+        send: &DeviceMemory,
+        send_counts: &[usize],
+        receive: &mut DeviceMemory,
+        receive_counts: &[usize],
+    ) -> Result<()> {
+        let (sends, receives) = (parts(send, send_counts), parts(receive, receive_counts));
+        self.move_parts((send, &sends), (receive, &receives))
+    }
+
+    fn all_gather_on_gpus(
+        &self,
+        send: &DeviceMemory,
+        receive: &mut DeviceMemory,
+        counts: &[usize],
+    ) -> Result<()> {
+        let own = counts[self.base.rank()];
+        let to = |peer| Part { peer, address: send.address(), bytes: own };
+        let sends: Vec<Part> = (0..counts.len()).map(to).collect();
+        self.move_parts((send, &sends), (receive, &parts(receive, counts)))
+    }
+}

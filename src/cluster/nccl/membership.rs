@@ -1,0 +1,211 @@
+//! A rank's membership in a communicator of NCCL's, none of whose calls waits: what they have begun is waited
+//! for here, up to a deadline, and given up by ending the communicator.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::functions::{Comm, Config, Functions, IN_PROGRESS, SUCCESS, UINT8, UniqueId};
+use crate::device::cuda::gpu::Gpu;
+use crate::error::{Error, Result};
+use crate::executor::fork::Origin;
+
+/// What goes to, or comes from, a rank.
+#[derive(Clone, Copy)]
+pub struct Part {
+    pub peer: usize,
+    /// Where it lies on the GPU.
+    pub address: u64,
+    pub bytes: usize,
+}
+
+/// One rank's membership.
+pub struct Membership {
+    nccl: Functions,
+    /// Where NCCL puts the communicator, and may do so once more on a thread of its own when all have joined.
+    comm: Box<AtomicPtr<c_void>>,
+    has_ended: AtomicBool,
+    /// Of the card that the communicator was made for.
+    gpu: &'static Gpu,
+    rank: usize,
+    /// How long is waited; for ever without one.
+    timeout: Option<Duration>,
+    /// All ranks have joined, and know that they have.
+    is_whole: AtomicBool,
+    origin: Origin,
+}
+
+impl Membership {
+    /// Begins to join the others, all of which call this with the same `id`. It ends with
+    /// [`Membership::await_all`].
+    pub fn join(
+        nccl: Functions,
+        id: UniqueId,
+        (rank, size): (usize, usize),
+        gpu: &'static Gpu,
+        timeout: Option<Duration>,
+    ) -> Result<Membership> {
+        let number = |number: usize| {
+            c_int::try_from(number)
+                .map_err(|_| Error::Unavailable(format!("NCCL takes no {number} ranks")))
+        };
+        let (number_of_rank, number_of_ranks) = (number(rank)?, number(size)?);
+        let mut config = Config::without_waiting();
+        let comm = Box::new(AtomicPtr::new(ptr::null_mut()));
+        let _entered = gpu.card().enter()?;
+        // SAFETY: the card's context is current; the config is read during the call alone, and the communicator's
+        // place stays until it has ended.
+        let code = unsafe {
+            (nccl.comm_init_rank_config)(
+                comm.as_ptr(),
+                number_of_ranks,
+                id,
+                number_of_rank,
+                &raw mut config,
+            )
+        };
+        let made = Membership {
+            nccl,
+            comm,
+            has_ended: AtomicBool::new(false),
+            gpu,
+            rank,
+            timeout,
+            is_whole: AtomicBool::new(false),
+            origin: Origin::here(),
+        };
+        // What was begun is ended with what was made.
+        nccl.check(code, "ncclCommInitRankConfig")?;
+        Ok(made)
+    }
+
+    /// Waits until all ranks have joined.
+    pub fn await_all(&self) -> Result<()> {
+        let joined = self.wait("for all ranks to join NCCL's communicator", || Ok(true));
+        // Before the others are told: they may be waiting for this rank.
+        joined.inspect_err(|_| self.abort())
+    }
+
+    /// All ranks have joined, so that they end it together.
+    pub fn joined_by_all(&self) {
+        self.is_whole.store(true, Ordering::Relaxed);
+    }
+
+    /// The GPU that it was made for.
+    pub fn gpu(&self) -> &'static Gpu {
+        self.gpu
+    }
+
+    /// Queues that `sends` go out and `receives` come in, on the stream of a GPU of the card.
+    ///
+    /// # Safety
+    /// The parts lie in memory of the GPU, which stays until its stream has come past them or the membership
+    /// has ended.
+    pub unsafe fn begin(&self, gpu: &Gpu, sends: &[Part], receives: &[Part]) -> Result<()> {
+        if sends.is_empty() && receives.is_empty() {
+            return Ok(());
+        }
+        let (nccl, comm) = (&self.nccl, self.comm()?);
+        let _entered = self.gpu.card().enter()?;
+        let stream = gpu.stream().cast::<c_void>();
+        let address =
+            |part: &Part| ptr::with_exposed_provenance_mut::<c_void>(part.address as usize);
+        // SAFETY: a group may be begun at any time; it is ended below, whatever happens.
+        nccl.check(unsafe { (nccl.group_start)() }, "ncclGroupStart")?;
+        let send = |part: &Part| {
+            let (at, peer) = (address(part), part.peer as c_int);
+            // SAFETY: the caller's promise.
+            let code = unsafe { (nccl.send)(at, part.bytes, UINT8, peer, comm, stream) };
+            nccl.check(code, format_args!("ncclSend of {} bytes to rank {peer}", part.bytes))
+        };
+        let receive = |part: &Part| {
+            let (at, peer) = (address(part), part.peer as c_int);
+            // SAFETY: as above.
+            let code = unsafe { (nccl.recv)(at, part.bytes, UINT8, peer, comm, stream) };
+            nccl.check(code, format_args!("ncclRecv of {} bytes from rank {peer}", part.bytes))
+        };
+        let queued =
+            receives.iter().try_for_each(receive).and_then(|()| sends.iter().try_for_each(send));
+        // SAFETY: it was begun on this thread.
+        let ended = nccl.check(unsafe { (nccl.group_end)() }, "ncclGroupEnd");
+        queued.and(ended)
+    }
+
+    /// Waits until what was begun is done, and all that was queued on the GPU before.
+    pub fn finish(&self, gpu: &Gpu) -> Result<()> {
+        let arrived = self.wait("for bytes to go between GPUs", || gpu.is_done());
+        // Before the others are told: they may be waiting for what this rank sends.
+        arrived.inspect_err(|_| self.abort())
+    }
+
+    /// Waits until NCCL goes on with nothing and `is_done` says so. The stream tells nothing of a peer that is
+    /// gone, and NCCL nothing of the stream: both are asked.
+    fn wait(&self, what_for: &str, is_done: impl Fn() -> Result<bool>) -> Result<()> {
+        let comm = self.comm()?;
+        let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let _entered = self.gpu.card().enter()?;
+        let mut idle = 0_u32;
+        loop {
+            let mut state = IN_PROGRESS;
+            // SAFETY: the communicator has not ended.
+            let code = unsafe { (self.nccl.comm_get_async_error)(comm, &raw mut state) };
+            self.nccl.check(code, "ncclCommGetAsyncError")?;
+            self.nccl.check(state, "what NCCL has begun has failed")?;
+            if state == SUCCESS && is_done()? {
+                return Ok(());
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(Error::DeadlineExceeded(format!(
+                    "rank {} has waited {:?} {what_for}",
+                    self.rank,
+                    self.timeout.unwrap_or_default()
+                )));
+            }
+            match idle {
+                0..100 => std::hint::spin_loop(),
+                100..2000 => thread::yield_now(),
+                2000..10_000 => thread::sleep(Duration::from_micros(50)),
+                _ => thread::sleep(Duration::from_micros(500)),
+            }
+            idle = idle.saturating_add(1);
+        }
+    }
+
+    fn comm(&self) -> Result<Comm> {
+        let comm = self.comm.load(Ordering::Acquire);
+        if comm.is_null() || self.has_ended.load(Ordering::Relaxed) {
+            return Err(Error::Unavailable("NCCL's communicator has ended after a failure".into()));
+        }
+        Ok(comm)
+    }
+
+    /// Ends it: what is under way ends where it is, and nothing is used any more of the memory that was to be
+    /// moved.
+    pub fn abort(&self) {
+        self.end(self.nccl.comm_abort);
+    }
+
+    fn end(&self, how: unsafe extern "C" fn(Comm) -> c_int) {
+        let comm = self.comm.load(Ordering::Acquire);
+        let had_ended = self.has_ended.swap(true, Ordering::Relaxed);
+        if comm.is_null() || had_ended || !self.origin.is_here() {
+            return;
+        }
+        // On a card that is lost it is ended as well.
+        let _entered = self.gpu.card().enter();
+        // SAFETY: it was made by NCCL, has not ended, and is used no more.
+        let _ = unsafe { how(comm) };
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        // All that was begun is done, or it has ended. Without the others there is no other end than this.
+        match *self.is_whole.get_mut() {
+            true => self.end(self.nccl.comm_destroy),
+            false => self.abort(),
+        }
+    }
+}

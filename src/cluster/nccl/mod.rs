@@ -1,0 +1,88 @@
+//! Communicators that move memory of GPUs over NCCL, which is found at run time, and all else over another
+//! communicator.
+
+#![expect(unsafe_code, reason = "NCCL is a C library, found at run time")]
+
+mod agreement;
+mod engine;
+mod functions;
+mod membership;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agreement::agree;
+use engine::Engine;
+use functions::{Functions, UniqueId};
+use membership::Membership;
+
+use super::checked::CheckedCommunicator;
+use super::communicator::Communicator;
+use crate::device::cuda::gpu::Gpu;
+use crate::device::{DeviceId, DeviceKind, registry};
+use crate::error::{Error, Result};
+
+pub use functions::VARIABLE;
+
+/// How a communicator over NCCL is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long a call waits for NCCL; for ever without one.
+    pub timeout: Option<Duration>,
+    /// The library to open; without one it is found.
+    pub library: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        // Less than others wait, such as MPI's, for who tells them that this was in vain.
+        Options { timeout: Some(Duration::from_secs(300)), library: None }
+    }
+}
+
+/// Joins the ranks of `base` over NCCL. This rank's memory is that of `device` and of other logical GPUs on its
+/// card. All ranks call it, one that has no such device with the reason.
+///
+/// If it fails on a rank, it fails on all, of which those that could have say which rank it was. `base` can then
+/// still be used.
+pub fn over(
+    base: Arc<dyn Communicator>,
+    device: Result<DeviceId>,
+    options: &Options,
+) -> Result<CheckedCommunicator> {
+    base.check_thread()?;
+    let (rank, size) = (base.rank(), base.size());
+    let ready = agree(&*base, prepare(rank, device, options));
+    let (nccl, gpu, mut id) = ready?;
+    base.broadcast(&mut id.0, 0)?;
+    // Once it is known that each has begun, nobody waits for one that could not.
+    let joined = Membership::join(nccl, id, (rank, size), gpu, options.timeout);
+    let membership = agree(&*base, joined)?;
+    agree(&*base, membership.await_all())?;
+    membership.joined_by_all();
+    CheckedCommunicator::new(Box::new(Engine::new(base, membership)))
+}
+
+/// What a rank needs before it joins the others, with the id that rank 0 gives them.
+fn prepare(
+    rank: usize,
+    device: Result<DeviceId>,
+    options: &Options,
+) -> Result<(Functions, &'static Gpu, UniqueId)> {
+    let device = device?;
+    if device.kind != DeviceKind::Gpu {
+        let problem =
+            format!("{device}; NCCL moves memory of GPUs, the device of this rank's variables");
+        return Err(Error::invalid("device", problem));
+    }
+    let gpu = registry::gpu(device)?;
+    let nccl = Functions::of_a_library(options.library.as_deref())?;
+    let mut id = UniqueId([0; 128]);
+    if rank == 0 {
+        let _entered = gpu.card().enter()?;
+        // SAFETY: there is room for an id.
+        let code = unsafe { (nccl.get_unique_id)(&raw mut id) };
+        nccl.check(code, "ncclGetUniqueId")?;
+    }
+    Ok((nccl, gpu, id))
+}
