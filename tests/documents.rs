@@ -93,6 +93,13 @@ fn every_link_into_a_document_leads_to_a_heading() {
             if target.contains("://") {
                 continue;
             }
+            let of_pages = document.parent().is_some_and(|folder| folder.ends_with("docs"));
+            // Doxygen finds the headings of a page by its name only.
+            assert!(
+                !of_pages || !file.is_empty(),
+                "{}: name the file of {target}",
+                document.display()
+            );
             let file = match file {
                 "" => document.clone(),
                 file => document.parent().unwrap().join(file),
