@@ -5,6 +5,7 @@ and JAX, those that are installed; exit code 77 if none is.
 """
 import ctypes
 import gc
+import importlib.metadata
 import importlib.util
 import os
 import sys
@@ -258,6 +259,11 @@ def check_jax():
                 lambda count: jnp.arange(count, dtype=jnp.float32))
 
 
+def takes_versions():
+    """Whether NumPy's arrays are asked for a version of DLPack."""
+    return [int(number) for number in importlib.metadata.version("numpy").split(".")[:2]] >= [2, 1]
+
+
 def main():
     global umbo
     library, other = sys.argv[1], sys.argv[2]
@@ -269,6 +275,9 @@ def main():
     for name, checks in ("numpy", check_numpy), ("torch", check_torch), ("jax", check_jax):
         if importlib.util.find_spec(name) is None:
             print(f"{name}: not installed")
+            continue
+        if name == "numpy" and not takes_versions():
+            print("numpy: older than 2.1, which is the first with DLPack 1")
             continue
         checks()
         checked.append(name)

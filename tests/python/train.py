@@ -1,8 +1,9 @@
 """Trains through docs/python/binding.py: python3 train.py FOLDER_OF_IT INCLUDE LIBRARY PYTHON
 
-With the other Python if this one has no NumPy or no cffi; exit code 77 if neither has. With --measure, how
-long steps of one and two replicas take."""
+With the other Python if this one has no cffi or no NumPy of version 2.1 or later, whose arrays the binding takes;
+exit code 77 if neither has. With --measure, how long steps of one and two replicas take."""
 import gc
+import importlib.metadata
 import importlib.util
 import os
 import pathlib
@@ -10,10 +11,17 @@ import sys
 import tempfile
 import time
 
-if any(importlib.util.find_spec(name) is None for name in ("numpy", "cffi")):
+
+def has_what_it_takes():
+    if any(importlib.util.find_spec(name) is None for name in ("numpy", "cffi")):
+        return False
+    return [int(number) for number in importlib.metadata.version("numpy").split(".")[:2]] >= [2, 1]
+
+
+if not has_what_it_takes():
     other = sys.argv[4]
     if not os.path.exists(other) or other == sys.executable:
-        print("NumPy or cffi is not installed")
+        print("cffi, or NumPy 2.1 or later, is not installed")
         sys.exit(77)
     os.execv(other, [other, *sys.argv])
 
@@ -102,6 +110,11 @@ def with_torch(strategy, weights):
         return
     import torch
     theirs = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    try:
+        theirs.numpy()
+    except RuntimeError as error:
+        print(f"torch and NumPy do not fit together, so that torch's tensors are not tried: {error}")
+        return
     ours = tensor_of(theirs.T.numpy())
     shown = array_of(lib.umbo_tensor_view, ours)
     assert shown.tolist() == theirs.T.tolist() and shown.ctypes.data == theirs.data_ptr()
