@@ -129,6 +129,18 @@ extern "C" fn ncclGroupEnd() -> c_int {
     nccl.end_group(fault)
 }
 
+/// A send or a receive, unless the call fails as it is told to.
+fn begin(
+    name: &'static str,
+    end: (usize, c_int),
+    memory: (u64, usize, c_int),
+    stream: *mut c_void,
+) -> c_int {
+    let mut nccl = nccl();
+    let fault = nccl.faults.in_call(name);
+    group::note(fault.unwrap_or_else(|| nccl.add(name, end, memory, stream)))
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn ncclSend(
     from: u64,
@@ -138,12 +150,7 @@ extern "C" fn ncclSend(
     comm: usize,
     stream: *mut c_void,
 ) -> c_int {
-    let mut nccl = nccl();
-    let fault = nccl.faults.in_call("ncclSend");
-    group::note(
-        fault
-            .unwrap_or_else(|| nccl.add("ncclSend", (comm, peer), (from, count, datatype), stream)),
-    )
+    begin("ncclSend", (comm, peer), (from, count, datatype), stream)
 }
 
 #[unsafe(no_mangle)]
@@ -155,11 +162,7 @@ extern "C" fn ncclRecv(
     comm: usize,
     stream: *mut c_void,
 ) -> c_int {
-    let mut nccl = nccl();
-    let fault = nccl.faults.in_call("ncclRecv");
-    group::note(
-        fault.unwrap_or_else(|| nccl.add("ncclRecv", (comm, peer), (to, count, datatype), stream)),
-    )
+    begin("ncclRecv", (comm, peer), (to, count, datatype), stream)
 }
 
 /// # Safety

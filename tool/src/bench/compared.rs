@@ -6,7 +6,6 @@ use std::time::Instant;
 use umbo::error::Result;
 use umbo::optimizer::{GradientMode, Gradients, Optimizer, apply};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::DType;
 
 use super::memory::quantile;
 use super::model::{What, gradients};
@@ -24,16 +23,7 @@ impl Training {
     /// Of one variable of so many numbers.
     pub fn new(options: &Options, parameters: usize) -> Result<Training> {
         let strategy = Strategy::new(options)?;
-        let what = What {
-            dtype: DType::Float32,
-            gradient: None,
-            copy: None,
-            clip: false,
-            rule: "sgd",
-            replicas: strategy.num_replicas(),
-            bytes: parameters * size_of::<f32>(),
-            variables: 1,
-        };
+        let what = What::plain(strategy.num_replicas(), parameters * size_of::<f32>(), 1);
         let gradients = gradients(&strategy, &what, 1)?;
         let optimizer = Optimizer::new(strategy.id(), rule_of(what.rule)?, 1e-3)?;
         Ok(Training { strategy, gradients, optimizer })

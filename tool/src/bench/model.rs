@@ -29,6 +29,22 @@ pub struct What<'a> {
     pub variables: usize,
 }
 
+impl What<'static> {
+    /// Plain descent of float32 variables, for benchmarks that are not about the update.
+    pub fn plain(replicas: usize, bytes: usize, variables: usize) -> What<'static> {
+        What {
+            dtype: DType::Float32,
+            gradient: None,
+            copy: None,
+            clip: false,
+            rule: "sgd",
+            replicas,
+            bytes,
+            variables,
+        }
+    }
+}
+
 /// Gradients of some variables, the replicas' parts of which are written by hand.
 pub struct Model {
     pub gradients: Arc<Gradients>,

@@ -13,7 +13,6 @@ use umbo::cluster::mpi;
 use umbo::error::Result;
 use umbo::optimizer::{GradientMode, Gradients, Optimizer, apply};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::DType;
 
 use super::memory::{quantile, size};
 use super::model::{What, gradients};
@@ -90,16 +89,7 @@ fn measure(bytes: usize, units: u64, steps: usize) -> Result<Option<Measured>> {
         bind_threads: false,
         ..Options::default()
     })?;
-    let what = What {
-        dtype: DType::Float32,
-        gradient: None,
-        copy: None,
-        clip: false,
-        rule: "sgd",
-        replicas: 1,
-        bytes,
-        variables: VARIABLES,
-    };
+    let what = What::plain(1, bytes, VARIABLES);
     let training = Training {
         gradients: gradients(&strategy, &what, VARIABLES)?,
         optimizer: Optimizer::new(strategy.id(), rule_of(what.rule)?, 1e-3)?,
