@@ -206,8 +206,9 @@ miri: ## Handle table, hazard records, storage and the protocol of steps under M
 	@scripts/miri.sh
 
 N ?= 200
-flaky: build-c ## Every test N times, half of them beside three busy loops (N=200)
-	@scripts/flaky.sh $(N) $(BUILD)
+MINUTES ?= inf
+flaky: build-c ## Every test N times, half of them beside three busy loops; goes on where it stopped (N=, MINUTES=)
+	@scripts/flaky.py --times $(N) --minutes $(MINUTES) $(BUILD)
 
 test-large: ## Run the tests of tensors with more than 2^31 elements (10 GiB of memory)
 	@cargo test --locked --release --test reduce -- --ignored more_than

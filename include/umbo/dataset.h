@@ -686,6 +686,18 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_map(
 /** A shuffle buffer for all elements of the dataset. */
 #define UMBO_SHUFFLE_WHOLE_DATASET (-1)
 
+/** Says of umbo_dataset_repeat() that the elements come again without end. */
+#define UMBO_REPEAT_WITHOUT_END (-1)
+
+/** Says of umbo_dataset_take() and umbo_dataset_skip() that all elements are kept, or left out. */
+#define UMBO_ALL_ELEMENTS (-1)
+
+/** The number of elements or steps of a pass that never ends. */
+#define UMBO_CARDINALITY_INFINITE (-1)
+
+/** The number of elements or steps that is not known before a pass has ended. */
+#define UMBO_CARDINALITY_UNKNOWN (-2)
+
 /** How a dataset is shuffled. Start from UMBO_SHUFFLE_OPTIONS_INIT. */
 typedef struct umbo_shuffle_options {
   /** `sizeof(umbo_shuffle_options)`; UMBO_SHUFFLE_OPTIONS_INIT sets it. */
@@ -822,7 +834,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_rebatch(
  *
  * @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
  *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
- * @param[in] count How many times the elements come, 0 or more; -1: without end.
+ * @param[in] count How many times the elements come, 0 or more;
+ *   UMBO_REPEAT_WITHOUT_END: without end.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a valid handle, or it
  *   has 256 transformations already.
@@ -855,7 +868,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_prefetch(umbo_dataset **dataset,
  *
  * @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
  *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
- * @param[in] count How many elements are kept, 0 or more; -1, or more than there are: all.
+ * @param[in] count How many elements are kept, 0 or more. UMBO_ALL_ELEMENTS, or more than there
+ *   are: all.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a valid handle, or it
  *   has 256 transformations already.
@@ -868,7 +882,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_take(umbo_dataset **dataset, int
  *
  * @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
  *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
- * @param[in] count How many elements are left out, 0 or more; -1, or more than there are: all.
+ * @param[in] count How many elements are left out, 0 or more. UMBO_ALL_ELEMENTS, or more than
+ *   there are: all.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a valid handle, or it
  *   has 256 transformations already.
@@ -931,8 +946,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_concatenate(
  * Tells how many elements a pass yields.
  *
  * @param[in] dataset The dataset.
- * @param[out] count The number of elements; -1 if a pass never ends; -2 if it is not known before
- *   a pass has ended.
+ * @param[out] count The number of elements, UMBO_CARDINALITY_INFINITE (-1) or
+ *   UMBO_CARDINALITY_UNKNOWN (-2).
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `count` is a null pointer.
  */
@@ -1214,8 +1229,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_distributed_dataset_element_spec(
  * Tells how many steps a pass yields.
  *
  * @param[in] distributed The distributed dataset.
- * @param[out] count The number of steps; -1 if a pass never ends; -2 if it is not known before a
- *   pass has ended.
+ * @param[out] count The number of steps, UMBO_CARDINALITY_INFINITE (-1) or
+ *   UMBO_CARDINALITY_UNKNOWN (-2).
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `count` is a null
  *   pointer.

@@ -244,11 +244,15 @@ pub unsafe extern "C" fn umbo_dataset_rebatch(
     unsafe { transformed("umbo_dataset_rebatch", dataset, rebatch) }
 }
 
+/// Says of umbo_dataset_repeat() that the elements come again without end.
+pub const UMBO_REPEAT_WITHOUT_END: i64 = -1;
+
 /// Repeats the elements.
 ///
 /// @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
 ///   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
-/// @param[in] count How many times the elements come, 0 or more; -1: without end.
+/// @param[in] count How many times the elements come, 0 or more;
+///   UMBO_REPEAT_WITHOUT_END: without end.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a valid handle, or it
 ///   has 256 transformations already.
@@ -288,11 +292,15 @@ pub unsafe extern "C" fn umbo_dataset_prefetch(
     unsafe { transformed("umbo_dataset_prefetch", dataset, prefetch) }
 }
 
+/// Says of umbo_dataset_take() and umbo_dataset_skip() that all elements are kept, or left out.
+pub const UMBO_ALL_ELEMENTS: i64 = -1;
+
 /// Keeps the first elements and leaves out the others.
 ///
 /// @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
 ///   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
-/// @param[in] count How many elements are kept, 0 or more; -1, or more than there are: all.
+/// @param[in] count How many elements are kept, 0 or more. UMBO_ALL_ELEMENTS, or more than there
+///   are: all.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a valid handle, or it
 ///   has 256 transformations already.
@@ -310,7 +318,8 @@ pub unsafe extern "C" fn umbo_dataset_take(
 ///
 /// @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
 ///   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
-/// @param[in] count How many elements are left out, 0 or more; -1, or more than there are: all.
+/// @param[in] count How many elements are left out, 0 or more. UMBO_ALL_ELEMENTS, or more than
+///   there are: all.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a valid handle, or it
 ///   has 256 transformations already.
@@ -395,11 +404,17 @@ pub unsafe extern "C" fn umbo_dataset_concatenate(
     })
 }
 
+/// The number of elements or steps of a pass that never ends.
+pub const UMBO_CARDINALITY_INFINITE: i64 = -1;
+
+/// The number of elements or steps that is not known before a pass has ended.
+pub const UMBO_CARDINALITY_UNKNOWN: i64 = -2;
+
 /// Tells how many elements a pass yields.
 ///
 /// @param[in] dataset The dataset.
-/// @param[out] count The number of elements; -1 if a pass never ends; -2 if it is not known before
-///   a pass has ended.
+/// @param[out] count The number of elements, UMBO_CARDINALITY_INFINITE (-1) or
+///   UMBO_CARDINALITY_UNKNOWN (-2).
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `count` is a null pointer.
 #[unsafe(no_mangle)]

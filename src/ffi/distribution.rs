@@ -354,8 +354,8 @@ pub unsafe extern "C" fn umbo_distributed_dataset_element_spec(
 /// Tells how many steps a pass yields.
 ///
 /// @param[in] distributed The distributed dataset.
-/// @param[out] count The number of steps; -1 if a pass never ends; -2 if it is not known before a
-///   pass has ended.
+/// @param[out] count The number of steps, UMBO_CARDINALITY_INFINITE (-1) or
+///   UMBO_CARDINALITY_UNKNOWN (-2).
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `count` is a null
 ///   pointer.

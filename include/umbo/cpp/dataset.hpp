@@ -391,7 +391,7 @@ public:
     }
 
     // -1: endless.
-    returned<dataset> repeat(std::int64_t count = -1) const {
+    returned<dataset> repeat(std::int64_t count = UMBO_REPEAT_WITHOUT_END) const {
         dataset changed = *this;
         UMBO_DETAIL_TRY(umbo_dataset_repeat(changed.place(), count));
         return changed;
@@ -415,7 +415,7 @@ public:
         return changed;
     }
 
-    // -1: endless; -2: unknown.
+    // May be UMBO_CARDINALITY_INFINITE or UMBO_CARDINALITY_UNKNOWN.
     returned<std::int64_t> cardinality() const {
         std::int64_t out = 0;
         UMBO_DETAIL_TRY(umbo_dataset_cardinality(get(), &out));
@@ -446,7 +446,7 @@ public:
         return umbo::element_spec(out);
     }
 
-    // In steps. -1: endless; -2: unknown.
+    // In steps. May be UMBO_CARDINALITY_INFINITE or UMBO_CARDINALITY_UNKNOWN.
     returned<std::int64_t> cardinality() const {
         std::int64_t out = 0;
         UMBO_DETAIL_TRY(umbo_distributed_dataset_cardinality(get(), &out));
