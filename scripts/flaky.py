@@ -4,7 +4,7 @@
     scripts/flaky.py [--times N] [--minutes M] [--slowest SECONDS] [BUILD]
 
 A round runs the built programs themselves: each Rust test and each ctest that is not there to look at
-sources or packages. Tests that take longer than --slowest are run in the first two rounds alone. Counts
+sources or packages. Tests that take longer than --slowest are run in the first round alone. Counts
 are kept in build/flaky/COMMIT.json and go on when it is run again, so that the rounds may be spread over
 days; what a test printed when it failed lies beside them.
 """
@@ -172,7 +172,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=200)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after the round in which they end")
-    parser.add_argument("--slowest", type=float, default=1.0, help="seconds; what takes longer is run twice")
+    parser.add_argument("--slowest", type=float, default=0.5, help="seconds; what takes longer is run once")
     parser.add_argument("build", nargs="?", type=pathlib.Path, default=ROOT / "build" / "release")
     given = parser.parse_args()
 
@@ -181,8 +181,7 @@ def main():
     end = time.monotonic() + 60 * given.minutes
     while counts.rounds() < given.times and time.monotonic() < end:
         number = counts.rounds()
-        # Each test once quiet and once beside the loops, however slow it is.
-        slowest = given.slowest if number >= 2 else float("inf")
+        slowest = given.slowest if number > 0 else float("inf")
         busy = number % 2 == 1
         loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(3 if busy else 0)]
         try:
