@@ -135,9 +135,9 @@ mutants-gpu: ## Show the tests of GPU kernels small changes of the PTX, one at a
 	  target/debug/examples/mutants src/kernels/cuda/umbo.ptx $$program $(COUNT) $(SEED) 1000 as_ptx \
 	    tests/cuda/mutants.txt
 
-test-loom: ## Run the models of how threads meet, in every order of them (`make test` does, too)
+test-loom: ## Run the models of how threads meet, with a preemption more than `make test` where they are long
 	@$(call section,loom)
-	@cargo test --locked --package models
+	@MODELS=all cargo test --locked --package models
 
 ifdef SIDE_BY_SIDE
 mutants: build-rust

@@ -172,7 +172,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=200)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after the round in which they end")
-    parser.add_argument("--slowest", type=float, default=0.5, help="seconds; what takes longer is run once")
+    parser.add_argument("--slowest", type=float, default=0.2, help="seconds; what takes longer is run once")
     parser.add_argument("build", nargs="?", type=pathlib.Path, default=ROOT / "build" / "release")
     given = parser.parse_args()
 

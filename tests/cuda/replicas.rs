@@ -65,12 +65,9 @@ fn every_layout(machine: &dyn Machine) {
     {
         for shape in [vec![], vec![5, 7], vec![33, 31], vec![2, 3, 4, 5, 2, 2]] {
             for (lie, output_lie) in LIES.into_iter().flat_map(|lie| LIES.map(|to| (lie, to))) {
-                let inputs: Vec<Memory> = (0..3)
-                    .map(|replica| {
-                        let lie = if replica == 1 { Lie::Dense } else { lie };
-                        Memory::noise(dtype, &shape, lie, &mut noise)
-                    })
-                    .collect();
+                let inputs: Vec<Memory> = [lie, Lie::Dense, output_lie]
+                    .map(|lie| Memory::noise(dtype, &shape, lie, &mut noise))
+                    .into();
                 let result = result_dtype(op, dtype).unwrap();
                 let mut output = Memory::noise(result, &shape, output_lie, &mut noise);
                 let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
@@ -104,30 +101,32 @@ fn more_replicas_than_small_integers_are_added_exactly_in_float32(machine: &dyn 
 fn a_list_of_reductions(machine: &dyn Machine) {
     let mut noise = Noise::new(14);
     let dtypes: Vec<DType> = numeric().collect();
-    let mut all = Vec::new();
-    // Three of each kind, of which one at most is empty.
-    for position in 0..6 * dtypes.len() {
-        let op = OPERATIONS[position % 2];
-        let dtype = dtypes[position / 2 % dtypes.len()];
-        let size = [0, 1, 1023, 2500][(position / 2 + position / (2 * dtypes.len())) % 4];
-        let inputs: Vec<Memory> = (0..1 + position % 5)
-            .map(|_| Memory::noise(dtype, &[size], LIES[position % 3], &mut noise))
+    for slow in [false, true] {
+        let mut all = Vec::new();
+        // Three of each kind, of which one at most is empty.
+        for position in 0..6 * dtypes.len() {
+            let op = OPERATIONS[position % 2];
+            let dtype = dtypes[position / 2 % dtypes.len()];
+            let size = [0, 1, 1023, 2500][(position / 2 + position / (2 * dtypes.len())) % 4];
+            let inputs: Vec<Memory> = (0..1 + position % 5)
+                .map(|_| Memory::noise(dtype, &[size], LIES[position % 3], &mut noise))
+                .collect();
+            let result = result_dtype(op, dtype).unwrap();
+            let output = Memory::noise(result, &[size], Lie::Dense, &mut noise);
+            let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
+            let place = output.on(machine);
+            all.push((op, inputs, output, places, place));
+        }
+        let reductions: Vec<_> = all
+            .iter()
+            .map(|(op, _, _, inputs, output)| Reduction { op: *op, inputs, output: *output })
             .collect();
-        let result = result_dtype(op, dtype).unwrap();
-        let output = Memory::noise(result, &[size], Lie::Dense, &mut noise);
-        let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
-        let place = output.on(machine);
-        all.push((op, inputs, output, places, place));
-    }
-    let reductions: Vec<_> = all
-        .iter()
-        .map(|(op, _, _, inputs, output)| Reduction { op: *op, inputs, output: *output })
-        .collect();
-    let mut launcher = Launcher::new(machine).with_slow_float64(true);
-    // SAFETY: nobody else has the memory.
-    unsafe { launcher.reduce_over_replicas(&reductions).unwrap() };
-    for (op, inputs, output, _, place) in &mut all {
-        check(machine, *op, inputs, output, place);
+        let mut launcher = Launcher::new(machine).with_slow_float64(slow);
+        // SAFETY: nobody else has the memory.
+        unsafe { launcher.reduce_over_replicas(&reductions).unwrap() };
+        for (op, inputs, output, _, place) in &mut all {
+            check(machine, *op, inputs, output, place);
+        }
     }
 }
 

@@ -137,23 +137,27 @@ fn every_rule_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
     }
 }
 
+/// Of each rule and pair of types several variables, so that every kernel finds its way in a list.
 fn a_list_of_variables_of_all_kinds(machine: &dyn Machine) {
     let (mut noise, rules) = (Noise::new(42), rules());
-    let cases: Vec<Case> = (0..60)
-        .map(|_| {
-            let (pair, rule) = (PAIRS[noise.below(4)], noise.below(rules.len()));
-            let size = [0, 1, 7, 1024, 1025, 20_000][noise.below(6)];
-            let sources = Sources::new(machine, pair, size, noise.below(9), true, &mut noise);
-            Case::new(machine, &rules, rule, sources, true, &mut noise)
-        })
-        .collect();
-    let updates: Vec<_> = cases.iter().map(|case| case.update(&*rules[case.rule])).collect();
-    let mut launcher = Launcher::new(machine).with_slow_float64(true);
-    // SAFETY: nobody else has the memory.
-    unsafe { launcher.update(&updates).unwrap() };
-    for case in cases {
-        let rule = &rules[case.rule];
-        case.check(machine, &**rule);
+    for slow in [false, true] {
+        let kinds = (0..rules.len()).flat_map(|rule| PAIRS.map(|pair| (rule, pair)));
+        let cases: Vec<Case> = kinds
+            .flat_map(|kind| [kind; 2])
+            .map(|(rule, pair)| {
+                let size = [0, 1, 7, 1024, 1025, 5000][noise.below(6)];
+                let sources = Sources::new(machine, pair, size, noise.below(9), true, &mut noise);
+                Case::new(machine, &rules, rule, sources, true, &mut noise)
+            })
+            .collect();
+        let updates: Vec<_> = cases.iter().map(|case| case.update(&*rules[case.rule])).collect();
+        let mut launcher = Launcher::new(machine).with_slow_float64(slow);
+        // SAFETY: nobody else has the memory.
+        unsafe { launcher.update(&updates).unwrap() };
+        for case in cases {
+            let rule = &rules[case.rule];
+            case.check(machine, &**rule);
+        }
     }
 }
 

@@ -213,8 +213,8 @@ pub fn assert_same(came: &[Vec<Vec<u8>>], expected: &[Vec<u8>], what: &str) {
         assert_eq!(came.len(), expected.len(), "rank {rank}, {what}: {}", told());
         for (at, (came, expected)) in came.iter().zip(expected).enumerate() {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            let told = (text(came), text(expected));
-            assert!(came == expected, "result {at} of rank {rank}, {what}: {told:?}");
+            let told = || (text(came), text(expected));
+            assert!(came == expected, "result {at} of rank {rank}, {what}: {:?}", told());
         }
     }
 }

@@ -30,6 +30,13 @@ pub fn explore(preemptions: usize, model: impl Fn() -> Vec<Body> + Send + Sync +
     });
 }
 
+/// So many preemptions, or one fewer where the models are a part of all tests (`MODELS=all` is `make test-loom`):
+/// for models that take a quarter of a minute.
+pub fn long(preemptions: usize) -> usize {
+    let all = std::env::var_os("MODELS").is_some_and(|models| models == "all");
+    if all { preemptions } else { preemptions - 1 }
+}
+
 #[test]
 fn a_notified_thread_wakes() {
     for spin in [Spin::Never, Spin::Bounded] {
@@ -238,7 +245,7 @@ impl Crew {
 
 #[test]
 fn two_replicas_meet_in_merge_calls_of_step_after_step() {
-    explore(3, || {
+    explore(long(3), || {
         Crew::new(2).threads(1..2, |crew| {
             for number in 1..=2 {
                 assert!(crew.run(Step { number, merge_calls: 3 - number }, true));
@@ -249,7 +256,7 @@ fn two_replicas_meet_in_merge_calls_of_step_after_step() {
 
 #[test]
 fn a_coordinator_that_only_watches_serves_and_commits() {
-    explore(2, || {
+    explore(long(2), || {
         Crew::new(2).threads(0..2, |crew| {
             assert!(crew.run(Step { number: 1, merge_calls: 1 }, false));
             assert!(crew.run(Step { number: 2, merge_calls: 0 }, false));
@@ -305,14 +312,14 @@ fn cancel_begun(replicas: usize, merge_calls: usize) -> Vec<Body> {
 
 #[test]
 fn a_step_is_committed_or_given_up_but_never_both() {
-    explore(2, || cancel(1, 0));
+    explore(long(2), || cancel(1, 0));
     explore(1, || cancel(2, 0));
-    explore(2, || cancel_begun(2, 0));
+    explore(long(2), || cancel_begun(2, 0));
 }
 
 #[test]
 fn a_cancelled_step_releases_replicas_that_wait() {
-    explore(2, || cancel(1, 1));
+    explore(long(2), || cancel(1, 1));
     explore(1, || cancel(2, 1));
 }
 
@@ -350,8 +357,8 @@ fn cancel_by_replica(before: bool) -> Vec<Body> {
 
 #[test]
 fn replicas_that_wait_are_released_by_one_that_cancels() {
-    explore(2, || cancel_by_replica(true));
-    explore(2, || cancel_by_replica(false));
+    explore(long(2), || cancel_by_replica(true));
+    explore(long(2), || cancel_by_replica(false));
 }
 
 /// A step lock whose holder changes: a thread that has it is refused, not left waiting for itself; one
@@ -555,5 +562,5 @@ fn nested_cancel(replicas: usize) -> Vec<Body> {
 
 #[test]
 fn a_nested_step_is_drained_before_the_one_around_it() {
-    explore(2, || nested_cancel(1));
+    explore(long(2), || nested_cancel(1));
 }

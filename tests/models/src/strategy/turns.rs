@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::model::{Body, explore};
+use super::model::{Body, explore, long};
 use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::rendezvous::{Departure, Meeting, Phase, Rendezvous};
 use super::protocol::signal::{Signal, Spin};
@@ -146,12 +146,12 @@ impl Device {
 
 #[test]
 fn replicas_take_turns_until_all_are_done() {
-    explore(2, || Device::new(3, 0).threads());
+    explore(long(2), || Device::new(3, 0).threads());
 }
 
 #[test]
 fn replicas_take_turns_after_a_merge_call_too() {
-    explore(2, || Device::new(2, 1).threads());
+    explore(long(2), || Device::new(2, 1).threads());
 }
 
 /// A step that is given up at some time.
