@@ -42,6 +42,26 @@ void from_steps(const umbo::strategy &strategy) {
     CHECK(strategy.local_results(merged).item(0).view_as<bool>()());
 }
 
+// The deepest nest that there may be, on the smallest stack.
+void deepest() {
+    umbo::strategy_options options;
+    options.cpu_replicas = 2;
+    options.thread_stack_bytes = 65536;
+    const auto strategy = umbo::strategy::central_storage(options);
+    auto nest = umbo::to_value(umbo::tensor::zeros(umbo::dtype::float32, {1}));
+    for (int depth = 0; depth < 64; ++depth) nest = umbo::value::tuple({nest});
+    for (int round = 0; round < 20; ++round) {
+        const auto result = strategy.run(
+            [](umbo::replica_context &context, const umbo::value &argument) {
+                return context.all_gather(context.all_reduce(umbo::reduce_op::sum, argument), 0);
+            },
+            nest);
+        auto inner = strategy.gather(strategy.reduce(umbo::reduce_op::sum, result), 0);
+        for (int depth = 0; depth < 64; ++depth) inner = inner.item(0);
+        CHECK(inner.view_as<float>().shape(0) == 2);
+    }
+}
+
 void from_maps() {
     std::int64_t sum = 0;
     for (const umbo::value &square :
@@ -80,6 +100,7 @@ int main() {
         from_steps(strategy);
         from_maps();
         shapes();
+        deepest();
     }
     return finish();
 }
