@@ -80,10 +80,11 @@ def rust_programs():
             continue
         manifest = pathlib.Path(message["manifest_path"])
         target = message["target"]["name"]
-        tests = tomllib.loads(manifest.read_text()).get("test", [])
+        package = tomllib.loads(manifest.read_text())
+        tests = package.get("test", [])
         own = any(test["name"] == target and not test.get("harness", True) for test in tests)
         if target not in WITHOUT_CHANCE and message["target"]["kind"] != ["bench"]:
-            programs.append((f"{manifest.parent.name}::{target}", executable, manifest.parent, not own))
+            programs.append((f"{package['package']['name']}::{target}", executable, manifest.parent, not own))
     return programs
 
 

@@ -14,8 +14,9 @@ use crate::executor::thread;
 /// The most replicas that one strategy may have.
 pub const MAX_REPLICAS: usize = 1024;
 
-/// The smallest stack that a replica's thread may be given.
-const LEAST_STACK: usize = 64 << 10;
+/// The smallest stack that a replica's thread may be given: the deepest nest of values goes through all
+/// functions on half of it, also where nothing is optimised.
+const LEAST_STACK: usize = 128 << 10;
 
 /// The largest one.
 const MOST_STACK: usize = 64 << 30;
@@ -173,7 +174,7 @@ fn checked_stack(bytes: usize) -> Result<usize> {
     Err(Error::invalid(
         "thread_stack_bytes",
         format!(
-            "{bytes}; a stack has {LEAST_STACK} (64 KiB) to {MOST_STACK} bytes (64 GiB), and 0 is the \
+            "{bytes}; a stack has {LEAST_STACK} (128 KiB) to {MOST_STACK} bytes (64 GiB), and 0 is the \
              size of the calling thread's"
         ),
     ))

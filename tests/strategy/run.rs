@@ -187,10 +187,7 @@ fn devices_are_checked_when_a_strategy_is_made() {
 /// On replicas' threads, whose stacks are the smallest that they can have.
 #[test]
 fn the_deepest_nest_goes_through_run_reduce_and_gather() {
-    // The least that there may be is enough in a release, which test_nests.cpp tries; frames that are
-    // not optimised are several times as large.
-    let least = if cfg!(debug_assertions) { 256 << 10 } else { 64 << 10 };
-    let options = Options { cpu_replicas: 2, stack_bytes: Some(least), ..Options::default() };
+    let options = Options { cpu_replicas: 2, stack_bytes: Some(128 << 10), ..Options::default() };
     let strategy = Strategy::new(&options).unwrap();
     let nested = |leaf: Value| {
         let around = |inner, _| Value::tuple(vec![inner]).unwrap();
