@@ -15,8 +15,8 @@ use crate::executor::thread;
 pub const MAX_REPLICAS: usize = 1024;
 
 /// The smallest stack that a replica's thread may be given: the deepest nest of values goes through all
-/// functions on half of it, also where nothing is optimised.
-const LEAST_STACK: usize = 128 << 10;
+/// functions on a quarter of it, and on two thirds where nothing is optimised.
+const LEAST_STACK: usize = 256 << 10;
 
 /// The largest one.
 const MOST_STACK: usize = 64 << 30;
@@ -174,7 +174,7 @@ fn checked_stack(bytes: usize) -> Result<usize> {
     Err(Error::invalid(
         "thread_stack_bytes",
         format!(
-            "{bytes}; a stack has {LEAST_STACK} (128 KiB) to {MOST_STACK} bytes (64 GiB), and 0 is the \
+            "{bytes}; a stack has {LEAST_STACK} (256 KiB) to {MOST_STACK} bytes (64 GiB), and 0 is the \
              size of the calling thread's"
         ),
     ))

@@ -46,7 +46,7 @@ void from_steps(const umbo::strategy &strategy) {
 void deepest() {
     umbo::strategy_options options;
     options.cpu_replicas = 2;
-    options.thread_stack_bytes = 131072;
+    options.thread_stack_bytes = 262144;
     const auto strategy = umbo::strategy::central_storage(options);
     auto nest = umbo::to_value(umbo::tensor::zeros(umbo::dtype::float32, {1}));
     for (int depth = 0; depth < 64; ++depth) nest = umbo::value::tuple({nest});
@@ -95,12 +95,13 @@ void shapes() {
 } // namespace
 
 int main() {
+    // Later its replicas might be served by threads with the larger stacks of other strategies.
+    deepest();
     {
         const auto strategy = umbo::strategy::central_storage({{}, 2});
         from_steps(strategy);
         from_maps();
         shapes();
-        deepest();
     }
     return finish();
 }
