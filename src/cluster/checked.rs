@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::communicator::{Communicator, GpuCommunicator, Vote};
+use super::communicator::{Communicator, GpuCommunicator, Place, Vote};
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result};
 use crate::executor::fork::Origin;
@@ -34,7 +34,7 @@ impl CheckedCommunicator {
     /// Checks what `engine` says of itself. The arguments in messages are the names of the getters.
     pub fn new(engine: Box<dyn Communicator>) -> Result<CheckedCommunicator> {
         let (rank, size) = (engine.rank(), engine.size());
-        let (node_rank, node_size) = (engine.node_rank(), engine.node_size());
+        let Place { node_rank, node_size, .. } = engine.place();
         if rank >= size {
             return Err(Error::invalid("rank", format!("{rank} is not in [0, {size}), the ranks")));
         }
@@ -113,20 +113,8 @@ impl CheckedCommunicator {
 }
 
 impl Communicator for CheckedCommunicator {
-    fn rank(&self) -> usize {
-        self.engine.rank()
-    }
-
-    fn size(&self) -> usize {
-        self.engine.size()
-    }
-
-    fn node_rank(&self) -> usize {
-        self.engine.node_rank()
-    }
-
-    fn node_size(&self) -> usize {
-        self.engine.node_size()
+    fn place(&self) -> Place {
+        self.engine.place()
     }
 
     fn check_thread(&self) -> Result<()> {
@@ -278,17 +266,8 @@ mod tests {
     }
 
     impl Communicator for Alone {
-        fn rank(&self) -> usize {
-            self.rank
-        }
-        fn size(&self) -> usize {
-            self.size
-        }
-        fn node_rank(&self) -> usize {
-            0
-        }
-        fn node_size(&self) -> usize {
-            self.node_size
+        fn place(&self) -> Place {
+            Place { rank: self.rank, size: self.size, node_rank: 0, node_size: self.node_size }
         }
         fn all_to_all(&self, send: &[u8], _: &[usize], to: &mut [u8], _: &[usize]) -> Result<()> {
             to.copy_from_slice(send);

@@ -18,6 +18,19 @@ pub struct Vote {
     pub greatest: i64,
 }
 
+/// Where a rank stands among the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its number, from 0.
+    pub rank: usize,
+    /// How many ranks there are, at least 1.
+    pub size: usize,
+    /// Its number among those of its machine, from 0.
+    pub node_rank: usize,
+    /// How many ranks are on its machine, at least 1.
+    pub node_size: usize,
+}
+
 /// One process among `size`, each of which is a worker with replicas of its own.
 ///
 /// Every function but the getters and [`Communicator::abort`] is collective: it returns once all
@@ -27,17 +40,18 @@ pub struct Vote {
 ///
 /// Counts are bytes. What a rank does not send or receive is empty, never absent.
 pub trait Communicator: Send + Sync {
+    /// Where this rank stands, which stays the same.
+    fn place(&self) -> Place;
+
     /// The number of this rank, from 0.
-    fn rank(&self) -> usize;
+    fn rank(&self) -> usize {
+        self.place().rank
+    }
 
     /// How many ranks there are, at least 1.
-    fn size(&self) -> usize;
-
-    /// The number of this rank among those of its machine, from 0.
-    fn node_rank(&self) -> usize;
-
-    /// How many ranks are on this machine, at least 1.
-    fn node_size(&self) -> usize;
+    fn size(&self) -> usize {
+        self.place().size
+    }
 
     /// Fails where the calling thread must not make collective calls. It is asked before each of them,
     /// so that the failure breaks nothing.

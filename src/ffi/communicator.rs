@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::slice;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::boundary::{array, boundary, check, out, quietly};
 use super::callback::{UserData, umbo_destroy_fn};
@@ -10,6 +11,7 @@ use super::communicator_functions::{Functions, natural, umbo_communicator_functi
 use super::handle::{self, borrow, get, make};
 use super::object::umbo_communicator;
 use super::options;
+use super::run::UMBO_NO_TIMEOUT;
 use super::status::umbo_status;
 use super::text::text;
 use crate::cluster::checked::CheckedCommunicator;
@@ -111,9 +113,9 @@ pub unsafe extern "C" fn umbo_communicator_node(
         // SAFETY: the caller gives NULL or places for the outputs.
         let (node_rank, node_size) =
             unsafe { (out(node_rank, "node_rank")?, out(node_size, "node_size")?) };
-        let node = borrow(communicator, "communicator", |it| (it.node_rank(), it.node_size()))?;
-        node_rank.write(node.0 as i64);
-        node_size.write(node.1 as i64);
+        let place = borrow(communicator, "communicator", |it| it.place())?;
+        node_rank.write(place.node_rank as i64);
+        node_size.write(place.node_size as i64);
         Ok(())
     })
 }
@@ -359,4 +361,15 @@ pub unsafe extern "C" fn umbo_communicator_retain(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_communicator_release(communicator: *const umbo_communicator) {
     quietly("umbo_communicator_release", || handle::release(communicator, "communicator"));
+}
+
+/// How long a call waits, if not for ever, as an option in seconds says.
+pub(super) fn timeout_of(seconds: f64) -> Result<Option<Duration>> {
+    let unlimited = seconds == UMBO_NO_TIMEOUT;
+    if !(unlimited || seconds.is_finite() && seconds > 0.0) {
+        let problem = format!("{seconds}; give seconds, more than 0, or UMBO_NO_TIMEOUT (-1)");
+        return Err(Error::invalid("options.timeout_seconds", problem));
+    }
+    // A deadline past what the clock can tell never comes.
+    Ok(Duration::try_from_secs_f64(seconds).ok().filter(|_| !unlimited))
 }

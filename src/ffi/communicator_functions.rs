@@ -7,7 +7,7 @@ use super::options::Extensible;
 use super::scope::present;
 use super::status::umbo_status;
 use super::text::c_string;
-use crate::cluster::communicator::{Communicator, GpuCommunicator, Vote};
+use crate::cluster::communicator::{Communicator, GpuCommunicator, Place, Vote};
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result};
 use crate::executor::thread::Uncancelled;
@@ -187,14 +187,6 @@ pub(super) struct Functions {
     place: Place,
 }
 
-#[derive(Clone, Copy)]
-struct Place {
-    rank: usize,
-    size: usize,
-    node_rank: usize,
-    node_size: usize,
-}
-
 impl Functions {
     /// Checks the functions, and where they say that this process stands. Where the flags do not allow
     /// any thread they are for the one that calls this.
@@ -249,20 +241,8 @@ fn address_mut(bytes: &mut [u8]) -> *mut c_void {
 }
 
 impl Communicator for Functions {
-    fn rank(&self) -> usize {
-        self.place.rank
-    }
-
-    fn size(&self) -> usize {
-        self.place.size
-    }
-
-    fn node_rank(&self) -> usize {
-        self.place.node_rank
-    }
-
-    fn node_size(&self) -> usize {
-        self.place.node_size
+    fn place(&self) -> Place {
+        self.place
     }
 
     fn check_thread(&self) -> Result<()> {

@@ -3,13 +3,12 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::boundary::{boundary, out};
+use super::communicator::timeout_of;
 use super::handle::make;
 use super::object::umbo_communicator;
 use super::options::{self, Extensible};
-use super::run::UMBO_NO_TIMEOUT;
 use super::scope::present;
 use super::status::umbo_status;
 use super::text::optional_text;
@@ -72,17 +71,6 @@ unsafe fn read_options(options: *const umbo_mpi_options) -> Result<mpi::Options>
     // SAFETY: as above.
     let library = unsafe { optional_text(given.library, "options.library") }?.map(str::to_owned);
     Ok(mpi::Options { timeout, library, longest_message })
-}
-
-/// How long a call waits, if not for ever, as an option in seconds says.
-pub(super) fn timeout_of(seconds: f64) -> Result<Option<Duration>> {
-    let unlimited = seconds == UMBO_NO_TIMEOUT;
-    if !(unlimited || seconds.is_finite() && seconds > 0.0) {
-        let problem = format!("{seconds}; give seconds, more than 0, or UMBO_NO_TIMEOUT (-1)");
-        return Err(Error::invalid("options.timeout_seconds", problem));
-    }
-    // A deadline past what the clock can tell never comes.
-    Ok(Duration::try_from_secs_f64(seconds).ok().filter(|_| !unlimited))
 }
 
 fn handle_of(made: CheckedCommunicator) -> Result<*mut umbo_communicator> {

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::boundary::{boundary, out};
-use super::communicator_mpi::timeout_of;
+use super::communicator::timeout_of;
 use super::handle::{get, make};
 use super::object::umbo_communicator;
 use super::options::{self, Extensible};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use umbo::cluster::communicator::{Communicator, GpuCommunicator, Vote};
+use umbo::cluster::communicator::{Communicator, GpuCommunicator, Place, Vote};
 use umbo::device::cuda::memory::DeviceMemory;
 use umbo::error::{Error, Result, Status};
 
@@ -179,20 +179,9 @@ impl Rank {
 }
 
 impl Communicator for Rank {
-    fn rank(&self) -> usize {
-        self.rank
-    }
-
-    fn size(&self) -> usize {
-        self.size
-    }
-
-    fn node_rank(&self) -> usize {
-        self.rank
-    }
-
-    fn node_size(&self) -> usize {
-        self.size
+    fn place(&self) -> Place {
+        let (rank, size) = (self.rank, self.size);
+        Place { rank, size, node_rank: rank, node_size: size }
     }
 
     fn all_to_all(

@@ -23,8 +23,7 @@ use umbo::ffi::{
 };
 
 use super::engine::{Rank, down, ranks, up};
-use super::on_gpus::{End, PLACE, PLACES, QUIET, Training, expected, train};
-use super::on_ranks;
+use super::on_gpus::{End, PLACE, PLACES, QUIET, ends_after, expected};
 
 /// In a process with the tests' driver and NCCL, both of them.
 fn under_both(settings: &[(&str, &str)]) -> Option<(Driver, Control)> {
@@ -383,16 +382,7 @@ fn a_failure_of_nccl_leaves_no_half_of_a_step() {
     let expected = expected(2);
     let trial = |fault: &str| {
         control.fault("");
-        let job = ranks(2);
-        let ends = on_ranks(&job, 1, |rank, strategy| {
-            let training = Training::new(strategy.unwrap());
-            job[rank].barrier().unwrap();
-            if rank == 0 {
-                control.fault(fault);
-            }
-            job[rank].barrier().unwrap();
-            train(&job[rank], &training, &expected)
-        });
+        let ends = ends_after(1, &expected, &|| control.fault(fault));
         assert_eq!(control.count("live"), 0, "{fault}");
         assert_eq!(control.take_reports(), [] as [&str; 0], "{fault}");
         ends

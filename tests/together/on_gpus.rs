@@ -231,7 +231,7 @@ fn gradients_may_go_from_gpu_to_gpu_over_nccl() {
 }
 
 /// A training that can be gone on with after a step that failed.
-pub struct Training {
+struct Training {
     strategy: Strategy,
     variables: Vec<Variable>,
     gradients: Arc<Gradients>,
@@ -241,7 +241,7 @@ pub struct Training {
 const STEPS: usize = 3;
 
 impl Training {
-    pub fn new(strategy: Strategy) -> Training {
+    fn new(strategy: Strategy) -> Training {
         let shapes: [&[usize]; 3] = [&[3], &[200], &[6, 2]];
         let make = |(index, shape): (usize, &&[usize])| {
             let start: Vec<f32> = (0..shape.iter().product()).map(|at| at as f32 / 7.0).collect();
@@ -329,7 +329,7 @@ fn is_lost(error: &Error) -> bool {
 
 /// Trains, and takes each step again that fails. Whatever fails, it fails on all ranks and leaves the
 /// weights of the step before.
-pub fn train(rank: &Rank, training: &Training, expected: &[Vec<Vec<u8>>]) -> End {
+fn train(rank: &Rank, training: &Training, expected: &[Vec<Vec<u8>>]) -> End {
     let (mut taken, mut failures) = (0, 0);
     let lost = |error: &Error| {
         assert_eq!(error.status(), Status::Unavailable, "{error}");
@@ -373,19 +373,27 @@ struct Trial {
     injected: u64,
 }
 
-/// Two ranks with `replicas` replicas train while `fault` is there.
-fn trial(control: &Control, replicas: usize, fault: &str) -> Trial {
-    let expected = expected(2 * replicas);
+/// What two ranks with `replicas` replicas come to, once both have begun and `fault` has been called.
+pub fn ends_after(
+    replicas: usize,
+    expected: &[Vec<Vec<u8>>],
+    fault: &(dyn Fn() + Sync),
+) -> Vec<End> {
     let job = ranks(2);
-    let ends = on_ranks(&job, replicas, |rank, strategy| {
+    on_ranks(&job, replicas, |rank, strategy| {
         let training = Training::new(strategy.unwrap());
         job[rank].barrier().unwrap();
         if rank == 0 {
-            control.fault(fault);
+            fault();
         }
         job[rank].barrier().unwrap();
-        train(&job[rank], &training, &expected)
-    });
+        train(&job[rank], &training, expected)
+    })
+}
+
+/// Two ranks with `replicas` replicas train while `fault` is there.
+fn trial(control: &Control, replicas: usize, fault: &str) -> Trial {
+    let ends = ends_after(replicas, &expected(2 * replicas), &|| control.fault(fault));
     let (calls, injected) = (control.calls("*"), control.injected());
     control.fault("");
     Trial { ends, calls, injected }

@@ -17,7 +17,7 @@ use super::functions::{
 use super::lifetime;
 use super::link::{Link, starts_of};
 use super::waiting::Pending;
-use crate::cluster::communicator::{Communicator, Vote};
+use crate::cluster::communicator::{Communicator, Place, Vote};
 use crate::error::{Error, Result};
 use crate::executor::fork::Origin;
 use crate::observe::log::{self, Level};
@@ -227,20 +227,9 @@ impl Engine {
 }
 
 impl Communicator for Engine {
-    fn rank(&self) -> usize {
-        self.link.rank
-    }
-
-    fn size(&self) -> usize {
-        self.link.size
-    }
-
-    fn node_rank(&self) -> usize {
-        self.node_rank
-    }
-
-    fn node_size(&self) -> usize {
-        self.node_size
+    fn place(&self) -> Place {
+        let Link { rank, size, .. } = self.link;
+        Place { rank, size, node_rank: self.node_rank, node_size: self.node_size }
     }
 
     fn check_thread(&self) -> Result<()> {

@@ -8,10 +8,14 @@ use std::sync::Arc;
 
 use super::agreement::agree;
 use super::membership::{Membership, Part};
-use crate::cluster::communicator::{Communicator, GpuCommunicator, Vote};
+use crate::cluster::communicator::{Communicator, GpuCommunicator, Place, Vote};
 use crate::device::cuda::gpu::Gpu;
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result};
+use crate::memory;
+
+/// What lists have one entry for.
+const RANKS: &str = "ranks";
 
 /// A rank with NCCL.
 pub struct Engine {
@@ -27,10 +31,10 @@ impl Engine {
     /// Queues parts, and waits until they have arrived on all ranks.
     fn move_parts(
         &self,
-        (send, sends): (&DeviceMemory, &[Part]),
-        (receive, receives): (&DeviceMemory, &[Part]),
+        (send, sends): (&DeviceMemory, Result<Vec<Part>>),
+        (receive, receives): (&DeviceMemory, Result<Vec<Part>>),
     ) -> Result<()> {
-        let moved = self.queue((send, sends), (receive, receives));
+        let moved = sends.and_then(|sends| self.queue((send, &sends), (receive, &receives?)));
         let moved = agree(&*self.base, moved)
             .and_then(|gpu| agree(&*self.base, self.membership.finish(gpu)));
         moved.inspect_err(|_| self.membership.abort())
@@ -58,12 +62,8 @@ impl Engine {
             unsafe { gpu.copy(from.address, to.address, from.bytes) }?;
         }
         let others = |parts: &[Part]| -> Result<Vec<Part>> {
-            let mut others = Vec::new();
-            others.try_reserve_exact(parts.len()).map_err(|error| {
-                Error::ResourceExhausted(format!("a list of {} ranks: {error}", parts.len()))
-            })?;
-            let is_some = |part: &&Part| part.peer != rank && part.bytes > 0;
-            others.extend(parts.iter().filter(is_some));
+            let mut others = memory::list(parts.len(), RANKS)?;
+            others.extend(parts.iter().filter(|part| part.peer != rank && part.bytes > 0));
             Ok(others)
         };
         // SAFETY: as above; if this fails, the membership ends before the caller goes on.
@@ -77,32 +77,20 @@ impl Engine {
     }
 }
 
-/// The parts of `memory`, one behind the other in the order of the ranks.
-fn parts(memory: &DeviceMemory, counts: &[usize]) -> Vec<Part> {
-    let mut address = memory.address();
+/// The parts of `on`, one behind the other in the order of the ranks.
+fn parts(on: &DeviceMemory, counts: &[usize]) -> Result<Vec<Part>> {
+    let mut address = on.address();
     let part = |(peer, &bytes): (usize, &usize)| {
         let part = Part { peer, address, bytes };
         address += bytes as u64;
-        part
+        Ok(part)
     };
-    counts.iter().enumerate().map(part).collect()
+    memory::collect(counts.iter().enumerate().map(part), RANKS)
 }
 
 impl Communicator for Engine {
-    fn rank(&self) -> usize {
-        self.base.rank()
-    }
-
-    fn size(&self) -> usize {
-        self.base.size()
-    }
-
-    fn node_rank(&self) -> usize {
-        self.base.node_rank()
-    }
-
-    fn node_size(&self) -> usize {
-        self.base.node_size()
+    fn place(&self) -> Place {
+        self.base.place()
     }
 
     fn check_thread(&self) -> Result<()> {
@@ -154,7 +142,7 @@ impl GpuCommunicator for Engine {
         receive_counts: &[usize],
     ) -> Result<()> {
         let (sends, receives) = (parts(send, send_counts), parts(receive, receive_counts));
-        self.move_parts((send, &sends), (receive, &receives))
+        self.move_parts((send, sends), (receive, receives))
     }
 
     fn all_gather_on_gpus(
@@ -164,8 +152,9 @@ impl GpuCommunicator for Engine {
         counts: &[usize],
     ) -> Result<()> {
         let own = counts[self.base.rank()];
-        let to = |peer| Part { peer, address: send.address(), bytes: own };
-        let sends: Vec<Part> = (0..counts.len()).map(to).collect();
-        self.move_parts((send, &sends), (receive, &parts(receive, counts)))
+        let to = |peer| Ok(Part { peer, address: send.address(), bytes: own });
+        let sends = memory::collect((0..counts.len()).map(to), RANKS);
+        let receives = parts(receive, counts);
+        self.move_parts((send, sends), (receive, receives))
     }
 }
