@@ -42,7 +42,7 @@ void from_steps(const umbo::strategy &strategy) {
     CHECK(strategy.local_results(merged).item(0).view_as<bool>()());
 }
 
-// The deepest nest that there may be, on the smallest stack.
+// The deepest nest that there may be, on the smallest stack, also through a merge call and a run in it.
 void deepest() {
     umbo::strategy_options options;
     options.cpu_replicas = 2;
@@ -53,7 +53,16 @@ void deepest() {
     for (int round = 0; round < 20; ++round) {
         const auto result = strategy.run(
             [](umbo::replica_context &context, const umbo::value &argument) {
-                return context.all_gather(context.all_reduce(umbo::reduce_op::sum, argument), 0);
+                const auto sum = context.merge_call(
+                    [](const umbo::strategy &outer, const umbo::value &all) {
+                        return outer.run(
+                            [](umbo::replica_context &nested, const umbo::value &own) {
+                                return nested.all_reduce(umbo::reduce_op::sum, own);
+                            },
+                            all);
+                    },
+                    argument);
+                return context.all_gather(sum, 0);
             },
             nest);
         auto inner = strategy.gather(strategy.reduce(umbo::reduce_op::sum, result), 0);

@@ -207,7 +207,17 @@ fn the_deepest_nest_goes_through_run_reduce_and_gather() {
     };
     let argument = nested(Value::Tensor(tensor(&[1.0])));
     let own = |context: &ReplicaContext| {
-        let sum = context.all_reduce(ReduceOp::Sum, context.arguments()?.unwrap())?;
+        let argument = context.arguments()?.unwrap();
+        let sum = |context: &ReplicaContext| {
+            context.all_reduce(ReduceOp::Sum, context.arguments()?.unwrap()).map(Some)
+        };
+        let run_in_merge_call =
+            Box::new(move |strategy: &Strategy, mut all: Vec<Option<Value>>| {
+                let sum = strategy.run(&sum, all.swap_remove(0))?.unwrap();
+                [0, 1].map(|replica| sum.component(replica).map(Some)).into_iter().collect()
+            });
+        let merge_call = Operation::MergeCall { function: 1 };
+        let sum = context.synchronize(merge_call, Some(argument), run_in_merge_call)?.unwrap();
         context.all_gather(sum, 0).map(Some)
     };
     let result = strategy.run(&own, Some(argument.clone())).unwrap().unwrap();
