@@ -4,14 +4,19 @@
 #include "progress.h"
 #include "trainer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
-enum { ROUNDS = 15, UNTIMED_STEPS = 3, MOST_CONTESTANTS = 3 };
+enum { ROUNDS = 15, UNTIMED_STEPS = 3 };
+
+/* Half of the turns this far apart, as a share: something else was running. */
+static const double RESTLESS = 0.1;
 
 typedef struct {
   trainer trainer;
-  int blas_threads;
+  int replicas, blas_threads;
   double rates[ROUNDS]; /* samples per second */
 } contestant;
 
@@ -40,30 +45,35 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static double median_rate(contestant *c) {
-  qsort(c->rates, ROUNDS, sizeof(c->rates[0]), by_value);
-  return c->rates[ROUNDS / 2];
+/* What is at this share of the numbers, from the least one to the greatest. */
+static double quantile(const double numbers[ROUNDS], double share) {
+  double sorted[ROUNDS];
+  memcpy(sorted, numbers, sizeof(sorted));
+  qsort(sorted, ROUNDS, sizeof(sorted[0]), by_value);
+  return sorted[(int)(share * (ROUNDS - 1))];
 }
 
-static int create_contestants(contestant contestants[MOST_CONTESTANTS], const picture_data *data,
-                              const options *choices) {
+static contestant_result result_of(const contestant *c, const contestant *replicas) {
+  double ratios[ROUNDS];
+  for (int round = 0; round < ROUNDS; ++round) ratios[round] = replicas->rates[round] / c->rates[round];
+  return (contestant_result){c->replicas,           c->blas_threads,        quantile(c->rates, 0.5),
+                             quantile(ratios, 0.5), quantile(ratios, 0.25), quantile(ratios, 0.75)};
+}
+
+static void enter(contestant *c, const picture_data *data, const options *choices, int replicas, int blas_threads) {
   const workers alone = {NULL, 0, 1, 1};
-  const int all_threads = matrix_most_threads();
-  int count = 0;
-  contestants[count].blas_threads = 1;
-  trainer_create(&contestants[count++].trainer, data, choices, &alone, choices->replicas, 0);
-  contestants[count].blas_threads = 1;
-  trainer_create(&contestants[count++].trainer, data, choices, &alone, 1, 1);
-  if (all_threads > 1) {
-    contestants[count].blas_threads = all_threads;
-    trainer_create(&contestants[count++].trainer, data, choices, &alone, 1, 1);
-  }
-  return count;
+  c->replicas = replicas;
+  c->blas_threads = blas_threads;
+  trainer_create(&c->trainer, data, choices, &alone, replicas, replicas == 1);
 }
 
 comparison compare_with_one_replica(const picture_data *data, const options *choices) {
   contestant contestants[MOST_CONTESTANTS];
-  const int count = create_contestants(contestants, data, choices);
+  const int all_threads = matrix_most_threads();
+  const int count = all_threads > 1 ? 3 : 2;
+  enter(&contestants[0], data, choices, choices->replicas, 1);
+  enter(&contestants[1], data, choices, 1, 1);
+  if (all_threads > 1) enter(&contestants[2], data, choices, 1, all_threads);
   const int64_t steps = 1 + data->training_examples / choices->batch_size / ROUNDS;
   for (int round = 0; round < ROUNDS; ++round) {
     for (int turn = 0; turn < count; ++turn) {
@@ -73,14 +83,34 @@ comparison compare_with_one_replica(const picture_data *data, const options *cho
     }
   }
 
-  comparison result = {median_rate(&contestants[0]), 1, 0.0};
-  for (int i = 1; i < count; ++i) {
-    const double rate = median_rate(&contestants[i]);
-    if (rate > result.baseline_samples_per_second) {
-      result.baseline_blas_threads = contestants[i].blas_threads;
-      result.baseline_samples_per_second = rate;
-    }
+  comparison result = {.count = count, .baseline = 1};
+  for (int i = 0; i < count; ++i) {
+    result.of[i] = result_of(&contestants[i], &contestants[0]);
+    if (i > 1 && result.of[i].samples_per_second > result.of[1].samples_per_second) result.baseline = i;
+    trainer_destroy(&contestants[i].trainer);
   }
-  for (int i = 0; i < count; ++i) trainer_destroy(&contestants[i].trainer);
   return result;
+}
+
+static const char *plural(int count) { return count == 1 ? "" : "s"; }
+
+void comparison_print(const comparison *compared) {
+  const int replicas = compared->of[0].replicas;
+  double apart = 0.0;
+  for (int i = 0; i < compared->count; ++i) {
+    const contestant_result *c = &compared->of[i];
+    printf("  %d replica%s, %d BLAS thread%s%s: %.0f samples/s", c->replicas, plural(c->replicas), c->blas_threads,
+           plural(c->blas_threads), c->replicas == 1 ? "" : " each", c->samples_per_second);
+    if (i > 0) {
+      printf(", which %d replica%s do %.2f times as fast (%.2f to %.2f in half of the turns)", replicas, plural(replicas),
+             c->ratio, c->ratio_low, c->ratio_high);
+      const double distance = (c->ratio_high - c->ratio_low) / c->ratio;
+      if (distance > apart) apart = distance;
+    }
+    putchar('\n');
+  }
+  if (apart > RESTLESS) {
+    printf("  The turns differ by %.0f %%: something else keeps the machine busy, and these figures say little.\n",
+           100.0 * apart);
+  }
 }

@@ -108,11 +108,12 @@ static void print_json(const options *choices, const picture_data *data, const o
          (unsigned long long)result->weights);
   if (choices->resume) printf(", \"resumed_at\": %lld", (long long)result->resumed_at);
   if (compared != NULL) {
+    const contestant_result *baseline = &compared->of[compared->baseline];
     printf(
         ", \"compared_samples_per_second\": %.1f, \"baseline\": {\"replicas\": 1, \"blas_threads\": %d, "
-        "\"samples_per_second\": %.1f}, \"speedup\": %.3f",
-        compared->samples_per_second, compared->baseline_blas_threads, compared->baseline_samples_per_second,
-        compared->samples_per_second / compared->baseline_samples_per_second);
+        "\"samples_per_second\": %.1f}, \"speedup\": %.3f, \"speedup_quartiles\": [%.3f, %.3f]",
+        compared->of[0].samples_per_second, baseline->blas_threads, baseline->samples_per_second, baseline->ratio,
+        baseline->ratio_low, baseline->ratio_high);
   }
   if (together->communicator != NULL) {
     printf(", \"workers\": %lld, \"worker_samples_per_second\": [", (long long)together->size);
@@ -139,9 +140,10 @@ int main(int argc, char **argv) {
   trainer_destroy(&t);
 
   if (choices.compare) {
-    puts("now the speed of one replica beside it, in turns");
+    if (!choices.json_only) puts("now the speed of one replica beside it, in turns:");
     fflush(stdout);
     const comparison compared = compare_with_one_replica(&data, &choices);
+    if (!choices.json_only) comparison_print(&compared);
     print_json(&choices, &data, &result, &together, &compared);
   } else {
     print_json(&choices, &data, &result, &together, NULL);

@@ -1,6 +1,7 @@
 //! Steps of ranks that are measured and traced: what goes between the ranks is a phase with time, and its
 //! bytes are those that the engine has moved; what a step does stays the same.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -138,10 +139,14 @@ fn traces_of_ranks_count_the_bytes_that_the_engine_moves() {
         std::env::temp_dir().join(format!("umbo-traced-ranks-{}.json", std::process::id()));
     let ranks = ranks(size);
     trace::start(&path, trace::MOST_EVENTS).unwrap();
-    on_ranks(&ranks, replicas, |_, strategy| {
+    let gpus = on_ranks(&ranks, replicas, |_, strategy| {
         let strategy = strategy.unwrap();
         strategy.measure_steps(true).unwrap();
         assert!(train(&strategy) == expected);
+        let mut devices = strategy.compute_devices().to_vec();
+        devices.push(strategy.parameter_device());
+        devices.retain(|device| !device.is_host_memory());
+        devices
     });
     // One more step, after all that is to be counted: counts are written at the end of steps.
     alone(1).run(&|_| Ok(None), None).unwrap();
@@ -165,7 +170,17 @@ fn traces_of_ranks_count_the_bytes_that_the_engine_moves() {
     assert!(spans("exchange") > 4 * steps);
     let exchanges = events.iter().filter(|it| it["name"] == "exchange" && it["ph"] == "X");
     assert!(exchanges.clone().all(|it| it["cat"] == "exchange"));
-    let threads: std::collections::BTreeSet<u64> =
-        exchanges.filter_map(|it| it["tid"].as_u64()).collect();
+    let threads: BTreeSet<u64> = exchanges.filter_map(|it| it["tid"].as_u64()).collect();
     assert_eq!(threads.len(), size, "ranks meet on the threads that call their strategies");
+
+    // The GPUs of all ranks have rows of their own, and something was done on each.
+    let gpus: BTreeSet<String> = gpus.concat().iter().map(|gpu| format!("{gpu} stream")).collect();
+    let names = events.iter().filter(|it| it["name"] == "thread_name");
+    let names: BTreeMap<u64, &str> = names
+        .map(|it| (it["tid"].as_u64().unwrap(), it["args"]["name"].as_str().unwrap()))
+        .collect();
+    let spans = events.iter().filter(|it| it["ph"] == "X");
+    let rows = spans.map(|it| names[&it["tid"].as_u64().unwrap()]);
+    let streams: BTreeSet<&str> = rows.filter(|name| name.ends_with(" stream")).collect();
+    assert_eq!(streams, gpus.iter().map(String::as_str).collect());
 }
