@@ -90,12 +90,11 @@ cases: ## Run the conformance cases (UMBO_CASES=files, separated by colons)
 	@scripts/setup.sh build
 	@cargo test --quiet --locked --release --test cases
 
-# Rust's tests and those in C are built in folders of their own. Side by side they keep all processors busy, also
-# where one compiler does the last of a crate alone. They run after that: some look at what steps cost.
+# Rust's tests and those in C have folders of their own, and are built and run side by side: one of them alone leaves
+# processors idle, where a compiler does the last of a crate or a test waits. What each command prints stays together.
 test: ## Run every check: format, lints, Rust tests, C and C++ tests
 	@scripts/setup.sh test
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line SIDE_BY_SIDE=yes mutants build-c
-	@$(MAKE) --no-print-directory test-rust test-c
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line SIDE_BY_SIDE=yes test-rust test-c
 	@$(call section,All checks passed)
 
 build-rust:
@@ -106,6 +105,9 @@ build-rust:
 	@$(call section,Rust tests)
 	@cargo test --locked --workspace --no-run
 
+ifdef SIDE_BY_SIDE
+test-rust: mutants
+endif
 test-rust: build-rust
 	@$(call section,cargo test)
 	@cargo test --locked --workspace
@@ -161,8 +163,11 @@ test-aarch64: ## Build for AArch64 and run tests of that under qemu (needs a cro
 	@scripts/setup.sh aarch64
 	@scripts/aarch64.sh
 
-test-conan: ## Make the Conan package and a program that uses it (needs conan)
+test-conan: export CONAN_HOME := $(CURDIR)/build/conan
+test-conan: ## Make the Conan package and a program that uses it
+	@scripts/setup.sh conan
 	@$(call section,Conan)
+	@conan profile detect --exist-ok
 	@conan create packaging/conan
 
 faults: ## Let each request for memory, mappings and threads fail in turn (about 10 minutes)
@@ -175,14 +180,14 @@ faults: ## Let each request for memory, mappings and threads fail in turn (about
 	  ../umbo_faults every training 3000 65537 && \
 	  ../umbo_faults every pipelines && ../umbo_faults every pipelines 5000 65537
 
-# The long versions of tests that ctest runs for ten seconds each. docs/reliability.md keeps count.
+# The long versions of tests that ctest runs for some seconds each. docs/reliability.md keeps count.
 RUNS ?= 100000
 CALLS ?= 1000000
 build-c:
 	@scripts/setup.sh test
 	@$(call section,CMake)
 	@$(call configure,$(BUILD),.,-DUMBO_BUILD_TESTS=ON -DUMBO_BUILD_EXAMPLES=ON)
-	@cmake --build $(BUILD) --parallel $(JOBS)
+	@MAKEFLAGS= cmake --build $(BUILD) --parallel $(JOBS)
 
 matrix: build-c ## Call every function in every context in which the library calls back
 	@cd $(BUILD)/tests/c && ./umbo_c_matrix --jobs $(JOBS)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test or demonstrate Umbo.
 #
-#   scripts/setup.sh build|test|docs|engines|aarch64|sanitizers|demo|movielens|mpi|bench|bench-engines
+#   scripts/setup.sh build|test|docs|engines|aarch64|conan|sanitizers|demo|movielens|mpi|bench|bench-engines
 #
 # Asks the system first and touches the network only for what is not there. Uses
 # apt-get as root or through sudo. Required tools that cannot be had end the script
@@ -159,6 +159,9 @@ if [ "$purpose" = aarch64 ]; then
     say "no cross compiler for AArch64; its tests are skipped"
   have qemu-aarch64-static || have qemu-aarch64 || apt_install qemu-user-static ||
     say "no qemu for AArch64; its tests are skipped"
+fi
+if [ "$purpose" = conan ]; then
+  have conan || pip_install conan || required "Conan 2" "install it with pip install conan"
 fi
 if [ "$purpose" = docs ]; then
   have doxygen || apt_install doxygen || required doxygen "it makes the pages"
