@@ -1,6 +1,7 @@
 // LibTorch under Umbo: what training means there does not depend on replicas, and agrees with torch alone.
 #include <umbo/adapters/torch.hpp>
 
+#include <chrono>
 #include <cmath>
 #include <mutex>
 #include <stdexcept>
@@ -103,42 +104,123 @@ std::vector<torch::Tensor> trained(std::int64_t replicas, double drop, const tor
     return trained_on(umbo::adapters::torch_strategy(replicas), drop, options);
 }
 
-constexpr int ranks = 2;
-constexpr std::size_t parameters_room = 256;
-constexpr double drop_on_ranks = 0.3;
+// What of the adapter has to come to the same over ranks.
+enum class kind { dropout, sixteen_bits, normalisation, limits, rows };
+constexpr kind kinds[] = {kind::dropout, kind::sixteen_bits, kind::normalisation, kind::limits, kind::rows};
 
-// What a rank's parameters are after training, one after the other.
-int train_on_rank(umbo_communicator *lent, int rank, void *shared) {
+torch::Tensor loss_of_any_width(NetImpl &net, const part &of) {
+    return F::cross_entropy(net.forward(of["x"].to(net.first->weight.scalar_type())).to(torch::kFloat), of["y"]);
+}
+
+// A step for which the last replica takes too long: it fails on all ranks, and none has anything of it.
+void run_late(const umbo::strategy &strategy, torch_model<NetImpl> &model, const umbo::value &batch) {
+    const auto own_step = model.step(loss_of_any_width);
+    umbo::run_options limited;
+    limited.timeout_seconds = 0.2;
+    bool late = false;
+    try {
+        strategy.run([&](umbo::replica_context &context, const umbo::value &part) {
+            own_step(context, part);
+            if (context.replica_id() + 1 != strategy.num_replicas_in_sync()) return;
+            std::this_thread::sleep_for(std::chrono::milliseconds(400));
+        }, batch, limited);
+    } catch (const umbo::error &error) {
+        late = error.status() == umbo::status::deadline_exceeded;
+    }
+    CHECK(late);
+    strategy.synchronize(); // the replica is back
+}
+
+// Parameters and buffers after some steps.
+std::vector<torch::Tensor> trained_as(kind what, const umbo::strategy &strategy) {
+    torch_options options;
+    if (what == kind::sixteen_bits) options.dtype = umbo::dtype::bfloat16;
+    if (what == kind::rows) options.row_sparse = {"rows.weight"};
+    const auto adam = umbo::optimizer::adam(strategy, {});
+    std::vector<torch::Tensor> found;
+    const auto keep = [&](const torch::nn::Module &module) {
+        for (const auto &parameter : module.parameters()) found.push_back(parameter.detach().clone());
+        for (const auto &buffer : module.buffers()) found.push_back(buffer.clone());
+    };
+    if (what == kind::rows) {
+        umbo::value::field_list fields;
+        fields.emplace_back("n", umbo::value(umbo::adapters::share(torch::arange(examples) * 7 % 10)));
+        fields.emplace_back("t", umbo::value(umbo::adapters::share(torch::linspace(-1, 2, examples))));
+        torch_model<table_impl> model(strategy, [] { return std::make_shared<table_impl>(true); }, options);
+        const auto batch = strategy.split(umbo::value::structure(fields));
+        for (int step = 0; step < 6; ++step) {
+            model.train(batch, [](table_impl &net, const part &of) { return F::mse_loss(net.forward(of["n"]), of["t"]); });
+            adam.apply(model.gradients());
+        }
+        keep(*model.central());
+        return found;
+    }
+    const auto make = [=] { return std::make_shared<NetImpl>(0.3, what == kind::normalisation); };
+    torch_model<NetImpl> model(strategy, make, options);
+    const auto batch = strategy.split(data().batch());
+    for (int step = 0; step < 6; ++step) {
+        if (what == kind::limits && step == 3) run_late(strategy, model, batch);
+        model.train(batch, loss_of_any_width);
+        adam.apply(model.gradients());
+    }
+    keep(*model.central());
+    return found;
+}
+
+constexpr int ranks = 2;
+constexpr std::size_t room = 256; // of numbers
+
+struct over_ranks_of {
+    kind what;
+    std::int64_t replicas; // of each rank
+    float *numbers;        // of all ranks
+};
+
+// Writes down what a rank comes to.
+int train_on_rank(umbo_communicator *lent, int rank, void *asked) {
+    const auto &of = *static_cast<const over_ranks_of *>(asked);
     umbo::strategy_options options;
-    options.cpu_replicas = 1;
+    options.cpu_replicas = of.replicas;
     umbo_communicator *own = nullptr;
     CHECK_OK(umbo_communicator_retain(lent, &own));
     options.communicator = umbo::communicator(own);
+    // As many as a replica of the one process has: torch's sums depend on it.
+    options.replica_thread_start = [](const umbo_replica_thread &) { at::set_num_threads(1); };
     const auto strategy = umbo::strategy::central_storage(umbo::adapters::with_torch_threads(options));
-    const auto parameters = trained_on(strategy, drop_on_ranks, {});
-    float *to = static_cast<float *>(shared) + static_cast<std::size_t>(rank) * parameters_room;
-    for (const auto &parameter : parameters) {
-        const auto flat = parameter.flatten();
-        for (std::int64_t at = 0; at < flat.numel(); ++at) *to++ = flat[at].item<float>();
+    float *to = of.numbers + static_cast<std::size_t>(rank) * room;
+    std::size_t count = 0;
+    for (const auto &tensor : trained_as(of.what, strategy)) {
+        const auto flat = tensor.flatten();
+        for (std::int64_t at = 0; at < flat.numel() && count < room; ++at) to[count++] = flat[at].item<float>();
     }
-    CHECK(to <= static_cast<float *>(shared) + static_cast<std::size_t>(rank + 1) * parameters_room);
+    CHECK(count < room);
     return 0;
 }
 
-// Processes with a replica each have the parameters of one process with as many. They are forks: no thread may
-// run before.
+// Processes have the bits of one process with as many replicas. They are forks: no thread may run before the last.
 void over_ranks() {
-    auto *const shared = static_cast<float *>(ranks_shared(ranks * parameters_room * sizeof(float)));
-    CHECK(shared != nullptr);
+    std::vector<over_ranks_of> all;
+    for (const kind what : kinds) {
+        for (const std::int64_t replicas : {1, 2}) {
+            auto *const numbers = static_cast<float *>(ranks_shared(ranks * room * sizeof(float)));
+            CHECK(numbers != nullptr);
+            all.push_back({what, replicas, numbers});
+        }
+    }
     ranks_options options{};
     options.size = ranks;
-    const ranks_outcome outcome = ranks_run(&options, train_on_rank, shared);
-    for (int rank = 0; rank < ranks; ++rank) {
-        CHECK(outcome.code[rank] == 0);
-        const float *from = shared + static_cast<std::size_t>(rank) * parameters_room;
-        for (const auto &parameter : trained(ranks, drop_on_ranks)) {
-            const auto flat = parameter.flatten();
-            for (std::int64_t at = 0; at < flat.numel(); ++at) CHECK(*from++ == flat[at].item<float>());
+    for (over_ranks_of &of : all) {
+        const ranks_outcome outcome = ranks_run(&options, train_on_rank, &of);
+        for (int rank = 0; rank < ranks; ++rank) CHECK(outcome.code[rank] == 0);
+    }
+    for (const over_ranks_of &of : all) {
+        const auto expected = trained_as(of.what, umbo::adapters::torch_strategy(ranks * of.replicas));
+        for (int rank = 0; rank < ranks; ++rank) {
+            const float *from = of.numbers + static_cast<std::size_t>(rank) * room;
+            for (const auto &tensor : expected) {
+                const auto flat = tensor.flatten();
+                for (std::int64_t at = 0; at < flat.numel(); ++at) CHECK(*from++ == flat[at].item<float>());
+            }
         }
     }
 }
