@@ -56,6 +56,7 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_communicator_all_to_all", "receive", "(float[1]){0}"),
     ("umbo_communicator_all_gather", "receive", "(float[1]){0}"),
     ("umbo_communicator_broadcast", "data", "(float[1]){0}"),
+    ("umbo_communicator_broadcast", "bytes", "sizeof(float)"),
     ("umbo_strategy_reduce", "value", "good.per_replica"),
     ("umbo_strategy_gather", "value", "good.per_replica"),
     ("umbo_strategy_reduce_to", "value", "good.per_replica"),
