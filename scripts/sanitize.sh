@@ -88,8 +88,8 @@ for name in "${all[@]}"; do
   case $name in
     # A child of this one dies by a signal, as it should: a sanitizer would make an exit of it.
     stacks) more=:handle_segv=0 ;;
-    # Its children start threads, which ThreadSanitizer refuses unless it is told otherwise.
-    fork) [ "$kind" = address ] || more=:die_after_fork=0 ;;
+    # Their children start threads, which ThreadSanitizer refuses unless it is told otherwise.
+    fork | fork_gradients) [ "$kind" = address ] || more=:die_after_fork=0 ;;
   esac
   mkdir -p "$build/run/$name"
   if (cd "$build/run/$name" &&

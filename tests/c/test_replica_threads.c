@@ -13,7 +13,7 @@ static int pool_size = 1;
 extern "C"
 #endif
 int omp_get_max_threads(void);
-int omp_get_max_threads(void) { return pool_size; }
+int omp_get_max_threads(void) { return __atomic_load_n(&pool_size, __ATOMIC_SEQ_CST); }
 
 typedef struct {
     int started[MOST], stopped[MOST], callers[MOST], destroyed;
