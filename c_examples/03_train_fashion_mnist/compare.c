@@ -11,8 +11,8 @@
 
 enum { ROUNDS = 15, UNTIMED_STEPS = 3 };
 
-/* Half of the turns this far apart, as a share: something else was running. */
-static const double RESTLESS = 0.1;
+/* Half of the turns this far apart, as a share: something else was running, here or on the host of this machine. */
+static const double RESTLESS = 0.3;
 
 typedef struct {
   trainer trainer;
@@ -110,7 +110,7 @@ void comparison_print(const comparison *compared) {
     putchar('\n');
   }
   if (apart > RESTLESS) {
-    printf("  The turns differ by %.0f %%: something else keeps the machine busy, and these figures say little.\n",
+    printf("  The turns differ by %.0f %%, as where something else keeps the machine or its host busy: these figures are rough.\n",
            100.0 * apart);
   }
 }
