@@ -187,6 +187,7 @@ build-c:
 	@scripts/setup.sh test
 	@$(call section,CMake)
 	@$(call configure,$(BUILD),.,-DUMBO_BUILD_TESTS=ON -DUMBO_BUILD_EXAMPLES=ON)
+# Without MAKEFLAGS: ninja starts cargo, which would look for make's jobs there in vain.
 	@MAKEFLAGS= cmake --build $(BUILD) --parallel $(JOBS)
 
 matrix: build-c ## Call every function in every context in which the library calls back

@@ -1,5 +1,5 @@
 # Runs PROGRAM with ARGUMENTS. Its status must be EXPECTED_STATUS (0 if not given); the last line of its output must
-# then be a JSON object whose test_accuracy is LEAST_ACCURACY at least.
+# then be a JSON object whose test_accuracy is LEAST_ACCURACY at least. With --json-only there is no other line.
 cmake_minimum_required(VERSION 3.19)
 
 if(NOT DEFINED EXPECTED_STATUS)
@@ -16,6 +16,9 @@ if(NOT status STREQUAL "0")
 endif()
 
 string(REGEX MATCH "[^\n]*$" last_line "${output}")
+if("--json-only" IN_LIST ARGUMENTS AND NOT output STREQUAL last_line)
+  message(FATAL_ERROR "There is more than one line.")
+endif()
 string(JSON accuracy GET "${last_line}" test_accuracy)
 string(JSON rate GET "${last_line}" samples_per_second)
 if(rate LESS_EQUAL 0)
@@ -27,7 +30,12 @@ endif()
 if("--compare" IN_LIST ARGUMENTS)
   string(JSON speedup GET "${last_line}" speedup)
   string(JSON baseline_replicas GET "${last_line}" baseline replicas)
-  if(speedup LESS_EQUAL 0 OR NOT baseline_replicas EQUAL 1)
+  string(JSON low GET "${last_line}" speedup_quartiles 0)
+  string(JSON high GET "${last_line}" speedup_quartiles 1)
+  if(speedup LESS_EQUAL 0 OR speedup LESS low OR speedup GREATER high OR NOT baseline_replicas EQUAL 1)
     message(FATAL_ERROR "The comparison is incomplete: ${last_line}")
+  endif()
+  if(NOT "--json-only" IN_LIST ARGUMENTS AND NOT output MATCHES "1 replica, 1 BLAS thread: [0-9]+ samples/s \\([0-9]+ replicas?: ")
+    message(FATAL_ERROR "The comparison is not told in words.")
   endif()
 endif()

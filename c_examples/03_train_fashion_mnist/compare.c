@@ -102,8 +102,8 @@ void comparison_print(const comparison *compared) {
     printf("  %d replica%s, %d BLAS thread%s%s: %.0f samples/s", c->replicas, plural(c->replicas), c->blas_threads,
            plural(c->blas_threads), c->replicas == 1 ? "" : " each", c->samples_per_second);
     if (i > 0) {
-      printf(", which %d replica%s do %.2f times as fast (%.2f to %.2f in half of the turns)", replicas, plural(replicas),
-             c->ratio, c->ratio_low, c->ratio_high);
+      printf(" (%d replica%s: %.2f times as fast; %.2f to %.2f in half of the turns)", replicas, plural(replicas), c->ratio,
+             c->ratio_low, c->ratio_high);
       const double distance = (c->ratio_high - c->ratio_low) / c->ratio;
       if (distance > apart) apart = distance;
     }

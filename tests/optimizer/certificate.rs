@@ -103,7 +103,8 @@ fn weights_after_100_steps_are_the_same_bits() {
             // So that several take part in what several could.
             workers::fix_costs(Some(workers::Costs::NONE));
             let expected = trained(rule, Arrival::Forwards);
-            // The other sets have the same loops, and need not be tried in every way.
+            // The other sets have the same loops, and need not be tried in every way; nor need each number of
+            // workers with both rules.
             let counts: &[usize] = match (is_best, rule) {
                 (false, _) => &[2],
                 (true, "momentum") => &[2, 4, 6, 8],

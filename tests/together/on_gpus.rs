@@ -94,20 +94,47 @@ pub fn shared_or_apart(rank: usize, size: usize, replicas: usize) -> Options {
     }
 }
 
-/// The cases that are tried in this process: all, but where ranks are elsewhere. There tests come once more, and
-/// kernels are slow where they are interpreted: it is one in seven, which meets all numbers of rules and splits, and
-/// other ones in each of the seven settings.
-pub fn tried<T>(cases: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
-    let cases: Vec<T> = cases.into_iter().collect();
+/// In how many settings tests come once more: in each place, where replicas share devices, and where they share GPUs.
+const SETTINGS: usize = PLACES.len() + 2;
+
+/// The cases that are tried in this process: all, but where tests come once more. Kernels are slow where they are
+/// interpreted, so that each setting has a share of the cases, and all settings together have all of them.
+pub fn tried<T>(cases: impl IntoIterator<Item = T>) -> Vec<T> {
     let place = PLACES.into_iter().position(is_at);
-    let (first, step) = match (place, replicas_share_devices()) {
-        (None, false) => (0, 1),
-        (Some(place), false) => (place, 7),
-        (None, true) => (5, 7),
-        (Some(_), true) => (6, 7),
+    let setting = match (place, replicas_share_devices()) {
+        (None, false) => return cases.into_iter().collect(),
+        (Some(place), false) => place,
+        (None, true) => PLACES.len(),
+        (Some(_), true) => PLACES.len() + 1,
     };
-    let first = first % cases.len().min(step);
-    cases.into_iter().skip(first).step_by(step)
+    share_of(setting, cases.into_iter().collect())
+}
+
+/// One in seven cases, and one at least. Seven has no divisor in common with the numbers of rules, types and splits
+/// by which cases differ, so that a share has some of each.
+fn share_of<T>(setting: usize, cases: Vec<T>) -> Vec<T> {
+    let first = setting % cases.len().clamp(1, SETTINGS);
+    cases.into_iter().skip(first).step_by(SETTINGS).collect()
+}
+
+#[test]
+fn all_settings_together_try_all_cases() {
+    for count in 1..60 {
+        let shares = (0..SETTINGS).map(|setting| share_of(setting, (0..count).collect()));
+        let mut tried =
+            shares.inspect(|share| assert!(!share.is_empty())).collect::<Vec<_>>().concat();
+        tried.sort_unstable();
+        tried.dedup();
+        assert_eq!(tried, (0..count).collect::<Vec<_>>());
+    }
+    // Of cases whose rule is their number modulo 5, a share has every rule.
+    for setting in 0..SETTINGS {
+        let mut rules: Vec<usize> =
+            share_of(setting, (0..40).collect()).into_iter().map(|case: usize| case % 5).collect();
+        rules.sort_unstable();
+        rules.dedup();
+        assert_eq!(rules, [0, 1, 2, 3, 4], "setting {setting}");
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
 /* A C constant where C++ has an enum of its own.
- * languages: c++17
+ * languages: c++17 c++2b
  * refused: (cannot convert|could not convert|no matching function|cannot initialize a parameter) */
 #include <umbo/umbo.hpp>
 

@@ -1,5 +1,5 @@
 /* A type for elements that has another size than they have.
- * languages: c++17
+ * languages: c++17 c++2b
  * refused: an element type has the size of its dtype */
 #include <umbo/umbo.hpp>
 

@@ -1,5 +1,5 @@
 /* The options of gradients one after the other.
- * languages: c++17
+ * languages: c++17 c++2b
  * refused: (cannot convert|could not convert|no matching function|no matching member|too many arguments) */
 #include <umbo/umbo.hpp>
 

@@ -1,5 +1,5 @@
 /* A 16-bit float where a float is expected, without saying so.
- * languages: c++17
+ * languages: c++17 c++2b
  * refused: (cannot convert|no viable conversion) */
 #include <umbo/umbo.hpp>
 

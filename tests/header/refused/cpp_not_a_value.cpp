@@ -1,5 +1,5 @@
 /* A step that returns what is no value; the order of a hash map means nothing.
- * languages: c++17
+ * languages: c++17 c++2b
  * refused: nothing that becomes a value */
 #include <umbo/umbo.hpp>
 

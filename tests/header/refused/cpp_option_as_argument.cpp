@@ -1,5 +1,5 @@
 /* An option that is not named.
- * languages: c++17
+ * languages: c++17 c++2b
  * refused: (cannot convert|could not convert|no matching function|no matching member|could not bind) */
 #include <umbo/umbo.hpp>
 

@@ -1,5 +1,5 @@
 /* A loop over an iterator, which could not say that it stopped because of a failure.
- * languages: c++17
+ * languages: c++17 c++2b
  * refused: begin */
 #ifdef WRONG
 #define UMBO_NO_EXCEPTIONS

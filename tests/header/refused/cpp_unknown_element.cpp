@@ -1,5 +1,5 @@
 /* Elements of a type that has no dtype.
- * languages: c++17
+ * languages: c++17 c++2b
  * refused: dtype_trait<T> says of which dtype it is */
 #include <umbo/umbo.hpp>
 

@@ -1,5 +1,5 @@
 /* Writing through a variable; `assign` and optimizers write it.
- * languages: c++17
+ * languages: c++17 c++2b
  * refused: (assignment of read-only location|cannot assign to return value|read-only) */
 #include <umbo/umbo.hpp>
 
