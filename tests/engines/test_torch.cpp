@@ -114,6 +114,7 @@ torch::Tensor loss_of_any_width(NetImpl &net, const part &of) {
 
 // A step for which the last replica takes too long: it fails on all ranks, and none has anything of it.
 void run_late(const umbo::strategy &strategy, torch_model<NetImpl> &model, const umbo::value &batch) {
+    const auto before = model.central()->first->weight.detach().clone();
     const auto own_step = model.step(loss_of_any_width);
     umbo::run_options limited;
     limited.timeout_seconds = 0.2;
@@ -129,6 +130,7 @@ void run_late(const umbo::strategy &strategy, torch_model<NetImpl> &model, const
     }
     CHECK(late);
     strategy.synchronize(); // the replica is back
+    CHECK(torch::equal(model.central()->first->weight, before));
 }
 
 // Parameters and buffers after some steps.
@@ -136,8 +138,14 @@ std::vector<torch::Tensor> trained_as(kind what, const umbo::strategy &strategy)
     torch_options options;
     if (what == kind::sixteen_bits) options.dtype = umbo::dtype::bfloat16;
     if (what == kind::rows) options.row_sparse = {"rows.weight"};
-    const auto adam = umbo::optimizer::adam(strategy, {});
+    umbo::adamw_options decay;
+    decay.weight_decay = 0.1;
+    const auto adamw = umbo::optimizer::adamw(strategy, decay);
     std::vector<torch::Tensor> found;
+    const auto update = [&](const umbo::gradients &gradients) {
+        CHECK(strategy.metric("loss").weight == examples); // of all ranks
+        adamw.apply(gradients);
+    };
     const auto keep = [&](const torch::nn::Module &module) {
         for (const auto &parameter : module.parameters()) found.push_back(parameter.detach().clone());
         for (const auto &buffer : module.buffers()) found.push_back(buffer.clone());
@@ -150,7 +158,7 @@ std::vector<torch::Tensor> trained_as(kind what, const umbo::strategy &strategy)
         const auto batch = strategy.split(umbo::value::structure(fields));
         for (int step = 0; step < 6; ++step) {
             model.train(batch, [](table_impl &net, const part &of) { return F::mse_loss(net.forward(of["n"]), of["t"]); });
-            adam.apply(model.gradients());
+            update(model.gradients());
         }
         keep(*model.central());
         return found;
@@ -161,7 +169,7 @@ std::vector<torch::Tensor> trained_as(kind what, const umbo::strategy &strategy)
     for (int step = 0; step < 6; ++step) {
         if (what == kind::limits && step == 3) run_late(strategy, model, batch);
         model.train(batch, loss_of_any_width);
-        adam.apply(model.gradients());
+        update(model.gradients());
     }
     keep(*model.central());
     return found;
