@@ -29,8 +29,9 @@ pub struct umbo_replica_thread {
     pub processors: *const i32,
     /// How many there are.
     pub processor_count: i64,
-    /// With how many threads to compute for this replica, so that all replicas together have no more
-    /// than there are processors; 1 or more. This is what OpenMP, a BLAS and the like should be set to.
+    /// With how many threads to compute for this replica, so that all replicas of this process together have no
+    /// more than it may use processors; 1 or more. This is what OpenMP, a BLAS and the like should be set to.
+    /// Other processes of the machine do not count, ranks among them: launchers bind each to processors of its own.
     pub computing_threads: i32,
 }
 
