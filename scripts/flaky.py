@@ -23,8 +23,8 @@ import xml.etree.ElementTree as xml
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "flaky"
-# What is the same each time: texts that are compiled or searched, packages, and programs under valgrind.
-SAME_EACH_TIME = "^(header|abi|package|readme|valgrind|docs)$"
+# What is the same each time: texts that are compiled or searched, and packages.
+SAME_EACH_TIME = "^(header|abi|package|readme|docs)$"
 # Models try every order of their threads each time.
 WITHOUT_CHANCE = {"models"}
 LONGEST = 1800

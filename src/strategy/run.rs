@@ -195,7 +195,7 @@ impl Strategy {
         // A nested run that was given up has left replicas behind that may not even have taken up
         // its step: the merge function must not start another one.
         if let Some(why) = outer.limits.exceeded() {
-            return Err(why);
+            return Err(why.within("before its callbacks were called"));
         }
         let elsewhere = self.begin_nested(arguments.as_ref())?;
         self.note_nested_run();

@@ -80,7 +80,7 @@ impl StepLock {
         let guard = self.entered();
         // Also if there was nothing to wait for: a run whose time is over does not begin.
         match limits.exceeded() {
-            Some(why) => Err(why),
+            Some(why) => Err(why.within("before its callbacks were called")),
             None => Ok(guard),
         }
     }
@@ -144,7 +144,8 @@ impl StepLock {
                 Wait::Granted => return Ok(()),
                 Wait::GivenUp => {
                     let unknown = || Error::Internal("a wait was given up for no reason".into());
-                    return Err(limits.exceeded().unwrap_or_else(unknown));
+                    let why = limits.exceeded().unwrap_or_else(unknown);
+                    return Err(why.within(self.place_of_a_wait()));
                 }
                 Wait::TimedOut if patience.is_some_and(|patience| Instant::now() >= patience) => {
                     patience = None;
@@ -153,6 +154,16 @@ impl StepLock {
                 Wait::TimedOut => {}
             }
         }
+    }
+
+    /// Where a run is that has not begun, since another step is in progress.
+    fn place_of_a_wait(&self) -> String {
+        let inside = self.inside.lock();
+        format!(
+            "before its callbacks were called, behind step {} on thread {}",
+            inside.step - inside.trials,
+            inside.thread.as_ref().map_or_else(|| "unknown".into(), name_of),
+        )
     }
 
     /// What a thread says that has waited for long.
@@ -244,6 +255,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::error::Status;
 
     /// A thread that waits for long says whom it waits for, once, and is served all the same.
     #[test]
@@ -270,6 +282,11 @@ mod tests {
             };
             std::thread::Builder::new().name("holder".into()).spawn_scoped(scope, holder).unwrap();
             has_begun.recv().unwrap();
+            let no_time = Limits { deadline: Some(Instant::now()), ..Limits::default() };
+            let error = lock.enter(&no_time).err().unwrap();
+            assert_eq!(error.status(), Status::DeadlineExceeded);
+            let place = "before its callbacks were called, behind step 7 on thread 'holder'";
+            assert!(error.to_string().contains(place), "{error}");
             let waiting =
                 scope.spawn(|| lock.enter(&Limits::default()).unwrap().next_step(false).id);
             let line = lines.recv_timeout(Duration::from_secs(60)).unwrap();
