@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::checkpoint::writer::Snapshot;
 use crate::error::{Error, Result, Status};
-use crate::executor::fork::{Origin, lock_of_object};
+use crate::executor::fork::Origin;
 use crate::executor::lock::{Condvar, Mutex, MutexGuard};
 use crate::executor::thread::{self, Handle, Options, Purpose};
 use crate::observe::log::{self, Level};
@@ -87,7 +87,7 @@ impl Background {
         if !self.origin.is_here() {
             return Err(Error::precondition(forked));
         }
-        lock_of_object(self.origin, &self.shared.state, forked)
+        Ok(self.shared.state.lock())
     }
 
     fn ensure_thread(&self) -> Result<()> {

@@ -15,8 +15,8 @@ use crate::checkpoint::reader::CheckpointFile;
 use crate::checkpoint::saveable::{Changes, Names, Prepared, Record, Saveable, Saved, full_name};
 use crate::checkpoint::writer::Snapshot;
 use crate::error::{Error, Result, Status};
-use crate::executor::fork::{Origin, lock_of_object};
-use crate::executor::lock::{Mutex, MutexGuard};
+use crate::executor::lock::Mutex;
+use crate::executor::object_lock::{ObjectGuard, ObjectLock};
 use crate::memory;
 use crate::observe::log::{self, Level};
 use crate::strategy::Strategy;
@@ -29,8 +29,7 @@ pub const LONGEST_NAME: usize = 4095;
 /// to it; variables may also be the default strategy's.
 pub struct Checkpoint {
     strategy: Strategy,
-    origin: Origin,
-    entries: Mutex<Vec<Entry>>,
+    entries: ObjectLock<Vec<Entry>>,
 }
 
 #[derive(Clone)]
@@ -57,8 +56,8 @@ impl Object {
 impl Checkpoint {
     /// Of nothing but the step number of `strategy` yet.
     pub fn new(strategy: &Strategy) -> Arc<Checkpoint> {
-        let (strategy, origin) = (strategy.clone(), Origin::here());
-        Arc::new(Checkpoint { strategy, origin, entries: Mutex::default() })
+        let strategy = strategy.clone();
+        Arc::new(Checkpoint { strategy, entries: ObjectLock::default() })
     }
 
     /// The strategy.
@@ -137,12 +136,9 @@ impl Checkpoint {
         }))
     }
 
-    fn entries(&self) -> Result<MutexGuard<'_, Vec<Entry>>> {
-        lock_of_object(
-            self.origin,
-            &self.entries,
-            "checkpoint: the process was forked while another thread was changing it",
-        )
+    fn entries(&self) -> Result<ObjectGuard<'_, Vec<Entry>>> {
+        self.entries
+            .lock_or("checkpoint: the process was forked while another thread was changing it")
     }
 
     fn copied_entries(&self) -> Result<Vec<Entry>> {

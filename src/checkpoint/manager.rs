@@ -16,8 +16,7 @@ use crate::checkpoint::reader::CheckpointFile;
 use crate::checkpoint::saveable::{number, read_number};
 use crate::checkpoint::writer::Snapshot;
 use crate::error::{Error, Result, Status};
-use crate::executor::fork::{Origin, lock_of_object};
-use crate::executor::lock::{Mutex, MutexGuard};
+use crate::executor::object_lock::{ObjectGuard, ObjectLock};
 use crate::observe::log::{self, Level};
 use crate::observe::strict;
 
@@ -65,8 +64,7 @@ pub struct Manager {
     checkpoint: Arc<Checkpoint>,
     folder: Arc<Path>,
     options: ManagerOptions,
-    origin: Origin,
-    state: Mutex<State>,
+    state: ObjectLock<State>,
     background: Option<Background>,
 }
 
@@ -92,7 +90,7 @@ impl Manager {
         let folder: Arc<Path> = folder.into();
         // A resumed training goes on counting from the newest file.
         let last_step = files(&folder)?.last().map(|(step, _)| *step);
-        let state = Mutex::new(State { last_step, last_time: Instant::now() });
+        let state = ObjectLock::new(State { last_step, last_time: Instant::now() });
         // Ranks meet on the threads that call, and not on one that writes.
         let writes_apart = options.in_background && checkpoint.strategy().num_ranks() == 1;
         let background = match writes_apart {
@@ -106,8 +104,7 @@ impl Manager {
             }
             false => None,
         };
-        let origin = Origin::here();
-        Ok(Arc::new(Manager { checkpoint, folder, options, origin, state, background }))
+        Ok(Arc::new(Manager { checkpoint, folder, options, state, background }))
     }
 
     /// The options.
@@ -254,12 +251,8 @@ impl Manager {
         Ok(())
     }
 
-    fn state(&self) -> Result<MutexGuard<'_, State>> {
-        lock_of_object(
-            self.origin,
-            &self.state,
-            "manager: the process was forked while another thread was using it",
-        )
+    fn state(&self) -> Result<ObjectGuard<'_, State>> {
+        self.state.lock_or("manager: the process was forked while another thread was using it")
     }
 }
 

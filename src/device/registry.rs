@@ -152,14 +152,14 @@ pub fn memory_info(device: DeviceId) -> Result<MemoryInfo> {
 }
 
 /// The processors of a logical CPU, by the number of logical CPUs that there are now: its
-/// [`affinity::share`] of this process's. NOT_FOUND if there is no such device; UNIMPLEMENTED
-/// for a GPU, which has none of its own.
-pub fn processors(device: DeviceId) -> Result<CpuSet> {
+/// [`affinity::share`] of `all`. NOT_FOUND if there is no such device; UNIMPLEMENTED for a GPU, which
+/// has none of its own.
+pub fn processors(device: DeviceId, all: &CpuSet) -> Result<CpuSet> {
     if device.kind == DeviceKind::Gpu {
         return Err(Error::Unimplemented(format!("{device} has no processors of the host")));
     }
     let count = REGISTRY.require(device)?;
-    Ok(affinity::share(affinity::process_processors(), device.index as usize, count as usize))
+    Ok(affinity::share(all, device.index as usize, count as usize))
 }
 
 /// Devices that are in use and so must not vanish. Dropping it lets them go.

@@ -116,6 +116,40 @@ pub fn process_processors() -> &'static CpuSet {
     PROCESSORS.get_or_init(|| set)
 }
 
+/// Which of the processes that share this machine this one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its number among them, below `count`.
+    pub index: usize,
+    /// How many they are, 1 or more.
+    pub count: usize,
+}
+
+impl Part {
+    /// The only one.
+    pub const WHOLE: Part = Part { index: 0, count: 1 };
+
+    /// The processors of this process: where it may use all of the machine's, its [`share`] of them;
+    /// else whoever started it has divided them already, and they are all that it may use.
+    pub fn processors(self) -> CpuSet {
+        self.of(process_processors(), online())
+    }
+
+    /// As [`Part::processors`], for a process that may use `allowed` on a machine with so many processors.
+    fn of(self, allowed: &CpuSet, machine: usize) -> CpuSet {
+        match allowed.count() >= machine {
+            true => share(allowed, self.index, self.count),
+            false => allowed.clone(),
+        }
+    }
+}
+
+/// How many processors the machine has that are in use.
+fn online() -> usize {
+    // SAFETY: it takes a number and changes nothing.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(usize::MAX)
+}
+
 /// How many processors the calling thread may use now, with what limits its share of their time
 /// reckoned in; 1 where the system does not tell.
 pub fn available() -> usize {
@@ -294,6 +328,20 @@ mod tests {
         assert_eq!(shares(&eight, 4), ["0-1", "2-3", "4-5", "6-7"]);
         assert_eq!(shares(&eight, 3), ["0-1", "2-4", "5-7"]);
         assert_eq!(shares(&set(&[2, 5, 6, 90]), 2), ["2,5", "6,90"]);
+    }
+
+    /// Who may not use the whole machine has been given a part of it, and of that all is its own.
+    #[test]
+    fn processes_divide_a_machine_that_nobody_has_divided() {
+        let part = |index, count, allowed: &[usize], machine| {
+            Part { index, count }.of(&set(allowed), machine).to_string()
+        };
+        assert_eq!(part(0, 2, &[0, 1, 2, 3], 4), "0-1");
+        assert_eq!(part(1, 2, &[0, 1, 2, 3], 4), "2-3");
+        assert_eq!(part(0, 1, &[0, 1, 2, 3], 4), "0-3");
+        assert_eq!(part(2, 3, &[0, 1], 2), "0", "more processes than processors");
+        assert_eq!(part(1, 2, &[2, 3], 4), "2-3", "bound by the launcher");
+        assert_eq!(part(1, 2, &[0, 1, 2], usize::MAX), "0-2", "the system does not tell");
     }
 
     #[test]

@@ -10,7 +10,8 @@
 //! in the child as in the parent nobody else does, and what they guard is whole. They are leaves:
 //! whoever holds one takes no other, runs no code of the caller and waits for nothing. A fork knows
 //! those that were ever locked; one that is locked for the first time waits until no fork is going on.
-//! Locks that belong to an object are not taken by forks; the object's origin is asked before they are.
+//! Locks that belong to an object are not taken by forks: the object's origin is asked before they are, or
+//! they are an [`ObjectLock`](super::object_lock::ObjectLock).
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -51,27 +52,6 @@ impl Origin {
     pub fn check(self, what: &str) -> Result<()> {
         if self.is_here() { Ok(()) } else { Err(gone(what)) }
     }
-}
-
-/// Waits for `mutex`, which belongs to an object that was made in process `origin`. In the child of a
-/// fork that happened since, its holder may be a thread that the child does not have: then it is
-/// FAILED_PRECONDITION with `why`.
-pub fn lock_of_object<'a, T>(
-    origin: Origin,
-    mutex: &'a super::lock::Mutex<T>,
-    why: &str,
-) -> Result<super::lock::MutexGuard<'a, T>> {
-    if origin.is_here() {
-        return Ok(mutex.lock());
-    }
-    // Threads that are in this process give it back soon.
-    for _ in 0..10_000 {
-        if let Some(guard) = mutex.try_lock() {
-            return Ok(guard);
-        }
-        std::thread::yield_now();
-    }
-    Err(Error::precondition(why))
 }
 
 #[cold]

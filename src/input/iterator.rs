@@ -1,9 +1,10 @@
 //! Passes over a dataset, plain or distributed, as their consumer sees them.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::executor::fork;
+use crate::executor::object_lock::{Changes, ObjectGuard, ObjectLock};
 use crate::input::position::{Description, Mark, Reader};
 use crate::input::position_text;
 use crate::input::spec::ElementSpec;
@@ -22,11 +23,9 @@ use crate::values::Value;
 /// Dropping it, also before the end, stops and joins its threads.
 pub struct PassIterator {
     node: Node,
-    state: Mutex<State>,
+    state: ObjectLock<State>,
     /// Threads wait for this: the pass is back.
-    freed: Condvar,
-    /// In which process it was made.
-    generation: u64,
+    freed: Changes,
     /// The id of the strategy that its elements are distributed for, if they are.
     strategy: Option<u64>,
     /// Whether several ranks meet for each element, and so know of each other's failures.
@@ -67,10 +66,10 @@ impl PassIterator {
         let pass = stage.start()?;
         let generation = fork::generation();
         let work = Some(Work { pass, ended: false });
-        let state = Mutex::new(State { work, generation, next: 0, serving: 0 });
-        let (node, freed) = (Node::new(), Condvar::new());
+        let state = ObjectLock::new(State { work, generation, next: 0, serving: 0 });
+        let (node, freed) = (Node::new(), Changes::default());
         let meets_ranks = false;
-        Ok(PassIterator { node, state, freed, generation, strategy, meets_ranks, spec, stage })
+        Ok(PassIterator { node, state, freed, strategy, meets_ranks, spec, stage })
     }
 
     /// The same iterator, for whose elements several ranks meet if `meets_ranks` says so.
@@ -87,7 +86,7 @@ impl PassIterator {
     /// next one has another order, where the dataset is shuffled. To be called once, before anything
     /// else; until then dropping it leaves no trace.
     pub(crate) fn announce(&self) {
-        if let Some(work) = self.lock_here().as_mut().and_then(|state| state.work.as_mut()) {
+        if let Some(work) = self.state.lock().as_mut().and_then(|state| state.work.as_mut()) {
             work.pass.announce();
         }
     }
@@ -209,7 +208,7 @@ impl PassIterator {
             work::wait_for(self.node, ticket)?;
             state.next += 1;
             while state.work.is_none() || state.serving != ticket {
-                state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = state.wait(&self.freed);
             }
             work::over(self.node, ticket);
             state.serving += 1;
@@ -225,7 +224,7 @@ impl PassIterator {
     }
 
     /// The state, if this process may have it.
-    fn lock(&self) -> Result<MutexGuard<'_, State>> {
+    fn lock(&self) -> Result<ObjectGuard<'_, State>> {
         // The parent's threads are not here to give back what they had at the time of the fork.
         let elsewhere = || {
             Error::precondition(
@@ -233,7 +232,7 @@ impl PassIterator {
                  not have that thread; make a new iterator in the child",
             )
         };
-        let mut state = self.lock_here().ok_or_else(elsewhere)?;
+        let mut state = self.state.lock().ok_or_else(elsewhere)?;
         let now = fork::generation();
         if state.generation != now {
             if state.work.is_none() {
@@ -243,22 +242,6 @@ impl PassIterator {
             state.serving = state.next;
         }
         Ok(state)
-    }
-
-    /// The state, unless a thread that is not in this process has locked it.
-    fn lock_here(&self) -> Option<MutexGuard<'_, State>> {
-        if self.generation == fork::generation() {
-            return Some(self.state.lock().unwrap_or_else(PoisonError::into_inner));
-        }
-        // Threads that are in this process give it back soon.
-        for _ in 0..10_000 {
-            match self.state.try_lock() {
-                Ok(state) => return Some(state),
-                Err(TryLockError::Poisoned(state)) => return Some(state.into_inner()),
-                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
-            }
-        }
-        None
     }
 }
 
@@ -279,18 +262,19 @@ impl Taken<'_> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         self.inside = None;
-        let Some(mut state) = self.iterator.lock_here() else { return };
+        let Some(mut state) = self.iterator.state.lock() else { return };
         state.work = self.work.take();
         if state.serving != state.next {
             work::over(self.iterator.node, state.serving);
             drop(state);
-            self.iterator.freed.notify_all();
+            self.iterator.freed.announce();
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::sync::mpsc::{Receiver, channel};
 
     use super::*;

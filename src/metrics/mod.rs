@@ -20,8 +20,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 
 use crate::error::{Error, Result};
-use crate::executor::fork::{Origin, lock_of_object};
-use crate::executor::lock::{Mutex, MutexGuard};
+use crate::executor::fork::Origin;
+use crate::executor::lock::Mutex;
+use crate::executor::object_lock::{ObjectGuard, ObjectLock};
 use crate::kernels::view::View;
 use crate::memory;
 use crate::strategy::commit::StepParticipant;
@@ -42,7 +43,7 @@ pub struct Metrics {
     state: AtomicU64,
     /// One for each replica, whose thread has the lock to itself while steps run.
     parts: Vec<CachePadded<Mutex<Part>>>,
-    entries: Mutex<Vec<Entry>>,
+    entries: ObjectLock<Vec<Entry>>,
     /// What replicas add is added to the totals where the ranks tell each other, and not here.
     is_over_ranks: bool,
 }
@@ -61,7 +62,7 @@ impl Metrics {
             origin: Origin::here(),
             state: AtomicU64::new(0),
             parts: (0..strategy.num_replicas()).map(|_| CachePadded::default()).collect(),
-            entries: Mutex::default(),
+            entries: ObjectLock::default(),
             is_over_ranks: strategy.ranks().is_some(),
         });
         if let Some(ranks) = strategy.ranks() {
@@ -74,7 +75,7 @@ impl Metrics {
     pub fn define(&self, name: &str, kind: Kind) -> Result<usize> {
         self.origin.check("metrics")?;
         let total = Total::new(kind)?;
-        let mut entries = self.entries.lock();
+        let mut entries = self.entries()?;
         self.check_idle()?;
         if entries.iter().any(|entry| entry.name.as_str() == name) {
             let problem = format!("there is a metric '{name}' already");
@@ -189,18 +190,15 @@ impl Metrics {
     /// Forgets what all entries have accumulated. Fails while a step adds to them.
     pub fn reset(&self) -> Result<()> {
         self.origin.check("metrics")?;
-        let mut entries = self.entries.lock();
+        let mut entries = self.entries()?;
         self.check_idle()?;
         entries.iter_mut().for_each(|entry| entry.total.clear());
         Ok(())
     }
 
-    fn entries(&self) -> Result<MutexGuard<'_, Vec<Entry>>> {
-        lock_of_object(
-            self.origin,
-            &self.entries,
-            "metrics: the process was forked while another thread was changing them",
-        )
+    fn entries(&self) -> Result<ObjectGuard<'_, Vec<Entry>>> {
+        self.entries
+            .lock_or("metrics: the process was forked while another thread was changing them")
     }
 
     fn look_at<R>(&self, index: usize, look: impl FnOnce(&Entry) -> Result<R>) -> Result<R> {
@@ -266,7 +264,8 @@ impl StepParticipant for Metrics {
     }
 
     fn commit(&self, step: u64) {
-        let entries = &mut *self.entries.lock();
+        // Steps are committed in the process that made the metrics, where it is always there.
+        let Some(mut entries) = self.entries.lock() else { return };
         for part in &self.parts {
             let part = part.lock();
             if part.step == step && !self.is_over_ranks {

@@ -59,7 +59,7 @@ impl Metrics {
     /// adds to them.
     pub fn import(&self, from: Vec<Accumulated>) -> Result<()> {
         self.origin.check("metrics")?;
-        let mut entries = self.entries.lock();
+        let mut entries = self.entries()?;
         self.check_idle()?;
         if entries.len() != from.len() {
             let problem = "metrics were defined while others were restored";

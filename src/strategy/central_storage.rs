@@ -15,18 +15,19 @@ use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::signal::Spin;
 use super::protocol::turns::Turns;
 use super::ranks::Ranks;
-use super::replica_threads::{self, Hooks, Place};
+use super::replica_threads::{self, Hooks, Seat};
 use super::step_lock::StepLock;
 use super::transaction::Transaction;
-use crate::cluster::communicator::Communicator;
+use crate::cluster::communicator::{Communicator, Place};
 use crate::cluster::resolver::ClusterResolver;
 use crate::device::cuda::gpu::Gpu;
 use crate::device::registry::{self, DeviceHold};
 use crate::device::{DeviceId, DeviceKind};
 use crate::error::{Error, Result};
-use crate::executor::affinity;
+use crate::executor::affinity::{self, Part};
 use crate::executor::fork::{Guards, Leaf, Origin};
 use crate::executor::lock::{Mutex, RwLock, RwLockReadGuard};
+use crate::executor::object_lock::ObjectLock;
 use crate::executor::thread::{self, Purpose};
 use crate::executor::workers;
 use crate::kernels::instruction_set::Instructions;
@@ -63,6 +64,8 @@ struct Threading {
     bind: bool,
     stack_bytes: usize,
     hooks: Option<Hooks>,
+    /// Which part of the machine's processors is this rank's.
+    part: Part,
 }
 
 /// What a strategy is, beside its devices and threads.
@@ -89,7 +92,7 @@ pub(super) struct Inner {
     /// After how many steps they compare their weights.
     fingerprint_interval: AtomicU64,
     /// The variables that were made in the strategy's scope.
-    pub made: Mutex<Made>,
+    pub made: ObjectLock<Made>,
     pub mailboxes: Mailboxes,
     /// Who has which device, if replicas share devices.
     pub turns: Option<Arc<Turns>>,
@@ -132,11 +135,16 @@ impl Strategy {
     }
 
     fn alone(options: &Options) -> Result<Strategy> {
+        environment::obey();
         let layout = options.resolved_layout()?;
         let parameter_device = options.resolved_parameter_device(&layout.compute_devices)?;
         let stack_bytes = options.resolved_stack_bytes()?;
         let hooks = options.thread_hooks.clone();
-        let threading = Threading { bind: options.bind_threads, stack_bytes, hooks };
+        let part = options.communicator.as_ref().map_or(Part::WHOLE, |engine| {
+            let Place { node_rank, node_size, .. } = engine.place();
+            Part { index: node_rank, count: node_size }
+        });
+        let threading = Threading { bind: options.bind_threads, stack_bytes, hooks, part };
         strict::complain_of_variable();
         let nature = Nature {
             cluster_resolver: options.cluster_resolver.clone(),
@@ -148,8 +156,13 @@ impl Strategy {
 
     /// Another strategy such as the default one: one replica on `CPU:0`, which needs no thread.
     pub(super) fn on_host() -> Result<Strategy> {
-        let threading =
-            Threading { bind: false, stack_bytes: thread::process_stack_bytes(), hooks: None };
+        environment::obey();
+        let threading = Threading {
+            bind: false,
+            stack_bytes: thread::process_stack_bytes(),
+            hooks: None,
+            part: Part::WHOLE,
+        };
         let nature =
             Nature { cluster_resolver: None, is_default: true, is_strict: strict::is_on() };
         let layout = Layout::of_devices(vec![DeviceId::HOST]);
@@ -164,7 +177,6 @@ impl Strategy {
     ) -> Result<Strategy> {
         let Nature { cluster_resolver, is_default, is_strict } = nature;
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        environment::obey();
         let hold = {
             let mut held = layout.compute_devices.clone();
             held.push(parameter_device);
@@ -177,7 +189,7 @@ impl Strategy {
         let devices = &layout.replica_devices;
         let gpus = devices.iter().map(gpu_of).collect::<Result<_>>()?;
         gpu_of(&parameter_device)?;
-        let processors = affinity::available();
+        let processors = affinity::available().min(threading.part.processors().count());
         let at_once = layout.compute_devices.len();
         let spin_of = |threads| match threads <= processors && !layout.is_shared() {
             true => Spin::Bounded,
@@ -204,7 +216,7 @@ impl Strategy {
             cluster_resolver,
             ranks: OnceLock::new(),
             fingerprint_interval: AtomicU64::new(0),
-            made: Mutex::default(),
+            made: ObjectLock::default(),
             threads: Mutex::new(devices.iter().map(|_| None).collect()),
             origin: Origin::here(),
             gpus,
@@ -251,7 +263,9 @@ impl Strategy {
             false => "replicas".to_owned(),
         };
         log::log(log::Level::Info, || {
-            let home = |(replica, device): (usize, &DeviceId)| match registry::processors(*device) {
+            let all = inner.threading.part.processors();
+            let own = |device| registry::processors(device, &all);
+            let home = |(replica, device): (usize, &DeviceId)| match own(*device) {
                 Ok(processors) => format!("{replica} to {processors}"),
                 Err(_) => format!("{replica} to none"),
             };
@@ -285,10 +299,11 @@ impl Strategy {
             let what = if inner.layout.is_shared() { "compute devices" } else { "replicas" };
             log::log(log::Level::Warning, || {
                 format!(
-                    "strategy {}: {at_once} {what} on {processors} processors that this process \
+                    "strategy {}: {at_once} {what} on {processors} processors that this {} \
                      may use take turns, and a step takes as long as all of them together; make at \
                      most {processors} for speed",
-                    inner.id
+                    inner.id,
+                    if inner.threading.part == Part::WHOLE { "process" } else { "rank" },
                 )
             });
         }
@@ -447,10 +462,11 @@ impl Strategy {
         self.0.threading.bind
     }
 
-    fn place(&self, replica: usize) -> Place {
+    fn place(&self, replica: usize) -> Seat {
         let (device, bound) = (self.replica_devices()[replica], self.binds_threads());
         let (replicas, devices) = (self.num_replicas(), self.compute_devices().len());
-        Place { strategy: self.0.id, replica, replicas, devices, device, bound }
+        let part = self.0.threading.part;
+        Seat { strategy: self.0.id, replica, replicas, devices, device, bound, part }
     }
 
     /// The calling thread, the program's own or not, is about to serve as `replica`, in whose context it
@@ -497,7 +513,7 @@ impl Strategy {
         }
         let mailboxes = Arc::clone(&self.0.mailboxes);
         let (spin, device) = (self.0.spin, self.replica_devices()[replica]);
-        let Threading { bind, stack_bytes, hooks } = self.0.threading.clone();
+        let Threading { bind, stack_bytes, hooks, part } = self.0.threading.clone();
         let place = self.place(replica);
         let options = thread::Options {
             stack_bytes,
@@ -506,7 +522,7 @@ impl Strategy {
         };
         let origin = self.0.origin;
         let handle = thread::spawn(&options, move || {
-            match if bind { bind_to(device) } else { Ok(None) } {
+            match if bind { bind_to(device, part) } else { Ok(None) } {
                 Ok(home) => mailboxes[replica].set_home(home),
                 Err(error) => log::log(log::Level::Warning, || {
                     format!("replica {replica} is not bound to the processors of {device}: {error}")
@@ -528,9 +544,10 @@ impl Strategy {
     }
 }
 
-/// Binds the calling thread to the processors of a device. Returns the processor if it is just one.
-fn bind_to(device: DeviceId) -> Result<Option<usize>> {
-    let processors = registry::processors(device)?;
+/// Binds the calling thread to the processors of a device, of those that are this rank's. Returns the
+/// processor if it is just one.
+fn bind_to(device: DeviceId, part: Part) -> Result<Option<usize>> {
+    let processors = registry::processors(device, &part.processors())?;
     thread::bind(&processors)?;
     let mut all = processors.processors();
     Ok(all.next().filter(|_| all.next().is_none()))

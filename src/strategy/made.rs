@@ -2,7 +2,6 @@
 
 use super::central_storage::Strategy;
 use crate::error::Result;
-use crate::executor::fork::lock_of_object;
 use crate::values::variable::{Variable, WeakVariable};
 
 /// The variables of a strategy, in the order in which they were made.
@@ -34,15 +33,21 @@ impl Made {
     }
 }
 
+/// Why the list cannot be had.
+const HALF_CHANGED: &str = "strategy: this process was forked while another thread was making or counting \
+     variables, so that the list may be half changed; keep a list of your own, or fork before";
+
 impl Strategy {
     /// All variables that were made in this strategy's scope and are in use, in the order in which they
     /// were made. FAILED_PRECONDITION in the child of a fork at which another thread was looking at the
     /// list or making one.
     pub fn variables(&self) -> Result<Vec<Variable>> {
-        let why = "strategy: this process was forked while another thread was making or counting variables, \
-                   so that the list may be half changed; keep a list of your own, or fork before";
-        let inner = self.inner();
-        lock_of_object(inner.origin, &inner.made, why)?.alive()
+        self.inner().made.lock_or(HALF_CHANGED)?.alive()
+    }
+
+    /// Adds one to the list.
+    pub(super) fn note_made(&self, variable: &Variable) -> Result<()> {
+        self.inner().made.lock_or(HALF_CHANGED)?.add(variable)
     }
 }
 
@@ -56,7 +61,7 @@ mod tests {
     fn a_child_does_not_wait_for_a_thread_that_was_at_the_list() {
         let strategy = Strategy::on_host().unwrap();
         assert!(in_a_child(|| strategy.variables().unwrap().is_empty()));
-        let held = strategy.inner().made.lock();
+        let held = strategy.inner().made.lock().unwrap();
         assert!(in_a_child(|| {
             let refused = strategy.variables().unwrap_err();
             refused.status() == Status::FailedPrecondition && refused.to_string().contains("forked")

@@ -13,7 +13,7 @@ use std::mem::{self, ManuallyDrop};
 use std::sync::Arc;
 
 use crate::device::{DeviceId, registry};
-use crate::executor::affinity::{self, CpuSet};
+use crate::executor::affinity::{self, CpuSet, Part};
 use crate::executor::thread_end::AtThreadEnd;
 use crate::executor::thread_pools;
 
@@ -25,8 +25,8 @@ pub struct ReplicaThread {
     pub replicas: usize,
     /// The replica's device.
     pub device: DeviceId,
-    /// The processors that are the replica's: those of its device if threads are bound, else all of the
-    /// process's.
+    /// The processors that are the replica's: those of its device if threads are bound, else all of this
+    /// rank's.
     pub processors: CpuSet,
     /// How many threads should compute for this replica, so that all replicas that compute at a time have
     /// no more than there are processors; at least 1.
@@ -99,7 +99,7 @@ fn is_new(strategy: u64, is_there: impl Fn(u64) -> bool) -> bool {
 
 /// Who serves as which replica.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Seat {
     /// The number of the strategy.
     pub strategy: u64,
     pub replica: usize,
@@ -109,12 +109,14 @@ pub(super) struct Place {
     pub device: DeviceId,
     /// Whether threads are bound to the processors of their devices.
     pub bound: bool,
+    /// Which part of the machine's processors is this rank's.
+    pub part: Part,
 }
 
 /// Tells the program, and looks at the pools of libraries that compute, if the calling thread serves at
 /// this place's strategy for the first time. `is_there` says whether there is a strategy of that number.
 pub(super) fn begin_serving(
-    place: Place,
+    place: Seat,
     hooks: Option<&Hooks>,
     is_callers: bool,
     is_there: impl Fn(u64) -> bool,
@@ -127,33 +129,34 @@ pub(super) fn begin_serving(
     }
     // Afterwards, since that is where pools are made smaller.
     if place.devices > 1 {
-        thread_pools::warn_of_too_many(place.devices, affinity::available());
+        let processors = affinity::available().min(place.part.processors().count());
+        thread_pools::warn_of_too_many(place.devices, processors);
     }
 }
 
 /// Tells the program if the calling thread, of the library's own, has served at this place.
-pub(super) fn end_serving(place: Place, hooks: Option<Hooks>) {
+pub(super) fn end_serving(place: Seat, hooks: Option<Hooks>) {
     let has_served = SERVED.with(|served| served.borrow().contains(&place.strategy));
     if let Some(Hooks(hooks)) = hooks.filter(|_| has_served) {
         hooks.stop(&place.thread(false));
     }
 }
 
-impl Place {
+impl Seat {
     fn thread(self, is_callers: bool) -> ReplicaThread {
-        let Place { replica, replicas, devices, device, bound, .. } = self;
+        let Seat { replica, replicas, devices, device, bound, part, .. } = self;
+        let all = part.processors();
         // A GPU has no processors of its own: its replica shares all with the others.
-        let own = if bound { registry::processors(device).ok() } else { None };
-        let all = || affinity::process_processors().clone();
+        let own = if bound { registry::processors(device, &all).ok() } else { None };
         let computing_threads = match &own {
             Some(own) => own.count(),
-            None => all().count() / devices,
+            None => all.count() / devices,
         };
         ReplicaThread {
             replica,
             replicas,
             device,
-            processors: own.unwrap_or_else(all),
+            processors: own.unwrap_or(all),
             computing_threads: computing_threads.max(1),
             is_callers,
         }

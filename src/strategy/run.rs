@@ -288,11 +288,10 @@ impl Strategy {
         if has_failed || verdict.disagreement.is_some() {
             return Err(self.failures(record, verdict.disagreement));
         }
-        // A callback that was told to stop may have left its work half done, also if it came back
-        // before the thread that called had seen why.
-        if told_to_stop && let Some(why) = record.with_task(|task| task.limits.exceeded()).flatten()
-        {
-            return Err(self.told_to_stop(record, &why));
+        // Whether the callbacks or this thread saw it first is chance, and must not decide. A callback
+        // that was told to stop may have left its work half done.
+        if let Some(why) = record.with_task(|task| task.limits.exceeded()).flatten() {
+            return Err(if told_to_stop { self.told_to_stop(record, &why) } else { why });
         }
         if given == 0 {
             return Ok(None);

@@ -20,8 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::executor::fork::{self, Origin};
-use crate::executor::lock::{Mutex, MutexGuard};
+use crate::executor::object_lock::{ObjectGuard, ObjectLock};
 use crate::kernels::cuda::on_gpu;
 use crate::kernels::float::narrow::narrow_all;
 use crate::kernels::instruction_set::Instructions;
@@ -86,7 +85,7 @@ pub(super) struct Buffer {
     /// How often somebody has begun to write the elements, updates at commit points aside.
     writes: AtomicU64,
     /// Held by who makes a copy or brings it in step.
-    converting: Mutex<()>,
+    converting: ObjectLock<()>,
 }
 
 impl Buffer {
@@ -133,9 +132,9 @@ impl Buffer {
     }
 
     /// A copy, which is made or brought in step if need be. Of several threads that ask at the same
-    /// time one converts. `origin` is the process in which the variable was made.
-    pub(super) fn bring_in_step(&self, number: usize, origin: Origin) -> Result<&Tensor> {
-        let _converting = self.converting(origin)?;
+    /// time one converts.
+    pub(super) fn bring_in_step(&self, number: usize) -> Result<&Tensor> {
+        let _converting = self.converting()?;
         self.converted(number)
     }
 
@@ -150,9 +149,8 @@ impl Buffer {
         &self,
         device: DeviceId,
         number: Option<usize>,
-        origin: Origin,
     ) -> Result<&Tensor> {
-        let _converting = self.converting(origin)?;
+        let _converting = self.converting()?;
         let value = match number {
             Some(number) => self.converted(number)?,
             None => self.elements(),
@@ -160,10 +158,8 @@ impl Buffer {
         self.on_devices.bring_in_step(device, value)
     }
 
-    fn converting(&self, origin: Origin) -> Result<MutexGuard<'_, ()>> {
-        fork::lock_of_object(
-            origin,
-            &self.converting,
+    fn converting(&self) -> Result<ObjectGuard<'_, ()>> {
+        self.converting.lock_or(
             "another thread was making this copy of the variable when the process forked, and the child \
              does not have that thread; view the variable in its own dtype, or copy the variable",
         )

@@ -13,7 +13,6 @@ use std::sync::{Arc, Weak};
 
 use crate::device::DeviceId;
 use crate::error::Result;
-use crate::executor::fork::Origin;
 use crate::kernels::view::SpanMut;
 use crate::tensor::{DType, Shape, Tensor, TensorMut};
 use crate::text::Text;
@@ -121,7 +120,6 @@ struct Parts {
     /// How it is divided among several ranks.
     division: Option<Division>,
     /// In which process it was made.
-    origin: Origin,
     /// The second buffer comes into being when a step first writes the variable, and stays.
     buffers: [Buffer; 2],
     /// The buffer with the committed value.
@@ -209,7 +207,6 @@ impl Variable {
             shape,
             device,
             division,
-            origin: Origin::here(),
             buffers: [Buffer::of(value), Buffer::default()],
             committed: AtomicUsize::new(0),
             visible: AtomicUsize::new(0),
@@ -348,7 +345,7 @@ impl Variable {
     /// writes the buffer.
     pub unsafe fn bring_in_step(&self, buffer: usize, number: usize) -> Result<&Tensor> {
         self.0.has_copies.store(true, Ordering::Release);
-        self.0.buffers[buffer].bring_in_step(number, self.0.origin)
+        self.0.buffers[buffer].bring_in_step(number)
     }
 
     /// The copy of a buffer in the memory of `device`, which is another one than the variable's, in a
@@ -377,7 +374,7 @@ impl Variable {
         number: Option<usize>,
     ) -> Result<&Tensor> {
         self.0.has_copies.store(true, Ordering::Release);
-        self.0.buffers[buffer].bring_to_device(device, number, self.0.origin)
+        self.0.buffers[buffer].bring_to_device(device, number)
     }
 
     /// Counts an apply as prepared, or as done or dropped, if a GPU holds the variable.

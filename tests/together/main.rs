@@ -15,6 +15,7 @@ mod nccl;
 mod nested;
 mod on_gpus;
 mod otherwise;
+mod processors;
 mod reduced;
 mod reproducible;
 mod resuming;

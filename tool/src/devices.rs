@@ -88,7 +88,9 @@ fn logical_devices() -> Vec<Logical> {
         .flat_map(|kind| devices_of(kind, registry::logical_count(kind)))
         .map(|device| Logical {
             device,
-            processors: registry::processors(device).ok().map(|set| set.to_string()),
+            processors: registry::processors(device, affinity::process_processors())
+                .ok()
+                .map(|set| set.to_string()),
         })
         .collect()
 }

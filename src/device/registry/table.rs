@@ -252,6 +252,7 @@ mod tests {
     use super::*;
     use crate::device::registry::{memory_info, processors};
     use crate::error::Status;
+    use crate::executor::affinity;
 
     static NO_GPU: LazyLock<Result<u32, String>> = LazyLock::new(|| Err("no driver here".into()));
     static TWO_GPUS: LazyLock<Result<u32, String>> = LazyLock::new(|| Ok(2));
@@ -430,10 +431,11 @@ mod tests {
     #[test]
     fn the_host_tells_its_memory_and_processors() {
         assert!(memory_info(DeviceId::HOST).unwrap().total_bytes > 0);
-        assert!(!processors(DeviceId::HOST).unwrap().is_empty());
+        let four = (0..4).collect();
+        assert_eq!(processors(DeviceId::HOST, &four).unwrap(), affinity::share(&four, 0, 1));
         let absent = DeviceId::cpu(u32::MAX);
         refused(memory_info(absent), Status::NotFound, &["at most"]);
-        refused(processors(absent), Status::NotFound, &["at most"]);
-        refused(processors(gpu(0)), Status::Unimplemented, &["GPU:0"]);
+        refused(processors(absent, &four), Status::NotFound, &["at most"]);
+        refused(processors(gpu(0), &four), Status::Unimplemented, &["GPU:0"]);
     }
 }

@@ -1,0 +1,69 @@
+//! Which processors the replicas of ranks have that share a machine.
+
+use std::sync::{Arc, Mutex};
+
+use umbo::executor::affinity::{Part, process_processors};
+use umbo::strategy::replica_threads::{Hooks, ReplicaThread, ThreadHooks};
+use umbo::strategy::{Options, Strategy};
+
+use super::engine::ranks;
+use super::on_ranks_of;
+
+/// The processors of a replica, and how many threads may compute for it.
+type Share = (Vec<usize>, usize);
+
+/// What the threads of replicas were told.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<Share>>>);
+
+impl ThreadHooks for Told {
+    fn start(&self, thread: &ReplicaThread) {
+        let told = (thread.processors.processors().collect(), thread.computing_threads);
+        self.0.lock().unwrap().push(told);
+    }
+
+    fn stop(&self, _: &ReplicaThread) {}
+}
+
+fn run(strategy: &Strategy) {
+    strategy.run(&|_| Ok(None), None).unwrap();
+}
+
+/// Ranks that the launcher has not bound divide the machine, bound replicas divide their rank's part of
+/// it, and copies of a strategy do as it does.
+#[test]
+fn ranks_of_a_machine_divide_its_processors() {
+    for size in 1..=3 {
+        for replicas in 1..=3 {
+            for bind_threads in [false, true] {
+                let told: Vec<Told> = (0..size).map(|_| Told::default()).collect();
+                let options = |rank: usize| Options {
+                    cpu_replicas: replicas,
+                    bind_threads,
+                    thread_hooks: Some(Hooks::new(told[rank].clone())),
+                    ..Options::default()
+                };
+                on_ranks_of(&ranks(size), options, |_, strategy| {
+                    let strategy = strategy.unwrap();
+                    run(&strategy);
+                    run(&strategy.deep_copy().unwrap());
+                });
+                for (index, told) in told.iter().enumerate() {
+                    let part = Part { index, count: size }.processors();
+                    let told = told.0.lock().unwrap();
+                    assert_eq!(told.len(), 2 * replicas);
+                    for (own, computing_threads) in &*told {
+                        assert!(own.iter().all(|&each| part.contains(each)), "{own:?} of {part}");
+                        if bind_threads {
+                            assert_eq!(*computing_threads, own.len());
+                        } else {
+                            assert_eq!(own.len(), part.count());
+                            assert_eq!(*computing_threads, (part.count() / replicas).max(1));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(Part::WHOLE.processors(), *process_processors());
+}
