@@ -77,7 +77,7 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/installed/umbo.pc"
 install(FILES README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE
         DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation)
 install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation
-        FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png")
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png" PATTERN "*.py")
 # The examples are a project of their own: with them, an installed package can be tried at once.
 if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/c_examples/CMakeLists.txt")
   install(DIRECTORY c_examples DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation)

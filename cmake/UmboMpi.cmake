@@ -3,6 +3,12 @@
 if("mpi" IN_LIST umbo_FIND_COMPONENTS)
   find_package(MPI QUIET COMPONENTS C)
   set(umbo_mpi_FOUND ${MPI_C_FOUND})
+  if(NOT umbo_mpi_FOUND)
+    # find_package prints this where the component is required.
+    set(umbo_NOT_FOUND_MESSAGE
+        "umbo::mpi is C that is compiled with the project, and FindMPI found no MPI for C; enable the language C \
+(project(... LANGUAGES C CXX), or enable_language(C)) and install an MPI with its mpicc, such as libopenmpi-dev")
+  endif()
 endif()
 
 # To be called once umbo::umbo is there.

@@ -117,8 +117,9 @@ pub enum Error {
     /// A device, file or name that is not there.
     #[error("{0}")]
     NotFound(String),
-    /// Memory or threads could not be had.
-    #[error("{0}")]
+    /// Memory or threads could not be had. Where the text names what there is not enough of, that is
+    /// where it begins with `memory` or with a number of bytes, the message says so ([`NotEnough`]).
+    #[error("{}", NotEnough(.0))]
     ResourceExhausted(String),
     /// Not offered by this strategy, or not by this build.
     #[error("{0}")]
@@ -181,6 +182,22 @@ pub enum Error {
         /// What went wrong; neither named itself nor of replicas. See [`Error::named`].
         error: Box<Error>,
     },
+}
+
+/// The text of an [`Error::ResourceExhausted`] as a sentence.
+struct NotEnough<'a>(&'a str);
+
+impl fmt::Display for NotEnough<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NotEnough(what) = self;
+        if what.starts_with("memory ") {
+            write!(formatter, "there is not enough {what}")
+        } else if what.starts_with(|first: char| first.is_ascii_digit()) {
+            write!(formatter, "there is not enough memory: {what}")
+        } else {
+            formatter.write_str(what)
+        }
+    }
 }
 
 impl Error {

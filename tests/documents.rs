@@ -23,9 +23,12 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn every_name_of_the_api_is_in_a_header() {
     let files_of = |folder| fs::read_dir(root().join(folder)).unwrap();
-    let entries = files_of("include/umbo").chain(files_of("adapters/mpi"));
+    let folders = ["include/umbo", "include/umbo/cpp", "adapters/mpi"];
+    let entries = folders.into_iter().flat_map(files_of);
     let headers: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    let headers = headers.iter().filter(|path| path.extension().is_some_and(|end| end == "h"));
+    let is_header =
+        |path: &&PathBuf| path.extension().is_some_and(|end| end == "h" || end == "hpp");
+    let headers = headers.iter().filter(is_header);
     let headers: String = headers.map(|path| fs::read_to_string(path).unwrap()).collect();
     let known: BTreeSet<&str> = words(&headers).collect();
     // CMake's options and variables, and patterns such as UMBO_X_INIT, are not the header's.
@@ -40,6 +43,8 @@ fn every_name_of_the_api_is_in_a_header() {
             "UMBO_CASES",
             "UMBO_ARCHIVE",
             "UMBO_SOURCES",
+            // The environment.
+            "UMBO_INSTRUCTION_SET",
         ]
         .iter()
         .any(|start| name.starts_with(start))
@@ -217,6 +222,45 @@ fn the_tests_of_the_crossings_are_there() {
         }
     }
     assert!(named > 30, "{named}");
+}
+
+/// A function of C has the same name in C++, after its noun, or the table of names has it.
+#[test]
+fn every_name_that_differs_in_cpp_is_in_the_table() {
+    let page = fs::read_to_string(root().join("docs/cpp.md")).unwrap();
+    let (_, table) = page.split_once("| C | C++").unwrap();
+    let in_table: BTreeSet<&str> = words(table).collect();
+    let mut cpp = String::new();
+    for entry in fs::read_dir(root().join("include/umbo/cpp")).unwrap() {
+        cpp += &fs::read_to_string(entry.unwrap().path()).unwrap();
+    }
+    let is_in_cpp = |name: &str| {
+        [' ', '&', '*', '~'].iter().any(|before| cpp.contains(&format!("{before}{name}(")))
+    };
+    let elsewhere = fs::read_to_string(root().join("include/umbo/tensorflow.h")).unwrap();
+    let elsewhere: BTreeSet<&str> = words(&elsewhere).collect();
+    let symbols = fs::read_to_string(root().join("tests/abi/symbols.txt")).unwrap();
+    let mut same = 0;
+    for name in words(&symbols).filter(|name| name.starts_with("umbo_")) {
+        let end = name.rsplit('_').next().unwrap();
+        let by_pattern = ["umbo_optimizer_create_", "umbo_checkpoint_add_"]
+            .iter()
+            .any(|it| name.starts_with(it));
+        if in_table.contains(name) || by_pattern || ["retain", "release"].contains(&end) {
+            continue;
+        }
+        let tail = name.strip_prefix("umbo_").unwrap();
+        let after_noun = tail.match_indices('_').map(|(at, _)| &tail[at + 1..]);
+        // Nouns have one word, or two.
+        let found = after_noun.take(2).chain([tail]).any(is_in_cpp);
+        assert!(found || elsewhere.contains(name), "docs/cpp.md: what is {name} called in C++?");
+        same += 1;
+    }
+    assert!(same > 100, "{same}");
+    for name in table.split('`').skip(1).step_by(2).filter_map(|name| name.split_once("::")) {
+        let name = name.1.split('<').next().unwrap();
+        assert!(is_in_cpp(name) || name == "what", "docs/cpp.md: there is no {name}");
+    }
 }
 
 /// The defaults of all update rules as the INIT macros have them: rule and field, and the number.

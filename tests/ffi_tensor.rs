@@ -174,6 +174,18 @@ fn bad_arguments_are_named() {
                 .starts_with("umbo_tensor_create_zeros: device: ")
         );
         assert!(zeros(UMBO_DTYPE_INT8, 1, &i64::MAX, ptr::null()).contains("memory"));
+        // More than the processor can address.
+        let much = zeros(UMBO_DTYPE_INT8, 1, &(1 << 52), ptr::null());
+        let words =
+            "umbo_tensor_create_zeros: there is not enough memory: 4503599627370496 bytes on CPU:0";
+        assert!(much.starts_with(words), "{much}");
+        assert!(much.ends_with(" are available"), "{much}");
+        let empty = [1i64 << 62, 0, 1 << 62].as_ptr();
+        assert_eq!(
+            zeros(UMBO_DTYPE_INT8, 3, empty, ptr::null()),
+            "umbo_tensor_create_zeros: shape: [4611686018427387904, 0, 4611686018427387904] has no \
+             elements, but those of one of its other sizes lie further apart than memory can address"
+        );
         assert!(tensor.is_null());
 
         let tensor = tensor_of(&[1.], &[]);

@@ -13,12 +13,57 @@ extern "C" {
 #include <umbo/umbo.hpp>
 #include <vector>
 
-int main(int argc, char **argv) {
-  if (argc > 3) {
-    std::fprintf(stderr, "usage: %s [FILE of ratings, or - to generate them] [REPLICAS]\n", argv[0]);
-    return 2;
+namespace {
+
+const char usage[] =
+    "usage: 04_matrix_factorisation_cpp [FILE [REPLICAS]]\n"
+    "Predicts ratings of items by users from their factors and biases, on replicas that share these tables.\n"
+    "\n"
+    "  FILE       ratings, one a line: user, item, rating, with tabs between them; - generates a set (default: -)\n"
+    "  REPLICAS   replicas on the CPU, 1 to 1024 (default: 2)\n"
+    "  --help     print this\n"
+    "\n"
+    "04_matrix_factorisation, the program in C, has options for the rest.\n";
+
+struct arguments {
+  std::string file = "-";
+  int replicas = 2;
+};
+
+// Ends the program after --help, and where something is wrong.
+arguments parse(int argc, char **argv) {
+  const auto refuse = [](const std::string &problem) {
+    std::fprintf(stderr, "04_matrix_factorisation_cpp: %s\n%s", problem.c_str(), usage);
+    std::exit(2);
+  };
+  arguments given;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--help") {
+      std::fputs(usage, stdout);
+      std::exit(0);
+    }
+    if (i > 2) refuse("'" + word + "' is one argument too many");
+    if (word != "-" && word.rfind('-', 0) == 0) refuse("'" + word + "' is no option of this program");
+    if (i == 1) {
+      given.file = word;
+      continue;
+    }
+    char *end = nullptr;
+    const long replicas = std::strtol(argv[i], &end, 10);
+    if (word.empty() || *end != '\0' || replicas < 1 || replicas > 1024) {
+      refuse("REPLICAS is '" + word + "'; it must be an integer from 1 to 1024");
+    }
+    given.replicas = static_cast<int>(replicas);
   }
-  const std::string file = argc > 1 ? argv[1] : "-";
+  return given;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  const arguments given = parse(argc, argv);
+  const std::string &file = given.file;
   const std::int64_t rank = 32;
   const int epochs = 30;
   const double first_rate = 0.1;
@@ -28,7 +73,7 @@ int main(int argc, char **argv) {
   double error = 0.0, seconds = 0.0, examples = 0.0;
   {
     umbo::strategy_options replicas;
-    replicas.cpu_replicas = argc > 2 ? std::atoi(argv[2]) : 2;
+    replicas.cpu_replicas = given.replicas;
     const auto strategy = umbo::strategy::central_storage(replicas);
 
     // Small factors around 0: with zeros, their gradients would stay zero.

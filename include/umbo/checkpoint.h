@@ -310,7 +310,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save_weights(
  *   the same names.
  * @return UMBO_OK, or, and then nothing has changed:
  * - UMBO_STATUS_NOT_FOUND: no variable of a name was added; or no file.
- * - Otherwise as umbo_checkpoint_restore().
+ * - what else umbo_checkpoint_restore() returns.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_load_weights(
     umbo_checkpoint *checkpoint, const char *path, int64_t count, const char *const *names,
@@ -450,6 +450,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_wait(umbo_checkpoint_
  * @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if there is none; then nothing has changed.
  * @return UMBO_OK, or what umbo_checkpoint_restore() returns. UMBO_STATUS_DATA_LOSS: all are
  *   damaged.
+ *
+ * With several ranks a call that all of them make.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_restore_latest(
     umbo_checkpoint_manager *manager, int64_t *step);
@@ -461,6 +463,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_restore_latest(
  * @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if none has a metric; then nothing has
  *   changed.
  * @return UMBO_OK, or what umbo_checkpoint_restore() returns.
+ *
+ * With several ranks a call that all of them make.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_restore_best(
     umbo_checkpoint_manager *manager, int64_t *step);
@@ -492,7 +496,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_best(
  *
  * @param[in] manager The manager.
  * @param[in] step The step; 0 or more.
- * @param[out] buffer Gets the path and its NUL, if there is room.
+ * @param[out] buffer Gets the path and its NUL, if there is room. `buffer` may be NULL if
+ *   `capacity` is 0, to ask for the length.
  * @param[in] capacity The bytes of `buffer`.
  * @param[out] length Gets the bytes of the path, without the NUL, also if there is too little room.
  * @return UMBO_OK, or:

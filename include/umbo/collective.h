@@ -140,6 +140,10 @@ static inline umbo_destination umbo_destination_default(void) {
  * index may occur several times; its row is then the sum of these slices. MEAN divides the values
  * by the number of components. With axes, or if some components are tensors, indexed slices are
  * reduced as the dense tensors that they stand for, and the result is dense.
+ *
+ * With several ranks a call that all of them make: it fails on all if it fails on one. Then
+ * UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and
+ * UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_reduce(
     umbo_strategy *strategy, umbo_reduce_op op, const umbo_value *value,
@@ -166,6 +170,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_reduce(
  *
  * Components may be empty. Plain values and values of one component come back as they are. Indexed
  * slices in a per-replica value are made dense first.
+ *
+ * With several ranks a call that all of them make: it fails on all if it fails on one. Then
+ * UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and
+ * UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_gather(
     umbo_strategy *strategy, const umbo_value *value, int32_t axis,
@@ -203,6 +211,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_local_results(
  * - the others of umbo_strategy_reduce().
  *
  * The numbers are those of umbo_strategy_reduce() without axes.
+ *
+ * With several ranks a call that all of them make: it fails on all if it fails on one. Then
+ * UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and
+ * UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_reduce_to(
     umbo_strategy *strategy, umbo_reduce_op op, const umbo_value *value,

@@ -441,7 +441,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create_mpi_world(
  * @return UMBO_OK, or an error as of umbo_communicator_create_mpi_world().
  *
  * Collective over the ranks of `mpi_communicator`. A program that was built with an mpi.h of
- * another ABI uses umbo_mpi.c, which is shipped as source.
+ * another ABI uses umbo_mpi.c: it links `umbo::mpi`, of find_package(umbo COMPONENTS mpi).
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create_mpi(
     void *mpi_communicator, const umbo_mpi_options *options, umbo_communicator **communicator);
@@ -459,7 +459,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create_mpi(
  * @return UMBO_OK, or an error as of umbo_communicator_create_mpi_world(); UMBO_STATUS_UNAVAILABLE
  *   also if a function is missing.
  *
- * umbo_mpi.c, which is shipped as source, calls this for every MPI that has an mpi.h.
+ * umbo_mpi.c, the source of the CMake target `umbo::mpi`, calls this for every MPI that has an
+ * mpi.h.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create_mpi_of(
     void *mpi_communicator, umbo_mpi_find_fn find, void *user_data,

@@ -302,9 +302,11 @@ UMBO_API const char *umbo_status_name(umbo_status status);
  *   fails or runs a callback.
  *
  * The message has one line if the call itself failed. The line begins with the name of the
- * function that failed ("umbo_strategy_reduce: axis: ..."). If replicas failed, there is one line
- * for each of them, which begins with the replica. If a callback passed on a failure of another
- * umbo function, the name is that function's.
+ * function that failed ("umbo_strategy_reduce: axis: ..."). If a callback passed on a failure of
+ * another umbo function, the name is that function's. If replicas failed, there is one line for
+ * each of them, which begins with the replica, its device and its status, and no line for the
+ * function that was called: "replica 1 (/job:...): NOT_FOUND: ...". umbo_train_epoch() writes a
+ * line before them that names the step. What umbo_set_last_error() has set stands there as it is.
  */
 UMBO_API const char *umbo_last_error_message(void);
 
@@ -412,7 +414,9 @@ typedef struct umbo_strategy umbo_strategy;
 /** Elements of one type on one device, with strides. */
 typedef struct umbo_tensor umbo_tensor;
 
-/** A tensor, a variable, a per-replica value, indexed slices, or a tuple or struct of values. */
+/**
+ * A tensor, a variable, a per-replica value, indexed slices, or a tuple, list or struct of values.
+ */
 typedef struct umbo_value umbo_value;
 
 /** A value on the parameter device that steps read and change. */
@@ -584,7 +588,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_worker_count(int64_t *count);
  * equivalence check's. The call waits until they have ended. It is meant for programs that look
  * for leaks or are about to unload the library. Later calls start the threads that they need
  * again. The threads of replicas, of prefetching and of parallel maps end with the strategies and
- * iterators that own them.
+ * iterators that own them. The memory is that of the host and of GPUs which the library has free
+ * but keeps to use it again; the call waits for what was queued on GPUs.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_shutdown(void);
 

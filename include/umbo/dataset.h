@@ -196,7 +196,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_count(
 /**
  * Gives the spec of an item, field or component.
  *
- * @param[in] spec The spec of a tuple, a struct or a per-replica value.
+ * @param[in] spec The spec of a tuple, a list, a struct or a per-replica value.
  * @param[in] index The position, from 0 on.
  * @param[out] item A new handle to the spec of the item. Release it with
  *   umbo_element_spec_release().
@@ -232,8 +232,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_field_name(
  * @param[out] shape The size of each dimension; UMBO_SIZE_UNKNOWN where elements may differ. It
  *   has room for UMBO_MAX_RANK sizes; those from `rank` on are set to 0.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `spec` is that of a tuple or a struct, or is not a valid handle,
- *   or an output is a null pointer.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `spec` is that of a tuple, a list or a struct, or is not a valid
+ *   handle, or an output is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_leaf(
     const umbo_element_spec *spec, umbo_dtype *dtype, int32_t *rank, int64_t *shape);
@@ -261,7 +261,7 @@ UMBO_API void umbo_element_spec_release(const umbo_element_spec *spec);
 /**
  * Makes a dataset of the rows of tensors.
  *
- * @param[in] components A tensor, or a tuple or struct of tensors, all with the same size of
+ * @param[in] components A tensor, or a tuple, list or struct of tensors, all with the same size of
  *   dimension 0.
  * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or:
@@ -342,7 +342,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_npz_file(
 /**
  * Makes a dataset of one element.
  *
- * @param[in] element The element: a tensor, or a tuple or struct of tensors.
+ * @param[in] element The element: a tensor, or a tuple, list or struct of tensors.
  * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `element` contains anything but tensors, or no tensor at all, or
@@ -441,7 +441,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_idx_files(
  * @param[out] dataset The dataset, which the library takes over. It is NULL when the function is
  *   called, and must be set.
  * @return UMBO_OK, or why it fails; umbo_iterator_next() then fails with it, and the file is left
- *   out.
+ *   out, but for UMBO_STATUS_RESOURCE_EXHAUSTED, after which the next call opens it again.
  *
  * It is called on the thread that asks for an element, or on one of the library's. Calls for
  * several iterators may run at the same time. The function may use other iterators, but not the one
@@ -510,7 +510,8 @@ static inline umbo_files_options umbo_files_options_default(void) {
  * another one each time. The number of elements is not known before a pass ends.
  * umbo_iterator_next() then also returns:
  * - The status with which `function` fails. The file is left out, and the next call gives the next
- *   file's first element.
+ *   file's first element. If the status is UMBO_STATUS_RESOURCE_EXHAUSTED, the next call opens the
+ *   file again.
  * - UMBO_STATUS_INVALID_ARGUMENT: elements are not as the spec says, or a file's dataset has more
  *   than 127 transformations. A dataset of files itself counts as 128.
  *
@@ -674,7 +675,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_generator(
  * Iterators call the function when an element is asked for. umbo_iterator_next() then also
  * returns:
  * - The status with which the function fails. Its element is left out, and the next call gives the
- *   next one.
+ *   next one. But if the status is UMBO_STATUS_RESOURCE_EXHAUSTED, nothing is left out: the next
+ *   call calls the function with the same element again.
  * - UMBO_STATUS_INVALID_ARGUMENT: a result is not as its spec says.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: the system gives no thread for parallel calls. If it gives
  *   fewer threads than `parallel_calls`, fewer calls run at the same time.
@@ -752,7 +754,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_zip(
  * @param[in] options The size of the buffer, the seed, and whether all passes have the same order.
  *   `options` may be NULL: the defaults.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: the buffer size is 0 or less, or UMBO_SHUFFLE_WHOLE_DATASET for
+ * - UMBO_STATUS_INVALID_ARGUMENT: the buffer size is 0 or less than
+ *   UMBO_SHUFFLE_WHOLE_DATASET (-1), or UMBO_SHUFFLE_WHOLE_DATASET for
  *   a dataset without end, `keep_order_each_pass` is neither 0 nor 1, `*dataset` is not a valid
  *   handle, or it has 256 transformations already.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
@@ -888,6 +891,12 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_take(umbo_dataset **dataset, int
  * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a valid handle, or it
  *   has 256 transformations already.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * Numbers of a range, slices of tensors and files, given elements and batches of these are passed
+ * over at once, however many they are, also where they were repeated, concatenated, zipped, taken
+ * or left out in part. All others are made when the first element is asked for: functions of maps
+ * and generators are called, shuffles draw. One that fails is a failure of umbo_iterator_next() and
+ * does not count.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_skip(umbo_dataset **dataset, int64_t count);
 
@@ -904,6 +913,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_skip(umbo_dataset **dataset, int
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * The elements at positions `index`, `index + shards`, `index + 2 * shards` and so on are kept.
+ * Those in between are passed over as umbo_dataset_skip() does.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shard(
     umbo_dataset **dataset, int64_t shards, int64_t index);
@@ -1071,9 +1081,10 @@ typedef struct umbo_distribute_options {
   /** How the rows of batches are split. */
   umbo_split split;
   /**
-   * What happens if the dataset ends before every replica has its element, or its share, of the
-   * last step. 1: the step is left out. 0: the missing components have no rows; where elements
-   * are scalars, they are zero. With UMBO_SPLIT_CEIL each batch is a whole step, and none is
+   * What happens if the dataset ends before every replica has its element, or its whole share of a
+   * full batch, of the last step. 1: the step is left out, with the rows that it has. 0: it is
+   * delivered: replicas get the rows that there are, and missing components have no rows, or are
+   * zero where elements are scalars. With UMBO_SPLIT_CEIL each batch is a whole step, and none is
    * left out.
    */
   int32_t drop_partial_step;
@@ -1161,14 +1172,19 @@ typedef umbo_status (*umbo_dataset_fn)(
  * - UMBO_STATUS_UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
- * With one replica, elements stay as they are. With n replicas, each tensor becomes a per-replica
+ * With one replica, elements stay as they are; but where UMBO_SPLIT_BALANCED is to leave out a last
+ * step, the rows are cut into full batches. With n replicas, each tensor becomes a per-replica
  * value. By default its component k has rows [k * c, (k + 1) * c), where c is the number of rows
- * over n, rounded up: 9 rows over 4 replicas are 3, 3, 3 and 0. The elements know how many
- * examples each replica has; umbo_gradients_submit() uses these numbers.
+ * over n, rounded up: 9 rows over 4 replicas are 3, 3, 3 and 0. The elements know how many examples
+ * each replica has; umbo_gradients_submit() uses these numbers.
  *
  * Component k is on compute device k. By default nothing is copied: components are views of the
  * batch, since CPUs share their memory. UMBO_SPLIT_BALANCED copies where a share has rows of
  * several batches.
+ *
+ * If the elements are slices of arrays, and no transformation batches them, each slice is split as
+ * if its rows were examples. That is rarely meant, so the log gets a warning, once for each
+ * dataset: batch the dataset before distributing it.
  *
  * With several ranks n is the number of all their replicas, and the elements have the components of
  * this rank's, which may be one: then they are plain tensors. All ranks give the same dataset,
@@ -1234,6 +1250,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_distributed_dataset_element_spec(
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `count` is a null
  *   pointer.
+ *
+ * With UMBO_SPLIT_BALANCED it follows from the number of rows. Where that is not known, as behind
+ * umbo_dataset_repeat() or umbo_dataset_skip(), the number of steps may be unknown.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_distributed_dataset_cardinality(
     const umbo_distributed_dataset *distributed, int64_t *count);
@@ -1293,13 +1312,18 @@ UMBO_API void umbo_distributed_dataset_release(const umbo_distributed_dataset *d
  * - UMBO_STATUS_INVALID_ARGUMENT: elements are not as a transformation or a spec needs them, or
  *   `iterator` is not a valid handle.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory, thread or handle left. No element is lost;
- *   the next call tries again.
- * - Any status with which a function of the program fails, or a source of the dataset.
+ *   the next call tries again, also where a function of a map or of files returned it.
+ * - Any other status with which a function of the program fails, or a source of the dataset.
  *
  * The call waits until the element is there. Threads may share an iterator: each element goes to
  * one of them, in the order in which they ask. The library uses the memory of an element again
  * after the element, and all that was made from it, has been released. After a failure the program
  * may call again: the next call continues after the element that failed.
+ *
+ * Over a distributed dataset whose ranks have data of their own (UMBO_SHARDING_OFF,
+ * UMBO_SHARDING_FILE, or from a function) it is a call that all ranks make: it fails on all if it
+ * fails on one. Then UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls,
+ * and UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_next(
     umbo_iterator *iterator, umbo_value **element);

@@ -127,8 +127,9 @@ UMBO_ENUM(umbo_equivalence_verdict) {
   /** Different, and the numbers do not show why. The text lists likely causes. */
   UMBO_EQUIVALENCE_DIFFERENT = 14,
   /**
-   * The callback writes a variable through a view of it, which is for reading. The check restores
-   * the value.
+   * The callback writes a variable, or a copy of it on a device or in another dtype, through a
+   * view, which is for reading. The check restores the value. Gradients and metrics that differ for
+   * that reason have this verdict too.
    */
   UMBO_EQUIVALENCE_VARIABLE_WRITTEN = 15,
   /**
@@ -191,8 +192,8 @@ static inline umbo_equivalence_finding umbo_equivalence_finding_default(void) {
  * @param[in] strategy The strategy.
  * @param[in] function The step's callback, as for umbo_strategy_run().
  * @param[in] user_data Passed to `function` unchanged; may be anything.
- * @param[in] batch A global batch that is not distributed yet: a tensor, or a tuple or struct of
- *   tensors, with 3 examples or more along dimension 0.
+ * @param[in] batch A global batch that is not distributed yet: a tensor, or a tuple, list or struct
+ *   of tensors, with 3 examples or more along dimension 0.
  * @param[in] gradients The gradients that the callback writes. `gradients` may be NULL: only
  *   metrics are compared.
  * @param[in] options The tolerances; `options` may be NULL: all defaults.
@@ -245,6 +246,11 @@ static inline umbo_equivalence_finding umbo_equivalence_finding_default(void) {
  * as the whole table, however few rows are added; for a large table that is many times the memory
  * of its variable. Contributions that wait for an apply are copied once more, in their own dtype;
  * of row-sparse ones only the rows.
+ *
+ * With several ranks a call that all of them make: it fails on all if it fails on one. Then
+ * UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and
+ * UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more. Each gives a batch of its own, of as
+ * many examples.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_check_equivalence(
     umbo_strategy *strategy, umbo_replica_fn function, void *user_data, const umbo_value *batch,

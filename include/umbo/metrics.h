@@ -148,6 +148,10 @@ static inline umbo_class_metric umbo_class_metric_default(void) {
  * @param[out] metrics A new handle, to be released.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ *
+ * With several ranks all of them make the same metrics in the same order, define the same and reset
+ * them between the same runs. What is accumulated, and read by each, is that of the replicas of all
+ * ranks. A run of ranks whose metrics differ is UMBO_STATUS_FAILED_PRECONDITION.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_create(
     const umbo_strategy *strategy, umbo_metrics **metrics);
@@ -237,7 +241,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add(
  * @param[in] label The class that is right.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_OUT_OF_RANGE: no such metric, or a class that the matrix does not have.
- * - Otherwise as umbo_metrics_add().
+ * - UMBO_STATUS_INVALID_ARGUMENT, UMBO_STATUS_FAILED_PRECONDITION, UMBO_STATUS_CANCELLED: as for
+ *   umbo_metrics_add().
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add_label(
@@ -252,8 +257,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add_label(
  * @param[in] index Which of them.
  * @param[in] score The score, not NaN; higher ones speak for class 1.
  * @param[in] label 0 for a negative example, 1 for a positive one.
- * @return UMBO_OK, or:
- * - Otherwise as umbo_metrics_add_label().
+ * @return UMBO_OK, or the statuses of umbo_metrics_add_label().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add_score(
     umbo_metrics *metrics, umbo_replica_context *ctx, int64_t index, double score, int64_t label);
@@ -275,7 +279,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add_score(
  * - UMBO_STATUS_OUT_OF_RANGE: no such metric, or a class that there is not (the message has its
  *   row).
  * - UMBO_STATUS_INVALID_ARGUMENT: other shapes or types.
- * - Otherwise as umbo_metrics_add_label().
+ * - UMBO_STATUS_FAILED_PRECONDITION, UMBO_STATUS_CANCELLED, UMBO_STATUS_RESOURCE_EXHAUSTED: as for
+ *   umbo_metrics_add_label().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add_labels(
     umbo_metrics *metrics, umbo_replica_context *ctx, int64_t index, const umbo_view *predicted,

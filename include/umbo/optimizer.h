@@ -55,9 +55,12 @@
  * // Adam with weight decay and clipping.
  * static umbo_status make_optimizer(umbo_strategy *strategy, umbo_optimizer **optimizer) {
  *   umbo_adamw_options rule = umbo_adamw_options_default();
+ *   umbo_optimizer_options settings = umbo_optimizer_options_default();
  *   rule.learning_rate = 1e-3;
  *   rule.weight_decay = 1e-2;
- *   return umbo_optimizer_create_adamw(strategy, &rule, optimizer);
+ *   settings.global_clip_norm = 1.0;
+ *   UMBO_TRY(umbo_optimizer_create_adamw(strategy, &rule, optimizer));
+ *   return umbo_optimizer_configure(*optimizer, &settings);
  * }
  * ```
  */
@@ -989,6 +992,11 @@ static inline umbo_apply_report umbo_apply_report_default(void) {
  * then, and reports `deferred`. In a replica's callback it is a synchronising call that all
  * replicas make (see umbo_replica_context_merge_call()). If the run fails, nothing is applied. If
  * a deferred apply fails, the run fails.
+ *
+ * With several ranks a call that all of them make: it fails on all if it fails on one. Then
+ * UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and
+ * UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more. Ranks whose settings, progress or
+ * learning rates differ are UMBO_STATUS_FAILED_PRECONDITION, too.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_apply(
     umbo_optimizer *optimizer, umbo_gradients *gradients, const umbo_apply_options *options,
@@ -1031,7 +1039,7 @@ typedef umbo_status (*umbo_schedule_fn)(int64_t step, void *user_data, double *l
  *   learning rate stays what it is now, as with umbo_optimizer_set_learning_rate().
  * @param[in] user_data Passed to the function unchanged; may be anything.
  * @param[in] destroy Releases the user data when the function is replaced or the optimizer ends,
- *   and if this call fails; may be left out.
+ *   and if this call fails. NULL: nothing to release.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
@@ -1065,7 +1073,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_loss_scale(
  * @param[in] learning_rate The learning rate from the next apply on; finite and 0 or more.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a learning rate that is out of
- *   range.
+ *   range; 0 also is for FTRL, which divides by it.
  * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_learning_rate(

@@ -189,7 +189,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_is_cancelled(
     const umbo_replica_context *ctx, int32_t *result);
 
 /**
- * Lends memory to the callback until it returns.
+ * Lends memory to the callback until it returns. Where the replica is on a GPU, it is memory of
+ * that GPU.
  *
  * @param[in] ctx The replica's context.
  * @param[in] bytes The size in bytes.
@@ -269,6 +270,8 @@ typedef umbo_status (*umbo_merge_fn)(
  *
  * If `function` fails, the run fails with its status. In the default context `function` runs at
  * once.
+ *
+ * With several ranks each of them calls `function` once, with the values of its own replicas.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_merge_call(
     umbo_replica_context *ctx, umbo_merge_fn function, void *user_data, const umbo_value *args,
@@ -291,6 +294,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_merge_call(
  * Each replica gets a value of its own. The whole nest is one synchronising call. Tensors are
  * reduced element by element. Indexed slices are concatenated in replica order; MEAN divides their
  * values by the number of replicas. MEAN of integers is a float, also with one replica.
+ *
+ * With several ranks a call of the replicas of all of them. Then UMBO_STATUS_FAILED_PRECONDITION is
+ * also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE for ranks that cannot meet
+ * any more.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_all_reduce(
     umbo_replica_context *ctx, umbo_reduce_op op, const umbo_value *value, umbo_value **result);
@@ -313,6 +320,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_all_reduce(
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * Each replica gets a value of its own. The whole nest is one synchronising call.
+ *
+ * With several ranks a call of the replicas of all of them. Then UMBO_STATUS_FAILED_PRECONDITION is
+ * also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE for ranks that cannot meet
+ * any more.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_all_gather(
     umbo_replica_context *ctx, const umbo_value *value, int32_t axis, umbo_value **result);

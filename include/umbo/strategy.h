@@ -118,16 +118,17 @@ typedef struct umbo_replica_thread {
   const char *device;
   /**
    * The numbers of the processors that are this replica's, ascending: those of its device if
-   * threads are bound, else (and for a GPU, which has none) all that the process may use.
+   * threads are bound, else (and for a GPU, which has none) all that this rank may use.
    */
   const int32_t *processors;
   /** How many there are. */
   int64_t processor_count;
   /**
-   * With how many threads to compute for this replica, so that all replicas of this process
-   * together have no more than it may use processors; 1 or more. This is what OpenMP, a BLAS and
-   * the like should be set to. Other processes of the machine do not count, ranks among them:
-   * launchers bind each to processors of its own.
+   * With how many threads to compute for this replica, so that all replicas of this rank together
+   * have no more than it may use processors; 1 or more. This is what OpenMP, a BLAS and the like
+   * should be set to. A rank that the launcher has bound uses the processors that it is bound to;
+   * ranks that may use the whole machine divide it among themselves. Other processes of the machine
+   * do not count.
    */
   int32_t computing_threads;
 } umbo_replica_thread;
@@ -488,6 +489,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_synchronize(umbo_strategy *stra
  *
  * Replicas add to metrics with umbo_replica_context_add_metric(). A run in which none adds any
  * leaves those of the run before. For sums over several runs see metrics.h.
+ *
+ * With several ranks it is the total over the replicas of all of them, and each can ask for it.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_metric(
     const umbo_strategy *strategy, const char *name, umbo_metric *metric);
@@ -785,8 +788,8 @@ static inline umbo_run_options umbo_run_options_default(void) {
  * @param[in] strategy The strategy.
  * @param[in] function What to call, once on each replica.
  * @param[in] user_data Passed to `function` unchanged; may be anything.
- * @param[in] args The arguments; `args` may be NULL. To pass several, pass a tuple or a struct.
- *   Each per-replica value in it has one component for each replica.
+ * @param[in] args The arguments; `args` may be NULL. To pass several, pass a tuple, a list or a
+ *   struct. Each per-replica value in it has one component for each replica.
  * @param[in] options The limits of the run; `options` may be NULL: none.
  * @param[out] result The merged results, which the caller releases; `result` may be NULL, which
  *   discards them. If no replica returned a value, `*result` gets NULL.
@@ -825,6 +828,11 @@ static inline umbo_run_options umbo_run_options_default(void) {
  * waits for the step, so both would wait for ever. The library cannot tell this from a long step.
  * A thread that has waited 10 seconds for another thread's step reports in the log which step and
  * thread it waits for.
+ *
+ * With several ranks a call that all of them make: it fails on all if it fails on one. Then
+ * UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and
+ * UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more. What another rank has failed with is
+ * the status here, too, and the message names that rank.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_run(
     umbo_strategy *strategy, umbo_replica_fn function, void *user_data, const umbo_value *args,
@@ -978,6 +986,10 @@ static inline umbo_update_options umbo_update_options_default(void) {
  * In a replica's callback this is a synchronising call (see umbo_replica_context_merge_call()).
  * `function` then runs on the thread that called umbo_strategy_run(), with the arguments and user
  * data of replica 0, and each replica gets its part of the result.
+ *
+ * With several ranks a call that all of them make: it fails on all if it fails on one. Then
+ * UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and
+ * UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_update(
     umbo_strategy *strategy, umbo_variable *variable, umbo_update_fn function, void *user_data,

@@ -78,6 +78,10 @@ extern "C" {
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: a thread cannot be started, or there is not enough memory.
  *
  * Variables stay those of the strategy that they were made in.
+ *
+ * With several ranks a call that all of them make: it fails on all if it fails on one. Then
+ * UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and
+ * UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_copy(
     const umbo_strategy *strategy, umbo_strategy **copy);
@@ -444,6 +448,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_colocate_vars_with(
  *
  * Each value is reduced as by umbo_strategy_reduce_to(), with one difference: a plain value counts
  * as one component, so its SUM is the value itself.
+ *
+ * With several ranks a call that all of them make: it fails on all if it fails on one. Then
+ * UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and
+ * UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_batch_reduce_to(
     umbo_strategy *strategy, umbo_reduce_op op, int64_t count, const umbo_value *const *values,

@@ -75,7 +75,8 @@ static inline umbo_progress umbo_progress_default(void) {
  *
  * @param[in] progress How far it is; valid for the call.
  * @param[in] user_data `progress_user_data` of the options.
- * @return UMBO_OK, or why the epoch is to end: umbo_train_epoch() then returns any other status.
+ * @return UMBO_OK, or why the epoch is to end. Any other status than UMBO_OK ends it, and
+ *   umbo_train_epoch() returns that status.
  *
  * It is called on the thread that called umbo_train_epoch(), outside of the step: it may read
  * variables and metrics, set a learning rate, run and evaluate.
@@ -194,12 +195,17 @@ static inline umbo_train_epoch_report umbo_train_epoch_report_default(void) {
  * @param[in] options Limits, metrics, progress; `options` may be NULL: all defaults.
  * @param[out] report Gets what was done; `report` may be NULL.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: only one of optimizer and gradients, or one of another
- *   strategy.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an option that is out of range,
+ *   only one of optimizer and gradients, or one of another strategy.
  * - UMBO_STATUS_FAILED_PRECONDITION: inside of a run, in another strategy's scope, while the
  *   strategy is draining.
  * - UMBO_STATUS_DEADLINE_EXCEEDED and UMBO_STATUS_CANCELLED: as the options say.
  * - What the iterator, the step, the update or the progress function fails with.
+ *
+ * With several ranks a call that all of them make: it fails on all if it fails on one. Then
+ * UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and
+ * UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more. What another rank has failed with is
+ * the status here, too, and the message names that rank.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_train_epoch(
     umbo_strategy *strategy, umbo_iterator *iterator, umbo_optimizer *optimizer,

@@ -22,6 +22,10 @@
 #ifndef UMBO_UMBO_HPP
 #define UMBO_UMBO_HPP
 
+#if __cplusplus < 201703L
+#error "umbo/umbo.hpp needs C++17: compile with -std=c++17 or later"
+#endif
+
 #include <umbo/cpp/error.hpp>
 #include <umbo/cpp/result.hpp>
 #include <umbo/cpp/handle.hpp>

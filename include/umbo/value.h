@@ -7,8 +7,8 @@
  * @brief Values: what is passed to runs and comes back from them.
  *
  * A value is one of these: a tensor; a variable; a per-replica value, which has one component for
- * each replica; indexed slices, which are some rows of a tensor; a tuple or a struct of values. A
- * value of values is called a nest. A value is never changed once it is made.
+ * each replica; indexed slices, which are some rows of a tensor; a tuple, a list or a struct of
+ * values. A value of values is called a nest. A value is never changed once it is made.
  *
  * A value keeps what it consists of. Who gives items to a function still releases its own handles.
  * What a function gives is a new handle to the same object, which the caller releases. What a
@@ -251,7 +251,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_count(const umbo_value *value, int
 /**
  * Gives the item, field or component at a position.
  *
- * @param[in] value A tuple, a struct or a per-replica value.
+ * @param[in] value A tuple, a list, a struct or a per-replica value.
  * @param[in] index The position, from 0 on.
  * @param[out] item A new handle to the item. Release it with umbo_value_release().
  * @return UMBO_OK, or:
@@ -267,7 +267,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_item(
  * Gives the field of a struct by its name.
  *
  * @param[in] value The value.
- * @param[in] name The name. In "a.b", b is a field of field a; a number is an item of a tuple.
+ * @param[in] name The name. In "a.b", b is a field of field a, unless there is a field "a.b": the
+ *   longest name counts. A decimal number without sign and leading zeros is an item of a tuple or a
+ *   list.
  * @param[out] field A new handle to the field. Release it with umbo_value_release().
  * @return UMBO_OK, or:
  * - UMBO_STATUS_NOT_FOUND: there is no such field.
@@ -319,8 +321,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_variable(
  * Gives a view of a tensor in a value, for reading only.
  *
  * @param[in] value The value.
- * @param[in] name Which tensor: "x" is a field, "a.b" a field of a field, "0" the item of a tuple.
- *   `name` may be NULL: the value itself.
+ * @param[in] name Which tensor: "x" is a field, "a.b" a field of a field, "0" the item of a tuple,
+ *   as of umbo_value_field(). `name` may be NULL: the value itself.
  * @param[out] view Where the elements are. It is valid as long as the tensor's memory; in a
  *   callback, until the callback returns.
  * @return UMBO_OK, or:

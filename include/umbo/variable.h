@@ -218,13 +218,14 @@ static inline umbo_variable_options umbo_variable_options_default(void) {
  * @param[in] name The name; `name` may be NULL: "Variable". Several variables may have the same
  *   name.
  * @param[in] initial_value The initial value, which is copied; its dtype and shape become the
- *   variable's. `initial_value` is NULL if the options have an initializer: exactly one of the two
- *   is given.
+ *   variable's. NULL if the options say it, by `initializer` or by `initial`: exactly one of the
+ *   three is given.
  * @param[in] options The properties; `options` may be NULL: all defaults.
  * @param[out] variable The new variable. The caller releases it.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an unknown constant in the
- *   options, both an initial value and an initializer, or neither.
+ *   options, none or more than one of initial value, `initializer` and `initial`, or an `initial`
+ *   other than UMBO_INITIAL_ZEROS of elements that are not floats.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call names a strategy and comes from a replica's
  *   callback; it comes from another strategy's scope, or from inside a scope of the default
  *   strategy and is for another one; or the strategy was made before this process was forked.
@@ -240,6 +241,10 @@ static inline umbo_variable_options umbo_variable_options_default(void) {
  * them. If replica 0 returns, or waits in a synchronising call, without having made the variable,
  * the others get UMBO_STATUS_FAILED_PRECONDITION, and the message names the device. Replica 0 may
  * make variables that the others do not ask for.
+ *
+ * With several ranks a call that all of them make: it fails on all if it fails on one. Then
+ * UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and
+ * UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more. The value is that of rank 0.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_create(
     umbo_strategy *strategy, const char *name, const umbo_tensor *initial_value,
@@ -421,6 +426,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_read(
  *
  * A variable of the default strategy is not part of the step: the call of each replica writes it
  * at once, one call after the other.
+ *
+ * With several ranks an assignment in a replica's callback is one of the replicas of all ranks.
+ * Then UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and
+ * UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more. Outside of callbacks each rank
+ * assigns for itself, and all must assign the same.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign(
     umbo_variable *variable, const umbo_value *value);
@@ -527,6 +537,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_views(
  * UMBO_AGGREGATION_ONLY_FIRST_REPLICA the first of them. Replicas of weight 0, those without
  * examples, make the call too, and their values count nowhere. If all weights are 0 nothing is
  * assigned. All of the variables change with the run, or none does.
+ *
+ * With several ranks a call of the replicas of all of them. Then UMBO_STATUS_FAILED_PRECONDITION is
+ * also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE for ranks that cannot meet
+ * any more.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_all(
     int64_t count, umbo_variable *const *variables, umbo_replica_context *ctx,
@@ -578,6 +592,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_all_weighted(
  * updates and assignments outside of runs write it in place, and what a run assigns is copied there
  * at its end. So an engine may read its weights there between steps. It never writes them:
  * umbo_variable_assign() does. Variable creators are not asked.
+ *
+ * With several ranks a call that all of them make: it fails on all if it fails on one. Then
+ * UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and
+ * UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more. The values are those of rank 0.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_create_in_memory(
     umbo_strategy *strategy, int64_t count, const char *const *names, const umbo_view *views,
@@ -614,6 +632,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_create_in_memory(
  *
  * Later reads in the step see the result. It becomes central state if the run succeeds and is
  * dropped if not.
+ *
+ * With several ranks an assignment in a replica's callback is one of the replicas of all ranks.
+ * Then UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and
+ * UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more. Outside of callbacks each rank
+ * assigns for itself, and all must assign the same.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_add(
     umbo_variable *variable, const umbo_value *slices);

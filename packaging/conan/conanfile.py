@@ -30,7 +30,7 @@ class Umbo(ConanFile):
         return os.path.join(self.recipe_folder, os.pardir, os.pardir)
 
     def set_version(self):
-        # Cargo.toml is the only place where the version is written.
+        # Cargo.toml is where the version is written.
         manifest = load(self, os.path.join(self._sources, "Cargo.toml"))
         line = next(line for line in manifest.splitlines() if line.startswith("version = "))
         self.version = line.split('"')[1]

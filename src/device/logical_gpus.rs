@@ -8,15 +8,19 @@ use crate::device::cuda::gpu::Place;
 /// The most logical GPUs that a card can be split into.
 pub(super) const MAX_PER_CARD: u32 = 64;
 
+/// A logical GPU: its card, and which part of that it is. Unlike its number it stays when another card is
+/// split.
+type Part = (u32, u32);
+
 /// The logical GPUs of each card that was split: how many bytes each may have. A card that is not here
 /// is one logical GPU with all of its memory.
 #[derive(Debug)]
 pub(super) struct LogicalGpus {
     limits: BTreeMap<u32, Box<[Option<u64>]>>,
-    /// The streams that the program gave, by the numbers of logical GPUs.
-    streams: BTreeMap<u32, usize>,
+    /// The streams that the program gave.
+    streams: BTreeMap<Part, usize>,
     /// And the memory pools.
-    pools: BTreeMap<u32, usize>,
+    pools: BTreeMap<Part, usize>,
 }
 
 impl LogicalGpus {
@@ -25,27 +29,40 @@ impl LogicalGpus {
         LogicalGpus { limits: BTreeMap::new(), streams: BTreeMap::new(), pools: BTreeMap::new() }
     }
 
-    /// Splits a card anew. What was said of GPUs that get other numbers counts no more.
+    /// Splits a card anew. Streams and pools that were given stay with their parts of cards, whose numbers
+    /// may be others now; those of parts that go away are forgotten.
     pub(super) fn split(&mut self, card: u32, limits: Box<[Option<u64>]>) {
-        self.streams.split_off(&self.on_card(card).start);
-        self.pools.split_off(&self.on_card(card).start);
+        let stays = |&(on, part): &Part| on != card || (part as usize) < limits.len();
+        self.streams.retain(|part, _| stays(part));
+        self.pools.retain(|part, _| stays(part));
         self.limits.insert(card, limits);
     }
 
     /// Has a logical GPU work on a stream of the program's, or again on one of its own.
     pub(super) fn set_stream(&mut self, index: u32, stream: Option<usize>) {
+        let part = self.part(index);
         match stream {
-            Some(stream) => self.streams.insert(index, stream),
-            None => self.streams.remove(&index),
+            Some(stream) => self.streams.insert(part, stream),
+            None => self.streams.remove(&part),
         };
     }
 
     /// Has a logical GPU's memory come from a pool of the program's, or again from the card's.
     pub(super) fn set_pool(&mut self, index: u32, pool: Option<usize>) {
+        let part = self.part(index);
         match pool {
-            Some(pool) => self.pools.insert(index, pool),
-            None => self.pools.remove(&index),
+            Some(pool) => self.pools.insert(part, pool),
+            None => self.pools.remove(&part),
         };
+    }
+
+    /// The one with this number, however many cards there are.
+    fn part(&self, index: u32) -> Part {
+        let (mut card, mut part) = (0, index);
+        while part >= self.of_card(card) {
+            (card, part) = (card + 1, part - self.of_card(card));
+        }
+        (card, part)
     }
 
     fn of_card(&self, card: u32) -> u32 {
@@ -65,10 +82,12 @@ impl LogicalGpus {
 
     /// Where the one with this number is to be found, of those on `cards` cards.
     pub(super) fn place(&self, index: u32, cards: u32) -> Option<Place> {
-        let card = (0..cards).find(|&card| self.on_card(card).contains(&index))?;
-        let part = (index - self.on_card(card).start) as usize;
-        let limit = self.limits.get(&card).and_then(|limits| limits[part]);
-        let of = |given: &BTreeMap<u32, usize>| given.get(&index).copied();
+        let (card, part) = self.part(index);
+        if card >= cards {
+            return None;
+        }
+        let limit = self.limits.get(&card).and_then(|limits| limits[part as usize]);
+        let of = |given: &BTreeMap<Part, usize>| given.get(&(card, part)).copied();
         Some(Place { index, card, limit, stream: of(&self.streams), pool: of(&self.pools) })
     }
 }
@@ -89,13 +108,48 @@ mod tests {
         assert_eq!(gpus.place(3, 3), at(3, 1, Some(30)));
         assert_eq!(gpus.place(4, 3), at(4, 2, None));
         assert_eq!(gpus.place(5, 3), None);
-        gpus.set_stream(0, Some(70));
-        gpus.set_stream(4, Some(71));
-        gpus.set_pool(4, Some(72));
-        let last = gpus.place(4, 3).unwrap();
-        assert_eq!((last.stream, last.pool), (Some(71), Some(72)));
-        gpus.split(1, [None].into());
-        let streams = [0, 1, 2].map(|index| gpus.place(index, 3).unwrap().stream);
-        assert_eq!(streams, [Some(70), None, None]);
+    }
+
+    /// Every split of every card, before and after which each part of a card has what was given for it.
+    #[test]
+    fn what_was_given_stays_with_its_part_of_a_card() {
+        const CARDS: u32 = 3;
+        for before in 0..27u32 {
+            let count_of = |card: u32| before / 3u32.pow(card) % 3 + 1;
+            let mut gpus = LogicalGpus::new();
+            for card in 0..CARDS {
+                gpus.split(card, vec![None; count_of(card) as usize].into());
+            }
+            for index in 0..gpus.count(CARDS) {
+                let address = 100 + index as usize;
+                gpus.set_stream(index, Some(address));
+                gpus.set_pool(index, (index % 2 == 0).then_some(2 * address));
+            }
+            let given = |gpus: &LogicalGpus, card: u32, part: u32| {
+                let place = gpus.place(gpus.on_card(card).start + part, CARDS).unwrap();
+                assert_eq!(place.card, card);
+                (place.stream, place.pool)
+            };
+            for (split, count) in
+                (0..CARDS).flat_map(|card| (1..=3).map(move |count| (card, count)))
+            {
+                let mut after = LogicalGpus {
+                    limits: gpus.limits.clone(),
+                    streams: gpus.streams.clone(),
+                    pools: gpus.pools.clone(),
+                };
+                after.split(split, vec![Some(1); count as usize].into());
+                for card in 0..CARDS {
+                    for part in after.on_card(card).zip(0..).map(|(_, part)| part) {
+                        let expected = match part < count_of(card) {
+                            true => given(&gpus, card, part),
+                            false => (None, None),
+                        };
+                        assert_eq!(given(&after, card, part), expected, "{card}.{part}");
+                    }
+                }
+                assert_eq!(after.place(after.count(CARDS), CARDS), None);
+            }
+        }
     }
 }

@@ -35,15 +35,15 @@ pub fn logical_count(kind: DeviceKind) -> u32 {
 /// limits, FAILED_PRECONDITION while a device that would vanish is held, and for a GPU once one of its
 /// logical GPUs or one with a higher number was used; then nothing changes. Strategies that exist keep
 /// the processors they have.
-pub fn set_logical_count(kind: DeviceKind, physical_index: u32, count: u32) -> Result<()> {
-    REGISTRY.set_logical_count(kind, physical_index, count)
+pub fn set_logical_count(kind: DeviceKind, physical_ordinal: u32, count: u32) -> Result<()> {
+    REGISTRY.set_logical_count(kind, physical_ordinal, count)
 }
 
 /// Splits a card into logical GPUs that may have so many bytes each, or whatever the card has. The rest
 /// as [`set_logical_count`].
-pub fn split_gpu(physical_index: u32, limits: &[Option<u64>]) -> Result<()> {
-    REGISTRY.require_physical(DeviceKind::Gpu, physical_index)?;
-    REGISTRY.split_gpu(physical_index, limits)
+pub fn split_gpu(physical_ordinal: u32, limits: &[Option<u64>]) -> Result<()> {
+    REGISTRY.require_physical(DeviceKind::Gpu, physical_ordinal, "physical_ordinal: ")?;
+    REGISTRY.split_gpu(physical_ordinal, limits)
 }
 
 /// The device, if it exists; else NOT_FOUND.
@@ -53,9 +53,13 @@ pub fn require(device: DeviceId) -> Result<DeviceId> {
 
 /// Has a logical GPU work on a stream of the program's, whose address this is, or again on one of its own.
 /// NOT_FOUND if there is no such device, FAILED_PRECONDITION once it was used, INVALID_ARGUMENT for a stream
-/// of a CPU.
+/// of a CPU, and for one that is not of the GPU's primary context.
 pub fn set_stream(device: DeviceId, stream: Option<usize>) -> Result<()> {
     if needs_note(device, "stream", "works on its stream", stream.is_some())? {
+        // Before the lock: the driver is asked.
+        if let Some(stream) = stream {
+            cuda::given::check_stream(card_of(device)?, stream)?;
+        }
         REGISTRY.state.lock().gpus.set_stream(device.index, stream);
     }
     Ok(())
@@ -65,9 +69,19 @@ pub fn set_stream(device: DeviceId, stream: Option<usize>) -> Result<()> {
 /// its card's. Fails as [`set_stream`] does.
 pub fn set_memory_pool(device: DeviceId, pool: Option<usize>) -> Result<()> {
     if needs_note(device, "pool", "has memory", pool.is_some())? {
+        if let Some(pool) = pool {
+            cuda::given::check_pool(card_of(device)?, pool)?;
+        }
         REGISTRY.state.lock().gpus.set_pool(device.index, pool);
     }
     Ok(())
+}
+
+/// The card that a logical GPU is a part of.
+fn card_of(device: DeviceId) -> Result<u32> {
+    let cards = REGISTRY.card_count();
+    let place = REGISTRY.state.lock().gpus.place(device.index, cards);
+    place.map(|place| place.card).ok_or_else(|| REGISTRY.absent(device, cards))
 }
 
 /// Whether a thing of the program's, or none, can be noted for a GPU that was not used yet. Of a CPU there is
@@ -102,7 +116,7 @@ pub fn gpu(device: DeviceId) -> Result<&'static Gpu> {
 
 /// The first logical GPU of a card, by the card's number. NOT_FOUND if there is no such card.
 pub fn gpu_of_card(card: u32) -> Result<DeviceId> {
-    REGISTRY.require_physical(DeviceKind::Gpu, card)?;
+    REGISTRY.require_physical(DeviceKind::Gpu, card, "")?;
     let index = REGISTRY.state.lock().gpus.on_card(card).start;
     Ok(DeviceId { kind: DeviceKind::Gpu, index })
 }

@@ -147,6 +147,7 @@ fn judge(evidence: &Evidence<'_>) -> Result<Vec<Finding>> {
             gradients::judge(evidence, &mut findings)?;
         }
         metrics::judge(evidence, &mut findings);
+        variables::explain(evidence, &mut findings);
     }
     Ok(findings)
 }

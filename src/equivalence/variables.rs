@@ -8,12 +8,16 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Finding> {
     let of_written = evidence.written.iter().map(|written| {
         let (variable, (was, is)) = (&written.variable, &written.values);
         let index = evidence.variables().iter().position(|known| known.is_same(variable));
+        let place = place(&variable.shape(), written.element);
+        let place = match written.copy {
+            None => place,
+            Some((dtype, device)) => format!("in its {dtype} copy on {device} {place}"),
+        };
         let text = format!(
-            "variable '{}': the callback writes it through a view, which is for reading: {} was {was} and \
-             became {is}. No failing step undoes that, and other replicas see it halfway; submit \
+            "variable '{}': the callback writes it through a view, which is for reading: {place} was {was} \
+             and became {is}. No failing step undoes that, and other replicas see it halfway; submit \
              gradients, or assign. The check has put the value back",
             variable.name(),
-            place(&variable.shape(), written.element)
         );
         let subject = Subject::Variable { index, name: variable.name().to_string() };
         let mut finding = Finding::new(subject, Verdict::VariableWritten, text);
@@ -21,4 +25,27 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Finding> {
         finding
     });
     of_written.collect()
+}
+
+/// Gives what would be put down to a guess the cause that is known: replicas that write a variable change
+/// what they compute.
+pub(super) fn explain(evidence: &Evidence<'_>, findings: &mut [Finding]) {
+    let Some(written) = evidence.written.first() else { return };
+    for finding in findings {
+        let subject = match (finding.verdict, &finding.subject) {
+            (Verdict::NotRepeatable | Verdict::Different, Subject::Gradient { name, .. }) => {
+                format!("gradient of '{name}'")
+            }
+            (Verdict::NotRepeatable | Verdict::Different, Subject::Metric { name }) => {
+                format!("metric '{name}'")
+            }
+            _ => continue,
+        };
+        finding.verdict = Verdict::VariableWritten;
+        finding.text = format!(
+            "{subject}: runs that should agree differ. The callback writes variable '{}', and what it \
+             computes from that is not the same on all replicas; mend this first",
+            written.variable.name()
+        );
+    }
 }

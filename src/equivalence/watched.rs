@@ -1,33 +1,32 @@
 //! Variables that a callback writes through views of them.
 //!
-//! A view is for reading. What is written through one is in the committed value itself, so that no
-//! failing step undoes it, and steps see it as it comes. So each run of a check keeps copies of the
-//! variables that the callback may see, compares them when all replicas are back, and puts back what
-//! they were.
+//! A view is for reading. What is written through one is in the committed value itself, or in a copy of it
+//! for a device or in lower precision that later steps see, too, so that no failing step undoes it. So
+//! each run of a check keeps copies of the variables that the callback may see, compares them, and what
+//! follows from them, when all replicas are back, and puts back what they were.
 
 #![expect(unsafe_code, reason = "a variable gets its value back when no replica is at it")]
 
-use std::sync::Arc;
-
 use crate::collectives::copy_to;
+use crate::device::DeviceId;
 use crate::error::Result;
 use crate::memory;
-use crate::tensor::storage::Storage;
-use crate::tensor::{Shape, Tensor};
+use crate::observe::log::{self, Level};
+use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
 
-/// A variable and its committed value.
+/// A variable and its committed value. Memory that is sealed is open as long as this lives, so that the
+/// check can say what a strict strategy otherwise ends the process for.
 pub(super) struct Watched {
     variable: Variable,
     was: Tensor,
-    /// The memory of the value. If it is sealed it is open as long as this lives, so that the check
-    /// can say what a strict strategy otherwise ends the process for.
-    memory: Arc<Storage>,
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.memory.close();
+        if let Err(error) = self.variable.set_on_trial(false) {
+            log::log(Level::Error, || format!("{:?} stays open: {error}", self.variable));
+        }
     }
 }
 
@@ -35,6 +34,8 @@ impl Drop for Watched {
 #[derive(Clone)]
 pub(super) struct WrittenVariable {
     pub variable: Variable,
+    /// The dtype and the device of the copy that was written; none if it was the variable's own memory.
+    pub copy: Option<(DType, DeviceId)>,
     /// The first element that is another.
     pub element: usize,
     /// What it was and what it became.
@@ -45,11 +46,10 @@ impl Watched {
     /// Keeps what `variable` is now. Nobody may assign it until [`Watched::restored`].
     pub fn new(variable: &Variable) -> Result<Watched> {
         // SAFETY: the caller's promise: nobody writes the variable before or while it is copied.
-        let committed = unsafe { variable.committed() };
-        let was = copy_to(committed, variable.device())?;
-        let memory = Arc::clone(committed.storage().0);
-        memory.open();
-        Ok(Watched { variable: variable.clone(), was, memory })
+        let was = copy_to(unsafe { variable.committed() }, variable.device())?;
+        let watched = Watched { variable: variable.clone(), was };
+        variable.set_on_trial(true)?;
+        Ok(watched)
     }
 
     pub fn is_of(&self, variable: &Variable) -> bool {
@@ -60,20 +60,42 @@ impl Watched {
         &self.variable
     }
 
-    /// Whether the value is another, bit by bit; then it is put back. Called when no replica is in the
-    /// step any more and no other step has begun.
+    /// Whether the value or a copy of it is another, bit by bit; then all is put back. Called when no
+    /// replica is in the step any more and no other step has begun.
     pub fn restored(&self) -> Result<Option<WrittenVariable>> {
         // SAFETY: no replica is in the step and no other step has begun, so nobody writes the variable.
         let committed = unsafe { self.variable.committed() };
-        let (was, is) = (bytes(&self.was)?, bytes(committed)?);
-        let Some(first) = was.iter().zip(&is).position(|(was, is)| was != is) else {
+        if let Some(written) = self.difference(None, &self.was, committed)? {
+            // SAFETY: as above; nor does anybody read it. What was made of it meanwhile is made anew.
+            unsafe { self.variable.changing() }.copy_from(&self.was)?;
+            return Ok(Some(written));
+        }
+        let compare = |copy: &Tensor, expected: &Tensor| {
+            self.difference(Some((copy.dtype(), copy.device())), expected, copy)
+        };
+        // SAFETY: as above.
+        let written = unsafe { self.variable.compare_copies(&self.was, compare) };
+        // Also those that cannot be compared.
+        if !matches!(written, Ok(None)) {
+            self.variable.outdate_copies();
+        }
+        written
+    }
+
+    /// Where a value, or this copy of it, is not what it was.
+    fn difference(
+        &self,
+        copy: Option<(DType, DeviceId)>,
+        was: &Tensor,
+        is: &Tensor,
+    ) -> Result<Option<WrittenVariable>> {
+        let (before, after) = (bytes(was)?, bytes(is)?);
+        let Some(first) = before.iter().zip(&after).position(|(was, is)| was != is) else {
             return Ok(None);
         };
-        let element = first / self.variable.dtype().size();
-        let values = (value(&self.was, element)?, value(committed, element)?);
-        // SAFETY: as above; nor does anybody read it.
-        unsafe { self.variable.changing() }.copy_from(&self.was)?;
-        Ok(Some(WrittenVariable { variable: self.variable.clone(), element, values }))
+        let element = first / is.dtype().size();
+        let values = (value(was, element)?, value(is, element)?);
+        Ok(Some(WrittenVariable { variable: self.variable.clone(), copy, element, values }))
     }
 }
 

@@ -109,6 +109,11 @@ unsafe impl Extensible for umbo_apply_report {}
 /// then, and reports `deferred`. In a replica's callback it is a synchronising call that all
 /// replicas make (see umbo_replica_context_merge_call()). If the run fails, nothing is applied. If
 /// a deferred apply fails, the run fails.
+///
+/// With several ranks a call that all of them make: it fails on all if it fails on one. Then
+/// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
+/// for ranks that cannot meet any more. Ranks whose settings, progress or learning rates differ are
+/// UMBO_STATUS_FAILED_PRECONDITION, too.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_apply(
     optimizer: *mut umbo_optimizer,

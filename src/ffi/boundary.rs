@@ -102,20 +102,37 @@ pub(crate) unsafe fn out<T>(pointer: *mut T, argument: &'static str) -> Result<O
     Ok(Out(pointer))
 }
 
-/// An array that comes in: `count` elements, which may be NULL if there are none.
+/// An array that comes in: `count` elements, which may be NULL if there are none. The caller knows their
+/// number as `count`.
 ///
 /// # Safety
 /// `pointer` is NULL or leads to `count` initialised elements that nobody writes during `'a`.
 pub(crate) unsafe fn array<'a, T>(
     pointer: *const T,
-    count: impl Into<i64>,
+    count: i64,
     argument: &'static str,
 ) -> Result<&'a [T]> {
-    let count: i64 = count.into();
-    let elements = usize::try_from(count)
-        .ok()
-        .filter(|count| count.checked_mul(size_of::<T>()).is_some_and(|b| b <= isize::MAX as usize))
-        .ok_or_else(|| Error::invalid("count", format!("{count} elements of {argument}")))?;
+    // SAFETY: the caller's promise is the same.
+    unsafe { array_of(pointer, (count, "count"), argument) }
+}
+
+/// As [`array`], where the caller knows the number of elements by another name.
+///
+/// # Safety
+/// As for [`array`].
+pub(crate) unsafe fn array_of<'a, T>(
+    pointer: *const T,
+    (count, counted_by): (i64, &'static str),
+    argument: &'static str,
+) -> Result<&'a [T]> {
+    let elements = usize::try_from(count).map_err(|_| {
+        let problem = format!("{count}; must be 0 or more, the number of elements of {argument}");
+        Error::invalid(counted_by, problem)
+    })?;
+    if elements.checked_mul(size_of::<T>()).is_none_or(|bytes| bytes > isize::MAX as usize) {
+        let problem = format!("{count}; {argument} of so many elements cannot be in memory");
+        return Err(Error::invalid(counted_by, problem));
+    }
     if elements == 0 {
         return Ok(&[]);
     }

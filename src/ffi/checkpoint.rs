@@ -377,7 +377,7 @@ pub unsafe extern "C" fn umbo_checkpoint_save_weights(
 ///   same names.
 /// @return UMBO_OK, or, and then nothing has changed:
 /// - UMBO_STATUS_NOT_FOUND: no variable of a name was added; or no file.
-/// - Otherwise as umbo_checkpoint_restore().
+/// - what else umbo_checkpoint_restore() returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_load_weights(
     checkpoint: *mut umbo_checkpoint,

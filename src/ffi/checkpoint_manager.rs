@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::path::Path;
 use std::time::Duration;
 
-use super::boundary::{Out, boundary, flag, out, quietly};
+use super::boundary::{Out, boundary, check, flag, out, quietly};
 use super::handle::{self, get, make};
 use super::object::{umbo_checkpoint, umbo_checkpoint_manager};
 use super::options::{self, Extensible};
@@ -97,9 +97,9 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_create(
 }
 
 fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOptions> {
-    let count = |count: i64, argument: &'static str| {
-        let problem = || Error::invalid(argument, format!("{count}; must be 0 or more"));
-        usize::try_from(count).map_err(|_| problem())
+    let count = |count: i64, least: usize, argument: &'static str| {
+        let enough = usize::try_from(count).ok().filter(|count| *count >= least);
+        enough.ok_or_else(|| Error::invalid(argument, format!("{count}; must be {least} or more")))
     };
     let every_steps = match options.every_steps {
         UMBO_NEVER => None,
@@ -120,8 +120,8 @@ fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOpti
         Some(every)
     };
     Ok(ManagerOptions {
-        keep: count(options.keep, "options.keep")?,
-        keep_best: count(options.keep_best, "options.keep_best")?,
+        keep: count(options.keep, 1, "options.keep")?,
+        keep_best: count(options.keep_best, 0, "options.keep_best")?,
         larger_is_better: flag(options.larger_is_better, "options.larger_is_better")?,
         every_steps,
         every,
@@ -224,6 +224,8 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_wait(
 /// @param[in] manager The manager.
 /// @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if there is none; then nothing has changed.
 /// @return UMBO_OK, or what umbo_checkpoint_restore() returns. UMBO_STATUS_DATA_LOSS: all are damaged.
+///
+/// With several ranks a call that all of them make.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_manager_restore_latest(
     manager: *mut umbo_checkpoint_manager,
@@ -243,6 +245,8 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_restore_latest(
 /// @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if none has a metric; then nothing has
 ///   changed.
 /// @return UMBO_OK, or what umbo_checkpoint_restore() returns.
+///
+/// With several ranks a call that all of them make.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_manager_restore_best(
     manager: *mut umbo_checkpoint_manager,
@@ -302,7 +306,8 @@ fn write_step(to: Out<i64>, step: Option<u64>) {
 ///
 /// @param[in] manager The manager.
 /// @param[in] step The step; 0 or more.
-/// @param[out] buffer Gets the path and its NUL, if there is room.
+/// @param[out] buffer Gets the path and its NUL, if there is room. `buffer` may be NULL if `capacity` is 0,
+///   to ask for the length.
 /// @param[in] capacity The bytes of `buffer`.
 /// @param[out] length Gets the bytes of the path, without the NUL, also if there is too little room.
 /// @return UMBO_OK, or:
@@ -319,10 +324,13 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_path(
     boundary("umbo_checkpoint_manager_path", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let length = unsafe { out(length, "length") }?;
-        super::boundary::check(buffer, "buffer", "room for the path is expected")?;
-        let path = get(manager, "manager")?.path(checked_step(step)?);
+        if capacity > 0 {
+            check(buffer.cast_const(), "buffer", "room for the path is expected")?;
+        }
+        let step = checked_step(step)?;
+        let path = get(manager, "manager")?.path(step);
         let path = path.to_str().ok_or_else(|| Error::Internal("a path is not a text".into()))?;
-        // SAFETY: checked, and the caller promises room for `capacity` bytes.
+        // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
         unsafe { write_text(path, buffer, capacity, length) }
     })
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use super::boundary::{array, boundary, constant, out};
+use super::boundary::{array_of, boundary, constant, out};
 use super::handle::{get, get_optional, make};
 use super::object::{umbo_strategy, umbo_tensor, umbo_value, umbo_variable};
 use super::options::{self, Extensible};
@@ -69,7 +69,8 @@ unsafe fn reduction_from(pointer: *const umbo_reduce_options) -> Result<Reductio
     // SAFETY: the caller's promise is the same.
     let given = unsafe { options::read(pointer, "options") }?;
     // SAFETY: the caller promises an array, or NULL.
-    let axes = unsafe { array(given.axes, given.axis_count, "options.axes") }?;
+    let axes =
+        unsafe { array_of(given.axes, (given.axis_count, "options.axis_count"), "options.axes") }?;
     // SAFETY: the caller promises NULL or a text.
     let destination = unsafe { optional_text(given.destination, "options.destination") }?;
     let output = get_optional(given.output, "options.output")?;
@@ -119,6 +120,10 @@ unsafe fn reduction_from(pointer: *const umbo_reduce_options) -> Result<Reductio
 /// index may occur several times; its row is then the sum of these slices. MEAN divides the values
 /// by the number of components. With axes, or if some components are tensors, indexed slices are
 /// reduced as the dense tensors that they stand for, and the result is dense.
+///
+/// With several ranks a call that all of them make: it fails on all if it fails on one. Then
+/// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
+/// for ranks that cannot meet any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_reduce(
     strategy: *mut umbo_strategy,
@@ -156,6 +161,10 @@ pub unsafe extern "C" fn umbo_strategy_reduce(
 ///
 /// Components may be empty. Plain values and values of one component come back as they are. Indexed
 /// slices in a per-replica value are made dense first.
+///
+/// With several ranks a call that all of them make: it fails on all if it fails on one. Then
+/// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
+/// for ranks that cannot meet any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_gather(
     strategy: *mut umbo_strategy,
@@ -272,6 +281,10 @@ pub(super) unsafe fn destination_from(pointer: *const umbo_destination) -> Resul
 /// - the others of umbo_strategy_reduce().
 ///
 /// The numbers are those of umbo_strategy_reduce() without axes.
+///
+/// With several ranks a call that all of them make: it fails on all if it fails on one. Then
+/// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
+/// for ranks that cannot meet any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_reduce_to(
     strategy: *mut umbo_strategy,

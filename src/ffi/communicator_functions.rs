@@ -219,7 +219,9 @@ impl Functions {
     /// The numbers of all ranks.
     fn gather_numbers(&self, number: i64) -> Result<Vec<i64>> {
         let size = self.place.size;
-        let room = |error| Error::ResourceExhausted(format!("numbers of {size} ranks: {error}"));
+        let room = |error| {
+            Error::ResourceExhausted(format!("memory for numbers of {size} ranks: {error}"))
+        };
         let (mut bytes, mut counts) = (Vec::new(), Vec::new());
         bytes.try_reserve_exact(size * size_of::<i64>()).map_err(room)?;
         bytes.resize(size * size_of::<i64>(), 0);
@@ -294,7 +296,10 @@ impl Communicator for Functions {
         let Some(function) = self.functions.broadcast else {
             let mut counts = Vec::new();
             counts.try_reserve_exact(self.place.size).map_err(|error| {
-                Error::ResourceExhausted(format!("counts of {} ranks: {error}", self.place.size))
+                Error::ResourceExhausted(format!(
+                    "memory for counts of {} ranks: {error}",
+                    self.place.size
+                ))
             })?;
             counts.resize(self.place.size, 0);
             counts[root] = bytes.len();
@@ -303,9 +308,9 @@ impl Communicator for Functions {
             }
             // What is sent and what is received are different memory.
             let mut received = Vec::new();
-            received
-                .try_reserve_exact(bytes.len())
-                .map_err(|error| Error::ResourceExhausted(format!("a broadcast: {error}")))?;
+            received.try_reserve_exact(bytes.len()).map_err(|error| {
+                Error::ResourceExhausted(format!("memory for a broadcast: {error}"))
+            })?;
             received.resize(bytes.len(), 0);
             return self.all_gather(bytes, &mut received, &counts);
         };

@@ -121,7 +121,7 @@ pub unsafe extern "C" fn umbo_communicator_create_mpi_world(
 /// @return UMBO_OK, or an error as of umbo_communicator_create_mpi_world().
 ///
 /// Collective over the ranks of `mpi_communicator`. A program that was built with an mpi.h of another
-/// ABI uses umbo_mpi.c, which is shipped as source.
+/// ABI uses umbo_mpi.c: it links `umbo::mpi`, of find_package(umbo COMPONENTS mpi).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_communicator_create_mpi(
     mpi_communicator: *mut c_void,
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn umbo_communicator_create_mpi(
 /// @return UMBO_OK, or an error as of umbo_communicator_create_mpi_world(); UMBO_STATUS_UNAVAILABLE
 ///   also if a function is missing.
 ///
-/// umbo_mpi.c, which is shipped as source, calls this for every MPI that has an mpi.h.
+/// umbo_mpi.c, the source of the CMake target `umbo::mpi`, calls this for every MPI that has an mpi.h.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_communicator_create_mpi_of(
     mpi_communicator: *mut c_void,

@@ -14,7 +14,7 @@ use super::options::{self, Extensible};
 use super::status::{UMBO_OK, umbo_status};
 use super::text::{optional_text, text};
 use crate::error::{Error, Result};
-use crate::kernels::update::tiles::Tile;
+use crate::kernels::update::tiles::{MOST_SLOTS, Tile};
 use crate::optimizer::Optimizer;
 use crate::optimizer::custom::Custom;
 use crate::optimizer::own_on_gpu::OwnUpdate;
@@ -285,6 +285,11 @@ fn gpu_update_for_c(own: &OwnUpdate<'_>) -> umbo_gpu_update {
 /// # Safety
 /// The arrays of the options are as the header says.
 unsafe fn slots(options: &umbo_custom_rule_options) -> Result<Vec<Slot>> {
+    // Before the names are looked at: a number beyond this is not one of names.
+    if !usize::try_from(options.state_count).is_ok_and(|count| count <= MOST_SLOTS) {
+        let problem = format!("{}; a rule has 0 to {MOST_SLOTS} states", options.state_count);
+        return Err(Error::invalid("options.state_count", problem));
+    }
     let count = options.state_count;
     // SAFETY: the caller's promise is the same.
     let names = unsafe { array(options.state_names, count, "options.state_names") }?;

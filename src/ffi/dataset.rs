@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::sync::Arc;
 
-use super::boundary::{array, boundary, collect, flag, out, quietly};
+use super::boundary::{array, boundary, check, collect, flag, out, quietly};
 use super::handle::{self, borrow, get, make, reserve};
 use super::object::{umbo_dataset, umbo_element_spec, umbo_iterator};
 use super::options::{self, Extensible};
@@ -54,6 +54,11 @@ pub(super) unsafe fn transformed(
     transformation: impl FnOnce(Dataset) -> Result<Dataset>,
 ) -> umbo_status {
     boundary(function, || {
+        check(
+            dataset,
+            "dataset",
+            "the address of the dataset's handle is expected, which gets the new one",
+        )?;
         // SAFETY: the caller's promise is the same.
         let output = unsafe { out(dataset, "dataset") }?;
         // SAFETY: it is not NULL, so it leads to a handle.
@@ -126,7 +131,8 @@ fn shuffle_buffer(size: i64) -> Result<i64> {
 /// @param[in] options The size of the buffer, the seed, and whether all passes have the same order.
 ///   `options` may be NULL: the defaults.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: the buffer size is 0 or less, or UMBO_SHUFFLE_WHOLE_DATASET for
+/// - UMBO_STATUS_INVALID_ARGUMENT: the buffer size is 0 or less than
+///   UMBO_SHUFFLE_WHOLE_DATASET (-1), or UMBO_SHUFFLE_WHOLE_DATASET for
 ///   a dataset without end, `keep_order_each_pass` is neither 0 nor 1, `*dataset` is not a valid
 ///   handle, or it has 256 transformations already.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
@@ -324,6 +330,11 @@ pub unsafe extern "C" fn umbo_dataset_take(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a valid handle, or it
 ///   has 256 transformations already.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+///
+/// Numbers of a range, slices of tensors and files, given elements and batches of these are passed over at
+/// once, however many they are, also where they were repeated, concatenated, zipped, taken or left out in
+/// part. All others are made when the first element is asked for: functions of maps and generators are
+/// called, shuffles draw. One that fails is a failure of umbo_iterator_next() and does not count.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_skip(
     dataset: *mut *mut umbo_dataset,
@@ -344,7 +355,8 @@ pub unsafe extern "C" fn umbo_dataset_skip(
 ///   `*dataset` is not a valid handle, or it has 256 transformations already.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
-/// The elements at positions `index`, `index + shards`, `index + 2 * shards` and so on are kept.
+/// The elements at positions `index`, `index + shards`, `index + 2 * shards` and so on are kept. Those in
+/// between are passed over as umbo_dataset_skip() does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_shard(
     dataset: *mut *mut umbo_dataset,

@@ -23,7 +23,8 @@ use crate::input::{Dataset, File, FilesOptions};
 /// @param[in] user_data What was given to umbo_dataset_from_files().
 /// @param[out] dataset The dataset, which the library takes over. It is NULL when the function is called, and
 ///   must be set.
-/// @return UMBO_OK, or why it fails; umbo_iterator_next() then fails with it, and the file is left out.
+/// @return UMBO_OK, or why it fails; umbo_iterator_next() then fails with it, and the file is left out, but
+///   for UMBO_STATUS_RESOURCE_EXHAUSTED, after which the next call opens it again.
 ///
 /// It is called on the thread that asks for an element, or on one of the library's. Calls for several iterators
 /// may run at the same time. The function may use other iterators, but not the one that calls it
@@ -109,6 +110,7 @@ fn files_options(options: &umbo_files_options) -> Result<FilesOptions> {
 /// repetition; umbo_dataset_shuffle() of the dataset of all files gives another one each time.
 /// The number of elements is not known before a pass ends. umbo_iterator_next() then also returns:
 /// - The status with which `function` fails. The file is left out, and the next call gives the next file's first element.
+///   If the status is UMBO_STATUS_RESOURCE_EXHAUSTED, the next call opens the file again.
 /// - UMBO_STATUS_INVALID_ARGUMENT: elements are not as the spec says, or a file's dataset has more than 127
 ///   transformations. A dataset of files itself counts as 128.
 ///

@@ -279,7 +279,8 @@ fn parallel_calls(calls: i64) -> Result<i64> {
 /// Iterators call the function when an element is asked for. umbo_iterator_next() then also
 /// returns:
 /// - The status with which the function fails. Its element is left out, and the next call gives the
-///   next one.
+///   next one. But if the status is UMBO_STATUS_RESOURCE_EXHAUSTED, nothing is left out: the next call
+///   calls the function with the same element again.
 /// - UMBO_STATUS_INVALID_ARGUMENT: a result is not as its spec says.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: the system gives no thread for parallel calls. If it gives
 ///   fewer threads than `parallel_calls`, fewer calls run at the same time.

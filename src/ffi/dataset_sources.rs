@@ -11,7 +11,7 @@ use crate::input::Dataset;
 
 /// Makes a dataset of the rows of tensors.
 ///
-/// @param[in] components A tensor, or a tuple or struct of tensors, all with the same size of
+/// @param[in] components A tensor, or a tuple, list or struct of tensors, all with the same size of
 ///   dimension 0.
 /// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or:
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn umbo_dataset_from_npz_file(
 
 /// Makes a dataset of one element.
 ///
-/// @param[in] element The element: a tensor, or a tuple or struct of tensors.
+/// @param[in] element The element: a tensor, or a tuple, list or struct of tensors.
 /// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `element` contains anything but tensors, or no tensor at all, or

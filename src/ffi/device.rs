@@ -155,6 +155,11 @@ pub unsafe extern "C" fn umbo_logical_device_count(
 /// share its processors. Strategies that exist keep the processors that they have. Each of several
 /// logical GPUs may allocate an equal share of the memory of its GPU, and has a stream of its own. GPUs
 /// are split before they are first used.
+///
+/// Logical GPUs are numbered through all physical GPUs, so that those of GPUs with higher ordinals may get
+/// other numbers. Each keeps the stream of umbo_set_device_stream() and the pool of
+/// umbo_set_device_memory_pool() under its new number. Of this GPU, the first `count` logical GPUs keep
+/// theirs, and what was set for others is forgotten.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_logical_device_count(
     r#type: umbo_device_type,
@@ -194,12 +199,15 @@ pub unsafe extern "C" fn umbo_set_logical_device_count(
 /// @param[in] stream A CUstream of the GPU's primary context, which must live as long as the process.
 ///   `stream` may be NULL: a stream that the library makes, as if this were not called.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `device` is no device name, or a CPU is given a stream.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `device` is no device name, a CPU is given a stream, or `stream` is not
+///   of the GPU's primary context, is the default stream of each thread, or no stream.
 /// - UMBO_STATUS_NOT_FOUND: there is no such device.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the device was used already.
+/// - UMBO_STATUS_UNAVAILABLE: the driver does not tell whose stream it is.
 ///
 /// All that the library does with the GPU's memory then goes through this stream, and
-/// umbo_replica_context_stream() gives it.
+/// umbo_replica_context_stream() gives it. It stays with this part of its physical GPU when
+/// umbo_set_logical_device_count() gives that another number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_device_stream(
     device: *const c_char,
@@ -219,13 +227,16 @@ pub unsafe extern "C" fn umbo_set_device_stream(
 /// @param[in] pool A CUmemoryPool of the GPU, which must live as long as the process. `pool` may be NULL: the
 ///   GPU's default pool, as if this were not called.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `device` is no device name, or a CPU is given a pool.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `device` is no device name, a CPU is given a pool, or `pool` is no pool,
+///   or one of another GPU, whose memory this one was not let use (cuMemPoolSetAccess).
 /// - UMBO_STATUS_NOT_FOUND: there is no such device.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the device was used already.
+/// - UMBO_STATUS_UNAVAILABLE: the driver does not tell whose pool it is.
 ///
 /// All that the library allocates on the GPU then comes from the pool, in the order of the GPU's stream, and
 /// goes back to it. A pool that has no more gives UMBO_STATUS_RESOURCE_EXHAUSTED to the call that needs memory.
-/// GPUs that have no memory pools are UMBO_STATUS_UNIMPLEMENTED at their first use.
+/// GPUs that have no memory pools are UMBO_STATUS_UNIMPLEMENTED at their first use. The pool stays with this
+/// part of its physical GPU when umbo_set_logical_device_count() gives that another number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_device_memory_pool(
     device: *const c_char,
@@ -316,7 +327,8 @@ pub unsafe extern "C" fn umbo_device_parse(
 /// @param[out] info The memory. Start from UMBO_MEMORY_INFO_INIT.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_NOT_FOUND: there is no such device.
-/// - UMBO_STATUS_UNAVAILABLE: the system or the driver does not tell.
+/// - UMBO_STATUS_UNAVAILABLE: the system or the driver does not tell, or the GPU is lost to this process.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the device is a GPU that was used before this process was forked.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `device` is not a device name, or `info` is a null pointer, or
 ///   its `struct_size` is not set.
 ///

@@ -75,10 +75,10 @@ pub struct umbo_distribute_options {
     pub struct_size: usize,
     /// How the rows of batches are split.
     pub split: umbo_split,
-    /// What happens if the dataset ends before every replica has its element, or its share, of the
-    /// last step. 1: the step is left out. 0: the missing components have no rows; where elements
-    /// are scalars, they are zero. With UMBO_SPLIT_CEIL each batch is a whole step, and none is
-    /// left out.
+    /// What happens if the dataset ends before every replica has its element, or its whole share of a
+    /// full batch, of the last step. 1: the step is left out, with the rows that it has. 0: it is
+    /// delivered: replicas get the rows that there are, and missing components have no rows, or are zero
+    /// where elements are scalars. With UMBO_SPLIT_CEIL each batch is a whole step, and none is left out.
     pub drop_partial_step: i32,
     /// 1: all components stay on CPU:0. 0: component k is on compute device k.
     pub host_only: i32,
@@ -185,14 +185,18 @@ fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOpt
 /// - UMBO_STATUS_UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
-/// With one replica, elements stay as they are. With n replicas, each tensor becomes a per-replica
-/// value. By default its component k has rows [k * c, (k + 1) * c), where c is the number of rows
+/// With one replica, elements stay as they are; but where UMBO_SPLIT_BALANCED is to leave out a last step,
+/// the rows are cut into full batches. With n replicas, each tensor becomes a per-replica value. By default its component k has rows [k * c, (k + 1) * c), where c is the number of rows
 /// over n, rounded up: 9 rows over 4 replicas are 3, 3, 3 and 0. The elements know how many
 /// examples each replica has; umbo_gradients_submit() uses these numbers.
 ///
 /// Component k is on compute device k. By default nothing is copied: components are views of the
 /// batch, since CPUs share their memory. UMBO_SPLIT_BALANCED copies where a share has rows of
 /// several batches.
+///
+/// If the elements are slices of arrays, and no transformation batches them, each slice is split as if
+/// its rows were examples. That is rarely meant, so the log gets a warning, once for each dataset: batch
+/// the dataset before distributing it.
 ///
 /// With several ranks n is the number of all their replicas, and the elements have the components of this
 /// rank's, which may be one: then they are plain tensors. All ranks give the same dataset, shuffled with
@@ -359,6 +363,9 @@ pub unsafe extern "C" fn umbo_distributed_dataset_element_spec(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `count` is a null
 ///   pointer.
+///
+/// With UMBO_SPLIT_BALANCED it follows from the number of rows. Where that is not known, as behind
+/// umbo_dataset_repeat() or umbo_dataset_skip(), the number of steps may be unknown.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_distributed_dataset_cardinality(
     distributed: *const umbo_distributed_dataset,

@@ -63,7 +63,7 @@ pub(crate) unsafe fn shape_from(
         return Err(Error::invalid("rank", format!("{rank}; valid are 0 to {UMBO_MAX_RANK}")));
     }
     // SAFETY: the caller's promise is the same.
-    let sizes = unsafe { array(sizes, rank, argument) }?;
+    let sizes = unsafe { array(sizes, rank.into(), argument) }?;
     let mut checked = [0usize; MAX_RANK];
     for (axis, (to, &size)) in checked.iter_mut().zip(sizes).enumerate() {
         *to = usize::try_from(size).map_err(|_| {

@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::sync::Arc;
 
-use super::boundary::{array, boundary, collect, out, quietly};
+use super::boundary::{array, array_of, boundary, collect, out, quietly};
 use super::dtype::{dtype_from, umbo_dtype};
 use super::handle::{self, borrow, get, make};
 use super::object::umbo_element_spec;
@@ -41,7 +41,8 @@ pub unsafe extern "C" fn umbo_element_spec_create_tensor(
 ) -> umbo_status {
     boundary("umbo_element_spec_create_tensor", || {
         // SAFETY: the caller keeps the header's promise on pointers.
-        let (spec, shape) = unsafe { (out(spec, "spec")?, array(shape, rank, "shape")?) };
+        let (spec, shape) =
+            unsafe { (out(spec, "spec")?, array_of(shape, (rank.into(), "rank"), "shape")?) };
         let dtype = dtype_from(dtype)?;
         if shape.len() > MAX_RANK {
             let problem = format!("{rank}; at most {MAX_RANK} is supported");
@@ -196,7 +197,7 @@ pub unsafe extern "C" fn umbo_element_spec_count(
 
 /// Gives the spec of an item, field or component.
 ///
-/// @param[in] spec The spec of a tuple, a struct or a per-replica value.
+/// @param[in] spec The spec of a tuple, a list, a struct or a per-replica value.
 /// @param[in] index The position, from 0 on.
 /// @param[out] item A new handle to the spec of the item. Release it with
 ///   umbo_element_spec_release().
@@ -254,7 +255,7 @@ pub unsafe extern "C" fn umbo_element_spec_field_name(
 /// @param[out] shape The size of each dimension; UMBO_SIZE_UNKNOWN where elements may differ. It
 ///   has room for UMBO_MAX_RANK sizes; those from `rank` on are set to 0.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is that of a tuple or a struct, or is not a valid handle,
+/// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is that of a tuple, a list or a struct, or is not a valid handle,
 ///   or an output is a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_leaf(

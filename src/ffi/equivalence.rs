@@ -65,8 +65,9 @@ pub const UMBO_EQUIVALENCE_PARTLY_WRITTEN: umbo_equivalence_verdict = 12;
 pub const UMBO_EQUIVALENCE_TERM_PER_REPLICA: umbo_equivalence_verdict = 13;
 /// Different, and the numbers do not show why. The text lists likely causes.
 pub const UMBO_EQUIVALENCE_DIFFERENT: umbo_equivalence_verdict = 14;
-/// The callback writes a variable through a view of it, which is for reading. The check restores
-/// the value.
+/// The callback writes a variable, or a copy of it on a device or in another dtype, through a view, which
+/// is for reading. The check restores the value. Gradients and metrics that differ for that reason have
+/// this verdict too.
 pub const UMBO_EQUIVALENCE_VARIABLE_WRITTEN: umbo_equivalence_verdict = 15;
 /// The same for every split of the batch, but different for a smaller batch: the callback uses
 /// statistics of the whole batch, or uses the batch's size for more than the mean. Does not count
@@ -206,7 +207,7 @@ impl CheckedStep {
 /// @param[in] strategy The strategy.
 /// @param[in] function The step's callback, as for umbo_strategy_run().
 /// @param[in] user_data Passed to `function` unchanged; may be anything.
-/// @param[in] batch A global batch that is not distributed yet: a tensor, or a tuple or struct of
+/// @param[in] batch A global batch that is not distributed yet: a tensor, or a tuple, list or struct of
 ///   tensors, with 3 examples or more along dimension 0.
 /// @param[in] gradients The gradients that the callback writes. `gradients` may be NULL: only
 ///   metrics are compared.
@@ -260,6 +261,10 @@ impl CheckedStep {
 /// as the whole table, however few rows are added; for a large table that is many times the memory
 /// of its variable. Contributions that wait for an apply are copied once more, in their own dtype;
 /// of row-sparse ones only the rows.
+///
+/// With several ranks a call that all of them make: it fails on all if it fails on one. Then
+/// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
+/// for ranks that cannot meet any more. Each gives a batch of its own, of as many examples.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_check_equivalence(
     strategy: *mut umbo_strategy,

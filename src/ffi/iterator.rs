@@ -28,13 +28,18 @@ use super::text::{long_text, write_text};
 /// - UMBO_STATUS_INVALID_ARGUMENT: elements are not as a transformation or a spec needs them, or
 ///   `iterator` is not a valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory, thread or handle left. No element is lost;
-///   the next call tries again.
-/// - Any status with which a function of the program fails, or a source of the dataset.
+///   the next call tries again, also where a function of a map or of files returned it.
+/// - Any other status with which a function of the program fails, or a source of the dataset.
 ///
 /// The call waits until the element is there. Threads may share an iterator: each element goes to
 /// one of them, in the order in which they ask. The library uses the memory of an element again
 /// after the element, and all that was made from it, has been released. After a failure the program
 /// may call again: the next call continues after the element that failed.
+///
+/// Over a distributed dataset whose ranks have data of their own (UMBO_SHARDING_OFF, UMBO_SHARDING_FILE, or
+/// from a function) it is a call that all ranks make: it fails on all if it fails on one. Then
+/// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
+/// for ranks that cannot meet any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_next(
     iterator: *mut umbo_iterator,

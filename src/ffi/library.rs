@@ -9,6 +9,7 @@ use super::handle;
 use super::object::{kind_selection, umbo_handle_type};
 use super::status::umbo_status;
 use super::text::{c_string, text};
+use crate::device::cuda::gpu;
 use crate::device::{DeviceKind, registry};
 use crate::error::Error;
 use crate::executor::shutdown;
@@ -145,12 +146,12 @@ pub unsafe extern "C" fn umbo_set_log_callback(
     // SAFETY: the caller gives the user data and its function away.
     let user_data = unsafe { UserData::new(user_data, destroy) };
     boundary("umbo_set_log_callback", move || {
+        let valid = "UMBO_LOG_ERROR (1) to UMBO_LOG_DEBUG (4)";
+        let level = constant(most_verbose, Level::from_code(most_verbose), "most_verbose", valid)?;
         let Some(callback) = callback else {
             log::clear_sink();
             return Ok(());
         };
-        let valid = "UMBO_LOG_ERROR (1) to UMBO_LOG_DEBUG (4)";
-        let level = constant(most_verbose, Level::from_code(most_verbose), "most_verbose", valid)?;
         let sink = move |level: Level, message: &str| {
             let message = c_string(message);
             let _uncancelled = Uncancelled::new();
@@ -207,12 +208,14 @@ pub unsafe extern "C" fn umbo_worker_count(count: *mut i64) -> umbo_status {
 /// equivalence check's. The call waits until they have ended. It is meant for programs that look
 /// for leaks or are about to unload the library. Later calls start the threads that they need
 /// again. The threads of replicas, of prefetching and of parallel maps end with the strategies and
-/// iterators that own them.
+/// iterators that own them. The memory is that of the host and of GPUs which the library has free but keeps
+/// to use it again; the call waits for what was queued on GPUs.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_shutdown() -> umbo_status {
     boundary("umbo_shutdown", || {
         shutdown::shut_down()?;
         blocks::release_kept();
+        gpu::release_kept();
         Ok(())
     })
 }

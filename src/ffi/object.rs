@@ -221,7 +221,7 @@ pub struct umbo_tensor {
     _opaque: [u8; 0],
 }
 
-/// A tensor, a variable, a per-replica value, indexed slices, or a tuple or struct of values.
+/// A tensor, a variable, a per-replica value, indexed slices, or a tuple, list or struct of values.
 pub struct umbo_value {
     _opaque: [u8; 0],
 }

@@ -45,7 +45,7 @@ pub(super) fn usable(optimizer: *const umbo_optimizer) -> Result<Arc<crate::opti
 ///   learning rate stays what it is now, as with umbo_optimizer_set_learning_rate().
 /// @param[in] user_data Passed to the function unchanged; may be anything.
 /// @param[in] destroy Releases the user data when the function is replaced or the optimizer ends,
-///   and if this call fails; may be left out.
+///   and if this call fails. NULL: nothing to release.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn umbo_optimizer_loss_scale(
 /// @param[in] learning_rate The learning rate from the next apply on; finite and 0 or more.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a learning rate that is out of
-///   range.
+///   range; 0 also is for FTRL, which divides by it.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_set_learning_rate(

@@ -313,7 +313,7 @@ pub unsafe extern "C" fn umbo_replica_context_is_cancelled(
     })
 }
 
-/// Lends memory to the callback until it returns.
+/// Lends memory to the callback until it returns. Where the replica is on a GPU, it is memory of that GPU.
 ///
 /// @param[in] ctx The replica's context.
 /// @param[in] bytes The size in bytes.
@@ -368,7 +368,10 @@ pub unsafe extern "C" fn umbo_replica_context_add_metric(
         // SAFETY: the caller keeps the header's promise on pointers.
         let name = unsafe { text(name, "name") }?;
         if !weight.is_finite() || weight < 0.0 {
-            return Err(Error::invalid("weight", format!("{weight}; weights are 0 or more")));
+            return Err(Error::invalid(
+                "weight",
+                format!("{weight}; weights are finite and 0 or more"),
+            ));
         }
         in_context(ctx, |context| context.add_metric(name, Metric { sum, weight }))
     })

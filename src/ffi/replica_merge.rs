@@ -62,6 +62,8 @@ pub type umbo_merge_fn = Option<
 ///
 /// If `function` fails, the run fails with its status. In the default context `function` runs at
 /// once.
+///
+/// With several ranks each of them calls `function` once, with the values of its own replicas.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_merge_call(
     ctx: *mut umbo_replica_context,
@@ -132,6 +134,9 @@ fn merged_arguments(parts: Vec<Option<Value>>) -> Result<Option<Value>> {
 /// Each replica gets a value of its own. The whole nest is one synchronising call. Tensors are
 /// reduced element by element. Indexed slices are concatenated in replica order; MEAN divides their
 /// values by the number of replicas. MEAN of integers is a float, also with one replica.
+///
+/// With several ranks a call of the replicas of all of them. Then UMBO_STATUS_FAILED_PRECONDITION is also
+/// for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_all_reduce(
     ctx: *mut umbo_replica_context,
@@ -165,6 +170,9 @@ pub unsafe extern "C" fn umbo_replica_context_all_reduce(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// Each replica gets a value of its own. The whole nest is one synchronising call.
+///
+/// With several ranks a call of the replicas of all of them. Then UMBO_STATUS_FAILED_PRECONDITION is also
+/// for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_all_gather(
     ctx: *mut umbo_replica_context,

@@ -25,13 +25,14 @@ pub struct umbo_replica_thread {
     /// The canonical name of the replica's device. Lives as long as the process.
     pub device: *const c_char,
     /// The numbers of the processors that are this replica's, ascending: those of its device if threads
-    /// are bound, else (and for a GPU, which has none) all that the process may use.
+    /// are bound, else (and for a GPU, which has none) all that this rank may use.
     pub processors: *const i32,
     /// How many there are.
     pub processor_count: i64,
-    /// With how many threads to compute for this replica, so that all replicas of this process together have no
+    /// With how many threads to compute for this replica, so that all replicas of this rank together have no
     /// more than it may use processors; 1 or more. This is what OpenMP, a BLAS and the like should be set to.
-    /// Other processes of the machine do not count, ranks among them: launchers bind each to processors of its own.
+    /// A rank that the launcher has bound uses the processors that it is bound to; ranks that may use the whole
+    /// machine divide it among themselves. Other processes of the machine do not count.
     pub computing_threads: i32,
 }
 

@@ -103,7 +103,7 @@ impl Passed {
 /// @param[in] strategy The strategy.
 /// @param[in] function What to call, once on each replica.
 /// @param[in] user_data Passed to `function` unchanged; may be anything.
-/// @param[in] args The arguments; `args` may be NULL. To pass several, pass a tuple or a struct.
+/// @param[in] args The arguments; `args` may be NULL. To pass several, pass a tuple, a list or a struct.
 ///   Each per-replica value in it has one component for each replica.
 /// @param[in] options The limits of the run; `options` may be NULL: none.
 /// @param[out] result The merged results, which the caller releases; `result` may be NULL, which
@@ -143,6 +143,11 @@ impl Passed {
 /// waits for the step, so both would wait for ever. The library cannot tell this from a long step.
 /// A thread that has waited 10 seconds for another thread's step reports in the log which step and
 /// thread it waits for.
+///
+/// With several ranks a call that all of them make: it fails on all if it fails on one. Then
+/// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
+/// for ranks that cannot meet any more. What another rank has failed with is the status here, too, and the
+/// message names that rank.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_run(
     strategy: *mut umbo_strategy,

@@ -46,6 +46,11 @@ fn scatter(
 ///
 /// Later reads in the step see the result. It becomes central state if the run succeeds and is
 /// dropped if not.
+///
+/// With several ranks an assignment in a replica's callback is one of the replicas of all ranks. Then
+/// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
+/// for ranks that cannot meet any more. Outside of callbacks each rank assigns for itself, and all must
+/// assign the same.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_scatter_add(
     variable: *mut umbo_variable,

@@ -226,9 +226,11 @@ pub extern "C" fn umbo_status_name(status: umbo_status) -> *const c_char {
 ///   fails or runs a callback.
 ///
 /// The message has one line if the call itself failed. The line begins with the name of the
-/// function that failed ("umbo_strategy_reduce: axis: ..."). If replicas failed, there is one line
-/// for each of them, which begins with the replica. If a callback passed on a failure of another
-/// umbo function, the name is that function's.
+/// function that failed ("umbo_strategy_reduce: axis: ..."). If a callback passed on a failure of another
+/// umbo function, the name is that function's. If replicas failed, there is one line for each of them, which
+/// begins with the replica, its device and its status, and no line for the function that was called:
+/// "replica 1 (/job:...): NOT_FOUND: ...". umbo_train_epoch() writes a line before them that names the step. What
+/// umbo_set_last_error() has set stands there as it is.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_last_error_message() -> *const c_char {
     LAST.try_with(|last| {

@@ -2,7 +2,9 @@
 
 use std::ffi::{c_char, c_void};
 
-use super::boundary::{array, boundary, boundary_in_need, collect, constant, flag, out, quietly};
+use super::boundary::{
+    array_of, boundary, boundary_in_need, collect, constant, flag, out, quietly,
+};
 use super::callback::umbo_destroy_fn;
 use super::handle::{self, borrow, get, get_optional, make};
 use super::object::{umbo_cluster_resolver, umbo_communicator, umbo_strategy, umbo_variable};
@@ -170,7 +172,8 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
     let given = unsafe { options::read(pointer, "options") }?;
     // SAFETY: the caller promises an array of texts, or NULL.
     let names = unsafe {
-        array(given.compute_devices, given.compute_device_count, "options.compute_devices")
+        let count = (given.compute_device_count, "options.compute_device_count");
+        array_of(given.compute_devices, count, "options.compute_devices")
     }?;
     let names = collect(names.iter().map(|&name| {
         // SAFETY: the caller promises that each name is NULL or a text.
@@ -512,6 +515,8 @@ fn unknown_metric(name: &str, known: &Result<Vec<String>>) -> Error {
 ///
 /// Replicas add to metrics with umbo_replica_context_add_metric(). A run in which none adds any leaves
 /// those of the run before. For sums over several runs see metrics.h.
+///
+/// With several ranks it is the total over the replicas of all of them, and each can ask for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_metric(
     strategy: *const umbo_strategy,

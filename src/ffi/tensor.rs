@@ -210,7 +210,7 @@ pub unsafe extern "C" fn umbo_tensor_from_memory(
             Layout::row_major(shape)
         } else {
             // SAFETY: not NULL, so the caller promises `rank` strides.
-            let strides = unsafe { array(strides, rank, "strides") }?;
+            let strides = unsafe { array(strides, rank.into(), "strides") }?;
             let mut checked = [0isize; MAX_RANK];
             for (to, &stride) in checked.iter_mut().zip(strides) {
                 *to = stride as isize;
@@ -353,7 +353,7 @@ pub unsafe extern "C" fn umbo_tensor_transpose(
             order[..rank].iter_mut().enumerate().for_each(|(to, axis)| *axis = rank - 1 - to);
         } else {
             // SAFETY: not NULL, so the caller promises as many numbers as there are axes.
-            let axes = unsafe { array(axes, rank as i32, "axes") }?;
+            let axes = unsafe { array(axes, rank as i64, "axes") }?;
             for (to, &axis) in order.iter_mut().zip(axes) {
                 *to = tensor.shape().axis(axis.into())?;
             }

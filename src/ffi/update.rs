@@ -155,6 +155,10 @@ pub(crate) unsafe fn update(
 /// In a replica's callback this is a synchronising call (see umbo_replica_context_merge_call()).
 /// `function` then runs on the thread that called umbo_strategy_run(), with the arguments and user
 /// data of replica 0, and each replica gets its part of the result.
+///
+/// With several ranks a call that all of them make: it fails on all if it fails on one. Then
+/// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
+/// for ranks that cannot meet any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_update(
     strategy: *mut umbo_strategy,

@@ -97,7 +97,7 @@ pub unsafe extern "C" fn umbo_value_count(
 
 /// Gives the item, field or component at a position.
 ///
-/// @param[in] value A tuple, a struct or a per-replica value.
+/// @param[in] value A tuple, a list, a struct or a per-replica value.
 /// @param[in] index The position, from 0 on.
 /// @param[out] item A new handle to the item. Release it with umbo_value_release().
 /// @return UMBO_OK, or:
@@ -123,7 +123,8 @@ pub unsafe extern "C" fn umbo_value_item(
 /// Gives the field of a struct by its name.
 ///
 /// @param[in] value The value.
-/// @param[in] name The name. In "a.b", b is a field of field a; a number is an item of a tuple.
+/// @param[in] name The name. In "a.b", b is a field of field a, unless there is a field "a.b": the longest name
+///   counts. A decimal number without sign and leading zeros is an item of a tuple or a list.
 /// @param[out] field A new handle to the field. Release it with umbo_value_release().
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_NOT_FOUND: there is no such field.
@@ -228,8 +229,8 @@ pub unsafe extern "C" fn umbo_value_variable(
 /// Gives a view of a tensor in a value, for reading only.
 ///
 /// @param[in] value The value.
-/// @param[in] name Which tensor: "x" is a field, "a.b" a field of a field, "0" the item of a tuple.
-///   `name` may be NULL: the value itself.
+/// @param[in] name Which tensor: "x" is a field, "a.b" a field of a field, "0" the item of a tuple, as of
+///   umbo_value_field(). `name` may be NULL: the value itself.
 /// @param[out] view Where the elements are. It is valid as long as the tensor's memory; in a
 ///   callback, until the callback returns.
 /// @return UMBO_OK, or:
@@ -250,7 +251,8 @@ pub unsafe extern "C" fn umbo_value_view(
         // SAFETY: the caller keeps the header's promise on pointers.
         let (view, name) = unsafe { (out(view, "view")?, optional_text(name, "name")?) };
         view.write(borrow(value, "value", |value| {
-            value.at_path(name.unwrap_or_default()).and_then(leaf).map(view_to_read)
+            let named = name.map_or(Ok(value), |name| value.at_path(name));
+            named.and_then(leaf).map(view_to_read)
         })??);
         Ok(())
     })

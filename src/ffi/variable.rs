@@ -166,13 +166,14 @@ pub(super) fn new_variable(
 /// @param[in] name The name; `name` may be NULL: "Variable". Several variables may have the same
 ///   name.
 /// @param[in] initial_value The initial value, which is copied; its dtype and shape become the
-///   variable's. `initial_value` is NULL if the options have an initializer: exactly one of the two
-///   is given.
+///   variable's. NULL if the options say it, by `initializer` or by `initial`: exactly one of the three is
+///   given.
 /// @param[in] options The properties; `options` may be NULL: all defaults.
 /// @param[out] variable The new variable. The caller releases it.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an unknown constant in the
-///   options, both an initial value and an initializer, or neither.
+///   options, none or more than one of initial value, `initializer` and `initial`, or an `initial` other than
+///   UMBO_INITIAL_ZEROS of elements that are not floats.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the call names a strategy and comes from a replica's
 ///   callback; it comes from another strategy's scope, or from inside a scope of the default
 ///   strategy and is for another one; or the strategy was made before this process was forked.
@@ -188,6 +189,10 @@ pub(super) fn new_variable(
 /// them. If replica 0 returns, or waits in a synchronising call, without having made the variable,
 /// the others get UMBO_STATUS_FAILED_PRECONDITION, and the message names the device. Replica 0 may
 /// make variables that the others do not ask for.
+///
+/// With several ranks a call that all of them make: it fails on all if it fails on one. Then
+/// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
+/// for ranks that cannot meet any more. The value is that of rank 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_create(
     strategy: *mut umbo_strategy,

@@ -156,6 +156,9 @@ pub unsafe extern "C" fn umbo_variable_views(
 /// UMBO_AGGREGATION_SUM the sum of the values; UMBO_AGGREGATION_ONLY_FIRST_REPLICA the first of them.
 /// Replicas of weight 0, those without examples, make the call too, and their values count nowhere. If all
 /// weights are 0 nothing is assigned. All of the variables change with the run, or none does.
+///
+/// With several ranks a call of the replicas of all of them. Then UMBO_STATUS_FAILED_PRECONDITION is also
+/// for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_assign_all(
     count: i64,
@@ -242,6 +245,10 @@ unsafe fn assign_views(
 /// assignments outside of runs write it in place, and what a run assigns is copied there at its end. So an
 /// engine may read its weights there between steps. It never writes them: umbo_variable_assign() does.
 /// Variable creators are not asked.
+///
+/// With several ranks a call that all of them make: it fails on all if it fails on one. Then
+/// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
+/// for ranks that cannot meet any more. The values are those of rank 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_create_in_memory(
     strategy: *mut umbo_strategy,

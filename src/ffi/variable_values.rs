@@ -168,6 +168,11 @@ fn assign(
 ///
 /// A variable of the default strategy is not part of the step: the call of each replica writes it
 /// at once, one call after the other.
+///
+/// With several ranks an assignment in a replica's callback is one of the replicas of all ranks. Then
+/// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
+/// for ranks that cannot meet any more. Outside of callbacks each rank assigns for itself, and all must
+/// assign the same.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_assign(
     variable: *mut umbo_variable,

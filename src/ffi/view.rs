@@ -139,12 +139,14 @@ pub(crate) unsafe fn described<'a>(
     let dtype = dtype_from(view.dtype).map_err(|error| error.within(argument))?;
     let device = listed_device(view.device, argument)?;
     // SAFETY: a view has as many sizes and strides as its rank may be at most.
-    let shape = unsafe { shape_from(view.rank, view.shape.as_ptr(), argument) }?;
+    let shape = unsafe { shape_from(view.rank, view.shape.as_ptr(), "shape") };
+    let shape = shape.map_err(|error| error.within(argument))?;
     let mut strides = [0isize; MAX_RANK];
     for (to, &stride) in strides.iter_mut().zip(&view.strides) {
         *to = stride as isize;
     }
-    let layout = Layout::strided(shape, &strides[..shape.rank()])?;
+    let layout = Layout::strided(shape, &strides[..shape.rank()]);
+    let layout = layout.map_err(|error| error.within(argument))?;
     if shape.elements() > 0 {
         check(view.data.cast::<u8>(), argument, "data of its elements is expected")?;
         if view.data.addr() % dtype.size() != 0 {

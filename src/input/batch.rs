@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{BatchSize, Dataset, Kind};
 use crate::input::frame::{Frame, LeafBuffer, Pool, no_memory};
+use crate::input::held::{lacks_memory, place_before};
 use crate::input::leaves::Leaves;
 use crate::input::position::{Description, Mark, Reader, unfit};
 use crate::input::slices::Arrays;
@@ -44,7 +45,7 @@ impl Dataset {
             }
             Kind::Stream(input) => Arc::new(BatchElements { plan, input: Arc::clone(input) }),
         };
-        let batch_size = BatchSize { rows: size, one_partial: true };
+        let batch_size = batch_size(self.cardinality(), size, drop_remainder);
         let kind = Kind::Stream(stage);
         let batched =
             Dataset::batched(spec, cardinality, kind, Some(batch_size)).made_of([self])?;
@@ -64,6 +65,16 @@ pub(super) fn batches(elements: Cardinality, size: usize, drop_remainder: bool) 
         true => count / size as u64,
         false => count.div_ceil(size as u64),
     })
+}
+
+/// What is known of batches of so many elements.
+pub(super) fn batch_size(elements: Cardinality, rows: usize, drop_remainder: bool) -> BatchSize {
+    let total = match elements {
+        Cardinality::Exact(count) if drop_remainder => Some(count - count % rows as u64),
+        Cardinality::Exact(count) => Some(count),
+        Cardinality::Endless | Cardinality::Unknown => None,
+    };
+    BatchSize { rows, one_partial: true, total }
 }
 
 /// A batching stage in words.
@@ -254,6 +265,13 @@ impl Pass<Value> for BatchRowsPass {
         Ok(self.plan.batches(begun + skipped))
     }
 
+    fn passes_freely(&self) -> bool {
+        match &self.order {
+            Order::Own { .. } => true,
+            Order::Any(order) => order.passes_freely(),
+        }
+    }
+
     fn reserve(&mut self, items: usize) {
         self.pool.reserve(items);
     }
@@ -285,7 +303,13 @@ impl Stage<Value> for BatchElements {
     fn start(&self) -> Result<Box<dyn Pass<Value>>> {
         let (plan, input) = (self.plan.clone(), self.input.start()?);
         let leaves = Leaves::of(&plan.spec)?;
-        Ok(Box::new(BatchElementsPass { plan, leaves, input, pool: Pool::new() }))
+        let before = place_before(&*input);
+        let (begun, pool) = (None, Pool::new());
+        // Elements that differ cannot be stacked, which only trying tells.
+        let mut alike = true;
+        plan.spec
+            .for_each_leaf(&mut |leaf| alike &= leaf.shape.iter().skip(1).all(Option::is_some));
+        Ok(Box::new(BatchElementsPass { plan, leaves, alike, begun, before, input, pool }))
     }
 
     fn describe(&self, to: &mut Description) {
@@ -297,31 +321,95 @@ impl Stage<Value> for BatchElements {
 struct BatchElementsPass {
     plan: Plan,
     leaves: Leaves,
+    /// Whether all elements are known to have one shape.
+    alike: bool,
+    /// The batch at hand, if there was no memory to go on with it.
+    begun: Option<Begun>,
+    /// Where the input was before that.
+    before: Mark,
     input: Box<dyn Pass<Value>>,
     pool: Pool<Frame>,
 }
 
-impl Pass<Value> for BatchElementsPass {
-    fn next(&mut self) -> Result<Option<Value>> {
-        let frame = self.pool.claim(|| Frame::new(&self.plan.spec))?;
-        let (mut count, mut stacked) = (0, Ok(()));
-        while count < self.plan.size {
-            let Some(element) = self.input.next()? else { break };
-            let capacity = self.plan.capacity.max(count + 1);
+/// A batch of which some elements have been taken.
+struct Begun {
+    /// The place of its frame in the pool.
+    frame: usize,
+    /// How many elements have been stacked, or left out behind one that does not fit.
+    count: usize,
+    /// The element behind these, if there was no memory for it.
+    next: Option<Value>,
+    /// Why there will be no batch of them.
+    problem: Option<Error>,
+}
+
+impl Begun {
+    /// How many elements have been taken.
+    fn taken(&self) -> usize {
+        self.count + usize::from(self.next.is_some())
+    }
+}
+
+impl BatchElementsPass {
+    /// The batch at hand, or a new one.
+    fn begin(&mut self) -> Result<Begun> {
+        if let Some(begun) = self.begun.take() {
+            return Ok(begun);
+        }
+        let frame = self.pool.claim_place(|| Frame::new(&self.plan.spec))?;
+        self.before.clear();
+        self.input.save(&mut self.before);
+        Ok(Begun { frame, count: 0, next: None, problem: None })
+    }
+
+    /// Takes the elements of the batch that are missing.
+    fn fill(&mut self, batch: &mut Begun) -> Result<()> {
+        let frame = self.pool.at(batch.frame);
+        while batch.count < self.plan.size {
+            let element = match batch.next.take() {
+                Some(element) => element,
+                None => match self.input.next()? {
+                    Some(element) => element,
+                    None => break,
+                },
+            };
+            let (count, capacity) = (batch.count, self.plan.capacity.max(batch.count + 1));
             // The elements behind one that does not fit are taken all the same: where a batch ends
             // does not depend on what is in it, and one that is left out anyway does not fail.
-            if stacked.is_ok() {
+            if batch.problem.is_none() {
                 let leaves = &self.leaves;
-                stacked = frame.fill(&mut |leaf, slot| {
+                let stacked = frame.fill(&mut |leaf, slot| {
                     stack(leaves.tensor(&element, leaf)?, count, capacity, slot)
                 });
+                if lacks_memory(&stacked) {
+                    batch.next = Some(element);
+                    return stacked;
+                }
+                batch.problem = stacked.err();
             }
-            count += 1;
+            batch.count += 1;
         }
+        Ok(())
+    }
+}
+
+impl Pass<Value> for BatchElementsPass {
+    fn next(&mut self) -> Result<Option<Value>> {
+        let mut batch = self.begin()?;
+        let filled = self.fill(&mut batch);
+        if lacks_memory(&filled) && batch.taken() > 0 {
+            self.begun = Some(batch);
+            return filled.map(|()| None);
+        }
+        filled?;
+        let Begun { frame, count, problem, .. } = batch;
         if !self.plan.keeps(count) {
             return Ok(None);
         }
-        stacked?;
+        if let Some(problem) = problem {
+            return Err(problem);
+        }
+        let frame = self.pool.at(frame);
         if count < self.plan.capacity {
             frame.fill(&mut |_, slot| slot.shorten(count))?;
         }
@@ -329,20 +417,33 @@ impl Pass<Value> for BatchElementsPass {
     }
 
     fn restart(&mut self) -> Result<()> {
+        self.begun = None;
         self.input.restart()
     }
 
     fn save(&self, to: &mut Mark) {
-        self.input.save(to);
+        match self.begun {
+            Some(_) => to.extend(&self.before),
+            None => self.input.save(to),
+        }
     }
 
     fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.begun = None;
         self.input.restore(from)
     }
 
     fn skip(&mut self, count: u64) -> Result<u64> {
-        let skipped = self.input.skip(count.saturating_mul(self.plan.size as u64))?;
-        Ok(self.plan.batches(skipped))
+        if count == 0 {
+            return Ok(0);
+        }
+        let begun = self.begun.take().map_or(0, |begun| begun.taken() as u64);
+        let skipped = self.input.skip(count.saturating_mul(self.plan.size as u64) - begun)?;
+        Ok(self.plan.batches(begun + skipped))
+    }
+
+    fn passes_freely(&self) -> bool {
+        self.alike && self.input.passes_freely()
     }
 
     fn reserve(&mut self, items: usize) {

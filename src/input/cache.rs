@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::error::Result;
+use crate::error::{Result, Status};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind, Reorder};
 use crate::input::frame::no_memory;
+use crate::input::held::lacks_memory;
 use crate::input::position::{Description, Mark, Reader, unfit};
 use crate::input::stage::{Item, Pass, Stage};
 use crate::input::trail::{Saved, Trail, Wanted};
@@ -65,6 +66,7 @@ impl<T: Item> Stage<T> for CacheStage<T> {
             seen: Vec::new(),
             trail: Trail::default(),
             failed: false,
+            lacked: None,
             input: self.input.start()?,
         }))
     }
@@ -91,6 +93,8 @@ struct CachePass<T> {
     trail: Trail,
     /// Whether an element of this round is missing.
     failed: bool,
+    /// The item that there was no memory to keep. The trail leads to it, also behind a failure.
+    lacked: Option<T>,
     input: Box<dyn Pass<T>>,
 }
 
@@ -105,6 +109,28 @@ impl<T> CachePass<T> {
 }
 
 impl<T: Item> CachePass<T> {
+    /// The next item of this round, as it can be kept.
+    fn take(&mut self) -> Result<Option<T>> {
+        // Room first, so that an item is not lost for want of it.
+        self.seen.try_reserve(1).map_err(|_| no_memory("a cached dataset"))?;
+        let item = match self.lacked.take() {
+            Some(item) => item,
+            None => {
+                // A round of which an element is missing is not kept, and neither is the way to it.
+                if self.failed {
+                    self.trail.clear();
+                }
+                let Some(item) = self.trail.next(&mut *self.input)? else { return Ok(None) };
+                item
+            }
+        };
+        let kept = item.clone().keep();
+        if lacks_memory(&kept) {
+            self.lacked = Some(item);
+        }
+        kept.map(Some)
+    }
+
     /// Makes the items of the round that was kept again, unless the dataset keeps the same round.
     fn keep_again(&mut self, count: u64, origin: &Reader<'_>) -> Result<()> {
         let is_it =
@@ -140,17 +166,11 @@ impl<T: Item> Pass<T> for CachePass<T> {
             self.next += usize::from(item.is_some());
             return Ok(item);
         }
-        // Room first, so that an item is not lost for want of it.
-        self.seen.try_reserve(1).map_err(|_| no_memory("a cached dataset"))?;
-        // A round of which an element is missing is not kept, and neither is the way to it.
-        let next = match self.failed {
-            true => self.input.next(),
-            false => self.trail.next(&mut *self.input),
-        };
-        match next.and_then(|item| item.map(T::keep).transpose()) {
+        match self.take() {
             Ok(Some(item)) => {
-                if !self.failed {
-                    self.seen.push(item.clone());
+                match self.failed {
+                    true => self.trail.clear(),
+                    false => self.seen.push(item.clone()),
                 }
                 Ok(Some(item))
             }
@@ -171,6 +191,8 @@ impl<T: Item> Pass<T> for CachePass<T> {
                 self.failed = true;
                 Ok(None)
             }
+            // What is held comes once more.
+            Err(error) if error.status() == Status::ResourceExhausted => Err(error),
             Err(error) => {
                 self.failed = true;
                 self.seen.clear();
@@ -181,6 +203,7 @@ impl<T: Item> Pass<T> for CachePass<T> {
     }
 
     fn restart(&mut self) -> Result<()> {
+        self.lacked = None;
         self.seen.clear();
         self.trail.clear();
         self.next = 0;
@@ -199,8 +222,10 @@ impl<T: Item> Pass<T> for CachePass<T> {
         to.push_flag(self.replaying);
         to.push(self.next as u64);
         to.push_flag(self.failed);
-        if !self.replaying {
-            self.trail.save(&*self.input, to);
+        match &self.lacked {
+            _ if self.replaying => {}
+            None => self.trail.save(&*self.input, to),
+            Some(_) => self.trail.save_before_last(to),
         }
     }
 
@@ -241,6 +266,10 @@ impl<T: Item> Pass<T> for CachePass<T> {
             skipped += 1;
         }
         Ok(skipped)
+    }
+
+    fn passes_freely(&self) -> bool {
+        self.replaying
     }
 
     fn reserve(&mut self, items: usize) {

@@ -22,6 +22,14 @@ impl Cardinality {
         }
     }
 
+    /// The number, if it is known and finite.
+    pub(super) fn exact(self) -> Option<u64> {
+        match self {
+            Cardinality::Exact(count) => Some(count),
+            Cardinality::Endless | Cardinality::Unknown => None,
+        }
+    }
+
     /// An upper bound for what one pass holds, if there is one.
     pub(super) fn bound(self) -> Option<usize> {
         match self {

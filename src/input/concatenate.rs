@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::{Dataset, Kind};
+use crate::input::dataset::{BatchSize, Dataset, Kind};
 use crate::input::position::{Description, Mark, Reader};
 use crate::input::stage::{Pass, Stage};
 use crate::input::zip::common_batch_size;
@@ -40,8 +40,11 @@ impl Dataset {
         let streams = datasets.iter().map(|dataset| Ok(dataset.stream()));
         let inputs = memory::collect(streams, "datasets")?;
         let kind = Kind::Stream(Arc::new(Concatenate { inputs }));
-        let concatenated = Dataset::batched(spec, cardinality, kind, common_batch_size(datasets))
-            .made_of(datasets)?;
+        let alone = datasets.len() == 1;
+        let size = common_batch_size(datasets);
+        let size = size.map(|size| BatchSize { total: size.total.filter(|_| alone), ..size });
+        let concatenated = Dataset::batched(spec, cardinality, kind, size).made_of(datasets)?;
+        let concatenated = concatenated.unbatched_as(datasets);
         let concatenated = concatenated.remade_joined(datasets, Dataset::concatenate);
         Ok(concatenated.with_several_partial_batches())
     }
@@ -114,6 +117,10 @@ impl Pass<Value> for ConcatenatePass {
             self.current += 1;
         }
         Ok(skipped)
+    }
+
+    fn passes_freely(&self) -> bool {
+        self.inputs.iter().all(|input| input.passes_freely())
     }
 
     fn reserve(&mut self, items: usize) {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
@@ -27,6 +28,9 @@ struct Parts {
     depth: usize,
     /// The files that the elements are read from, if they are.
     files: Option<Files>,
+    /// Whether the elements are rows of arrays that nothing has batched, as far as that is certain; and
+    /// whether the log was told that they are split.
+    unbatched: Option<Arc<AtomicBool>>,
     kind: Kind,
 }
 
@@ -41,6 +45,8 @@ pub(super) struct BatchSize {
     pub(super) rows: usize,
     /// Whether all batches of a pass but one are full.
     pub(super) one_partial: bool,
+    /// How many rows all batches of a pass have together, if that is known.
+    pub(super) total: Option<u64>,
 }
 
 /// How the elements come about.
@@ -71,13 +77,31 @@ impl Dataset {
         batch_size: Option<BatchSize>,
     ) -> Dataset {
         let (depth, files) = (1, None);
-        Dataset(Arc::new(Parts { spec, cardinality, batch_size, depth, files, kind }))
+        let unbatched = matches!(kind, Kind::Rows(..)).then(Arc::default);
+        Dataset(Arc::new(Parts { spec, cardinality, batch_size, depth, files, unbatched, kind }))
     }
 
     fn changed(&self, change: impl FnOnce(&mut Parts)) -> Dataset {
         let mut parts = Parts::clone(&self.0);
         change(&mut parts);
         Dataset(Arc::new(parts))
+    }
+
+    /// The same, whose elements are rows of arrays that nothing has batched if all those of `inputs` are.
+    pub(super) fn unbatched_as<'a>(
+        &self,
+        inputs: impl IntoIterator<Item = &'a Dataset>,
+    ) -> Dataset {
+        let mut inputs = inputs.into_iter().map(|input| &input.0.unbatched);
+        let first = inputs.next().and_then(Option::as_ref);
+        let unbatched = first.filter(|_| inputs.all(Option::is_some)).cloned();
+        self.changed(|parts| parts.unbatched = unbatched)
+    }
+
+    /// Whether the elements are rows of arrays that nothing has batched. Once; thereafter it is known.
+    pub(super) fn is_unbatched_so_far_unsaid(&self) -> bool {
+        let said = self.0.unbatched.as_ref();
+        said.is_some_and(|said| !said.swap(true, Ordering::Relaxed))
     }
 
     /// How many transformations lie above each other, the source included.
@@ -147,7 +171,11 @@ impl Dataset {
     /// The size of the batches that the elements are, as far as it is known before the first one.
     pub(super) fn batch_size(&self) -> Option<BatchSize> {
         match self.element_spec().rows() {
-            Some(rows) => Some(BatchSize { rows, one_partial: true }),
+            Some(rows) => {
+                let batches = self.cardinality().exact();
+                let total = batches.and_then(|batches| batches.checked_mul(rows as u64));
+                Some(BatchSize { rows, one_partial: true, total })
+            }
             None => self.0.batch_size,
         }
     }
@@ -187,7 +215,12 @@ impl Dataset {
             }
         };
         let spec = self.element_spec().clone();
-        Dataset::batched(spec, cardinality, kind, self.0.batch_size).made_of([self])
+        // Where all elements still come, so do their rows.
+        let all = cardinality == self.cardinality();
+        let size = self.0.batch_size;
+        let size = size.map(|size| BatchSize { total: size.total.filter(|_| all), ..size });
+        let made = Dataset::batched(spec, cardinality, kind, size).made_of([self])?;
+        Ok(made.unbatched_as([self]))
     }
 }
 

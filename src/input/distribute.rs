@@ -27,7 +27,8 @@ use crate::values::Value;
 /// Distributes the elements of `dataset`, which are global batches, over `replicas` replicas on
 /// `devices`, replica k on the k-th of them.
 ///
-/// With one replica elements stay as they are. With more, each tensor of an element becomes a
+/// With one replica elements stay as they are, unless a last one that is not a full batch is to be left out
+/// ([`Splitting::Balanced`]). With more, each tensor of an element becomes a
 /// per-replica value: its rows are split in order, as `options` says, by the number of rows that
 /// it actually has; the part of replica k is component k. Parts may be empty; they keep dtype
 /// and rank. Tensors of one element may differ in their number of rows, and each is split by its
@@ -59,22 +60,52 @@ pub fn distribute(
         own: None,
         ranks: None,
     };
+    let drops = options.drop_partial_step;
+    let size = dataset.batch_size();
+    let size = size.filter(|size| options.splitting == Splitting::Balanced && size.rows > 0);
     if replicas == 1 {
-        return Ok(new(dataset, dataset.element_spec().clone(), cardinality, Way::Split));
+        let whole = dataset.element_spec().rows().is_some();
+        return match size.filter(|_| drops && !whole) {
+            Some(size) => {
+                let dataset = dataset.rebatch(&balanced(size.rows, 1), true)?;
+                let spec = dataset.element_spec().clone();
+                Ok(new(&dataset, spec, steps(cardinality, size, drops), Way::Split))
+            }
+            None => Ok(new(dataset, dataset.element_spec().clone(), cardinality, Way::Split)),
+        };
     }
     let spec = dataset.element_spec().map(&mut |leaf| part_spec(leaf, replicas))?;
-    match dataset.batch_size().filter(|_| options.splitting == Splitting::Balanced) {
-        Some(BatchSize { rows, one_partial }) if rows > 0 => {
-            let shares = balanced(rows, replicas);
-            let cardinality = match cardinality {
-                // Several partial batches may make up a full one.
-                Cardinality::Exact(count) if count > 1 && !one_partial => Cardinality::Unknown,
-                cardinality => cardinality,
-            };
-            let way = Way::Deal { drop_partial_step: options.drop_partial_step };
-            Ok(new(&dataset.rebatch(&shares, false)?, spec, cardinality, way))
+    if dataset.is_unbatched_so_far_unsaid() {
+        log::log(Level::Warning, || {
+            format!(
+                "a dataset that nothing has batched is split over {replicas} replicas: its elements ({}) \
+                 are single rows of arrays, and each replica gets a part of each row as its examples; \
+                 batch the dataset before distributing it",
+                dataset.element_spec()
+            )
+        });
+    }
+    match size {
+        Some(size) => {
+            // A share that is not whole is left out with those that are missing behind it.
+            let shares = dataset.rebatch(&balanced(size.rows, replicas), drops)?;
+            let way = Way::Deal { drop_partial_step: drops };
+            Ok(new(&shares, spec, steps(cardinality, size, drops), way))
         }
-        _ => Ok(new(dataset, spec, cardinality, Way::Split)),
+        None => Ok(new(dataset, spec, cardinality, Way::Split)),
+    }
+}
+
+/// How many steps come of batches whose rows are one stream, if a step has the rows of a full batch.
+fn steps(batches: Cardinality, size: BatchSize, drop_partial_step: bool) -> Cardinality {
+    let rows = size.rows as u64;
+    match (batches, size.total) {
+        (_, Some(total)) if drop_partial_step => Cardinality::Exact(total / rows),
+        (_, Some(total)) => Cardinality::Exact(total.div_ceil(rows)),
+        (Cardinality::Exact(1..), None) if drop_partial_step => Cardinality::Unknown,
+        // Several partial batches may make up a full one.
+        (Cardinality::Exact(2..), None) if !size.one_partial => Cardinality::Unknown,
+        (batches, None) => batches,
     }
 }
 
@@ -165,7 +196,7 @@ fn distribute_files(
     let (replicas, first) = (strategy.num_replicas(), ranks.first_replica());
     let mut share = FileShare::new(ranks.size(), ranks.rank());
     let own = dataset.share_of_files(&mut share)?;
-    let own = own.rebatch(&shares[first..first + replicas], false)?;
+    let own = own.rebatch(&shares[first..first + replicas], options.drop_partial_step)?;
     let distributed = deal(&own, replicas, strategy.replica_devices(), options)?;
     distributed.in_step(strategy.id(), Together::new(ranks, options).reading(files))
 }

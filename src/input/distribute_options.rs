@@ -55,8 +55,9 @@ pub enum Sharding {
 pub struct DistributeOptions {
     /// How many rows of a batch each replica gets.
     pub splitting: Splitting,
-    /// Whether a last step in which not every replica gets something to work on is left out. If
-    /// not, it is completed with components without rows (zero, where elements are scalars).
+    /// Whether a last step for which not every replica has its element, or its whole share of a batch, is
+    /// left out. If not, it is completed with components without rows (zero, where elements are scalars).
+    /// With [`Splitting::Ceiling`] each batch is a whole step.
     pub drop_partial_step: bool,
     /// Whether components stay on CPU:0, rather than going to the compute devices.
     pub keep_on_host: bool,

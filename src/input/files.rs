@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
 use crate::input::file_shares::{FileShare, Files};
+use crate::input::held::Held;
 use crate::input::position::{Description, Mark, Reader, unfit};
 use crate::input::shuffle;
 use crate::input::slices::InOrder;
@@ -64,7 +65,8 @@ impl Dataset {
     /// in each round; one of the dataset of all files has not. Where ranks read files of their own
     /// ([`Sharding::File`](crate::input::Sharding::File)), file i is opened by one of them alone.
     ///
-    /// A file that cannot be opened is the failure of the element that is asked for then, and left out.
+    /// A file that cannot be opened is the failure of the element that is asked for then, and left out;
+    /// after RESOURCE_EXHAUSTED it is opened again instead.
     /// INVALID_ARGUMENT: no files, numbers that are below 1, more than 4096 files at once, a spec without
     /// tensors; while iterating, elements that are not as the spec says, and a file's dataset of more than
     /// 127 transformations, of which a dataset of files counts as 128.
@@ -196,10 +198,12 @@ struct FilesStage {
 
 impl Stage<Value> for FilesStage {
     fn start(&self) -> Result<Box<dyn Pass<Value>>> {
+        let order = self.order.start()?;
         Ok(Box::new(FilesPass {
             source: Arc::clone(&self.source),
             own: Arc::clone(&self.own),
-            order: self.order.start()?,
+            place: Held::of(&*order),
+            order,
             all_opened: false,
             open: Vec::new(),
             turn: 0,
@@ -225,6 +229,8 @@ struct FilesPass {
     source: Arc<Source>,
     own: Arc<Vec<usize>>,
     order: Box<dyn Pass<u64>>,
+    /// The place of the file that there was no memory to open.
+    place: Held<u64>,
     /// Whether there is none left to be opened.
     all_opened: bool,
     /// The files that are being read.
@@ -267,11 +273,12 @@ impl FilesPass {
     fn provide(&mut self) -> Result<bool> {
         while self.open.len() < self.source.at_once && !self.all_opened {
             memory::room(&mut self.open, 1, "open files")?;
-            let Some(place) = self.order.next()? else {
+            let Some(place) = self.place.next(&mut *self.order)? else {
                 self.all_opened = true;
                 break;
             };
-            let file = self.opened(place)?;
+            let file = self.opened(place);
+            let file = self.place.settle(place, file)?;
             let at = if self.vacant { self.turn } else { self.open.len() };
             self.open.insert(at, file);
             self.vacant = false;
@@ -301,6 +308,7 @@ impl FilesPass {
 
     fn close_all(&mut self) {
         self.open.clear();
+        self.place.clear();
         (self.turn, self.vacant, self.left) = (0, false, self.source.in_turn);
         self.all_opened = false;
     }
@@ -327,7 +335,7 @@ impl Pass<Value> for FilesPass {
     }
 
     fn save(&self, to: &mut Mark) {
-        self.order.save(to);
+        self.place.save(&*self.order, to);
         to.push_flag(self.all_opened);
         to.push_flag(self.vacant);
         to.push(self.turn as u64);

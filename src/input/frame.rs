@@ -65,6 +65,12 @@ impl<F: Reusable> Pool<F> {
     /// Elements come back about in the order in which they went out, so looking begins behind
     /// the frame that was claimed last.
     pub(super) fn claim(&mut self, make: impl Fn() -> Result<F>) -> Result<&mut F> {
+        let index = self.claim_place(make)?;
+        Ok(&mut self.frames[index])
+    }
+
+    /// As [`Pool::claim`]: the frame's place in the pool. It is the claimer's until the next claim.
+    pub(super) fn claim_place(&mut self, make: impl Fn() -> Result<F>) -> Result<usize> {
         // Those of small pools are made at once, so that no later element asks for memory.
         while self.frames.len() < self.reserved.min(LOOKS) {
             self.push(make()?)?;
@@ -82,7 +88,12 @@ impl<F: Reusable> Pool<F> {
                 other
             }
         };
-        Ok(&mut self.frames[index])
+        Ok(index)
+    }
+
+    /// The frame at a place that was claimed.
+    pub(super) fn at(&mut self, place: usize) -> &mut F {
+        &mut self.frames[place]
     }
 
     /// How many frames there are at most.

@@ -109,6 +109,10 @@ impl Pass<Value> for GivenPass {
         Ok(skipped)
     }
 
+    fn passes_freely(&self) -> bool {
+        true
+    }
+
     fn reserve(&mut self, _items: usize) {}
 
     fn announce(&mut self) {}

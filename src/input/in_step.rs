@@ -12,6 +12,7 @@ use crate::input::position::{Mark, Reader};
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::stage::Pass;
 use crate::input::trail::{Saved, Trail, Wanted};
+use crate::memory;
 use crate::strategy::ranks::{Call, Kind, Ranks};
 use crate::tensor::{Shape, Tensor};
 use crate::text::Text;
@@ -61,6 +62,8 @@ pub(super) struct InStepPass {
     devices: Arc<[DeviceId]>,
     /// The element at hand. It stays if the ranks cannot agree.
     taken: Vec<Value>,
+    /// What stands for an element if there is none.
+    nothing: Option<Value>,
     trail: Trail,
     ended: bool,
     input: Box<dyn Pass<Value>>,
@@ -75,16 +78,22 @@ impl InStepPass {
         mut input: Box<dyn Pass<Value>>,
     ) -> InStepPass {
         input.reserve(1);
-        let (taken, trail) = (Vec::new(), Trail::default());
-        InStepPass { together, spec, devices, taken, trail, ended: false, input }
+        let (taken, nothing, trail) = (Vec::new(), None, Trail::default());
+        InStepPass { together, spec, devices, taken, nothing, trail, ended: false, input }
     }
 
     fn take(&mut self) -> Result<()> {
         if self.taken.is_empty() && !self.ended {
+            // Room first, so that an element is not lost for want of it.
+            memory::room(&mut self.taken, 1, "elements")?;
             match self.trail.next(&mut *self.input)? {
-                Some(element) => hold(&mut self.taken, element, 1)?,
+                Some(element) => self.taken.push(element),
                 None => self.ended = true,
             }
+        }
+        // Before the ranks meet: a step that they have agreed on must not fail on one of them.
+        if self.taken.is_empty() && self.nothing.is_none() && !self.together.drops_partial {
+            self.nothing = Some(nothing(&self.spec, &self.devices)?);
         }
         Ok(())
     }
@@ -118,7 +127,7 @@ impl Pass<Value> for InStepPass {
             self.ended = true;
             return Ok(None);
         }
-        element.map_or_else(|| nothing(&self.spec, &self.devices), Ok).map(Some)
+        Ok(element.or_else(|| self.nothing.take()))
     }
 
     fn restart(&mut self) -> Result<()> {

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Status};
 use crate::executor::pool::{Outcome, Pool};
 use crate::input::dataset::{Dataset, Kind};
 use crate::input::frame::no_memory;
+use crate::input::held::Held;
 use crate::input::position::{Description, Mark, Reader};
 use crate::input::spec::ElementSpec;
 use crate::input::stage::{Pass, Stage};
@@ -35,7 +36,8 @@ impl Dataset {
     /// With parallel calls, that many elements are taken at a time and given to the function on
     /// as many threads, which belong to the iterator and end with it. What comes out does not depend
     /// on their number: results are in order, and a failure, of the function or of the input, stands
-    /// in the place of its element; after it the next elements come. The function must not keep
+    /// in the place of its element; after it the next elements come. After RESOURCE_EXHAUSTED the same
+    /// element comes again: the function is called with it once more. The function must not keep
     /// elements that it changes nothing about: their memory is used again when they are dropped.
     ///
     /// INVALID_ARGUMENT: a number of calls that is not in [0, 4096], a spec without tensors; while
@@ -82,13 +84,14 @@ impl Stage<Value> for Map {
         let mut input = self.input.start()?;
         let mapper = Mapper { function: Arc::clone(&self.function), spec: self.spec.clone() };
         if self.calls <= 1 {
-            return Ok(Box::new(MapPass { mapper, input }));
+            return Ok(Box::new(MapPass { mapper, held: Held::of(&*input), input }));
         }
-        let (mut taken, mut results) = (Vec::new(), VecDeque::new());
+        let (mut taken, mut results, mut again) = (Vec::new(), VecDeque::new(), Vec::new());
         let no_room = |_| no_memory("the elements of parallel calls");
         taken.try_reserve_exact(self.calls).map_err(no_room)?;
         // One more for an error of the input.
         results.try_reserve_exact(self.calls + 1).map_err(no_room)?;
+        again.try_reserve_exact(1).map_err(no_room)?;
         input.reserve(self.calls);
         let caller = Arc::new(Mutex::new(Chain::EMPTY));
         let of_calls = Arc::clone(&caller);
@@ -96,13 +99,20 @@ impl Stage<Value> for Map {
             let _inside = of_calls.lock().unwrap_or_else(PoisonError::into_inner).enter();
             // Released inside too: releasing an element may run the caller's code.
             let element = element;
-            mapper.apply(&element)
+            match mapper.apply(&element) {
+                Ok(result) => Called::Made(result),
+                Err(error) if error.status() == Status::ResourceExhausted => {
+                    Called::Lacked(error, element)
+                }
+                Err(error) => Called::Failed(error),
+            }
         });
         Ok(Box::new(ParallelPass {
             pool,
             caller,
             calls: self.calls,
             taken,
+            again,
             results,
             failure: None,
             ended: false,
@@ -134,29 +144,34 @@ impl Mapper {
 
 struct MapPass {
     mapper: Mapper,
+    /// The element whose call had no memory.
+    held: Held<Value>,
     input: Box<dyn Pass<Value>>,
 }
 
 impl Pass<Value> for MapPass {
     fn next(&mut self) -> Result<Option<Value>> {
-        let element = self.input.next()?;
-        element.map(|element| self.mapper.apply(&element)).transpose()
+        let Some(element) = self.held.next(&mut *self.input)? else { return Ok(None) };
+        let result = self.mapper.apply(&element);
+        self.held.settle(element, result).map(Some)
     }
 
     fn restart(&mut self) -> Result<()> {
+        self.held.clear();
         self.input.restart()
     }
 
     fn save(&self, to: &mut Mark) {
-        self.input.save(to);
+        self.held.save(&*self.input, to);
     }
 
     fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.held.clear();
         self.input.restore(from)
     }
 
     fn skip(&mut self, count: u64) -> Result<u64> {
-        self.input.skip(count)
+        self.held.skip(&mut *self.input, count)
     }
 
     fn reserve(&mut self, items: usize) {
@@ -168,19 +183,29 @@ impl Pass<Value> for MapPass {
     }
 }
 
+/// What has come of a call, or of the input in its place.
+enum Called {
+    Made(Value),
+    Failed(Error),
+    /// There was no memory for it; it is made again with the same element.
+    Lacked(Error, Value),
+}
+
 struct ParallelPass {
-    pool: Pool<Value, Result<Value>>,
+    pool: Pool<Value, Called>,
     /// What the thread that waits for the calls is inside of.
     caller: Arc<Mutex<Chain>>,
     calls: usize,
     /// Elements that the function has not been called with. There are some only if the calls could
     /// not be made.
     taken: Vec<Value>,
+    /// The element whose call had no memory, before what waits.
+    again: Vec<Value>,
     /// What waits to be asked for.
-    results: VecDeque<Outcome<Result<Value>>>,
+    results: VecDeque<Outcome<Called>>,
     /// What the input has failed with, or the panic that it ended with, behind the elements that are
     /// taken.
-    failure: Option<Outcome<Result<Value>>>,
+    failure: Option<Outcome<Called>>,
     ended: bool,
     /// Where the input was before the first of what has not been handed out, if there is any.
     at: Mark,
@@ -202,7 +227,7 @@ impl ParallelPass {
             match catch_unwind(AssertUnwindSafe(|| self.input.next())) {
                 Ok(Ok(Some(element))) => self.taken.push(element),
                 Ok(Ok(None)) => self.ended = true,
-                Ok(Err(error)) => self.failure = Some(Ok(Err(error))),
+                Ok(Err(error)) => self.failure = Some(Ok(Called::Failed(error))),
                 Err(panic) => self.failure = Some(Err(panic)),
             }
             if !self.ended {
@@ -213,11 +238,23 @@ impl ParallelPass {
             }
         }
         self.pool.grow(self.taken.len())?;
-        *self.caller.lock().unwrap_or_else(PoisonError::into_inner) = Chain::current();
+        self.enter();
         let results = &mut self.results;
         self.pool.call(&mut self.taken, |outcome| results.push_back(outcome))?;
         self.results.extend(self.failure.take());
         Ok(())
+    }
+
+    /// Calls the function once more with the element whose call had no memory.
+    fn work_again(&mut self) -> Result<()> {
+        self.enter();
+        let results = &mut self.results;
+        self.pool.call(&mut self.again, |outcome| results.push_front(outcome))
+    }
+
+    /// Has the calls be inside of what this thread is inside of.
+    fn enter(&self) {
+        *self.caller.lock().unwrap_or_else(PoisonError::into_inner) = Chain::current();
     }
 }
 
@@ -243,6 +280,7 @@ impl ParallelPass {
 
     /// Nothing is in the row any more.
     fn let_go(&mut self) {
+        self.again.clear();
         self.results.clear();
         self.taken.clear();
         self.failure = None;
@@ -254,12 +292,31 @@ impl ParallelPass {
 impl Pass<Value> for ParallelPass {
     fn next(&mut self) -> Result<Option<Value>> {
         self.pool.check_process()?;
-        if self.results.is_empty() && !(self.ended && self.taken.is_empty()) {
+        let mut is_new = true;
+        if !self.again.is_empty() {
+            self.work_again()?;
+        } else if self.results.is_empty() && !(self.ended && self.taken.is_empty()) {
             self.work()?;
+        } else {
+            is_new = false;
         }
-        let Some(result) = self.results.pop_front() else { return Ok(None) };
+        let Some(mut result) = self.results.pop_front() else { return Ok(None) };
+        while let Ok(Called::Lacked(error, element)) = result {
+            self.again.push(element);
+            if is_new {
+                return Err(error);
+            }
+            // There was no memory when the row was made, which may be long ago.
+            self.work_again()?;
+            is_new = true;
+            let Some(once_more) = self.results.pop_front() else { return Ok(None) };
+            result = once_more;
+        }
         self.step();
-        result.unwrap_or_else(|panic| resume_unwind(panic)).map(Some)
+        match result.unwrap_or_else(|panic| resume_unwind(panic)) {
+            Called::Made(result) => Ok(Some(result)),
+            Called::Failed(error) | Called::Lacked(error, _) => Err(error),
+        }
     }
 
     fn restart(&mut self) -> Result<()> {

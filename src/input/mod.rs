@@ -26,6 +26,7 @@ mod files;
 mod frame;
 mod generator;
 mod given;
+mod held;
 mod idx;
 mod in_step;
 mod input_context;

@@ -2,6 +2,7 @@
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
+use crate::input::held::Held;
 use crate::input::position::{Mark, Reader};
 use crate::input::split::split_value;
 use crate::input::stage::Pass;
@@ -49,36 +50,40 @@ fn cut(element: &Value, first: usize, count: usize) -> Result<Value> {
 pub(super) struct OwnPartPass {
     first: usize,
     count: usize,
+    held: Held<Value>,
     input: Box<dyn Pass<Value>>,
 }
 
 impl OwnPartPass {
     /// Of the elements of `input`, the `count` components from `first` on.
     pub(super) fn new(first: usize, count: usize, input: Box<dyn Pass<Value>>) -> OwnPartPass {
-        OwnPartPass { first, count, input }
+        OwnPartPass { first, count, held: Held::of(&*input), input }
     }
 }
 
 impl Pass<Value> for OwnPartPass {
     fn next(&mut self) -> Result<Option<Value>> {
-        let element = self.input.next()?;
-        element.map(|element| cut(&element, self.first, self.count)).transpose()
+        let Some(element) = self.held.next(&mut *self.input)? else { return Ok(None) };
+        let own = cut(&element, self.first, self.count);
+        self.held.settle(element, own).map(Some)
     }
 
     fn restart(&mut self) -> Result<()> {
+        self.held.clear();
         self.input.restart()
     }
 
     fn save(&self, to: &mut Mark) {
-        self.input.save(to);
+        self.held.save(&*self.input, to);
     }
 
     fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.held.clear();
         self.input.restore(from)
     }
 
     fn skip(&mut self, count: u64) -> Result<u64> {
-        self.input.skip(count)
+        self.held.skip(&mut *self.input, count)
     }
 
     fn reserve(&mut self, items: usize) {

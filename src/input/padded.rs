@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::input::batch::{batch_rows, batches, words};
-use crate::input::dataset::{BatchSize, Dataset, Kind};
+use crate::input::batch::{batch_rows, batch_size, batches, words};
+use crate::input::dataset::{Dataset, Kind};
 use crate::input::frame::{Frame, LeafBuffer, Pool, no_memory};
+use crate::input::held::lacks_memory;
 use crate::input::leaves::{Leaf, Leaves};
 use crate::input::position::{Description, Mark, Reader, unfit};
 use crate::input::spec::ElementSpec;
@@ -32,7 +33,7 @@ impl Dataset {
         let cardinality = batches(self.cardinality(), size, drop_remainder);
         let input = self.stream();
         let stage = Padded { size, drop_remainder, spec: spec.clone(), input };
-        let batch_size = Some(BatchSize { rows: size, one_partial: true });
+        let batch_size = Some(batch_size(self.cardinality(), size, drop_remainder));
         let kind = Kind::Stream(Arc::new(stage));
         let batched = Dataset::batched(spec, cardinality, kind, batch_size).made_of([self])?;
         Ok(batched.remade_of(self, again))
@@ -72,7 +73,8 @@ struct PaddedPass {
     drop_remainder: bool,
     spec: ElementSpec,
     leaves: Leaves,
-    /// The elements of the batch at hand.
+    /// The elements of the batch at hand. They stay if the next one fails, or if there is no memory for the
+    /// batch.
     taken: Vec<Value>,
     trail: Trail,
     window: Window,
@@ -113,7 +115,9 @@ impl Pass<Value> for PaddedPass {
         let filled =
             frame.fill(&mut |leaf, slot| stack_padded(taken, leaves.at(leaf), slot, window));
         let element = filled.map(|()| frame.value());
-        self.let_go();
+        if !lacks_memory(&element) {
+            self.let_go();
+        }
         element.map(Some)
     }
 

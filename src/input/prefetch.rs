@@ -11,6 +11,7 @@ use crate::executor::thread::{self, Purpose};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
 use crate::input::frame::no_memory;
+use crate::input::held::lacks_memory;
 use crate::input::position::{Description, Mark, Reader};
 use crate::input::stage::{Pass, Stage};
 use crate::input::work::{self, Chain, Node};
@@ -37,6 +38,7 @@ impl Dataset {
         let (spec, kind) = (self.element_spec().clone(), Kind::Stream(Arc::new(stage)));
         let cardinality = self.cardinality();
         let made = Dataset::batched(spec, cardinality, kind, self.batch_size()).made_of([self])?;
+        let made = made.unbatched_as([self]);
         Ok(made.remade_of_batches(self, move |input| input.prefetch(depth)))
     }
 }
@@ -91,6 +93,7 @@ pub(super) fn ahead(
         marks,
         end: Mark::with_room_of(&at),
         ended: false,
+        paused: false,
         stop: false,
         gone: false,
         round: 0,
@@ -138,6 +141,9 @@ struct Waiting {
     end: Mark,
     /// The input has ended; the end comes behind the queue.
     ended: bool,
+    /// There was no memory for the next element, which is behind the queue as a failure. The producer tries
+    /// again when the consumer asks again, so that it is not told of memory that is there by then.
+    paused: bool,
     /// The producer is to stop.
     stop: bool,
     /// The producer has stopped.
@@ -266,6 +272,9 @@ impl Pass<Value> for PrefetchPass {
             if state.gone {
                 return Err(Error::Internal("a prefetching thread has ended by itself".into()));
             }
+            if std::mem::take(&mut state.paused) {
+                self.ring.wanted.notify_one();
+            }
             state = self.ring.wait(state)?;
         }
     }
@@ -281,7 +290,7 @@ impl Pass<Value> for PrefetchPass {
         let Waiting { queue, marks, .. } = &mut *state;
         marks.extend(queue.iter_mut().map(|made| std::mem::take(&mut made.1)));
         std::mem::swap(queue, &mut self.spare);
-        state.ended = false;
+        (state.ended, state.paused) = (false, false);
         self.ring.wanted.notify_one();
         drop(state);
         // Releasing an element may run the caller's code.
@@ -318,6 +327,11 @@ impl Pass<Value> for PrefetchPass {
             Some(input) => input.skip(count),
             None => Ok(0),
         }
+    }
+
+    fn passes_freely(&self) -> bool {
+        // What a thread has made already has to be taken.
+        self.input.as_ref().is_some_and(|input| input.passes_freely())
     }
 
     fn reserve(&mut self, items: usize) {
@@ -382,7 +396,8 @@ fn produce(ring: &Ring) {
             if state.stop {
                 return;
             }
-            if state.round != round || (!state.ended && state.queue.len() < ring.depth) {
+            let makes_more = !state.ended && !state.paused && state.queue.len() < ring.depth;
+            if state.round != round || makes_more {
                 break;
             }
             state = wait(&ring.wanted, state);
@@ -415,6 +430,7 @@ fn produce(ring: &Ring) {
             drop(made);
             continue;
         }
+        state.paused = made.as_ref().is_ok_and(lacks_memory);
         let made = match made.map(Result::transpose) {
             Ok(Some(made)) => Some(Ok(made)),
             Ok(None) => None,

@@ -97,6 +97,10 @@ impl Pass<Value> for RangePass {
         Ok(skipped)
     }
 
+    fn passes_freely(&self) -> bool {
+        true
+    }
+
     fn reserve(&mut self, items: usize) {
         self.pool.reserve(items);
     }

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
 use crate::input::frame::{Frame, LeafBuffer, Pool, no_memory};
+use crate::input::held::lacks_memory;
 use crate::input::leaves::{Leaf, Leaves};
 use crate::input::position::{Description, Mark, Reader, unfit};
 use crate::input::spec::{ElementSpec, LeafSpec};
@@ -111,7 +112,8 @@ struct RebatchPass {
     ended: bool,
     /// What is left of the batch that is being cut.
     rest: Option<Piece>,
-    /// What the next batch consists of, as far as it has been cut. It stays if the input fails.
+    /// What the next batch consists of, as far as it has been cut. It stays if the input fails, or if there
+    /// is no memory for the batch.
     pieces: Vec<Piece>,
     /// The way to the batches that the pieces and the rest are cut of, each once.
     trail: Trail,
@@ -203,8 +205,9 @@ impl Pass<Value> for RebatchPass {
             rows += piece.rows();
             self.pieces.push(piece);
         }
-        self.ended = rows < size;
-        if self.ended && (rows == 0 || self.drop_remainder) {
+        let ends = rows < size;
+        if ends && (rows == 0 || self.drop_remainder) {
+            self.ended = true;
             self.let_go();
             return Ok(None);
         }
@@ -220,8 +223,11 @@ impl Pass<Value> for RebatchPass {
             pieces => join(pieces, leaves.at(leaf), rows, slot, window),
         });
         let element = filled.map(|()| frame.value());
-        self.let_go();
-        self.turn = (self.turn + 1) % self.sizes.len();
+        if !lacks_memory(&element) {
+            self.ended = ends;
+            self.let_go();
+            self.turn = (self.turn + 1) % self.sizes.len();
+        }
         element.map(Some)
     }
 
@@ -319,7 +325,11 @@ fn join(
         let source = leaf.of(&piece.batch)?;
         let (from, from_offset) = source.layout().slice(0, piece.start, piece.stop, 1)?;
         let (to, to_offset) = target.layout().slice(0, position, position + piece.rows(), 1)?;
-        window.copy((source, from, from_offset), (target, to, to_offset)).map_err(|error| {
+        let copied = window.copy((source, from, from_offset), (target, to, to_offset));
+        if lacks_memory(&copied) {
+            return copied;
+        }
+        copied.map_err(|error| {
             Error::invalid("dataset", format!("batches that are to be joined differ: {error}"))
         })?;
         position += piece.rows();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Reorder};
+use crate::input::held::lacks_memory;
 use crate::input::position::{Description, Mark, Reader, unfit};
 use crate::input::stage::{Item, Pass, Stage};
 
@@ -79,12 +80,17 @@ impl<T> RepeatPass<T> {
     /// Begins the next round, if there is one.
     fn turn_over(&mut self) -> Result<()> {
         // After a round of nothing more rounds of nothing would follow, perhaps for ever.
-        self.left = if self.empty { Some(0) } else { self.left.map(|left| left - 1) };
-        if self.left != Some(0) {
-            self.empty = true;
-            self.input.restart()?;
+        let left = if self.empty { Some(0) } else { self.left.map(|left| left - 1) };
+        if left == Some(0) {
+            self.left = left;
+            return Ok(());
         }
-        Ok(())
+        let restarted = self.input.restart();
+        // If there was no memory for it, the round is still to be begun.
+        if !lacks_memory(&restarted) {
+            (self.left, self.empty) = (left, true);
+        }
+        restarted
     }
 }
 
@@ -127,15 +133,29 @@ impl<T: Send> Pass<T> for RepeatPass<T> {
 
     fn skip(&mut self, count: u64) -> Result<u64> {
         let mut skipped = 0;
+        // How many rounds were begun here.
+        let mut rounds = 0;
         while skipped < count && self.left != Some(0) {
             let passed = self.input.skip(count - skipped)?;
             skipped += passed;
             self.empty &= passed == 0;
+            if rounds > 0 && passed > 0 && self.passes_freely() {
+                // That was a round, or its beginning at the end of the way, and all rounds are alike.
+                let others = (count - skipped) / passed;
+                let others = self.left.map_or(others, |left| others.min(left - 1));
+                skipped += others * passed;
+                self.left = self.left.map(|left| left - others);
+            }
             if skipped < count {
                 self.turn_over()?;
+                rounds += 1;
             }
         }
         Ok(skipped)
+    }
+
+    fn passes_freely(&self) -> bool {
+        self.input.passes_freely()
     }
 
     fn reserve(&mut self, items: usize) {

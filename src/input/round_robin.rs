@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::device::DeviceId;
 use crate::error::Result;
-use crate::input::frame::{self, Frame, Pool, no_memory};
+use crate::input::frame::{self, Frame, Pool, Reusable, no_memory};
+use crate::input::held::lacks_memory;
 use crate::input::leaves::Leaves;
 use crate::input::memory;
 use crate::input::padded::hold;
@@ -23,7 +24,8 @@ pub(super) struct DealPass {
     /// Where each component is to be.
     devices: Arc<[DeviceId]>,
     drop_partial_step: bool,
-    /// The elements of the step at hand. They stay if the next one fails.
+    /// The elements of the step at hand. They stay if the next one fails, or if there is no memory for the
+    /// step.
     taken: Vec<Value>,
     trail: Trail,
     ended: bool,
@@ -90,9 +92,15 @@ impl Pass<Value> for DealPass {
         let frame = self.pool.claim(|| Frame::new(&self.spec))?;
         let (taken, leaves) = (&self.taken, &self.leaves);
         let dealt = deal(taken, leaves, frame.value_mut(), &self.devices, &self.zero);
-        let element = dealt.map(|()| frame.value());
-        self.let_go();
-        element.map(Some)
+        let step = dealt.map(|()| frame.value());
+        if step.is_err() {
+            // Elements that are on their GPUs already make room for others meanwhile.
+            frame.release();
+        }
+        if !lacks_memory(&step) {
+            self.let_go();
+        }
+        step.map(Some)
     }
 
     fn restart(&mut self) -> Result<()> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::input::dataset::{Dataset, Reorder};
 use crate::input::position::{Description, Mark, Reader};
-use crate::input::stage::{Item, Pass, Stage};
+use crate::input::stage::{Item, Pass, Stage, pass_over};
 
 impl Dataset {
     /// The elements at positions `index`, `index + shards`, `index + 2 * shards`, ...: one of
@@ -67,11 +67,9 @@ struct ShardPass<T> {
 
 impl<T: Send> Pass<T> for ShardPass<T> {
     fn next(&mut self) -> Result<Option<T>> {
-        while self.skip > 0 {
-            if self.input.next()?.is_none() {
-                return Ok(None);
-            }
-            self.skip -= 1;
+        pass_over(&mut *self.input, &mut self.skip)?;
+        if self.skip > 0 {
+            return Ok(None);
         }
         let item = self.input.next()?;
         self.skip = self.shard.shards - 1;
@@ -96,14 +94,19 @@ impl<T: Send> Pass<T> for ShardPass<T> {
     fn skip(&mut self, count: u64) -> Result<u64> {
         let Some(others) = count.checked_sub(1) else { return Ok(0) };
         let shards = self.shard.shards;
-        let wanted = others.saturating_mul(shards).saturating_add(self.skip).saturating_add(1);
-        let passed = self.input.skip(wanted)?;
-        if passed == wanted {
+        let wanted =
+            others.checked_mul(shards).and_then(|others| others.checked_add(self.skip + 1));
+        let passed = self.input.skip(wanted.unwrap_or(u64::MAX))?;
+        if Some(passed) == wanted {
             self.skip = shards - 1;
             return Ok(count);
         }
         // The end: what is left out does not matter any more.
         Ok(passed.checked_sub(self.skip + 1).map_or(0, |more| more / shards + 1))
+    }
+
+    fn passes_freely(&self) -> bool {
+        self.input.passes_freely()
     }
 
     fn reserve(&mut self, items: usize) {

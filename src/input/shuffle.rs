@@ -162,11 +162,10 @@ impl<T: Send> ShufflePass<T> {
         let no_room = |_| no_memory("the buffer of a shuffled dataset");
         self.buffer.try_reserve_exact(missing).map_err(no_room)?;
         while self.buffer.len() < self.shuffle.limit {
+            // Room first, so that an item is not lost for want of it.
+            self.buffer.try_reserve(1).map_err(no_room)?;
             match self.trail.next(&mut *self.input)? {
-                Some(item) => {
-                    self.buffer.try_reserve(1).map_err(no_room)?;
-                    self.buffer.push(item);
-                }
+                Some(item) => self.buffer.push(item),
                 None => {
                     self.input_ended = true;
                     break;

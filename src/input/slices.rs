@@ -171,6 +171,10 @@ impl Pass<u64> for InOrderPass {
         Ok(skipped)
     }
 
+    fn passes_freely(&self) -> bool {
+        true
+    }
+
     fn reserve(&mut self, _items: usize) {}
 
     fn announce(&mut self) {}
@@ -209,8 +213,9 @@ struct ElementsPass {
 
 impl Pass<Value> for ElementsPass {
     fn next(&mut self) -> Result<Option<Value>> {
-        let Some(row) = self.order.next()? else { return Ok(None) };
+        // Memory first, so that a row is not lost for want of it.
         let frame = self.pool.claim(|| Frame::new(&self.spec))?;
+        let Some(row) = self.order.next()? else { return Ok(None) };
         frame.fill(&mut |leaf, slot| {
             let source = &self.arrays.components[leaf];
             let (whole, offset) = source.layout().slice(0, row as usize, row as usize + 1, 1)?;
@@ -234,6 +239,10 @@ impl Pass<Value> for ElementsPass {
 
     fn skip(&mut self, count: u64) -> Result<u64> {
         self.order.skip(count)
+    }
+
+    fn passes_freely(&self) -> bool {
+        self.order.passes_freely()
     }
 
     fn reserve(&mut self, items: usize) {

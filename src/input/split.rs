@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::input::frame::{self, Frame, Pool};
+use crate::input::frame::{self, Frame, Pool, Reusable};
+use crate::input::held::Held;
 use crate::input::position::{Mark, Reader};
 use crate::input::spec::ElementSpec;
 use crate::input::stage::Pass;
@@ -18,6 +19,8 @@ pub(super) struct SplitPass {
     spec: ElementSpec,
     /// Where each part is to be.
     devices: Arc<[DeviceId]>,
+    /// The batch whose parts there was no memory for.
+    held: Held<Value>,
     input: Box<dyn Pass<Value>>,
     pool: Pool<Frame>,
 }
@@ -30,7 +33,19 @@ impl SplitPass {
         mut input: Box<dyn Pass<Value>>,
     ) -> SplitPass {
         input.reserve(1);
-        SplitPass { spec, devices, input, pool: Pool::new() }
+        let held = Held::of(&*input);
+        SplitPass { spec, devices, held, input, pool: Pool::new() }
+    }
+
+    fn parts_of(&mut self, batch: &Value) -> Result<Value> {
+        let _split = observe::span(Phase::Split);
+        let element = self.pool.claim(|| Frame::new(&self.spec))?;
+        let made = split(batch, element.value_mut(), &self.devices);
+        if made.is_err() {
+            // Parts that are on their GPUs already make room for others meanwhile.
+            element.release();
+        }
+        made.map(|()| element.value())
     }
 }
 
@@ -38,23 +53,27 @@ impl Pass<Value> for SplitPass {
     fn next(&mut self) -> Result<Option<Value>> {
         // The input can use again the batches that only idle elements of ours are views of.
         self.pool.release_idle();
-        let Some(batch) = self.input.next()? else { return Ok(None) };
-        let _split = observe::span(Phase::Split);
-        let element = self.pool.claim(|| Frame::new(&self.spec))?;
-        split(&batch, element.value_mut(), &self.devices)?;
-        Ok(Some(element.value()))
+        let Some(batch) = self.held.next(&mut *self.input)? else { return Ok(None) };
+        let made = self.parts_of(&batch);
+        self.held.settle(batch, made).map(Some)
     }
 
     fn restart(&mut self) -> Result<()> {
+        self.held.clear();
         self.input.restart()
     }
 
     fn save(&self, to: &mut Mark) {
-        self.input.save(to);
+        self.held.save(&*self.input, to);
     }
 
     fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.held.clear();
         self.input.restore(from)
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64> {
+        self.held.skip(&mut *self.input, count)
     }
 
     fn reserve(&mut self, items: usize) {

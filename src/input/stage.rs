@@ -21,7 +21,8 @@ pub(super) trait Stage<T>: Send + Sync {
 /// One way through a dataset.
 pub(super) trait Pass<T>: Send {
     /// The next item, or nothing at the end and ever after. After an error it may be called
-    /// again and goes on behind what failed.
+    /// again and goes on behind what failed. RESOURCE_EXHAUSTED uses nothing up: what was taken of an
+    /// input is held ([`Held`](crate::input::held::Held)), and the next call tries again.
     fn next(&mut self) -> Result<Option<T>>;
 
     /// Goes back to the beginning, as another round: what is shuffled anew in each round is.
@@ -47,6 +48,12 @@ pub(super) trait Pass<T>: Send {
         Ok(skipped)
     }
 
+    /// Whether items can be passed over by [`Pass::skip`] whether or not they came before: none fails, and
+    /// making them does nothing that anybody would notice.
+    fn passes_freely(&self) -> bool {
+        false
+    }
+
     /// Says that so many more items may be alive at once downstream, so that the pools of
     /// elements have room for them from the start.
     fn reserve(&mut self, items: usize);
@@ -55,6 +62,19 @@ pub(super) trait Pass<T>: Send {
     /// [`Pass::next`] and [`Pass::restart`] of the iterator. Only [`Pass::restore`] asks for items
     /// before it, and then threads that work ahead are not started.
     fn announce(&mut self);
+}
+
+/// Passes over as many items of `input` as are `left`, and counts them down as it goes. Items that may fail,
+/// or that a function of the caller's makes, are made. Some are left only at the end, and after a failure.
+pub(super) fn pass_over<T>(input: &mut dyn Pass<T>, left: &mut u64) -> Result<()> {
+    if input.passes_freely() {
+        *left -= input.skip(*left)?;
+        return Ok(());
+    }
+    while *left > 0 && input.next()?.is_some() {
+        *left -= 1;
+    }
+    Ok(())
 }
 
 /// What flows through every transformation that only changes which items come when.

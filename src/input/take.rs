@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind, Reorder};
 use crate::input::position::{Description, Mark, Reader};
-use crate::input::stage::{Item, Pass, Stage};
+use crate::input::stage::{Item, Pass, Stage, pass_over};
 
 impl Dataset {
     /// The first `count` elements, or all if there are fewer or if it is -1. INVALID_ARGUMENT if
@@ -31,7 +31,9 @@ impl Dataset {
         })
     }
 
-    /// All elements but the first `count`; none if there are no more or if it is -1, which is all.
+    /// All elements but the first `count`; none if there are no more or if it is -1, which is all. Elements
+    /// of ranges, arrays and batches of these are passed over in one go; what may fail, or comes of the
+    /// caller's functions, is made.
     /// INVALID_ARGUMENT if `count` is less than -1.
     pub fn skip(&self, count: i64) -> Result<Dataset> {
         let count = count_or_all(count)?;
@@ -108,11 +110,9 @@ impl<T: Send> Pass<T> for RangePass<T> {
         if self.left.take == Some(0) {
             return Ok(None);
         }
-        while self.left.skip > 0 {
-            if self.input.next()?.is_none() {
-                return Ok(None);
-            }
-            self.left.skip -= 1;
+        pass_over(&mut *self.input, &mut self.left.skip)?;
+        if self.left.skip > 0 {
+            return Ok(None);
         }
         let item = self.input.next()?;
         if let (Some(_), Some(take)) = (&item, &mut self.left.take) {
@@ -150,6 +150,10 @@ impl<T: Send> Pass<T> for RangePass<T> {
         let skipped = self.input.skip(count)?;
         self.left.take = self.left.take.map(|take| take - skipped);
         Ok(skipped)
+    }
+
+    fn passes_freely(&self) -> bool {
+        self.input.passes_freely()
     }
 
     fn reserve(&mut self, items: usize) {

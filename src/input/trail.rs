@@ -115,6 +115,18 @@ impl Trail {
         }
     }
 
+    /// The same as it was before the last item, with which the pass will try again.
+    pub(super) fn save_before_last(&self, to: &mut Mark) {
+        to.push(self.used as u64);
+        for (number, segment) in self.segments[..self.used].iter().enumerate() {
+            to.push(segment.items - u64::from(number + 1 == self.used));
+            to.append(&segment.from);
+        }
+        // Behind the items that are left, where the input has not ended.
+        to.push_flag(true);
+        to.push_flag(false);
+    }
+
     /// Takes up a saved trail: gives each of its items to `hold`, or those whose numbers are in
     /// `wanted`, in order, and brings `input` to where it was.
     pub(super) fn restore<T>(

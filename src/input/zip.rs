@@ -75,7 +75,8 @@ impl Dataset {
         let size = common_batch_size(datasets);
         let zipped = Dataset::batched(spec, cardinality, Kind::Stream(stage), size);
         // Which elements meet is known to who reads all.
-        Ok(zipped.made_of(datasets)?.only_of_all_files(datasets, "zip"))
+        let zipped = zipped.made_of(datasets)?.unbatched_as(datasets);
+        Ok(zipped.only_of_all_files(datasets, "zip"))
     }
 }
 
@@ -111,7 +112,9 @@ pub(super) fn common_batch_size(datasets: &[Dataset]) -> Option<BatchSize> {
     let first = sizes.next()??;
     sizes.try_fold(first, |all, size| {
         let size = size.filter(|size| size.rows == all.rows)?;
-        Some(BatchSize { one_partial: all.one_partial && size.one_partial, ..size })
+        let one_partial = all.one_partial && size.one_partial;
+        let total = all.total.filter(|_| all.total == size.total);
+        Some(BatchSize { one_partial, total, ..size })
     })
 }
 
@@ -271,6 +274,10 @@ impl Pass<Value> for ZipPass {
         }
         self.ended = least < count;
         Ok(least)
+    }
+
+    fn passes_freely(&self) -> bool {
+        self.inputs.iter().all(|input| input.passes_freely())
     }
 
     fn reserve(&mut self, items: usize) {

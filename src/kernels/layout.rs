@@ -31,10 +31,12 @@ impl Shape {
         let bound =
             sizes.iter().try_fold(1usize, |product, &size| product.checked_mul(size.max(1)));
         if bound.is_none_or(|bound| bound > isize::MAX as usize) {
-            return Err(Error::invalid(
-                "shape",
-                format!("{sizes:?} has more elements than memory can address"),
-            ));
+            let problem = match sizes.contains(&0) {
+                true => "has no elements, but those of one of its other sizes lie further apart",
+                false => "has more elements",
+            };
+            let problem = format!("{sizes:?} {problem} than memory can address");
+            return Err(Error::invalid("shape", problem));
         }
         let mut shape = Shape { rank: sizes.len() as u8, ..Shape::default() };
         shape.sizes[..sizes.len()].copy_from_slice(sizes);

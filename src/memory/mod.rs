@@ -330,7 +330,7 @@ pub fn reserve_taken() -> usize {
     RESERVE.taken() + SPARES.taken()
 }
 
-/// What it means that there is no memory for `what`.
+/// What it means that there is no memory for `count` of `what`.
 #[cold]
 pub fn exhausted(count: usize, what: &str) -> Error {
     Error::ResourceExhausted(format!("memory for {count} {what}"))
@@ -390,7 +390,8 @@ mod tests {
         assert!(list::<u64>(usize::MAX / 16, "numbers").is_err());
         let mut short = vec![1u64];
         let error = room(&mut short, usize::MAX / 16, "numbers").unwrap_err();
-        assert!(error.to_string().contains("numbers"), "{error}");
+        let words = format!("there is not enough memory for {} numbers", usize::MAX / 16);
+        assert_eq!(error.to_string(), words);
         assert_eq!(collect([Ok(1), Ok(2)].into_iter(), "numbers").unwrap(), [1, 2]);
         assert!(check().is_ok());
     }

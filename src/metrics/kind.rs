@@ -51,9 +51,23 @@ impl Kind {
             let problem = format!("{bins}; a histogram has 1 to {} bins", Kind::MOST_BINS);
             return Err(Error::invalid("options.bins", problem));
         }
-        if !(lowest < highest && (highest - lowest).is_finite()) {
-            let problem = format!("{lowest}; must be finite and less than highest ({highest})");
-            return Err(Error::invalid("options.lowest", problem));
+        for (score, argument) in
+            [(lowest, "options.lowest_score"), (highest, "options.highest_score")]
+        {
+            if !score.is_finite() {
+                return Err(Error::invalid(argument, format!("{score}; must be finite")));
+            }
+        }
+        // In few digits, also where a number is large.
+        if lowest >= highest {
+            let problem = format!("{lowest:?}; must be less than highest_score, {highest:?}");
+            return Err(Error::invalid("options.lowest_score", problem));
+        }
+        if !(highest - lowest).is_finite() {
+            let problem = format!(
+                "{highest:?}; must be so near to lowest_score, {lowest:?}, that the difference is finite, too"
+            );
+            return Err(Error::invalid("options.highest_score", problem));
         }
         Ok(Kind::Auc { bins: bins as u32, lowest, highest })
     }

@@ -73,7 +73,7 @@ impl Metrics {
 
     /// Adds an entry, and says at which index. Fails while a step adds to the metrics.
     pub fn define(&self, name: &str, kind: Kind) -> Result<usize> {
-        self.origin.check("metrics")?;
+        self.check_process()?;
         let total = Total::new(kind)?;
         let mut entries = self.entries()?;
         self.check_idle()?;
@@ -189,11 +189,17 @@ impl Metrics {
 
     /// Forgets what all entries have accumulated. Fails while a step adds to them.
     pub fn reset(&self) -> Result<()> {
-        self.origin.check("metrics")?;
+        self.check_process()?;
         let mut entries = self.entries()?;
         self.check_idle()?;
         entries.iter_mut().for_each(|entry| entry.total.clear());
         Ok(())
+    }
+
+    /// FAILED_PRECONDITION in the child of a fork that happened since the metrics were made: what runs of
+    /// the parent add to is its own.
+    fn check_process(&self) -> Result<()> {
+        if self.origin.is_here() { Ok(()) } else { Err(of_the_parent()) }
     }
 
     fn entries(&self) -> Result<ObjectGuard<'_, Vec<Entry>>> {
@@ -231,7 +237,7 @@ impl Metrics {
 
     /// Lets the metrics take part in the outcome of the context's step, and says which it is.
     fn take_part(self: &Arc<Self>, context: &ReplicaContext) -> Result<u64> {
-        self.origin.check("metrics")?;
+        self.check_process()?;
         context.check_live()?;
         let step = context.step_id();
         if step == 0 {
@@ -251,6 +257,15 @@ impl Metrics {
         }
         Ok(step)
     }
+}
+
+#[cold]
+fn of_the_parent() -> Error {
+    Error::precondition(
+        "metrics: they were made before this process was forked, and belong to runs of the parent's \
+         strategy; what they have accumulated can be read here, but to add, define or reset make new \
+         metrics of a strategy of this process",
+    )
 }
 
 fn no_entry(index: usize, count: usize) -> Error {

@@ -56,7 +56,10 @@ impl Slot {
     /// Adds a number and its weight.
     pub fn add(&mut self, sum: f64, weight: f64) -> Result<()> {
         if !(weight.is_finite() && weight >= 0.0) {
-            return Err(Error::invalid("weight", format!("{weight}; weights are 0 or more")));
+            return Err(Error::invalid(
+                "weight",
+                format!("{weight}; weights are finite and 0 or more"),
+            ));
         }
         match self.kind {
             Kind::Sum | Kind::Mean => {

@@ -58,7 +58,7 @@ impl Metrics {
     /// Replaces what was accumulated, by one for each metric, of its kind and size. Fails while a step
     /// adds to them.
     pub fn import(&self, from: Vec<Accumulated>) -> Result<()> {
-        self.origin.check("metrics")?;
+        self.check_process()?;
         let mut entries = self.entries()?;
         self.check_idle()?;
         if entries.len() != from.len() {

@@ -72,7 +72,13 @@ fn apply_in_replica(
     let operation = Operation::Apply {
         optimizer: Arc::as_ptr(optimizer).addr(),
         gradients: Arc::as_ptr(gradients).addr(),
-        options: options.number(),
+        options: options.words(),
+        rule: optimizer.rule_name().clone(),
+        first: gradients
+            .variables()
+            .first()
+            .map_or_else(|| "".into(), |first| first.name().clone()),
+        variables: gradients.variables().len(),
     };
     let (optimizer, gradients) = (Arc::clone(optimizer), Arc::clone(gradients));
     let action = ApplyAction::at_commit_point(optimizer, gradients, context.step_id());

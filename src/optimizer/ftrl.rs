@@ -67,11 +67,23 @@ impl UpdateRule for Ftrl {
         &self.slots
     }
 
+    fn check_learning_rate(&self, learning_rate: f64) -> Result<()> {
+        if learning_rate.recip().is_finite() {
+            return Ok(());
+        }
+        let problem = format!("{learning_rate:?}; FTRL divides by it: it must be more than 0");
+        Err(Error::invalid("learning_rate", problem))
+    }
+
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
         let mut scalars = Scalars::of(rates, running);
-        scalars.derived[0] = 1.0 / rates.learning_rate;
+        scalars.derived[0] = rates.learning_rate.recip();
         if !scalars.derived[0].is_finite() {
-            let problem = format!("{}; FTRL divides by it", rates.learning_rate);
+            let problem = format!(
+                "{:?}; FTRL divides by it: begin a warm-up above 0, and freeze the variables of a group \
+                 instead of giving it a factor of 0",
+                rates.learning_rate
+            );
             return Err(Error::invalid("learning_rate", problem));
         }
         Ok(scalars)

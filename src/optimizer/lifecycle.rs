@@ -71,7 +71,7 @@ impl Gradients {
             "gradients: what the run before this one submitted has not been applied, and this run \
              would replace it. Apply after each run; to add several runs up, make the gradients with \
              accumulation_steps and apply after each of them; to drop what was submitted, make new \
-             gradients",
+             gradients. A step that evaluates submits nothing",
         ))
     }
 
@@ -105,6 +105,13 @@ impl Gradients {
             }
             Phase::Ready => {}
             Phase::InFlight if committing == Some(step) => {}
+            // It is the step's own apply, as that of an epoch: what was before the step is no help.
+            Phase::Applied | Phase::RolledBack if committing.is_some() => {
+                return Err(Error::precondition(
+                    "gradients: no replica submitted any in this step, which is to apply them; every \
+                     replica submits once in each step, one without examples with weight 0",
+                ));
+            }
             Phase::Applied if step == 0 => {
                 return Err(Error::precondition(
                     "gradients: there has been no run that submitted any; run a step first",

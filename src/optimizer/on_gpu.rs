@@ -10,7 +10,7 @@
 use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result};
 use crate::kernels::cuda::{
-    Address, Contribution, Extent, Gradient, Measured, TableRows, Update, on_gpu,
+    Address, Contribution, Extent, Gradient, Measured, Reserved, TableRows, Update, on_gpu,
 };
 use crate::kernels::update::measure::Squares;
 use crate::kernels::update::step::{Step, StepKind};
@@ -97,6 +97,8 @@ pub(super) struct Ready {
     pub(super) flags: Tensor,
     /// One for each variable that is updated, once the program has computed it.
     pub(super) computed: Vec<Computed>,
+    /// Keeps the memory of the launch.
+    reserved: Reserved,
 }
 
 impl Work {
@@ -124,8 +126,8 @@ impl Work {
             rows: rows.map(|merged| merged.rows().len()).sum(),
             measures,
         };
-        on_gpu(gpu, |launcher| launcher.reserve(extent))?;
-        self.ready = Some(Ready { operands, flags, computed: Vec::new() });
+        let reserved = on_gpu(gpu, |launcher| launcher.reserve(extent))?;
+        self.ready = Some(Ready { operands, flags, computed: Vec::new(), reserved });
         Ok(())
     }
 
@@ -172,7 +174,7 @@ impl Work {
             item.fresh = sources.accumulation.claim(item.index);
         }
         let sources = &*sources;
-        let Ready { operands, .. } = self.take_ready()?;
+        let Ready { operands, reserved: _reserved, .. } = self.take_ready()?;
         let dense = self.items.iter().filter(|item| item.launches(sources));
         let sums = dense.enumerate().filter_map(|(at, item)| {
             let sum = sources.accumulation.on_gpu(item.index)?.place().address;
@@ -223,7 +225,7 @@ impl Work {
             .iter_mut()
             .filter_map(|item| item.update.take().map(|update| (item.index, update)))
             .collect();
-        let Ready { operands, flags, computed } = self.take_ready()?;
+        let Ready { operands, flags, computed, reserved: _reserved } = self.take_ready()?;
         let first_flag = flags.place().address;
         let slots: Vec<Vec<Address>> =
             prepared.iter().map(|(_, update)| variables.slot_addresses(update.position)).collect();

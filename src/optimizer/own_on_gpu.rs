@@ -82,7 +82,7 @@ impl Work {
         let Some(ready) = &mut self.ready else {
             return Err(Error::Internal("an apply was not made ready for its GPU".into()));
         };
-        let Ready { operands, flags, computed } = ready;
+        let Ready { operands, flags, computed, .. } = ready;
         let first_flag = flags.place().address;
         let prepared = || Item::prepared(&self.items).enumerate();
         let (mut gradients, mut treated) = (Vec::new(), Vec::new());

@@ -108,6 +108,13 @@ pub trait UpdateRule: Send + Sync + Debug {
         true
     }
 
+    /// Refuses a learning rate, finite and at least 0, with which no update could be computed. Asked when
+    /// the program sets it; what a schedule gives, and what a group makes of it, is seen by
+    /// [`UpdateRule::prepare`].
+    fn check_learning_rate(&self, _learning_rate: f64) -> Result<()> {
+        Ok(())
+    }
+
     /// The scalars of the next update of a variable whose running scalars are `running`, and of
     /// nothing else: variables with the same rates and running scalars may share the answer. Fails
     /// if they cannot be computed; the apply then changes nothing.

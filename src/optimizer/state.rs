@@ -81,6 +81,7 @@ impl Optimizer {
         learning_rate: f64,
     ) -> Result<Arc<Optimizer>> {
         check_learning_rate(learning_rate)?;
+        rule.check_learning_rate(learning_rate)?;
         let settings = Settings::default();
         let state = Mutex::new(State {
             learning_rate,
@@ -113,7 +114,13 @@ impl Optimizer {
     /// FAILED_PRECONDITION in the child of a fork that came while another thread was changing the
     /// optimizer: what it left may be half changed, and its lock is never freed.
     pub fn check_process(&self) -> Result<()> {
-        if self.state.try_lock().is_none() { self.origin.check("the optimizer") } else { Ok(()) }
+        if self.origin.is_here() || self.state.try_lock().is_some() {
+            return Ok(());
+        }
+        Err(Error::precondition(
+            "optimizer: the process was forked while another thread was using it, so it may be half \
+             changed; make a new one in this process",
+        ))
     }
 
     /// The id of the strategy whose variables it updates.
@@ -144,6 +151,7 @@ impl Optimizer {
     /// least 0.
     pub fn set_learning_rate(&self, learning_rate: f64) -> Result<()> {
         check_learning_rate(learning_rate)?;
+        self.rule.check_learning_rate(learning_rate)?;
         let mut state = self.lock();
         state.learning_rate = learning_rate;
         let ended = state.schedule.take();

@@ -137,13 +137,15 @@ impl StepRecord {
     /// Who is where, if the replicas do not all wait for the same operation.
     fn disagreement(&self) -> Option<String> {
         let mut first: Option<(Operation, u64)> = None;
-        let mut agree = true;
+        let (mut agree, mut difference) = (true, None);
         for (replica, desk) in self.desks.iter().enumerate() {
             let desk = desk.lock();
             match &desk.request {
                 Some(request) if self.rendezvous.phase(replica) == Phase::Waiting => {
                     let here = (request.operation.clone(), request.sequence);
-                    agree &= first.get_or_insert_with(|| here.clone()) == &here;
+                    let first = first.get_or_insert_with(|| here.clone());
+                    agree &= *first == here;
+                    difference = difference.or_else(|| first.0.difference(&here.0));
                 }
                 _ => agree = false,
             }
@@ -163,8 +165,9 @@ impl StepRecord {
                 _ => format!("replica {replica} has returned from the callback"),
             })
             .collect();
+        let difference = difference.map_or_else(String::new, |it| format!("; {it}"));
         Some(format!(
-            "the replicas disagree about merge calls: {}; all replicas must make the same \
+            "the replicas disagree about merge calls: {}{difference}; all replicas must make the same \
              synchronising calls in the same order",
             places.join("; ")
         ))

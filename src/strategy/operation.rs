@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::symbol;
 use crate::collectives::ReduceOp;
+use crate::text::Text;
 
 /// What is compared between the replicas: they must all ask for the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,15 +34,52 @@ pub enum Operation {
         /// The name of the first, for messages.
         first: String,
     },
-    /// An optimizer's apply; the numbers tell optimizers and gradients apart.
+    /// An optimizer's apply; the addresses tell optimizers and gradients apart, what is for messages does
+    /// not have to.
     Apply {
         /// The address of the optimizer.
         optimizer: usize,
         /// The address of the gradients.
         gradients: usize,
-        /// The options, as a number that only the optimizer understands.
-        options: u8,
+        /// The options, in words; none for the defaults.
+        options: &'static str,
+        /// The name of the optimizer's rule, for messages.
+        rule: Text,
+        /// The name of the first variable, for messages.
+        first: Text,
+        /// How many variables there are, for messages.
+        variables: usize,
     },
+}
+
+impl Operation {
+    /// How this differs from another call where the words of both may be the same.
+    pub(super) fn difference(&self, other: &Operation) -> Option<&'static str> {
+        match (self, other) {
+            (
+                Operation::Apply { optimizer, gradients, .. },
+                Operation::Apply { optimizer: by, gradients: of, .. },
+            ) => match (optimizer == by, gradients == of) {
+                (true, true) => None,
+                (true, false) => Some("the gradients are different ones"),
+                (false, true) => Some("the optimizers are different ones"),
+                (false, false) => Some("the gradients and the optimizers are different ones"),
+            },
+            (
+                Operation::Assign { variable, name, kind },
+                Operation::Assign { variable: of, name: called, kind: how },
+            ) if (name, kind) == (called, how) && variable != of => {
+                Some("the variables are different ones of the same name")
+            }
+            (
+                Operation::AssignAll { variables, first },
+                Operation::AssignAll { variables: of, first: called },
+            ) if variables.len() == of.len() && first == called && variables != of => {
+                Some("the variables are not the same, or not in the same order")
+            }
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Operation {
@@ -56,13 +94,87 @@ impl fmt::Display for Operation {
             Operation::AssignAll { variables, first } => {
                 write!(formatter, "assign to {} variables from '{first}' on", variables.len())
             }
-            Operation::Apply { optimizer, gradients, options } => {
-                write!(
-                    formatter,
-                    "apply of gradients {gradients:#x} by optimizer {optimizer:#x} with options \
-                     {options:#x}"
-                )
+            Operation::Apply { options, rule, first, variables, .. } => {
+                write!(formatter, "apply of gradients of '{first}'")?;
+                match variables {
+                    0 | 1 => {}
+                    2 => formatter.write_str(" and another variable")?,
+                    more => write!(formatter, " and {} other variables", more - 1)?,
+                }
+                write!(formatter, " by an optimizer with the rule {rule}")?;
+                if options.is_empty() { Ok(()) } else { write!(formatter, ", with {options}") }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn apply(
+        (optimizer, gradients): (usize, usize),
+        options: &'static str,
+        variables: usize,
+    ) -> Operation {
+        let (rule, first) = ("adam".into(), "w".into());
+        Operation::Apply { optimizer, gradients, options, rule, first, variables }
+    }
+
+    fn assign(variable: usize, name: &str, kind: &'static str) -> Operation {
+        Operation::Assign { variable, name: name.into(), kind }
+    }
+
+    fn assign_all(variables: &[usize]) -> Operation {
+        Operation::AssignAll { variables: variables.into(), first: "w".into() }
+    }
+
+    #[test]
+    fn operations_are_said_in_words() {
+        let by = "by an optimizer with the rule adam";
+        for (operation, words) in [
+            (apply((1, 2), "", 1), format!("apply of gradients of 'w' {by}")),
+            (
+                apply((1, 2), "flush", 2),
+                format!("apply of gradients of 'w' and another variable {by}, with flush"),
+            ),
+            (apply((1, 2), "", 3), format!("apply of gradients of 'w' and 2 other variables {by}")),
+            (assign(1, "w", "assign_add"), "assign_add to 'w'".to_owned()),
+            (assign_all(&[1, 2]), "assign to 2 variables from 'w' on".to_owned()),
+        ] {
+            assert_eq!(operation.to_string(), words);
+        }
+    }
+
+    #[test]
+    fn what_words_do_not_tell_apart_is_said() {
+        for (one, other, difference) in [
+            (apply((1, 2), "", 1), apply((1, 3), "", 1), Some("the gradients are different ones")),
+            (apply((1, 2), "", 1), apply((4, 2), "", 1), Some("the optimizers are different ones")),
+            (
+                apply((1, 2), "", 1),
+                apply((4, 3), "", 1),
+                Some("the gradients and the optimizers are different ones"),
+            ),
+            // What differs is in the words.
+            (apply((1, 2), "", 1), apply((1, 2), "flush", 1), None),
+            (assign(1, "w", "assign"), assign(2, "b", "assign"), None),
+            (assign(1, "w", "assign"), assign(1, "w", "assign_sub"), None),
+            (
+                assign(1, "w", "assign"),
+                assign(2, "w", "assign"),
+                Some("the variables are different ones of the same name"),
+            ),
+            (
+                assign_all(&[1, 2]),
+                assign_all(&[1, 3]),
+                Some("the variables are not the same, or not in the same order"),
+            ),
+            (assign_all(&[1, 2]), assign_all(&[1]), None),
+            (Operation::AllGather(0), Operation::AllGather(1), None),
+        ] {
+            assert!(one != other);
+            assert_eq!(one.difference(&other), difference);
         }
     }
 }

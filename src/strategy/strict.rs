@@ -2,15 +2,19 @@
 //! callback was given, writes after it has returned, and writes to what is only to be read.
 //!
 //! Weights in host memory need no looking after: their pages are closed for writing (see
-//! [`Storage::sealable`](crate::tensor::storage::Storage::sealable)).
+//! [`Storage::sealable`](crate::tensor::storage::Storage::sealable)). Those that a callback can write are
+//! put back, since no failing step does that: they are committed already, and steps see them as they are.
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::memory;
-use crate::tensor::fence::{Fence, Fenced, Region};
+use crate::observe::log::{self, Level};
+use crate::tensor::fence::{Fence, Fenced};
 use crate::tensor::{DType, Shape, Tensor};
+use crate::values::View;
 use crate::values::variable::Variable;
 
+use super::central_storage::Strategy;
 use super::step::ReplicaContext;
 
 /// What is looked at when a replica's callback has returned, for the layers above.
@@ -30,20 +34,11 @@ pub(super) struct Guards {
     spent: Vec<Fenced>,
     /// Tensors that the callback has made: what they are, and what is around them.
     made: Vec<(String, Fence)>,
-    shown: Vec<Shown>,
+    /// Views of variables, of memory that cannot be closed for writing.
+    shown: Vec<View>,
     others: Vec<Box<dyn AtReturn>>,
     /// What was found of the last step.
     late: Option<Error>,
-}
-
-/// A view of a variable that the callback got, of memory that cannot be closed for writing.
-struct Shown {
-    variable: Variable,
-    buffer: usize,
-    /// How often that had been written when the view was given.
-    writes: u64,
-    region: Region,
-    fingerprint: u64,
 }
 
 /// The error of a mistake that only strict mode finds.
@@ -77,16 +72,20 @@ impl Guards {
 
     /// The callback has returned: the first mistake that is found. What it was given is its no more.
     pub fn finish(&mut self, replica: usize) -> Result<()> {
-        let found = self.look(replica);
+        // All of the views, also if there is another mistake: what was written is put back.
+        let views = self.look_at_views(replica);
+        let found = self.look_at_memory(replica).and(views);
+        let found = found.and_then(|()| self.others.iter().try_for_each(|other| other.check()));
+        let found = found.and_then(|()| self.late.take().map_or(Ok(()), Err));
         self.made.clear();
-        self.shown.clear();
+        self.shown.drain(..).for_each(end);
         self.others.clear();
         // Of what cannot be filled with the pattern nothing can be said later.
         self.spent.extend(self.scratch.drain(..).filter(|scratch| scratch.spend().is_ok()));
         found
     }
 
-    fn look(&mut self, replica: usize) -> Result<()> {
+    fn look_at_memory(&self, replica: usize) -> Result<()> {
         for (place, scratch) in self.scratch.iter().enumerate() {
             if let Some(breach) = scratch.fence.breach()? {
                 return Err(mistake(format!(
@@ -103,20 +102,41 @@ impl Guards {
                 )));
             }
         }
-        for shown in &self.shown {
-            let is_as_it_was = shown.region.fingerprint()? == shown.fingerprint;
-            if !is_as_it_was && shown.variable.writes(shown.buffer) == shown.writes {
-                return Err(mistake(format!(
+        Ok(())
+    }
+
+    fn look_at_views(&self, replica: usize) -> Result<()> {
+        let mut found = Ok(());
+        for view in &self.shown {
+            let looked = match view.is_written() {
+                Ok(false) => continue,
+                Ok(true) => Err(mistake(format!(
                     "{:?} was written through a view of it, which is for reading, while the callback of \
                      replica {replica} ran (by it, or by another one beside it); submit gradients, or assign",
-                    shown.variable
-                )));
-            }
+                    view.variable()
+                ))),
+                Err(error) => Err(error),
+            };
+            found = found.and(looked);
         }
-        for other in &self.others {
-            other.check()?;
-        }
-        self.late.take().map_or(Ok(()), Err)
+        found
+    }
+}
+
+/// The callback that had the view has returned.
+fn end(view: View) {
+    let variable = view.variable().clone();
+    let Some(strategy) = Strategy::with_id(variable.spec().strategy) else { return };
+    // In the child of a fork nobody has a use for the value, and the locks may be taken for ever.
+    if strategy.check_process().is_err() {
+        return;
+    }
+    let ended = view.end(|restore| {
+        let _changing = strategy.inner().central.write();
+        restore()
+    });
+    if let Err(error) = ended {
+        log::log(Level::Error, || format!("{variable:?} is not as it was: {error}"));
     }
 }
 
@@ -178,18 +198,9 @@ impl ReplicaContext {
             return Ok(());
         }
         self.with_guards(|guards| {
-            let writes = variable.writes(buffer);
-            let known = guards.shown.iter().any(|shown| {
-                shown.variable.is_same(variable)
-                    && (shown.buffer, shown.writes) == (buffer, writes)
-                    && shown.region.is_of(value)
-            });
-            if !known {
+            if !guards.shown.iter().any(|view| view.is_of(variable, buffer, value)) {
                 memory::room(&mut guards.shown, 1, "views of variables")?;
-                let region = Region::of(value);
-                let fingerprint = region.fingerprint()?;
-                let variable = variable.clone();
-                guards.shown.push(Shown { variable, buffer, writes, region, fingerprint });
+                guards.shown.extend(View::new(variable, buffer, value)?);
             }
             Ok(())
         })?;

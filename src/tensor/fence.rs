@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::tensor::storage::{ALIGNMENT, Storage};
+use crate::tensor::storage::{ALIGNMENT, Storage, exhausted};
 use crate::tensor::{DType, Layout, Shape, Tensor};
 
 /// How many bytes a fence has, on each side at least.
@@ -205,7 +205,7 @@ pub struct Fenced {
 impl Fenced {
     /// `bytes` bytes of `device`, at a multiple of 64. They hold the pattern.
     pub fn new(bytes: usize, device: DeviceId) -> Result<Fenced> {
-        let too_large = || Error::ResourceExhausted(format!("{bytes} bytes of memory on {device}"));
+        let too_large = || exhausted(bytes, device);
         let end = bytes.checked_add(WIDTH).and_then(|end| end.checked_next_multiple_of(ALIGNMENT));
         let whole = end.and_then(|end| end.checked_add(WIDTH)).ok_or_else(too_large)?;
         let storage = Arc::new(Storage::uninitialized(whole, device)?);

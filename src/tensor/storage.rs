@@ -76,7 +76,7 @@ impl Storage {
         if !device.is_host_memory() || cfg!(miri) {
             return Storage::zeroed(bytes, device);
         }
-        let exhausted = || Error::ResourceExhausted(format!("{bytes} bytes of memory on {device}"));
+        let exhausted = || exhausted(bytes, device);
         let pages = Pages::new(bytes).ok_or_else(exhausted)?;
         let data = NonNull::new(pages.data()).ok_or_else(exhausted)?;
         Ok(Storage { data, bytes, device, owner: Owner::Pages(pages) })
@@ -137,7 +137,7 @@ impl Storage {
         large: impl FnOnce(usize) -> Option<Block>,
         small: impl FnOnce(Allocation) -> *mut u8,
     ) -> Result<Storage> {
-        let exhausted = || Error::ResourceExhausted(format!("{bytes} bytes of memory on {device}"));
+        let exhausted = || exhausted(bytes, device);
         if bytes >= LARGE {
             let block = large(bytes).ok_or_else(exhausted)?;
             let data = NonNull::new(block.data()).ok_or_else(exhausted)?;
@@ -235,6 +235,19 @@ unsafe fn unsettled(layout: Allocation) -> *mut u8 {
     unsafe { memory::alloc_data(layout) }
 }
 
+/// What it means that there are no `bytes` bytes for a tensor on `device`. What the host has left is said
+/// if that explains it: limits of the process or of a container are other numbers.
+#[cold]
+pub(super) fn exhausted(bytes: usize, device: DeviceId) -> Error {
+    let left = match device.is_host_memory() && bytes >= LARGE {
+        true => registry::memory_info(DeviceId::HOST).ok().map(|memory| memory.available_bytes),
+        false => None,
+    };
+    let left = left.filter(|left| *left < bytes as u64);
+    let left = left.map_or_else(String::new, |left| format!(", where {left} are available"));
+    Error::ResourceExhausted(format!("{bytes} bytes on {device}{left}"))
+}
+
 /// The same memory, of which the compiler no longer knows that nobody has written to it: its bytes
 /// are what they happen to be. (Blocks of large tensors come from the system, which the compiler
 /// knows nothing of.)
@@ -256,7 +269,7 @@ impl Drop for Storage {
             && matches!(self.owner, Owner::Foreign { .. })
             && let Ok(gpu) = registry::gpu(self.device)
         {
-            let _ = gpu.synchronize();
+            let _ = gpu.settle();
         }
     }
 }

@@ -27,6 +27,7 @@ use crate::kernels::instruction_set::Instructions;
 use crate::kernels::view::SpanMut;
 use crate::tensor::{DType, Tensor};
 use crate::values::device_copies::DeviceCopies;
+use crate::values::shown::Shown;
 
 /// The element types that copies can have. A place in this list is a copy's number.
 pub const COPY_DTYPES: [DType; 2] = [DType::Float16, DType::BFloat16];
@@ -86,6 +87,10 @@ pub(super) struct Buffer {
     writes: AtomicU64,
     /// Held by who makes a copy or brings it in step.
     converting: ObjectLock<()>,
+    /// What is sealed is open for a trial, whatever it writes.
+    is_on_trial: AtomicBool,
+    /// What a strict strategy has shown of the elements and the copies.
+    pub(super) shown: ObjectLock<Shown>,
 }
 
 impl Buffer {
@@ -98,7 +103,7 @@ impl Buffer {
     pub(super) fn reserve(&self, other: &Buffer) -> Result<()> {
         if self.elements.get().is_none() {
             let other = other.elements();
-            let fresh = like(other, other.dtype())?;
+            let fresh = self.opened(like(other, other.dtype())?);
             // Only one thread writes central state at a time; should that ever fail, one of the
             // two fresh tensors is dropped unused.
             let _ = self.elements.set(fresh);
@@ -119,9 +124,40 @@ impl Buffer {
     /// The elements, to be written: copies are out of step from now on.
     pub(super) fn to_write(&self) -> &Tensor {
         self.writes.fetch_add(1, Ordering::AcqRel);
+        self.outdate_copies();
+        self.elements()
+    }
+
+    /// The copies are out of step from now on.
+    pub(super) fn outdate_copies(&self) {
         self.in_step.iter().for_each(|in_step| in_step.store(false, Ordering::Release));
         self.on_devices.outdate();
-        self.elements()
+    }
+
+    /// All copies that are in step, here and on other devices.
+    pub(super) fn copies_in_step(&self) -> impl Iterator<Item = &Tensor> {
+        let here = (0..COPY_DTYPES.len()).filter_map(|number| self.copy(number));
+        here.chain(self.on_devices.all_in_step())
+    }
+
+    /// Opens what is sealed of the elements and the copies, and what comes of them, or closes it again.
+    pub(super) fn set_on_trial(&self, is_on_trial: bool) -> Result<()> {
+        let _converting = self.converting()?;
+        if self.is_on_trial.swap(is_on_trial, Ordering::AcqRel) != is_on_trial
+            && self.elements.get().is_some()
+        {
+            let which = self.copies.each_ref().map(|copy| copy.get().is_some());
+            self.set_open(which, is_on_trial);
+        }
+        Ok(())
+    }
+
+    /// A tensor that is open if there is a trial.
+    fn opened(&self, fresh: Tensor) -> Tensor {
+        if self.is_on_trial.load(Ordering::Acquire) {
+            fresh.storage().0.open();
+        }
+        fresh
     }
 
     /// A copy, if it is in step.
@@ -172,8 +208,10 @@ impl Buffer {
         }
         let elements = self.elements();
         if self.copies[number].get().is_none() {
+            let fresh = Copy::new(COPY_DTYPES[number], elements)?;
+            self.opened(fresh.tensor.clone());
             // Copies are made under the lock, so that nobody was faster.
-            let _ = self.copies[number].set(Copy::new(COPY_DTYPES[number], elements)?);
+            let _ = self.copies[number].set(fresh);
         }
         let copy = self.copies[number].get().expect("it was there or was just made");
         if let Some(gpu) = elements.gpu()? {

@@ -51,6 +51,12 @@ impl DeviceCopies {
         copy.in_step.load(Ordering::Acquire).then_some(&copy.tensor)
     }
 
+    /// All copies that hold the value.
+    pub(super) fn all_in_step(&self) -> impl Iterator<Item = &Tensor> {
+        let in_step = self.all().filter(|copy| copy.in_step.load(Ordering::Acquire));
+        in_step.map(|copy| &copy.tensor)
+    }
+
     /// The copy on a device, made or brought in step if need be. `value` is the value in the copy's
     /// dtype. Of several threads one is here at a time, and nobody changes the value meanwhile.
     pub(super) fn bring_in_step(&self, device: DeviceId, value: &Tensor) -> Result<&Tensor> {

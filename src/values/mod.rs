@@ -7,7 +7,9 @@ pub mod indexed_slices;
 pub mod initial;
 pub mod limits;
 mod per_replica;
+mod shown;
 mod text;
+pub(crate) mod trial;
 pub mod variable;
 
 use std::sync::{Arc, LazyLock};
@@ -19,6 +21,7 @@ use crate::text::Text;
 use indexed_slices::IndexedSlices;
 use limits::NestSize;
 pub use per_replica::PerReplica;
+pub use shown::View;
 use variable::Variable;
 
 /// What lists of a nest are lists of, for messages.
@@ -172,22 +175,46 @@ impl Value {
     }
 
     /// The value at a path of field names and item numbers joined by dots; borrowed, so that
-    /// looking takes no reference. The empty path is the value itself.
+    /// looking takes no reference.
+    ///
+    /// Names may be empty or contain dots themselves, as those of arrays in files: of several ways to
+    /// read a path, that with the longest names counts.
     pub fn at_path(&self, path: &str) -> Result<&Value> {
-        let mut value = self;
-        for step in path.split('.').filter(|step| !step.is_empty()) {
-            let found = match value {
-                Value::Struct(fields) => {
-                    fields.iter().find(|(name, _)| name == step).map(|(_, field)| field)
+        self.find_path(path).ok_or_else(|| {
+            // Which part is not there is said as if no name had a dot.
+            let mut value = self;
+            for step in path.split('.') {
+                match value.step(step) {
+                    Some(found) => value = found,
+                    None => return Error::NotFound(value.no_such(step)),
                 }
-                Value::Tuple(items) | Value::List(items) => {
-                    step.parse().ok().and_then(|index: usize| items.get(index))
-                }
-                _ => None,
-            };
-            value = found.ok_or_else(|| Error::NotFound(value.no_such(step)))?;
+            }
+            Error::Internal(format!("'{path}' was found in parts, but not as a whole"))
+        })
+    }
+
+    fn find_path(&self, path: &str) -> Option<&Value> {
+        if let Some(whole) = self.step(path) {
+            return Some(whole);
         }
-        Ok(value)
+        // From the last dot on, so that the longest name comes first.
+        path.rmatch_indices('.')
+            .find_map(|(dot, _)| self.step(&path[..dot])?.find_path(&path[dot + 1..]))
+    }
+
+    /// The field of this name, or the item of this number, which is written in one way only.
+    fn step(&self, step: &str) -> Option<&Value> {
+        match self {
+            Value::Struct(fields) => {
+                fields.iter().find(|(name, _)| name == step).map(|(_, field)| field)
+            }
+            Value::Tuple(items) | Value::List(items) => {
+                let is_plain = step.bytes().all(|digit| digit.is_ascii_digit())
+                    && (step == "0" || !step.starts_with('0'));
+                step.parse().ok().filter(|_| is_plain).and_then(|index: usize| items.get(index))
+            }
+            _ => None,
+        }
     }
 
     fn no_such(&self, step: &str) -> String {

@@ -459,6 +459,11 @@ impl Variable {
         self.0.committed.store(self.0.visible.load(Ordering::Acquire), Ordering::Release);
     }
 
+    /// One of the two buffers.
+    pub(super) fn buffer(&self, buffer: usize) -> &Buffer {
+        &self.0.buffers[buffer]
+    }
+
     /// Whether the committed value is always in the same memory, which is somebody else's. Other variables
     /// have two places for it, between which a step that assigns moves it; updates and what is assigned
     /// outside of steps write it where it is.

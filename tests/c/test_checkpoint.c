@@ -242,11 +242,26 @@ static void a_manager_keeps_some(void) {
         CHECK(length == strlen(path) && remove(path) == 0);
     }
     CHECK_FAILS(umbo_checkpoint_manager_path(manager, 7, path, 3, &length), UMBO_STATUS_OUT_OF_RANGE, "capacity");
+    length = 0;
+    CHECK_FAILS(umbo_checkpoint_manager_path(manager, 7, NULL, 0, &length), UMBO_STATUS_OUT_OF_RANGE, "capacity");
+    CHECK_OK(umbo_checkpoint_manager_path(manager, 7, path, length + 1, &length));
+    CHECK(length == strlen(path));
+    CHECK_FAILS(umbo_checkpoint_manager_path(manager, 7, NULL, 1, &length), UMBO_STATUS_INVALID_ARGUMENT,
+                "buffer: is NULL");
+    CHECK_FAILS(umbo_checkpoint_manager_path(manager, -1, NULL, 0, &length), UMBO_STATUS_INVALID_ARGUMENT,
+                "step: -1");
     CHECK_FAILS(umbo_checkpoint_manager_save(manager, -1, 1, NULL), UMBO_STATUS_INVALID_ARGUMENT, "step");
     umbo_checkpoint_manager_release(manager);
-    options.keep = 0;
+    for (index = 0; index < 2; index++) {
+        options.keep = -index;
+        CHECK_FAILS(umbo_checkpoint_manager_create(a.checkpoint, "test_checkpoint_folder", &options, &manager),
+                    UMBO_STATUS_INVALID_ARGUMENT, "must be 1 or more");
+        CHECK_MESSAGE("options.keep: ");
+    }
+    options.keep = 1;
+    options.keep_best = -1;
     CHECK_FAILS(umbo_checkpoint_manager_create(a.checkpoint, "test_checkpoint_folder", &options, &manager),
-                UMBO_STATUS_INVALID_ARGUMENT, "options.keep");
+                UMBO_STATUS_INVALID_ARGUMENT, "options.keep_best: -1; must be 0 or more");
     CHECK(remove("test_checkpoint_folder") == 0);
     release(&a);
 }

@@ -288,7 +288,14 @@ static void distributed(void) {
     umbo_strategy_release(strategy);
 }
 
+/* What is both taken and replaced. */
+static void the_place_of_a_handle(void) {
+    CHECK_STATUS(umbo_dataset_prefetch(NULL, 2), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("umbo_dataset_prefetch: dataset: is NULL; the address of the dataset's handle");
+}
+
 int main(void) {
+    the_place_of_a_handle();
     elements_are_for_reading();
     transformations();
     shuffling();

@@ -28,6 +28,7 @@ typedef struct {
     umbo_variable *variable, *plain;
     umbo_tensor *large;
     umbo_value *values; /* one large tensor for each replica */
+    umbo_metrics *metrics;
 } world;
 
 static umbo_status add_one(umbo_replica_context *context, const umbo_value *args, void *user_data,
@@ -77,6 +78,8 @@ static void make_world(world *self) {
     self->strategy = make_strategy(REPLICAS);
     self->variable = make_variable(self->strategy, 0, UMBO_AGGREGATION_MEAN);
     self->plain = make_variable(NULL, 7, UMBO_AGGREGATION_NONE);
+    CHECK_OK(umbo_metrics_create(self->strategy, &self->metrics));
+    CHECK_OK(umbo_metrics_define(self->metrics, "seen", UMBO_METRIC_COUNT, NULL, NULL));
     self->values = large_values();
     CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &size, NULL, &self->large));
     CHECK_OK(umbo_strategy_run(self->strategy, add_one, self->variable, NULL, NULL, NULL));
@@ -88,6 +91,7 @@ static void make_world(world *self) {
 static void release_world(world *self) {
     umbo_tensor_release(self->large);
     umbo_value_release(self->values);
+    umbo_metrics_release(self->metrics);
     umbo_variable_release(self->plain);
     umbo_variable_release(self->variable);
     umbo_strategy_release(self->strategy);
@@ -99,6 +103,7 @@ static void old_strategy_is_refused(world *self) {
     umbo_variable *made = NULL;
     umbo_value *one = float_value(1);
     umbo_tensor *initial = make_float(1);
+    umbo_metric metric = UMBO_METRIC_INIT;
     int64_t late = -1;
     CHECK_STATUS(umbo_strategy_run(self->strategy, nothing, NULL, NULL, NULL, NULL),
                  UMBO_STATUS_FAILED_PRECONDITION);
@@ -115,6 +120,14 @@ static void old_strategy_is_refused(world *self) {
                  UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_OK(umbo_strategy_late_replicas(self->strategy, &late));
     CHECK(late == 0);
+    /* Metrics have no threads. What they have is read. */
+    CHECK_OK(umbo_metrics_result(self->metrics, 0, &metric));
+    CHECK_STATUS(umbo_metrics_define(self->metrics, "more", UMBO_METRIC_SUM, NULL, NULL),
+                 UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_MESSAGE("umbo_metrics_define: metrics: they were made before this process was forked");
+    CHECK(strstr(umbo_last_error_message(), "threads") == NULL);
+    CHECK_STATUS(umbo_metrics_reset(self->metrics), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_MESSAGE("make new metrics of a strategy of this process");
     umbo_tensor_release(initial);
     umbo_value_release(one);
 }

@@ -268,6 +268,13 @@ static umbo_status no_such_entry(umbo_metrics *metrics, umbo_replica_context *co
 static umbo_status a_negative_weight(umbo_metrics *metrics, umbo_replica_context *context) {
     return umbo_metrics_add(metrics, context, LOSS, 1, -1);
 }
+static umbo_status an_infinite_weight(umbo_metrics *metrics, umbo_replica_context *context) {
+    return umbo_metrics_add(metrics, context, LOSS, 1, INFINITY);
+}
+static umbo_status an_infinite_weight_of_a_run(umbo_metrics *metrics, umbo_replica_context *context) {
+    (void)metrics;
+    return umbo_replica_context_add_metric(context, "loss", 1, INFINITY);
+}
 static umbo_status half_a_thing(umbo_metrics *metrics, umbo_replica_context *context) {
     return umbo_metrics_add(metrics, context, SEEN, 0.5, 1);
 }
@@ -313,6 +320,25 @@ static umbo_status classes_that_are_floats(umbo_metrics *metrics, umbo_replica_c
     const umbo_view predicted = view_of(UMBO_DTYPE_FLOAT32, 1, 2, 1, score_of);
     return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels);
 }
+static umbo_status a_rank_of_nine(umbo_metrics *metrics, umbo_replica_context *context) {
+    const umbo_view labels = view_of(UMBO_DTYPE_INT32, 1, 2, 1, label_of);
+    umbo_view predicted = labels;
+    predicted.rank = 9;
+    return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels);
+}
+static umbo_status a_negative_size(umbo_metrics *metrics, umbo_replica_context *context) {
+    const umbo_view predicted = view_of(UMBO_DTYPE_INT32, 1, 2, 1, label_of);
+    umbo_view labels = predicted;
+    labels.shape[0] = -2;
+    return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels);
+}
+static umbo_status strides_without_end(umbo_metrics *metrics, umbo_replica_context *context) {
+    const umbo_view predicted = view_of(UMBO_DTYPE_INT32, 1, 2, 1, label_of);
+    umbo_view labels = predicted;
+    labels.strides[0] = INT64_MAX;
+    labels.shape[0] = 3;
+    return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels);
+}
 static umbo_status a_reset_in_a_run(umbo_metrics *metrics, umbo_replica_context *context) {
     UMBO_TRY(umbo_metrics_add(metrics, context, LOSS, 1, 1));
     return umbo_metrics_reset(metrics);
@@ -325,7 +351,9 @@ static void mistakes(void) {
         const char *words;
     } all[] = {
         {no_such_entry, UMBO_STATUS_OUT_OF_RANGE, "index: 7"},
-        {a_negative_weight, UMBO_STATUS_INVALID_ARGUMENT, "weight"},
+        {a_negative_weight, UMBO_STATUS_INVALID_ARGUMENT, "weight: -1; weights are finite"},
+        {an_infinite_weight, UMBO_STATUS_INVALID_ARGUMENT, "weight: inf; weights are finite and 0 or more"},
+        {an_infinite_weight_of_a_run, UMBO_STATUS_INVALID_ARGUMENT, "weight: inf; weights are finite"},
         {half_a_thing, UMBO_STATUS_INVALID_ARGUMENT, "sum: 0.5"},
         {more_than_all, UMBO_STATUS_INVALID_ARGUMENT, "3 right predictions of 2"},
         {a_number_for_a_matrix, UMBO_STATUS_INVALID_ARGUMENT, "a confusion matrix"},
@@ -337,7 +365,19 @@ static void mistakes(void) {
         {rows_that_do_not_fit, UMBO_STATUS_INVALID_ARGUMENT, "3 are expected"},
         {too_few_rows, UMBO_STATUS_INVALID_ARGUMENT, "2 labels"},
         {classes_that_are_floats, UMBO_STATUS_INVALID_ARGUMENT, "predicted: float32"},
+        {a_rank_of_nine, UMBO_STATUS_INVALID_ARGUMENT, "predicted: rank: 9; valid are 0 to 8"},
+        {a_negative_size, UMBO_STATUS_INVALID_ARGUMENT, "labels: shape: dimension 0 is -2"},
+        {strides_without_end, UMBO_STATUS_INVALID_ARGUMENT, "labels: strides: "},
         {a_reset_in_a_run, UMBO_STATUS_FAILED_PRECONDITION, "a run is adding"},
+    };
+    static const struct {
+        double lowest, highest;
+        const char *words;
+    } scores[] = {
+        {2, 1, "options.lowest_score: 2.0; must be less than highest_score, 1.0"},
+        {NAN, 1, "options.lowest_score: NaN; must be finite"},
+        {0, INFINITY, "options.highest_score: inf; must be finite"},
+        {-1.7e308, 1.7e308, "options.highest_score: 1.7e308; must be so near to lowest_score, -1.7e308"},
     };
     umbo_strategy *strategy = make_strategy(1), *other = make_strategy(1);
     umbo_metric_options options = UMBO_METRIC_OPTIONS_INIT;
@@ -365,9 +405,14 @@ static void mistakes(void) {
     CHECK_STATUS(umbo_metrics_define(self.metrics, "new", UMBO_METRIC_CONFUSION, NULL, NULL),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("options.classes: 0");
-    options.lowest_score = 2;
-    CHECK_STATUS(umbo_metrics_define(self.metrics, "new", UMBO_METRIC_AUC, &options, NULL),
-                 UMBO_STATUS_INVALID_ARGUMENT);
+    for (index = 0; index < COUNT_OF(scores); index++) {
+        options.lowest_score = scores[index].lowest;
+        options.highest_score = scores[index].highest;
+        CHECK_STATUS(umbo_metrics_define(self.metrics, "new", UMBO_METRIC_AUC, &options, NULL),
+                     UMBO_STATUS_INVALID_ARGUMENT);
+        if (strstr(umbo_last_error_message(), scores[index].words) == NULL)
+            check_failed(__FILE__, __LINE__, scores[index].words);
+    }
     CHECK_STATUS(umbo_metrics_define(self.metrics, "new", (umbo_metric_kind)7, NULL, NULL),
                  UMBO_STATUS_INVALID_ARGUMENT);
     umbo_metrics_release(self.metrics);

@@ -269,6 +269,45 @@ static void schedules_and_groups(umbo_strategy *strategy) {
     umbo_variable_release(variable);
 }
 
+static umbo_status from_zero(int64_t step_number, void *user_data, double *learning_rate) {
+    (void)user_data;
+    *learning_rate = 0.5 * (double)step_number;
+    return UMBO_OK;
+}
+
+/* FTRL divides by its learning rate, which is refused where it is set, and in a schedule or a group where it
+ * is used. */
+static void ftrl_divides(umbo_strategy *strategy) {
+    umbo_variable *variable = make_variable(strategy, 1, UMBO_AGGREGATION_NONE), *member = variable;
+    umbo_gradients *gradients = make_mean_gradients(strategy, variable, 0);
+    training self = {NULL, NULL, NULL, 1};
+    umbo_ftrl_options ftrl = UMBO_FTRL_OPTIONS_INIT;
+    umbo_group_options group = UMBO_GROUP_OPTIONS_INIT;
+    umbo_optimizer *optimizer = NULL;
+    double rate = 0;
+    CHECK_OK(umbo_optimizer_create_ftrl(strategy, &ftrl, &optimizer));
+    CHECK_STATUS(umbo_optimizer_set_learning_rate(optimizer, 0), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("learning_rate: 0.0; FTRL divides by it");
+    CHECK_STATUS(umbo_optimizer_set_learning_rate(optimizer, 1e-310), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("1e-310");
+    CHECK_OK(umbo_optimizer_learning_rate(optimizer, &rate));
+    CHECK(rate == ftrl.learning_rate);
+    CHECK_OK(umbo_optimizer_set_schedule(optimizer, from_zero, NULL, NULL));
+    self.gradients = gradients;
+    CHECK_OK(umbo_strategy_run(strategy, give_gradient, &self, NULL, NULL, NULL));
+    CHECK_STATUS(umbo_optimizer_apply(optimizer, gradients, NULL, NULL), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("begin a warm-up above 0");
+    CHECK_OK(umbo_optimizer_set_learning_rate(optimizer, 0.5));
+    group.learning_rate_factor = 0;
+    CHECK_OK(umbo_optimizer_add_group(optimizer, 1, &member, &group));
+    CHECK_STATUS(umbo_optimizer_apply(optimizer, gradients, NULL, NULL), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("freeze the variables of a group");
+    CHECK(float_of_variable(variable) == 1);
+    umbo_optimizer_release(optimizer);
+    umbo_gradients_release(gradients);
+    umbo_variable_release(variable);
+}
+
 static void refused(umbo_strategy *strategy) {
     umbo_optimizer *optimizer = sgd_of(strategy), *other = NULL;
     umbo_variable *variable = make_variable(strategy, 1, UMBO_AGGREGATION_NONE);
@@ -314,6 +353,10 @@ static void refused(umbo_strategy *strategy) {
     ftrl.l1 = -1;
     CHECK_STATUS(umbo_optimizer_create_ftrl(strategy, &ftrl, &other), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("l1");
+    ftrl.l1 = 0;
+    ftrl.learning_rate = 0;
+    CHECK_STATUS(umbo_optimizer_create_ftrl(strategy, &ftrl, &other), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("learning_rate: 0.0; FTRL divides by it: it must be more than 0");
     of_gradients.loss_reduction = UMBO_LOSS_SUM;
     of_gradients.accumulation_steps = -2;
     CHECK_STATUS(umbo_gradients_create(strategy, 1, &member, &of_gradients, &gradients),
@@ -332,6 +375,7 @@ int main(void) {
     accumulation(strategy);
     schedules_and_groups(strategy);
     reentrant_schedules(strategy);
+    ftrl_divides(strategy);
     refused(strategy);
     umbo_strategy_release(strategy);
     return finish();

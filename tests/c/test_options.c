@@ -88,6 +88,11 @@ static void unknown_constants(void) {
     CHECK_STATUS(umbo_set_log_callback((umbo_log_level)9, ignore, NULL, NULL),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("most_verbose");
+    /* Also where there is nobody to tell. */
+    CHECK_STATUS(umbo_set_log_callback((umbo_log_level)0, NULL, NULL, NULL),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("most_verbose");
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_ERROR, NULL, NULL, NULL));
     CHECK(umbo_status_name((umbo_status)99) != NULL && umbo_status_name((umbo_status)-1) != NULL);
     CHECK(strcmp(umbo_status_name(UMBO_STATUS_DATA_LOSS), "DATA_LOSS") == 0);
     CHECK(strategy == NULL && variable == NULL && result == NULL);
@@ -130,9 +135,59 @@ static void devices(void) {
     refuse(&options, UMBO_STATUS_INVALID_ARGUMENT, "CPU:-1");
 }
 
+static void no_update(const umbo_update_tile *tile, void *user_data) {
+    (void)tile;
+    (void)user_data;
+}
+
+/* A number of elements that cannot be is named as the caller knows it. */
+static void counts(void) {
+    static const char *const words[] = {
+        "umbo_value_create_tuple: count: -1; must be 0 or more, the number of elements of items",
+        "umbo_value_create_tuple: count: 9223372036854775807; items of so many",
+        "umbo_element_spec_create_tensor: rank: -1; must be 0 or more",
+        "umbo_strategy_create: options.compute_device_count: -3; must be 0 or more",
+        "umbo_strategy_reduce: options.axis_count: -2; must be 0 or more",
+        "umbo_optimizer_create_custom: options.state_count: 9; a rule has 0 to 8 states",
+        "umbo_optimizer_create_custom: options.state_count: -1; a rule has 0 to 8 states"};
+    umbo_strategy_options of_strategy = UMBO_STRATEGY_OPTIONS_INIT;
+    umbo_reduce_options of_reduction = UMBO_REDUCE_OPTIONS_INIT;
+    umbo_custom_rule_options of_rule = UMBO_CUSTOM_RULE_OPTIONS_INIT;
+    umbo_strategy *strategy = make_strategy(1), *other = NULL;
+    umbo_value *value = float_value(1), *made = NULL;
+    const umbo_value *items[1];
+    umbo_element_spec *spec = NULL;
+    umbo_optimizer *optimizer = NULL;
+    const int64_t size = 1;
+    int32_t axis = 0, way;
+    items[0] = value;
+    of_strategy.compute_device_count = -3;
+    of_reduction.axes = &axis;
+    of_reduction.axis_count = -2;
+    for (way = 0; way < COUNT_OF(words); way++) {
+        umbo_status status = UMBO_OK;
+        of_rule.state_count = way == 5 ? 9 : -1; /* there are no names at all */
+        if (way == 0) status = umbo_value_create_tuple(-1, items, &made);
+        if (way == 1) status = umbo_value_create_tuple(INT64_MAX, items, &made);
+        if (way == 2) status = umbo_element_spec_create_tensor(UMBO_DTYPE_INT8, -1, &size, &spec);
+        if (way == 3) status = umbo_strategy_create(&of_strategy, &other);
+        if (way == 4)
+            status = umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, value, &of_reduction, &made);
+        if (way >= 5)
+            status = umbo_optimizer_create_custom(strategy, no_update, NULL, NULL, &of_rule, &optimizer);
+        CHECK_STATUS(status, UMBO_STATUS_INVALID_ARGUMENT);
+        if (strncmp(umbo_last_error_message(), words[way], strlen(words[way])) != 0)
+            check_failed(__FILE__, __LINE__, words[way]);
+    }
+    CHECK(made == NULL && other == NULL && spec == NULL && optimizer == NULL);
+    umbo_value_release(value);
+    umbo_strategy_release(strategy);
+}
+
 int main(void) {
     sizes();
     unknown_constants();
     devices();
+    counts();
     return finish();
 }

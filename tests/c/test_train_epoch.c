@@ -284,6 +284,49 @@ static void failures(void) {
     }
 }
 
+static umbo_status forget(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                          umbo_value **result) {
+    const scene *self = (const scene *)user_data;
+    umbo_view part;
+    UMBO_TRY(umbo_value_view(args, NULL, &part));
+    /* Not in the batch that begins with this example. */
+    if (self->fails_at >= 0 && ((const float *)part.data)[0] < (float)self->fails_at)
+        return step(context, args, user_data, result);
+    return UMBO_OK;
+}
+
+/* The message is of the step: nobody can apply beside it, whatever was before. */
+static void nothing_submitted(void) {
+    static const char *const words[] = {
+        "umbo_train_epoch: step 1 of the epoch: the run: gradients: no replica submitted any in this step",
+        "umbo_train_epoch: step 2 of the epoch: the run: gradients: no replica submitted any in this step",
+        "umbo_train_epoch: step 1 of the epoch: the run: gradients: no replica submitted any in this step"};
+    scene self = make_scene(2, 1);
+    int way;
+    for (way = 0; way < COUNT_OF(words); way++) {
+        self.fails_at = way == 1 ? 4 : -1;
+        CHECK_OK(umbo_iterator_reset(self.iterator));
+        CHECK_STATUS(umbo_train_epoch(self.strategy, self.iterator, self.optimizer, self.gradients, forget,
+                                      &self, NULL, NULL),
+                     UMBO_STATUS_FAILED_PRECONDITION);
+        if (strncmp(umbo_last_error_message(), words[way], strlen(words[way])) != 0)
+            check_failed(__FILE__, __LINE__, words[way]);
+        CHECK_MESSAGE("every replica submits once in each step");
+        CHECK(iterations_of(&self) == (way == 0 ? 0 : 1));
+    }
+    release_scene(&self);
+}
+
+/* What a step that evaluates has submitted stops the next one, which says what it was. */
+static void evaluation_that_submits(void) {
+    scene self = make_scene(2, 1);
+    CHECK_STATUS(umbo_train_epoch(self.strategy, self.iterator, NULL, NULL, step, &self, NULL, NULL),
+                 UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_MESSAGE("step 2 of the epoch");
+    CHECK_MESSAGE("A step that evaluates submits nothing");
+    release_scene(&self);
+}
+
 static umbo_status cancel(const umbo_progress *progress, void *user_data) {
     (void)progress;
     return umbo_cancellation_cancel(((scene *)user_data)->token);
@@ -352,6 +395,8 @@ int main(void) {
     parts_of_a_pass();
     accumulation();
     failures();
+    nothing_submitted();
+    evaluation_that_submits();
     limits();
     mistakes();
     return finish();

@@ -57,6 +57,80 @@ static void nests(void) {
     umbo_value_release(leaf);
 }
 
+/* A path is a name, or names and numbers with a dot between them; names may have dots themselves. */
+static void paths(void) {
+    static const char *const names[5] = {"a", "a.b", "", "layer.0.weight", "list"};
+    static const struct {
+        const char *path;
+        float number; /* of the leaf that it leads to; 0: there is none */
+        const char *words;
+    } all[] = {
+        {"a.b", 2, NULL}, /* the longest name, not the field of a field */
+        {"a.c", 6, NULL},
+        {"", 3, NULL},
+        {"layer.0.weight", 4, NULL},
+        {"list.0", 5, NULL},
+        {"list.1", 6, NULL},
+        {"a.", 0, "there is no field ''; the struct has 'b', 'c'"},
+        {".a", 0, "'a' asks a tensor for a field"},
+        {".", 0, "'' asks a tensor for a field"},
+        {"list.", 0, "there is no item ''; the tuple has 2 items"},
+        {"list.+1", 0, "there is no item '+1'"},
+        {"list.01", 0, "there is no item '01'"},
+        {"list.00", 0, "there is no item '00'"},
+        {"list.-1", 0, "there is no item '-1'"},
+        {"list.2", 0, "there is no item '2'"},
+        {"list.99999999999999999999", 0, "there is no item '99999999999999999999'"},
+        {"list..1", 0, "there is no item ''"},
+        {"layer.0", 0, "there is no field 'layer'"},
+        {"a.b.c", 0, "'c' asks a tensor for a field"},
+    };
+    const char *const inner_names[2] = {"b", "c"};
+    umbo_value *leaves[6], *inner = NULL, *tuple = NULL, *outer = NULL, *plain = NULL, *field = NULL;
+    const umbo_value *items[5];
+    umbo_view view;
+    int32_t index;
+    for (index = 0; index < 6; index++) leaves[index] = float_value((float)(index + 1));
+    items[0] = leaves[0];
+    items[1] = leaves[5];
+    CHECK_OK(umbo_value_create_struct(2, inner_names, items, &inner));
+    items[0] = leaves[4];
+    CHECK_OK(umbo_value_create_tuple(2, items, &tuple));
+    items[0] = inner;
+    items[1] = leaves[1];
+    items[2] = leaves[2];
+    items[3] = leaves[3];
+    items[4] = tuple;
+    CHECK_OK(umbo_value_create_struct(5, names, items, &outer));
+    for (index = 0; index < COUNT_OF(all); index++) {
+        const umbo_status expected = all[index].number == 0 ? UMBO_STATUS_NOT_FOUND : UMBO_OK;
+        CHECK_STATUS(umbo_value_view(outer, all[index].path, &view), expected);
+        field = NULL;
+        CHECK_STATUS(umbo_value_field(outer, all[index].path, &field), expected);
+        if (expected == UMBO_OK) {
+            CHECK(*(const float *)view.data == all[index].number);
+            CHECK(float_of(field) == all[index].number);
+        } else if (strstr(umbo_last_error_message(), all[index].words) == NULL) {
+            check_failed(__FILE__, __LINE__, all[index].words);
+        }
+        umbo_value_release(field);
+    }
+    /* No name, not an empty one, is the value itself. */
+    CHECK_OK(umbo_value_view(leaves[0], NULL, &view));
+    CHECK_STATUS(umbo_value_view(leaves[0], "", &view), UMBO_STATUS_NOT_FOUND);
+    CHECK_STATUS(umbo_value_view(tuple, "", &view), UMBO_STATUS_NOT_FOUND);
+    /* Without a field of the longer name, the field of a field. */
+    items[0] = inner;
+    CHECK_OK(umbo_value_create_struct(1, names, items, &plain));
+    CHECK_OK(umbo_value_view(plain, "a.b", &view));
+    CHECK(*(const float *)view.data == 1);
+    umbo_value_release(plain);
+    umbo_value_release(outer);
+    umbo_value_release(tuple);
+    umbo_value_release(inner);
+    for (index = 0; index < 6; index++) umbo_value_release(leaves[index]);
+}
+
 static void refused_nests(void) {
     const char *const same[2] = {"a", "a"};
     const umbo_value *items[2];
@@ -131,6 +205,7 @@ static void words(void) {
 
 int main(void) {
     nests();
+    paths();
     refused_nests();
     leaves();
     words();

@@ -2,6 +2,7 @@
 
 mod apart;
 mod batches;
+mod copies;
 mod correct;
 mod left_behind;
 mod mistakes;

@@ -22,6 +22,10 @@ pub type Row = [f32; 2];
 pub const SHARES: &str = "UMBO_CHECKED_REPLICAS_SHARE_DEVICES";
 
 pub fn strategy(replicas: usize) -> Strategy {
+    strategy_that(replicas, false)
+}
+
+pub fn strategy_that(replicas: usize, strict: bool) -> Strategy {
     let (cpu_replicas, replicas_in_sync) = match std::env::var_os(SHARES) {
         None => (replicas, 0),
         Some(_) => (replicas.div_ceil(2), replicas),
@@ -29,6 +33,7 @@ pub fn strategy(replicas: usize) -> Strategy {
     let options = umbo::strategy::Options {
         cpu_replicas,
         replicas_in_sync,
+        strict,
         ..umbo::strategy::Options::default()
     };
     Strategy::new(&options).unwrap()

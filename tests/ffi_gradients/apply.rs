@@ -78,8 +78,15 @@ fn replicas_that_apply_different_things_are_told_so() {
     refused(
         status,
         UMBO_STATUS_FAILED_PRECONDITION,
-        &["replica 1", "apply of gradients", "disagree"],
+        &[
+            "replica 1",
+            "apply of gradients of 'w' by an optimizer with the rule sgd",
+            "; the gradients are different ones; ",
+            "disagree",
+        ],
     );
+    // Nobody knows an address.
+    assert!(!message().contains("0x"), "{}", message());
     assert_eq!((training.weight(), training.iterations()), (1.0, 0));
     // SAFETY: the handle is not used afterwards.
     unsafe { umbo_gradients_release(other as *mut umbo_gradients) };

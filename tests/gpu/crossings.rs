@@ -33,6 +33,9 @@ fn the_child_of_a_fork_is_refused_gpus_and_ends_well() {
                 Status::FailedPrecondition,
                 &[part],
             );
+            for used in [gpu(0), gpu(1)] {
+                refused(registry::memory_info(used), Status::FailedPrecondition, &[part]);
+            }
             refused(strategy.run(&|_| Ok(None), None), Status::FailedPrecondition, &["forked"]);
             assert_eq!(numbers(&variables::read(&weight).unwrap()), [1.0, 2.0]);
             drop((held, weight, strategy));

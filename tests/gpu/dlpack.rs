@@ -70,7 +70,7 @@ fn others_memory_is_let_go_of_when_it_is_no_longer_used() {
         others.deleter = None;
         // SAFETY: it is refused before anything else is looked at.
         let refusal = unsafe { dlpack::import(NonNull::from(&mut others)) };
-        refused(refusal.map(|_| ()), Status::NotFound, &["managed", "7"]);
+        refused(refusal.map(|_| ()), Status::NotFound, &["managed: no physical GPU 7; "]);
     }
     clean(&control);
     all_freed(&control, 2);

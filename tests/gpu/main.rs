@@ -9,7 +9,12 @@ mod dlpack;
 #[path = "../together/engine.rs"]
 #[allow(dead_code, reason = "a part of it serves here")]
 mod engine;
+mod equivalence_copies;
 mod faults;
+mod given;
+mod input;
+mod kept;
+mod let_go;
 mod memory;
 mod on_gpus;
 mod optimizers;

@@ -72,7 +72,7 @@ fn scene((replicas, devices, parameter_device): (usize, &[&str], &str), strict: 
 }
 
 /// Writes these elements from element `first` of a buffer on, wherever that is.
-fn put(buffer: &Tensor, first: isize, elements: &Tensor) {
+pub(super) fn put(buffer: &Tensor, first: isize, elements: &Tensor) {
     let (storage, offset) = buffer.storage();
     let layout = Layout::row_major(elements.shape());
     let offset = offset.strict_add_signed(first * elements.dtype().size() as isize);
@@ -178,7 +178,7 @@ fn mistakes_in_the_memory_of_gpus_are_found() {
 fn weights_on_gpus_are_compared() {
     let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
     for place in PLACES {
-        let scene = scene(place, true);
+        let (scene, lax) = (scene(place, true), self::scene(place, false));
         let error = &["strict mode: variable 'weight'", "written through a view"];
         refused(scene.train(Mistake::Weight), Status::FailedPrecondition, error);
         // Where the view is the variable's own memory, another replica may be copying it to its device just
@@ -189,6 +189,12 @@ fn weights_on_gpus_are_compared() {
                 && report.contains("which copy to the device")
         };
         assert!(reports.iter().all(of_mistake), "{reports:?}");
+        for _ in 0..2 {
+            assert_eq!(scene.bits(), lax.bits(), "{place:?}");
+            scene.train_well();
+            lax.train_well();
+        }
+        clean(&control);
     }
 }
 

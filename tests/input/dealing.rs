@@ -56,26 +56,92 @@ const DROPPING: DistributeOptions = DistributeOptions {
 
 #[test]
 fn rule_b_sizes_without_its_losses() {
-    // Elements, batch, replicas, the sizes of all steps, and how many of them are complete.
-    type Row = (usize, i64, usize, &'static [&'static [usize]], usize);
+    // Elements, batch, replicas, the sizes of all steps.
+    type Row = (usize, i64, usize, &'static [&'static [usize]]);
     let table: [Row; 8] = [
-        (14, 8, 2, &[&[4, 4], &[4, 2]], 2),
-        (9, 9, 4, &[&[3, 2, 2, 2]], 1),
-        (5, 2, 2, &[&[1, 1], &[1, 1], &[1, 0]], 2),
-        (8, 3, 2, &[&[2, 1], &[2, 1], &[2, 0]], 2),
-        (9, 8, 2, &[&[4, 4], &[1, 0]], 1),
-        (2, 1, 2, &[&[1, 0], &[1, 0]], 2),
-        (3, 2, 4, &[&[1, 1, 0, 0], &[1, 0, 0, 0]], 1),
-        (12, 4, 2, &[&[2, 2], &[2, 2], &[2, 2]], 3),
+        (14, 8, 2, &[&[4, 4], &[4, 2]]),
+        (9, 9, 4, &[&[3, 2, 2, 2]]),
+        (5, 2, 2, &[&[1, 1], &[1, 1], &[1, 0]]),
+        (8, 3, 2, &[&[2, 1], &[2, 1], &[2, 0]]),
+        (9, 8, 2, &[&[4, 4], &[1, 0]]),
+        (2, 1, 2, &[&[1, 0], &[1, 0]]),
+        (3, 2, 4, &[&[1, 1, 0, 0], &[1, 0, 0, 0]]),
+        (12, 4, 2, &[&[2, 2], &[2, 2], &[2, 2]]),
     ];
-    for (count, batch, replicas, expected, complete) in table {
+    for (count, batch, replicas, expected) in table {
         let batches = numbers(count).batch(batch, false).unwrap();
         let dataset = balanced(&batches, replicas, false);
         assert_eq!(sizes(&dataset), expected, "{count} by {batch} over {replicas}");
         assert_eq!(dataset.cardinality(), Cardinality::Exact(expected.len() as u64));
         assert_eq!(steps(&dataset).concat().concat(), Vec::from_iter(0..count as i32));
+        // Only the last step has shares that are not whole.
+        let whole = count / batch as usize;
         let dropping = balanced(&batches, replicas, true);
-        assert_eq!(sizes(&dropping), expected[..complete], "{count} by {batch}, dropping");
+        assert_eq!(sizes(&dropping), expected[..whole], "{count} by {batch}, dropping");
+        assert_eq!(dropping.cardinality(), Cardinality::Exact(whole as u64));
+    }
+}
+
+/// Shares of the rows of all batches, beside a model: the steps, and how many there are said to be.
+#[test]
+fn shares_of_all_batches_are_as_many_as_is_said() {
+    type Way = (&'static str, bool, fn(&Dataset) -> Dataset);
+    // Whether the number of rows is known behind it.
+    let ways: [Way; 9] = [
+        ("as it is", true, Dataset::clone),
+        ("prefetch", true, |batches| batches.prefetch(1).unwrap()),
+        ("cache", true, |batches| batches.cache().unwrap()),
+        ("all", true, |batches| batches.take(-1).unwrap()),
+        ("one round", true, |batches| batches.repeat(1).unwrap()),
+        ("alone", true, |batches| Dataset::concatenate(std::slice::from_ref(batches)).unwrap()),
+        ("two rounds", false, |batches| batches.repeat(2).unwrap()),
+        ("all but one", false, |batches| batches.skip(1).unwrap()),
+        ("itself twice", false, |batches| {
+            Dataset::concatenate(&[batches.clone(), batches.clone()]).unwrap()
+        }),
+    ];
+    for (count, batch, replicas) in (0..18usize)
+        .flat_map(|count| (1..7usize).flat_map(move |b| [1, 2, 3, 5].map(|n| (count, b, n))))
+    {
+        for (name, is_known, way) in &ways {
+            let (drop_remainder, drop) = ((count + batch) % 3 == 0, (count + replicas) % 2 == 0);
+            let batches = numbers(count).batch(batch as i64, drop_remainder).unwrap();
+            let batches = way(&batches);
+            let rows: Vec<i32> = all(&batches).concat();
+            let share = |replica| batch / replicas + usize::from(replica < batch % replicas);
+            let mut expected: Vec<Vec<usize>> = rows
+                .chunks(batch)
+                .map(|step| {
+                    let mut left = step.len();
+                    let mut take = |size: usize| {
+                        let size = size.min(left);
+                        left -= size;
+                        size
+                    };
+                    (0..replicas).map(|replica| take(share(replica))).collect()
+                })
+                .collect();
+            let dataset = balanced(&batches, replicas, drop);
+            let what =
+                format!("{count} by {batch} over {replicas}, {name}, {drop_remainder} {drop}");
+            if drop && !rows.len().is_multiple_of(batch) {
+                expected.pop();
+            }
+            if replicas == 1 && !drop {
+                // Batches stay as they are.
+                expected = all(&batches).iter().map(|batch| vec![batch.len()]).collect();
+            }
+            let taken = rest(&dataset.iterator().unwrap(), parts);
+            let sizes: Vec<Vec<usize>> =
+                taken.iter().map(|step| step.iter().map(Vec::len).collect()).collect();
+            assert_eq!(sizes, expected, "{what}");
+            let end: usize = expected.iter().flatten().sum();
+            assert_eq!(taken.concat().concat(), rows[..end], "{what}");
+            match dataset.cardinality() {
+                Cardinality::Exact(steps) => assert_eq!(steps as usize, expected.len(), "{what}"),
+                other => assert!(!is_known && other == Cardinality::Unknown, "{what}: {other:?}"),
+            }
+        }
     }
 }
 

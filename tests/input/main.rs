@@ -11,5 +11,6 @@ mod plan;
 mod position;
 mod prefetch;
 mod sharing;
+mod skipping;
 mod sources;
 mod transformations;

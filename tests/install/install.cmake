@@ -10,7 +10,8 @@ foreach(pattern "include/umbo/umbo\\.h" "include/umbo/umbo\\.hpp" "lib[^ ]*/libu
         "lib[^ ]*/libumbo\\.a" "lib[^ ]*/${SONAME}" "lib[^ ]*/libumbo\\.so\\.${VERSION}"
         "lib[^ ]*/cmake/umbo/umboConfig\\.cmake" "lib[^ ]*/pkgconfig/umbo\\.pc" "bin/umbo"
         "share/umbo/adapters/mpi/umbo_mpi\\.[ch]"
-        "share/[^ ]*LICENSE-MIT" "share/[^ ]*LICENSE-APACHE" "share/[^ ]*README\\.md")
+        "share/[^ ]*LICENSE-MIT" "share/[^ ]*LICENSE-APACHE" "share/[^ ]*README\\.md"
+        "share/[^ ]*docs/python/binding\\.py")
   set(found ${installed})
   list(FILTER found INCLUDE REGEX "^${pattern}$")
   if(NOT found)

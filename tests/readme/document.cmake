@@ -1,5 +1,6 @@
 # Compiles the programs of DOCUMENT (NAMES, with "+" between them). RUN: also runs them and compares what they print with
-# the document's block of the same name that ends in .txt.
+# the document's block of the same name that ends in .txt; functions without main are compiled only. A name that ends in
+# _20.cpp is C++20. PROGRAM: runs a program in C that includes them all.
 file(REMOVE_RECURSE "${WORK_DIR}")
 file(MAKE_DIRECTORY "${WORK_DIR}")
 function(take name)
@@ -27,9 +28,20 @@ set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror "-I${SOURCE_
 foreach(name IN LISTS names)
   take("${name}")
   get_filename_component(stem "${name}" NAME_WE)
+  file(READ "${WORK_DIR}/${name}" source)
+  string(FIND "${source}" "int main(" has_main)
+  math(EXPR has_main "${has_main} + 1") # 0: it has none
   if(name MATCHES "\\.cpp$")
-    set(command "${CXX_COMPILER}" -std=c++17 -O1 ${warnings} "${WORK_DIR}/${name}" -o "${WORK_DIR}/${stem}"
-        "${library_directory}/libumbo.so" "-Wl,-rpath,${library_directory}")
+    set(standard c++17)
+    if(name MATCHES "_20\\.cpp$")
+      set(standard c++20)
+    endif()
+    set(command "${CXX_COMPILER}" -std=${standard} -O1 ${warnings} "${WORK_DIR}/${name}")
+    if(has_main)
+      list(APPEND command -o "${WORK_DIR}/${stem}" "${library_directory}/libumbo.so" "-Wl,-rpath,${library_directory}")
+    else()
+      list(APPEND command -Wno-unused-function -include umbo/umbo.hpp -c -o "${WORK_DIR}/${stem}.o")
+    endif()
   else()
     set(command "${C_COMPILER}" -std=c99 ${warnings} -Wno-unused-function -include umbo/umbo.h -c "${WORK_DIR}/${name}"
         -o "${WORK_DIR}/${stem}.o")
@@ -38,7 +50,7 @@ foreach(name IN LISTS names)
   if(NOT status EQUAL 0)
     message(FATAL_ERROR "${DOCUMENT}: ${name} does not compile")
   endif()
-  if(RUN)
+  if(RUN AND has_main)
     take("${stem}.txt")
     file(READ "${WORK_DIR}/${stem}.txt" expected)
     execute_process(COMMAND "${WORK_DIR}/${stem}" WORKING_DIRECTORY "${WORK_DIR}" RESULT_VARIABLE status
@@ -49,3 +61,18 @@ foreach(name IN LISTS names)
     endif()
   endif()
 endforeach()
+
+if(PROGRAM)
+  get_filename_component(stem "${PROGRAM}" NAME_WE)
+  execute_process(
+    COMMAND "${C_COMPILER}" -std=c99 ${warnings} -include umbo/umbo.h "-I${WORK_DIR}" "${PROGRAM}" -o "${WORK_DIR}/${stem}"
+            "${library_directory}/libumbo.so" "-Wl,-rpath,${library_directory}" -lm
+    RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${DOCUMENT}: ${PROGRAM} does not compile")
+  endif()
+  execute_process(COMMAND "${WORK_DIR}/${stem}" WORKING_DIRECTORY "${WORK_DIR}" RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${DOCUMENT}: ${PROGRAM} ended with ${status}")
+  endif()
+endif()

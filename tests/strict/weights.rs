@@ -11,7 +11,7 @@ use crate::child;
 use crate::scene::{Extras, Scene, Setting, put, variable};
 
 /// The signal that ends a child that does `body`; 0 if none does.
-fn signal_of(body: impl FnOnce()) -> i32 {
+pub fn signal_of(body: impl FnOnce()) -> i32 {
     // SAFETY: the child does the body and leaves without the harness.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "no process");

@@ -1,6 +1,7 @@
 //! Input over ranks: no example is lost or comes twice, and all ranks make the same number of steps.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use umbo::collectives::Assignment;
 use umbo::error::{Error, Result, Status};
@@ -180,6 +181,68 @@ fn an_element_that_fails_on_one_rank_keeps_those_of_the_others() {
         seen
     });
     assert_eq!(seen, [vec![0, 1, 2, 3], vec![10, 11, 13]]);
+}
+
+/// Memory that a rank has none of for a while: with data of their own all ranks are told and try again, with
+/// parts of the same batches it is that rank alone. Nothing is lost or comes twice.
+#[test]
+fn memory_that_one_rank_lacks_costs_no_element() {
+    let counts = [7, 0, 4];
+    let shardings = [Sharding::Off, Sharding::Data];
+    for (sharding, read_ahead) in shardings.into_iter().flat_map(|way| [(way, 0), (way, 2)]) {
+        let came = on_ranks(&job(3, Some(11), None), 1, |rank, strategy| {
+            let strategy = strategy.unwrap();
+            let own = sharding == Sharding::Off;
+            let first: i32 = counts[..rank].iter().sum();
+            let data = if own { rows(first..first + counts[rank]) } else { rows(0..11) };
+            let size = if own { 1 } else { 3 };
+            let calls = Arc::new(AtomicUsize::new(0));
+            let function = move |value: &Value| -> Result<Value> {
+                // Each rank lacks it at other times, and twice in a row.
+                match (calls.fetch_add(1, Ordering::Relaxed) + rank) % 5 {
+                    2 | 3 => Err(Error::ResourceExhausted("memory of this rank".into())),
+                    _ => Ok(value.clone()),
+                }
+            };
+            let data = data.batch(size, false).unwrap();
+            let data = data.map(function, MapOptions::default()).unwrap();
+            let options = DistributeOptions {
+                sharding,
+                read_ahead: Some(read_ahead),
+                ..DistributeOptions::default()
+            };
+            let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
+            let iterator = distributed.iterator().unwrap();
+            let (mut steps, mut failures) = (Vec::new(), 0);
+            loop {
+                match iterator.next() {
+                    Ok(Some(element)) => steps.push(parts(&strategy, &element)),
+                    Ok(None) => break,
+                    Err(error) => {
+                        failures += 1;
+                        assert_eq!(error.status(), Status::ResourceExhausted, "{error}");
+                    }
+                }
+                let place = iterator.save_position().unwrap();
+                let other = distributed.iterator().unwrap();
+                // What the ranks have not agreed on is made again, which lacks memory, too.
+                assert!((0..3).any(|_| other.restore_position(&place).is_ok()));
+                assert_eq!(other.save_position().unwrap(), place);
+            }
+            (steps, failures)
+        });
+        let (steps, failures): (Vec<_>, Vec<i32>) = came.into_iter().unzip();
+        let what = format!("{sharding:?}, {read_ahead} ahead: {failures:?}");
+        assert!(failures.iter().all(|&count| count > 0), "{what}");
+        if sharding == Sharding::Off {
+            assert!(failures.iter().all(|&count| count == failures[0]), "{what}");
+        }
+        let steps = joined(steps);
+        let mut all: Vec<i32> = steps.iter().flatten().flatten().copied().collect();
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..11), "{what}: {steps:?}");
+        assert_eq!(steps.len(), if sharding == Sharding::Off { 7 } else { 4 }, "{what}");
+    }
 }
 
 /// An epoch of ranks whose data is their own: as many steps on all, with the examples of all, to the same

@@ -1,8 +1,11 @@
 //! `umbo completions`: what a shell offers behind `umbo`. It is read from the helps, so that an option is offered where it
 //! is described.
 
+use std::ffi::OsStr;
+
 use lexopt::Arg::{Long, Short, Value};
 
+use crate::failure::Failure;
 use crate::{Report, bench, devices, doctor, plot, scale, trace};
 
 pub const HELP: &str = "\
@@ -32,27 +35,72 @@ fn places() -> Vec<(String, Vec<&'static str>)> {
         ("scale".into(), vec![scale::HELP]),
         ("trace".into(), vec![trace::HELP]),
     ];
-    for (name, helps) in bench::HELPS {
-        places.push((format!("bench {name}"), helps.to_vec()));
+    for benchmark in &bench::BENCHMARKS {
+        places.push((format!("bench {}", benchmark.name), benchmark.helps.to_vec()));
     }
     places
 }
 
 /// The commands, or benchmarks, that a help lists.
 fn commands(help: &str) -> impl Iterator<Item = &str> {
-    let lists = help.split("Commands:\n").chain(help.split("Benchmarks:\n")).skip(1);
-    let lists = lists.filter(|list| !list.starts_with("Usage"));
-    let lines = lists.flat_map(|list| list.lines().take_while(|line| line.starts_with("  ")));
+    let titles = ["Commands:\n", "Benchmarks:\n"].into_iter();
+    let lists = titles.filter_map(|title| help.split_once(title));
+    let lines = lists.flat_map(|(_, list)| list.lines().take_while(|line| line.starts_with("  ")));
     lines.filter_map(|line| line.split_whitespace().next())
+}
+
+/// An option as a help describes it.
+struct Described<'a> {
+    /// The short name and the long one, or one of them.
+    names: Vec<&'a str>,
+    /// What stands for its value, such as FILE.
+    value: Option<&'a str>,
+    /// On one line, whatever lines the help needs for it.
+    description: String,
+}
+
+impl Described<'_> {
+    /// The names that the value can be, or have with commas between them.
+    fn choices(&self) -> Vec<&str> {
+        let lists = ["some of: ", "one of: "].into_iter();
+        let list = lists.filter_map(|before| self.description.split_once(before)).next();
+        let list = list.map_or("", |(_, rest)| rest.split(" (").next().unwrap_or(rest));
+        list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect()
+    }
+}
+
+/// The options that a help lists.
+fn described(help: &str) -> Vec<Described<'_>> {
+    let mut all: Vec<Described<'_>> = Vec::new();
+    for line in help.lines().skip_while(|line| !line.trim_start().starts_with('-')) {
+        let (head, text) = line.trim().split_once("  ").unwrap_or(("", line.trim()));
+        if head.starts_with('-') {
+            let is_name = |word: &&str| word.starts_with('-');
+            let words = || head.split_whitespace().map(|word| word.trim_end_matches(','));
+            all.push(Described {
+                names: words().filter(is_name).collect(),
+                value: words().find(|word| !is_name(word)),
+                description: text.trim().to_owned(),
+            });
+        } else if let Some(last) = all.last_mut() {
+            last.description += &format!(" {text}");
+        }
+    }
+    all
 }
 
 /// The options that a help lists, short ones too.
 fn options(help: &str) -> impl Iterator<Item = &str> {
-    let described = help.lines().filter(|line| line.trim_start().starts_with('-'));
-    described.flat_map(|line| {
-        let words = line.split_whitespace().take_while(|word| word.starts_with('-'));
-        words.map(|word| word.trim_end_matches(','))
-    })
+    described(help).into_iter().flat_map(|option| option.names)
+}
+
+/// Whether a command reads a file that is named without an option.
+fn reads_file(helps: &[&str]) -> bool {
+    let usage = helps.first().and_then(|help| help.lines().next()).unwrap_or_default();
+    let words: Vec<&str> = usage.split_whitespace().collect();
+    words
+        .windows(2)
+        .any(|pair| !pair[0].starts_with('-') && pair[1].trim_matches(['[', ']']) == "FILE")
 }
 
 /// The words that can follow what is typed.
@@ -76,31 +124,61 @@ pub fn options_of(arguments: &[String]) -> Option<(String, Vec<&'static str>)> {
     Some((place, options))
 }
 
-fn bash() -> String {
+/// A line of the script for what can follow a place.
+fn case_of_place(place: &str, helps: &[&'static str]) -> String {
+    let files = if reads_file(helps) { " files=yes" } else { "" };
+    format!("    '{place}') words='{}'{files} ;;\n", words(place, helps).join(" "))
+}
+
+/// Lines for the values of a place's options.
+fn cases_of_values(place: &str, helps: &[&'static str]) -> String {
     let mut cases = String::new();
-    for (place, helps) in places() {
-        cases += &format!("    '{place}') words='{}' ;;\n", words(&place, &helps).join(" "));
+    for option in helps.iter().flat_map(|help| described(help)) {
+        let Some(value) = option.value else { continue };
+        let patterns = option.names.iter().map(|name| format!("'{place} {name}'"));
+        let patterns = patterns.collect::<Vec<_>>().join("|");
+        let what = match value {
+            "FILE" => "words='' files=yes".to_owned(),
+            _ => format!("words='{}' files=''", option.choices().join(" ")),
+        };
+        cases += &format!("    {patterns}) value=yes {what} ;;\n");
     }
+    cases
+}
+
+fn bash() -> String {
+    let places = places();
+    let all: String = places.iter().map(|(place, helps)| case_of_place(place, helps)).collect();
+    let values: String =
+        places.iter().map(|(place, helps)| cases_of_values(place, helps)).collect();
+    let named = places.iter().map(|(place, _)| place).filter(|place| !place.is_empty());
+    let named = named.map(|place| format!("'{place}'")).collect::<Vec<_>>().join("|");
     format!(
         "\
 # Completes 'umbo'. Written by 'umbo completions bash'.
 _umbo() {{
-  local word place='' words='' current=${{COMP_WORDS[COMP_CWORD]}}
+  local word place='' words='' files='' value='' before=''
+  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}
   COMPREPLY=()
   for word in \"${{COMP_WORDS[@]:1:COMP_CWORD-1}}\"; do
-    case $word in
-      -*) break ;;
-      *) place=\"${{place:+$place }}$word\" ;;
+    case \"${{place:+$place }}$word\" in
+      {named}) place=\"${{place:+$place }}$word\" ;;
+      *) break ;;
     esac
   done
   case $place in
-{cases}    *) words='' ;;
-  esac
-  if [[ -z $words || ( $place == plot && $current != -* ) ]]; then
+{all}  esac
+  case \"$place $previous\" in
+{values}  esac
+  if [[ -n $files && ( -n $value || $current != -* ) ]]; then
+    local IFS=$'\\n'
     COMPREPLY=( $(compgen -f -- \"$current\") )
-  else
-    COMPREPLY=( $(compgen -W \"$words\" -- \"$current\") )
+    return
   fi
+  if [[ -n $value && $current == *,* ]]; then
+    before=${{current%,*}},
+  fi
+  COMPREPLY=( $(compgen -P \"$before\" -W \"$words\" -- \"${{current#\"$before\"}}\") )
 }}
 complete -o filenames -F _umbo umbo
 "
@@ -112,19 +190,34 @@ fn zsh() -> String {
     format!("autoload -U +X bashcompinit && bashcompinit\n{}", bash())
 }
 
-pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
-    match arguments.next()? {
-        Some(Short('h') | Long("help")) => Ok(Report::fine(HELP)),
-        Some(Value(shell)) if shell == "bash" => Ok(Report::fine(bash())),
-        Some(Value(shell)) if shell == "zsh" => Ok(Report::fine(zsh())),
-        Some(Value(shell)) => Err(format!(
+pub fn run(mut arguments: lexopt::Parser) -> Result<Report, Failure> {
+    let mut script = None;
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Short('h') | Long("help") => return Ok(Report::fine(HELP)),
+            Value(shell) if script.is_none() => script = Some(script_for(&shell)?),
+            Value(shell) => {
+                return Err(Failure::wrong(format!(
+                    "'{}' is one shell too many; give one",
+                    shell.to_string_lossy()
+                )));
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let which = || Failure::wrong(format!("which shell? There are {}", SHELLS.join(", ")));
+    script.map(Report::fine).ok_or_else(which)
+}
+
+fn script_for(shell: &OsStr) -> Result<String, Failure> {
+    match shell.to_str() {
+        Some("bash") => Ok(bash()),
+        Some("zsh") => Ok(zsh()),
+        _ => Err(Failure::wrong(format!(
             "nothing is known of the shell '{}'; there are {}",
             shell.to_string_lossy(),
             SHELLS.join(", ")
-        )
-        .into()),
-        None => Err(format!("which shell? There are {}", SHELLS.join(", ")).into()),
-        Some(other) => Err(other.unexpected()),
+        ))),
     }
 }
 
@@ -157,9 +250,10 @@ mod tests {
         assert_eq!(&words_of("bench")[..2], ["run", "reduce"]);
         assert!(words_of("bench rows").starts_with(&["--dtype", "--rule", "--width", "--share"]));
         assert!(words_of("bench rows").contains(&"--plot"));
+        assert!(!words_of("bench workers").contains(&"--plot"));
         assert_eq!(words_of("completions"), ["bash", "zsh", "-h", "--help"]);
         // Every benchmark has a place of its own, and the other way round.
-        let named: Vec<&str> = bench::HELPS.iter().map(|(name, _)| *name).collect();
+        let named = bench::BENCHMARKS.map(|benchmark| benchmark.name);
         let listed: Vec<&str> = commands(bench::HELP).collect();
         assert_eq!(listed, named);
     }

@@ -3,13 +3,14 @@
 use std::fmt::Write;
 
 use lexopt::Arg::{Long, Short};
-use lexopt::ValueExt;
 use serde_json::{Value, json};
 use umbo::device::{DeviceId, DeviceKind, MemoryInfo, cuda, registry};
 use umbo::error::Result;
 use umbo::executor::affinity;
 
-use crate::{Report, bytes_text, json_text};
+use crate::arguments::number;
+use crate::failure::Failure;
+use crate::{Report, bytes_text, gpu, json_text};
 
 pub const HELP: &str = "\
 Usage: umbo devices [OPTIONS]
@@ -17,23 +18,22 @@ Usage: umbo devices [OPTIONS]
 Shows the physical devices with their memory and the logical devices that a strategy can use.
 
 Options:
-      --logical-cpus N   show how N logical CPUs would share the processors (default: 1)
+      --logical-cpus N   show how N logical CPUs would share the processors (1 to 4096; default: 1)
       --json             print one JSON object
   -h, --help             show this help
 ";
 
-pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
+pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, Failure> {
     let mut json = false;
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("json") => json = true,
             Long("logical-cpus") => {
-                let count = arguments.value()?.parse()?;
-                registry::ensure_logical_cpus(count)
-                    .map_err(|error| format!("--logical-cpus: {error}"))?;
+                let possible = 1..=registry::MAX_LOGICAL_CPUS;
+                registry::ensure_logical_cpus(number(&mut arguments, "logical-cpus", possible)?)?;
             }
             Short('h') | Long("help") => return Ok(Report::fine(HELP)),
-            other => return Err(other.unexpected()),
+            other => return Err(other.unexpected().into()),
         }
     }
     let (physical, logical) = (physical_devices(), logical_devices());
@@ -114,6 +114,7 @@ fn as_json(physical: &[Physical], logical: &[Logical]) -> Value {
                 "model": each.model,
                 "processors": each.processors,
                 "compute_capability": each.capability.map(|(major, minor)| format!("{major}.{minor}")),
+                "too_old": each.capability.map(|capability| gpu::too_old(capability).is_some()),
                 "total_bytes": memory.map(|memory| memory.total_bytes),
                 "available_bytes": memory.map(|memory| memory.available_bytes),
             })
@@ -153,7 +154,12 @@ fn as_table(physical: &[Physical], logical: &[Logical]) -> String {
         let processors = each.processors.as_deref().unwrap_or("-");
         let model = each.model.as_deref().unwrap_or("-");
         let model = match each.capability {
-            Some((major, minor)) => format!("{model} (compute capability {major}.{minor})"),
+            Some(capability) => {
+                let (major, minor) = capability;
+                let problem = gpu::too_old(capability).map(|why| format!("; {why}"));
+                let problem = problem.unwrap_or_default();
+                format!("{model} (compute capability {major}.{minor}{problem})")
+            }
             None => model.to_owned(),
         };
         rows.push(row([&each.device.to_string(), &total, &available, processors, &model]));

@@ -1,66 +1,69 @@
 //! `umbo doctor`: checks what training on this machine needs.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread::available_parallelism;
 
 use lexopt::Arg::{Long, Short};
-use lexopt::ValueExt;
 use serde_json::{Value, json};
+use umbo::cluster::{mpi, nccl};
 use umbo::device::{DeviceId, MemoryInfo, cuda, registry};
 use umbo::error::Result;
 use umbo::executor::affinity::{self, CpuSet};
 use umbo::executor::workers;
 use umbo::kernels::instruction_set::Instructions;
 
-use crate::bench::memory::size;
+use crate::arguments::{self, Bytes, number};
+use crate::failure::Failure;
 use crate::{Report, bytes_text, gpu, json_text, trace};
 
 pub const HELP: &str = "\
-Usage: umbo doctor [OPTIONS] [TRACE]
+Usage: umbo doctor [OPTIONS] [FILE]
 
 Checks what training on this machine needs and says what is fine, what is worth knowing (note)
 and what is wrong (problem). Ends with 1 if there is a problem.
 
-With the name of a trace, which umbo_trace_start() or UMBO_TRACE wrote, it says what the steps in it
-spend their time on, and what keeps them from being faster.
+With FILE, a trace that umbo_trace_start() or UMBO_TRACE wrote, it says what the steps in it spend
+their time on, and what keeps them from being faster.
 
 With --gpu it examines each GPU instead: whether its kernels give the bits of the CPU and keep their
 order, and how fast its memory and its bus are. Please paste that report into an issue.
 
 Options:
-      --gpu      examine the GPUs
-      --bytes N  with --gpu: the blocks that are measured, such as 64M (default: 256M)
-      --json     print one JSON object
-  -h, --help     show this help
+      --gpu         examine the GPUs
+      --bytes SIZE  with --gpu: the blocks that are measured (64 to 64G; default: 256M)
+      --json        print one JSON object
+  -h, --help        show this help
 ";
 
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
-pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
+pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, Failure> {
     let (mut json, mut gpu, mut bytes) = (false, false, None);
-    let mut of_trace: Option<PathBuf> = None;
+    let mut of_trace = None;
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("json") => json = true,
             Long("gpu") => gpu = true,
-            Long("bytes") => bytes = Some(block_bytes(&arguments.value()?.string()?)?),
+            Long("bytes") => bytes = Some(number(&mut arguments, "bytes", Bytes::BLOCKS)?),
             Short('h') | Long("help") => return Ok(Report::fine(HELP)),
-            lexopt::Arg::Value(path) if of_trace.is_none() => of_trace = Some(PathBuf::from(path)),
-            other => return Err(other.unexpected()),
+            lexopt::Arg::Value(path) if of_trace.is_none() => {
+                of_trace = Some(arguments::input(path)?);
+            }
+            other => return Err(other.unexpected().into()),
         }
+    }
+    if of_trace.is_some() && gpu {
+        return Err(Failure::wrong("--gpu and a trace are two examinations; ask for one"));
+    }
+    if bytes.is_some() && !gpu {
+        return Err(Failure::wrong("--bytes is for --gpu; leave it out, or ask for --gpu"));
     }
     if let Some(path) = of_trace {
-        if gpu {
-            return Err("--gpu and a trace are two examinations; ask for one".into());
-        }
-        return Ok(examine_trace(&path, json));
+        return examine_trace(&path, json);
     }
     if gpu {
-        return Ok(gpu::examine(bytes.unwrap_or(256 << 20), json));
-    }
-    if bytes.is_some() {
-        return Err("--bytes is for --gpu".into());
+        return Ok(gpu::examine(bytes.unwrap_or(Bytes(256 << 20)).0, json));
     }
     let findings = examine();
     let fine = findings.iter().all(|finding| finding.verdict != Verdict::Problem);
@@ -69,23 +72,12 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
 }
 
 /// What a trace says of the steps in it. Advice is no problem.
-fn examine_trace(path: &Path, json: bool) -> Report {
-    let trace = match trace::file::read(path) {
-        Ok(trace) => trace,
-        Err(problem) => return Report { text: format!("{problem}\n"), fine: false },
-    };
-    let (text, fine) = trace::report::report(&trace);
-    match json {
-        true => Report::fine(json_text(&json!({ "fine": fine, "report": text }))),
-        false => Report::fine(text),
-    }
-}
-
-fn block_bytes(text: &str) -> Result<usize, lexopt::Error> {
-    match size(text).map_err(|error| format!("--bytes: {error}"))? {
-        bytes if bytes >= 64 => Ok(bytes),
-        bytes => Err(format!("--bytes: {bytes}; blocks are of 64 bytes or more").into()),
-    }
+fn examine_trace(path: &Path, json: bool) -> std::result::Result<Report, Failure> {
+    let (text, fine) = trace::report::report(&trace::file::read(path)?);
+    Ok(Report::fine(match json {
+        true => json_text(&json!({ "fine": fine, "report": text })),
+        false => text,
+    }))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +124,8 @@ fn examine() -> Vec<Finding> {
         memory(registry::memory_info(DeviceId::HOST)),
         huge_pages(std::fs::read_to_string(HUGE_PAGES).ok().as_deref()),
         gpus(cuda::probe()),
+        joins_ranks("MPI", mpi::find()),
+        joins_ranks("NCCL", nccl::find()),
     ]
 }
 
@@ -263,6 +257,15 @@ fn gpus(probe: &Result<u32, String>) -> Finding {
     }
 }
 
+/// A library that joins ranks, which only trainings of several processes need.
+fn joins_ranks(subject: &'static str, found: Result<()>) -> Finding {
+    let text = match found {
+        Ok(()) => "found; ranks can be joined by it".to_owned(),
+        Err(error) => format!("none: {error}. One process needs none"),
+    };
+    Finding::new(Verdict::Fine, subject, text)
+}
+
 fn as_json(findings: &[Finding], fine: bool) -> Value {
     let findings: Vec<Value> = findings
         .iter()
@@ -329,6 +332,13 @@ mod tests {
         check(&huge_pages(Some("always madvise [never]\n")), Verdict::Note, "echo madvise");
         check(&huge_pages(Some("nonsense")), Verdict::Note, "no transparent");
         check(&huge_pages(None), Verdict::Note, "no transparent");
+    }
+
+    #[test]
+    fn what_joins_ranks_is_not_needed() {
+        check(&joins_ranks("MPI", Ok(())), Verdict::Fine, "can be joined");
+        let missing = Err(umbo::error::Error::Unavailable("no such file".into()));
+        check(&joins_ranks("NCCL", missing), Verdict::Fine, "none: no such file. One process");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crate::failure::Failure;
 #[cfg(feature = "plot")]
 use crate::picture::Fonts;
 
@@ -17,7 +18,7 @@ pub const FONT: Font = ("sans-serif", 14);
 pub const TITLE_FONT: Font = ("sans-serif", 18);
 
 /// A file to draw into, as SVG or as PNG, as its name says. It is opened before anything is measured, so that
-/// a wrong name is told at once.
+/// what cannot be written is told at once.
 pub struct Page {
     path: PathBuf,
     file: File,
@@ -28,29 +29,27 @@ pub struct Page {
 
 impl Page {
     #[cfg(not(feature = "plot"))]
-    pub fn create(_: &Path) -> Result<Page, String> {
-        Err("this tool was built without its feature 'plot'".to_owned())
+    pub fn create(_: &Path) -> Result<Page, Failure> {
+        Err(Failure::wrong("this tool was built without its feature 'plot', and draws nothing"))
     }
 
     #[cfg(feature = "plot")]
-    pub fn create(path: &Path) -> Result<Page, String> {
+    pub fn create(path: &Path) -> Result<Page, Failure> {
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
         let fonts = match ending.as_deref() {
             Some("svg") => None,
-            Some("png") => Some(
-                Fonts::of_the_machine()
-                    .map_err(|error| format!("cannot draw '{}': {error}", path.display()))?,
-            ),
+            Some("png") => {
+                Some(Fonts::of_the_machine().map_err(|error| Failure::of_file(path, error))?)
+            }
             _ => {
-                return Err(format!(
+                return Err(Failure::wrong(format!(
                     "'{}' is no name of a drawing, which is SVG or PNG; give one that ends in \
                      .svg or .png",
                     path.display()
-                ));
+                )));
             }
         };
-        let file = File::create(path)
-            .map_err(|error| format!("cannot write '{}': {error}", path.display()))?;
+        let file = File::create(path).map_err(|error| Failure::of_file(path, error))?;
         Ok(Page { path: path.to_owned(), file, fonts })
     }
 
@@ -58,11 +57,11 @@ impl Page {
         &self.path
     }
 
-    pub fn write(mut self, drawn: Result<String, String>) -> Result<(), String> {
+    pub fn write(mut self, drawn: Result<String, String>) -> Result<(), Failure> {
         drawn
             .and_then(|text| self.encoded(text))
             .and_then(|bytes| self.file.write_all(&bytes).map_err(|error| error.to_string()))
-            .map_err(|error| format!("cannot draw '{}': {error}", self.path.display()))
+            .map_err(|error| Failure::of_file(&self.path, error))
     }
 
     #[cfg(not(feature = "plot"))]

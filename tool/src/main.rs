@@ -1,10 +1,12 @@
 //! The command-line tool: shows what Umbo finds on this machine and how fast it is there. One file per subcommand.
 
+mod arguments;
 mod bench;
 mod completions;
 mod devices;
 mod doctor;
 mod drawing;
+mod failure;
 mod gpu;
 #[cfg(feature = "plot")]
 mod picture;
@@ -15,6 +17,7 @@ mod trace;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
+use failure::Failure;
 use lexopt::Arg::{Long, Short, Value};
 
 /// What `umbo --help` prints.
@@ -53,8 +56,9 @@ impl Report {
 fn main() -> ExitCode {
     let report = match run(lexopt::Parser::from_env()) {
         Ok(report) => report,
-        Err(error) => {
-            eprintln!("umbo: {error}");
+        Err(failure) => {
+            eprintln!("umbo: {failure}");
+            let Failure::CommandLine(error) = failure else { return ExitCode::FAILURE };
             explain(&error);
             return ExitCode::from(2);
         }
@@ -85,9 +89,9 @@ fn explain(error: &lexopt::Error) {
     eprintln!("Try 'umbo {command}--help'.");
 }
 
-fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
+fn run(mut arguments: lexopt::Parser) -> Result<Report, Failure> {
     match arguments.next()? {
-        None => Err("which command?".into()),
+        None => Err(Failure::wrong("which command?")),
         Some(Short('h') | Long("help")) => Ok(Report::fine(HELP)),
         Some(Short('V') | Long("version")) => {
             Ok(Report::fine(format!("umbo {}\n", env!("CARGO_PKG_VERSION"))))
@@ -102,10 +106,10 @@ fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
             Some("trace") => trace::run(arguments),
             _ => {
                 let command = command.to_string_lossy();
-                Err(format!("unknown command '{command}'; there are {COMMANDS}").into())
+                Err(Failure::wrong(format!("unknown command '{command}'; there are {COMMANDS}")))
             }
         },
-        Some(other) => Err(other.unexpected()),
+        Some(other) => Err(other.unexpected().into()),
     }
 }
 

@@ -28,12 +28,13 @@ fn the_report_says_whether_the_bits_are_those_of_the_cpu() {
         "copy within the GPU: ",
         "AdamW moves ",
         "The bits are those of the CPU",
+        "these times are the interpreter's",
     ] {
         assert!(report.contains(part), "'{part}' is not in: {report}");
     }
     let output = umbo(&["doctor", "--gpu", "--bytes", "4K", "--json"], "1");
     let report: Value = serde_json::from_str(text(&output)).unwrap();
-    assert_eq!(report["fine"], true);
+    assert_eq!((&report["fine"], &report["gpus"][0]["interpreted"]), (&true.into(), &true.into()));
     assert!(report["gpus"][0]["bits_of_the_cpu"]["comparisons"].as_u64().unwrap() > 200);
     assert_eq!(report["gpus"][0]["bits_of_the_cpu"]["differing"], Value::Array(Vec::new()));
 }
@@ -53,7 +54,7 @@ fn benchmarks_run_on_a_gpu() {
         let table = text(&output);
         // The driver reports there what it finds wrong, and benchmarks say that a machine is busy.
         let said = String::from_utf8_lossy(&output.stderr);
-        let is_quiet = said.lines().all(|line| line.starts_with("umbo: the machine is too busy"));
+        let is_quiet = said.lines().all(|line| line.starts_with("umbo: other processes"));
         assert!(output.status.success() && is_quiet, "{table} {output:?}");
         assert!(table.contains("GPU:1") && table.contains("'Fake CUDA device 1'"), "{table}");
         assert!(table.contains("say nothing of a GPU"), "{table}");
@@ -98,8 +99,33 @@ fn where_there_is_no_gpu_the_report_says_so() {
         .unwrap();
     // Unless this machine has one.
     assert!(output.status.success() != text(&output).contains("no GPU"), "{output:?}");
-    let output = umbo(&["doctor", "--bytes", "64K"], "1");
-    assert_eq!(output.status.code(), Some(2));
-    let output = umbo(&["doctor", "--gpu", "--bytes", "7"], "1");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("64 bytes or more"), "{output:?}");
+}
+
+/// What is no defect is not to be reported as one.
+#[test]
+fn a_gpu_that_is_full_or_too_old_is_said_to_be() {
+    let examined = |name: &str, value: &str, arguments: &[&str]| {
+        let mut command = fake_cuda::harness::command(env!("CARGO_BIN_EXE_umbo"));
+        let output = command.args(arguments).env(name, value).output().unwrap();
+        (output.status.code(), text(&output).to_owned())
+    };
+    let examine = ["doctor", "--gpu", "--bytes", "8M"];
+    for (name, value, parts) in [
+        ("FAKE_CUDA_MEMORY", "4000000", ["GPU:0: ", "give a --bytes smaller than 8M"]),
+        (
+            "FAKE_CUDA_CAPABILITY",
+            "6.1",
+            ["compute capability 6.1 is too old: Umbo needs 7.0", "too old to be used"],
+        ),
+    ] {
+        let (status, report) = examined(name, value, &examine);
+        assert_eq!(status, Some(1), "{report}");
+        assert!(parts.iter().all(|part| report.contains(part)), "{report}");
+        assert!(!report.contains("report it"), "{report}");
+    }
+    let (_, table) = examined("FAKE_CUDA_CAPABILITY", "6.1", &["devices"]);
+    assert!(table.contains("(compute capability 6.1; too old: Umbo needs 7.0"), "{table}");
+    let (_, devices) = examined("FAKE_CUDA_CAPABILITY", "6.1", &["devices", "--json"]);
+    let devices: Value = serde_json::from_str(&devices).unwrap();
+    assert_eq!(devices["physical"][1]["too_old"], true);
 }

@@ -132,6 +132,10 @@ const NAMES: [&str; 2] = ["libmpi_abi.so.1", "libmpi_abi.so.0"];
 /// The environment variable that names the library.
 pub const VARIABLE: &str = "UMBO_MPI_LIBRARY";
 
+/// What to do with an MPI that does not have the ABI.
+const ADAPTER: &str = "for Open MPI 4 and 5 and MPICH 4 link umbo::mpi (find_package(umbo COMPONENTS mpi)), \
+                       whose header makes the communicator then";
+
 /// The functions of the library that is found at run time: the one at `path`, else the one that the
 /// variable names, else one by its usual name. It is opened once and stays.
 pub fn of_a_library(path: Option<&str>) -> Result<Functions> {
@@ -159,7 +163,7 @@ fn open(path: Option<&str>) -> Result<(Library, Functions)> {
                 if find(c"MPI_Abi_get_version").is_null() {
                     return Err(Error::Unavailable(format!(
                         "{name} is no MPI library with the standard ABI, since it has no \
-                         MPI_Abi_get_version; build the adapter that is shipped as source with its mpicc instead"
+                         MPI_Abi_get_version; {ADAPTER}"
                     )));
                 }
                 // SAFETY: the library says that it has the standard ABI.
@@ -174,7 +178,7 @@ fn open(path: Option<&str>) -> Result<(Library, Functions)> {
     }
     Err(Error::Unavailable(format!(
         "no MPI library with the standard ABI was found: {}. Put its folder into LD_LIBRARY_PATH, or its \
-         path into {VARIABLE}; for older engines, build the adapter that is shipped as source with their mpicc",
+         path into {VARIABLE}; {ADAPTER}",
         problems.join("; ")
     )))
 }
@@ -193,10 +197,9 @@ fn refuse_another_mpi() -> Result<()> {
         !symbol_of(&program, &name).is_null()
     };
     if has("MPI_Init") && !has("MPI_Abi_get_version") {
-        return Err(Error::precondition(
-            "the program has an MPI library without the standard ABI; build the adapter that is shipped as source with its mpicc, \
-             and make the communicator by the functions in it",
-        ));
+        return Err(Error::precondition(format!(
+            "the program has an MPI library without the standard ABI; {ADAPTER}"
+        )));
     }
     Ok(())
 }

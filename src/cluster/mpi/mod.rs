@@ -48,6 +48,12 @@ impl Options {
     }
 }
 
+/// Opens the library that [`world`] would, and initialises nothing. UNAVAILABLE, with the reason, if there is
+/// none with the standard ABI.
+pub fn find() -> Result<()> {
+    functions::of_a_library(None).map(drop)
+}
+
 /// Joins all processes that were started together. MPI is initialised if it is not, and then finalised
 /// when the last communicator goes.
 pub fn world(options: &Options) -> Result<CheckedCommunicator> {

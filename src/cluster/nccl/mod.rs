@@ -40,6 +40,11 @@ impl Default for Options {
     }
 }
 
+/// Opens the library that [`over`] would. UNAVAILABLE, with the reason, if there is none that is new enough.
+pub fn find() -> Result<()> {
+    Functions::of_a_library(None).map(drop)
+}
+
 /// Joins the ranks of `base` over NCCL. This rank's memory is that of `device` and of other logical GPUs on its
 /// card. All ranks call it, one that has no such device with the reason.
 ///

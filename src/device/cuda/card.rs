@@ -166,6 +166,23 @@ impl Card {
     }
 }
 
+impl Card {
+    /// Gives back what the card's pool has free. What cannot be given back stays there for the next request.
+    pub(super) fn release_free_memory(&self) {
+        if !self.has_pools {
+            return;
+        }
+        let Ok(_entered) = self.enter() else { return };
+        let number = c_int::try_from(self.ordinal).unwrap_or(c_int::MAX);
+        // SAFETY: the device is there, and has pools.
+        let _ = unsafe {
+            result::device::get(number)
+                .and_then(|device| result::device::get_default_mem_pool(device))
+                .and_then(|pool| result::mem_pool::trim_to(pool, 0))
+        };
+    }
+}
+
 /// How many bytes of free memory a card's pool keeps for the next request, in place of giving them back
 /// whenever somebody waits for the card: as many as are kept of the host's.
 const MOST_KEPT_BYTES: u64 = 256 << 20;

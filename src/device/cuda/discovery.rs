@@ -10,6 +10,7 @@ use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
 use super::failure::{explain, guarded};
+use super::gpu::check_card;
 use crate::device::MemoryInfo;
 use crate::error::{Error, Result};
 use crate::executor::found_once::FoundOnce;
@@ -66,9 +67,11 @@ pub fn capability(ordinal: u32) -> Result<(u32, u32)> {
 }
 
 /// The memory of a CUDA device, all and free. NOT_FOUND if there is no such device; UNAVAILABLE
-/// if the driver fails. It makes the device's primary context current for a moment, which takes
-/// a second and some device memory if nobody else in the process holds it.
+/// if the driver fails; FAILED_PRECONDITION in the child of a fork whose parent used the device. It makes
+/// the device's primary context current for a moment, which takes a second and some device memory if nobody
+/// else in the process holds it.
 pub fn memory_info(ordinal: u32) -> Result<MemoryInfo> {
+    check_card(ordinal)?;
     let (free, total) = on_device(ordinal, "memory size", |device| {
         let before = result::ctx::get_current()?.unwrap_or(ptr::null_mut());
         // SAFETY: `device` came from the driver's device::get.

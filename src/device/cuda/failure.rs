@@ -8,7 +8,7 @@ use cudarc::driver::sys;
 use crate::error::{Error, Result};
 
 /// Every function of the driver that this library calls once a card is open.
-const FUNCTIONS: [&str; 31] = [
+const FUNCTIONS: [&str; 34] = [
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
     "cuDeviceGet",
@@ -30,7 +30,9 @@ const FUNCTIONS: [&str; 31] = [
     "cuMemFree_v2",
     "cuMemGetInfo_v2",
     "cuMemHostAlloc",
+    "cuMemPoolGetAccess",
     "cuMemPoolSetAttribute",
+    "cuMemPoolTrimTo",
     "cuMemcpyDtoDAsync_v2",
     "cuMemcpyDtoHAsync_v2",
     "cuMemcpyHtoDAsync_v2",
@@ -38,6 +40,7 @@ const FUNCTIONS: [&str; 31] = [
     "cuMemsetD8Async",
     "cuModuleGetFunction",
     "cuModuleLoadData",
+    "cuStreamGetCtx",
     "cuStreamQuery",
     "cuStreamSynchronize",
 ];
@@ -105,6 +108,7 @@ pub(super) fn explain(error: DriverError) -> String {
         214 => "the device's memory has an error that could not be corrected",
         218 => "the driver does not take the kernels",
         222 => "the driver is too old for the kernels",
+        400 => "the driver does not know the handle, or it is of another context",
         700 => "a kernel used an address that is not its own",
         702 => "a kernel ran for too long",
         709 => "the context was destroyed",

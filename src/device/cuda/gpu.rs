@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,6 +10,7 @@ use cudarc::driver::result::{self, event, stream};
 use cudarc::driver::sys;
 
 use super::card::Card;
+use super::given;
 use super::staging::Staging;
 use super::timeline::Timeline;
 use crate::device::{DeviceId, DeviceKind};
@@ -33,7 +35,14 @@ pub struct Gpu {
     /// What the trace has yet to be told.
     pub(super) timeline: Mutex<Timeline>,
     /// What the layer above keeps with the GPU.
-    attachment: OnceLock<Box<dyn Any + Send + Sync>>,
+    attachment: OnceLock<Box<dyn Attachment>>,
+}
+
+/// What the layer above keeps with a GPU.
+pub trait Attachment: Any + Debug + Send + Sync {
+    /// Frees what memory of the GPU it only keeps to use it again. Says whether nobody was promised some of
+    /// it, so that all is free.
+    fn give_back(&self) -> bool;
 }
 
 // SAFETY: the stream belongs to the card's context, lives as long as the process, and every thread may
@@ -80,8 +89,31 @@ pub fn synchronize_all() {
     let open: Vec<&'static Gpu> = OPEN.lock().gpus.values().copied().collect();
     for gpu in open {
         // What went wrong is reported to whoever uses the GPU next.
-        let _ = gpu.synchronize();
+        let _ = gpu.settle();
     }
+}
+
+/// Gives back the memory that all GPUs only keep to use it again: that of kernels' tables, what copies from
+/// and to the host go through, and what their cards' pools have free.
+pub fn release_kept() {
+    let open: Vec<&'static Gpu> = OPEN.lock().gpus.values().copied().collect();
+    // In the child of a fork, and of a card that is lost, there is nothing to be had.
+    for gpu in open.into_iter().filter(|gpu| gpu.card.check().is_ok()) {
+        if gpu.attachment.get().is_none_or(|attachment| attachment.give_back()) {
+            let staging = gpu.staging.lock().take();
+            drop(staging);
+        }
+        // What was freed on the stream is the pool's once the stream has come there.
+        if gpu.synchronize().is_ok() {
+            gpu.card.release_free_memory();
+        }
+    }
+}
+
+/// Fails if a card was opened here and cannot be used, as [`Card::check`] does.
+pub(super) fn check_card(ordinal: u32) -> Result<()> {
+    let known = OPEN.lock().cards.get(&ordinal).copied();
+    known.map_or(Ok(()), Card::check)
 }
 
 /// Tells the trace, which is about to end, what all GPUs have done.
@@ -117,6 +149,12 @@ impl Gpu {
                 "GPU:{} has no memory pools; use it without one",
                 place.index
             )));
+        }
+        if let Some(pool) = place.pool {
+            given::check_pool(place.card, pool)?;
+        }
+        if let Some(stream) = place.stream {
+            given::check_stream(place.card, stream)?;
         }
         let _entered = card.enter()?;
         let made = match place.stream {
@@ -162,8 +200,8 @@ impl Gpu {
     }
 
     /// What the layer above keeps with the GPU, made when it is first asked for.
-    pub fn attachment<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Result<&T> {
-        let attachment = self.attachment.get_or_init(|| Box::new(make()));
+    pub fn attachment<T: Attachment>(&self, make: impl FnOnce() -> T) -> Result<&T> {
+        let attachment: &dyn Any = &**self.attachment.get_or_init(|| Box::new(make()));
         let found = attachment.downcast_ref();
         found.ok_or_else(|| Error::Internal("two kinds of attachment on one GPU".into()))
     }
@@ -179,8 +217,19 @@ impl Gpu {
         gpu.map_or(0, Gpu::used_bytes)
     }
 
-    /// Counts `bytes` as used, or refuses them.
+    /// Counts `bytes` as used, or refuses them, which it does only once nothing is kept to be used again. The
+    /// card's context is current.
     pub(super) fn reserve(&self, bytes: usize) -> Result<()> {
+        self.count(bytes).or_else(|refusal| match self.attachment.get() {
+            Some(attachment) => {
+                attachment.give_back();
+                self.count(bytes)
+            }
+            None => Err(refusal),
+        })
+    }
+
+    fn count(&self, bytes: usize) -> Result<()> {
         let bytes = bytes as u64;
         let used = self.used.fetch_add(bytes, Ordering::Relaxed);
         match self.limit {
@@ -214,6 +263,14 @@ impl Gpu {
             self.tell_times();
         }
         Ok(())
+    }
+
+    /// As [`Gpu::synchronize`], where something that queued work uses is about to be let go of, and nothing
+    /// else says until when it is used. A failure may be that of a call before, so it is tried again. A card
+    /// that cannot be waited for is lost: nothing of it is freed or written any more.
+    pub fn settle(&self) -> Result<()> {
+        let settled = self.synchronize().or_else(|_| self.synchronize());
+        settled.inspect_err(|_| self.card.give_up("what it does could not be waited for"))
     }
 
     /// Whether everything that was queued is done. It does not wait; what went wrong meanwhile is reported here.
@@ -271,7 +328,7 @@ impl Gpu {
     }
 
     /// Queues a copy from another GPU to this one, after what both have queued so far; what the other
-    /// one queues next comes after it.
+    /// one queues next comes after it, also if this fails.
     ///
     /// # Safety
     /// The ranges are memory of the GPUs that they are said to be of, and stay until the streams of both
@@ -295,7 +352,13 @@ impl Gpu {
                 result::memcpy_peer_async(own, to, others, from, bytes, self.stream)
             })
         })?;
-        other.wait_for(self)
+        let ordered = other.wait_for(self);
+        // The copy is queued, and the other stream would come past its source too early: whoever is told of
+        // the failure may free it or write to it at once.
+        if ordered.is_err() && self.settle().is_err() {
+            other.card.give_up("a copy from it could not be waited for");
+        }
+        ordered
     }
 
     /// Queues zeros.

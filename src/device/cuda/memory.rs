@@ -51,7 +51,11 @@ impl DeviceMemory {
                     Ok((free, _)) => format!("; {free} are free"),
                     Err(_) => String::new(),
                 };
-                Err(gpu.card().failed(&format!("{bytes} bytes for {}{left}", gpu.id()), error))
+                let of = match gpu.pool {
+                    Some(_) => " from the memory pool that it was given",
+                    None => "",
+                };
+                Err(gpu.card().failed(&format!("{bytes} bytes for {}{of}{left}", gpu.id()), error))
             }
         }
     }
@@ -141,8 +145,10 @@ impl PinnedMemory {
 impl Drop for PinnedMemory {
     fn drop(&mut self) {
         let Ok(_entered) = self.gpu.card().enter() else { return };
-        // Copies from and to it may still be queued.
-        let _ = self.gpu.synchronize();
+        // Copies from and to it may still be queued. Memory that they may use is left to them.
+        if self.gpu.settle().is_err() {
+            return;
+        }
         // SAFETY: the driver gave it, and nothing uses it any more.
         let _ = unsafe { result::free_host(self.data.as_ptr().cast::<c_void>()) };
     }

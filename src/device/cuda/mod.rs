@@ -17,6 +17,7 @@
 pub mod card;
 mod discovery;
 pub mod failure;
+pub mod given;
 pub mod gpu;
 pub mod kernels;
 pub mod memory;

@@ -3,7 +3,7 @@
 
 use std::ptr;
 
-use cudarc::driver::result::{self, DriverError, event, stream};
+use cudarc::driver::result::{self, DriverError, event};
 use cudarc::driver::sys;
 
 use super::gpu::Gpu;
@@ -48,8 +48,8 @@ impl Half {
         // SAFETY: both are of the card's context, and live.
         let recorded = unsafe { event::record(self.event, self.gpu.stream()) };
         if recorded.is_err() {
-            // SAFETY: as above. If this fails, too, the stream is of no more use.
-            let _ = unsafe { stream::synchronize(self.gpu.stream()) };
+            // If this fails, too, the card is lost, and nobody uses the block.
+            let _ = self.gpu.settle();
         }
         recorded
     }

@@ -60,49 +60,48 @@ impl Registry {
         }
     }
 
+    /// NOT_FOUND, in a message that begins with `argument`, if there is no such physical device.
     pub(super) fn require_physical(
         &'static self,
         kind: DeviceKind,
-        physical_index: u32,
+        ordinal: u32,
+        argument: &str,
     ) -> Result<()> {
         let physical = self.physical_count(kind);
-        if physical_index < physical {
+        if ordinal < physical {
             return Ok(());
         }
         let there_is = match (kind, (self.gpus)()) {
-            (DeviceKind::Cpu, _) => "the host is the only one, with index 0".to_owned(),
-            (DeviceKind::Gpu, Ok(_)) => format!("the indices are 0 to {}", physical - 1),
+            (DeviceKind::Cpu, _) => "the host is the only one, with number 0".to_owned(),
+            (DeviceKind::Gpu, Ok(_)) => format!("they are 0 to {}", physical - 1),
             (DeviceKind::Gpu, Err(reason)) => format!("there is none: {reason}"),
         };
-        Err(Error::NotFound(format!(
-            "physical_index: no physical {} {physical_index}; {there_is}",
-            kind.name()
-        )))
+        Err(Error::NotFound(format!("{argument}no physical {} {ordinal}; {there_is}", kind.name())))
     }
 
     pub(super) fn set_logical_count(
         &'static self,
         kind: DeviceKind,
-        physical_index: u32,
+        physical_ordinal: u32,
         count: u32,
     ) -> Result<()> {
-        self.require_physical(kind, physical_index)?;
+        self.require_physical(kind, physical_ordinal, "physical_ordinal: ")?;
         if kind == DeviceKind::Cpu {
             return self.split_host(count);
         }
         check_gpu_count(count)?;
         let share = match count {
             1 => None,
-            _ => Some((self.card_memory)(physical_index)?.total_bytes / u64::from(count)),
+            _ => Some((self.card_memory)(physical_ordinal)?.total_bytes / u64::from(count)),
         };
-        self.split_gpu(physical_index, &vec![share; count as usize])
+        self.split_gpu(physical_ordinal, &vec![share; count as usize])
     }
 
     pub(super) fn split_gpu(&'static self, card: u32, limits: &[Option<u64>]) -> Result<()> {
         let count = u32::try_from(limits.len()).unwrap_or(u32::MAX);
         check_gpu_count(count)?;
         if limits.contains(&Some(0)) {
-            return Err(Error::invalid("limits", "0 bytes; each logical GPU has 1 or more"));
+            return Err(Error::invalid("memory_limits", "0 bytes; each logical GPU has 1 or more"));
         }
         let cards = self.card_count();
         let id = |index| DeviceId { kind: DeviceKind::Gpu, index };
@@ -334,7 +333,7 @@ mod tests {
     #[test]
     fn physical_devices_must_exist() {
         let cpu = without_gpu().set_logical_count(DeviceKind::Cpu, 1, 2);
-        refused(cpu, Status::NotFound, &["physical_index", "CPU 1", "index 0"]);
+        refused(cpu, Status::NotFound, &["physical_ordinal", "CPU 1", "number 0"]);
         let absent = without_gpu().set_logical_count(DeviceKind::Gpu, 0, 1);
         refused(absent, Status::NotFound, &["GPU 0", "no driver here"]);
         let third = with_two_gpus().set_logical_count(DeviceKind::Gpu, 2, 1);

@@ -20,6 +20,10 @@ use crate::ffi::status::umbo_status;
 ///
 /// Each value is reduced as by umbo_strategy_reduce_to(), with one difference: a plain value counts
 /// as one component, so its SUM is the value itself.
+///
+/// With several ranks a call that all of them make: it fails on all if it fails on one. Then
+/// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
+/// for ranks that cannot meet any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_batch_reduce_to(
     strategy: *mut umbo_strategy,

@@ -5,7 +5,7 @@ use std::ptr;
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::ffi::boundary::{array, boundary, out};
+use crate::ffi::boundary::{array_of, boundary, out};
 use crate::ffi::handle::{borrow, get, make};
 use crate::ffi::object::{umbo_iterator, umbo_strategy, umbo_tensor, umbo_value, umbo_variable};
 use crate::ffi::run::{run, umbo_replica_fn};
@@ -23,6 +23,10 @@ use crate::ffi::text::device_name;
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: a thread cannot be started, or there is not enough memory.
 ///
 /// Variables stay those of the strategy that they were made in.
+///
+/// With several ranks a call that all of them make: it fails on all if it fails on one. Then
+/// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
+/// for ranks that cannot meet any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_copy(
     strategy: *const umbo_strategy,
@@ -153,9 +157,10 @@ unsafe fn write_names(
     count: *mut i64,
 ) -> Result<()> {
     // SAFETY: the caller's promise is the same.
-    let (count, room) = unsafe { (out(count, "count")?, array(names, capacity, "names")?) };
+    let (count, room) =
+        unsafe { (out(count, "count")?, array_of(names, (capacity, "capacity"), "names")?) };
     for (position, &device) in given.iter().take(room.len()).enumerate() {
-        // SAFETY: `array` has checked the room, and the position is within it.
+        // SAFETY: `array_of` has checked the room, and the position is within it.
         unsafe { names.add(position).write(device_name(device)) };
     }
     count.write(given.len() as i64);

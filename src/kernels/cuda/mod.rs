@@ -26,7 +26,7 @@ mod words;
 pub use entries::Extent;
 pub use gradient::{Contribution, Gradient};
 pub use measure::Measured;
-pub use on_gpu::{OnGpu, on_gpu};
+pub use on_gpu::{OnGpu, Reserved, on_gpu};
 pub use place::Place;
 pub use queue::{Address, Grid, Launcher, Queue, THREADS, Thresholds};
 pub use replicas::Reduction;

@@ -2,11 +2,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::device::cuda::gpu::Gpu;
+use crate::device::cuda::gpu::{Attachment, Gpu};
 use crate::device::cuda::kernels::{self as driver, Kernels};
 use crate::device::cuda::memory::DeviceMemory;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Status};
 use crate::executor::lock::Mutex;
 use crate::kernels::cuda::entries::Extent;
 use crate::kernels::cuda::queue::{Address, Grid, Launcher, Queue, THREADS};
@@ -20,6 +22,28 @@ pub struct OnGpu {
     memory: RefCell<Vec<DeviceMemory>>,
     /// The block from which the next table is taken, and how much of it is taken.
     taken: Cell<(usize, usize)>,
+    /// How many calls that are yet to come were promised the first block.
+    promised: Arc<AtomicUsize>,
+}
+
+/// Keeps the memory that a later call of a launcher was promised, for as long as it lives.
+#[derive(Debug)]
+#[must_use = "what was reserved may be given back once this is dropped"]
+pub struct Reserved(Arc<AtomicUsize>);
+
+impl Reserved {
+    fn of(promised: &Arc<AtomicUsize>) -> Reserved {
+        // Relaxed, as everywhere here: it is read and counted up under the launcher's lock, and who sees it
+        // too large keeps memory for a little longer.
+        promised.fetch_add(1, Ordering::Relaxed);
+        Reserved(Arc::clone(promised))
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Tables begin at multiples of so many bytes.
@@ -30,19 +54,73 @@ impl OnGpu {
     fn take(&self, bytes: usize) -> Result<Address> {
         let mut memory = self.memory.borrow_mut();
         let (mut block, mut start) = self.taken.get();
+        // Tables of this call are in so many blocks.
+        let used = block + usize::from(start > 0);
         while memory.get(block).is_some_and(|memory| memory.bytes() - start < bytes) {
             (block, start) = (block + 1, 0);
         }
         if block == memory.len() {
-            memory
-                .try_reserve(1)
-                .map_err(|_| Error::ResourceExhausted("memory for a launch".into()))?;
-            memory.push(DeviceMemory::new(self.gpu, block_for(bytes)?)?);
+            let fresh = self.allocate(&mut memory, used, bytes)?;
+            block = memory.len();
+            memory.push(fresh);
         }
         let found = &memory[block];
         let end = (start + bytes).next_multiple_of(ALIGNMENT).min(found.bytes());
         self.taken.set((block, end));
         Ok(found.address() + start as Address)
+    }
+
+    /// Another block with room for so many bytes, which can be added to `memory`. If there is no memory for it,
+    /// all but the first `used` blocks, which are too short, make room.
+    fn allocate(
+        &self,
+        memory: &mut Vec<DeviceMemory>,
+        used: usize,
+        bytes: usize,
+    ) -> Result<DeviceMemory> {
+        memory
+            .try_reserve(1)
+            .map_err(|_| Error::ResourceExhausted("memory for a launch".into()))?;
+        let bytes = block_for(bytes)?;
+        let kept = used.max(usize::from(self.is_promised()));
+        DeviceMemory::new(self.gpu, bytes).or_else(|error| {
+            if error.status() != Status::ResourceExhausted || memory.len() <= kept {
+                return Err(error);
+            }
+            memory.truncate(kept);
+            DeviceMemory::new(self.gpu, bytes)
+        })
+    }
+
+    fn is_promised(&self) -> bool {
+        self.promised.load(Ordering::Relaxed) > 0
+    }
+}
+
+thread_local! {
+    /// Whether this thread has a launcher, and so its lock.
+    static LAUNCHES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What [`LAUNCHES`] was before.
+struct LaunchesAgain(bool);
+
+impl Drop for LaunchesAgain {
+    fn drop(&mut self) {
+        LAUNCHES.set(self.0);
+    }
+}
+
+impl Attachment for Mutex<Launcher<OnGpu>> {
+    fn give_back(&self) -> bool {
+        // Who launches knows itself what it does not use.
+        if LAUNCHES.get() {
+            return false;
+        }
+        let launcher = self.lock();
+        let is_promised = launcher.queue().is_promised();
+        launcher.queue().memory.borrow_mut().truncate(usize::from(is_promised));
+        !is_promised
     }
 }
 
@@ -81,20 +159,17 @@ impl Queue for OnGpu {
 
 impl OnGpu {
     /// Has memory for tables of so many bytes in all.
-    fn reserve(&self, bytes: usize) -> Result<()> {
+    fn reserve(&self, bytes: usize) -> Result<Reserved> {
         self.gpu.reserve_staging(bytes)?;
         self.kernels()?;
         let mut memory = self.memory.borrow_mut();
         // The first block is where each call begins, and only longer ones take its place.
         if memory.first().is_none_or(|first| first.bytes() < bytes) {
-            memory
-                .try_reserve(1)
-                .map_err(|_| Error::ResourceExhausted("memory for a launch".into()))?;
-            let fresh = DeviceMemory::new(self.gpu, block_for(bytes)?)?;
+            let fresh = self.allocate(&mut memory, 0, bytes)?;
             memory.clear();
             memory.push(fresh);
         }
-        Ok(())
+        Ok(Reserved::of(&self.promised))
     }
 
     fn kernels(&self) -> Result<&'static Kernels> {
@@ -113,8 +188,9 @@ impl OnGpu {
 
 impl Launcher<OnGpu> {
     /// Has all that a later call of the launcher takes which tells kernels of so much, so that it is
-    /// refused nothing: memory of the GPU, what is copied there through, and the kernels.
-    pub fn reserve(&mut self, extent: Extent) -> Result<()> {
+    /// refused nothing: memory of the GPU, what is copied there through, and the kernels. The memory is given
+    /// back to nobody for as long as the result lives.
+    pub fn reserve(&mut self, extent: Extent) -> Result<Reserved> {
         let bytes = extent.bytes(ALIGNMENT);
         self.reserve_table(bytes)?;
         self.queue().reserve(bytes)
@@ -130,10 +206,12 @@ pub fn on_gpu<T>(
     let _entered = gpu.card().enter()?;
     let launcher: &Mutex<Launcher<OnGpu>> = gpu.attachment(|| {
         let memory = RefCell::new(Vec::new());
-        let launcher = Launcher::new(OnGpu { gpu, memory, taken: Cell::new((0, 0)) });
+        let (taken, promised) = (Cell::new((0, 0)), Arc::default());
+        let launcher = Launcher::new(OnGpu { gpu, memory, taken, promised });
         Mutex::new(launcher.with_slow_float64(float64_is_slow(gpu.card().capability())))
     })?;
     let mut launcher = launcher.lock();
+    let _again = LaunchesAgain(LAUNCHES.replace(true));
     launcher.queue().taken.set((0, 0));
     queue(&mut launcher)
 }

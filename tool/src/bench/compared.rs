@@ -119,17 +119,6 @@ pub fn measure(
     Ok(rows.into_iter().map(|(_, row)| row).collect())
 }
 
-/// A number of a command line: 1 or more.
-pub fn at_least_one(text: &str) -> std::result::Result<usize, String> {
-    text.parse().ok().filter(|&count| count > 0).ok_or(format!("'{text}'; give 1 or more"))
-}
-
-/// A time of a command line.
-pub fn microseconds(text: &str) -> std::result::Result<f64, String> {
-    let problem = || format!("'{text}' is no time; give microseconds, 0.1 to 1000000");
-    text.parse().ok().filter(|us| (0.1..=1e6).contains(us)).ok_or_else(problem)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

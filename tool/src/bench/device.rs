@@ -6,21 +6,35 @@ use umbo::error::{Error, Result};
 use umbo::tensor::{DType, Shape, Tensor};
 
 use super::memory::{Timed, whole};
+use crate::failure::Failure;
 
-pub const HELP: &str = "\
-      --device NAME      where all of the memory is: CPU:0, or a GPU, on which the probe is a copy within
-                         it (default: CPU:0)
+// A continued line would lose its indentation.
+pub const HELP: &str = "      --device NAME      where all of the memory is: CPU:0, or a GPU such as GPU:0, on which the probe is a
+                         copy within it (default: CPU:0)
 ";
 
 /// The device of this name, if it can be measured.
-pub fn measured(name: &str) -> std::result::Result<DeviceId, String> {
-    let device = registry::resolve(name, "device").map_err(|error| error.to_string())?;
+pub fn measured(name: &str) -> std::result::Result<DeviceId, Failure> {
+    let device = registry::resolve(name, "device").ok();
+    let device =
+        device.filter(|device| device.kind == DeviceKind::Gpu || *device == DeviceId::HOST);
+    let device = device.ok_or_else(|| {
+        let possible = possible(registry::logical_count(DeviceKind::Gpu));
+        Failure::wrong(format!("--device: '{name}' is not possible here; give {possible}"))
+    })?;
     if device.kind == DeviceKind::Gpu {
-        registry::gpu(device).map_err(|error| error.to_string())?;
-    } else if device != DeviceId::HOST {
-        return Err(format!("'{name}' is not possible here; all CPUs have the memory of CPU:0"));
+        registry::gpu(device)?;
     }
     Ok(device)
+}
+
+/// What can be given with so many GPUs.
+fn possible(gpus: u32) -> String {
+    match gpus {
+        0 => "CPU:0, whose memory all CPUs share; there is no GPU".to_owned(),
+        1 => "CPU:0, whose memory all CPUs share, or GPU:0".to_owned(),
+        gpus => format!("CPU:0, whose memory all CPUs share, or one of GPU:0 to GPU:{}", gpus - 1),
+    }
 }
 
 /// The GPU's model, if it is one that interprets kernels, as the driver of Umbo's tests does.

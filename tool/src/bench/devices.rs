@@ -3,13 +3,15 @@
 use std::fmt::Write;
 
 use lexopt::Arg::{Long, Short};
-use lexopt::ValueExt;
 use serde_json::json;
 use umbo::error::Result;
 use umbo::strategy::Options;
 
-use super::compared::{Row, Training, at_least_one, measure, microseconds};
+use super::Asked;
+use super::compared::{Row, Training, measure};
 use super::memory::quantile;
+use crate::arguments::{PARAMETERS, REPLICAS, ROUNDS, STEPS, WORK_US, number, numbers};
+use crate::failure::Failure;
 use crate::{Report, json_text};
 
 pub const HELP: &str = "\
@@ -22,17 +24,19 @@ are medians of the rounds, how many times as long a step takes with more replica
 over the rounds, and the bytes of gradients.
 
 Options:
-      --devices N           compute devices, logical CPUs (default: 2)
-      --replicas-in-sync N  replicas that share them (default: 12)
-      --work-us LIST        work of a step, in microseconds of one processor (default: 200,2000,20000)
-      --parameters N        numbers in the variable that is updated (default: 100000)
-      --rounds N            rounds (default: 40)
-      --steps N             steps of each kind in a round, after as many unmeasured ones (default: 10)
+      --devices N           compute devices, logical CPUs (1 to 1024; default: 2)
+      --replicas-in-sync N  replicas that share them, at least as many (1 to 1024; default: 12)
+      --work-us LIST        work of a step, in microseconds of one processor
+                            (0.1 to 1000000; default: 200,2000,20000)
+      --parameters N        numbers in the variable that is updated (1 to 1000000000; default: 100000)
+      --rounds N            rounds (1 to 100000; default: 40)
+      --steps N             steps of each kind in a round, after as many unmeasured ones
+                            (1 to 1000000; default: 10)
       --json                print one JSON object
   -h, --help                show this help
 ";
 
-struct Asked {
+struct Sharing {
     devices: usize,
     in_sync: usize,
     work_us: Vec<f64>,
@@ -41,8 +45,8 @@ struct Asked {
     steps: usize,
 }
 
-pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
-    let mut asked = Asked {
+pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
+    let mut asked = Sharing {
         devices: 2,
         in_sync: 12,
         work_us: vec![200.0, 2000.0, 20_000.0],
@@ -53,28 +57,26 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
     let mut json = false;
     while let Some(argument) = arguments.next()? {
         match argument {
-            Long("devices") => asked.devices = arguments.value()?.parse_with(at_least_one)?,
+            Long("devices") => asked.devices = number(arguments, "devices", REPLICAS)?,
             Long("replicas-in-sync") => {
-                asked.in_sync = arguments.value()?.parse_with(at_least_one)?;
+                asked.in_sync = number(arguments, "replicas-in-sync", REPLICAS)?;
             }
-            Long("work-us") => asked.work_us = arguments.value()?.parse_with(times)?,
-            Long("parameters") => asked.parameters = arguments.value()?.parse_with(at_least_one)?,
-            Long("rounds") => asked.rounds = arguments.value()?.parse_with(at_least_one)?,
-            Long("steps") => asked.steps = arguments.value()?.parse_with(at_least_one)?,
+            Long("work-us") => asked.work_us = numbers(arguments, "work-us", WORK_US)?,
+            Long("parameters") => asked.parameters = number(arguments, "parameters", PARAMETERS)?,
+            Long("rounds") => asked.rounds = number(arguments, "rounds", ROUNDS)?,
+            Long("steps") => asked.steps = number(arguments, "steps", STEPS)?,
             Long("json") => json = true,
-            Short('h') | Long("help") => return Ok(Report::fine(HELP)),
-            other => return Err(other.unexpected()),
+            Short('h') | Long("help") => return Ok(Asked::Help),
+            other => return Err(other.unexpected().into()),
         }
     }
-    let measured = measured(&asked).map_err(|error| error.to_string())?;
-    Ok(Report::fine(match json {
-        true => json_text(&as_json(&asked, &measured)),
-        false => as_table(&asked, &measured),
+    Ok(Asked::measuring(move || {
+        let measured = measured(&asked)?;
+        Ok(Report::fine(match json {
+            true => json_text(&as_json(&asked, &measured)),
+            false => as_table(&asked, &measured),
+        }))
     }))
-}
-
-fn times(text: &str) -> std::result::Result<Vec<f64>, String> {
-    text.split(',').map(microseconds).collect()
 }
 
 struct Measured {
@@ -84,7 +86,7 @@ struct Measured {
     gradients: [usize; 2],
 }
 
-fn measured(asked: &Asked) -> Result<Measured> {
+fn measured(asked: &Sharing) -> Result<Measured> {
     let training = |replicas_in_sync| {
         let options =
             Options { cpu_replicas: asked.devices, replicas_in_sync, ..Options::default() };
@@ -97,7 +99,7 @@ fn measured(asked: &Asked) -> Result<Measured> {
     Ok(Measured { rows, gradients: [bytes(&apart), bytes(&shared)] })
 }
 
-fn as_table(asked: &Asked, measured: &Measured) -> String {
+fn as_table(asked: &Sharing, measured: &Measured) -> String {
     let [of_apart, of_shared] =
         [asked.devices, asked.in_sync].map(|count| format!("{count} replicas us"));
     let mut text =
@@ -120,7 +122,7 @@ fn as_table(asked: &Asked, measured: &Measured) -> String {
     )
 }
 
-fn as_json(asked: &Asked, measured: &Measured) -> serde_json::Value {
+fn as_json(asked: &Sharing, measured: &Measured) -> serde_json::Value {
     let of_row = |row: &Row| {
         json!({
             "work_us": row.work_us,

@@ -4,11 +4,11 @@
 
 use std::ffi::{c_int, c_void};
 use std::fmt::Write;
+use std::ops::RangeInclusive;
 use std::ptr;
 use std::time::Instant;
 
 use lexopt::Arg::{Long, Short};
-use lexopt::ValueExt;
 use libloading::Library;
 use serde_json::json;
 use umbo::cluster::checked::CheckedCommunicator;
@@ -16,8 +16,11 @@ use umbo::cluster::communicator::Communicator;
 use umbo::cluster::mpi::{self, VARIABLE};
 use umbo::error::{Error, Result};
 
-use super::memory::{quantile, size};
+use super::Asked;
+use super::memory::quantile;
 use crate::Report;
+use crate::arguments::{Bytes, ROUNDS, first_to_last, number};
+use crate::failure::Failure;
 
 pub const HELP: &str = "\
 Usage: mpirun -n RANKS umbo bench exchange [OPTIONS]
@@ -30,26 +33,31 @@ ratios within a round. The MPI library needs the standard ABI, such as MPICH 5's
 UMBO_MPI_LIBRARY say where it is.
 
 Options:
-      --from SIZE    bytes of the gradient, first size (default: 4M)
-      --to SIZE      last size; sizes grow fourfold from row to row (default: 64M)
-      --rounds N     rounds (default: 15)
+      --from SIZE    bytes of the gradient, first size (1K to 4G; default: 4M)
+      --to SIZE      last size; sizes grow fourfold from row to row (1K to 4G; default: 64M)
+      --rounds N     rounds (1 to 100000; default: 15)
       --json         print one JSON object for each row
   -h, --help         show this help
 ";
 
-pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
-    let (mut from, mut to, mut rounds, mut json) = (4 << 20, 64 << 20, 15_usize, false);
+/// MPI_Allreduce counts the numbers of a gradient in an int.
+const SIZES: RangeInclusive<Bytes> = Bytes(1 << 10)..=Bytes(4 << 30);
+
+pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
+    let (mut from, mut to, mut rounds, mut json) = (None, None, 15, false);
     while let Some(argument) = arguments.next()? {
         match argument {
-            Long("from") => from = arguments.value()?.parse_with(size)?,
-            Long("to") => to = arguments.value()?.parse_with(size)?,
-            Long("rounds") => rounds = arguments.value()?.parse::<usize>()?.max(1),
+            Long("from") => from = Some(number(arguments, "from", SIZES)?),
+            Long("to") => to = Some(number(arguments, "to", SIZES)?),
+            Long("rounds") => rounds = number(arguments, "rounds", ROUNDS)?,
             Long("json") => json = true,
-            Short('h') | Long("help") => return Ok(Report::fine(HELP)),
-            other => return Err(other.unexpected()),
+            Short('h') | Long("help") => return Ok(Asked::Help),
+            other => return Err(other.unexpected().into()),
         }
     }
-    measure(from, to, rounds, json).map_err(|error| error.to_string().into())
+    let usual = [Bytes(4 << 20), Bytes(64 << 20)];
+    let (from, to) = first_to_last(["from", "to"], [from, to], usual)?;
+    Ok(Asked::measuring(move || Ok(measure(from.0, to.0, rounds, json)?)))
 }
 
 /// The median times of a size, in milliseconds, and the medians of ratios.
@@ -66,8 +74,8 @@ fn measure(from: usize, to: usize, rounds: usize, json: bool) -> Result<Report> 
     let communicator = mpi::world(&mpi::Options::default())?;
     let allreduce = Allreduce::find()?;
     let mut rows = Vec::new();
-    let mut bytes = from.max(1024);
-    while bytes <= to.max(from) {
+    let mut bytes = from;
+    while bytes <= to {
         rows.push(row(&communicator, &allreduce, bytes / 4, rounds)?);
         bytes *= 4;
     }

@@ -1,16 +1,17 @@
 //! `umbo bench gather`: concatenation of the replicas' tensors into one that is used again.
 
-use lexopt::ValueExt;
 use serde_json::json;
 use umbo::collectives::gather;
 use umbo::device::DeviceId;
 use umbo::error::Result;
 use umbo::tensor::{DType, Shape, Tensor};
 
+use super::Asked;
 use super::copies;
-use super::memory::{OPTIONS_HELP, Options, Row, list, whole};
+use super::memory::{Choices, Options, Row, whole};
 use super::reduce::varied;
-use crate::Report;
+use crate::arguments::{Bytes, number, some_of};
+use crate::failure::Failure;
 
 pub const HELP: &str = "\
 Usage: umbo bench gather [OPTIONS]
@@ -21,30 +22,32 @@ after the other into as much memory: with the same threads and with one, with me
 caches; the fastest of them is the roof. Of all numbers medians are shown.
 
 Options:
-      --dtype LIST       element types (default: float32)
-      --axis LIST        0, 1 (default: both)
-      --row SIZE         bytes of a row for axis 1 (default: 256)
+      --dtype LIST       types of elements, some of: float16, bfloat16, float32, float64, int8, int16, int32,
+                         int64, uint8, uint16, uint32, uint64, bool (default: float32)
+      --axis LIST        some of: 0, 1 (default: both)
+      --row SIZE         bytes of a row for axis 1 (1 to 1G; default: 256)
 ";
 
-pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
-    let mut axes = vec![0usize, 1];
-    let mut row_bytes = 256usize;
-    let options = Options::parse(&mut arguments, &[DType::Float32], |name, arguments| {
+const CHOICES: Choices =
+    Choices { usual: &[DType::Float32], possible: &DType::ALL, devices: false, drawing: true };
+
+const AXES: [(&str, usize); 2] = [("0", 0), ("1", 1)];
+
+pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
+    let mut axes = vec![0, 1];
+    let mut row = Bytes(256);
+    let options = Options::read(arguments, &CHOICES, |name, arguments| {
         match name {
-            "axis" => {
-                let both = [("0", 0), ("1", 1)].into_iter();
-                axes = arguments.value()?.parse_with(|text| list(text, both.clone()))?;
-            }
-            "row" => row_bytes = arguments.value()?.parse()?,
+            "axis" => axes = some_of(arguments, "axis", &AXES)?,
+            "row" => row = number(arguments, "row", Bytes(1)..=Bytes(1 << 30))?,
             _ => return Ok(false),
         }
         Ok(true)
     })?;
-    let Some(options) = options else {
-        return Ok(Report::fine(format!("{HELP}{OPTIONS_HELP}")));
-    };
-    let rows = measure(&options, &axes, row_bytes).map_err(|error| error.to_string())?;
-    options.report("gather", &rows)
+    match options {
+        Some(options) => options.measuring("gather", move |options| measure(options, &axes, row.0)),
+        None => Ok(Asked::Help),
+    }
 }
 
 fn measure(options: &Options, axes: &[usize], row_bytes: usize) -> Result<Vec<Row>> {

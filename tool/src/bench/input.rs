@@ -1,12 +1,11 @@
 //! `umbo bench input`: how fast batches of an array's rows reach the replicas.
 
 use std::hint::black_box;
-use std::path::Path;
+use std::ops::RangeInclusive;
 use std::ptr;
 use std::time::{Duration, Instant};
 
 use lexopt::Arg::{Long, Short};
-use lexopt::ValueExt;
 use serde_json::json;
 use umbo::error::{Error, Result};
 use umbo::input::{Dataset, DistributeOptions, PassIterator, ShuffleOptions, distribute_dataset};
@@ -14,12 +13,14 @@ use umbo::strategy::{Options as StrategyOptions, ReplicaContext, Strategy};
 use umbo::tensor::{DType, Shape};
 use umbo::values::Value;
 
+use super::Asked;
 use super::machine::ABOVE;
 use super::memory::quantile;
-use super::number_of_replicas;
 use super::plot::{Plot, Span};
 use super::reduce::filled;
 use crate::Report;
+use crate::arguments::{REPLICAS, ROUNDS, file, number};
+use crate::failure::Failure;
 
 pub const HELP: &str = "\
 Usage: umbo bench input [OPTIONS]
@@ -29,18 +30,21 @@ replicas. In the same rounds a probe copies the same rows in random order, as fa
 can, to batches that it uses again. Of all numbers medians are shown.
 
 Options:
-      --samples N      rows of the array (default: 65536)
-      --features N     numbers of a row (default: 784)
-      --batch N        rows of a global batch (default: 1024)
-      --replicas N     replicas on logical CPUs (default: 2)
+      --samples N      rows of the array (1 to 1000000000; default: 65536)
+      --features N     numbers of a row (1 to 1000000; default: 784)
+      --batch N        rows of a global batch (1 to 1000000000; default: 1024)
+      --replicas N     replicas on logical CPUs (1 to 1024; default: 2)
       --no-shuffle     batches in the array's own order, which are views of it
-      --prefetch N     steps made ahead, on a thread of their own (default: 1)
+      --prefetch N     steps made ahead, on a thread of their own (0 to 4096; default: 1)
       --touch          read all numbers on the replicas, instead of handing them over alone
-      --rounds N       interleaved rounds of pass and probe (default: 15)
+      --rounds N       interleaved rounds of pass and probe (1 to 100000; default: 15)
       --json           print one JSON object
       --plot FILE      draw the microseconds of a batch (.svg or .png)
   -h, --help           show this help
 ";
+
+/// Of an array and of a batch.
+const ROWS: RangeInclusive<usize> = 1..=1_000_000_000;
 
 /// A round has as many passes as last so long, so that short ones can be timed.
 const ROUND: Duration = Duration::from_millis(50);
@@ -51,12 +55,12 @@ struct Options {
     batch: usize,
     replicas: usize,
     shuffle: bool,
-    prefetch: i64,
+    prefetch: u32,
     touch: bool,
     rounds: usize,
 }
 
-pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
+pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
     let mut options = Options {
         samples: 65536,
         features: 784,
@@ -70,33 +74,37 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
     let (mut json, mut plot) = (false, None);
     while let Some(argument) = arguments.next()? {
         match argument {
-            Long("samples") => options.samples = arguments.value()?.parse::<usize>()?.max(1),
-            Long("features") => options.features = arguments.value()?.parse::<usize>()?.max(1),
-            Long("batch") => options.batch = arguments.value()?.parse::<usize>()?.max(1),
-            Long("replicas") => {
-                options.replicas = arguments.value()?.parse_with(number_of_replicas)?;
-            }
+            Long("samples") => options.samples = number(arguments, "samples", ROWS)?,
+            Long("features") => options.features = number(arguments, "features", 1..=1_000_000)?,
+            Long("batch") => options.batch = number(arguments, "batch", ROWS)?,
+            Long("replicas") => options.replicas = number(arguments, "replicas", REPLICAS)?,
             Long("shuffle") => options.shuffle = true,
             Long("no-shuffle") => options.shuffle = false,
-            Long("prefetch") => options.prefetch = arguments.value()?.parse()?,
+            Long("prefetch") => options.prefetch = number(arguments, "prefetch", 0..=4096)?,
             Long("touch") => options.touch = true,
-            Long("rounds") => options.rounds = arguments.value()?.parse::<usize>()?.max(1),
+            Long("rounds") => options.rounds = number(arguments, "rounds", ROUNDS)?,
             Long("json") => json = true,
-            Long("plot") => plot = Some(Plot::create(Path::new(&arguments.value()?))?),
-            Short('h') | Long("help") => return Ok(Report::fine(HELP)),
-            other => return Err(other.unexpected()),
+            Long("plot") => plot = Some(file(arguments, "plot")?),
+            Short('h') | Long("help") => return Ok(Asked::Help),
+            other => return Err(other.unexpected().into()),
         }
     }
-    let measured = measure(&options).map_err(|error| error.to_string())?;
-    if let Some(plot) = plot {
-        let [ours, probe] = [&measured.ours, &measured.probe].map(|rates| {
-            rates.iter().map(|rate| micros_of_batch(&options, *rate)).collect::<Vec<_>>()
-        });
-        let spans = [Span::of("library", &ours, Some(&probe)), Span::of("probe", &probe, None)];
-        let title = format!("umbo bench input, batches of {}: quartiles", options.batch);
-        plot.durations(&title, &spans)?;
-    }
-    Ok(Report::fine(text(&options, &measured, json)))
+    let plot = plot.as_deref().map(Plot::create).transpose()?;
+    Ok(Asked::measuring(move || {
+        let measured = measure(&options)?;
+        if let Some(plot) = plot {
+            draw(plot, &options, &measured)?;
+        }
+        Ok(Report::fine(text(&options, &measured, json)))
+    }))
+}
+
+fn draw(plot: Plot, options: &Options, measured: &Measured) -> std::result::Result<(), Failure> {
+    let [ours, probe] = [&measured.ours, &measured.probe]
+        .map(|rates| rates.iter().map(|rate| micros_of_batch(options, *rate)).collect::<Vec<_>>());
+    let spans = [Span::of("library", &ours, Some(&probe)), Span::of("probe", &probe, None)];
+    let title = format!("umbo bench input, batches of {}: quartiles", options.batch);
+    plot.durations(&title, &spans)
 }
 
 /// Of each round, the samples per second of the library and of the probe.
@@ -117,8 +125,10 @@ fn measure(options: &Options) -> Result<Measured> {
         dataset = dataset.shuffle(&ShuffleOptions { seed: 1, ..ShuffleOptions::default() })?;
     }
     let batch = i64::try_from(options.batch).unwrap_or(i64::MAX);
-    let distribution =
-        DistributeOptions { read_ahead: Some(options.prefetch), ..DistributeOptions::default() };
+    let distribution = DistributeOptions {
+        read_ahead: Some(options.prefetch.into()),
+        ..DistributeOptions::default()
+    };
     let input = distribute_dataset(&strategy, &dataset.batch(batch, false)?, &distribution)?;
     let iterator = input.iterator()?;
 
@@ -291,7 +301,7 @@ fn text(options: &Options, measured: &Measured, json: bool) -> String {
 mod tests {
     use super::*;
 
-    fn options(shuffle: bool, prefetch: i64, touch: bool) -> Options {
+    fn options(shuffle: bool, prefetch: u32, touch: bool) -> Options {
         Options {
             samples: 10,
             features: 3,

@@ -37,7 +37,7 @@ impl Watch {
     }
 }
 
-/// From this share of all processors on, measuring is a waste of time.
+/// From this share of all processors on, what is measured says little.
 const TOO_BUSY: f64 = 0.25;
 /// What the counters of the kernel need to say something.
 const LOOK: Duration = Duration::from_millis(100);
@@ -55,8 +55,8 @@ pub fn warn_if_busy() {
 fn too_busy(others: f64, processors: usize) -> Option<String> {
     (others >= TOO_BUSY * processors as f64).then(|| {
         format!(
-            "the machine is too busy to be measured: other processes (or other guests of its host) use \
-             {others:.1} of {processors} processors"
+            "other processes (or other guests of this machine's host) use {others:.1} of {processors} \
+             processors: the figures will mean little"
         )
     })
 }
@@ -140,7 +140,10 @@ mod tests {
     fn a_machine_that_is_too_busy_is_told_beforehand() {
         assert_eq!(too_busy(0.4, 2), None);
         let warning = too_busy(1.9, 2).unwrap();
-        assert!(warning.contains("too busy") && warning.contains("use 1.9 of 2 proc"), "{warning}");
+        assert!(
+            warning.contains("use 1.9 of 2 processors: the figures will mean little"),
+            "{warning}"
+        );
     }
 
     #[test]

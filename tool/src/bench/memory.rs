@@ -3,7 +3,7 @@
 //! In each round the operation and its probes are timed one after the other, in alternating order,
 //! and compared with each other only: the bandwidth of a shared machine changes between rounds.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use lexopt::Arg::{self, Long, Short};
@@ -14,16 +14,29 @@ use umbo::error::Result;
 use umbo::executor::workers;
 use umbo::tensor::DType;
 
-use super::device;
 use super::machine::ABOVE;
 use super::plot::{Line, Plot, Point};
+use super::{Asked, device};
 use crate::Report;
+use crate::arguments::{Bytes, ROUNDS, file, first_to_last, number, some_of};
+use crate::failure::Failure;
 
 /// Each sample moves at least this many bytes, by repetition.
 const SAMPLE_BYTES: usize = 16 << 20;
 /// Of so many bytes one thread may move all sooner than it hands part of them over.
 const FEW_BYTES: usize = 8 << 20;
 const MOST_REPETITIONS: usize = 10_000;
+
+/// What one benchmark's options can be.
+pub struct Choices {
+    /// The types of elements that are measured where nothing else is asked for, and those that can be.
+    pub usual: &'static [DType],
+    pub possible: &'static [DType],
+    /// Whether it can run on a GPU.
+    pub devices: bool,
+    /// Whether it has a drawing.
+    pub drawing: bool,
+}
 
 /// The options that all of them have.
 pub struct Options {
@@ -33,139 +46,108 @@ pub struct Options {
     pub dtypes: Vec<DType>,
     pub rounds: usize,
     pub json: bool,
-    pub plot: Option<Plot>,
+    pub plot: Option<PathBuf>,
     /// Where the memory is, of benchmarks that can be told.
     pub device: DeviceId,
 }
 
-pub const OPTIONS_HELP: &str = "\
-      --from SIZE        bytes of one replica's tensor, first size (default: 4M)
-      --to SIZE          last size; sizes double from row to row (default: 64M)
-      --replicas LIST    1, 2, 4 or 8 (default: 2,4,8)
-      --threads N        threads that share the work (default: one per processor)
-      --rounds N         interleaved rounds of operation and probes (default: 15)
-      --json             print one JSON object for each row
+// Continued lines would lose the indentation of the first.
+pub const OPTIONS_HELP: &str =
+    "      --from SIZE        bytes of one replica's tensor, first size (64 to 64G; default: 4M)
+      --to SIZE          last size; sizes double from row to row (64 to 64G; default: 64M)
+      --replicas LIST    replicas, some of: 1, 2, 4, 8 (default: 2,4,8)
+      --threads N        threads that share the work (1 to 1024; default: one per processor)
+      --rounds N         interleaved rounds of operation and probes (1 to 100000; default: 15)
+";
+
+pub const LAST_OPTIONS_HELP: &str = "      --json             print one JSON object for each row
       --plot FILE        draw GB/s over sizes, of the library and of the probe (.svg or .png)
   -h, --help             show this help
 ";
 
+const REPLICAS: [(&str, usize); 4] = [("1", 1), ("2", 2), ("4", 4), ("8", 8)];
+/// The first size and the last.
+const SIZES: [Bytes; 2] = [Bytes(4 << 20), Bytes(64 << 20)];
+
 impl Options {
     /// Reads the command line; `other` takes the options of one benchmark alone and returns
     /// whether it knew them. `None` means that help is wanted.
-    pub fn parse(
+    pub fn read(
         arguments: &mut Parser,
-        dtypes: &[DType],
-        mut other: impl FnMut(&str, &mut Parser) -> std::result::Result<bool, lexopt::Error>,
-    ) -> std::result::Result<Option<Options>, lexopt::Error> {
-        Options::parse_on(arguments, dtypes, false, &mut other)
-    }
-
-    /// As [`Options::parse`]; with `devices` for a benchmark that can run on a GPU.
-    pub fn parse_on(
-        arguments: &mut Parser,
-        dtypes: &[DType],
-        devices: bool,
-        mut other: impl FnMut(&str, &mut Parser) -> std::result::Result<bool, lexopt::Error>,
-    ) -> std::result::Result<Option<Options>, lexopt::Error> {
+        choices: &Choices,
+        mut other: impl FnMut(&str, &mut Parser) -> std::result::Result<bool, Failure>,
+    ) -> std::result::Result<Option<Options>, Failure> {
         let mut options = Options {
-            from: 4 << 20,
-            to: 64 << 20,
+            from: 0,
+            to: 0,
             replicas: vec![2, 4, 8],
-            dtypes: dtypes.to_vec(),
+            dtypes: choices.usual.to_vec(),
             rounds: 15,
             json: false,
             plot: None,
             device: DeviceId::HOST,
         };
+        let (mut from, mut to) = (None, None);
         while let Some(argument) = arguments.next()? {
             let name = match argument {
                 Long(name) => name.to_owned(),
                 Short('h') => return Ok(None),
-                other => return Err(other.unexpected()),
+                other => return Err(other.unexpected().into()),
             };
             match name.as_str() {
                 "help" => return Ok(None),
-                "from" => options.from = arguments.value()?.parse_with(size)?,
-                "to" => options.to = arguments.value()?.parse_with(size)?,
-                "replicas" => {
-                    options.replicas = arguments.value()?.parse_with(|text| {
-                        list(text, [("1", 1), ("2", 2), ("4", 4), ("8", 8)].into_iter())
-                    })?;
-                }
+                "from" => from = Some(number(arguments, "from", Bytes::BLOCKS)?),
+                "to" => to = Some(number(arguments, "to", Bytes::BLOCKS)?),
+                "replicas" => options.replicas = some_of(arguments, "replicas", &REPLICAS)?,
                 "dtype" => {
-                    let all = DType::ALL.into_iter().map(|dtype| (dtype.name(), dtype));
-                    options.dtypes =
-                        arguments.value()?.parse_with(|text| list(text, all.clone()))?;
+                    options.dtypes = some_of(arguments, "dtype", &by_name(choices.possible))?
                 }
                 "threads" => {
-                    let count = arguments.value()?.parse()?;
-                    workers::set_count(count).map_err(|error| error.to_string())?;
+                    workers::set_count(number(arguments, "threads", 1..=workers::MAX_COUNT)?)?;
                 }
-                "rounds" => options.rounds = arguments.value()?.parse::<usize>()?.max(1),
-                "device" if devices => {
-                    options.device = arguments.value()?.parse_with(device::measured)?;
+                "rounds" => options.rounds = number(arguments, "rounds", ROUNDS)?,
+                "device" if choices.devices => {
+                    options.device = device::measured(&arguments.value()?.string()?)?;
                 }
                 "json" => options.json = true,
-                "plot" => options.plot = Some(Plot::create(Path::new(&arguments.value()?))?),
+                "plot" if choices.drawing => options.plot = Some(file(arguments, "plot")?),
                 name if other(name, arguments)? => {}
-                name => return Err(Arg::Long(name).unexpected()),
+                name => return Err(Arg::Long(name).unexpected().into()),
             }
         }
+        let (from, to) = first_to_last(["from", "to"], [from, to], SIZES)?;
+        (options.from, options.to) = (from.0, to.0);
         Ok(Some(options))
     }
 
-    /// Draws and prints what was measured, as the command line wants it.
-    pub fn report(
+    /// What is to be done: to measure rows, to draw and to print them. A drawing that cannot be written is told at
+    /// once.
+    pub fn measuring(
         self,
-        benchmark: &str,
-        rows: &[Row],
-    ) -> std::result::Result<Report, lexopt::Error> {
-        if let Some(plot) = self.plot {
-            plot.speeds(&format!("umbo bench {benchmark}"), &shared(rows), &lines(rows))?;
-        }
-        let note = device::note(self.device).filter(|_| !self.json).unwrap_or_default();
-        Ok(Report::fine(text(benchmark, rows, self.json) + &note))
+        benchmark: &'static str,
+        measure: impl FnOnce(&Options) -> Result<Vec<Row>> + 'static,
+    ) -> std::result::Result<Asked, Failure> {
+        let plot = self.plot.as_deref().map(Plot::create).transpose()?;
+        Ok(Asked::measuring(move || {
+            let rows = measure(&self)?;
+            if let Some(plot) = plot {
+                plot.speeds(&format!("umbo bench {benchmark}"), &shared(&rows), &lines(&rows))?;
+            }
+            let note = device::note(self.device).filter(|_| !self.json).unwrap_or_default();
+            Ok(Report::fine(text(benchmark, &rows, self.json) + &note))
+        }))
     }
 
     /// The sizes from the first to the last, doubling.
     pub fn sizes(&self) -> impl Iterator<Item = usize> + '_ {
-        std::iter::successors(Some(self.from.max(64)), |size| size.checked_mul(2))
-            .take_while(|&size| size <= self.to.max(self.from))
+        std::iter::successors(Some(self.from), |size| size.checked_mul(2))
+            .take_while(|&size| size <= self.to)
     }
 }
 
-/// `64`, `4K`, `64M` or `1G`.
-pub fn size(text: &str) -> std::result::Result<usize, String> {
-    let (digits, shift) = match text.char_indices().next_back() {
-        Some((end, 'K' | 'k')) => (&text[..end], 10),
-        Some((end, 'M' | 'm')) => (&text[..end], 20),
-        Some((end, 'G' | 'g')) => (&text[..end], 30),
-        _ => (text, 0),
-    };
-    let bytes = digits.parse::<usize>().ok().and_then(|bytes| bytes.checked_mul(1 << shift));
-    bytes.ok_or_else(|| format!("'{text}' is no size; sizes are like 4096, 4K, 64M or 1G"))
-}
-
-/// Items that are separated by commas, each one of the `possible` by its name.
-pub fn list<'a, T>(
-    text: &str,
-    possible: impl Iterator<Item = (&'a str, T)> + Clone,
-) -> std::result::Result<Vec<T>, String> {
-    let one = |part: &str| {
-        let named = possible.clone().find(|(name, _)| name.eq_ignore_ascii_case(part));
-        named.map(|(_, item)| item).ok_or_else(|| {
-            let names: Vec<&str> = possible.clone().map(|(name, _)| name).collect();
-            format!("'{part}' is not possible here; give some of {}", names.join(","))
-        })
-    };
-    text.split(',').map(one).collect()
-}
-
-/// Texts that are their own names.
-pub fn named<'a>(
-    texts: impl IntoIterator<Item = &'a str, IntoIter: Clone>,
-) -> impl Iterator<Item = (&'a str, &'a str)> + Clone {
-    texts.into_iter().map(|text| (text, text))
+/// Types of elements with their names.
+pub fn by_name(dtypes: &[DType]) -> Vec<(&'static str, DType)> {
+    dtypes.iter().map(|dtype| (dtype.name(), *dtype)).collect()
 }
 
 /// One thing that is timed; what it returns is the time that counts.
@@ -400,21 +382,6 @@ fn text(benchmark: &str, rows: &[Row], json: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_read() {
-        assert_eq!(size("64"), Ok(64));
-        assert_eq!(size("4K"), Ok(4096));
-        assert_eq!(size("2G"), Ok(2 << 30));
-        assert!(size("").is_err() && size("M").is_err() && size("4T").is_err());
-    }
-
-    #[test]
-    fn a_list_says_what_is_possible() {
-        assert_eq!(list("mean,SUM", [("sum", 1), ("mean", 2)].into_iter()), Ok(vec![2, 1]));
-        let refused = list("sum,", named(["sum", "mean"])).unwrap_err();
-        assert!(refused.contains("'' is not possible here; give some of sum,mean"), "{refused}");
-    }
 
     #[test]
     fn a_row_compares_within_rounds() {

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::memory::quantile;
 use crate::drawing::Page;
+use crate::failure::Failure;
 
 /// What an operation and its probe reached, over the sizes of its operands.
 pub struct Line {
@@ -46,18 +47,18 @@ pub struct Plot(Page);
 
 impl Plot {
     /// Refuses a wrong name before anything is measured.
-    pub fn create(path: &Path) -> Result<Plot, String> {
+    pub fn create(path: &Path) -> Result<Plot, Failure> {
         Page::create(path).map(Plot)
     }
 
     /// Draws speeds over sizes: a line for ours, a dashed one for the probe. `shared` is what all lines
     /// have in common.
-    pub fn speeds(self, title: &str, shared: &str, lines: &[Line]) -> Result<(), String> {
+    pub fn speeds(self, title: &str, shared: &str, lines: &[Line]) -> Result<(), Failure> {
         self.0.write(drawing::speeds(title, shared, lines))
     }
 
     /// Draws durations, one below the other; `title` says what low and high are.
-    pub fn durations(self, title: &str, spans: &[Span]) -> Result<(), String> {
+    pub fn durations(self, title: &str, spans: &[Span]) -> Result<(), Failure> {
         self.0.write(drawing::durations(title, spans))
     }
 }

@@ -1,6 +1,5 @@
 //! `umbo bench reduce`: reductions over replicas into a tensor that is used again.
 
-use lexopt::ValueExt;
 use serde_json::json;
 use umbo::collectives::{ReduceOp, reduce};
 use umbo::device::DeviceId;
@@ -8,10 +7,11 @@ use umbo::error::{Error, Result};
 use umbo::kernels::reduce::over_replicas::result_dtype;
 use umbo::tensor::{DType, Shape, Tensor};
 
-use super::device;
-use super::memory::{OPTIONS_HELP, Options, Row, list, whole};
+use super::memory::{Choices, Options, Row, whole};
 use super::probe::move_bytes;
-use crate::Report;
+use super::{Asked, device};
+use crate::arguments::some_of;
+use crate::failure::Failure;
 
 pub const HELP: &str = "\
 Usage: umbo bench reduce [OPTIONS]
@@ -21,35 +21,53 @@ that reads and writes the same memory with the same threads, once through the ca
 them; the faster of the two is the roof. Of all numbers medians are shown.
 
 Options:
-      --dtype LIST       element types (default: float32,float64,bfloat16,float16,int32)
-      --op LIST          sum, mean (default: both)
+      --dtype LIST       types of elements, some of: float16, bfloat16, float32, float64, int8, int16, int32,
+                         int64, uint8, uint16, uint32, uint64
+                         (default: float32,float64,bfloat16,float16,int32)
+      --op LIST          some of: sum, mean (default: both)
       --fresh            allocate a result in each call, instead of one for all
 ";
 
-pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
-    let dtypes = [DType::Float32, DType::Float64, DType::BFloat16, DType::Float16, DType::Int32];
-    let mut ops = vec![ReduceOp::Sum, ReduceOp::Mean];
+/// All but bool.
+const DTYPES: [DType; 12] = [
+    DType::Float16,
+    DType::BFloat16,
+    DType::Float32,
+    DType::Float64,
+    DType::Int8,
+    DType::Int16,
+    DType::Int32,
+    DType::Int64,
+    DType::UInt8,
+    DType::UInt16,
+    DType::UInt32,
+    DType::UInt64,
+];
+
+const CHOICES: Choices = Choices {
+    usual: &[DType::Float32, DType::Float64, DType::BFloat16, DType::Float16, DType::Int32],
+    possible: &DTYPES,
+    devices: true,
+    drawing: true,
+};
+
+const OPS: [(&str, ReduceOp); 2] = [("sum", ReduceOp::Sum), ("mean", ReduceOp::Mean)];
+
+pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
+    let mut ops = OPS.map(|(_, op)| op).to_vec();
     let mut fresh = false;
-    let options = Options::parse_on(&mut arguments, &dtypes, true, |name, arguments| {
+    let options = Options::read(arguments, &CHOICES, |name, arguments| {
         match name {
-            "op" => {
-                ops = arguments.value()?.parse_with(|text| {
-                    list(
-                        text,
-                        [ReduceOp::Sum, ReduceOp::Mean].into_iter().map(|op| (op.name(), op)),
-                    )
-                })?;
-            }
+            "op" => ops = some_of(arguments, "op", &OPS)?,
             "fresh" => fresh = true,
             _ => return Ok(false),
         }
         Ok(true)
     })?;
-    let Some(options) = options else {
-        return Ok(Report::fine(format!("{HELP}{}{OPTIONS_HELP}", device::HELP)));
-    };
-    let rows = measure(&options, &ops, fresh).map_err(|error| error.to_string())?;
-    options.report("reduce", &rows)
+    match options {
+        Some(options) => options.measuring("reduce", move |options| measure(options, &ops, fresh)),
+        None => Ok(Asked::Help),
+    }
 }
 
 fn measure(options: &Options, ops: &[ReduceOp], fresh: bool) -> Result<Vec<Row>> {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use lexopt::ValueExt;
 use serde_json::json;
 use umbo::error::{Error, Result};
 use umbo::optimizer::{Gradients, GradientsOptions, LossReduction, Optimizer, apply};
@@ -13,12 +12,14 @@ use umbo::strategy::{Options as StrategyOptions, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::variable::{Aggregation, Synchronization};
 
-use super::memory::{OPTIONS_HELP, Options, Row, Timed, list, named, whole};
+use super::Asked;
+use super::memory::{Choices, Options, Row, Timed, whole};
 use super::probe::move_bytes;
 use super::reduce::filled;
-use super::rules::{RULES, USUAL, rule_of};
+use super::rules::{RULES, USUAL, rule_of, selves};
 use super::update::state_like;
-use crate::Report;
+use crate::arguments::{number, some_of};
+use crate::failure::Failure;
 
 pub const HELP: &str = "\
 Usage: umbo bench rows [OPTIONS]
@@ -30,47 +31,53 @@ the same threads. The time does not depend on the size of the table but for its 
 numbers medians are shown; --from and --to are the bytes of the rows of one replica.
 
 Options:
-      --dtype LIST       element types: float32, float64 (default: float32)
-      --rule LIST        sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, ftrl
+      --dtype LIST       types of elements, some of: float32, float64 (default: float32)
+      --rule LIST        some of: sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, ftrl
                          (default: sgd,momentum,adamw)
-      --width N          elements of a row (default: 64)
-      --share N          the table has N times the rows that are named (default: 16)
+      --width N          elements of a row (1 to 1048576; default: 64)
+      --share N          the table has N times the rows that are named (1 to 1048576; default: 16)
 ";
 
-pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
+const CHOICES: Choices = Choices {
+    usual: &[DType::Float32],
+    possible: &[DType::Float32, DType::Float64],
+    devices: false,
+    drawing: true,
+};
+
+pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
     let mut rules = USUAL.to_vec();
     let (mut width, mut share) = (64, 16);
-    let options = Options::parse(&mut arguments, &[DType::Float32], |name, arguments| {
+    // LAMB cannot update some rows without the others.
+    let mut possible = selves(&RULES);
+    possible.retain(|(name, _)| *name != "lamb");
+    let options = Options::read(arguments, &CHOICES, |name, arguments| {
         match name {
-            "rule" => {
-                // LAMB cannot update some rows without the others.
-                let possible = RULES.into_iter().filter(|rule| *rule != "lamb");
-                let possible = named(possible);
-                rules = arguments.value()?.parse_with(|text| list(text, possible.clone()))?;
-            }
-            "width" => width = arguments.value()?.parse::<usize>()?.clamp(1, 1 << 20),
-            "share" => share = arguments.value()?.parse::<usize>()?.clamp(1, 1 << 20),
+            "rule" => rules = some_of(arguments, "rule", &possible)?,
+            "width" => width = number(arguments, "width", 1..=1 << 20)?,
+            "share" => share = number(arguments, "share", 1..=1 << 20)?,
             _ => return Ok(false),
         }
         Ok(true)
     })?;
-    let Some(options) = options else {
-        return Ok(Report::fine(format!("{HELP}{OPTIONS_HELP}")));
-    };
+    let Some(options) = options else { return Ok(Asked::Help) };
+    options.measuring("rows", move |options| measure(options, &rules, width, share))
+}
+
+fn measure(options: &Options, rules: &[&str], width: usize, share: usize) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for &dtype in &options.dtypes {
-        for rule in &rules {
+        for rule in rules {
             for &replicas in &options.replicas {
                 for bytes in options.sizes() {
                     let named = (bytes / dtype.size() / width).max(1);
                     let table = Table { dtype, named, width, rows: named.saturating_mul(share) };
-                    let row = row(options.rounds, &table, rule, replicas);
-                    rows.push(row.map_err(|error| error.to_string())?);
+                    rows.push(row(options.rounds, &table, rule, replicas)?);
                 }
             }
         }
     }
-    options.report("rows", &rows)
+    Ok(rows)
 }
 
 struct Table {

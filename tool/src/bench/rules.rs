@@ -34,3 +34,8 @@ pub fn rule_of(name: &str) -> Result<Box<dyn UpdateRule>> {
         other => unreachable!("{other} is none of the rules"),
     })
 }
+
+/// Names as what they stand for, to be chosen from.
+pub fn selves(names: &[&'static str]) -> Vec<(&'static str, &'static str)> {
+    names.iter().map(|&name| (name, name)).collect()
+}

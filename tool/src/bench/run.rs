@@ -1,7 +1,6 @@
 //! `umbo bench run`: what a step costs that does nothing.
 
 use std::hint::{black_box, spin_loop};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -9,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 use lexopt::Arg::{Long, Short};
-use lexopt::ValueExt;
 use serde_json::json;
 use umbo::collectives::ReduceOp;
 use umbo::error::Result;
@@ -18,10 +16,12 @@ use umbo::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
 use umbo::tensor::Tensor;
 use umbo::values::Value;
 
-use super::number_of_replicas;
+use super::Asked;
 use super::plot::Plot;
 use super::table::{Row, as_json, as_table, spans};
 use crate::Report;
+use crate::arguments::{PAUSE_US, REPLICAS, ROUNDS, file, number};
+use crate::failure::Failure;
 
 pub const HELP: &str = "\
 Usage: umbo bench run [OPTIONS]
@@ -31,9 +31,9 @@ number; in the same rounds the two probes: a hand-off between two threads that s
 back, and one to a thread that sleeps.
 
 Options:
-      --replicas N   replicas on logical CPUs (default: 2)
-      --rounds N     rounds, each of 20 samples, or of one after a pause (default: 200)
-      --idle-us N    microseconds of the pause (default: 2000)
+      --replicas N   replicas on logical CPUs (1 to 1024; default: 2)
+      --rounds N     rounds, each of 20 samples, or of one after a pause (1 to 100000; default: 200)
+      --idle-us N    microseconds of the pause (0 to 10000000; default: 2000)
       --deadline     measure runs with a deadline too
       --json         print one JSON object for each row
       --plot FILE    draw the microseconds of each row and of its probe (.svg or .png)
@@ -48,31 +48,33 @@ const WARM_UP: usize = 20;
 const HAND_OFF: &str = "hand-off, spinning";
 const WAKE: &str = "hand-off, sleeping";
 
-pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
-    let (mut replicas, mut rounds, mut idle_us) = (2usize, 200usize, 2000u64);
+pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
+    let (mut replicas, mut rounds, mut idle_us) = (2, 200, 2000);
     let (mut deadline, mut json, mut plot) = (false, false, None);
     while let Some(argument) = arguments.next()? {
         match argument {
-            Long("replicas") => replicas = arguments.value()?.parse_with(number_of_replicas)?,
-            Long("rounds") => rounds = arguments.value()?.parse()?,
-            Long("idle-us") => idle_us = arguments.value()?.parse()?,
+            Long("replicas") => replicas = number(arguments, "replicas", REPLICAS)?,
+            Long("rounds") => rounds = number(arguments, "rounds", ROUNDS)?,
+            Long("idle-us") => idle_us = number(arguments, "idle-us", PAUSE_US)?,
             Long("deadline") => deadline = true,
             Long("json") => json = true,
-            Long("plot") => plot = Some(Plot::create(Path::new(&arguments.value()?))?),
-            Short('h') | Long("help") => return Ok(Report::fine(HELP)),
-            other => return Err(other.unexpected()),
+            Long("plot") => plot = Some(file(arguments, "plot")?),
+            Short('h') | Long("help") => return Ok(Asked::Help),
+            other => return Err(other.unexpected().into()),
         }
     }
-    let idle = Duration::from_micros(idle_us);
-    let rows = measure(replicas, rounds, idle, deadline).map_err(|error| error.to_string())?;
-    if let Some(plot) = plot {
-        let title = format!("umbo bench run, {replicas} replicas: medians to 99th percentiles");
-        plot.durations(&title, &spans(&rows))?;
-    }
-    Ok(Report::fine(if json {
-        as_json(&rows, rounds, &json!({ "replicas": replicas, "idle_us": idle_us }))
-    } else {
-        as_table(&rows)
+    let plot = plot.as_deref().map(Plot::create).transpose()?;
+    Ok(Asked::measuring(move || {
+        let rows = measure(replicas, rounds, Duration::from_micros(idle_us), deadline)?;
+        if let Some(plot) = plot {
+            let title = format!("umbo bench run, {replicas} replicas: medians to 99th percentiles");
+            plot.durations(&title, &spans(&rows))?;
+        }
+        Ok(Report::fine(if json {
+            as_json(&rows, rounds, &json!({ "replicas": replicas, "idle_us": idle_us }))
+        } else {
+            as_table(&rows)
+        }))
     }))
 }
 

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use lexopt::Arg::{Long, Short};
-use lexopt::ValueExt;
 use serde_json::json;
 use umbo::cluster::communicator::Communicator;
 use umbo::cluster::mpi;
@@ -14,11 +13,14 @@ use umbo::error::Result;
 use umbo::optimizer::{GradientMode, Gradients, Optimizer, apply};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
 
-use super::memory::{quantile, size};
+use super::Asked;
+use super::memory::quantile;
 use super::model::{What, gradients};
 use super::rules::rule_of;
 use super::work::Work;
 use crate::Report;
+use crate::arguments::{Bytes, STEPS, number};
+use crate::failure::Failure;
 
 pub const HELP: &str = "\
 Usage: mpirun -n PROCESSES umbo bench scaling [OPTIONS]
@@ -30,10 +32,12 @@ scripts/check_scaling.py compares them with what 'umbo scale' says. The MPI libr
 as for 'umbo bench exchange'.
 
 Options:
-      --bytes SIZE      bytes of all gradients (default: 16M)
-      --compute-ms N    milliseconds of arithmetic in a step, as this machine does it alone (default: 20)
+      --bytes SIZE      bytes of all gradients (64 to 64G; default: 16M)
+      --compute-ms N    milliseconds of arithmetic in a step, as this machine does it alone
+                        (0.01 to 10000; default: 20)
       --work N          the same as a number of units, which another run has shown
-      --steps N         steps, after a tenth as many that are not counted (default: 60)
+                        (1 to 1000000000000)
+      --steps N         steps, after a tenth as many that are not counted (1 to 1000000; default: 60)
       --json            print one JSON object
   -h, --help            show this help
 ";
@@ -41,29 +45,25 @@ Options:
 /// Gradients are of so many variables.
 const VARIABLES: usize = 8;
 
-pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
-    let (mut bytes, mut compute_ms, mut work, mut steps) = (16 << 20, 20.0, None, 60_usize);
+pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
+    let (mut bytes, mut compute_ms, mut work, mut steps) = (Bytes(16 << 20), 20.0, None, 60);
     let mut json = false;
     while let Some(argument) = arguments.next()? {
         match argument {
-            Long("bytes") => bytes = arguments.value()?.parse_with(size)?,
-            Long("compute-ms") => compute_ms = arguments.value()?.parse_with(milliseconds)?,
-            Long("work") => work = Some(arguments.value()?.parse::<u64>()?.max(1)),
-            Long("steps") => steps = arguments.value()?.parse::<usize>()?.max(1),
+            Long("bytes") => bytes = number(arguments, "bytes", Bytes::BLOCKS)?,
+            Long("compute-ms") => compute_ms = number(arguments, "compute-ms", 0.01..=1e4)?,
+            Long("work") => work = Some(number(arguments, "work", 1..=1_000_000_000_000u64)?),
+            Long("steps") => steps = number(arguments, "steps", STEPS)?,
             Long("json") => json = true,
-            Short('h') | Long("help") => return Ok(Report::fine(HELP)),
-            other => return Err(other.unexpected()),
+            Short('h') | Long("help") => return Ok(Asked::Help),
+            other => return Err(other.unexpected().into()),
         }
     }
-    let units = work.unwrap_or_else(|| (compute_ms * 1e3 / Work::unit_us()).max(1.0) as u64);
-    let measured = measure(bytes, units, steps).map_err(|error| error.to_string())?;
-    let Some(measured) = measured else { return Ok(Report::fine(String::new())) };
-    Ok(Report::fine(if json { measured.as_json() } else { measured.as_table() }))
-}
-
-fn milliseconds(text: &str) -> std::result::Result<f64, String> {
-    let problem = || format!("'{text}' is no time; give milliseconds, 0.01 to 10000");
-    text.parse().ok().filter(|time| (0.01..=1e4).contains(time)).ok_or_else(problem)
+    Ok(Asked::measuring(move || {
+        let units = work.unwrap_or_else(|| (compute_ms * 1e3 / Work::unit_us()).max(1.0) as u64);
+        let Some(measured) = measure(bytes.0, units, steps)? else { return Ok(Report::fine("")) };
+        Ok(Report::fine(if json { measured.as_json() } else { measured.as_table() }))
+    }))
 }
 
 /// Medians over the steps, in milliseconds.

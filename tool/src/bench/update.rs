@@ -2,22 +2,22 @@
 
 use std::time::Instant;
 
-use lexopt::ValueExt;
 use serde_json::json;
 use umbo::device::DeviceId;
-use umbo::error::{Error, Result};
+use umbo::error::Result;
 use umbo::optimizer::{Optimizer, Settings, apply};
 use umbo::strategy::{Options as StrategyOptions, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::buffer::COPY_DTYPES;
 
-use super::device;
-use super::memory::{OPTIONS_HELP, Options, Row, Timed, list, named, whole};
+use super::memory::{Choices, Options, Row, Timed, by_name, whole};
 use super::model::{Model, What};
 use super::probe::move_bytes;
 use super::reduce::filled;
-use super::rules::{RULES, USUAL, rule_of};
-use crate::Report;
+use super::rules::{RULES, USUAL, rule_of, selves};
+use super::{Asked, device};
+use crate::arguments::{number, one_of, some_of};
+use crate::failure::Failure;
 
 pub const HELP: &str = "\
 Usage: umbo bench update [OPTIONS]
@@ -28,69 +28,99 @@ much state, and writes the same low-precision copy, with the same threads. Of al
 shown. With several variables the probe runs over one that is as large as all of them.
 
 Options:
-      --dtype LIST       element types: float32, float64 (default: float32)
-      --rule LIST        sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lamb, ftrl
+      --dtype LIST       types of elements, some of: float32, float64 (default: float32)
+      --rule LIST        some of: sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lamb, ftrl
                          (default: sgd,momentum,adamw). lamb reads everything twice, since it needs
                          norms of the whole variable; the probe does not
-      --variables N      variables of --from to --to bytes in all (default: 1)
-      --gradient TYPE    float16 or bfloat16 gradients of float32 variables
-      --copy TYPE        float16 or bfloat16 copies of float32 variables, kept in step
+      --variables N      how many variables share the bytes of a row (1 to 1000000; default: 1)
+      --gradient TYPE    gradients of float32 variables have one of: float16, bfloat16
+      --copy TYPE        float32 variables have copies, kept in step, in one of: float16, bfloat16
       --clip             clip by the norm of all gradients, which has to be known before the update.
                          The probe reads the gradients twice, or writes their sum and then reads
                          that: whichever moves fewer bytes
 ";
 
-pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
-    let mut rules = USUAL.to_vec();
-    let (mut variables, mut gradient, mut copy, mut clip) = (1usize, None, None, false);
-    let options = Options::parse_on(&mut arguments, &[DType::Float32], true, |name, arguments| {
+const CHOICES: Choices = Choices {
+    usual: &[DType::Float32],
+    possible: &[DType::Float32, DType::Float64],
+    devices: true,
+    drawing: true,
+};
+
+/// What is measured, but for the options that all benchmarks of memory have.
+struct Updates {
+    rules: Vec<&'static str>,
+    variables: usize,
+    gradient: Option<DType>,
+    copy: Option<DType>,
+    clip: bool,
+}
+
+pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
+    let mut updates =
+        Updates { rules: USUAL.to_vec(), variables: 1, gradient: None, copy: None, clip: false };
+    let halves = by_name(&COPY_DTYPES);
+    let options = Options::read(arguments, &CHOICES, |name, arguments| {
         match name {
-            "rule" => {
-                rules = arguments.value()?.parse_with(|text| list(text, named(RULES)))?;
-            }
-            "variables" => variables = arguments.value()?.parse::<usize>()?.max(1),
-            "gradient" => gradient = Some(arguments.value()?.parse_with(half)?),
-            "copy" => copy = Some(arguments.value()?.parse_with(half)?),
-            "clip" => clip = true,
+            "rule" => updates.rules = some_of(arguments, "rule", &selves(&RULES))?,
+            "variables" => updates.variables = number(arguments, "variables", 1..=1_000_000)?,
+            "gradient" => updates.gradient = Some(one_of(arguments, "gradient", &halves)?),
+            "copy" => updates.copy = Some(one_of(arguments, "copy", &halves)?),
+            "clip" => updates.clip = true,
             _ => return Ok(false),
         }
         Ok(true)
     })?;
-    let Some(options) = options else {
-        return Ok(Report::fine(format!("{HELP}{}{OPTIONS_HELP}", device::HELP)));
-    };
-    if copy.is_some() && !options.device.is_host_memory() {
-        // They would be converted when they are next asked for, and not in the pass.
-        return Err("--copy is for variables in host memory; leave it out with a GPU".into());
+    let Some(options) = options else { return Ok(Asked::Help) };
+    updates.check(&options)?;
+    options.measuring("update", move |options| updates.measure(options))
+}
+
+impl Updates {
+    /// Whether these options go together.
+    fn check(&self, options: &Options) -> std::result::Result<(), Failure> {
+        let Updates { variables, gradient, copy, .. } = self;
+        if copy.is_some() && !options.device.is_host_memory() {
+            // They would be converted when they are next asked for, and not in the pass.
+            return Err(Failure::wrong(
+                "--copy is for variables in host memory; leave it out with a GPU",
+            ));
+        }
+        if (copy.is_some() || gradient.is_some()) && options.dtypes != [DType::Float32] {
+            return Err(Failure::wrong(
+                "--gradient and --copy are for float32 variables; leave --dtype out",
+            ));
+        }
+        let largest = options.dtypes.iter().map(|dtype| dtype.size()).max().unwrap_or(1);
+        if options.from / largest < *variables {
+            return Err(Failure::wrong(format!(
+                "--variables: {variables} do not fit in {} bytes; give a larger --from",
+                options.from
+            )));
+        }
+        Ok(())
     }
-    let mut rows = Vec::new();
-    for &dtype in &options.dtypes {
-        for rule in &rules {
-            for &replicas in &options.replicas {
-                for bytes in options.sizes() {
-                    let what =
-                        What { dtype, gradient, copy, clip, rule, replicas, bytes, variables };
-                    let row = row(options.rounds, options.device, &what);
-                    rows.push(row.map_err(|error| error.to_string())?);
+
+    fn measure(&self, options: &Options) -> Result<Vec<Row>> {
+        let &Updates { ref rules, variables, gradient, copy, clip } = self;
+        let mut rows = Vec::new();
+        for &dtype in &options.dtypes {
+            for rule in rules {
+                for &replicas in &options.replicas {
+                    for bytes in options.sizes() {
+                        let what =
+                            What { dtype, gradient, copy, clip, rule, replicas, bytes, variables };
+                        rows.push(row(options.rounds, options.device, &what)?);
+                    }
                 }
             }
         }
+        Ok(rows)
     }
-    options.report("update", &rows)
-}
-
-/// A 16-bit float.
-fn half(text: &str) -> std::result::Result<DType, String> {
-    let dtype = COPY_DTYPES.into_iter().find(|dtype| dtype.name() == text);
-    dtype.ok_or_else(|| format!("'{text}' is not possible here; float16 and bfloat16 are"))
 }
 
 fn row(rounds: usize, device: DeviceId, what: &What<'_>) -> Result<Row> {
     let &What { dtype, gradient, copy, clip, rule, replicas, bytes, variables } = what;
-    if bytes / dtype.size() < variables {
-        let problem = format!("{variables} do not fit in {bytes} bytes; use a larger --from");
-        return Err(Error::invalid("variables", problem));
-    }
     let parameter_device = Some(device.to_string());
     let options =
         StrategyOptions { cpu_replicas: replicas, parameter_device, ..StrategyOptions::default() };

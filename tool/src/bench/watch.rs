@@ -5,13 +5,14 @@ use std::hint::{black_box, spin_loop};
 use std::time::{Duration, Instant};
 
 use lexopt::Arg::{Long, Short};
-use lexopt::ValueExt;
 use serde_json::json;
 use umbo::error::Result;
 use umbo::observe::{self, Phase, trace};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
 
-use super::number_of_replicas;
+use super::Asked;
+use crate::arguments::{PAUSE_US, REPLICAS, ROUNDS, STEPS, number};
+use crate::failure::Failure;
 use crate::{Report, json_text};
 
 pub const HELP: &str = "\
@@ -24,10 +25,10 @@ than four times the median count as interrupted by the system and are left out. 
 file in the folder for temporary files, which is removed.
 
 Options:
-      --replicas N   replicas on logical CPUs (default: 2)
-      --work-us N    microseconds of work for each replica in a step (default: 16)
-      --rounds N     rounds (default: 100)
-      --steps N      steps of each kind in a round (default: 500)
+      --replicas N   replicas on logical CPUs (1 to 1024; default: 2)
+      --work-us N    microseconds of work for each replica in a step (0 to 10000000; default: 16)
+      --rounds N     rounds (1 to 100000; default: 100)
+      --steps N      steps of each kind in a round (1 to 1000000; default: 500)
       --json         print one JSON object
   -h, --help         show this help
 ";
@@ -38,27 +39,24 @@ const INTERRUPTED: f64 = 4.0;
 /// Spans that are opened and closed to time one that nobody watches.
 const SPANS: u32 = 1_000_000;
 
-pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
-    let (mut replicas, mut work_us, mut rounds, mut steps) = (2usize, 16u64, 100usize, 500u32);
+pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
+    let (mut replicas, mut work_us, mut rounds, mut steps) = (2, 16, 100, 500);
     let mut json = false;
     while let Some(argument) = arguments.next()? {
         match argument {
-            Long("replicas") => replicas = arguments.value()?.parse_with(number_of_replicas)?,
-            Long("work-us") => work_us = arguments.value()?.parse()?,
-            Long("rounds") => rounds = arguments.value()?.parse_with(at_least_one)? as usize,
-            Long("steps") => steps = arguments.value()?.parse_with(at_least_one)?,
+            Long("replicas") => replicas = number(arguments, "replicas", REPLICAS)?,
+            Long("work-us") => work_us = number(arguments, "work-us", PAUSE_US)?,
+            Long("rounds") => rounds = number(arguments, "rounds", ROUNDS)?,
+            Long("steps") => steps = number(arguments, "steps", STEPS)?,
             Long("json") => json = true,
-            Short('h') | Long("help") => return Ok(Report::fine(HELP)),
-            other => return Err(other.unexpected()),
+            Short('h') | Long("help") => return Ok(Asked::Help),
+            other => return Err(other.unexpected().into()),
         }
     }
-    let measured = measure(replicas, Duration::from_micros(work_us), rounds, steps);
-    let measured = measured.map_err(|error| error.to_string())?;
-    Ok(Report::fine(if json { json_text(&as_json(&measured)) } else { as_table(&measured) }))
-}
-
-fn at_least_one(text: &str) -> std::result::Result<u32, String> {
-    text.parse().ok().filter(|&count| count > 0).ok_or(format!("'{text}'; give 1 or more"))
+    Ok(Asked::measuring(move || {
+        let measured = measure(replicas, Duration::from_micros(work_us), rounds, steps)?;
+        Ok(Report::fine(if json { json_text(&as_json(&measured)) } else { as_table(&measured) }))
+    }))
 }
 
 /// How the steps of a row are watched.
@@ -80,7 +78,7 @@ struct Figures {
     measured: u64,
 }
 
-fn measure(replicas: usize, work: Duration, rounds: usize, steps: u32) -> Result<Figures> {
+fn measure(replicas: usize, work: Duration, rounds: usize, steps: usize) -> Result<Figures> {
     let options = Options { cpu_replicas: replicas, ..Options::default() };
     let strategy = Strategy::new(&options)?;
     let callback = |_: &ReplicaContext| {

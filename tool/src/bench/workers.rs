@@ -4,7 +4,6 @@
 use std::hint::spin_loop;
 use std::time::{Duration, Instant};
 
-use lexopt::ValueExt;
 use serde_json::{Value, json};
 use umbo::error::Result;
 use umbo::executor::workers::{self, Costs};
@@ -12,10 +11,13 @@ use umbo::optimizer::{Optimizer, apply};
 use umbo::strategy::{Options as StrategyOptions, Strategy};
 use umbo::tensor::DType;
 
-use super::memory::{OPTIONS_HELP, Options, list, named, quantile};
+use super::Asked;
+use super::memory::{Choices, Options, quantile};
 use super::model::{Model, What};
-use super::rules::{RULES, rule_of};
+use super::rules::{RULES, rule_of, selves};
 use crate::Report;
+use crate::arguments::{PAUSE_US, number, some_of};
+use crate::failure::Failure;
 
 pub const HELP: &str = "\
 Usage: umbo bench workers [OPTIONS]
@@ -23,12 +25,18 @@ Usage: umbo bench workers [OPTIONS]
 Measures an optimizer's apply to one variable as a training loop does it, after a pause that stands for
 the replicas' computing: with one thread, with all threads however little there is to do, and with as
 many as the library chooses. The three take turns. Of all numbers medians are shown, and in how many of
-a hundred applies the library's choice was to share the work. --plot cannot draw it.
+a hundred applies the library's choice was to share the work.
 
 Options:
-      --dtype LIST       element types: float32, float64 (default: float32)
-      --rule LIST        as for 'umbo bench update' (default: sgd)
-      --pause-us N       microseconds of the pause (default: 200)
+      --dtype LIST       types of elements, some of: float32, float64 (default: float32)
+      --rule LIST        some of: sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lamb, ftrl
+                         (default: sgd)
+      --pause-us N       microseconds of the pause (0 to 10000000; default: 200)
+";
+
+// A continued line would lose its indentation. What this benchmark measures has no drawing.
+pub const LAST_OPTIONS_HELP: &str = "      --json             print one JSON object for each row
+  -h, --help             show this help
 ";
 
 /// Applies of each kind in a round.
@@ -39,27 +47,34 @@ const ONE: usize = 0;
 const ALL: usize = 1;
 const CHOSEN: usize = 2;
 
-pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
-    let (mut rules, mut pause_us) = (vec!["sgd"], 200u64);
-    let options = Options::parse(&mut arguments, &[DType::Float32], |name, arguments| {
+const CHOICES: Choices = Choices {
+    usual: &[DType::Float32],
+    possible: &[DType::Float32, DType::Float64],
+    devices: false,
+    drawing: false,
+};
+
+pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
+    let (mut rules, mut pause_us) = (vec!["sgd"], 200);
+    let options = Options::read(arguments, &CHOICES, |name, arguments| {
         match name {
-            "rule" => {
-                rules = arguments.value()?.parse_with(|text| list(text, named(RULES)))?;
-            }
-            "pause-us" => pause_us = arguments.value()?.parse()?,
+            "rule" => rules = some_of(arguments, "rule", &selves(&RULES))?,
+            "pause-us" => pause_us = number(arguments, "pause-us", PAUSE_US)?,
             _ => return Ok(false),
         }
         Ok(true)
     })?;
-    let Some(options) = options else {
-        return Ok(Report::fine(format!("{HELP}{OPTIONS_HELP}")));
-    };
-    if options.plot.is_some() {
-        return Err("this benchmark has no drawing; leave --plot out".into());
-    }
+    let Some(options) = options else { return Ok(Asked::Help) };
+    Ok(Asked::measuring(move || {
+        let rows = measure_all(&options, &rules, Duration::from_micros(pause_us))?;
+        Ok(Report::fine(if options.json { as_json(&rows) } else { as_table(&rows) }))
+    }))
+}
+
+fn measure_all(options: &Options, rules: &[&str], pause: Duration) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for &dtype in &options.dtypes {
-        for &rule in &rules {
+        for &rule in rules {
             for &replicas in &options.replicas {
                 for bytes in options.sizes() {
                     let what = What {
@@ -72,13 +87,12 @@ pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt:
                         bytes,
                         variables: 1,
                     };
-                    let row = measure(options.rounds, Duration::from_micros(pause_us), &what);
-                    rows.push(row.map_err(|error| error.to_string())?);
+                    rows.push(measure(options.rounds, pause, &what)?);
                 }
             }
         }
     }
-    Ok(Report::fine(if options.json { as_json(&rows) } else { as_table(&rows) }))
+    Ok(rows)
 }
 
 /// What was measured for one size.

@@ -5,13 +5,24 @@ mod certificates;
 mod order;
 mod roofs;
 
-use std::fmt::Write;
+use std::fmt::{self, Display, Formatter, Write};
 
 use serde_json::{Value, json};
 use umbo::device::{DeviceId, DeviceKind, cuda, registry};
-use umbo::error::Result;
+use umbo::error::{Error, Status};
 
+use crate::arguments::{Bytes, Number};
+use crate::bench::device as memory;
 use crate::{Report, bytes_text, json_text};
+
+/// The least compute capability that the kernels are compiled for.
+const OLDEST: (u32, u32) = (7, 0);
+
+/// What keeps a GPU of this compute capability from being used, if it is too old.
+pub fn too_old(capability: (u32, u32)) -> Option<String> {
+    let (major, minor) = OLDEST;
+    (capability < OLDEST).then(|| format!("too old: Umbo needs {major}.{minor} or newer"))
+}
 
 /// What was compared, and what came out otherwise than on the CPU.
 #[derive(Default)]
@@ -41,6 +52,74 @@ struct Findings {
     roofs: roofs::Roofs,
 }
 
+/// Why a GPU was not examined to the end.
+enum Unexamined {
+    /// With what it lacks.
+    TooOld(String),
+    OutOfMemory(Error),
+    Failed(Error),
+}
+
+impl From<Error> for Unexamined {
+    fn from(error: Error) -> Unexamined {
+        match error.status() {
+            Status::ResourceExhausted => Unexamined::OutOfMemory(error),
+            _ => Unexamined::Failed(error),
+        }
+    }
+}
+
+impl Display for Unexamined {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Unexamined::TooOld(why) => formatter.write_str(why),
+            Unexamined::OutOfMemory(error) | Unexamined::Failed(error) => error.fmt(formatter),
+        }
+    }
+}
+
+/// What came of a GPU.
+type Outcome = std::result::Result<Findings, Unexamined>;
+
+/// What the report of all GPUs ends with.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Verdict {
+    Fine,
+    TooOld,
+    OutOfMemory,
+    /// To be reported.
+    Wrong,
+}
+
+impl Verdict {
+    fn of(found: &Outcome) -> Verdict {
+        match found {
+            Ok(found)
+                if found.certificates.differing.is_empty() && found.order.differing.is_empty() =>
+            {
+                Verdict::Fine
+            }
+            Err(Unexamined::TooOld(_)) => Verdict::TooOld,
+            Err(Unexamined::OutOfMemory(_)) => Verdict::OutOfMemory,
+            Ok(_) | Err(Unexamined::Failed(_)) => Verdict::Wrong,
+        }
+    }
+
+    fn sentence(self, bytes: usize) -> String {
+        match self {
+            Verdict::Fine => {
+                "The bits are those of the CPU, and the order of work was kept.".into()
+            }
+            Verdict::TooOld => "A GPU is too old to be used; nothing else is wrong.".into(),
+            Verdict::OutOfMemory => format!(
+                "A GPU has too little memory left to be examined: give a --bytes smaller than {}.",
+                Bytes(bytes).shown()
+            ),
+            Verdict::Wrong => "Something is wrong. Please report it, with all of this.".into(),
+        }
+    }
+}
+
 /// Examines all GPUs, with blocks of `bytes` bytes where something is measured.
 pub fn examine(bytes: usize, json: bool) -> Report {
     if let Err(reason) = cuda::probe() {
@@ -52,21 +131,24 @@ pub fn examine(bytes: usize, json: bool) -> Report {
         return Report { text, fine: false };
     }
     let gpus = 0..registry::logical_count(DeviceKind::Gpu);
-    let all: Vec<(DeviceId, Result<Findings>)> = gpus
+    let all: Vec<(DeviceId, Outcome)> = gpus
         .map(|index| DeviceId { kind: DeviceKind::Gpu, index })
         .map(|device| (device, examine_one(device, bytes)))
         .collect();
-    let is_fine = |found: &Result<Findings>| {
-        found.as_ref().is_ok_and(|found| {
-            found.certificates.differing.is_empty() && found.order.differing.is_empty()
-        })
+    let worst = all.iter().map(|(_, found)| Verdict::of(found)).max().unwrap_or(Verdict::Fine);
+    let fine = worst == Verdict::Fine;
+    let text = match json {
+        true => json_text(&as_json(&all, fine)),
+        false => as_text(&all, &worst.sentence(bytes)),
     };
-    let fine = all.iter().all(|(_, found)| is_fine(found));
-    let text = if json { json_text(&as_json(&all, fine)) } else { as_text(&all, fine) };
     Report { text, fine }
 }
 
-fn examine_one(device: DeviceId, bytes: usize) -> Result<Findings> {
+fn examine_one(device: DeviceId, bytes: usize) -> Outcome {
+    let (major, minor) = cuda::capability(device.index)?;
+    if let Some(why) = too_old((major, minor)) {
+        return Err(Unexamined::TooOld(format!("compute capability {major}.{minor} is {why}")));
+    }
     let gpu = registry::gpu(device)?;
     Ok(Findings {
         device,
@@ -83,7 +165,7 @@ fn checked_as_json(checked: &Checked) -> Value {
     json!({ "comparisons": checked.comparisons, "differing": checked.differing })
 }
 
-fn as_json(all: &[(DeviceId, Result<Findings>)], fine: bool) -> Value {
+fn as_json(all: &[(DeviceId, Outcome)], fine: bool) -> Value {
     let gpus: Vec<Value> = all
         .iter()
         .map(|(device, found)| match found {
@@ -96,13 +178,14 @@ fn as_json(all: &[(DeviceId, Result<Findings>)], fine: bool) -> Value {
                 "bits_of_the_cpu": checked_as_json(&found.certificates),
                 "order_under_load": checked_as_json(&found.order),
                 "measured": found.roofs.as_json(),
+                "interpreted": !memory::is_real(*device),
             }),
         })
         .collect();
     json!({ "version": env!("CARGO_PKG_VERSION"), "fine": fine, "gpus": gpus })
 }
 
-fn as_text(all: &[(DeviceId, Result<Findings>)], fine: bool) -> String {
+fn as_text(all: &[(DeviceId, Outcome)], verdict: &str) -> String {
     let mut text = format!("umbo {}: report on GPUs\n", env!("CARGO_PKG_VERSION"));
     for (device, found) in all {
         // Writing to a string cannot fail.
@@ -111,11 +194,7 @@ fn as_text(all: &[(DeviceId, Result<Findings>)], fine: bool) -> String {
             Ok(found) => writeln!(text, "\n{}", of_one(found)),
         };
     }
-    text += match fine {
-        true => "\nThe bits are those of the CPU, and the order of work was kept.\n",
-        false => "\nSomething is wrong. Please report it, with all of this.\n",
-    };
-    text
+    text + "\n" + verdict + "\n"
 }
 
 fn of_one(found: &Findings) -> String {
@@ -130,5 +209,9 @@ fn of_one(found: &Findings) -> String {
             let _ = writeln!(text, "    differs: {each}");
         }
     }
-    text + &roofs.as_text()
+    text += &roofs.as_text();
+    if let Some(note) = memory::note(*device) {
+        text += &format!("  {note}");
+    }
+    text
 }

@@ -112,7 +112,18 @@ impl History {
 }
 
 fn said(error: csv::Error) -> String {
-    error.to_string()
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { pos: Some(position), expected_len, len } => format!(
+            "line {} has {len} values, but the first line names {expected_len} columns; where there is no number, \
+             leave nothing between the commas",
+            position.line()
+        ),
+        csv::ErrorKind::Utf8 { pos: Some(position), .. } => {
+            format!("line {} is no text in UTF-8", position.line())
+        }
+        csv::ErrorKind::Io(error) => error.to_string(),
+        _ => error.to_string(),
+    }
 }
 
 /// Nothing is no mistake: a column may have begun later, or a loss may have been none.
@@ -169,7 +180,9 @@ mod tests {
         assert!(refused("epoch,loss\n").contains("no lines"));
         assert!(refused("epoch,loss\n1,0.5\n2,much\n").contains("line 3, column 'loss': 'much'"));
         assert!(refused("epoch,loss\n,0.5\n").contains("line 2: the first column, 'epoch'"));
-        assert!(refused("epoch,loss\n1,0.5,7\n").contains('3'));
+        let uneven = refused("epoch,loss\n1,0.5\n2,0.4,7\n");
+        assert!(uneven.starts_with("line 3 has 3 values, but the first line names 2"), "{uneven}");
+        assert!(!uneven.contains("CSV"), "{uneven}");
         let read = history("epoch,error,rate\n1,2,3\n");
         let wanted = read.charts(None).unwrap_err();
         assert!(wanted.contains("--columns: there are error, rate"), "{wanted}");

@@ -4,19 +4,21 @@ mod chart;
 mod history;
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lexopt::Arg::{Long, Short, Value};
 use lexopt::ValueExt;
 
 use crate::Report;
+use crate::arguments::{self, differs};
 use crate::drawing::Page;
+use crate::failure::Failure;
 use history::History;
 
 pub const HELP: &str = "\
-Usage: umbo plot FILE.csv [OPTIONS]
+Usage: umbo plot FILE [OPTIONS]
 
-Draws how a training went. The first line of the file names its columns; each line after it has a
+Draws how a training went, which FILE, a .csv, says. Its first line names its columns; each line after it has a
 number for each of them, or nothing where there is none. The first column, usually 'epoch', is the
 axis; if it says the same twice, as after a resumed training, the later line counts.
 
@@ -29,29 +31,38 @@ Options:
   -h, --help           show this help
 ";
 
-pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
+pub fn run(mut arguments: lexopt::Parser) -> Result<Report, Failure> {
     let (mut input, mut output, mut columns) = (None, None, None);
     while let Some(argument) = arguments.next()? {
         match argument {
-            Long("columns") => columns = Some(arguments.value()?.string()?),
-            Short('o') | Long("output") => output = Some(PathBuf::from(arguments.value()?)),
+            Long("columns") if columns.is_none() => columns = Some(arguments.value()?.string()?),
+            Long("columns") => {
+                return Err(Failure::wrong(
+                    "--columns is there twice; give one list with commas between the names",
+                ));
+            }
+            Short('o') | Long("output") => {
+                output = Some(arguments::file(&mut arguments, "output")?)
+            }
             Short('h') | Long("help") => return Ok(Report::fine(HELP)),
-            Value(file) if input.is_none() => input = Some(PathBuf::from(file)),
-            other => return Err(other.unexpected()),
+            Value(file) if input.is_none() => input = Some(arguments::input(file)?),
+            other => return Err(other.unexpected().into()),
         }
     }
     let Some(input) = input else {
-        return Err("which file? Give the history of a training, a .csv".into());
+        return Err(Failure::wrong("which file? Give the history of a training, a .csv"));
     };
-    draw(&input, output, columns.as_deref()).map_err(lexopt::Error::from)
+    let output = output.unwrap_or_else(|| input.with_extension("svg"));
+    draw(&input, &output, columns.as_deref())
 }
 
-fn draw(input: &Path, output: Option<PathBuf>, columns: Option<&str>) -> Result<Report, String> {
-    let within = |error: String| format!("'{}': {error}", input.display());
-    let file = File::open(input).map_err(|error| within(error.to_string()))?;
+fn draw(input: &Path, output: &Path, columns: Option<&str>) -> Result<Report, Failure> {
+    let within = |problem: String| Failure::of_file(input, problem);
+    let file = File::open(input).map_err(|error| Failure::of_file(input, error))?;
     let history = History::read(file).map_err(within)?;
     let charts = history.charts(columns).map_err(within)?;
-    let page = Page::create(&output.unwrap_or_else(|| input.with_extension("svg")))?;
+    differs("output", output, input, "the history itself")?;
+    let page = Page::create(output)?;
     let drawn: Vec<String> =
         charts.iter().flat_map(|chart| &chart.curves).map(|curve| curve.name.clone()).collect();
     let said = format!(

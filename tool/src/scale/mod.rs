@@ -4,13 +4,14 @@ mod chart;
 mod model;
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::ops::RangeInclusive;
 
 use lexopt::Arg::{Long, Short};
-use lexopt::ValueExt;
 use serde_json::json;
 
+use crate::arguments::{file, number, numbers};
 use crate::drawing::Page;
+use crate::failure::Failure;
 use crate::{Report, json_text};
 use model::Constants;
 
@@ -23,20 +24,23 @@ measured: --compute-ms by the program's own rate, --update-gbs by 'umbo bench up
 'umbo bench exchange' with small sizes, which also measures votes.
 
 Options:
-      --gradient-mb N    megabytes of all gradients (default: 100)
-      --compute-ms N     what the replicas of a process compute in a step (default: 100)
+      --gradient-mb N    megabytes of all gradients (0.000001 to 1000000; default: 100)
+      --compute-ms N     what the replicas of a process compute in a step (0.000001 to 1000000; default: 100)
       --input-ms N       what making a process's own part of a batch takes, beside the computation
-                         (default: 0)
+                         (0 to 1000000; default: 0)
       --own-input        processes make only their own parts; else each makes whole batches
-      --update-gbs N     gigabytes of gradients that a process applies in a second (default: 5)
-      --message-us N     microseconds that a process spends on a message (default: 1)
-      --latency-us N     microseconds from one process to another (default: 10)
-      --votes N          meetings of the ranks in a step, each of which is a vote (default: 5)
-      --processes LIST   numbers of processes to show (default: 1,2,4,8,16,64,256,1000,4000,10000)
-      --gbits LIST       gigabits a second between machines (default: 10,100,400)
-      --per-machine N    sum on each machine of so many processes first (default: 1, do not)
-      --memory-gbs N     gigabytes a second between processes of a machine (default: 5)
-      --overlap N        exchange beside this part of the computation, 0 to 1 (default: 0)
+      --update-gbs N     gigabytes of gradients that a process applies in a second
+                         (0.000001 to 1000000; default: 5)
+      --message-us N     microseconds that a process spends on a message (0 to 1000000; default: 1)
+      --latency-us N     microseconds from one process to another (0 to 1000000; default: 10)
+      --votes N          meetings of the ranks in a step, each of which is a vote (0 to 1000; default: 5)
+      --processes LIST   numbers of processes to show
+                         (1 to 10000; default: 1,2,4,8,16,64,256,1000,4000,10000)
+      --gbits LIST       gigabits a second between machines (0.000001 to 1000000; default: 10,100,400)
+      --per-machine N    sum on each machine of so many processes first (1 to 10000; default: 1, do not)
+      --memory-gbs N     gigabytes a second between processes of a machine
+                         (0.000001 to 1000000; default: 5)
+      --overlap N        exchange beside this part of the computation (0 to 1; default: 0)
       --plot FILE        draw the efficiency over the number of processes (.svg or .png)
       --json             print one JSON object
   -h, --help             show this help
@@ -47,7 +51,13 @@ const MOST: u32 = 10_000;
 /// The rows of the table.
 const ROWS: [u32; 10] = [1, 2, 4, 8, 16, 64, 256, 1000, 4000, MOST];
 
-pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
+/// Amounts and rates, in the units of their options, that cannot be 0.
+const SOME: RangeInclusive<f64> = 1e-6..=1e6;
+/// Those that can.
+const ANY: RangeInclusive<f64> = 0.0..=1e6;
+
+pub fn run(mut arguments: lexopt::Parser) -> Result<Report, Failure> {
+    let arguments = &mut arguments;
     let mut constants = Constants {
         bytes: 100e6,
         compute: 0.1,
@@ -69,37 +79,29 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
         let name = match argument {
             Long(name) => name.to_owned(),
             Short('h') => "help".to_owned(),
-            other => return Err(other.unexpected()),
+            other => return Err(other.unexpected().into()),
         };
-        let mut number = |least: f64, unit: f64| {
-            arguments.value()?.parse_with(|text| positive(text, least)).map(|number| number * unit)
-        };
+        let mut amount = |range, unit: f64| number(arguments, &name, range).map(|it| it * unit);
         match name.as_str() {
-            "gradient-mb" => constants.bytes = number(f64::MIN_POSITIVE, 1e6)?,
-            "compute-ms" => constants.compute = number(f64::MIN_POSITIVE, 1e-3)?,
-            "input-ms" => constants.input = number(0.0, 1e-3)?,
-            "update-gbs" => constants.update_rate = number(f64::MIN_POSITIVE, 1e9)?,
-            "message-us" => constants.message = number(0.0, 1e-6)?,
-            "latency-us" => constants.latency = number(0.0, 1e-6)?,
-            "votes" => constants.votes = number(0.0, 1.0)?,
-            "per-machine" => constants.per_machine = number(1.0, 1.0)?,
-            "memory-gbs" => constants.memory_rate = number(f64::MIN_POSITIVE, 1e9)?,
-            "overlap" => constants.overlap = number(0.0, 1.0)?.min(1.0),
-            "gbits" => {
-                gigabits = arguments.value()?.parse_with(|text| {
-                    text.split(',').map(|item| positive(item, f64::MIN_POSITIVE)).collect()
-                })?;
+            "gradient-mb" => constants.bytes = amount(SOME, 1e6)?,
+            "compute-ms" => constants.compute = amount(SOME, 1e-3)?,
+            "input-ms" => constants.input = amount(ANY, 1e-3)?,
+            "update-gbs" => constants.update_rate = amount(SOME, 1e9)?,
+            "message-us" => constants.message = amount(ANY, 1e-6)?,
+            "latency-us" => constants.latency = amount(ANY, 1e-6)?,
+            "votes" => constants.votes = number(arguments, "votes", 0..=1000u32)?.into(),
+            "per-machine" => {
+                constants.per_machine = number(arguments, "per-machine", 1..=MOST)?.into();
             }
-            "processes" => {
-                rows = arguments.value()?.parse_with(|text| {
-                    text.split(',').map(processes).collect::<Result<Vec<u32>, String>>()
-                })?;
-            }
-            "plot" => plot = Some(Page::create(&PathBuf::from(arguments.value()?))?),
+            "memory-gbs" => constants.memory_rate = amount(SOME, 1e9)?,
+            "overlap" => constants.overlap = amount(0.0..=1.0, 1.0)?,
+            "gbits" => gigabits = numbers(arguments, "gbits", SOME)?,
+            "processes" => rows = numbers(arguments, "processes", 1..=MOST)?,
+            "plot" => plot = Some(file(arguments, "plot")?),
             "json" => as_json = true,
             "own-input" => constants.own_input = true,
             "help" => return Ok(Report::fine(HELP)),
-            _ => return Err(format!("invalid option '--{name}'").into()),
+            _ => return Err(Long(&name).unexpected().into()),
         }
     }
     let networks: Vec<Network> = gigabits
@@ -109,21 +111,11 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, lexopt::Error> {
             constants: Constants { wire: gigabits * 1e9 / 8.0, ..constants },
         })
         .collect();
-    if let Some(page) = plot {
-        page.write(chart::draw(&networks))?;
+    if let Some(plot) = plot {
+        Page::create(&plot)?.write(chart::draw(&networks))?;
     }
     let text = if as_json { json_of(&networks, &rows) } else { table_of(&networks, &rows) };
     Ok(Report::fine(text))
-}
-
-fn processes(text: &str) -> Result<u32, String> {
-    let number = text.parse().ok().filter(|number| (1..=MOST).contains(number));
-    number.ok_or_else(|| format!("'{text}' is no number of processes; give 1 to {MOST}"))
-}
-
-fn positive(text: &str, least: f64) -> Result<f64, String> {
-    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= least);
-    number.ok_or_else(|| format!("'{text}' is not possible here"))
 }
 
 /// The same step on a network.
@@ -216,14 +208,5 @@ mod tests {
         assert_eq!(steps.len(), 2);
         assert_eq!(steps[0]["processes"], 3);
         assert_eq!(steps[1]["step_ms"], object["networks"][0]["steps"][3]["step_ms"]);
-    }
-
-    #[test]
-    fn what_is_no_number_is_refused() {
-        for words in
-            [["--gbits", "0"], ["--compute-ms", "-1"], ["--overlap", "x"], ["--processes", "2,0"]]
-        {
-            assert!(run(lexopt::Parser::from_args(words)).is_err(), "{words:?}");
-        }
     }
 }

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use crate::failure::Failure;
+
 /// What a trace has.
 #[derive(Debug, Default)]
 pub struct Trace {
@@ -60,12 +62,12 @@ pub struct Row {
 const MOST_NANOSECONDS: u64 = 3_155_760_000_000_000_000;
 
 /// Reads a trace. A file that ends early is read as far as it goes.
-pub fn read(path: &Path) -> Result<Trace, String> {
-    let shown = path.display();
-    let file = File::open(path).map_err(|error| format!("{shown}: {error}"))?;
+pub fn read(path: &Path) -> Result<Trace, Failure> {
+    let file = File::open(path).map_err(|error| Failure::of_file(path, error))?;
     let mut lines = BufReader::new(file).lines();
     let no_trace = |why: String| {
-        format!("{shown}: {why}; a trace is expected, as umbo_trace_start() or UMBO_TRACE write it")
+        let expected = "a trace is expected, as umbo_trace_start() or UMBO_TRACE write it";
+        Failure::of_file(path, format!("{why}; {expected}"))
     };
     match lines.next() {
         Some(Ok(first)) if first == "[" => {}
@@ -176,7 +178,7 @@ mod tests {
         {\"name\":\"summary\",\"ph\":\"M\",\"pid\":3,\"tid\":0,\"args\":{\"events\":1,\"dropped\":5,\
         \"other_threads\":[{\"thread\":8,\"name\":\"blas\",\"on_processor_ns\":6}]}}\n]\n";
 
-    fn read_text(name: &str, text: &str) -> Result<Trace, String> {
+    fn read_text(name: &str, text: &str) -> Result<Trace, Failure> {
         let path = std::env::temp_dir().join(format!("umbo-{}-{name}", std::process::id()));
         std::fs::write(&path, text).unwrap();
         let read = read(&path);
@@ -216,9 +218,10 @@ mod tests {
     #[test]
     fn what_is_no_trace_is_refused() {
         for text in ["", "{}", "[]", "[\nnonsense\n{}\n]\n"] {
-            let error = read_text("other", text).unwrap_err();
+            let error = read_text("other", text).unwrap_err().to_string();
             assert!(error.contains("a trace is expected"), "{error}");
         }
-        assert!(read(Path::new("/nowhere/trace.json")).unwrap_err().contains("/nowhere"));
+        let missing = read(Path::new("/nowhere/trace.json")).unwrap_err().to_string();
+        assert!(missing.starts_with("/nowhere/trace.json: "), "{missing}");
     }
 }

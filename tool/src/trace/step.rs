@@ -125,7 +125,7 @@ mod drawing {
     use plotters::prelude::*;
     use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-    use super::Picture;
+    use super::{Picture, Piece};
     use crate::drawing::{FONT, Font, TITLE_FONT, widest, width_of};
 
     const CHART_WIDTH: u32 = 760;
@@ -154,6 +154,15 @@ mod drawing {
 
     fn colour(category: &str) -> RGBColor {
         PHASES.iter().find(|(name, _)| *name == category).map_or(OTHER, |&(_, colour)| colour)
+    }
+
+    /// What a piece is called: by the legend's word for its colour, if that is not the program's own.
+    pub fn label_of(piece: &Piece) -> &str {
+        let is_phase = PHASES.iter().any(|(name, _)| *name == piece.category);
+        match is_phase && piece.category != "program" {
+            true => &piece.category,
+            false => &piece.name,
+        }
     }
 
     /// Between two ticks of an axis that is so long: 1, 2 or 5 of some power of ten, so that there are four to ten.
@@ -210,8 +219,9 @@ mod drawing {
                 let (from, to) = (at(piece.start), at(piece.end).max(at(piece.start) + 1));
                 let corners = [(from, y), (to, y + HEIGHT_OF_PIECE.cast_signed() - 3)];
                 root.draw(&Rectangle::new(corners, colour(&piece.category).filled()))?;
-                if width_of(&piece.name, NAME_FONT).cast_signed() + 8 < to - from {
-                    root.draw_text(&piece.name, &small, (from + 4, y + 11))?;
+                let name = label_of(piece);
+                if width_of(name, NAME_FONT).cast_signed() + 8 < to - from {
+                    root.draw_text(name, &small, (from + 4, y + 11))?;
                 }
             }
             top += depth * HEIGHT_OF_PIECE + GAP;
@@ -299,6 +309,20 @@ mod tests {
         assert!(!text.contains("replica 2"));
         let distances = [7_700.0, 400.0, 39.0, 2_100_000.0].map(drawing::distance);
         assert_eq!(distances, [1_000.0, 100.0, 5.0, 500_000.0]);
+        let piece = |name: &str, category: &str| Piece {
+            name: name.to_owned(),
+            category: category.to_owned(),
+            start: 0.0,
+            end: 1.0,
+            depth: 0,
+        };
+        for (name, category, label) in [
+            ("commit", "update", "update"),
+            ("my own work", "program", "my own work"),
+            ("a kernel", "gpu", "a kernel"),
+        ] {
+            assert_eq!(drawing::label_of(&piece(name, category)), label);
+        }
         for (name, colour) in drawing::PHASES {
             let plotters::style::RGBColor(red, green, blue) = colour;
             let of_the_page = format!("{name}: '#{red:02x}{green:02x}{blue:02x}'");

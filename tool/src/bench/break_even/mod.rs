@@ -3,18 +3,19 @@
 mod chart;
 
 use std::fmt::Write;
-use std::path::Path;
 
 use lexopt::Arg::{Long, Short};
-use lexopt::ValueExt;
 use serde_json::json;
 use umbo::error::Result;
 use umbo::strategy::Options;
 
-use super::compared::{Row, Training, at_least_one, measure, microseconds};
+use super::Asked;
+use super::compared::{Row, Training, measure};
 use super::memory::quantile;
 use crate::Report;
+use crate::arguments::{PARAMETERS, REPLICAS, ROUNDS, STEPS, WORK_US, file, first_to_last, number};
 use crate::drawing::Page;
+use crate::failure::Failure;
 
 pub const HELP: &str = "\
 Usage: umbo bench break-even [OPTIONS]
@@ -25,18 +26,20 @@ take turns between one replica and several; shown are medians of the rounds, how
 several are, with the quartiles over the rounds, and the work at which they are even.
 
 Options:
-      --replicas N     replicas on logical CPUs to compare with one, 2 or more (default: 2)
-      --from-us N      least work of a step, in microseconds of one processor (default: 1)
-      --to-us N        most work (default: 256). In between it doubles every second time
-      --parameters N   numbers in the variable that is updated (default: 1024)
-      --rounds N       rounds (default: 40)
-      --steps N        steps of each kind in a round, after as many unmeasured ones (default: 60)
+      --replicas N     replicas on logical CPUs to compare with one (2 to 1024; default: 2)
+      --from-us N      least work of a step, in microseconds of one processor
+                       (0.1 to 1000000; default: 1)
+      --to-us N        most work (0.1 to 1000000; default: 256). In between it doubles every second time
+      --parameters N   numbers in the variable that is updated (1 to 1000000000; default: 1024)
+      --rounds N       rounds (1 to 100000; default: 40)
+      --steps N        steps of each kind in a round, after as many unmeasured ones
+                       (1 to 1000000; default: 60)
       --json           print one JSON object for each row
       --plot FILE      draw how many times as fast several replicas are (.svg or .png)
   -h, --help           show this help
 ";
 
-struct Asked {
+struct Comparison {
     replicas: usize,
     from_us: f64,
     to_us: f64,
@@ -45,42 +48,49 @@ struct Asked {
     steps: usize,
 }
 
-pub fn run(mut arguments: lexopt::Parser) -> std::result::Result<Report, lexopt::Error> {
-    let mut asked =
-        Asked { replicas: 2, from_us: 1.0, to_us: 256.0, parameters: 1024, rounds: 40, steps: 60 };
+pub fn read(arguments: &mut lexopt::Parser) -> std::result::Result<Asked, Failure> {
+    let mut asked = Comparison {
+        replicas: 2,
+        from_us: 0.0,
+        to_us: 0.0,
+        parameters: 1024,
+        rounds: 40,
+        steps: 60,
+    };
+    let (mut from_us, mut to_us) = (None, None);
     let (mut json, mut plot) = (false, None);
     while let Some(argument) = arguments.next()? {
         match argument {
-            Long("replicas") => asked.replicas = arguments.value()?.parse_with(several)?,
-            Long("from-us") => asked.from_us = arguments.value()?.parse_with(microseconds)?,
-            Long("to-us") => asked.to_us = arguments.value()?.parse_with(microseconds)?,
-            Long("parameters") => asked.parameters = arguments.value()?.parse_with(at_least_one)?,
-            Long("rounds") => asked.rounds = arguments.value()?.parse_with(at_least_one)?,
-            Long("steps") => asked.steps = arguments.value()?.parse_with(at_least_one)?,
+            Long("replicas") => {
+                asked.replicas = number(arguments, "replicas", 2..=*REPLICAS.end())?;
+            }
+            Long("from-us") => from_us = Some(number(arguments, "from-us", WORK_US)?),
+            Long("to-us") => to_us = Some(number(arguments, "to-us", WORK_US)?),
+            Long("parameters") => asked.parameters = number(arguments, "parameters", PARAMETERS)?,
+            Long("rounds") => asked.rounds = number(arguments, "rounds", ROUNDS)?,
+            Long("steps") => asked.steps = number(arguments, "steps", STEPS)?,
             Long("json") => json = true,
-            Long("plot") => plot = Some(Page::create(Path::new(&arguments.value()?))?),
-            Short('h') | Long("help") => return Ok(Report::fine(HELP)),
-            other => return Err(other.unexpected()),
+            Long("plot") => plot = Some(file(arguments, "plot")?),
+            Short('h') | Long("help") => return Ok(Asked::Help),
+            other => return Err(other.unexpected().into()),
         }
     }
-    if asked.to_us < asked.from_us {
-        return Err("--to-us is less than --from-us; give at least as much".into());
-    }
-    let rows = rows(&asked).map_err(|error| error.to_string())?;
-    let even = even(&rows);
-    if let Some(page) = plot {
-        page.write(chart::draw(asked.replicas, &rows, even))?;
-    }
-    let text = if json { as_json(&asked, &rows, even) } else { as_table(&asked, &rows, even) };
-    Ok(Report::fine(text))
-}
-
-fn several(text: &str) -> std::result::Result<usize, String> {
-    text.parse().ok().filter(|&count| count > 1).ok_or(format!("'{text}'; give 2 or more"))
+    (asked.from_us, asked.to_us) =
+        first_to_last(["from-us", "to-us"], [from_us, to_us], [1.0, 256.0])?;
+    let page = plot.as_deref().map(Page::create).transpose()?;
+    Ok(Asked::measuring(move || {
+        let rows = rows(&asked)?;
+        let even = even(&rows);
+        if let Some(page) = page {
+            page.write(chart::draw(asked.replicas, &rows, even))?;
+        }
+        let text = if json { as_json(&asked, &rows, even) } else { as_table(&asked, &rows, even) };
+        Ok(Report::fine(text))
+    }))
 }
 
 /// First on one replica, second on several.
-fn rows(asked: &Asked) -> Result<Vec<Row>> {
+fn rows(asked: &Comparison) -> Result<Vec<Row>> {
     let training = |replicas| {
         let options = Options { cpu_replicas: replicas, ..Options::default() };
         Training::new(&options, asked.parameters)
@@ -132,8 +142,8 @@ fn even(rows: &[Row]) -> Even {
     Even::At(below_us * (above_us / below_us).powf(share))
 }
 
-fn as_table(asked: &Asked, rows: &[Row], even: Even) -> String {
-    let Asked { replicas, .. } = asked;
+fn as_table(asked: &Comparison, rows: &[Row], even: Even) -> String {
+    let Comparison { replicas, .. } = asked;
     let several = format!("{replicas} replicas");
     let mut text = format!(
         "{:>9}{:>14}{several:>14}{:>12}{:>16}\n",
@@ -170,7 +180,7 @@ fn as_table(asked: &Asked, rows: &[Row], even: Even) -> String {
     text
 }
 
-fn as_json(asked: &Asked, rows: &[Row], even: Even) -> String {
+fn as_json(asked: &Comparison, rows: &[Row], even: Even) -> String {
     let line = |row: &Row| {
         let object = json!({
             "benchmark": "break-even",
@@ -220,8 +230,14 @@ mod tests {
 
     #[test]
     fn the_crossing_is_said() {
-        let asked =
-            Asked { replicas: 2, from_us: 1.0, to_us: 4.0, parameters: 8, rounds: 1, steps: 1 };
+        let asked = Comparison {
+            replicas: 2,
+            from_us: 1.0,
+            to_us: 4.0,
+            parameters: 8,
+            rounds: 1,
+            steps: 1,
+        };
         let rows = [row(4.0, 4.0, 5.0), row(16.0, 12.0, 10.0)];
         let said = as_table(&asked, &rows, even(&rows));
         assert!(said.contains("2 replicas are faster than one from 8.0 us of work"), "{said}");

@@ -1,0 +1,197 @@
+//! Elements that are passed over: without being made where nobody would notice.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::common::{fails, numbers};
+use umbo::device::DeviceId;
+use umbo::error::{Error, Status};
+use umbo::input::{Dataset, PassIterator, ShuffleOptions};
+use umbo::tensor::{Shape, Tensor};
+use umbo::values::Value;
+
+/// All numbers of an element.
+fn flat(element: &Value, to: &mut Vec<i64>) {
+    match element {
+        Value::Tensor(tensor) => match tensor.to_vec::<i64>() {
+            Ok(numbers) => to.extend(numbers),
+            Err(_) => to.extend(tensor.to_vec::<i32>().unwrap().iter().map(|&n| i64::from(n))),
+        },
+        nest => (0..nest.count()).for_each(|index| flat(&nest.item(index).unwrap(), to)),
+    }
+}
+
+fn next(iterator: &PassIterator) -> Option<Vec<i64>> {
+    iterator.next().unwrap().map(|element| {
+        let mut numbers = Vec::new();
+        flat(&element, &mut numbers);
+        numbers
+    })
+}
+
+fn all(dataset: &Dataset) -> Vec<Vec<i64>> {
+    let iterator = dataset.iterator().unwrap();
+    std::iter::from_fn(|| next(&iterator)).collect()
+}
+
+/// A source, and what comes of it.
+fn source(random: &mut ChaCha8Rng) -> Dataset {
+    let count = random.random_range(0..12);
+    match random.random_range(0..5) {
+        0 => Dataset::range(3, 3 + 2 * count, 2).unwrap(),
+        1 => Dataset::range(i64::MAX - count, i64::MAX, 1).unwrap(),
+        2 => numbers(count as usize),
+        3 => {
+            let shapes = (0..=count).map(|at| vec![at; 1 + at as usize % 3]);
+            let tensor = |data: Vec<i64>| {
+                Tensor::from_slice(&data, Shape::new(&[data.len()]).unwrap(), DeviceId::HOST)
+            };
+            let tensors: Vec<Tensor> = shapes.map(|data| tensor(data).unwrap()).collect();
+            Dataset::elements(&tensors).unwrap()
+        }
+        _ => {
+            let options = ShuffleOptions { seed: 3, keep_order_each_pass: true, buffer_size: 4 };
+            Dataset::range(0, count, 1).unwrap().shuffle(&options).unwrap()
+        }
+    }
+}
+
+/// A pipeline beside what a list says that comes of it.
+fn drawn(random: &mut ChaCha8Rng, stages: usize, what: &mut String) -> (Dataset, Vec<Vec<i64>>) {
+    let mut dataset = source(random);
+    let mut model = all(&dataset);
+    *what += &format!("{dataset:?}");
+    for _ in 0..stages {
+        let n = random.random_range(0..7);
+        let rounds = random.random_range(0..4);
+        let stage = random.random_range(0..10);
+        *what += &format!(", {stage} ({n} {rounds})");
+        (dataset, model) = match stage {
+            0 | 1 => (dataset.skip(n as i64).unwrap(), model.split_off(n.min(model.len()))),
+            2 | 3 => {
+                let index = n % (rounds + 1);
+                let shard = dataset.shard(rounds as i64 + 1, index as i64).unwrap();
+                let model = model.into_iter().skip(index).step_by(rounds + 1).collect();
+                (shard, model)
+            }
+            4 => (dataset.take(n as i64).unwrap(), model[..n.min(model.len())].to_vec()),
+            5 => (dataset.repeat(rounds as i64).unwrap(), vec![model; rounds].concat()),
+            6 => {
+                let endless = dataset.repeat(-1).unwrap().take(3 * n as i64).unwrap();
+                let count = if model.is_empty() { 0 } else { 3 * n };
+                (endless, model.into_iter().cycle().take(count).collect())
+            }
+            7 => {
+                let twice = Dataset::concatenate(&[dataset.clone(), dataset]).unwrap();
+                (twice, [model.clone(), model].concat())
+            }
+            8 => (dataset.prefetch(1 + n as i64).unwrap(), model),
+            _ => {
+                let pairs = Dataset::zip(&[dataset.clone(), dataset.skip(1).unwrap()], None);
+                let mut others = model.iter().skip(1);
+                let joined =
+                    model.iter().map_while(|one| Some([&one[..], &others.next()?[..]].concat()));
+                (pairs.unwrap(), joined.collect())
+            }
+        };
+        if model.len() > 60 || model.first().is_some_and(|element| element.len() > 30) {
+            break;
+        }
+    }
+    (dataset, model)
+}
+
+#[test]
+fn what_is_passed_over_is_what_would_have_come() {
+    for seed in 0..1500 {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let (stages, mut what) = (random.random_range(1..6), format!("{seed}: "));
+        let (dataset, model) = drawn(&mut random, stages, &mut what);
+        let iterator = dataset.iterator().unwrap();
+        for round in 0..2 {
+            for (at, expected) in model.iter().enumerate() {
+                assert_eq!(
+                    next(&iterator).as_ref(),
+                    Some(expected),
+                    "{what}: {at} of round {round}"
+                );
+                if random.random_range(0..8) == 0 {
+                    let other = dataset.iterator().unwrap();
+                    other.restore_position(&iterator.save_position().unwrap()).unwrap();
+                    let rest: Vec<_> = std::iter::from_fn(|| next(&other)).collect();
+                    assert_eq!(rest, model[at + 1..], "{what}: restored behind {at}");
+                }
+            }
+            assert_eq!((next(&iterator), next(&iterator)), (None, None), "{what}");
+            iterator.reset().unwrap();
+        }
+    }
+}
+
+/// So many elements are passed over that each of them cannot be asked for.
+#[test]
+fn passing_over_elements_of_known_sources_is_arithmetic() {
+    const MANY: i64 = 1 << 62;
+    let range = |count| Dataset::range(0, count, 1).unwrap();
+    let one = |dataset: Dataset| next(&dataset.iterator().unwrap());
+    let skipped = |dataset: &Dataset, count| one(dataset.skip(count).unwrap());
+    let all = range(i64::MAX);
+    assert_eq!(skipped(&all, MANY), Some(vec![MANY]));
+    assert_eq!(skipped(&all, i64::MAX), None);
+    assert_eq!(skipped(&range(7), i64::MAX), None);
+    assert_eq!(one(all.shard(MANY, MANY - 1).unwrap()), Some(vec![MANY - 1]));
+    let shard = all.shard(MANY, 5).unwrap().iterator().unwrap();
+    assert_eq!(
+        [next(&shard), next(&shard), next(&shard)],
+        [Some(vec![5]), Some(vec![MANY + 5]), None]
+    );
+    let widest = Dataset::range(i64::MIN, i64::MAX, 1).unwrap();
+    assert_eq!(skipped(&widest.skip(i64::MAX).unwrap(), i64::MAX), Some(vec![i64::MAX - 1]));
+    assert_eq!(skipped(&widest.shard(3, 1).unwrap(), i64::MAX), None);
+    // Through what changes only which elements come, batches and endless rounds.
+    assert_eq!(skipped(&all.take(MANY + 2).unwrap(), MANY + 1), Some(vec![MANY + 1]));
+    assert_eq!(skipped(&all.prefetch(2).unwrap(), MANY), Some(vec![MANY]));
+    let both = Dataset::concatenate(&[range(MANY), range(9)]).unwrap();
+    assert_eq!(skipped(&both, MANY + 3), Some(vec![3]));
+    let pairs = Dataset::zip(&[all.clone(), all.skip(1).unwrap()], None).unwrap();
+    assert_eq!(skipped(&pairs, MANY), Some(vec![MANY, MANY + 1]));
+    let batches = all.batch(2, false).unwrap();
+    assert_eq!(skipped(&batches, MANY / 2), Some(vec![MANY, MANY + 1]));
+    let rounds = range(10).repeat(-1).unwrap();
+    assert_eq!(skipped(&rounds, MANY), Some(vec![MANY % 10]));
+    assert_eq!(skipped(&range(10).repeat(MANY / 8).unwrap(), i64::MAX), None);
+    let rows = numbers(10).repeat(-1).unwrap();
+    assert_eq!(skipped(&rows, MANY), Some(vec![MANY % 10]));
+    assert_eq!(one(rows.shard(MANY, 7).unwrap()), Some(vec![7]));
+    let batch = rows.batch(4, false).unwrap();
+    assert_eq!(skipped(&batch, MANY / 4), Some((0..4).map(|at| (MANY + at) % 10).collect()));
+}
+
+#[test]
+fn what_a_function_makes_is_made_and_may_fail() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    for parallel_calls in [0, 3] {
+        calls.store(0, Ordering::Relaxed);
+        let of_map = Arc::clone(&calls);
+        let function = move |element: &Value| {
+            of_map.fetch_add(1, Ordering::Relaxed);
+            match element.tensor_of(0)?.to_vec::<i64>()?[0] {
+                2 => Err(Error::NotFound("the third one".into())),
+                _ => Ok(element.clone()),
+            }
+        };
+        let options = umbo::input::MapOptions { parallel_calls, element_spec: None };
+        let mapped = Dataset::range(0, 12, 1).unwrap().map(function, options).unwrap();
+        for dataset in [mapped.skip(5).unwrap(), mapped.shard(6, 5).unwrap()] {
+            calls.store(0, Ordering::Relaxed);
+            let iterator = dataset.iterator().unwrap();
+            fails(iterator.next(), Status::NotFound, "the third one");
+            // The one that failed does not count.
+            assert_eq!(next(&iterator), Some(vec![6]));
+            assert!((7..=9).contains(&calls.load(Ordering::Relaxed)));
+        }
+    }
+}

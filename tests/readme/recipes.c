@@ -1,0 +1,319 @@
+/* Runs the recipes of docs/recipes.md, which readme.recipes extracts into files of these names. Recipes are functions of a
+ * program; this is the program around them. */
+#include <string.h>
+
+#undef NDEBUG
+#include <assert.h>
+
+#include "accumulate.c"
+#include "augment.c"
+#include "early_stop.c"
+#include "evaluate.c"
+#include "loader.c"
+#include "metrics.c"
+#include "resume.c"
+#include "schedule.c"
+#include "settings.c"
+#include "several_outputs.c"
+#include "stop.c"
+
+enum { EPOCHS_OF_FIRST_PROGRAM = 5, CLASSES = 3 };
+
+/* What a program makes anew each time that it is started. */
+typedef struct {
+  umbo_strategy *strategy;
+  umbo_variable *weights; /* 3 */
+  umbo_optimizer *optimizer;
+  umbo_gradients *gradients;
+  umbo_metrics *metrics;
+  umbo_iterator *batches;
+} program;
+
+static umbo_iterator *distributed(umbo_strategy *strategy, umbo_dataset *dataset) {
+  umbo_distributed_dataset *split = NULL;
+  umbo_iterator *iterator = NULL;
+  UMBO_CHECK(umbo_strategy_distribute_dataset(strategy, dataset, NULL, &split));
+  UMBO_CHECK(umbo_iterator_from_distributed_dataset(split, &iterator));
+  umbo_distributed_dataset_release(split);
+  umbo_dataset_release(dataset);
+  return iterator;
+}
+
+static program start(void) {
+  program p;
+  umbo_strategy_options replicas = UMBO_STRATEGY_OPTIONS_INIT;
+  umbo_variable_options zeros = UMBO_VARIABLE_OPTIONS_INIT;
+  umbo_dataset *dataset = NULL;
+  const int64_t shape[] = {3};
+  replicas.cpu_replicas = 2;
+  zeros.initial = UMBO_INITIAL_ZEROS;
+  zeros.dtype = UMBO_DTYPE_FLOAT32;
+  zeros.rank = 1;
+  zeros.shape = shape;
+  UMBO_CHECK(umbo_strategy_create(&replicas, &p.strategy));
+  UMBO_CHECK(umbo_variable_create(p.strategy, "weights", NULL, &zeros, &p.weights));
+  UMBO_CHECK(umbo_optimizer_create_sgd(p.strategy, NULL, &p.optimizer));
+  UMBO_CHECK(accumulate(p.strategy, p.weights, &p.gradients));
+  UMBO_CHECK(make_metrics(p.strategy, CLASSES, &p.metrics));
+  UMBO_CHECK(make_loader(&dataset));
+  p.batches = distributed(p.strategy, dataset);
+  return p;
+}
+
+static void end(program *p) {
+  umbo_iterator_release(p->batches);
+  umbo_metrics_release(p->metrics);
+  umbo_gradients_release(p->gradients);
+  umbo_optimizer_release(p->optimizer);
+  umbo_variable_release(p->weights);
+  umbo_strategy_release(p->strategy);
+}
+
+/* Every example has a gradient of 1 for each weight, and a loss of 2. */
+static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void *data, umbo_value **result) {
+  const program *p = data;
+  umbo_view rows, gradient;
+  (void)result;
+  UMBO_TRY(umbo_value_view(batch, NULL, &rows));
+  UMBO_TRY(umbo_gradients_view(p->gradients, ctx, 0, UMBO_GRADIENT_ADD, &gradient));
+  for (int i = 0; i < 3; ++i) ((float *)gradient.mutable_data)[i] += (float)rows.shape[0];
+  return umbo_gradients_submit(p->gradients, ctx);
+}
+
+static umbo_status loss_of_two(umbo_replica_context *ctx, const umbo_value *batch, void *data, umbo_value **result) {
+  const program *p = data;
+  int64_t examples = 0;
+  umbo_view rows;
+  (void)result;
+  UMBO_TRY(umbo_value_view(batch, NULL, &rows));
+  examples = rows.shape[0];
+  return umbo_metrics_add(p->metrics, ctx, LOSS, 2.0 * (double)examples, (double)examples);
+}
+
+/* Row i is an example of class i mod 3, which is predicted for all examples of class 0 and 1 and for none of class 2. */
+static umbo_status predict(umbo_replica_context *ctx, const umbo_value *batch, void *data, umbo_value **result) {
+  const program *p = data;
+  umbo_view rows;
+  float scores[ROWS * CLASSES] = {0};
+  int64_t labels[ROWS];
+  (void)result;
+  UMBO_TRY(umbo_value_view(batch, NULL, &rows));
+  const int64_t shape[] = {rows.shape[0], CLASSES};
+  for (int64_t i = 0; i < rows.shape[0]; ++i) {
+    labels[i] = (int64_t)((const float *)rows.data)[i * rows.strides[0]] % CLASSES;
+    scores[i * CLASSES + (labels[i] == 2 ? 0 : labels[i])] = 1.0f;
+  }
+  const umbo_view predicted = umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 2, shape, scores);
+  const umbo_view right = umbo_view_of_memory(UMBO_DTYPE_INT64, 1, shape, labels);
+  return measure(p->metrics, ctx, 0.0, &predicted, &right);
+}
+
+static float first_weight(const program *p) {
+  float weights[3];
+  UMBO_CHECK(umbo_variable_copy_to_host(p->weights, weights, sizeof(weights)));
+  return weights[0];
+}
+
+static void evaluates_and_measures(program *p) {
+  double loss = 0;
+  umbo_metric accuracy = UMBO_METRIC_INIT;
+  UMBO_CHECK(evaluate(p->strategy, p->batches, loss_of_two, p, p->metrics, &loss));
+  assert(loss == 2.0);
+  UMBO_CHECK(evaluate(p->strategy, p->batches, predict, p, p->metrics, &loss));
+  UMBO_CHECK(umbo_metrics_result(p->metrics, ACCURACY, &accuracy));
+  assert(accuracy.weight == ROWS && accuracy.sum == 67);
+  UMBO_CHECK(print_metrics(p->metrics, CLASSES));
+}
+
+/* A pass has seven batches: one update with the gradients of four, and one with the rest. */
+static void accumulates(program *p) {
+  umbo_value *batch = NULL;
+  int64_t updates = 0;
+  for (int run = 1; run <= 7; ++run) {
+    UMBO_CHECK(umbo_iterator_next(p->batches, &batch));
+    UMBO_CHECK(umbo_strategy_run(p->strategy, step, p, batch, NULL, NULL));
+    umbo_value_release(batch);
+    UMBO_CHECK(apply(p->optimizer, p->gradients, run == 7));
+  }
+  UMBO_CHECK(umbo_iterator_reset(p->batches));
+  UMBO_CHECK(umbo_optimizer_iterations(p->optimizer, &updates));
+  assert(updates == 2);
+}
+
+static void returns_several_things(program *p) {
+  umbo_value *both = NULL, *half = NULL, *of_second = NULL;
+  umbo_view view;
+  UMBO_CHECK(umbo_strategy_run(p->strategy, two_results, NULL, NULL, NULL, &both));
+  UMBO_CHECK(umbo_value_field(both, "half", &half));
+  UMBO_CHECK(umbo_value_item(half, 1, &of_second));
+  UMBO_CHECK(umbo_value_view(of_second, NULL, &view));
+  assert(*(const float *)view.data == 0.5f);
+  umbo_value_release(of_second);
+  umbo_value_release(half);
+  umbo_value_release(both);
+}
+
+static void is_stopped(program *p) {
+  umbo_cancellation *token = NULL;
+  UMBO_CHECK(umbo_cancellation_create(&token));
+  UMBO_CHECK(umbo_cancellation_cancel(token));
+  const umbo_status status = train_until_told(p->strategy, p->batches, p->optimizer, p->gradients, step, p, token);
+  assert(status == UMBO_STATUS_CANCELLED);
+  umbo_cancellation_release(token);
+}
+
+/* An image is mirrored or it is not, and keeps its label. */
+static void augments(void) {
+  enum { IMAGES = 40 };
+  float images[IMAGES][HEIGHT][WIDTH];
+  int64_t labels[IMAGES];
+  int mirrored = 0, seen = 0;
+  umbo_dataset *dataset = NULL;
+  umbo_iterator *iterator = NULL;
+  umbo_value *batch = NULL;
+  for (int i = 0; i < IMAGES; ++i) {
+    labels[i] = i;
+    for (int j = 0; j < HEIGHT * WIDTH; ++j) images[i][j / WIDTH][j % WIDTH] = (float)(10 * i + j);
+  }
+  UMBO_CHECK(make_augmented(IMAGES, &images[0][0][0], labels, &dataset));
+  UMBO_CHECK(umbo_iterator_from_dataset(dataset, &iterator));
+  for (;;) {
+    UMBO_CHECK(umbo_iterator_next(iterator, &batch));
+    if (batch == NULL) break;
+    umbo_view x, label;
+    UMBO_CHECK(umbo_value_view(batch, "x", &x));
+    UMBO_CHECK(umbo_value_view(batch, "label", &label));
+    for (int64_t i = 0; i < x.shape[0]; ++i, ++seen) {
+      const float *pixels = (const float *)x.data + i * x.strides[0];
+      const float first = (float)(10 * ((const int64_t *)label.data)[i]);
+      const int turned = pixels[0] != first;
+      assert(pixels[turned ? WIDTH - 1 : 0] == first && pixels[turned ? WIDTH : 2 * WIDTH - 1] == first + 5);
+      mirrored += turned;
+    }
+    umbo_value_release(batch);
+  }
+  assert(seen == IMAGES && mirrored > 5 && mirrored < IMAGES - 5);
+  umbo_iterator_release(iterator);
+  umbo_dataset_release(dataset);
+}
+
+static void settings_and_schedule_act(program *p) {
+  umbo_optimizer_options in_force = UMBO_OPTIMIZER_OPTIONS_INIT;
+  umbo_group_options group = UMBO_GROUP_OPTIONS_INIT;
+  umbo_optimizer *adamw = NULL;
+  umbo_variable *bias = NULL;
+  umbo_variable_options zeros = UMBO_VARIABLE_OPTIONS_INIT;
+  schedule rates;
+  double rate = -1;
+  zeros.initial = UMBO_INITIAL_ZEROS;
+  zeros.dtype = UMBO_DTYPE_FLOAT32;
+  UMBO_CHECK(umbo_variable_create(p->strategy, "bias", NULL, &zeros, &bias));
+  UMBO_CHECK(make_optimizer(p->strategy, 1, &bias, p->weights, &adamw));
+  UMBO_CHECK(umbo_optimizer_get_options(adamw, &in_force));
+  assert(in_force.global_clip_norm == 1.0 && in_force.weight_decay == 1e-2);
+  UMBO_CHECK(umbo_optimizer_get_group_options(adamw, bias, &group));
+  assert(group.weight_decay == 0.0 && !group.frozen);
+  UMBO_CHECK(umbo_optimizer_get_group_options(adamw, p->weights, &group));
+  assert(group.frozen);
+
+  UMBO_CHECK(use_schedule(p->optimizer, &rates));
+  UMBO_CHECK(umbo_optimizer_set_iterations(p->optimizer, 49));
+  UMBO_CHECK(umbo_train_epoch(p->strategy, p->batches, p->optimizer, p->gradients, step, p, NULL, NULL));
+  UMBO_CHECK(umbo_optimizer_learning_rate(p->optimizer, &rate)); /* of the second update of the pass, number 50 */
+  assert(rate == 1e-3 * 51 / 100);
+  UMBO_CHECK(rate_of(550, &rates, &rate));
+  assert(rate > 0.49e-3 && rate < 0.51e-3);
+  UMBO_CHECK(rate_of(1000, &rates, &rate));
+  assert(rate < 1e-9);
+
+  /* The frozen weights stay as they are. */
+  const float before = first_weight(p);
+  UMBO_CHECK(umbo_train_epoch(p->strategy, p->batches, adamw, p->gradients, step, p, NULL, NULL));
+  assert(first_weight(p) == before);
+  umbo_variable_release(bias);
+  umbo_optimizer_release(adamw);
+}
+
+/* Trains as a program would that was started for the given epochs, with these losses on the test set. Returns in which
+ * epoch it has stopped; 0 if it has not. */
+static int64_t trains(int64_t most_epochs, int64_t expected_start, float *weight) {
+  const double test_losses[] = {3, 2, 1, 5, 5, 5, 0.5, 5, 5, 5, 5, 5, 5, 5};
+  program p = start();
+  umbo_checkpoint *checkpoint = NULL;
+  umbo_checkpoint_manager *manager = NULL;
+  umbo_checkpoint_manager_options options = UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT;
+  patience so_far;
+  int64_t epoch = UMBO_NO_CHECKPOINT, stopped_in = 0;
+  int stop = 0;
+  memset(&so_far, 0, sizeof(so_far)); /* as in a program that has just been started */
+  options.keep = 2;
+  options.keep_best = 1;
+  UMBO_CHECK(umbo_checkpoint_create(p.strategy, &checkpoint));
+  UMBO_CHECK(umbo_checkpoint_add_variable(checkpoint, "weights", p.weights));
+  UMBO_CHECK(umbo_checkpoint_add_optimizer(checkpoint, "optimizer", p.optimizer));
+  UMBO_CHECK(umbo_checkpoint_add_iterator(checkpoint, "batches", p.batches));
+  UMBO_CHECK(add_patience(checkpoint));
+  UMBO_CHECK(umbo_checkpoint_manager_create(checkpoint, "early_stop", &options, &manager));
+  UMBO_CHECK(umbo_checkpoint_manager_restore_latest(manager, &epoch));
+  assert(epoch == expected_start);
+  UMBO_CHECK(read_patience(checkpoint, &so_far));
+  for (epoch = epoch == UMBO_NO_CHECKPOINT ? 1 : epoch + 1; !stop && epoch <= most_epochs; ++epoch) {
+    UMBO_CHECK(umbo_train_epoch(p.strategy, p.batches, p.optimizer, p.gradients, step, &p, NULL, NULL));
+    UMBO_CHECK(after_epoch(checkpoint, manager, epoch, test_losses[epoch - 1], &so_far, &stop));
+    if (stop) stopped_in = epoch;
+  }
+  *weight = first_weight(&p);
+  umbo_checkpoint_manager_release(manager);
+  umbo_checkpoint_release(checkpoint);
+  end(&p);
+  return stopped_in;
+}
+
+/* The losses of epochs 4 to 6 count although the program is started again behind them. */
+static void stops_early(void) {
+  float best, weight;
+  assert(trains(5, UMBO_NO_CHECKPOINT, &weight) == 0);
+  assert(trains(6, 5, &weight) == 0);
+  assert(trains(7, 6, &best) == 0);    /* the best epoch */
+  assert(trains(11, 7, &weight) == 0); /* four epochs without a gain */
+  assert(trains(14, 11, &weight) == 12);
+  assert(weight == best);
+  assert(weight < 0.0f); /* there was a training */
+}
+
+static void resumes(void) {
+  for (int start_number = 0; start_number < 2; ++start_number) {
+    program p = start();
+    umbo_checkpoint *checkpoint = NULL;
+    umbo_checkpoint_manager *manager = NULL;
+    int64_t step_number = -2;
+    UMBO_CHECK(resume(p.strategy, p.weights, p.optimizer, p.batches, &checkpoint, &manager));
+    UMBO_CHECK(umbo_checkpoint_manager_latest(manager, &step_number));
+    assert(step_number == (start_number == 0 ? UMBO_NO_CHECKPOINT : EPOCHS_OF_FIRST_PROGRAM));
+    assert((first_weight(&p) != 0.0f) == (start_number == 1));
+    for (int64_t epoch = 1; start_number == 0 && epoch <= EPOCHS_OF_FIRST_PROGRAM; ++epoch) {
+      UMBO_CHECK(umbo_train_epoch(p.strategy, p.batches, p.optimizer, p.gradients, step, &p, NULL, NULL));
+      UMBO_CHECK(umbo_checkpoint_manager_save_rated(manager, epoch, 1.0 / (double)epoch, 1, NULL));
+    }
+    umbo_checkpoint_manager_release(manager);
+    umbo_checkpoint_release(checkpoint);
+    end(&p);
+  }
+}
+
+int main(void) {
+  int64_t left = -1;
+  program p = start();
+  evaluates_and_measures(&p);
+  accumulates(&p);
+  returns_several_things(&p);
+  is_stopped(&p);
+  settings_and_schedule_act(&p);
+  end(&p);
+  augments();
+  stops_early();
+  resumes();
+  UMBO_CHECK(umbo_live_handles(UMBO_HANDLE_ANY, &left));
+  assert(left == 0);
+  return 0;
+}

@@ -1,0 +1,217 @@
+//! Variables over the program's own memory, whose pages cannot be closed: a callback that writes one
+//! through a view fails, and nothing is left of what it wrote.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use half::{bf16, f16};
+use umbo::collectives::{Assignment, ReduceOp};
+use umbo::device::DeviceId;
+use umbo::error::{Error, Result, Status};
+use umbo::strategy::ReplicaContext;
+use umbo::strategy::cancellation::Cancellation;
+use umbo::strategy::in_place::create_in_place;
+use umbo::strategy::limits::Limits;
+use umbo::strategy::variables::{self, NewVariable, bring_in_step, current_copy};
+use umbo::tensor::{DType, Shape, Tensor};
+use umbo::values::Value;
+use umbo::values::variable::{Aggregation, Synchronization, Variable};
+
+use crate::found;
+use crate::scene::{Scene, Setting, put};
+
+const VALUES: [f32; 3] = [0.1, -0.7, 1.3];
+
+const VIEWS: [DType; 3] = [DType::Float32, DType::Float16, DType::BFloat16];
+
+fn over_own_memory(scene: &Scene) -> Variable {
+    let new = NewVariable {
+        name: "own".into(),
+        trainable: None,
+        synchronization: Synchronization::Auto,
+        aggregation: Aggregation::OnlyFirstReplica,
+    };
+    let memory = Tensor::from_slice(&VALUES, Shape::new(&[3]).unwrap(), DeviceId::HOST).unwrap();
+    // SAFETY: nobody else has the memory; that it is written through views is what is tested.
+    unsafe { create_in_place(&scene.strategy, vec![(new, memory)]) }.unwrap().remove(0)
+}
+
+fn view<'a>(context: &ReplicaContext, variable: &'a Variable, dtype: DType) -> Result<&'a Tensor> {
+    // SAFETY: nobody assigns while it is looked at.
+    unsafe {
+        match current_copy(Some(context), variable, dtype)? {
+            Some(view) => Ok(view),
+            None => bring_in_step(Some(context), variable, dtype),
+        }
+    }
+}
+
+fn numbers(tensor: &Tensor) -> Vec<f32> {
+    match tensor.dtype() {
+        DType::Float16 => tensor.to_vec::<f16>().unwrap().iter().map(|x| x.to_f32()).collect(),
+        DType::BFloat16 => tensor.to_vec::<bf16>().unwrap().iter().map(|x| x.to_f32()).collect(),
+        _ => tensor.to_vec().unwrap(),
+    }
+}
+
+fn rounded(dtype: DType) -> Vec<f32> {
+    let round = |value: f32| match dtype {
+        DType::Float16 => f16::from_f32(value).to_f32(),
+        DType::BFloat16 => bf16::from_f32(value).to_f32(),
+        _ => value,
+    };
+    VALUES.map(round).to_vec()
+}
+
+/// Steps begin anew: all replicas see what the variable is.
+#[track_caller]
+fn is_whole(scene: &Arc<Scene>, variable: &Variable, after: &str) {
+    assert_eq!(numbers(&variables::read(variable).unwrap()), VALUES, "{after}");
+    let wrong = Arc::new(Mutex::new(Vec::new()));
+    let (of_step, variable) = (Arc::clone(&wrong), variable.clone());
+    let look = move |context: &ReplicaContext| {
+        for dtype in VIEWS {
+            let seen = numbers(view(context, &variable, dtype)?);
+            if seen != rounded(dtype) {
+                of_step.lock().unwrap().push((context.replica(), dtype, seen));
+            }
+        }
+        Ok(None)
+    };
+    scene.run(Arc::new(look)).unwrap();
+    let wrong = wrong.lock().unwrap();
+    assert!(wrong.is_empty(), "{after}: {wrong:?}");
+}
+
+fn meet(context: &ReplicaContext) -> Result<()> {
+    let one = Tensor::from_slice(&[1.0f32], Shape::new(&[1])?, DeviceId::HOST)?;
+    context.all_reduce(ReduceOp::Sum, Value::Tensor(one)).map(drop)
+}
+
+fn settings() -> impl Iterator<Item = Setting> {
+    let plain = [
+        Setting { replicas: 1, ..Setting::PLAIN },
+        Setting::PLAIN,
+        Setting { shares_devices: true, ..Setting::PLAIN },
+    ];
+    plain.into_iter().flat_map(|plain| {
+        [(false, false), (false, true), (true, false), (true, true)]
+            .map(|(is_nested, is_bounded)| Setting { is_nested, is_bounded, ..plain })
+    })
+}
+
+/// What the one that writes does beside that, and when the others look.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Beside {
+    Nothing,
+    /// It writes behind its scratch memory, too.
+    Fence,
+    /// It fails by itself.
+    Failure,
+    /// The others get their views when it has written.
+    EarlyWrite,
+    /// It and the others have assigned the variable before, and look at what they have assigned.
+    Assignment,
+}
+
+#[test]
+fn writes_through_views_are_put_back() {
+    for setting in settings() {
+        let scene = Scene::new(setting);
+        let variable = over_own_memory(&scene);
+        for dtype in VIEWS {
+            for writer in 0..setting.replicas {
+                for beside in [
+                    Beside::Nothing,
+                    Beside::Fence,
+                    Beside::Failure,
+                    Beside::EarlyWrite,
+                    Beside::Assignment,
+                ] {
+                    let what = format!("{setting:?}, {dtype}, {writer}, {beside:?}");
+                    let failed = scene.run(writing(&variable, dtype, writer, beside));
+                    match beside {
+                        Beside::Failure => {
+                            let text = failed.unwrap_err().to_string();
+                            assert!(text.contains("on purpose"), "{what}: {text}");
+                        }
+                        Beside::Fence => drop(found(failed, &["outside of its scratch memory"])),
+                        _ => {
+                            let says = ["variable 'own' (float32 [3])", "written through a view"];
+                            found(failed, &says);
+                        }
+                    }
+                    is_whole(&scene, &variable, &what);
+                }
+            }
+        }
+    }
+}
+
+fn writing(
+    variable: &Variable,
+    dtype: DType,
+    writer: usize,
+    beside: Beside,
+) -> Arc<umbo::strategy::ReplicaFunction> {
+    let variable = variable.clone();
+    Arc::new(move |context: &ReplicaContext| {
+        if beside == Beside::Assignment {
+            for number in [4.0f32, 5.0] {
+                let value = Tensor::from_slice(&[number; 3], Shape::new(&[3])?, DeviceId::HOST)?;
+                variables::assign(&variable, Assignment::Assign, &Value::Tensor(value))?;
+                assert_eq!(numbers(view(context, &variable, dtype)?), [number; 3]);
+            }
+        }
+        let is_writer = context.replica() == writer;
+        if !is_writer && beside != Beside::EarlyWrite {
+            view(context, &variable, dtype)?;
+        }
+        meet(context)?;
+        if is_writer {
+            put(view(context, &variable, dtype)?.address(), dtype, 1, 7.0);
+            if beside == Beside::Fence {
+                put(context.scratch(8)?, DType::Float32, 2, 1.0);
+            }
+        }
+        meet(context)?;
+        if !is_writer {
+            view(context, &variable, dtype)?;
+        }
+        match beside {
+            Beside::Failure if is_writer => Err(Error::precondition("on purpose")),
+            _ => Ok(None),
+        }
+    })
+}
+
+/// A replica that is late reads and writes until it is back.
+#[test]
+fn what_a_late_replica_has_written_is_put_back() {
+    let setting = Setting { is_bounded: true, ..Setting::PLAIN };
+    for dtype in VIEWS {
+        let scene = Scene::new(setting);
+        let variable = over_own_memory(&scene);
+        let go_on = Arc::new(AtomicBool::new(false));
+        let (of_run, free) = (variable.clone(), Arc::clone(&go_on));
+        let token = Cancellation::new();
+        let cancels = token.clone();
+        let step = move |context: &ReplicaContext| {
+            let view = view(context, &of_run, dtype)?;
+            if context.replica() == 1 {
+                cancels.cancel();
+                while !free.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+                put(view.address(), dtype, 0, 7.0);
+            }
+            Ok(None)
+        };
+        let limits = Limits { cancellation: Some(token), ..Limits::default() };
+        let late = scene.strategy.run_within(Arc::new(step), None, limits, None).unwrap_err();
+        assert_eq!(late.status(), Status::Cancelled, "{late}");
+        go_on.store(true, Ordering::Release);
+        scene.strategy.synchronize().unwrap();
+        is_whole(&scene, &variable, &dtype.to_string());
+    }
+}

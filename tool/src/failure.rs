@@ -1,0 +1,54 @@
+//! Why a command has no report.
+
+use std::fmt::{self, Display, Formatter};
+use std::path::Path;
+
+use umbo::error::Error;
+
+/// What keeps a command from its report.
+#[derive(Debug)]
+pub enum Failure {
+    /// The command line is wrong.
+    CommandLine(lexopt::Error),
+    /// The command line is right, but what it asks for cannot be done.
+    Task(String),
+}
+
+impl Failure {
+    /// A wrong command line.
+    pub fn wrong(problem: impl Into<String>) -> Failure {
+        Failure::CommandLine(problem.into().into())
+    }
+
+    /// A file that cannot be read or written, or that does not hold what was expected.
+    pub fn of_file(path: &Path, problem: impl Display) -> Failure {
+        Failure::Task(format!("{}: {problem}", path.display()))
+    }
+}
+
+impl From<lexopt::Error> for Failure {
+    fn from(error: lexopt::Error) -> Failure {
+        Failure::CommandLine(error)
+    }
+}
+
+impl From<Error> for Failure {
+    /// Values that the library refuses come from the command line.
+    fn from(error: Error) -> Failure {
+        match error {
+            Error::InvalidArgument { .. } | Error::OutOfRange { .. } => {
+                Failure::wrong(error.to_string())
+            }
+            error => Failure::Task(error.to_string()),
+        }
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::CommandLine(error) => error.fmt(formatter),
+            Failure::Task(problem) => problem.fmt(formatter),
+        }
+    }
+}
