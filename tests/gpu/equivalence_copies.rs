@@ -277,20 +277,24 @@ fn writes(replicas: usize) -> impl Iterator<Item = Write> {
     })
 }
 
-/// Whatever was written is found, whether the copy comes into being then or was there before.
+/// Whatever was written is found, whether the copy comes into being then or was there before. Of the writes
+/// in each place a third is tried, others in each, so that every view is tried in every third place.
 fn all_writes(control: &Control, places: &[Place]) {
     let mut tried = BTreeSet::new();
     for (seed, &place) in places.iter().enumerate() {
         control.seed(seed as u64);
         for strict in [false, true] {
             let used = Scene::new(place, strict);
-            for write in writes(place.0) {
+            let third =
+                |&(number, _): &(usize, Write)| (number + seed + usize::from(strict)) % 3 == 0;
+            for (_, write) in writes(place.0).enumerate().filter(third) {
                 let new = Scene::new(place, strict);
                 new.checked(write, false);
                 used.checked(write, true);
                 let report = used.check(None, false);
                 assert!(report.equivalent, "{place:?}, after {write:?}: {}", report.text);
-                tried.insert(format!("{place:?}, {strict}, {write:?}"));
+                let Write { variable, dtype, replica } = write;
+                tried.insert((seed, strict, format!("{variable} as {dtype}"), replica));
                 if strict && !used.is_sealed(write) {
                     Scene::new(place, strict).caught(write);
                     used.caught(write);
@@ -300,7 +304,9 @@ fn all_writes(control: &Control, places: &[Place]) {
         clean(control);
     }
     let replicas = places.iter().map(|place| place.0).sum::<usize>();
-    assert_eq!(tried.len(), 2 * VIEWS.len() * replicas);
+    assert_eq!(tried.len(), 2 * VIEWS.len() * replicas / 3);
+    let views: BTreeSet<_> = tried.into_iter().map(|(_, strict, view, _)| (strict, view)).collect();
+    assert_eq!(views.len(), 2 * VIEWS.len());
 }
 
 #[test]
