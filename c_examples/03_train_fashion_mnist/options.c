@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] =
-    "usage: 03_train_fashion_mnist [options]\n"
+const char options_of_all_programs[] =
     "Trains a perceptron with the layers 256, 128 and 64 on replicas that share their variables.\n"
     "\n"
     "  --data DIR              folder of the IDX files, compressed or not\n"
@@ -24,15 +23,17 @@ static const char usage[] =
     "  --optimizer RULE        adam or momentum (default: adam)\n"
     "  --learning-rate L       of the first step; it falls to 0 along a line\n"
     "                          (default: 0.001 for adam, 0.05 for momentum)\n"
+    "  --workers mpi           train together with the other processes that mpirun has started;\n"
+    "                          --replicas are those of each\n"
+    "  --json-only             print nothing but the last line, one JSON object\n";
+
+static const char own_options[] =
     "  --checkpoint DIR        save checkpoints to this folder\n"
     "  --save-every N          after so many steps each, and at the end (default: 100)\n"
     "  --resume                go on from the newest checkpoint, if there is one\n"
     "  --history FILE          write a line for each epoch, which umbo plot draws; with\n"
     "                          --resume they are added to what is there\n"
-    "  --workers mpi           train together with the other processes that mpirun has started;\n"
-    "                          --replicas are those of each\n"
     "  --compare               also measure one replica with one BLAS thread and with all of them\n"
-    "  --json-only             print nothing but the last line, one JSON object\n"
     "  --help                  print this\n";
 
 /* Says what is wrong, and ends the program. */
@@ -82,7 +83,7 @@ static int parse_flag(options *result, const char *name) {
   } else if (strcmp(name, "--json-only") == 0) {
     result->json_only = 1;
   } else if (strcmp(name, "--help") == 0) {
-    fputs(usage, stdout);
+    printf("usage: 03_train_fashion_mnist [options]\n%s%s", options_of_all_programs, own_options);
     exit(EXIT_SUCCESS);
   } else {
     return 0;

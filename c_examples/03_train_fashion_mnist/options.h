@@ -24,6 +24,9 @@ typedef struct {
   int workers; /* train together with the other processes of MPI's */
 } options;
 
+/* What the help says of the program and of the options that it has in C++, too. */
+extern const char options_of_all_programs[];
+
 /* Ends the program with status 2 and a message when an option is wrong, and with 0 after --help. */
 options options_parse(int argc, char **argv);
 

@@ -16,35 +16,14 @@ extern "C" {
 
 namespace {
 
-// The C program's options, but for those of what is not here.
-const char usage[] =
-    "usage: 03_train_fashion_mnist_cpp [options]\n"
-    "Trains a perceptron with the layers 256, 128 and 64 on replicas that share their variables.\n"
-    "\n"
-    "  --data DIR              folder of the IDX files, compressed or not\n"
-    "                          (default: /usr/share/datasets/fashion-mnist)\n"
-    "  --replicas N            replicas on the CPU (default: 2)\n"
-    "  --replicas-in-sync N    replicas of all processes together: the bits of the weights depend on\n"
-    "                          them alone, and --replicas says how many compute at a time in each\n"
-    "                          process (default: 0, as many as compute)\n"
-    "  --epochs E              passes over the training set (default: 10)\n"
-    "  --batch-size B          examples in a batch, over all replicas (default: 128)\n"
-    "  --seed S                seed of the weights and of the order of the examples (default: 1)\n"
-    "  --optimizer RULE        adam or momentum (default: adam)\n"
-    "  --learning-rate L       of the first step; it falls to 0 along a line\n"
-    "                          (default: 0.001 for adam, 0.05 for momentum)\n"
-    "  --workers mpi           train together with the other processes that mpirun has started;\n"
-    "                          --replicas are those of each\n"
-    "  --json-only             print nothing but the last line, one JSON object\n"
-    "  --help                  print this\n"
-    "\n"
-    "03_train_fashion_mnist, the program in C, also saves checkpoints and a history, and compares.\n";
-
 // Ends the program after --help, and where something is wrong.
 options parse(int argc, char **argv) {
   for (int i = 1; i < argc; ++i) {
     if (std::string(argv[i]) == "--help") {
-      std::fputs(usage, stdout);
+      std::printf("usage: 03_train_fashion_mnist_cpp [options]\n%s"
+                  "  --help                  print this\n\n"
+                  "03_train_fashion_mnist, the program in C, also saves checkpoints and a history, and compares.\n",
+                  options_of_all_programs);
       std::exit(0);
     }
   }

@@ -42,6 +42,12 @@ impl DType {
         DType::Bool,
     ];
 
+    /// Those of numbers: all but bool.
+    pub const NUMERIC: &[DType] = match DType::ALL.split_last() {
+        Some((DType::Bool, numbers)) => numbers,
+        _ => panic!("bool is the last of all"),
+    };
+
     /// The element type with this number, if there is one.
     pub fn from_code(code: i32) -> Option<DType> {
         let index = usize::try_from(code.checked_sub(1)?).ok()?;

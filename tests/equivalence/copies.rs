@@ -7,9 +7,9 @@ use half::{bf16, f16};
 use umbo::collectives::{Assignment, ReduceOp};
 use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{Optimizer, apply};
-use umbo::strategy::variables::{bring_in_step, current_copy};
 
 use crate::setup::*;
+use crate::views::{numbers, view};
 
 /// What a callback writes, and where.
 #[derive(Clone, Copy, Debug)]
@@ -40,25 +40,6 @@ const VIEWS: [(usize, DType, usize); 7] = [
     (3, DType::Int64, 0),
     (1, DType::Float32, 0),
 ];
-
-fn view<'a>(context: &ReplicaContext, variable: &'a Variable, dtype: DType) -> Result<&'a Tensor> {
-    // SAFETY: nobody assigns; that it is written is what is tested.
-    unsafe {
-        match current_copy(Some(context), variable, dtype)? {
-            Some(view) => Ok(view),
-            None => bring_in_step(Some(context), variable, dtype),
-        }
-    }
-}
-
-fn numbers(tensor: &Tensor) -> Vec<f32> {
-    match tensor.dtype() {
-        DType::Float16 => tensor.to_vec::<f16>().unwrap().iter().map(|x| x.to_f32()).collect(),
-        DType::BFloat16 => tensor.to_vec::<bf16>().unwrap().iter().map(|x| x.to_f32()).collect(),
-        DType::Int64 => tensor.to_vec::<i64>().unwrap().iter().map(|&x| x as f32).collect(),
-        _ => tensor.to_vec().unwrap(),
-    }
-}
 
 fn put_seven(view: &Tensor, element: usize) {
     let size = view.dtype().size();

@@ -11,3 +11,5 @@ mod refusals;
 mod rows;
 mod setup;
 mod shared;
+#[path = "../views/mod.rs"]
+mod views;

@@ -10,7 +10,7 @@ use half::{bf16, f16};
 use umbo::collectives::ReduceOp;
 use umbo::equivalence::{self, Report, Subject, Verdict};
 use umbo::optimizer::{GradientMode, Gradients, LossReduction};
-use umbo::strategy::variables::{self, Initial, NewVariable, bring_in_step, current_copy};
+use umbo::strategy::variables::{self, Initial, NewVariable};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::{DType, Element};
 use umbo::values::Value;
@@ -18,6 +18,7 @@ use umbo::values::variable::{Aggregation, Synchronization, Variable};
 
 use super::strict::put;
 use super::*;
+use crate::views::view;
 
 /// How many replicas there are, their compute devices, which some share, and the parameter device.
 type Place = (usize, &'static [&'static str], &'static str);
@@ -92,16 +93,6 @@ fn made<T: Element>(strategy: &Strategy, name: &str, values: &[T]) -> Variable {
     };
     let values = Tensor::from_slice(values, shape(&[values.len()]), HOST).unwrap();
     variables::create(Some(strategy), new, Initial::Value(&values)).unwrap()
-}
-
-fn view<'a>(context: &ReplicaContext, variable: &'a Variable, dtype: DType) -> Result<&'a Tensor> {
-    // SAFETY: nobody assigns; that it is written is what is tested.
-    unsafe {
-        match current_copy(Some(context), variable, dtype)? {
-            Some(view) => Ok(view),
-            None => bring_in_step(Some(context), variable, dtype),
-        }
-    }
 }
 
 fn seven(dtype: DType) -> Tensor {

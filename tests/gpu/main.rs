@@ -27,6 +27,9 @@ mod scene;
 mod strategy;
 mod strict;
 mod trace;
+#[path = "../views/mod.rs"]
+#[expect(dead_code, reason = "a part of it serves here")]
+mod views;
 
 use fake_cuda::Control;
 use umbo::device::{DeviceId, DeviceKind, registry};

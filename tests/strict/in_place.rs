@@ -12,13 +12,14 @@ use umbo::strategy::ReplicaContext;
 use umbo::strategy::cancellation::Cancellation;
 use umbo::strategy::in_place::create_in_place;
 use umbo::strategy::limits::Limits;
-use umbo::strategy::variables::{self, NewVariable, bring_in_step, current_copy};
+use umbo::strategy::variables::{self, NewVariable};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Synchronization, Variable};
 
 use crate::found;
 use crate::scene::{Scene, Setting, put};
+use crate::views::{numbers, view};
 
 const VALUES: [f32; 3] = [0.1, -0.7, 1.3];
 
@@ -34,24 +35,6 @@ fn over_own_memory(scene: &Scene) -> Variable {
     let memory = Tensor::from_slice(&VALUES, Shape::new(&[3]).unwrap(), DeviceId::HOST).unwrap();
     // SAFETY: nobody else has the memory; that it is written through views is what is tested.
     unsafe { create_in_place(&scene.strategy, vec![(new, memory)]) }.unwrap().remove(0)
-}
-
-fn view<'a>(context: &ReplicaContext, variable: &'a Variable, dtype: DType) -> Result<&'a Tensor> {
-    // SAFETY: nobody assigns while it is looked at.
-    unsafe {
-        match current_copy(Some(context), variable, dtype)? {
-            Some(view) => Ok(view),
-            None => bring_in_step(Some(context), variable, dtype),
-        }
-    }
-}
-
-fn numbers(tensor: &Tensor) -> Vec<f32> {
-    match tensor.dtype() {
-        DType::Float16 => tensor.to_vec::<f16>().unwrap().iter().map(|x| x.to_f32()).collect(),
-        DType::BFloat16 => tensor.to_vec::<bf16>().unwrap().iter().map(|x| x.to_f32()).collect(),
-        _ => tensor.to_vec().unwrap(),
-    }
 }
 
 fn rounded(dtype: DType) -> Vec<f32> {

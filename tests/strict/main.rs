@@ -12,6 +12,8 @@ mod weights;
 
 #[path = "../child/mod.rs"]
 mod child;
+#[path = "../views/mod.rs"]
+mod views;
 
 use umbo::error::{Error, Result, Status};
 

@@ -28,25 +28,9 @@ Options:
       --fresh            allocate a result in each call, instead of one for all
 ";
 
-/// All but bool.
-const DTYPES: [DType; 12] = [
-    DType::Float16,
-    DType::BFloat16,
-    DType::Float32,
-    DType::Float64,
-    DType::Int8,
-    DType::Int16,
-    DType::Int32,
-    DType::Int64,
-    DType::UInt8,
-    DType::UInt16,
-    DType::UInt32,
-    DType::UInt64,
-];
-
 const CHOICES: Choices = Choices {
     usual: &[DType::Float32, DType::Float64, DType::BFloat16, DType::Float16, DType::Int32],
-    possible: &DTYPES,
+    possible: DType::NUMERIC,
     devices: true,
     drawing: true,
 };

@@ -36,21 +36,6 @@ fn hard_numbers(count: usize, salt: u64) -> Vec<f64> {
         .collect()
 }
 
-const DTYPES: [DType; 12] = [
-    DType::Float16,
-    DType::BFloat16,
-    DType::Float32,
-    DType::Float64,
-    DType::Int8,
-    DType::UInt8,
-    DType::Int16,
-    DType::UInt16,
-    DType::Int32,
-    DType::UInt32,
-    DType::Int64,
-    DType::UInt64,
-];
-
 /// A tensor on the host of hard numbers, or of hard bits for integers.
 fn hard(dtype: DType, shape: Shape, salt: u64) -> Result<Tensor> {
     let numbers = hard_numbers(shape.elements(), salt);
@@ -85,7 +70,7 @@ fn bytes(tensor: &Tensor) -> Result<Vec<u8>> {
 /// Compares everything on `device`.
 pub fn check(device: DeviceId) -> Result<Checked> {
     let mut checked = Checked::default();
-    for dtype in DTYPES {
+    for &dtype in DType::NUMERIC {
         values(&mut checked, device, dtype)?;
     }
     for (name, rule) in rules()? {

@@ -1,0 +1,33 @@
+//! Views of variables as a callback of C gets them, in any dtype that one can have.
+
+use half::{bf16, f16};
+use umbo::error::Result;
+use umbo::strategy::ReplicaContext;
+use umbo::strategy::variables::{bring_in_step, current_copy};
+use umbo::tensor::{DType, Tensor};
+use umbo::values::variable::Variable;
+
+/// The copy that is in step, or one that is brought there.
+pub fn view<'a>(
+    context: &ReplicaContext,
+    variable: &'a Variable,
+    dtype: DType,
+) -> Result<&'a Tensor> {
+    // SAFETY: callers assign nothing meanwhile; that views are written is what they test.
+    unsafe {
+        match current_copy(Some(context), variable, dtype)? {
+            Some(view) => Ok(view),
+            None => bring_in_step(Some(context), variable, dtype),
+        }
+    }
+}
+
+/// Its elements, widened.
+pub fn numbers(tensor: &Tensor) -> Vec<f32> {
+    match tensor.dtype() {
+        DType::Float16 => tensor.to_vec::<f16>().unwrap().iter().map(|x| x.to_f32()).collect(),
+        DType::BFloat16 => tensor.to_vec::<bf16>().unwrap().iter().map(|x| x.to_f32()).collect(),
+        DType::Int64 => tensor.to_vec::<i64>().unwrap().iter().map(|&x| x as f32).collect(),
+        _ => tensor.to_vec().unwrap(),
+    }
+}
