@@ -783,7 +783,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shuffle(
  *
  * Batches of tensors in their own order are views of the tensors; others are copies.
  * umbo_iterator_next() fails with UMBO_STATUS_INVALID_ARGUMENT if elements of one batch differ in
- * shape.
+ * shape. If making an element fails, so does umbo_iterator_next(), and the elements before it are
+ * in the next batch.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_batch(
     umbo_dataset **dataset, int64_t size, int32_t drop_remainder);
@@ -804,7 +805,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_batch(
  *
  * Elements are stacked along a new dimension 0. Each is padded with zeros, at the end of each
  * dimension, to the largest size in its batch. umbo_iterator_next() fails with
- * UMBO_STATUS_INVALID_ARGUMENT if elements of one batch differ in dtype or rank.
+ * UMBO_STATUS_INVALID_ARGUMENT if elements of one batch differ in dtype or rank. If making an
+ * element fails, so does umbo_iterator_next(), and the elements before it are in the next batch.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_padded_batch(
     umbo_dataset **dataset, int64_t size, int32_t drop_remainder);
@@ -827,7 +829,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_padded_batch(
  *
  * New batches that lie within one old batch are views of it; others are copies.
  * umbo_iterator_next() fails with UMBO_STATUS_INVALID_ARGUMENT if the tensors of an element differ
- * in their number of rows, or if batches that are to be joined differ in anything else.
+ * in their number of rows, or if batches that are to be joined differ in anything else. If making a
+ * batch fails, so does umbo_iterator_next(), and rows before it are in the next batch.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_rebatch(
     umbo_dataset **dataset, int64_t count, const int64_t *sizes, int32_t drop_remainder);

@@ -176,7 +176,8 @@ pub unsafe extern "C" fn umbo_dataset_shuffle(
 ///
 /// Batches of tensors in their own order are views of the tensors; others are copies.
 /// umbo_iterator_next() fails with UMBO_STATUS_INVALID_ARGUMENT if elements of one batch differ in
-/// shape.
+/// shape. If making an element fails, so does umbo_iterator_next(), and the elements before it are in
+/// the next batch.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_batch(
     dataset: *mut *mut umbo_dataset,
@@ -203,7 +204,8 @@ pub unsafe extern "C" fn umbo_dataset_batch(
 ///
 /// Elements are stacked along a new dimension 0. Each is padded with zeros, at the end of each
 /// dimension, to the largest size in its batch. umbo_iterator_next() fails with
-/// UMBO_STATUS_INVALID_ARGUMENT if elements of one batch differ in dtype or rank.
+/// UMBO_STATUS_INVALID_ARGUMENT if elements of one batch differ in dtype or rank. If making an element
+/// fails, so does umbo_iterator_next(), and the elements before it are in the next batch.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_padded_batch(
     dataset: *mut *mut umbo_dataset,
@@ -233,7 +235,8 @@ pub unsafe extern "C" fn umbo_dataset_padded_batch(
 ///
 /// New batches that lie within one old batch are views of it; others are copies.
 /// umbo_iterator_next() fails with UMBO_STATUS_INVALID_ARGUMENT if the tensors of an element differ
-/// in their number of rows, or if batches that are to be joined differ in anything else.
+/// in their number of rows, or if batches that are to be joined differ in anything else. If making a
+/// batch fails, so does umbo_iterator_next(), and rows before it are in the next batch.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_rebatch(
     dataset: *mut *mut umbo_dataset,

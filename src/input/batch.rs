@@ -6,12 +6,13 @@ use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{BatchSize, Dataset, Kind};
 use crate::input::frame::{Frame, LeafBuffer, Pool, no_memory};
-use crate::input::held::{lacks_memory, place_before};
+use crate::input::held::lacks_memory;
 use crate::input::leaves::Leaves;
 use crate::input::position::{Description, Mark, Reader, unfit};
 use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
 use crate::input::stage::{Pass, Stage};
+use crate::input::trail::{Saved, Trail, Wanted};
 use crate::kernels::rows;
 use crate::tensor::{MAX_RANK, Shape, Tensor};
 use crate::values::Value;
@@ -25,7 +26,8 @@ impl Dataset {
     ///
     /// INVALID_ARGUMENT: a size below 1, elements of rank 8. While iterating, INVALID_ARGUMENT
     /// if the elements of a batch differ in shape (that batch is left out) and
-    /// RESOURCE_EXHAUSTED if there is no memory for one.
+    /// RESOURCE_EXHAUSTED if there is no memory for one. Elements before one that fails are in the
+    /// next batch.
     pub fn batch(&self, size: i64, drop_remainder: bool) -> Result<Dataset> {
         let again = move |input: &Dataset| input.batch(size, drop_remainder);
         let size = batch_rows(size)?;
@@ -303,13 +305,12 @@ impl Stage<Value> for BatchElements {
     fn start(&self) -> Result<Box<dyn Pass<Value>>> {
         let (plan, input) = (self.plan.clone(), self.input.start()?);
         let leaves = Leaves::of(&plan.spec)?;
-        let before = place_before(&*input);
-        let (begun, pool) = (None, Pool::new());
+        let (begun, trail, pool) = (None, Trail::default(), Pool::new());
         // Elements that differ cannot be stacked, which only trying tells.
         let mut alike = true;
         plan.spec
             .for_each_leaf(&mut |leaf| alike &= leaf.shape.iter().skip(1).all(Option::is_some));
-        Ok(Box::new(BatchElementsPass { plan, leaves, alike, begun, before, input, pool }))
+        Ok(Box::new(BatchElementsPass { plan, leaves, alike, begun, trail, input, pool }))
     }
 
     fn describe(&self, to: &mut Description) {
@@ -323,10 +324,9 @@ struct BatchElementsPass {
     leaves: Leaves,
     /// Whether all elements are known to have one shape.
     alike: bool,
-    /// The batch at hand, if there was no memory to go on with it.
+    /// The batch at hand, if an element failed, or if there was no memory for one.
     begun: Option<Begun>,
-    /// Where the input was before that.
-    before: Mark,
+    trail: Trail,
     input: Box<dyn Pass<Value>>,
     pool: Pool<Frame>,
 }
@@ -348,6 +348,31 @@ impl Begun {
     fn taken(&self) -> usize {
         self.count + usize::from(self.next.is_some())
     }
+
+    /// Takes one more element, for which there may be no memory.
+    fn take(
+        &mut self,
+        element: Value,
+        plan: &Plan,
+        leaves: &Leaves,
+        frame: &mut Frame,
+    ) -> Result<()> {
+        let (count, capacity) = (self.count, plan.capacity.max(self.count + 1));
+        // The elements behind one that does not fit are taken all the same: where a batch ends
+        // does not depend on what is in it, and one that is left out anyway does not fail.
+        if self.problem.is_none() {
+            let stacked = frame.fill(&mut |leaf, slot| {
+                stack(leaves.tensor(&element, leaf)?, count, capacity, slot)
+            });
+            if lacks_memory(&stacked) {
+                self.next = Some(element);
+                return stacked;
+            }
+            self.problem = stacked.err();
+        }
+        self.count += 1;
+        Ok(())
+    }
 }
 
 impl BatchElementsPass {
@@ -357,8 +382,6 @@ impl BatchElementsPass {
             return Ok(begun);
         }
         let frame = self.pool.claim_place(|| Frame::new(&self.plan.spec))?;
-        self.before.clear();
-        self.input.save(&mut self.before);
         Ok(Begun { frame, count: 0, next: None, problem: None })
     }
 
@@ -368,40 +391,31 @@ impl BatchElementsPass {
         while batch.count < self.plan.size {
             let element = match batch.next.take() {
                 Some(element) => element,
-                None => match self.input.next()? {
+                None => match self.trail.next(&mut *self.input)? {
                     Some(element) => element,
                     None => break,
                 },
             };
-            let (count, capacity) = (batch.count, self.plan.capacity.max(batch.count + 1));
-            // The elements behind one that does not fit are taken all the same: where a batch ends
-            // does not depend on what is in it, and one that is left out anyway does not fail.
-            if batch.problem.is_none() {
-                let leaves = &self.leaves;
-                let stacked = frame.fill(&mut |leaf, slot| {
-                    stack(leaves.tensor(&element, leaf)?, count, capacity, slot)
-                });
-                if lacks_memory(&stacked) {
-                    batch.next = Some(element);
-                    return stacked;
-                }
-                batch.problem = stacked.err();
-            }
-            batch.count += 1;
+            batch.take(element, &self.plan, &self.leaves, frame)?;
         }
         Ok(())
+    }
+
+    fn let_go(&mut self) {
+        self.begun = None;
+        self.trail.clear();
     }
 }
 
 impl Pass<Value> for BatchElementsPass {
     fn next(&mut self) -> Result<Option<Value>> {
         let mut batch = self.begin()?;
-        let filled = self.fill(&mut batch);
-        if lacks_memory(&filled) && batch.taken() > 0 {
+        if let Err(error) = self.fill(&mut batch) {
+            // What failed is left out, or comes again; what was taken before it is in the next batch.
             self.begun = Some(batch);
-            return filled.map(|()| None);
+            return Err(error);
         }
-        filled?;
+        self.trail.clear();
         let Begun { frame, count, problem, .. } = batch;
         if !self.plan.keeps(count) {
             return Ok(None);
@@ -417,20 +431,27 @@ impl Pass<Value> for BatchElementsPass {
     }
 
     fn restart(&mut self) -> Result<()> {
-        self.begun = None;
+        self.let_go();
         self.input.restart()
     }
 
     fn save(&self, to: &mut Mark) {
-        match self.begun {
-            Some(_) => to.extend(&self.before),
-            None => self.input.save(to),
-        }
+        self.trail.save(&*self.input, to);
     }
 
     fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
-        self.begun = None;
-        self.input.restore(from)
+        self.let_go();
+        let saved = Saved::read(from)?;
+        if saved.items() > self.plan.size as u64 {
+            return Err(unfit(&format!("more than {} elements of a batch", self.plan.size)));
+        }
+        let mut batch = self.begin()?;
+        let (plan, leaves, frame) = (&self.plan, &self.leaves, self.pool.at(batch.frame));
+        self.trail.restore(&saved, &mut *self.input, Wanted::All, &mut |element| {
+            batch.take(element, plan, leaves, frame)
+        })?;
+        self.begun = Some(batch);
+        Ok(())
     }
 
     fn skip(&mut self, count: u64) -> Result<u64> {
@@ -438,6 +459,7 @@ impl Pass<Value> for BatchElementsPass {
             return Ok(0);
         }
         let begun = self.begun.take().map_or(0, |begun| begun.taken() as u64);
+        self.trail.clear();
         let skipped = self.input.skip(count.saturating_mul(self.plan.size as u64) - begun)?;
         Ok(self.plan.batches(begun + skipped))
     }

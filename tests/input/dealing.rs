@@ -387,7 +387,8 @@ fn a_failure_comes_behind_the_steps_before_it() {
         assert_eq!(parts(&iterator.next().unwrap().unwrap()), [[0], [1]]);
         assert_eq!(parts(&iterator.next().unwrap().unwrap()), [[2], [3]]);
         fails(iterator.next(), Status::DataLoss, "five");
-        assert_eq!(parts(&iterator.next().unwrap().unwrap()), [[6], [7]]);
+        assert_eq!(parts(&iterator.next().unwrap().unwrap()), [[4], [6]]);
+        assert_eq!(parts(&iterator.next().unwrap().unwrap()), [vec![7], vec![]]);
         assert!(iterator.next().unwrap().is_none());
 
         let iterator = dealt(&source, 2, &options).iterator().unwrap();

@@ -288,6 +288,32 @@ fn padding_to_the_largest_of_the_batch() {
 }
 
 #[test]
+fn an_element_that_fails_costs_a_batch_no_other() {
+    let (source, _) = failing(12, &[2, 7, 8, 11]);
+    let damaged = |number| Err(format!("number {number} is damaged"));
+    let numbers = |of: &[i32]| Ok(of.to_vec());
+    let whole = [
+        damaged(2),
+        numbers(&[0, 1, 3, 4]),
+        damaged(7),
+        damaged(8),
+        numbers(&[5, 6, 9, 10]),
+        damaged(11),
+    ];
+    let one_by_one = source.batch(1, false).unwrap();
+    for batches in [
+        source.batch(4, false),
+        source.batch(4, true),
+        source.padded_batch(4, false),
+        source.padded_batch(4, true),
+        one_by_one.rebatch(&[4], false),
+        one_by_one.rebatch(&[4], true),
+    ] {
+        assert_eq!(outcomes(&batches.unwrap()), whole);
+    }
+}
+
+#[test]
 fn batches_cut_anew() {
     let cut = |count, batch, sizes: &[i64], drop| {
         let batches = numbers(count).batch(batch, false).unwrap();
