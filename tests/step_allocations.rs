@@ -91,7 +91,7 @@ fn main() {
             assert!(context.arguments_into(&mut part)?, "the run has arguments");
             let image = part.at_path("image")?.tensor_of(context.replica())?;
             assert_eq!(image.shape().elements(), 64);
-            assert_eq!(context.batch_position().global_examples, 64 * replicas as u64);
+            assert_eq!(context.batch_position().global_examples, Some(64 * replicas as u64));
             context.scratch(1000)?;
             context.scratch(5000)?;
             context.add_metric("loss", Metric { sum: 1.0, weight: 4.0 })?;

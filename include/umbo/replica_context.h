@@ -63,14 +63,17 @@ extern "C" {
 typedef struct umbo_batch_position {
   /** sizeof(umbo_batch_position). */
   size_t struct_size;
-  /** The number of examples that the replicas before this one have. */
+  /**
+   * The number of examples that the replicas before this one have; 0 if the run's arguments do not
+   * tell it.
+   */
   int64_t first_example;
   /**
    * The number of examples of this replica; 0 is possible. -1 if the run's arguments do not tell
    * it: they contain neither an element of a distributed dataset nor a per-replica value.
    */
   int64_t local_examples;
-  /** The number of examples of all replicas together; 0 if the run's arguments do not tell it. */
+  /** The number of examples of all replicas together; -1 if the run's arguments do not tell it. */
   int64_t global_examples;
   /**
    * The number of the step; the first step of the strategy is 1. The runs of

@@ -243,12 +243,13 @@ pub unsafe extern "C" fn umbo_replica_context_stream(
 pub struct umbo_batch_position {
     /// sizeof(umbo_batch_position).
     pub struct_size: usize,
-    /// The number of examples that the replicas before this one have.
+    /// The number of examples that the replicas before this one have; 0 if the run's arguments do not
+    /// tell it.
     pub first_example: i64,
     /// The number of examples of this replica; 0 is possible. -1 if the run's arguments do not tell
     /// it: they contain neither an element of a distributed dataset nor a per-replica value.
     pub local_examples: i64,
-    /// The number of examples of all replicas together; 0 if the run's arguments do not tell it.
+    /// The number of examples of all replicas together; -1 if the run's arguments do not tell it.
     pub global_examples: i64,
     /// The number of the step; the first step of the strategy is 1. The runs of
     /// umbo_strategy_check_equivalence() have the number of the next step and are not counted.
@@ -280,7 +281,7 @@ pub unsafe extern "C" fn umbo_replica_context_batch_position(
                 struct_size: size_of::<umbo_batch_position>(),
                 first_example: position.first_example as i64,
                 local_examples: position.local_examples.map_or(-1, |count| count as i64),
-                global_examples: position.global_examples as i64,
+                global_examples: position.global_examples.map_or(-1, |count| count as i64),
                 step: context.step_number() as i64,
             })
         })?);

@@ -133,6 +133,6 @@ pub struct BatchPosition {
     pub first_example: u64,
     /// How many this one has; `None` if the run's arguments do not say.
     pub local_examples: Option<u64>,
-    /// How many all have together.
-    pub global_examples: u64,
+    /// How many all have together; `None` if the run's arguments do not say.
+    pub global_examples: Option<u64>,
 }

@@ -67,7 +67,7 @@ pub struct ReplicaContext {
     pub(super) watcher: Option<Arc<dyn Watcher>>,
     /// Whether the callback runs on the coordinator's thread.
     pub(super) inline: bool,
-    pub(super) global_examples: u64,
+    pub(super) global_examples: Option<u64>,
 }
 
 /// The callback of a step. A step that no limit bounds returns only after all callbacks did, and
@@ -122,7 +122,8 @@ pub(super) struct Task {
     pub opened: Option<Instant>,
     /// How the replicas measure themselves, if they are to.
     pub measured: Option<Opened>,
-    pub global_examples: u64,
+    /// The examples of all replicas, if the arguments tell them.
+    pub global_examples: Option<u64>,
     /// What the other ranks have.
     pub elsewhere: Elsewhere,
 }
@@ -144,7 +145,7 @@ impl Task {
             opened: step.limits.is_bounded().then(Instant::now),
             measured: None,
             limits: step.limits,
-            global_examples: 0,
+            global_examples: None,
             elsewhere: Elsewhere::default(),
         }
     }
@@ -346,8 +347,8 @@ impl StepRecord {
     /// Sets the desks up and opens the step.
     pub fn open(self: &Arc<Self>, mut task: Task, baggage: Option<Baggage>) {
         let examples = |replica| task.arguments.as_ref()?.examples_of(replica);
-        let own: u64 = (0..self.replicas()).filter_map(examples).sum();
-        task.global_examples = own + task.elsewhere.examples;
+        let own = (0..self.replicas()).filter_map(examples).reduce(|sum, count| sum + count);
+        task.global_examples = own.map(|own| own + task.elsewhere.examples);
         let mut first_example = task.elsewhere.examples_before;
         for (replica, desk) in self.desks.iter().enumerate() {
             let context = ReplicaContext::of_step(&task, self, replica);
@@ -472,7 +473,7 @@ impl ReplicaContext {
             number: StepNumber { id: 0, shown: 0 },
             watcher: None,
             inline: true,
-            global_examples: 0,
+            global_examples: None,
         }
     }
 

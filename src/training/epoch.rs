@@ -177,7 +177,7 @@ fn with_update(
     Arc::new(move |context: &ReplicaContext| {
         if context.replica() == 0 {
             // Of the replicas of all ranks.
-            seen.store(context.batch_position().global_examples, Ordering::Relaxed);
+            seen.store(context.batch_position().global_examples.unwrap_or(0), Ordering::Relaxed);
         }
         function(context)?;
         // Replica 0's word is enough: what it defers waits for the others, and is dropped if one fails.

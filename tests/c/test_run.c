@@ -216,6 +216,10 @@ static void batch_position_and_empty_replicas(umbo_strategy *strategy) {
     step = noted.position[0].step;
     CHECK_OK(umbo_strategy_run(strategy, note_place, &noted, element, NULL, NULL));
     CHECK(noted.position[0].step == step + 1);
+    /* A tensor that is the same for all replicas does not tell it. */
+    CHECK_OK(umbo_strategy_run(strategy, note_place, &noted, components, NULL, NULL));
+    CHECK(noted.position[2].first_example == 0);
+    CHECK(noted.position[2].local_examples == -1 && noted.position[2].global_examples == -1);
 
     umbo_value_release(element);
     umbo_iterator_release(iterator);

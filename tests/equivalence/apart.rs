@@ -167,7 +167,7 @@ fn statistics_of_the_whole_batch() {
 fn sizes_that_count_twice() {
     let model = Model::new(2, LossReduction::Sum);
     let report = model.check(&batch_of(&rows(8)), |context| {
-        let global = context.batch_position().global_examples as f32;
+        let global = context.batch_position().global_examples.unwrap() as f32;
         contribute(context, &model.gradients, sum(&part(context)), global)?;
         model.gradients.submit_in(context, None)?;
         Ok(None)

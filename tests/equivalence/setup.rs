@@ -152,7 +152,7 @@ pub fn divisor(reduction: LossReduction, context: &ReplicaContext) -> f32 {
     match reduction {
         LossReduction::Sum => 1.0,
         LossReduction::Mean => local_examples.unwrap_or(0).max(1) as f32,
-        LossReduction::GlobalMean => global_examples.max(1) as f32,
+        LossReduction::GlobalMean => global_examples.unwrap().max(1) as f32,
     }
 }
 

@@ -137,7 +137,7 @@ fn metrics_and_batch_positions_know_their_replicas() {
                 (position.first_example, position.local_examples),
                 (expected.0, Some(expected.1))
             );
-            assert_eq!(position.global_examples, 3);
+            assert_eq!(position.global_examples, Some(3));
             let part = context.arguments()?.unwrap();
             let rows = numbers(part.tensor_of(context.replica())?);
             let sum = rows.iter().sum::<f32>().into();

@@ -180,7 +180,7 @@ fn the_place_in_the_global_batch_counts_all_ranks() {
                 let replica = context.replica_in_sync();
                 assert_eq!(position.local_examples, Some(rows[replica] as u64));
                 assert_eq!(position.first_example, rows[..replica].iter().sum::<usize>() as u64);
-                assert_eq!(position.global_examples, 15);
+                assert_eq!(position.global_examples, Some(15));
                 Ok(None)
             };
             strategy.run(&look, Some(arguments)).unwrap();

@@ -102,7 +102,7 @@ impl Program {
         let own = tensor(&[sums(1), sums(2)].concat(), &[2, FEATURES]);
         let all = context.all_reduce(ReduceOp::Sum, Value::Tensor(own))?;
         let all = all.tensor_of(0)?.to_vec::<f32>()?;
-        let count = place.global_examples as f32;
+        let count = place.global_examples.unwrap() as f32;
         let mean: Vec<f32> = all[..FEATURES].iter().map(|sum| sum / count).collect();
         let examples = rows.len() as f64;
         let per_example = |sums: Vec<f32>| {
