@@ -1,5 +1,6 @@
 //! `umbo doctor`: checks what training on this machine needs.
 
+use std::env;
 use std::fmt::Write;
 use std::path::Path;
 use std::thread::available_parallelism;
@@ -124,8 +125,8 @@ fn examine() -> Vec<Finding> {
         memory(registry::memory_info(DeviceId::HOST)),
         huge_pages(std::fs::read_to_string(HUGE_PAGES).ok().as_deref()),
         gpus(cuda::probe()),
-        joins_ranks("MPI", mpi::find()),
-        joins_ranks("NCCL", nccl::find()),
+        joins_ranks("MPI", "UMBO_MPI_LIBRARY", mpi::find()),
+        joins_ranks("NCCL", "UMBO_NCCL_LIBRARY", nccl::find()),
     ]
 }
 
@@ -257,13 +258,19 @@ fn gpus(probe: &Result<u32, String>) -> Finding {
     }
 }
 
-/// A library that joins ranks, which only trainings of several processes need.
-fn joins_ranks(subject: &'static str, found: Result<()>) -> Finding {
-    let text = match found {
-        Ok(()) => "found; ranks can be joined by it".to_owned(),
-        Err(error) => format!("none: {error}. One process needs none"),
+/// A library that joins ranks, which only trainings of several processes need. Who names one in `variable`
+/// wants it.
+fn joins_ranks(subject: &'static str, variable: &str, found: Result<()>) -> Finding {
+    let none = || {
+        format!(
+            "none; only several processes need one. Set {variable} to a library to see whether it will do"
+        )
     };
-    Finding::new(Verdict::Fine, subject, text)
+    match (found, env::var_os(variable)) {
+        (Ok(()), _) => Finding::new(Verdict::Fine, subject, "found; ranks can be joined by it"),
+        (Err(_), None) => Finding::new(Verdict::Fine, subject, none()),
+        (Err(error), Some(_)) => Finding::new(Verdict::Note, subject, error.to_string()),
+    }
 }
 
 fn as_json(findings: &[Finding], fine: bool) -> Value {
@@ -336,9 +343,11 @@ mod tests {
 
     #[test]
     fn what_joins_ranks_is_not_needed() {
-        check(&joins_ranks("MPI", Ok(())), Verdict::Fine, "can be joined");
-        let missing = Err(umbo::error::Error::Unavailable("no such file".into()));
-        check(&joins_ranks("NCCL", missing), Verdict::Fine, "none: no such file. One process");
+        let missing = || Err(Error::Unavailable("no such file".into()));
+        let (unset, set) = ("UMBO_OF_NOBODY", "PATH");
+        check(&joins_ranks("MPI", set, Ok(())), Verdict::Fine, "can be joined");
+        check(&joins_ranks("NCCL", unset, missing()), Verdict::Fine, "Set UMBO_OF_NOBODY");
+        check(&joins_ranks("NCCL", set, missing()), Verdict::Note, "no such file");
     }
 
     #[test]
