@@ -11,6 +11,7 @@ mod shown;
 mod text;
 pub(crate) mod trial;
 pub mod variable;
+mod variable_spec;
 
 use std::sync::{Arc, LazyLock};
 
