@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Runs every test many times, every second time beside three busy loops, and counts.
 
-    scripts/flaky.py [--times N] [--minutes M] [--slowest SECONDS] [BUILD]
+    scripts/flaky.py [--times N] [--minutes M] [--quickest SECONDS] [--slowest SECONDS] [BUILD]
 
 A round runs the built programs themselves: each Rust test and each ctest that is not there to look at
-sources or packages. Tests that take longer than --slowest are run in the first round alone. Counts
-are kept in build/flaky/COMMIT.json and go on when it is run again, so that the rounds may be spread over
-days; what a test printed when it failed lies beside them.
+sources or packages. The first round runs them all, the others those that take from --quickest to --slowest:
+with CARGO_PROFILE_DEV_OPT_LEVEL=1 Rust's take a third of the time. Counts are kept in
+build/flaky/COMMIT.json and go on when it is run again, so that the rounds may be spread over days; what a
+test printed when it failed lies beside them.
 """
 
 import argparse
@@ -59,8 +60,10 @@ class Counts:
         """How many rounds there were: as often as the test that ran most often."""
         return max((test["quiet"] + test["busy"] + test["failed"] for test in self.tests.values()), default=0)
 
-    def slow(self, prefix, slowest):
-        names = (name for name, test in self.tests.items() if test["seconds"] > slowest)
+    def within(self, prefix, seconds):
+        """The tests that take so many seconds, of those whose names begin so."""
+        quickest, slowest = seconds
+        names = (name for name, test in self.tests.items() if quickest <= test["seconds"] <= slowest)
         return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
     def save(self):
@@ -100,18 +103,18 @@ def finished(command, folder):
         return None, (expired.stdout or b"").decode(errors="replace")
 
 
-def run_rust(program, counts, slowest, busy):
+def run_rust(program, counts, seconds, busy):
     name, executable, folder, libtest = program
     prefix = f"rust {name} "
-    slow = counts.slow(prefix, slowest)
+    tests = counts.within(prefix, seconds) if seconds else []
+    if seconds and not tests:
+        return
     start = time.monotonic()
     if not libtest:
-        if "whole" not in slow:
-            status, output = finished([executable], folder)
-            counts.add(prefix + "whole", status == 0, time.monotonic() - start, busy, output)
+        status, output = finished([executable], folder)
+        counts.add(prefix + "whole", status == 0, time.monotonic() - start, busy, output)
         return
-    skipped = [word for test in slow for word in ("--skip", test)]
-    command = [executable, "-Zunstable-options", "--report-time", "--format=json", "--exact", *skipped]
+    command = [executable, "-Zunstable-options", "--report-time", "--format=json", "--exact", *tests]
     status, output = finished(command, folder)
     begun = set()
     for line in output.splitlines():
@@ -134,13 +137,15 @@ def run_rust(program, counts, slowest, busy):
         counts.add(prefix + test, False, float(LONGEST), busy, f"the program ended with {status} meanwhile\n{output}")
 
 
-def run_ctest(build, counts, slowest, busy):
-    slow = counts.slow("ctest ", slowest)
+def run_ctest(build, counts, seconds, busy):
+    tests = counts.within("ctest ", seconds) if seconds else []
+    if seconds and not tests:
+        return
     junit = FOLDER / "ctest.xml"
     command = ["ctest", "--parallel", str(os.cpu_count()), "--label-exclude", SAME_EACH_TIME,
                "--output-junit", str(junit)]
-    if slow:
-        command += ["--exclude-regex", "^(" + "|".join(map(re.escape, slow)) + ")$"]
+    if tests:
+        command += ["--tests-regex", "^(" + "|".join(map(re.escape, tests)) + ")$"]
     junit.unlink(missing_ok=True)
     finished(command, build)
     for case in xml.parse(junit).getroot().iter("testcase"):
@@ -173,6 +178,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=200)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after the round in which they end")
+    parser.add_argument("--quickest", type=float, default=0, help="seconds; what takes less is run once")
     parser.add_argument("--slowest", type=float, default=0.2, help="seconds; what takes longer is run once")
     parser.add_argument("build", nargs="?", type=pathlib.Path, default=ROOT / "build" / "release")
     given = parser.parse_args()
@@ -182,13 +188,13 @@ def main():
     end = time.monotonic() + 60 * given.minutes
     while counts.rounds() < given.times and time.monotonic() < end:
         number = counts.rounds()
-        slowest = given.slowest if number > 0 else float("inf")
+        seconds = (given.quickest, given.slowest) if number > 0 else None
         busy = number % 2 == 1
         loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(3 if busy else 0)]
         try:
-            run_ctest(given.build, counts, slowest, busy)
+            run_ctest(given.build, counts, seconds, busy)
             for program in programs:
-                run_rust(program, counts, slowest, busy)
+                run_rust(program, counts, seconds, busy)
         finally:
             for loop in loops:
                 loop.kill()
