@@ -180,8 +180,10 @@ static inline umbo_train_epoch_report umbo_train_epoch_report_default(void) {
  *
  * The update belongs to its step: both take effect, with what the step added to metrics, or none
  * does. If something fails the epoch ends, and variables, optimizer and metrics are as after the
- * step before; the element has been used up. The message says which step it was, counted from 1,
- * and what in it failed; if replicas failed, a line for each of them follows.
+ * step before; the element of a run that failed has been used up, while one that there was no
+ * memory for comes again. The message says which step it was, counted from 1, and what in it
+ * failed; if replicas failed, a line for each of them follows. Called once more, it goes on with
+ * the pass.
  *
  * @param[in] strategy The strategy whose replicas run the step.
  * @param[in] iterator Where elements come from, usually of a distributed dataset.

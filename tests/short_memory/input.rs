@@ -1,9 +1,6 @@
-//! Memory that is short for a while: an iterator says so, and no element is lost or comes twice. Alone in its
-//! process, whose requests for memory it refuses, on all threads.
+//! Memory that is short for a while: an iterator says so, and no element is lost or comes twice.
 
-use std::alloc::Layout;
 use std::fmt::Write;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rand::{Rng, SeedableRng};
@@ -17,30 +14,13 @@ use umbo::input::{
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
 
+use super::{alone, is_short, serve};
+
 /// Requests for less are not refused: they are what the library need not look after.
 const SMALLEST: usize = 1024;
 
 /// The numbers of a row, which are more than that.
 const WIDTH: usize = 300;
-
-/// How many more requests are served; `usize::MAX` for all.
-static LEFT: AtomicUsize = AtomicUsize::new(usize::MAX);
-
-fn seen(layout: Layout) -> bool {
-    let counted = |left: usize| (left != usize::MAX).then(|| left.saturating_sub(1));
-    let before = match layout.size() < SMALLEST {
-        true => LEFT.load(Ordering::Relaxed).max(1),
-        false => LEFT
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted)
-            .unwrap_or_else(|all| all),
-    };
-    before > 0
-}
-
-/// Has so many more requests be served.
-fn serve(requests: usize) {
-    LEFT.store(requests, Ordering::Relaxed);
-}
 
 /// Rows of one number each, from `first` on.
 fn rows(first: i64, count: usize) -> Result<Tensor> {
@@ -239,14 +219,14 @@ fn take_with_little(
         if in_a_row > 0 && random.random_range(0..3) == 0 {
             serve(usize::MAX);
         }
-        let is_short = LEFT.load(Ordering::Relaxed) != usize::MAX;
+        let short_now = is_short();
         match iterator.next() {
             Ok(Some(element)) => elements.push(element),
             Ok(None) => break,
             Err(error) => {
                 let seen = elements.len();
                 failures += 1;
-                in_a_row = if is_short { 1 } else { in_a_row + 1 };
+                in_a_row = if short_now { 1 } else { in_a_row + 1 };
                 serve(usize::MAX);
                 assert_eq!(error.status(), Status::ResourceExhausted, "{what}: {error}");
                 assert!(in_a_row < 5, "{what}: still {error}");
@@ -289,7 +269,7 @@ fn a_failure_is_told_once(name: &str, iterator: &PassIterator) {
 
 #[test]
 fn memory_that_is_short_for_a_while_costs_no_element() {
-    umbo::memory::observe(seen);
+    let _alone = alone(SMALLEST);
     let ahead =
         Way { replicas: 1, balanced: false, dealt: false, drop_partial_step: false, read_ahead: 4 };
     a_failure_is_told_once("parallel map", &mapped(5).iterator().unwrap());
