@@ -34,7 +34,7 @@ impl Dataset {
         let dimension = drop_remainder.then_some(size);
         let spec =
             self.element_spec().map(&mut |leaf| Ok(ElementSpec::Leaf(leaf.stacked(dimension)?)))?;
-        let cardinality = batches(self.cardinality(), size, drop_remainder);
+        let cardinality = self.cardinality().map(|count| batches(count, size, drop_remainder));
         let plan = Plan {
             size,
             capacity: self.cardinality().bound().map_or(size, |count| count.min(size)),
@@ -61,12 +61,12 @@ pub(super) fn batch_rows(size: i64) -> Result<usize> {
     usize::try_from(size).ok().filter(|&size| size > 0).ok_or_else(wrong)
 }
 
-/// How many batches so many elements make.
-pub(super) fn batches(elements: Cardinality, size: usize, drop_remainder: bool) -> Cardinality {
-    elements.map(|count| match drop_remainder {
-        true => count / size as u64,
-        false => count.div_ceil(size as u64),
-    })
+/// How many batches so many elements make, the last ones of their pass if they are too few.
+pub(super) fn batches(elements: u64, size: usize, drop_remainder: bool) -> u64 {
+    match drop_remainder {
+        true => elements / size as u64,
+        false => elements.div_ceil(size as u64),
+    }
 }
 
 /// What is known of batches of so many elements.
@@ -104,12 +104,8 @@ impl Plan {
         to.stage(words("batch", self.size, self.drop_remainder));
     }
 
-    /// How many batches come of so many elements, the last ones of their pass if they are too few.
     fn batches(&self, elements: u64) -> u64 {
-        match self.drop_remainder {
-            true => elements / self.size as u64,
-            false => elements.div_ceil(self.size as u64),
-        }
+        batches(elements, self.size, self.drop_remainder)
     }
 }
 

@@ -30,7 +30,7 @@ impl Dataset {
         let dimension = drop_remainder.then_some(size);
         let spec =
             self.element_spec().map(&mut |leaf| Ok(ElementSpec::Leaf(leaf.stacked(dimension)?)))?;
-        let cardinality = batches(self.cardinality(), size, drop_remainder);
+        let cardinality = self.cardinality().map(|count| batches(count, size, drop_remainder));
         let input = self.stream();
         let stage = Padded { size, drop_remainder, spec: spec.clone(), input };
         let batch_size = Some(batch_size(self.cardinality(), size, drop_remainder));
@@ -137,6 +137,22 @@ impl Pass<Value> for PaddedPass {
         self.trail.restore(&saved, &mut *self.input, Wanted::All, &mut |element| {
             hold(taken, element, size)
         })
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64> {
+        if count == 0 {
+            return Ok(0);
+        }
+        let begun = self.taken.len() as u64;
+        self.let_go();
+        let wanted = count.saturating_mul(self.size as u64) - begun;
+        let elements = begun + self.input.skip(wanted)?;
+        Ok(batches(elements, self.size, self.drop_remainder))
+    }
+
+    // The spec says which dtype and rank all elements have, and other differences are padded.
+    fn passes_freely(&self) -> bool {
+        self.input.passes_freely()
     }
 
     fn reserve(&mut self, items: usize) {

@@ -67,7 +67,7 @@ fn drawn(random: &mut ChaCha8Rng, stages: usize, what: &mut String) -> (Dataset,
     for _ in 0..stages {
         let n = random.random_range(0..7);
         let rounds = random.random_range(0..4);
-        let stage = random.random_range(0..10);
+        let stage = random.random_range(0..12);
         *what += &format!(", {stage} ({n} {rounds})");
         (dataset, model) = match stage {
             0 | 1 => (dataset.skip(n as i64).unwrap(), model.split_off(n.min(model.len()))),
@@ -89,6 +89,19 @@ fn drawn(random: &mut ChaCha8Rng, stages: usize, what: &mut String) -> (Dataset,
                 (twice, [model.clone(), model].concat())
             }
             8 => (dataset.prefetch(1 + n as i64).unwrap(), model),
+            9 | 10 => {
+                // Elements of several numbers may differ in shape, or be tuples.
+                if model.iter().any(|element| element.len() > 1) {
+                    continue;
+                }
+                let (size, drop) = (1 + n as i64, rounds > 2);
+                let batched = match stage {
+                    9 => dataset.batch(size, drop),
+                    _ => dataset.padded_batch(size, drop),
+                };
+                let batches = model.chunks(1 + n).filter(|batch| !drop || batch.len() > n);
+                (batched.unwrap(), batches.map(<[_]>::concat).collect())
+            }
             _ => {
                 let pairs = Dataset::zip(&[dataset.clone(), dataset.skip(1).unwrap()], None);
                 let mut others = model.iter().skip(1);
@@ -160,6 +173,8 @@ fn passing_over_elements_of_known_sources_is_arithmetic() {
     assert_eq!(skipped(&pairs, MANY), Some(vec![MANY, MANY + 1]));
     let batches = all.batch(2, false).unwrap();
     assert_eq!(skipped(&batches, MANY / 2), Some(vec![MANY, MANY + 1]));
+    let padded = all.padded_batch(2, false).unwrap();
+    assert_eq!(skipped(&padded, MANY / 2), Some(vec![MANY, MANY + 1]));
     let rounds = range(10).repeat(-1).unwrap();
     assert_eq!(skipped(&rounds, MANY), Some(vec![MANY % 10]));
     assert_eq!(skipped(&range(10).repeat(MANY / 8).unwrap(), i64::MAX), None);
