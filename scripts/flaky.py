@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -183,6 +184,8 @@ def main():
     parser.add_argument("build", nargs="?", type=pathlib.Path, default=ROOT / "build" / "release")
     given = parser.parse_args()
 
+    # Who ends this ends the busy loops with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     programs = rust_programs()
     counts = Counts()
     end = time.monotonic() + 60 * given.minutes

@@ -320,7 +320,7 @@ struct BatchElementsPass {
     leaves: Leaves,
     /// Whether all elements are known to have one shape.
     alike: bool,
-    /// The batch at hand, if an element failed, or if there was no memory for one.
+    /// The batch at hand, while its elements are taken.
     begun: Option<Begun>,
     trail: Trail,
     input: Box<dyn Pass<Value>>,
@@ -340,6 +340,10 @@ struct Begun {
 }
 
 impl Begun {
+    fn in_frame(frame: usize) -> Begun {
+        Begun { frame, count: 0, next: None, problem: None }
+    }
+
     /// How many elements have been taken.
     fn taken(&self) -> usize {
         self.count + usize::from(self.next.is_some())
@@ -372,18 +376,15 @@ impl Begun {
 }
 
 impl BatchElementsPass {
-    /// The batch at hand, or a new one.
-    fn begin(&mut self) -> Result<Begun> {
-        if let Some(begun) = self.begun.take() {
-            return Ok(begun);
-        }
-        let frame = self.pool.claim_place(|| Frame::new(&self.plan.spec))?;
-        Ok(Begun { frame, count: 0, next: None, problem: None })
-    }
-
-    /// Takes the elements of the batch that are missing.
-    fn fill(&mut self, batch: &mut Begun) -> Result<()> {
-        let frame = self.pool.at(batch.frame);
+    /// Takes the elements that the batch at hand, or a new one, is missing. If that fails, or panics, the batch
+    /// stays: what failed is left out, or comes again, and what was taken before it is in the next batch.
+    fn fill(&mut self) -> Result<Option<Begun>> {
+        let place = match &self.begun {
+            Some(batch) => batch.frame,
+            None => self.pool.claim_place(|| Frame::new(&self.plan.spec))?,
+        };
+        let batch = self.begun.get_or_insert_with(|| Begun::in_frame(place));
+        let frame = self.pool.at(place);
         while batch.count < self.plan.size {
             let element = match batch.next.take() {
                 Some(element) => element,
@@ -394,7 +395,8 @@ impl BatchElementsPass {
             };
             batch.take(element, &self.plan, &self.leaves, frame)?;
         }
-        Ok(())
+        self.trail.clear();
+        Ok(self.begun.take())
     }
 
     fn let_go(&mut self) {
@@ -405,17 +407,8 @@ impl BatchElementsPass {
 
 impl Pass<Value> for BatchElementsPass {
     fn next(&mut self) -> Result<Option<Value>> {
-        let mut batch = self.begin()?;
-        if let Err(error) = self.fill(&mut batch) {
-            // What failed is left out, or comes again; what was taken before it is in the next batch.
-            self.begun = Some(batch);
-            return Err(error);
-        }
-        self.trail.clear();
-        let Begun { frame, count, problem, .. } = batch;
-        if !self.plan.keeps(count) {
-            return Ok(None);
-        }
+        let batch = self.fill()?.filter(|batch| self.plan.keeps(batch.count));
+        let Some(Begun { frame, count, problem, .. }) = batch else { return Ok(None) };
         if let Some(problem) = problem {
             return Err(problem);
         }
@@ -441,8 +434,9 @@ impl Pass<Value> for BatchElementsPass {
         if saved.items() > self.plan.size as u64 {
             return Err(unfit(&format!("more than {} elements of a batch", self.plan.size)));
         }
-        let mut batch = self.begin()?;
-        let (plan, leaves, frame) = (&self.plan, &self.leaves, self.pool.at(batch.frame));
+        let place = self.pool.claim_place(|| Frame::new(&self.plan.spec))?;
+        let (mut batch, frame) = (Begun::in_frame(place), self.pool.at(place));
+        let (plan, leaves) = (&self.plan, &self.leaves);
         self.trail.restore(&saved, &mut *self.input, Wanted::All, &mut |element| {
             batch.take(element, plan, leaves, frame)
         })?;

@@ -1,5 +1,6 @@
 //! Cache, shard, concatenate, map, generators, padded batches, rebatch.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -310,6 +311,34 @@ fn an_element_that_fails_costs_a_batch_no_other() {
         one_by_one.rebatch(&[4], true),
     ] {
         assert_eq!(outcomes(&batches.unwrap()), whole);
+    }
+}
+
+/// The same where a function panics, and from the places in between.
+#[test]
+fn an_element_whose_function_panics_costs_a_batch_no_other() {
+    let fragile = |element: &Value| {
+        assert!(ints(element)[0] % 5 != 1, "as planned");
+        Ok(element.clone())
+    };
+    let source = numbers(9).map(fragile, Default::default()).unwrap();
+    for batches in [source.batch(3, false), source.padded_batch(3, false)] {
+        let batches = batches.unwrap();
+        let iterator = batches.iterator().unwrap();
+        let mut seen = Vec::new();
+        for calls in 1.. {
+            match catch_unwind(AssertUnwindSafe(|| iterator.next().unwrap())) {
+                Ok(None) => break,
+                Ok(Some(batch)) => seen.push(ints(&batch)),
+                Err(_) => assert!(calls == 1 || calls == 3, "call {calls}"),
+            }
+            if calls == 3 {
+                let other = batches.iterator().unwrap();
+                other.restore_position(&iterator.save_position().unwrap()).unwrap();
+                assert_eq!(rest(&other, ints), [vec![4, 5, 7], vec![8]]);
+            }
+        }
+        assert_eq!(seen, [vec![0, 2, 3], vec![4, 5, 7], vec![8]]);
     }
 }
 
