@@ -14,6 +14,7 @@
 
 mod at_once;
 mod batch;
+mod batch_elements;
 mod cache;
 mod cardinality;
 mod concatenate;
