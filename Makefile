@@ -213,8 +213,11 @@ miri: ## Handle table, hazard records, storage and the protocol of steps under M
 
 N ?= 200
 MINUTES ?= inf
-flaky: build-c ## Every test N times, half of them beside three busy loops; goes on where it stopped (N=, MINUTES=)
-	@scripts/flaky.py --times $(N) --minutes $(MINUTES) $(BUILD)
+# Seconds: what takes less, or more, is run once.
+QUICKEST ?= 0
+SLOWEST ?= 0.2
+flaky: build-c ## Every test N times, half beside three busy loops; goes on where it stopped (N=, MINUTES=, QUICKEST=, SLOWEST=)
+	@scripts/flaky.py --times $(N) --minutes $(MINUTES) --quickest $(QUICKEST) --slowest $(SLOWEST) $(BUILD)
 
 test-large: ## Run the tests of tensors with more than 2^31 elements (10 GiB of memory)
 	@cargo test --locked --release --test reduce -- --ignored more_than
