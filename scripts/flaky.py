@@ -62,8 +62,8 @@ class Counts:
         return max((test["quiet"] + test["busy"] + test["failed"] for test in self.tests.values()), default=0)
 
     def within(self, prefix, seconds):
-        """The tests that take so many seconds, of those whose names begin so."""
-        quickest, slowest = seconds
+        """The tests that take so many seconds, of those whose names begin so; none where all are to be run."""
+        quickest, slowest = seconds or (float("inf"), 0)
         names = (name for name, test in self.tests.items() if quickest <= test["seconds"] <= slowest)
         return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
@@ -107,7 +107,7 @@ def finished(command, folder):
 def run_rust(program, counts, seconds, busy):
     name, executable, folder, libtest = program
     prefix = f"rust {name} "
-    tests = counts.within(prefix, seconds) if seconds else []
+    tests = counts.within(prefix, seconds)
     if seconds and not tests:
         return
     start = time.monotonic()
@@ -139,7 +139,7 @@ def run_rust(program, counts, seconds, busy):
 
 
 def run_ctest(build, counts, seconds, busy):
-    tests = counts.within("ctest ", seconds) if seconds else []
+    tests = counts.within("ctest ", seconds)
     if seconds and not tests:
         return
     junit = FOLDER / "ctest.xml"

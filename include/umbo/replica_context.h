@@ -73,7 +73,10 @@ typedef struct umbo_batch_position {
    * it: they contain neither an element of a distributed dataset nor a per-replica value.
    */
   int64_t local_examples;
-  /** The number of examples of all replicas together; -1 if the run's arguments do not tell it. */
+  /**
+   * The number of examples of all replicas together; -1 if the run's arguments do not tell it. Of
+   * several ranks those count whose arguments tell it.
+   */
   int64_t global_examples;
   /**
    * The number of the step; the first step of the strategy is 1. The runs of

@@ -249,7 +249,8 @@ pub struct umbo_batch_position {
     /// The number of examples of this replica; 0 is possible. -1 if the run's arguments do not tell
     /// it: they contain neither an element of a distributed dataset nor a per-replica value.
     pub local_examples: i64,
-    /// The number of examples of all replicas together; -1 if the run's arguments do not tell it.
+    /// The number of examples of all replicas together; -1 if the run's arguments do not tell it. Of
+    /// several ranks those count whose arguments tell it.
     pub global_examples: i64,
     /// The number of the step; the first step of the strategy is 1. The runs of
     /// umbo_strategy_check_equivalence() have the number of the next step and are not counted.

@@ -76,6 +76,12 @@ fn tensor(numbers: &[f32]) -> Result<Tensor> {
     Tensor::from_slice(numbers, Shape::new(&[numbers.len()])?, DeviceId::HOST)
 }
 
+/// The numbers of the rows that a replica got.
+fn rows_of(context: &ReplicaContext) -> Result<Vec<i64>> {
+    let all = context.arguments()?.unwrap().tensor_of(0)?.to_vec::<i64>()?;
+    Ok(all.iter().copied().step_by(WIDTH).collect())
+}
+
 /// What the replicas got in a step: the numbers of their rows.
 type Step = Vec<(usize, Vec<i64>)>;
 
@@ -144,8 +150,7 @@ impl Program {
         let (gradients, pending) = (Arc::clone(&self.gradients), Arc::clone(&self.pending));
         pending.lock().unwrap().clear();
         let step: Arc<ReplicaFunction> = Arc::new(move |context: &ReplicaContext| {
-            let all = context.arguments()?.unwrap().tensor_of(0)?.to_vec::<i64>()?;
-            let rows: Vec<i64> = all.iter().copied().step_by(WIDTH).collect();
+            let rows = rows_of(context)?;
             pending.lock().unwrap().push((context.replica(), rows.clone()));
             Program::contribute(&gradients, context, &rows)?;
             extra(context);
@@ -194,8 +199,7 @@ fn retrained(plan: &Plan, steps: &[Step]) -> Vec<f32> {
         steps.next();
         let gradients = Arc::clone(&program.gradients);
         let step = move |context: &ReplicaContext| {
-            let all = context.arguments()?.unwrap().tensor_of(0)?.to_vec::<i64>()?;
-            let rows: Vec<i64> = all.iter().copied().step_by(WIDTH).collect();
+            let rows = rows_of(context)?;
             Program::contribute(&gradients, context, &rows)?;
             Ok(None)
         };

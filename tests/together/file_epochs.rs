@@ -34,6 +34,9 @@ enum Ends {
     /// As many steps as it was given, on all ranks.
     MostSteps,
     OpeningFails,
+    /// A row, before it comes into a batch.
+    RowFails,
+    /// A batch.
     ElementFails,
     CallbackFails,
     Deadline,
@@ -41,10 +44,11 @@ enum Ends {
 }
 
 impl Ends {
-    const ALL: [Ends; 7] = [
+    const ALL: [Ends; 8] = [
         Ends::Pass,
         Ends::MostSteps,
         Ends::OpeningFails,
+        Ends::RowFails,
         Ends::ElementFails,
         Ends::CallbackFails,
         Ends::Deadline,
@@ -54,7 +58,9 @@ impl Ends {
     fn status(self) -> Status {
         match self {
             Ends::Pass | Ends::MostSteps => Status::Ok,
-            Ends::OpeningFails | Ends::ElementFails | Ends::CallbackFails => Status::NotFound,
+            Ends::OpeningFails | Ends::RowFails | Ends::ElementFails | Ends::CallbackFails => {
+                Status::NotFound
+            }
             Ends::Deadline => Status::DeadlineExceeded,
             Ends::Token => Status::Cancelled,
         }
@@ -127,8 +133,8 @@ impl Plan {
             let (armed, is_it) = (Arc::clone(armed), fails && self.ends == ends);
             move || is_it && armed.swap(false, Ordering::SeqCst)
         };
-        let (opening_fails, element_fails) =
-            (fails_of(Ends::OpeningFails), fails_of(Ends::ElementFails));
+        let opening_fails = fails_of(Ends::OpeningFails);
+        let (row_fails, element_fails) = (fails_of(Ends::RowFails), fails_of(Ends::ElementFails));
         let numbers = |file: usize, rows: usize| {
             let numbers: Vec<i32> = (0..rows).map(|row| (100 * file + row) as i32).collect();
             Dataset::from_tensor_slices(&Value::Tensor(tensor(&numbers, &[rows])))
@@ -142,14 +148,18 @@ impl Plan {
         let element_spec = Some(numbers(0, 1)?.element_spec().clone());
         let files =
             Dataset::from_files(&names, open, FilesOptions { element_spec, ..Default::default() })?;
-        let check = move |batch: &Value| {
-            let rows = batch.tensor_of(0)?.to_vec::<i32>()?;
-            match rows.contains(&(100 * second as i32)) && element_fails() {
-                true => Err(Error::NotFound("as planned".into())),
-                false => Ok(batch.clone()),
+        let check = |fails: Box<dyn Fn() -> bool + Send + Sync>| {
+            move |element: &Value| {
+                let rows = element.tensor_of(0)?.to_vec::<i32>()?;
+                match rows.contains(&(100 * second as i32)) && fails() {
+                    true => Err(Error::NotFound("as planned".into())),
+                    false => Ok(element.clone()),
+                }
             }
         };
-        files.batch(self.batch(), false)?.map(check, MapOptions::default())
+        let rows = files.map(check(Box::new(row_fails)), MapOptions::default())?;
+        let batches = rows.batch(self.batch(), false)?;
+        batches.map(check(Box::new(element_fails)), MapOptions::default())
     }
 
     /// What a rank's runs are limited by in the first epoch.
@@ -364,7 +374,8 @@ fn plans() -> Vec<Plan> {
             for shares in [false, true] {
                 let turn = usize::from(shares);
                 // One rank reads all files, of which it has a second one.
-                let is_input = matches!(ends, Ends::OpeningFails | Ends::ElementFails);
+                let is_input =
+                    matches!(ends, Ends::OpeningFails | Ends::RowFails | Ends::ElementFails);
                 let is_one = !is_input && (at + of + turn) % 4 == 3;
                 plans.push(Plan {
                     ends,
@@ -407,17 +418,21 @@ fn however_an_epoch_over_files_ends_each_row_counts_once_or_in_no_step() {
                     assert!(missing.is_empty(), "{plan:?}: {missing:?}")
                 }
                 _ if pass == 1 => assert!(missing.is_empty(), "{plan:?}: {missing:?}"),
-                Ends::OpeningFails | Ends::ElementFails => {
-                    // With the rows that were in the batch already.
-                    let is_own = |row: &i32| *row as usize / 100 % plan.split.0 == plan.rank;
+                Ends::OpeningFails | Ends::RowFails => {
+                    // The rows that were in the batch already are in the next one.
                     let first = 100 * plan.second() as i32;
                     let rows = match plan.ends {
-                        Ends::OpeningFails => plan.sizes[plan.second()],
+                        Ends::OpeningFails => plan.sizes[plan.second()] as i32,
                         _ => 1,
                     };
-                    assert!((first..first + rows as i32).all(|row| missing.contains(&row)));
+                    let failed: Vec<i32> = (first..first + rows).collect();
+                    assert_eq!(missing, failed, "{plan:?}");
+                }
+                Ends::ElementFails => {
+                    let is_own = |row: &i32| *row as usize / 100 % plan.split.0 == plan.rank;
+                    assert!(missing.contains(&(100 * plan.second() as i32)));
                     assert!(missing.iter().all(is_own), "{plan:?}: {missing:?}");
-                    assert!(missing.len() <= rows + plan.batch() as usize, "{plan:?}");
+                    assert!(missing.len() <= plan.batch() as usize, "{plan:?}");
                 }
                 // It may pass between two steps.
                 Ends::Deadline => {}
