@@ -12,7 +12,35 @@ endif
 export PATH := $(CURDIR)/build/tools/bin:$(PATH):$(HOME)/.cargo/bin
 
 BUILD := build/release
+# `make TARGET SMALL=yes` runs a target in a few seconds, if `make test` has run: with the smallest sizes and one round, in
+# folders of its own, and nothing is installed. scripts/targets.sh runs all targets so.
+ifdef SMALL
+export UMBO_INSTALL := no
+PREFIX := build/small/prefix
+WORK := build/small
+DOCUMENTS := build/small/docs
+# As make test configures it, so that nothing is built again.
+WITHOUT_TESTS :=
+EPOCHS := 1
+ROUNDS := 1
+RUNS := 100
+CALLS := 1000
+COUNT := 0
+MINUTES := 0
+DATA = --data c_examples/data/digits
+export PEER_ELEMENTS := 65536
+export UMBO_FAULTS_ONLY := 1
+else
 PREFIX := build/prefix
+# Where examples are built, and what they write.
+WORK := build
+# Where what is measured is written into documents.
+DOCUMENTS := docs
+WITHOUT_TESTS := -DUMBO_BUILD_TESTS=OFF -DUMBO_BUILD_EXAMPLES=OFF
+# The small set, where the package of the large one could not be had.
+DATA = $$([ -e /usr/share/datasets/fashion-mnist ] || echo --data c_examples/data/digits)
+endif
+ROUNDS ?= 7
 EPOCHS ?= 10
 # What scripts/setup.sh mpi installs.
 MPI ?= $(CURDIR)/build/mpi/mpich
@@ -25,11 +53,17 @@ configure = if [ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null; then
   else \
     cmake -S $(2) -B $(1) -G Ninja -DCMAKE_BUILD_TYPE=Release $(3); \
   fi
+# What cargo builds for a package alone has other features than in the whole workspace, and is built anew.
+package = $(if $(SMALL),--workspace,--package $(1))
+# Builds the program of an example against the installed library.
+example = $(call section,Build the examples against $(PREFIX)); \
+  $(call configure,$(WORK)/c_examples,c_examples,-DCMAKE_PREFIX_PATH=$(CURDIR)/$(PREFIX)); \
+  cmake --build $(WORK)/c_examples --parallel $(JOBS) $(if $(SMALL),--target $(1))
 section = echo; echo "==== $(1)"
 
 .PHONY: help setup install demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-engines \
-  test-aarch64 test-conan mutants-gpu test-loom mutants faults test-c test-large \
-  build-c matrix storm fuzz asan tsan miri flaky bench bench-peers bench-engines pictures clean
+  test-aarch64 test-conan mutants-gpu test-loom mutants faults test-c test-large test-all \
+  build-c matrix storm fuzz fuzz-parsers asan tsan miri flaky bench bench-peers bench-engines pictures judges clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -39,7 +73,7 @@ setup: ## Install the tools that are missing
 
 install: setup ## Build the library and install it into build/prefix (the default)
 	@$(call section,Build and install into $(PREFIX))
-	@$(call configure,$(BUILD),.,-DUMBO_BUILD_TESTS=OFF -DUMBO_BUILD_EXAMPLES=OFF)
+	@$(call configure,$(BUILD),.,$(WITHOUT_TESTS))
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@cmake --install $(BUILD) --prefix $(CURDIR)/$(PREFIX) >/dev/null
 	@echo "Umbo is in $(PREFIX). '$(PREFIX)/bin/umbo doctor' checks what training needs."
@@ -47,38 +81,30 @@ install: setup ## Build the library and install it into build/prefix (the defaul
 demo: ## Train the Fashion-MNIST example against the installed library (EPOCHS=, SEED=)
 	@scripts/setup.sh demo
 	@$(MAKE) --no-print-directory install
-	@$(call section,Build the examples against $(PREFIX))
-	@$(call configure,build/c_examples,c_examples,-DCMAKE_PREFIX_PATH=$(CURDIR)/$(PREFIX))
-	@cmake --build build/c_examples --parallel $(JOBS)
+	@$(call example,03_train_fashion_mnist)
 	@$(call section,Train)
-	@build/c_examples/03_train_fashion_mnist --epochs $(EPOCHS) --seed $(SEED) --compare --history build/history.csv
-	@$(PREFIX)/bin/umbo plot build/history.csv
+	@$(WORK)/c_examples/03_train_fashion_mnist $(DATA) --epochs $(EPOCHS) --seed $(SEED) --compare \
+	  --history $(WORK)/history.csv
+	@$(PREFIX)/bin/umbo plot $(WORK)/history.csv
 
 demo-mpi: ## Train the Fashion-MNIST example in one process and in two, over MPI (EPOCHS=, SEED=)
 	@scripts/setup.sh demo
 	@scripts/setup.sh mpi
 	@$(MAKE) --no-print-directory install
-	@$(call section,Build the examples against $(PREFIX))
-	@$(call configure,build/c_examples,c_examples,-DCMAKE_PREFIX_PATH=$(CURDIR)/$(PREFIX))
-	@cmake --build build/c_examples --parallel $(JOBS)
+	@$(call example,03_train_fashion_mnist)
 	@$(call section,Train in one process)
-	@build/c_examples/03_train_fashion_mnist --epochs $(EPOCHS) --seed $(SEED) --replicas 2
+	@$(WORK)/c_examples/03_train_fashion_mnist $(DATA) --epochs $(EPOCHS) --seed $(SEED) --replicas 2
 	@$(call section,Train in two processes)
 	@LD_LIBRARY_PATH=$(MPI)/lib $(MPI)/bin/mpiexec -n 2 \
-	  build/c_examples/03_train_fashion_mnist --workers mpi --epochs $(EPOCHS) --seed $(SEED) --replicas 1
+	  $(WORK)/c_examples/03_train_fashion_mnist $(DATA) --workers mpi --epochs $(EPOCHS) --seed $(SEED) --replicas 1
 
 movielens: ## Learn MovieLens-100k with row-sparse gradients against the installed library (SEED=)
 	@scripts/setup.sh movielens
 	@$(MAKE) --no-print-directory install
-	@$(call section,Build the examples against $(PREFIX))
-	@$(call configure,build/c_examples,c_examples,-DCMAKE_PREFIX_PATH=$(CURDIR)/$(PREFIX))
-	@cmake --build build/c_examples --parallel $(JOBS)
+	@$(call example,04_matrix_factorisation)
 	@$(call section,Train)
-	@if [ -e build/movielens/ml-100k.inter ]; then \
-	  build/c_examples/04_matrix_factorisation --seed $(SEED) --data build/movielens/ml-100k.inter; \
-	else \
-	  build/c_examples/04_matrix_factorisation --seed $(SEED); \
-	fi
+	@$(WORK)/c_examples/04_matrix_factorisation --seed $(SEED) $(if $(SMALL),--epochs 1) \
+	  $$([ ! -e build/movielens/ml-100k.inter ] || echo --data build/movielens/ml-100k.inter)
 
 docs: ## Make the pages of reference and documents: build/docs/html/index.html
 	@scripts/setup.sh docs
@@ -88,14 +114,26 @@ docs: ## Make the pages of reference and documents: build/docs/html/index.html
 
 cases: ## Run the conformance cases (UMBO_CASES=files, separated by colons)
 	@scripts/setup.sh build
-	@cargo test --quiet --locked --release --test cases
+	@$(if $(SMALL),UMBO_CASES=$(firstword $(wildcard tests/cases/data/*.json))) \
+	  cargo test --quiet --locked $(if $(SMALL),--workspace,--release) --test cases
 
 # Rust's tests and those in C have folders of their own, and are built and run side by side: one of them alone leaves
 # processors idle, where a compiler does the last of a crate or a test waits. What each command prints stays together.
-test: ## Run every check: format, lints, Rust tests, C and C++ tests
+# Where UMBO_NO_SKIPS is set, as in CI, a test that is skipped fails.
+test: export UMBO_SKIPS := $(CURDIR)/build/skipped.txt
+test: ## Run every check: format, lints, Rust tests, C and C++ tests, and each of these targets in a small form
 	@scripts/setup.sh test
+	@mkdir -p build; : >build/skipped.txt
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line SIDE_BY_SIDE=yes test-rust test-c
+	@$(call section,Every target in a small form)
+	@scripts/targets.sh small
+	@if [ -s build/skipped.txt ]; then $(call section,Skipped); sort -u build/skipped.txt; \
+	  echo "'scripts/setup.sh everything' installs what tests need; 'make test-all' runs all targets as they are."; fi
 	@$(call section,All checks passed)
+
+test-all: ## Install all that can be had, and run every target but clean, setup and flaky as it is (hours)
+	@scripts/setup.sh everything
+	@scripts/targets.sh whole
 
 build-rust:
 	@$(call section,cargo fmt)
@@ -117,29 +155,31 @@ test-mpi: ## Run the tests over ranks: of processes, and of MPI where it can be 
 	@$(call section,Ranks)
 	@$(call configure,$(BUILD),.,-DUMBO_BUILD_TESTS=ON)
 	@cmake --build $(BUILD) --parallel $(JOBS)
-	@cd $(BUILD) && ctest --output-on-failure -L '^(ranks|mpi)$$'
+	@cd $(BUILD) && ctest --output-on-failure -L '^(ranks|mpi)$$' $(if $(SMALL),-R '^(ranks.engine|mpi.restart)$$')
 
 ACCESSES := $(CURDIR)/target/gpu_accesses
 test-gpu: ## Run the tests of GPU code against the fake CUDA driver (needs no GPU)
 	@$(call section,The fake CUDA driver)
-	@cargo test --locked --package fake-cuda
+	@cargo test --locked $(call package,fake-cuda) $(if $(SMALL),--test api)
 	@$(call section,GPU code on the fake CUDA driver)
 	@rm -f $(ACCESSES)
-	@FAKE_CUDA_ACCESSES=$(ACCESSES) cargo test --locked --package umbo --test gpu --test cuda --test cases
+	@FAKE_CUDA_ACCESSES=$(ACCESSES) cargo test --locked $(call package,umbo) \
+	  $(if $(SMALL),--test cuda as_ptx::fills,--test gpu --test cuda --test cases)
 	@echo "accesses of kernels that were checked:$$(od -An -tu8 $(ACCESSES))"
 
 COUNT ?= 200
 mutants-gpu: ## Show the tests of GPU kernels small changes of the PTX, one at a time (COUNT=, SEED=)
 	@$(call section,Mutants of the PTX)
-	@cargo build --locked --package fake-cuda --example mutants
-	@program=$$(cargo test --locked --package umbo --test cuda --no-run 2>&1 \
+	@cargo build --locked $(call package,fake-cuda) --example mutants
+	@program=$$(cargo test --locked $(call package,umbo) --test cuda --no-run 2>&1 \
 	    | sed -n 's/.*Executable.*(\(.*\))/\1/p'); \
-	  target/debug/examples/mutants src/kernels/cuda/umbo.ptx $$program $(COUNT) $(SEED) 1000 as_ptx \
+	  target/debug/examples/mutants src/kernels/cuda/umbo.ptx $$program $(COUNT) $(SEED) 1000 \
+	    $(if $(SMALL),as_ptx::fills,as_ptx) \
 	    tests/cuda/mutants.txt
 
 test-loom: ## Run the models of how threads meet, with a preemption more than `make test` where they are long
 	@$(call section,loom)
-	@MODELS=all cargo test --locked --package models
+	@$(if $(SMALL),,MODELS=all) cargo test --locked $(call package,models) $(if $(SMALL),--lib handover)
 
 ifdef SIDE_BY_SIDE
 mutants: build-rust
@@ -157,7 +197,7 @@ test-engines: ## Install LibTorch, ggml and dlib, and train with them (docs/engi
 	@$(call configure,$(BUILD),.,-DUMBO_BUILD_TESTS=ON -DUMBO_BUILD_EXAMPLES=ON)
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@$(call section,Engines)
-	@cd $(BUILD) && ctest --output-on-failure --label-regex "^engines$$"
+	@cd $(BUILD) && ctest --output-on-failure --label-regex "^engines$$" $(if $(SMALL),-R ggml)
 
 test-aarch64: ## Build for AArch64 and run tests of that under qemu (needs a cross compiler and qemu-user)
 	@scripts/setup.sh aarch64
@@ -191,13 +231,17 @@ build-c:
 	@MAKEFLAGS= cmake --build $(BUILD) --parallel $(JOBS)
 
 matrix: build-c ## Call every function in every context in which the library calls back
-	@cd $(BUILD)/tests/c && ./umbo_c_matrix --jobs $(JOBS)
+	@cd $(BUILD)/tests/c && ./umbo_c_matrix --jobs $(JOBS) $(if $(SMALL),--contexts 2)
 
 storm: build-c ## Runs with every kind of end beside a model (RUNS=, SEED=)
 	@$(BUILD)/tests/c/umbo_c_storm --runs $(RUNS) --seed $(SEED)
 
 fuzz: build-c ## Random calls of all functions beside a model (CALLS=, SEED=)
 	@$(BUILD)/tests/c/umbo_c_sequences --calls $(CALLS) --seed $(SEED)
+
+fuzz-parsers: ## Fuzz the parsers of files, positions, names and DLPack's structs (nightly Rust; RUNS=)
+	@scripts/setup.sh fuzz
+	@RUNS=$(if $(filter-out file default,$(origin RUNS)),$(RUNS)) scripts/fuzz.sh
 
 asan: ## All C tests under AddressSanitizer and LeakSanitizer (nightly Rust)
 	@scripts/setup.sh sanitizers
@@ -220,30 +264,40 @@ flaky: build-c ## Every test N times, half beside three busy loops; goes on wher
 	@scripts/flaky.py --times $(N) --minutes $(MINUTES) --quickest $(QUICKEST) --slowest $(SLOWEST) $(BUILD)
 
 test-large: ## Run the tests of tensors with more than 2^31 elements (10 GiB of memory)
-	@cargo test --locked --release --test reduce -- --ignored more_than
+	@cargo test --locked $(if $(SMALL),--workspace,--release) --test reduce -- --ignored more_than $(if $(SMALL),--list)
+
+judges: ## Let others' tests judge the library; writes docs/internals/judges.md (installs into build/judges)
+	@scripts/setup.sh judges
+	@$(MAKE) --no-print-directory install
+	@$(call section,Judges)
+	@JUDGES_DOCUMENTS=$(DOCUMENTS) tests/judges/run.py
 
 bench: ## Measure the library on this machine
 	@scripts/setup.sh bench
 	@$(call section,Benchmarks)
-	@cargo bench --locked --package umbo
+	@cargo bench --locked $(call package,umbo) $(if $(SMALL),--profile dev --bench handle)
 
 pictures: ## Draw the documents' pictures anew, from what is measured meanwhile: on a quiet machine
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory demo
 	@$(call section,Pictures)
-	@scripts/pictures.sh $(CURDIR)/$(PREFIX)
+	@DATA="$(DATA)" scripts/pictures.sh $(PREFIX) $(WORK) $(DOCUMENTS)/pictures $(if $(SMALL),--rounds 1 --steps 2 --to-us 4)
 
 bench-peers: ## Measure beside other frameworks; writes docs/benchmarks.md (installs into build/peers)
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory install
 	@$(call section,Benchmarks beside peers)
-	@benches/peers/run.py
+	@mkdir -p $(DOCUMENTS)
+	@benches/peers/run.py --prefix $(CURDIR)/$(PREFIX) --rounds $(ROUNDS) --output $(DOCUMENTS)/benchmarks.md
 
 bench-engines: ## Measure engines alone and under Umbo; writes the table of docs/engines.md
 	@scripts/setup.sh bench-engines
 	@$(MAKE) --no-print-directory install
 	@$(call section,Engines alone and under Umbo)
-	@benches/engines/run.py
+	@mkdir -p $(DOCUMENTS)
+	@[ -e $(DOCUMENTS)/engines.md ] || cp docs/engines.md $(DOCUMENTS)
+	@benches/engines/run.py --prefix $(CURDIR)/$(PREFIX) --rounds $(ROUNDS) --output $(DOCUMENTS)/engines.md \
+	  $(if $(SMALL),--only mlp)
 
 clean: ## Remove everything that was built
 	@rm -rf build target

@@ -14,6 +14,10 @@ for tool in "$compiler" "${qemu:-qemu-aarch64-static}"; do
     exit 0
   }
 done
+[ -e "$($compiler -print-file-name=libc.so.6)" ] || {
+  echo "aarch64: SKIPPED: $compiler has no C library (Debian: libc6-dev-arm64-cross)"
+  exit 0
+}
 if command -v rustup >/dev/null && ! rustup target list --installed | grep -q "^$target$"; then
   rustup target add $target
 fi

@@ -2,30 +2,34 @@
 # Draws the pictures of the documents with the installed tool, from a training and measurements of this machine, which
 # should have nothing else to do. `make pictures` trains beforehand.
 #
-#   scripts/pictures.sh PREFIX
+#   scripts/pictures.sh PREFIX WORK PICTURES [OPTION...]
+#
+# WORK has the training's history and the examples' programs; the options are for `umbo bench break-even`. DATA are options
+# of the training.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 prefix=$(realpath "${1:?where Umbo is installed}")
 umbo=$prefix/bin/umbo
-pictures=docs/pictures
-work=build/pictures
-mkdir -p "$work"
+built=${2:?where the examples are built}
+pictures=${3:?where the pictures go}
+work=$built/pictures
+mkdir -p "$work" "$pictures"
 
 echo "==== The history of a training"
-"$umbo" plot build/history.csv -o $pictures/history.svg
+"$umbo" plot "$built/history.csv" -o "$pictures/history.svg"
 
 echo "==== A step and a trace, of the tutorial's first program"
 cmake -DDOCUMENT=docs/tutorial.md -DNAME=tutorial_1.cpp "-DOUTPUT=$work/tutorial_1.cpp" -P scripts/extract_block.cmake
 c++ -std=c++17 -O2 "$work/tutorial_1.cpp" -o "$work/tutorial_1" -I"$prefix/include" -L"$prefix/lib" -lumbo \
   -Wl,-rpath,"$prefix/lib"
 UMBO_TRACE=$work/step.json "$work/tutorial_1" 2
-"$umbo" trace "$work/step.json" --plot $pictures/step.svg
-UMBO_TRACE=$work/trace.json build/c_examples/03_train_fashion_mnist --epochs 1
+"$umbo" trace "$work/step.json" --plot "$pictures/step.svg"
+UMBO_TRACE=$work/trace.json "$built/c_examples/03_train_fashion_mnist" --epochs 1 ${DATA:-}
 "$umbo" trace "$work/trace.json" --html "$work/trace.html" --most 400
 browser=$(command -v chromium-headless-shell || command -v chromium || true)
 if [ -n "$browser" ]; then
   "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1200,640 \
-    --user-data-dir="$work/profile" --virtual-time-budget=5000 --screenshot=$pictures/trace.png "file://$PWD/$work/trace.html" \
+    --user-data-dir="$work/profile" --virtual-time-budget=5000 --screenshot="$pictures/trace.png" "file://$PWD/$work/trace.html" \
     >/dev/null 2>&1
   echo "$pictures/trace.png"
 else
@@ -33,4 +37,4 @@ else
 fi
 
 echo "==== A measurement"
-"$umbo" bench break-even --plot $pictures/break-even.svg
+"$umbo" bench break-even --plot "$pictures/break-even.svg" "${@:4}"

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test or demonstrate Umbo.
 #
-#   scripts/setup.sh build|test|docs|engines|aarch64|conan|sanitizers|demo|movielens|mpi|bench|bench-engines
+#   scripts/setup.sh build|test|everything|docs|engines|aarch64|conan|sanitizers|fuzz|demo|movielens|mpi|bench|bench-engines|judges
 #
 # Asks the system first and touches the network only for what is not there. Uses
-# apt-get as root or through sudo. Required tools that cannot be had end the script
-# with an error; optional ones (OpenBLAS, the data set, valgrind, Open MPI) with a message.
+# apt-get as root or through sudo, and waits while another program has the lock of packages. Required tools that
+# cannot be had end the script with an error; optional ones (OpenBLAS, the data set, valgrind, Open MPI) with a message.
+# `everything` is all that `make test` can use: some 3 GB with PyTorch, LibTorch, JAX and clang. With UMBO_INSTALL=no
+# nothing is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 purpose=${1:-build}
@@ -14,6 +16,8 @@ tools=$PWD/build/tools
 export PATH=$tools/bin:$PATH:$HOME/.cargo/bin
 
 say() { echo "setup: $*"; }
+# Whether the purpose is one of these.
+is() { [[ " $* " = *" $purpose "* ]]; }
 have() { command -v "$1" >/dev/null 2>&1; }
 have_openblas() {
   [ -n "$(find /usr/include /usr/local/include -name cblas.h -print -quit 2>/dev/null)" ]
@@ -21,6 +25,8 @@ have_openblas() {
 have_data_set() { [ -e /usr/share/datasets/fashion-mnist ]; }
 movielens=$PWD/build/movielens
 have_movielens() { [ -e "$movielens/ml-100k.inter" ]; }
+
+may_install() { [ "${UMBO_INSTALL:-yes}" != no ]; }
 
 as_root() {
   if [ "$(id -u)" -eq 0 ]; then
@@ -32,20 +38,29 @@ as_root() {
   fi
 }
 
+# apt_get <argument>...: quiet and without questions. Another program has the lock of packages, of lists or of downloads for
+# a while: it is waited for, ten minutes at most.
+apt_get() {
+  local said attempt
+  for attempt in {1..300}; do
+    if said=$(as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -qq "$@" 2>&1 >/dev/null); then return 0; fi
+    [[ $said = *"Could not get lock"* || $said = *"Unable to lock"* ]] || return 1
+    [ "$attempt" != 1 ] || say "waiting for another program that installs packages"
+    sleep 2
+  done
+  return 1
+}
+
 updated=no
-# apt_install <package>: quiet, without questions, refreshing the package list at most once.
+# apt_install <package>: refreshes the package list at most once.
 apt_install() {
-  have apt-get || return 1
+  may_install && have apt-get || return 1
   say "installing $1 with apt-get"
-  if as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-    --no-install-recommends "$1" >/dev/null 2>&1; then
-    return 0
-  fi
+  apt_get install -y --no-install-recommends "$1" && return 0
   if [ $updated = no ]; then
     updated=yes
-    as_root apt-get update -qq >/dev/null 2>&1 || true
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-      --no-install-recommends "$1" >/dev/null 2>&1 && return 0
+    apt_get update || true
+    apt_get install -y --no-install-recommends "$1" && return 0
   fi
   say "apt-get could not install $1"
   return 1
@@ -53,7 +68,7 @@ apt_install() {
 
 # pip_install <package>: into build/tools, so that nothing outside this tree changes.
 pip_install() {
-  have python3 || return 1
+  may_install && have python3 || return 1
   say "installing $1 with pip into build/tools"
   if [ ! -x "$tools/bin/python" ]; then
     python3 -m venv "$tools" >/dev/null 2>&1 ||
@@ -68,7 +83,7 @@ pip_install() {
 
 # The ratings of MovieLens-100k, out of a Python package that has them as an example.
 fetch_movielens() {
-  have python3 || return 1
+  may_install && have python3 || return 1
   say "fetching MovieLens-100k from the Python package recbole into build/movielens"
   mkdir -p "$movielens"
   local file=recbole/dataset_example/ml-100k/ml-100k.inter
@@ -87,10 +102,38 @@ END
 mpich=$PWD/build/mpi/mpich
 have_mpich() { [ -e "$mpich/lib/libmpi_abi.so.1" ]; }
 fetch_mpich() {
-  have python3 || return 1
+  may_install && have python3 || return 1
   say "installing MPICH 5 with pip into build/mpi"
   python3 -m pip install --quiet --ignore-installed --prefix "$mpich" 'mpich>=5' >/dev/null 2>&1 &&
     have_mpich
+}
+
+# What the tests in Python need, beside the system's packages: PyTorch is the system's.
+python=$PWD/build/python
+have_python_packages() {
+  "$python/bin/python" -c "import cffi, jax, numpy, safetensors" >/dev/null 2>&1
+}
+install_python_packages() {
+  may_install || return 1
+  say "installing numpy, cffi, safetensors and jax with pip into build/python"
+  local system=python3
+  [ ! -x /usr/bin/python3 ] || system=/usr/bin/python3
+  "$system" -c "import ensurepip" 2>/dev/null || apt_install python3-venv || true
+  { "$system" -m venv --system-site-packages "$python" &&
+    "$python/bin/python" -m pip install --quiet 'numpy>=2.1' cffi safetensors jax; } >/dev/null 2>&1 &&
+    have_python_packages
+}
+
+# Headers and libraries out of Python packages: ggml, a newer LibTorch with the two libraries of CUDA that it wants, and NVRTC.
+# Nothing of PyTorch runs in Python there: its package has more dependencies, which take gigabytes.
+engines=$PWD/build/engines/venv
+have_in_engines() { [ -n "$(find "$engines" -name "$1" -print -quit 2>/dev/null)" ]; }
+install_into_engines() {
+  may_install || return 1
+  say "installing ${*: -1} with pip into build/engines"
+  python3 -c "import ensurepip" 2>/dev/null || apt_install python3-venv || true
+  { [ -x "$engines/bin/python" ] || python3 -m venv "$engines"; } >/dev/null 2>&1 &&
+    "$engines/bin/python" -m pip install --quiet "$@" >/dev/null 2>&1
 }
 
 required() {
@@ -114,6 +157,7 @@ rust_is_new_enough() { have cargo && at_least "$oldest_rust" "$(cargo --version 
 # ~/.rustup; nobody's PATH is changed, since the Makefile and CMake look there.
 rustup_address=https://sh.rustup.rs
 install_rust() {
+  may_install || return 1
   if have rustup || apt_install rustup; then
     say "installing Rust with rustup into ~/.rustup"
     rustup toolchain install stable --profile minimal >/dev/null 2>&1 && rustup default stable >/dev/null 2>&1
@@ -145,7 +189,7 @@ fi
 have cc || have gcc || apt_install gcc || required "a C compiler" "install gcc or clang"
 [ -e /usr/include/stdio.h ] || apt_install libc6-dev || true
 have make || apt_install make || true
-if [ "$purpose" = test ]; then
+if is test everything; then
   have c++ || have g++ || apt_install g++ || required "a C++ compiler" "install g++ or clang++"
 fi
 cmake_is_new_enough || { apt_install cmake && cmake_is_new_enough; } ||
@@ -154,21 +198,28 @@ cmake_is_new_enough || { apt_install cmake && cmake_is_new_enough; } ||
 have ninja || apt_install ninja-build || pip_install ninja ||
   say "no ninja; building with make instead"
 
-if [ "$purpose" = aarch64 ]; then
-  have aarch64-linux-gnu-gcc || { apt_install gcc-aarch64-linux-gnu && apt_install libc6-dev-arm64-cross; } ||
+if is aarch64; then
+  # The compiler comes without its C library.
+  compiler=aarch64-linux-gnu-gcc
+  have $compiler || apt_install gcc-aarch64-linux-gnu || true
+  if ! have $compiler; then
     say "no cross compiler for AArch64; its tests are skipped"
+  elif [ ! -e "$($compiler -print-file-name=libc.so.6)" ]; then
+    apt_install libc6-dev-arm64-cross || say "no C library for AArch64; its tests are skipped"
+  fi
   have qemu-aarch64-static || have qemu-aarch64 || apt_install qemu-user-static ||
     say "no qemu for AArch64; its tests are skipped"
 fi
-if [ "$purpose" = conan ]; then
+if is conan; then
   have conan || pip_install conan || required "Conan 2" "install it with pip install conan"
 fi
-if [ "$purpose" = docs ]; then
+if is docs; then
   have doxygen || apt_install doxygen || required doxygen "it makes the pages"
 fi
-if [ "$purpose" = test ]; then
+if is test everything; then
   for component in rustfmt clippy; do
-    cargo ${component/rust/} --version >/dev/null 2>&1 || rustup component add $component >/dev/null 2>&1 ||
+    cargo ${component/rust/} --version >/dev/null 2>&1 ||
+      { may_install && rustup component add $component >/dev/null 2>&1; } ||
       required $component "install it with 'rustup component add $component'"
   done
   have doxygen || apt_install doxygen || say "no doxygen; the test of the pages is skipped"
@@ -177,25 +228,30 @@ if [ "$purpose" = test ]; then
   have chromium-headless-shell || have chromium || apt_install chromium-headless-shell ||
     say "no Chromium; the test of a trace's page is skipped"
 fi
-if [ "$purpose" = engines ] || [ "$purpose" = bench-engines ]; then
+if is everything; then
+  have clang-19 || apt_install clang-19 || say "no clang 19; the tests of the kernels' PTX are skipped"
+fi
+if is engines bench-engines everything; then
   have c++ || have g++ || apt_install g++ || required "a C++ compiler" "install g++ or clang++"
   [ -e /usr/include/torch/csrc/api/include/torch/torch.h ] || apt_install libtorch-dev ||
     say "no LibTorch; its test is skipped"
   [ -e /usr/include/dlib/dnn.h ] || apt_install libdlib-dev || say "no dlib; its test is skipped"
-  # ggml's headers and libraries are a Python package.
-  engines=$PWD/build/engines/venv
-  if [ -z "$(find "$engines" -name ggml-opt.h -print -quit 2>/dev/null)" ]; then
-    say "installing libggml-python with pip into build/engines"
-    python3 -c "import ensurepip" 2>/dev/null || apt_install python3-venv || true
-    { python3 -m venv "$engines" && "$engines/bin/python" -m pip install --quiet libggml-python; } \
-      >/dev/null 2>&1 || say "pip could not install libggml-python; the test of ggml is skipped"
-  fi
+  have_in_engines ggml-opt.h || install_into_engines libggml-python || say "no ggml; its test is skipped"
 fi
-if [ "$purpose" = bench-engines ]; then
+if is engines everything; then
+  have_in_engines libtorch_cpu.so || install_into_engines --no-deps torch==2.15.0 ||
+    say "no torch of a Python package; its test is skipped"
+  have_in_engines libcupti.so.13 || install_into_engines 'cuda-toolkit[cudart,cupti,nvrtc]==13.2.2' ||
+    say "no libraries of CUDA beside it; its test and that of NVRTC are skipped"
+fi
+if is bench-engines everything; then
   /usr/bin/python3 -c "import torch" 2>/dev/null || apt_install python3-torch ||
-    say "no torch of the system's Python; DistributedDataParallel is not measured"
+    say "no torch of the system's Python; neither DistributedDataParallel nor torch's optimizers are there to compare with"
 fi
-if [ "$purpose" = sanitizers ]; then
+if is everything; then
+  have_python_packages || install_python_packages || say "no packages for the tests in Python; they are skipped"
+fi
+if is sanitizers fuzz && may_install; then
   # Sanitizers and Miri are parts of nightly Rust; scripts that find none of it skip, and say so.
   if have rustup; then
     rustup toolchain list | grep -q '^nightly' ||
@@ -207,27 +263,41 @@ if [ "$purpose" = sanitizers ]; then
     say "no rustup; sanitizers and Miri are skipped"
   fi
 fi
-if [ "$purpose" = bench ]; then
+if is fuzz && may_install; then
+  have cargo-fuzz || cargo install --quiet --root "$tools" cargo-fuzz >/dev/null 2>&1 ||
+    say "cargo could not install cargo-fuzz; parsers are not fuzzed"
+fi
+if is judges everything && may_install; then
+  python3 -c "import ensurepip" 2>/dev/null || apt_install python3-venv ||
+    required "a Python with venv" "install python3-venv; the judges are Python packages"
+  [ -n "$(find /usr/lib -name 'libmpiwrap-*.so' -print -quit 2>/dev/null)" ] || apt_install valgrind-mpi ||
+    say "no MPI wrapper of valgrind; it does not judge"
+fi
+if is everything && may_install; then
+  say "installing those judges with pip into build/judges that take no gigabytes"
+  tests/judges/run.py --install || say "they are skipped"
+fi
+if is bench; then
   python3 -c "import ensurepip" 2>/dev/null || apt_install python3-venv ||
     say "no Python with venv; the peers in Python cannot be measured"
   have c++ || have g++ || apt_install g++ || say "no C++ compiler; DeepSpeed cannot be measured"
   { have mpicc && have mpirun; } || { apt_install openmpi-bin && apt_install libopenmpi-dev; } ||
     say "no Open MPI; it cannot be measured"
 fi
-if [ "$purpose" = demo ] || [ "$purpose" = bench ]; then
+if is demo bench; then
   have_openblas || apt_install libopenblas-dev ||
     say "no OpenBLAS; the examples use their own, slower matrix product"
 fi
-if [ "$purpose" = demo ]; then
+if is demo; then
   have_data_set || apt_install dataset-fashion-mnist ||
     say "no Fashion-MNIST; the demonstration uses the small data set in c_examples/data"
 fi
-if [ "$purpose" = test ] || [ "$purpose" = mpi ]; then
+if is test everything mpi; then
   have_mpich || fetch_mpich || say "no MPICH 5; tests of MPI found at run time are skipped"
   { have mpicc && have mpirun; } || { apt_install openmpi-bin && apt_install libopenmpi-dev; } ||
     say "no Open MPI; tests of umbo_mpi.c over it are skipped"
 fi
-if [ "$purpose" = movielens ]; then
+if is movielens; then
   have_movielens || fetch_movielens ||
     say "no MovieLens-100k; the program generates ratings instead"
 fi

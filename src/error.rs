@@ -4,6 +4,8 @@
 //! names the argument, what was wrong with it and what would be right. Failures of several
 //! replicas travel together in [`Error::Replicas`], in replica order.
 
+mod system;
+
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;

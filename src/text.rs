@@ -6,6 +6,16 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+/// A kind of thing with its article: `a tensor`, `an iterator`, and none before a plural (`metrics`).
+pub fn with_article(kind: &str) -> String {
+    let article = match kind.chars().next() {
+        _ if kind.ends_with('s') => "",
+        Some('a' | 'e' | 'i' | 'o') => "an ",
+        _ => "a ",
+    };
+    format!("{article}{kind}")
+}
+
 /// A text that ends in a NUL, so that C can be given it as it lies. Cloning makes another reference
 /// to the same characters: they stay where they are as long as one of them lives.
 ///
@@ -86,6 +96,14 @@ impl fmt::Debug for Text {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kinds_have_their_articles() {
+        let kinds = ["variable", "optimizer", "iterator", "uint8", "gradients", "metrics", ""];
+        let said =
+            ["a variable", "an optimizer", "an iterator", "a uint8", "gradients", "metrics", "a "];
+        assert_eq!(kinds.map(with_article), said);
+    }
 
     #[test]
     fn texts_end_in_one_nul() {

@@ -122,3 +122,35 @@ fn imports_lead_down_the_layers() {
         }
     }
 }
+
+/// Editors, patches and merges leave such files behind.
+fn is_left_behind(name: &str) -> bool {
+    let ends = [".orig", ".rej", ".bak", "~", ".swp", ".swo", ".tmp", ".patch", ".diff", ".pyc"];
+    ends.iter().any(|end| name.ends_with(end)) || name == "core"
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // What git is told to ignore is not part of the project.
+    let ignored = read(".gitignore");
+    let ignored: BTreeSet<_> = ignored.lines().map(|line| line.trim_matches('/')).collect();
+    let mut folders = vec![root.to_owned()];
+    let (mut seen, mut found) = (0, Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            seen += 1;
+            if name == ".git" || ignored.contains(&*name) {
+                continue;
+            } else if entry.file_type().unwrap().is_dir() {
+                folders.push(entry.path());
+            } else if is_left_behind(&name) {
+                found.push(entry.path());
+            }
+        }
+    }
+    assert!(seen > 1000, "only {seen} files were looked at");
+    assert!(found.is_empty(), "remove what is no part of the project: {found:?}");
+}

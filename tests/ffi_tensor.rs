@@ -198,7 +198,9 @@ fn bad_arguments_are_named() {
             umbo_tensor_copy_to_host(tensor, (&raw mut eight_bytes).cast(), 8),
             UMBO_STATUS_INVALID_ARGUMENT
         );
-        assert_eq!(message(), "umbo_tensor_copy_to_host: bytes: 8; shape [] of float32 has 4");
+        let wrong = "umbo_tensor_copy_to_host: bytes: 8; shape [] of float32 has 4; 8 would be as many \
+                     elements of float64 or int64 or uint64";
+        assert_eq!(message(), wrong);
         umbo_tensor_release(tensor);
         umbo_tensor_release(tensor);
         umbo_tensor_release(ptr::null());
@@ -355,7 +357,7 @@ fn a_bad_release_is_logged() {
         assert_eq!(set(UMBO_LOG_ERROR, None), UMBO_OK);
         assert_eq!(log.destroyed.load(Ordering::SeqCst), 3);
     }
-    let wanted =
-        "1 umbo_tensor_release: tensor: 0xdead000000000001 is not a handle of this library";
+    let wanted = "1 umbo_tensor_release: tensor: 0xdead000000000001 is not a handle of this library, nor should \
+         it be the address of one";
     assert!(log.lines.lock().unwrap().iter().any(|line| line == wanted));
 }

@@ -39,7 +39,7 @@ impl Generator for Nothing {
 type Pipeline = (&'static str, fn() -> Dataset);
 
 #[test]
-fn rows_that_nothing_has_batched_are_told_once() {
+fn rows_that_nothing_has_batched_or_twice_are_told_once() {
     let sink = |level, message: &str| {
         assert_eq!(level, Level::Warning);
         SAID.lock().unwrap().push(message.to_owned());
@@ -81,6 +81,46 @@ fn rows_that_nothing_has_batched_are_told_once() {
         assert_eq!(said(), [""; 0], "{name}");
     }
     let same = |element: &Value| Ok(element.clone());
+    let batched = || rows().batch(2, false).unwrap();
+    let twice: [Pipeline; 6] = [
+        ("batch", || rows().batch(2, false).unwrap().batch(3, false).unwrap()),
+        ("padded batch", || rows().padded_batch(2, false).unwrap().padded_batch(2, true).unwrap()),
+        ("repeat", || rows().batch(2, false).unwrap().repeat(2).unwrap().batch(2, false).unwrap()),
+        ("rebatch", || {
+            rows().rebatch(&[2], false).unwrap().batch(2, false).unwrap().prefetch(1).unwrap()
+        }),
+        ("rebatch behind", || {
+            let twice = rows().batch(2, false).unwrap().batch(2, false).unwrap();
+            twice.rebatch(&[1], false).unwrap()
+        }),
+        ("zip", || {
+            let twice = || rows().batch(2, false).unwrap().batch(2, false).unwrap();
+            Dataset::zip(&[twice(), twice()], None).unwrap()
+        }),
+    ];
+    for (name, make) in twice {
+        for replicas in [1, 2] {
+            let dataset = make();
+            for _ in 0..2 {
+                distribute(&dataset, replicas, &devices[..replicas], &default).unwrap();
+            }
+            let lines = said();
+            assert!(lines.len() == 1 && lines[0].contains("batched twice"), "{name}: {lines:?}");
+            let mapped = make().map(same, MapOptions::default()).unwrap();
+            distribute(&mapped, replicas, &devices[..replicas], &default).unwrap();
+        }
+        deal(&make(), 2, &devices, &default).unwrap();
+        assert_eq!(said(), [""; 0], "{name}");
+    }
+    // Batches of another size.
+    for dataset in [
+        batched().rebatch(&[3], false).unwrap(),
+        Dataset::zip(&[batched(), rows().take(3).unwrap()], None).unwrap().batch(2, false).unwrap(),
+        batched().map(same, MapOptions::default()).unwrap().batch(2, false).unwrap(),
+    ] {
+        distribute(&dataset, 2, &devices, &default).unwrap();
+        assert_eq!(said(), [""; 0], "{dataset:?}");
+    }
     let spec = ElementSpec::Leaf(LeafSpec { dtype: DType::Float32, shape: vec![None, Some(4)] });
     let known = rows().batch(2, false).unwrap();
     for dataset in [

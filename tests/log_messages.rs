@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use umbo::checkpoint::{Checkpoint, Manager, ManagerOptions};
 use umbo::collectives::Assignment;
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result, Status};
@@ -230,4 +231,29 @@ fn a_gradient_that_is_applied_and_not_finite_is_one_warning() {
         has(&lines[0], &["weights", "not finite", "skipped", "step 1 "]);
         assert!(optimizer.last_report().unwrap().non_finite.is_some());
     }
+}
+
+/// A damaged checkpoint that is passed over is named, whatever passes over it.
+#[test]
+fn a_damaged_checkpoint_is_named() {
+    let recorder = Recorder::new(Level::Warning);
+    let folder = std::env::temp_dir().join(format!("umbo-log-{}", std::process::id()));
+    let checkpoint = Checkpoint::new(&strategy(1));
+    let options = ManagerOptions { in_background: false, ..ManagerOptions::default() };
+    let manager = Manager::new(checkpoint, &folder, options).unwrap();
+    for step in [1, 2] {
+        manager.save(step, Some(0.5), true).unwrap();
+    }
+    let damaged = manager.path(2);
+    let mut bytes = std::fs::read(&damaged).unwrap();
+    bytes[70] ^= 1;
+    std::fs::write(&damaged, bytes).unwrap();
+    type Restore = fn(&Manager) -> Result<Option<u64>>;
+    for restore in [Manager::restore_latest as Restore, Manager::restore_best, Manager::best] {
+        assert_eq!(restore(&manager).unwrap(), Some(1));
+        let lines = recorder.take();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        has(&lines[0], &["WARNING", "passed over", damaged.to_str().unwrap(), "damaged"]);
+    }
+    std::fs::remove_dir_all(folder).unwrap();
 }

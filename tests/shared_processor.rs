@@ -46,9 +46,10 @@ fn a_caller_on_a_replicas_processor_goes_on_and_stays_as_free_as_it_was() {
     assert_eq!(run(1).0, 1);
     let shared = [processor.load(Ordering::Relaxed)].into_iter().collect();
 
-    // Bound to it, the caller cannot leave, and both take turns on one processor.
+    // Bound to it, the caller cannot leave, and both take turns on one processor, until the replica's
+    // thread is set free because others want that processor, too.
     affinity::bind_current_thread(&shared).unwrap();
-    assert_eq!(run(RUNS), (RUNS, RUNS));
+    assert_eq!(run(RUNS).0, RUNS);
     assert_eq!(affinity::current_thread_processors().unwrap(), shared);
 
     // It can again, is still there, and makes way: else it would stay for all of the runs, since a

@@ -18,7 +18,7 @@ endfunction()
 # Stands in for a test that cannot be made on this machine, so that ctest reports it.
 function(umbo_skipped_test name reason)
   message(STATUS "umbo: test ${name} is skipped: ${reason}")
-  add_test(NAME ${name} COMMAND sh -c "echo 'skipped: ${reason}'; exit 77")
+  add_test(NAME ${name} COMMAND "${UMBO_SOURCE_DIR}/scripts/skip.sh" ${name} "${reason}")
   set_tests_properties(${name} PROPERTIES TIMEOUT 10)
   umbo_allow_skip(${name})
 endfunction()

@@ -6,6 +6,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use umbo::device::DeviceId;
+use umbo::input::{Dataset, DistributeOptions, ShuffleOptions, distribute_dataset};
 use umbo::metrics::Metrics;
 use umbo::metrics::kind::Kind;
 use umbo::strategy::commit::StepParticipant;
@@ -13,6 +14,7 @@ use umbo::strategy::metrics::Metric;
 use umbo::strategy::run::Limits;
 use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::{Shape, Tensor};
+use umbo::training::Epoch;
 use umbo::values::Value;
 
 #[track_caller]
@@ -67,6 +69,42 @@ fn replicas_that_meet_at_a_lock() {
     assert_eq!(allocations, 0, "replicas that meet at a lock");
 }
 
+/// The steps of an epoch, whose elements the iterator could give again: so it notes where each began.
+fn steps_of_an_epoch(strategy: &Strategy, read_ahead: i64) {
+    let shape = Shape::new(&[50]).unwrap();
+    let rows = Tensor::from_slice(&[1.0f32; 50], shape, DeviceId::HOST).unwrap();
+    let data = Dataset::from_tensor_slices(&Value::Tensor(rows)).unwrap();
+    let shuffle = ShuffleOptions { buffer_size: 20, ..ShuffleOptions::default() };
+    let data = data.shuffle(&shuffle).unwrap().batch(8, false).unwrap().repeat(-1).unwrap();
+    let options =
+        DistributeOptions { read_ahead: Some(read_ahead), ..DistributeOptions::default() };
+    let distributed = distribute_dataset(strategy, &data, &options).unwrap();
+    let iterator = distributed.iterator().unwrap();
+    let epoch = Epoch {
+        strategy,
+        iterator: &iterator,
+        update: None,
+        metrics: None,
+        limits: Limits::default(),
+        most_steps: Some(400),
+        flush: true,
+        keep_metrics: false,
+        reset: true,
+    };
+    let (mut before, mut allocations) = (0, None);
+    let step: Arc<umbo::strategy::ReplicaFunction> = Arc::new(|_| Ok(None));
+    let counted = epoch.run(step, None, &mut |report, _| {
+        match report.steps {
+            200 => before = allocator::of_all_threads(),
+            400 => allocations = Some(allocator::of_all_threads() - before),
+            _ => {}
+        }
+        Ok(())
+    });
+    assert_eq!(counted.unwrap().steps, 400);
+    assert_eq!(allocations, Some(0), "an epoch, {read_ahead} elements ahead");
+}
+
 /// A program of its own, without the test harness, whose threads would be counted too.
 fn main() {
     replicas_that_meet_at_a_lock();
@@ -118,6 +156,9 @@ fn main() {
         strategy.measure_steps(false).unwrap();
         assert!(strategy.step_report().unwrap().summary.measured >= 32);
 
+        steps_of_an_epoch(&strategy, 0);
+        steps_of_an_epoch(&strategy, 2);
+
         let metrics = Metrics::new(&strategy);
         metrics.define("loss", Kind::Mean).unwrap();
         metrics.define("matrix", Kind::confusion(1000).unwrap()).unwrap();
@@ -142,5 +183,5 @@ fn main() {
             strategy.run_within(Arc::clone(&callback), None, limits, None).unwrap();
         });
     }
-    println!("2 passed, 0 failed");
+    println!("3 passed, 0 failed");
 }

@@ -345,7 +345,7 @@ fn files_that_cannot_be_written_are_refused() {
     let start = |path: &str| trace::start(path.as_ref(), 1).unwrap_err();
     assert_eq!(start("/nowhere/trace.json").status(), Status::NotFound);
     assert!(start("/nowhere/trace.json").to_string().contains("'/nowhere/trace.json'"));
-    assert_eq!(start("/").status(), Status::Unavailable);
+    assert_eq!(start("/").status(), Status::InvalidArgument);
     assert_eq!(trace::stop().unwrap_err().status(), Status::FailedPrecondition);
     assert!(!trace::is_on());
     let path = file("twice");
@@ -362,7 +362,10 @@ fn a_full_disk_ends_the_trace_and_nothing_else() {
     let _alone = alone();
     let strategy = strategy(1);
     // The first bytes are written at once.
-    assert_eq!(trace::start("/dev/full".as_ref(), 100).unwrap_err().status(), Status::Unavailable);
+    assert_eq!(
+        trace::start("/dev/full".as_ref(), 100).unwrap_err().status(),
+        Status::ResourceExhausted
+    );
     strategy.run(&|_| Ok(None), None).unwrap();
     assert!(!trace::is_on());
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures engines alone and under Umbo, and writes the table into docs/engines.md.
 
-    benches/engines/run.py [--prefix FOLDER] [--rounds N] [--processors N] [--output FILE]
+    benches/engines/run.py [--prefix FOLDER] [--rounds N] [--processors N] [--only NETWORK] [--output FILE]
 
 Each participant is a process of its own. In a round all take a turn, in an order that changes from round to
 round, so that all see the same machine; ratios are taken within rounds.
@@ -124,6 +124,7 @@ def main():
     parser.add_argument("--prefix", default=str(participants.ROOT / "build" / "prefix"))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--processors", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--only", choices=TITLES, help="measure this network alone")
     parser.add_argument("--output", default=str(participants.ROOT / "docs" / "engines.md"))
     options = parser.parse_args()
     participants.BUILD.mkdir(parents=True, exist_ok=True)  # for the logs
@@ -138,6 +139,7 @@ def main():
     problems, versions = [], []
     plans = (("LibTorch", "torch_engine", ("mlp", "cnn"), True), ("ggml", "ggml_engine", ("mlp",), False))
     for engine, program, workloads, with_ddp in plans:
+        workloads = [each for each in workloads if options.only in (None, each)]
         rows, said, version = engine_rows(engine, program, workloads, count, options.rounds, with_ddp)
         lines += rows
         problems += said

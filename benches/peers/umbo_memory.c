@@ -2,7 +2,6 @@
 #include <stddef.h>
 #include <umbo/umbo.h>
 
-#include "../../c_examples/check.h"
 #include "numbers.h"
 #include "umbo_workloads.h"
 
@@ -23,7 +22,7 @@ static umbo_strategy *strategy_of(int replicas) {
   umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
   umbo_strategy *strategy = NULL;
   options.cpu_replicas = replicas;
-  CHECK(umbo_strategy_create(&options, &strategy));
+  UMBO_CHECK(umbo_strategy_create(&options, &strategy));
   return strategy;
 }
 
@@ -36,30 +35,30 @@ static void prepare_reduce(void *data) {
   for (int replica = 0; replica < r->replicas; ++replica) {
     umbo_tensor *tensor = NULL;
     umbo_view view;
-    CHECK(umbo_tensor_create_uninitialized(UMBO_DTYPE_FLOAT32, 1, &count, NULL, &tensor));
-    CHECK(umbo_tensor_view(tensor, &view));
+    UMBO_CHECK(umbo_tensor_create_uninitialized(UMBO_DTYPE_FLOAT32, 1, &count, NULL, &tensor));
+    UMBO_CHECK(umbo_tensor_view(tensor, &view));
     fill_random(view.mutable_data, count, (uint64_t)replica);
     r->parts[replica] = view.mutable_data;
-    CHECK(umbo_value_from_tensor(tensor, &part));
+    UMBO_CHECK(umbo_value_from_tensor(tensor, &part));
     parts[replica] = part;
     umbo_tensor_release(tensor);
   }
-  CHECK(umbo_value_create_per_replica(r->replicas, parts, &r->value));
+  UMBO_CHECK(umbo_value_create_per_replica(r->replicas, parts, &r->value));
   for (int replica = 0; replica < r->replicas; ++replica) umbo_value_release(parts[replica]);
-  if (!r->fresh) CHECK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &count, NULL, &r->output));
+  if (!r->fresh) UMBO_CHECK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &count, NULL, &r->output));
 }
 
 static void reduce(void *data) {
   reduction *r = data;
   umbo_reduce_options options = UMBO_REDUCE_OPTIONS_INIT;
   options.output = r->fresh ? NULL : r->output;
-  CHECK(umbo_strategy_reduce(r->strategy, UMBO_REDUCE_SUM, r->value, &options, &r->result));
+  UMBO_CHECK(umbo_strategy_reduce(r->strategy, UMBO_REDUCE_SUM, r->value, &options, &r->result));
 }
 
 static void check_reduce(void *data) {
   const reduction *r = data;
   umbo_view view;
-  CHECK(umbo_value_view(r->result, NULL, &view));
+  UMBO_CHECK(umbo_value_view(r->result, NULL, &view));
   check_sum(element_count(), r->replicas, r->parts, view.data);
 }
 
@@ -109,14 +108,14 @@ static umbo_optimizer *optimizer_of(umbo_strategy *strategy, double weight_decay
     options.beta2 = BETA2;
     options.epsilon = EPSILON;
     options.weight_decay = weight_decay;
-    CHECK(umbo_optimizer_create_adamw(strategy, &options, &optimizer));
+    UMBO_CHECK(umbo_optimizer_create_adamw(strategy, &options, &optimizer));
   } else {
     umbo_adam_options options = UMBO_ADAM_OPTIONS_INIT;
     options.learning_rate = LEARNING_RATE;
     options.beta1 = BETA1;
     options.beta2 = BETA2;
     options.epsilon = EPSILON;
-    CHECK(umbo_optimizer_create_adam(strategy, &options, &optimizer));
+    UMBO_CHECK(umbo_optimizer_create_adam(strategy, &options, &optimizer));
   }
   return optimizer;
 }
@@ -137,25 +136,25 @@ static void prepare_step(void *data) {
   training *t = data;
   umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
   t->strategy = strategy_of(REPLICAS);
-  CHECK(umbo_strategy_scope(t->strategy, create_variable, t));
+  UMBO_CHECK(umbo_strategy_scope(t->strategy, create_variable, t));
   sums.loss_reduction = UMBO_LOSS_GLOBAL_MEAN; /* the gradients are added up, as the peers' are */
   umbo_variable *variables[1] = {t->variable};
-  CHECK(umbo_gradients_create(t->strategy, 1, variables, &sums, &t->gradients));
+  UMBO_CHECK(umbo_gradients_create(t->strategy, 1, variables, &sums, &t->gradients));
   t->optimizer = optimizer_of(t->strategy, t->weight_decay);
 }
 
 static void step(void *data) {
   training *t = data;
-  CHECK(umbo_strategy_run(t->strategy, submit, t, NULL, NULL, NULL));
-  CHECK(umbo_optimizer_apply(t->optimizer, t->gradients, NULL, NULL));
+  UMBO_CHECK(umbo_strategy_run(t->strategy, submit, t, NULL, NULL, NULL));
+  UMBO_CHECK(umbo_optimizer_apply(t->optimizer, t->gradients, NULL, NULL));
 }
 
 static void check_step(void *data) {
   const training *t = data;
   umbo_tensor *weights = NULL;
   umbo_view view;
-  CHECK(umbo_variable_read(t->variable, &weights));
-  CHECK(umbo_tensor_view(weights, &view));
+  UMBO_CHECK(umbo_variable_read(t->variable, &weights));
+  UMBO_CHECK(umbo_tensor_view(weights, &view));
   check_first_step(element_count(), REPLICAS, t->parts, WEIGHTS_SEED, t->weight_decay, view.data);
   umbo_tensor_release(weights);
 }

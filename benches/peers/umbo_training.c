@@ -9,7 +9,6 @@
 
 #include "../../c_examples/03_train_fashion_mnist/matrix.h"
 #include "../../c_examples/03_train_fashion_mnist/mlp.h"
-#include "../../c_examples/check.h"
 #include "numbers.h"
 #include "umbo_workloads.h"
 
@@ -46,17 +45,17 @@ static umbo_value *picture_value(void) {
   const int64_t picture_shape[2] = {SAMPLES, PIXELS}, label_shape[1] = {SAMPLES};
   umbo_tensor *pictures = NULL, *labels = NULL;
   umbo_view x, y;
-  CHECK(umbo_tensor_create_uninitialized(UMBO_DTYPE_FLOAT32, 2, picture_shape, NULL, &pictures));
-  CHECK(umbo_tensor_create_uninitialized(UMBO_DTYPE_UINT8, 1, label_shape, NULL, &labels));
-  CHECK(umbo_tensor_view(pictures, &x));
-  CHECK(umbo_tensor_view(labels, &y));
+  UMBO_CHECK(umbo_tensor_create_uninitialized(UMBO_DTYPE_FLOAT32, 2, picture_shape, NULL, &pictures));
+  UMBO_CHECK(umbo_tensor_create_uninitialized(UMBO_DTYPE_UINT8, 1, label_shape, NULL, &labels));
+  UMBO_CHECK(umbo_tensor_view(pictures, &x));
+  UMBO_CHECK(umbo_tensor_view(labels, &y));
   make_pictures(x.mutable_data, y.mutable_data);
   umbo_value *parts[2] = {NULL, NULL}, *value = NULL;
-  CHECK(umbo_value_from_tensor(pictures, &parts[0]));
-  CHECK(umbo_value_from_tensor(labels, &parts[1]));
+  UMBO_CHECK(umbo_value_from_tensor(pictures, &parts[0]));
+  UMBO_CHECK(umbo_value_from_tensor(labels, &parts[1]));
   const char *const names[] = {"x", "y"};
   const umbo_value *const fields[] = {parts[0], parts[1]};
-  CHECK(umbo_value_create_struct(2, names, fields, &value));
+  UMBO_CHECK(umbo_value_create_struct(2, names, fields, &value));
   umbo_value_release(parts[1]);
   umbo_value_release(parts[0]);
   umbo_tensor_release(labels);
@@ -71,11 +70,11 @@ static umbo_iterator *batches_of(umbo_strategy *strategy, int64_t size) {
   umbo_distributed_dataset *distributed = NULL;
   umbo_iterator *iterator = NULL;
   shuffle.seed = 1;
-  CHECK(umbo_dataset_from_tensor_slices(pictures, &dataset));
-  CHECK(umbo_dataset_shuffle(&dataset, &shuffle));
-  CHECK(umbo_dataset_batch(&dataset, size, 0));
-  CHECK(umbo_strategy_distribute_dataset(strategy, dataset, NULL, &distributed));
-  CHECK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
+  UMBO_CHECK(umbo_dataset_from_tensor_slices(pictures, &dataset));
+  UMBO_CHECK(umbo_dataset_shuffle(&dataset, &shuffle));
+  UMBO_CHECK(umbo_dataset_batch(&dataset, size, 0));
+  UMBO_CHECK(umbo_strategy_distribute_dataset(strategy, dataset, NULL, &distributed));
+  UMBO_CHECK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
   umbo_distributed_dataset_release(distributed);
   umbo_dataset_release(dataset);
   umbo_value_release(pictures);
@@ -115,18 +114,18 @@ static void prepare(void *data) {
   umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
   matrix_set_threads(1); /* each replica has one processor */
   options.cpu_replicas = REPLICAS;
-  CHECK(umbo_strategy_create(&options, &t->strategy));
-  CHECK(umbo_strategy_scope(t->strategy, create_variables, t));
+  UMBO_CHECK(umbo_strategy_create(&options, &t->strategy));
+  UMBO_CHECK(umbo_strategy_scope(t->strategy, create_variables, t));
   sums.loss_reduction = UMBO_LOSS_SUM; /* the network adds up over its rows */
   umbo_variable *variables[VARIABLES];
   for (int i = 0; i < VARIABLES; ++i) variables[i] = t->variables[i];
-  CHECK(umbo_gradients_create(t->strategy, VARIABLES, variables, &sums, &t->gradients));
+  UMBO_CHECK(umbo_gradients_create(t->strategy, VARIABLES, variables, &sums, &t->gradients));
   if (t->adam) {
     umbo_adam_options adam = UMBO_ADAM_OPTIONS_INIT;
-    CHECK(umbo_optimizer_create_adam(t->strategy, &adam, &t->optimizer));
+    UMBO_CHECK(umbo_optimizer_create_adam(t->strategy, &adam, &t->optimizer));
   } else {
     umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
-    CHECK(umbo_optimizer_create_sgd(t->strategy, &sgd, &t->optimizer));
+    UMBO_CHECK(umbo_optimizer_create_sgd(t->strategy, &sgd, &t->optimizer));
   }
   t->batches = batches_of(t->strategy, REPLICAS * t->batch);
 }
@@ -165,15 +164,15 @@ static void pass(void *data) {
   for (;;) {
     umbo_value *batch = NULL;
     umbo_metric metric = UMBO_METRIC_INIT;
-    CHECK(umbo_iterator_next(t->batches, &batch));
+    UMBO_CHECK(umbo_iterator_next(t->batches, &batch));
     if (batch == NULL) break;
-    CHECK(umbo_strategy_run(t->strategy, train, t, batch, NULL, NULL));
-    CHECK(umbo_optimizer_apply(t->optimizer, t->gradients, NULL, NULL));
-    CHECK(umbo_strategy_metric(t->strategy, "loss", &metric));
+    UMBO_CHECK(umbo_strategy_run(t->strategy, train, t, batch, NULL, NULL));
+    UMBO_CHECK(umbo_optimizer_apply(t->optimizer, t->gradients, NULL, NULL));
+    UMBO_CHECK(umbo_strategy_metric(t->strategy, "loss", &metric));
     loss += metric.sum;
     umbo_value_release(batch);
   }
-  CHECK(umbo_iterator_reset(t->batches));
+  UMBO_CHECK(umbo_iterator_reset(t->batches));
   t->loss = loss / SAMPLES;
 }
 

@@ -65,6 +65,16 @@ static void enter(contestant *c, const picture_data *data, const options *choice
   c->replicas = replicas;
   c->blas_threads = blas_threads;
   trainer_create(&c->trainer, data, choices, &alone, replicas, replicas == 1);
+  UMBO_CHECK(umbo_strategy_measure_steps(c->trainer.strategy, 1)); /* at most 1 % of the time */
+}
+
+/* Whether other programs kept processors from the replicas since they are measured. */
+static int was_busy(const contestant *c) {
+  int32_t causes = 0;
+  size_t length = 0;
+  /* The text does not matter here, and there is no room for it. */
+  const umbo_status found = umbo_strategy_step_report(c->trainer.strategy, &causes, NULL, 0, &length);
+  return found == UMBO_STATUS_OUT_OF_RANGE && (causes & UMBO_STEP_CAUSE_BUSY_MACHINE) != 0;
 }
 
 comparison compare_with_one_replica(const picture_data *data, const options *choices) {
@@ -87,6 +97,7 @@ comparison compare_with_one_replica(const picture_data *data, const options *cho
   for (int i = 0; i < count; ++i) {
     result.of[i] = result_of(&contestants[i], &contestants[0]);
     if (i > 1 && result.of[i].samples_per_second > result.of[1].samples_per_second) result.baseline = i;
+    if (was_busy(&contestants[i])) result.busy = 1;
     trainer_destroy(&contestants[i].trainer);
   }
   return result;
@@ -109,7 +120,10 @@ void comparison_print(const comparison *compared) {
     }
     putchar('\n');
   }
-  if (apart > RESTLESS) {
+  if (compared->busy) {
+    puts("  The machine was busy: other programs used processors that the replicas needed, so these figures say little.\n"
+         "  Measure again when it is quiet; 'umbo doctor' says whether it is.");
+  } else if (apart > RESTLESS) {
     printf("  The turns differ by %.0f %%, as where something else keeps the machine or its host busy: these figures are rough.\n",
            100.0 * apart);
   }

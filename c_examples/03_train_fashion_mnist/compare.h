@@ -17,6 +17,7 @@ typedef struct {
   int count;
   contestant_result of[MOST_CONTESTANTS]; /* the replicas, one replica with one BLAS thread, and with all of them */
   int baseline;                           /* the faster of those with one replica */
+  int busy;                               /* whether other programs used processors that the replicas needed */
 } comparison;
 
 /* Trains about one epoch with each, in turns of a few steps, so that what else the machine does hits all alike. */

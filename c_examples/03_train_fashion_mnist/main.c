@@ -111,9 +111,10 @@ static void print_json(const options *choices, const picture_data *data, const o
     const contestant_result *baseline = &compared->of[compared->baseline];
     printf(
         ", \"compared_samples_per_second\": %.1f, \"baseline\": {\"replicas\": 1, \"blas_threads\": %d, "
-        "\"samples_per_second\": %.1f}, \"speedup\": %.3f, \"speedup_quartiles\": [%.3f, %.3f]",
+        "\"samples_per_second\": %.1f}, \"speedup\": %.3f, \"speedup_quartiles\": [%.3f, %.3f], "
+        "\"machine_was_busy\": %s",
         compared->of[0].samples_per_second, baseline->blas_threads, baseline->samples_per_second, baseline->ratio,
-        baseline->ratio_low, baseline->ratio_high);
+        baseline->ratio_low, baseline->ratio_high, compared->busy ? "true" : "false");
   }
   if (together->communicator != NULL) {
     printf(", \"workers\": %lld, \"worker_samples_per_second\": [", (long long)together->size);

@@ -1,56 +1,80 @@
-"""Umbo for Python programs: the C functions through cffi, arrays through NumPy.
+"""Umbo for Python programs: the C functions through cffi, arrays of NumPy, JAX and others through DLPack.
 
-Needs NumPy 2, cffi and a C compiler. cffi reads the installed headers as they are. The folders of the headers
+Needs NumPy 2.1 and cffi, and no C compiler: the installed headers are read as they are. The folders of the headers
 and of the library are $LIBUMBO_INCLUDE and $LIBUMBO_FOLDER."""
-import ctypes, os, re, subprocess, sys, tempfile
+import ctypes, os, pathlib, re
 import cffi
 import numpy as np
 
-INCLUDE, LIBRARY = (os.path.abspath(os.environ[name]) for name in ("LIBUMBO_INCLUDE", "LIBUMBO_FOLDER"))
+INCLUDE, LIBRARY = (pathlib.Path(os.environ[name]).absolute() for name in ("LIBUMBO_INCLUDE", "LIBUMBO_FOLDER"))
 NUMPY = [None, "f2", None, "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"]  # by umbo_dtype
 
 
-def bind():
-    """The library's functions, and what cffi makes objects of C with."""
-    source = "#include <umbo/umbo.h>\n#include <umbo/dlpack.h>\n"
-    command = ["cc", "-E", "-std=c99", "-I", INCLUDE, "-D__attribute__(x)=", "-"]
-    text, ours = "", False
-    for line in subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout.splitlines():
-        if line.startswith("# "):  # where the next lines come from
-            ours = "/umbo/" in line.split('"')[1]
-        elif ours:
-            text += line + "\n"
-    # Of functions that the headers define, cffi needs the prototypes alone.
-    text = re.sub(r"static inline ([^{;]*)\{(?:[^\n]*\}$|.*?^\})", r"\1;", text, flags=re.S | re.M)
-    builder = cffi.FFI()
-    builder.cdef(text)
-    builder.set_source("_umbo", source, include_dirs=[INCLUDE], libraries=["umbo"], library_dirs=[LIBRARY],
-                       runtime_library_dirs=[LIBRARY])
-    with tempfile.TemporaryDirectory() as folder:
-        sys.path.insert(0, folder)
-        builder.compile(tmpdir=folder)
-        import _umbo
-    return _umbo.ffi, _umbo.lib
+class Library:
+    """The library's functions, the enums and constants of its headers, and umbo_..._default()."""
+    def __init__(self):
+        seen = set()
+        def included(header):  # each once, behind what it includes
+            if header[1] in seen:
+                return ""
+            seen.add(header[1])
+            return re.sub("^#include <(umbo/.*)>", included, (INCLUDE / header[1]).read_text(), flags=re.M)
+        text = included(("", "umbo/umbo.h")) + included(("", "umbo/dlpack.h"))
+        text = re.sub(r"/\*.*?\*/|//[^\n]*|\\\n", "", text, flags=re.S)
+        text = re.sub(r"^#ifdef __cplusplus\n[^#]*#(else|endif)", "", text, flags=re.M)
+        # Where a compiler would have a choice, the last definition of a macro is that of plain C.
+        self.macros = dict(re.findall(r"^#define (\w+) +(.*)", text, flags=re.M))
+        text = re.sub(r"static inline [^{;]*\{(?:.*\}$|(?:.*\n)*?\})|^#.*|UMBO_API|UMBO_MUST_USE", "", text, flags=re.M)
+        ffi.cdef(re.sub(r"UMBO_ENUM\((\w+)\)", r"typedef int32_t \1; enum \1_constants", text))
+        self.functions = ffi.dlopen(str(LIBRARY / "libumbo.so"))
+
+    def value(self, text):
+        """What the C expression of a macro is: numbers, constants and lists of them."""
+        text = re.sub(r"sizeof\((\w+)\)", lambda name: str(ffi.sizeof(name[1])), text.replace("NULL", "ffi.NULL"))
+        text = re.sub(r"UMBO_ENUM_VALUE\(\w+, (.*?)\)", r"\1", text).translate({ord("{"): "[", ord("}"): "]"})
+        return eval(re.sub(r"[A-Z]+_\w+", lambda name: f"lib.{name[0]}", text))
+
+    def __getattr__(self, name):
+        if name.endswith("_default"):
+            kind = name.removesuffix("_default")
+            fields = self.value(self.macros[f"{kind.upper()}_INIT"])
+            made = lambda: ffi.new(f"{kind} *", fields)[0]
+        else:
+            made = self.value(self.macros[name]) if name in self.macros else getattr(self.functions, name)
+        setattr(self, name, made)
+        return made
 
 
-ffi, lib = bind()
-capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-capsule_pointer.restype, capsule_pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-capsule_new = ctypes.pythonapi.PyCapsule_New
-capsule_new.restype, capsule_new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-capsule_rename = ctypes.pythonapi.PyCapsule_SetName
-capsule_rename.argtypes = (ctypes.py_object, ctypes.c_char_p)
+ffi = cffi.FFI()
+lib = Library()
+
+def of_python(name, result, *arguments):
+    return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
+
+
+# Capsules go by their addresses: while one is dropped, nobody may keep it.
+drop_type = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+capsule_new = of_python("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, drop_type)
+capsule_name = of_python("PyCapsule_GetName", ctypes.c_char_p, ctypes.c_void_p)
+capsule_pointer = of_python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
+capsule_rename = of_python("PyCapsule_SetName", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
+# By the names of DLPack's capsules: the struct, and what gives and takes it.
+FORMS = {b"dltensor_versioned": ("struct DLManagedTensorVersioned *", lib.umbo_tensor_to_dlpack,
+                                 lib.umbo_tensor_from_dlpack),
+         b"dltensor": ("struct DLManagedTensor *", lib.umbo_tensor_to_dlpack_legacy, lib.umbo_tensor_from_dlpack_legacy)}
+USED = {name: b"used_" + name for name in FORMS}  # kept, since capsules have the address of their name alone
 raised = {}  # exceptions on their way home, by the address that the library has of them
 
 
 def check(status):
     """Raises what a callback has raised, or what the library says."""
+    if not status:
+        return
     info = ffi.new("umbo_error_info *", lib.umbo_error_info_default())
-    for index in range(lib.umbo_last_error_count() if status else 0):
+    for index in range(lib.umbo_last_error_count()):
         if lib.umbo_last_error_at(index, info) == 0 and info.payload:
             raise ffi.from_handle(info.payload)
-    if status:
-        raise RuntimeError(ffi.string(lib.umbo_last_error_message()).decode())
+    raise RuntimeError(ffi.string(lib.umbo_last_error_message()).decode())
 
 
 def made(kind, create, *arguments):
@@ -83,6 +107,11 @@ def array_of(get, *arguments):
     """The elements of a view, in place. They are there as long as the view is valid."""
     view = ffi.new("umbo_view *")
     check(get(*arguments, view))
+    return shown(view)
+
+
+def shown(view):
+    """The elements that a view shows, likewise."""
     rank, size = view.rank, view.element_bytes
     shape, strides = list(view.shape[0:rank]), [stride * size for stride in view.strides[0:rank]]
     extent = size + sum((n - 1) * s for n, s in zip(shape, strides)) if 0 not in shape else 0
@@ -92,24 +121,49 @@ def array_of(get, *arguments):
     return array
 
 
+def managed_by(capsule):
+    """What the capsule at an address (its id) has, and its name."""
+    name = capsule_name(capsule)
+    return (ffi.cast(FORMS[name][0], capsule_pointer(capsule, name)) if name in FORMS else None), name
+
+
 def tensor_of(array):
-    """A tensor over the memory of an array."""
-    capsule = array.__dlpack__(max_version=(1, 0))
-    managed = ffi.cast("struct DLManagedTensorVersioned *", capsule_pointer(capsule, b"dltensor_versioned"))
-    tensor = made("tensor", lib.umbo_tensor_from_dlpack, managed)
-    capsule_rename(capsule, b"used_dltensor_versioned")
+    """A tensor over the memory of an array of NumPy's, JAX's or any other that DLPack gives."""
+    try:
+        capsule = array.__dlpack__(max_version=(1, 0))
+    except TypeError:  # a library that knows the older form alone
+        capsule = array.__dlpack__()
+    managed, name = managed_by(id(capsule))
+    tensor = made("tensor", FORMS[name][2], managed)
+    capsule_rename(id(capsule), USED[name])
     return tensor
 
 
+@drop_type
+def drop(capsule):
+    managed, name = managed_by(capsule)
+    if managed:  # nobody took it
+        managed.deleter(managed)
+
+
 class Exported:
-    """What np.from_dlpack() takes: an array over the memory of a tensor."""
+    """What np.from_dlpack() and its kin take: an array over the memory of a tensor."""
     def __init__(self, tensor):
         self.tensor = tensor
 
     def __dlpack_device__(self):
         return 1, 0
 
-    def __dlpack__(self, **_):
-        managed = ffi.new("struct DLManagedTensorVersioned **")
-        check(lib.umbo_tensor_to_dlpack(self.tensor, managed))
-        return capsule_new(int(ffi.cast("uintptr_t", managed[0])), b"dltensor_versioned", None)
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if stream is not None:
+            raise RuntimeError("memory of the CPU has no streams")
+        if copy or tuple(dl_device or (1, 0)) != (1, 0):
+            raise BufferError("the tensor is given in place, which is memory of the CPU")
+        name = b"dltensor_versioned" if max_version and max_version[0] >= 1 else b"dltensor"
+        kind, give, _ = FORMS[name]
+        managed = ffi.new(kind + "*")
+        try:
+            check(give(self.tensor, managed))
+        except RuntimeError as why:  # what cannot be given so, as the protocol has it
+            raise BufferError(str(why)) from None
+        return capsule_new(int(ffi.cast("uintptr_t", managed[0])), name, drop)

@@ -115,7 +115,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_variable(
 
 /**
  * Adds an optimizer: its learning rate, iterations and loss scale, and for each variable the state
- * and the step counts of its rule.
+ * and the step counts of its rule. Gradients that it applies are objects of their own
+ * (umbo_checkpoint_add_gradients()): without them, saving fails while they hold what was submitted
+ * or accumulated.
  *
  * The state of a variable is saved by the name by which the variable was added, or by its own name
  * if it was not.
@@ -158,7 +160,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_metrics(
  * Adds an iterator: how far its pass over the data has come. See umbo_iterator_save_position().
  *
  * Save on the thread that takes the elements, between two steps: then the place is the one behind
- * the step's element.
+ * the element of the last step that took effect in umbo_train_epoch(), or that umbo_iterator_next()
+ * gave last.
  *
  * @param[in] checkpoint The checkpoint.
  * @param[in] name By which name it is saved; copied.
@@ -251,13 +254,19 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_integer(
  * @param[in] checkpoint The checkpoint.
  * @param[in] path The file, in the safetensors format.
  * @return UMBO_OK, or, and then the file is as it was:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a folder, or two tensors that would
- *   have one name (the message says of which objects).
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a folder, a path that leads through
+ *   a file, or two tensors that would have one name (the message says of which objects).
  * - UMBO_STATUS_FAILED_PRECONDITION: inside a run, while the strategy is draining, with gradients
- *   that were submitted and not applied, or in the child of a fork.
+ *   that were submitted and not applied, with gradients that were not added although an optimizer
+ *   that was has applied them and they hold something (the message names their variables), or in
+ *   the child of a fork.
  * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the state, or no room on the disk.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the state, no room on the disk, or too
+ *   many open files.
  * - UMBO_STATUS_UNAVAILABLE: another failure of the system's.
+ *
+ * A variable with a NaN in it is saved, and the log gets a warning; of a strict strategy the call
+ * is UMBO_STATUS_FAILED_PRECONDITION.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save(
     const umbo_checkpoint *checkpoint, const char *path);
@@ -273,15 +282,17 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save(
  *   as those that were saved.
  * @param[in] path The file.
  * @return UMBO_OK, or, and then nothing has changed:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or objects and file do not fit: the
- *   message lists all that is missing, unexpected, or of another dtype or shape, and iterators over
- *   other data.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a path that leads to no regular
+ *   file, or objects and file do not fit: the message lists all that is missing, unexpected, or of
+ *   another dtype or shape, and iterators over other data.
  * - UMBO_STATUS_FAILED_PRECONDITION: a step is in progress, on whatever thread (the message names
  *   it), the strategy is draining, or in the child of a fork.
- * - UMBO_STATUS_DATA_LOSS: the file is damaged, or not in the safetensors format.
+ * - UMBO_STATUS_DATA_LOSS: the file is damaged, or not in the safetensors format, whose headers
+ *   have at most 100,000,000 bytes.
  * - UMBO_STATUS_UNIMPLEMENTED: a later version of Umbo has written the file.
  * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: as the system says.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the state.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the state, or too many open files.
+ * - UMBO_STATUS_UNAVAILABLE: another failure of the system's, such as a disk that cannot be read.
  * - what functions of an iterator's pipeline return, if elements have to be made again.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_restore(
@@ -367,11 +378,18 @@ typedef struct umbo_checkpoint_manager_options {
    * was made. UMBO_NEVER, the default: time does not matter.
    */
   double every_seconds;
+  /**
+   * 0, the default: the checkpoints in the folder are those of this training. 1: they are another
+   * one's, and this one begins anew. They are as if they were not there: not found, not restored,
+   * not counted; and the first save moves them to a folder of their own in the folder, `before-1`
+   * or the next name that is free. None is deleted.
+   */
+  int32_t begin_anew;
 } umbo_checkpoint_manager_options;
 
 /** The starting value of a umbo_checkpoint_manager_options. */
 #define UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT \
-  { sizeof(umbo_checkpoint_manager_options), 5, 0, 0, 1, 1, UMBO_NEVER }
+  { sizeof(umbo_checkpoint_manager_options), 5, 0, 0, 1, 1, UMBO_NEVER, 0 }
 
 /** UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT, to be assigned. */
 static inline umbo_checkpoint_manager_options umbo_checkpoint_manager_options_default(void) {
@@ -383,7 +401,11 @@ static inline umbo_checkpoint_manager_options umbo_checkpoint_manager_options_de
  * Makes a manager, which keeps the checkpoints of one training in a folder: the newest ones, and
  * the best by a metric. What is known of a file is in its name and in the file itself.
  *
- * Only one manager, in whatever process, writes to a folder at a time.
+ * Only one manager, in whatever process, writes to a folder at a time. A folder is for one
+ * training: a manager saves where its checkpoint was restored from a file of the folder, by
+ * whatever manager or by umbo_checkpoint_restore(), or where there is none when it is first asked
+ * to save. So a program that may be started again calls umbo_checkpoint_manager_restore_latest()
+ * first, which changes nothing in an empty folder. Looking and restoring need none of that.
  *
  * @param[in] checkpoint What is saved. The manager keeps it alive.
  * @param[in] folder The folder, which is made if it is not there.
@@ -391,7 +413,8 @@ static inline umbo_checkpoint_manager_options umbo_checkpoint_manager_options_de
  * @param[out] manager A new handle. The caller releases it; the last release waits for what is
  *   being written.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or options out of range.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, options out of range, or a path
+ *   that leads to a file or through one.
  * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED, UMBO_STATUS_UNAVAILABLE: another failure of the system's.
  */
@@ -414,6 +437,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_create(
  * @param[out] saved Gets 1 if it was saved, 0 if none was due; `saved` may be NULL.
  * @return UMBO_OK, or what umbo_checkpoint_save() returns, also for an earlier checkpoint that
  *   could not be written in the background: the message names its step.
+ *   UMBO_STATUS_FAILED_PRECONDITION: the folder has checkpoints of another training, also if none
+ *   is due; the message names the ways out.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_save(
     umbo_checkpoint_manager *manager, int64_t step, int32_t force, int32_t *saved);
@@ -444,12 +469,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_wait(umbo_checkpoint_
 
 /**
  * Restores the newest checkpoint, if there is one. One that is damaged is passed over for the one
- * before it, which the log tells.
+ * before it, with a warning in the log that names it; of a strict strategy that is
+ * UMBO_STATUS_DATA_LOSS. One that the system does not open or read is not passed over: the call
+ * fails, and may succeed the next time.
  *
  * @param[in] manager The manager.
  * @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if there is none; then nothing has changed.
- * @return UMBO_OK, or what umbo_checkpoint_restore() returns. UMBO_STATUS_DATA_LOSS: all are
- *   damaged.
+ * @return UMBO_OK, or what umbo_checkpoint_restore() returns, and then nothing has changed.
+ *   UMBO_STATUS_DATA_LOSS: all are damaged.
  *
  * With several ranks a call that all of them make.
  */
@@ -457,7 +484,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_restore_latest(
     umbo_checkpoint_manager *manager, int64_t *step);
 
 /**
- * Restores the checkpoint with the best metric, if there is one.
+ * Restores the checkpoint with the best metric, if there is one. One that is damaged, so that its
+ * metric is not known, is passed over as by umbo_checkpoint_manager_restore_latest().
  *
  * @param[in] manager The manager.
  * @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if none has a metric; then nothing has
@@ -476,13 +504,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_restore_best(
  * @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if there is none.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - the failure of a checkpoint that could not be written, or of reading the folder.
+ * - the failure of a checkpoint that could not be written, or of reading the folder or a file.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_latest(
     const umbo_checkpoint_manager *manager, int64_t *step);
 
 /**
- * Tells which checkpoint has the best metric. It waits for what is being written.
+ * Tells which checkpoint has the best metric. It waits for what is being written. One that is
+ * damaged is passed over as by umbo_checkpoint_manager_restore_latest().
  *
  * @param[in] manager The manager.
  * @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if none has a metric.

@@ -27,6 +27,11 @@
  * What a callback is given is lent to it: valid until the callback returns, and never released by
  * it. To keep it, a callback retains it.
  *
+ * Log. Warnings and errors that no caller hears of otherwise go to standard error, each distinct
+ * one once, in lines that begin with "umbo: ". A function that umbo_set_log_callback() sets gets
+ * them in place of that; the environment variable UMBO_LOG=off turns them off. A strict strategy
+ * (see umbo_strategy_options) makes failures of warnings.
+ *
  * Pointers. Every pointer must lead to what its type and the function's description say, or be
  * NULL. NULL is UMBO_STATUS_INVALID_ARGUMENT where the description does not allow it. Texts are
  * UTF-8, ended by a NUL, and have at most 4095 bytes, as paths have.
@@ -537,19 +542,22 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_has_feature(const char *name, int32_t *r
  * Sends log messages to a function of the program.
  *
  * @param[in] most_verbose The last level that is sent: UMBO_LOG_WARNING sends warnings and errors.
- * @param[in] callback Receives the messages. `callback` may be NULL: messages then go nowhere.
+ * @param[in] callback Receives the messages. `callback` may be NULL: messages then go to standard
+ *   error again, as if none had been set.
  * @param[in] user_data What `callback` is given.
  * @param[in] destroy Releases `user_data`: after the callback has been replaced and its last call
  *   is over, and also if this function fails. NULL: nothing to release.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `most_verbose` is none of the levels.
  *
- * The new callback takes the place of the one that was set before. At the start of the process
- * messages go nowhere.
+ * The new callback takes the place of the one that was set before. While there is none, warnings
+ * and errors go to standard error: a line each that begins with "umbo: ", no message twice, and 65
+ * at most. To have no messages, set a callback that does nothing.
  *
- * The environment variable UMBO_LOG, which is read when the first strategy is made, has messages
- * written to standard error while there is no callback. It is off, error, warning, info or debug,
- * or a number from 0 to 4, and takes the place of `most_verbose` for all callbacks.
+ * The environment variable UMBO_LOG is read when the first strategy is made or the first message
+ * comes. It is off, error, warning, info or debug, or a number from 0 to 4, and takes the place of
+ * `most_verbose` for all callbacks. Without a callback it has all messages up to that level written
+ * to standard error, also those that come again; off and 0 have none written.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_log_callback(
     umbo_log_level most_verbose, umbo_log_fn callback, void *user_data, umbo_destroy_fn destroy);

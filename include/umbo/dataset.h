@@ -735,8 +735,8 @@ static inline umbo_shuffle_options umbo_shuffle_options_default(void) {
  * @param[out] zipped The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, two names are the same, the elements
- *   would be deeper or larger than UMBO_MAX_NEST_DEPTH allows, a handle is not valid, or a dataset
- *   has 256 transformations already.
+ *   would be deeper or larger than UMBO_MAX_NEST_DEPTH allows, a handle is not valid, a dataset
+ *   has 256 transformations already, or all of them together have 65,536.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * A pass ends with the dataset that ends first. If another one has more elements, the log gets a
@@ -946,11 +946,13 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_cache(umbo_dataset **dataset);
  * @param[out] concatenated The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, elements differ in structure, dtype or
- *   rank, a handle is not valid, or a dataset has 256 transformations already.
+ *   rank, a handle is not valid, a dataset has 256 transformations already, or all of them together
+ *   have 65,536.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * Sizes in which the datasets differ are unknown in the element spec. A program with many datasets
- * gives them to one call: each call counts as a transformation.
+ * gives them to one call: each call counts as a transformation. A dataset that is given twice
+ * counts twice; umbo_dataset_repeat() is for more rounds of one.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_concatenate(
     int64_t count, const umbo_dataset *const *datasets, umbo_dataset **concatenated);
@@ -1046,13 +1048,17 @@ UMBO_ENUM(umbo_sharding) {
   /**
    * The datasets of all ranks are the same, and each batch is split over the replicas of all ranks.
    * Each rank makes all batches and takes its own rows: no example is lost or comes twice, and all
-   * ranks make the same number of steps.
+   * ranks make the same number of steps. The ranks compare what they read when a run begins:
+   * operations with their counts and seeds, iterators and resets before, the number of the element
+   * in its pass, and the rows of its batch. What differs is UMBO_STATUS_FAILED_PRECONDITION of
+   * umbo_strategy_run(), on all ranks, and the message names the rank, the quantity and its values.
    */
   UMBO_SHARDING_DATA = 0,
   /**
    * Each rank's dataset is its own, and its batches are split over the rank's replicas. The ranks
    * meet for each element. All go on until none has any more; one that has none meanwhile gets
-   * parts without rows. With `drop_partial_step` all end when one has none.
+   * parts without rows. With `drop_partial_step` all end when one has none. Nothing that the ranks
+   * read is compared.
    */
   UMBO_SHARDING_OFF = 1,
   /**
@@ -1187,7 +1193,11 @@ typedef umbo_status (*umbo_dataset_fn)(
  *
  * If the elements are slices of arrays, and no transformation batches them, each slice is split as
  * if its rows were examples. That is rarely meant, so the log gets a warning, once for each
- * dataset: batch the dataset before distributing it.
+ * dataset: batch the dataset before distributing it, or, if the slices are batches,
+ * umbo_dataset_rebatch() it to their size. It also gets one of elements that were batched twice;
+ * umbo_dataset_rebatch() makes batches of another size. To a strict strategy both are
+ * UMBO_STATUS_INVALID_ARGUMENT. What a mapped function or a generator gives is taken for what it
+ * is.
  *
  * With several ranks n is the number of all their replicas, and the elements have the components of
  * this rank's, which may be one: then they are plain tensors. All ranks give the same dataset,
@@ -1321,7 +1331,8 @@ UMBO_API void umbo_distributed_dataset_release(const umbo_distributed_dataset *d
  * The call waits until the element is there. Threads may share an iterator: each element goes to
  * one of them, in the order in which they ask. The library uses the memory of an element again
  * after the element, and all that was made from it, has been released. After a failure the program
- * may call again: the next call continues after the element that failed.
+ * may call again: the next call continues after the element that failed. An element that
+ * umbo_train_epoch() would give to its next step again, because a step has failed, is passed over.
  *
  * Over a distributed dataset whose ranks have data of their own (UMBO_SHARDING_OFF,
  * UMBO_SHARDING_FILE, or from a function) it is a call that all ranks make: it fails on all if it
@@ -1350,6 +1361,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_element_spec(
  * @param[in] iterator The iterator.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_FAILED_PRECONDITION: for the causes that umbo_iterator_next() has.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the elements are made ahead, and the iterator was reset
+ *   1,048,576 times without being asked for an element.
  * - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
  * - Any status with which a generator's function fails.
@@ -1374,7 +1387,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_reset(umbo_iterator *iterator);
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory, or there was none to note the place of the
  *   last element.
  *
- * The place is behind the element that umbo_iterator_next() gave last, or behind its failure. What
+ * The place is behind the element that umbo_iterator_next() gave last, or behind its failure; but
+ * before an element that umbo_train_epoch() gives again. What
  * the library has made ahead does not count. The text is JSON and can be kept in a file. It says of
  * which stages the pipeline consists and where each of them is. It does not contain the data. It is
  * short, unless many elements have failed.

@@ -10,6 +10,11 @@
  * The check runs a step on one batch, split in several ways, and commits nothing. Its result is a
  * list of findings, which the caller releases.
  *
+ * The environment variable UMBO_CHECK=1 checks a program that does not call it: umbo_train_epoch(),
+ * and umbo_strategy_run() with an element of umbo_iterator_next(), check the first batch of each
+ * pass of a distributed dataset and log the verdict. docs/concepts.md says which programs that
+ * covers.
+ *
  * Threads: umbo_strategy_check_equivalence() is *serialised* with the strategy's steps. The
  * functions on its result are *concurrent*.
  *
@@ -228,7 +233,9 @@ static inline umbo_equivalence_finding umbo_equivalence_finding_default(void) {
  * - Replicas without examples that do not submit, or fail.
  * - Regularisers that are added once for each replica.
  * - Results that are not repeatable, on one replica or only on several.
- * - Metrics with wrong sums or weights.
+ * - Metrics with wrong sums or weights, of umbo_replica_context_add_metric() and of every
+ *   umbo_metrics that the callback adds to. Means and accuracies are compared as quotients, sums
+ *   and counts as numbers, confusion matrices and AUCs cell by cell.
  *
  * Some results depend on the split by design, such as the statistics of batch normalisation. Of
  * these the check can only tell that they do. With one replica there are no splits to compare, so

@@ -52,6 +52,10 @@ extern "C" {
  * What a replica spends a step on, in seconds: medians over the steps that were measured. Start
  * from UMBO_STEP_TIMES_INIT.
  *
+ * To a step belongs what its thread did since the end of the run before it: the input and the
+ * update, too. Where no two runs followed each other on one thread, that is not known: `step` is a
+ * run, and `input`, `update` and `outside` are what was seen in it.
+ *
  * Input, update and other work that is done once for all replicas counts for each of them, so that
  * the fields from `input` to `outside` add up to about a step.
  */
@@ -133,8 +137,12 @@ UMBO_ENUM(umbo_step_cause) {
   UMBO_STEP_CAUSE_SLOW_REPLICA = 16,
   /** The callbacks run one after the other, as under the lock of an interpreter. */
   UMBO_STEP_CAUSE_SERIALISED = 32,
-  /** The update takes long, and memory limits it. */
-  UMBO_STEP_CAUSE_UPDATE = 64
+  /** The update takes long: memory limits it, or it is the greatest part of a step. */
+  UMBO_STEP_CAUSE_UPDATE = 64,
+  /** The machine was busy: other processes used processors that the replicas need. */
+  UMBO_STEP_CAUSE_BUSY_MACHINE = 128,
+  /** Some steps take far longer than most: the mean is more than 1.5 times the median. */
+  UMBO_STEP_CAUSE_UNEVEN_STEPS = 256
 };
 
 /**
@@ -153,7 +161,8 @@ UMBO_ENUM(umbo_step_cause) {
  * 256 are kept, fewer if there are more than 256 replicas.
  *
  * While steps are measured, the log is told at UMBO_LOG_INFO what keeps them from being faster,
- * once after 64 measured steps and again when that changes.
+ * once after 64 measured steps and again when that changes. A machine that becomes busy or quiet is
+ * no change.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_measure_steps(
     const umbo_strategy *strategy, int32_t measure);
@@ -205,10 +214,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_step_times(
  * @param[in] options How it is written; `options` may be NULL: the defaults.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_FAILED_PRECONDITION: a trace is being written already.
- * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED, UMBO_STATUS_UNAVAILABLE: the file cannot
- *   be made.
- * - UMBO_STATUS_INVALID_ARGUMENT: `path` is a null pointer or not UTF-8, or an option is out of
- *   range.
+ * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED, UMBO_STATUS_RESOURCE_EXHAUSTED,
+ *   UMBO_STATUS_UNAVAILABLE: the file cannot be made.
+ * - UMBO_STATUS_INVALID_ARGUMENT: `path` is a null pointer, not UTF-8, or leads to no file, or an
+ *   option is out of range.
  *
  * The trace has spans of each replica, of the workers for central work, of threads that make
  * elements ahead, of copies to and from GPUs, and what umbo_trace_span_begin() and
@@ -234,8 +243,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_trace_start(
  * @param[out] dropped How many were dropped since there were too many. `dropped` may be NULL.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_FAILED_PRECONDITION: no trace is being written.
- * - UMBO_STATUS_UNAVAILABLE: not all of it could be written, for instance since the disk is full.
- *   The trace has ended, and the file can be read as far as it goes.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: not all of it could be written since the disk is full;
+ *   UMBO_STATUS_UNAVAILABLE: for another reason. The trace has ended, and the file can be read as
+ *   far as it goes.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_trace_stop(int64_t *events, int64_t *dropped);
 

@@ -99,10 +99,15 @@ typedef struct umbo_momentum_options {
   double momentum;
   /** 1: Nesterov's momentum. 0, the default: plain momentum. */
   int32_t nesterov;
+  /**
+   * What a gradient loses before it is added to the sum: 0 or more, at most 1. 0, the default:
+   * nothing. Must be 0 with Nesterov's momentum.
+   */
+  double dampening;
 } umbo_momentum_options;
 
 /** The starting value of a umbo_momentum_options. */
-#define UMBO_MOMENTUM_OPTIONS_INIT { sizeof(umbo_momentum_options), 0.01, 0.9, 0 }
+#define UMBO_MOMENTUM_OPTIONS_INIT { sizeof(umbo_momentum_options), 0.01, 0.9, 0, 0.0 }
 
 /** UMBO_MOMENTUM_OPTIONS_INIT, to be assigned. */
 static inline umbo_momentum_options umbo_momentum_options_default(void) {
@@ -122,10 +127,15 @@ typedef struct umbo_adam_options {
   double beta2;
   /** Added to the square root of the second moment; more than 0. By default 1e-8. */
   double epsilon;
+  /**
+   * 1: the step divides by the root of the largest second moment so far (AMSGrad). 0, the default:
+   * by that of the second moment.
+   */
+  int32_t amsgrad;
 } umbo_adam_options;
 
 /** The starting value of a umbo_adam_options. */
-#define UMBO_ADAM_OPTIONS_INIT { sizeof(umbo_adam_options), 0.001, 0.9, 0.999, 1e-8 }
+#define UMBO_ADAM_OPTIONS_INIT { sizeof(umbo_adam_options), 0.001, 0.9, 0.999, 1e-8, 0 }
 
 /** UMBO_ADAM_OPTIONS_INIT, to be assigned. */
 static inline umbo_adam_options umbo_adam_options_default(void) {
@@ -150,10 +160,15 @@ typedef struct umbo_adamw_options {
    * 0.01.
    */
   double weight_decay;
+  /**
+   * 1: the step divides by the root of the largest second moment so far (AMSGrad). 0, the default:
+   * by that of the second moment.
+   */
+  int32_t amsgrad;
 } umbo_adamw_options;
 
 /** The starting value of a umbo_adamw_options. */
-#define UMBO_ADAMW_OPTIONS_INIT { sizeof(umbo_adamw_options), 0.001, 0.9, 0.999, 1e-8, 0.01 }
+#define UMBO_ADAMW_OPTIONS_INIT { sizeof(umbo_adamw_options), 0.001, 0.9, 0.999, 1e-8, 0.01, 0 }
 
 /** UMBO_ADAMW_OPTIONS_INIT, to be assigned. */
 static inline umbo_adamw_options umbo_adamw_options_default(void) {
@@ -199,10 +214,15 @@ typedef struct umbo_adagrad_options {
   double initial_accumulator;
   /** Added to the square root of the sum of squares; more than 0. By default 1e-10. */
   double epsilon;
+  /**
+   * How fast the learning rate falls: it is divided by 1 + learning_rate_decay * (t - 1) in update
+   * t of a variable. Finite and 0 or more. 0, the default: it stays.
+   */
+  double learning_rate_decay;
 } umbo_adagrad_options;
 
 /** The starting value of a umbo_adagrad_options. */
-#define UMBO_ADAGRAD_OPTIONS_INIT { sizeof(umbo_adagrad_options), 0.01, 0.0, 1e-10 }
+#define UMBO_ADAGRAD_OPTIONS_INIT { sizeof(umbo_adagrad_options), 0.01, 0.0, 1e-10, 0.0 }
 
 /** UMBO_ADAGRAD_OPTIONS_INIT, to be assigned. */
 static inline umbo_adagrad_options umbo_adagrad_options_default(void) {
@@ -308,6 +328,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_sgd(
  * w = w - learning_rate * (g + momentum * a)
  * ```
  *
+ * With a dampening the first line is a = momentum * a + (1 - dampening) * g, but in the first
+ * update of a variable a = g.
+ *
  * The state is "momentum" (a), which starts at 0.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_momentum(
@@ -334,7 +357,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_momentum(
  * m' = m / (1 - beta1^t) and v' = v / (1 - beta2^t) correct for the start at zero. The states are
  * "m" and "v", without the correction.
  *
- * Source: Kingma and Ba, 2015, Algorithm 1.
+ * With `amsgrad` the largest v of all updates so far takes the place of v in the last line. It is a
+ * state, too: "v_max".
+ *
+ * Source: Kingma and Ba, 2015, Algorithm 1; AMSGrad: Reddi, Kale and Kumar, 2018.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_adam(
     umbo_strategy *strategy, const umbo_adam_options *options, umbo_optimizer **optimizer);
@@ -355,8 +381,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_adam(
  * w = (1 - learning_rate * weight_decay) * w
  * ```
  *
- * Then follows the step of umbo_optimizer_create_adam(). The states are "m" and "v". They do not
- * contain the decay.
+ * Then follows the step of umbo_optimizer_create_adam(). The states are "m" and "v", and "v_max"
+ * with `amsgrad`. They do not contain the decay.
  *
  * Source: Loshchilov and Hutter, 2019.
  */
@@ -406,6 +432,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_lamb(
  * n = n + g * g
  * w = w - learning_rate * g / (sqrt(n) + epsilon)
  * ```
+ *
+ * With `learning_rate_decay` the learning rate in update t (1, 2, ...) of the variable is
+ * learning_rate / (1 + learning_rate_decay * (t - 1)).
  *
  * The state is "accumulator" (n), which starts at `initial_accumulator`.
  *
@@ -796,12 +825,17 @@ typedef struct umbo_optimizer_options {
    * default 2000.
    */
   int64_t loss_scale_growth_interval;
+  /**
+   * 1: the loss is maximised: the gradient changes its sign, after clipping and before the weight
+   * decay is added. 0, the default: the loss is minimised.
+   */
+  int32_t maximize;
 } umbo_optimizer_options;
 
 /** The starting value of a umbo_optimizer_options. */
 #define UMBO_OPTIMIZER_OPTIONS_INIT \
   { sizeof(umbo_optimizer_options), UMBO_WEIGHT_DECAY_OF_RULE, UMBO_NO_CLIPPING, UMBO_NO_CLIPPING, \
-    UMBO_NON_FINITE_AUTO, UMBO_LOSS_SCALING_NONE, 65536.0, 2.0, 0.5, 1.0, 2000 }
+    UMBO_NON_FINITE_AUTO, UMBO_LOSS_SCALING_NONE, 65536.0, 2.0, 0.5, 1.0, 2000, 0 }
 
 /** UMBO_OPTIMIZER_OPTIONS_INIT, to be assigned. */
 static inline umbo_optimizer_options umbo_optimizer_options_default(void) {
@@ -1218,8 +1252,9 @@ typedef struct umbo_variable_progress {
   /** How often it was updated. */
   int64_t updates;
   /**
-   * For Adam, AdamW and LAMB the power of beta1, for custom rules the number of updates; otherwise
-   * 0.
+   * For Adam, AdamW and LAMB the power of beta1; for custom rules, and for Adagrad with a
+   * `learning_rate_decay`, the number of updates; for momentum with a dampening 1 once it was
+   * updated; otherwise 0.
    */
   double first_running;
   /** For Adam, AdamW and LAMB the power of beta2; otherwise 0. */
@@ -1277,8 +1312,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_variable_progress(
  * @param[in] variable The variable, of the optimizer's strategy.
  * @param[in] progress Both. With 0 updates the variable has no state that could be read.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a variable of another strategy, or
- *   numbers below 0 or not finite.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a variable of another strategy,
+ *   numbers below 0 or not finite, or more than 2^52 updates.
  * - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  */
@@ -1290,9 +1325,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_variable_progress(
  * Sets how many applies have taken effect, which a schedule is asked with.
  *
  * @param[in] optimizer The optimizer.
- * @param[in] iterations Their number; 0 or more.
+ * @param[in] iterations Their number; 0 to 2^52, from where they can be counted on and saved.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number below 0.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number out of range.
  * - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_iterations(
@@ -1303,8 +1338,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_iterations(
  *
  * @param[in] optimizer The optimizer.
  * @param[in] loss_scale The factor; more than 0 and finite as a float32.
- * @param[in] applies How many applies in a row have taken effect with it, for a dynamic scale; 0 or
- *   more.
+ * @param[in] applies How many applies in a row have taken effect with it, for a dynamic scale; 0 to
+ *   2^52.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number out of range.
  * - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().

@@ -79,8 +79,9 @@ typedef struct umbo_batch_position {
    */
   int64_t global_examples;
   /**
-   * The number of the step; the first step of the strategy is 1. The runs of
-   * umbo_strategy_check_equivalence() have the number of the next step and are not counted.
+   * The number of the step; the first step of the strategy is 1. A step that takes no effect is not
+   * counted, and the next one has its number. So have the runs of
+   * umbo_strategy_check_equivalence().
    */
   int64_t step;
 } umbo_batch_position;

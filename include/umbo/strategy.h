@@ -155,7 +155,8 @@ UMBO_ENUM(umbo_thread_binding) {
   /**
    * Each replica's thread runs on the processors of its device. Threads that it starts (OpenMP,
    * BLAS) inherit this. The thread that calls umbo_strategy_run(), which runs replica 0, is not
-   * bound.
+   * bound. While other programs keep its processors busy, a replica's thread runs on any processor
+   * of the process.
    */
   UMBO_THREAD_BINDING_ON = 0,
   /** The operating system places the threads. */
@@ -232,9 +233,9 @@ typedef struct umbo_strategy_options {
    * 1: the strategy is strict. It looks for mistakes of callbacks that otherwise go unnoticed
    * (writes beside gradient buffers, scratch memory and new tensors, elements that were not
    * written, views that are used when they are valid no more, writes to variables), and what the
-   * log is otherwise warned of is a failure of the call. Runs take longer. 0, the default: it is
-   * not, unless the environment variable UMBO_STRICT is 1, which makes every strategy of the
-   * process strict.
+   * log is otherwise warned of is a failure of the call, but for what tells of the machine and not
+   * of the program. Runs take longer. 0, the default: it is not, unless the
+   * environment variable UMBO_STRICT is 1, which makes every strategy of the process strict.
    */
   int32_t strict;
   /**
@@ -830,9 +831,10 @@ static inline umbo_run_options umbo_run_options_default(void) {
  * thread it waits for.
  *
  * With several ranks a call that all of them make: it fails on all if it fails on one. Then
- * UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and
- * UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more. What another rank has failed with is
- * the status here, too, and the message names that rank.
+ * UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls or have read other
+ * data where all are to read the same (UMBO_SHARDING_DATA), UMBO_STATUS_DEADLINE_EXCEEDED for a
+ * rank that was waited for in vain, and UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any
+ * more. What another rank has failed with is the status here, too, and the message names that rank.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_run(
     umbo_strategy *strategy, umbo_replica_fn function, void *user_data, const umbo_value *args,
@@ -914,7 +916,8 @@ UMBO_API void umbo_cancellation_release(const umbo_cancellation *cancellation);
  * umbo_replica_context_batch_position(), umbo_gradients_submit()).
  *
  * With several ranks the batch is the same on all of them, and each takes the parts of its own
- * replicas. A rank that has a batch of its own makes values of its own with
+ * replicas. Its number of rows is compared when a run begins with the parts (UMBO_SHARDING_DATA
+ * says how). A rank that has a batch of its own makes values of its own with
  * umbo_strategy_values_from_function().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_split(
@@ -974,7 +977,8 @@ static inline umbo_update_options umbo_update_options_default(void) {
  * @param[out] result What `function` stored, which the caller releases; if it stored nothing,
  *   `*result` gets NULL. `result` may be NULL, which discards it.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown grouping.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an unknown grouping, or a variable
+ *   of another strategy.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope, the strategy is
  *   draining, or the strategy was made before this process was forked.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.

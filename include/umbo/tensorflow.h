@@ -402,7 +402,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_update_non_slot(
  * @param[out] variable A new handle to the variable whose name is the first in byte order. The
  *   caller releases it.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or no variables.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, no variables, or one of another
+ *   strategy.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * Shared state is what belongs to all of the variables together, such as a step count. See

@@ -76,7 +76,8 @@ static inline umbo_progress umbo_progress_default(void) {
  * @param[in] progress How far it is; valid for the call.
  * @param[in] user_data `progress_user_data` of the options.
  * @return UMBO_OK, or why the epoch is to end. Any other status than UMBO_OK ends it, and
- *   umbo_train_epoch() returns that status.
+ *   umbo_train_epoch() returns that status. The step counts, and the next epoch begins with the
+ *   element behind it. With several ranks the functions of all of them decide alike.
  *
  * It is called on the thread that called umbo_train_epoch(), outside of the step: it may read
  * variables and metrics, set a learning rate, run and evaluate.
@@ -179,11 +180,19 @@ static inline umbo_train_epoch_report umbo_train_epoch_report_default(void) {
  * umbo_optimizer_apply(), until there are no more elements.
  *
  * The update belongs to its step: both take effect, with what the step added to metrics, or none
- * does. If something fails the epoch ends, and variables, optimizer and metrics are as after the
- * step before; the element of a run that failed has been used up, while one that there was no
- * memory for comes again. The message says which step it was, counted from 1, and what in it
- * failed; if replicas failed, a line for each of them follows. Called once more, it goes on with
- * the pass.
+ * does. If something fails the epoch ends, and variables, optimizer, metrics and the iterator's
+ * place are as after the step before. The message says which step it was, counted from 1, and what
+ * in it failed; if replicas failed, a line for each of them follows. Called once more, it goes on
+ * with the pass.
+ *
+ * So the element of a step that failed, was cancelled or came too late comes again: it is the first
+ * one of the next epoch over the iterator, as the step has left it if that wrote to it. A position
+ * or a checkpoint that is saved in between is before it. umbo_iterator_next() passes over it;
+ * umbo_iterator_reset() and umbo_iterator_restore_position() drop it. An element that could not be
+ * made is passed over, on all ranks; one that there was no memory for comes again. A step whose
+ * update was skipped because a gradient was not finite, and one whose `progress` function failed,
+ * have taken effect: their elements do not come again. Nor does an element if another thread has
+ * asked something of the iterator since the step took it.
  *
  * @param[in] strategy The strategy whose replicas run the step.
  * @param[in] iterator Where elements come from, usually of a distributed dataset.
@@ -198,7 +207,8 @@ static inline umbo_train_epoch_report umbo_train_epoch_report_default(void) {
  * @param[out] report Gets what was done; `report` may be NULL.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an option that is out of range,
- *   only one of optimizer and gradients, or one of another strategy.
+ *   only one of optimizer and gradients, or an iterator, an optimizer, gradients or metrics of
+ *   another strategy.
  * - UMBO_STATUS_FAILED_PRECONDITION: inside of a run, in another strategy's scope, while the
  *   strategy is draining.
  * - UMBO_STATUS_DEADLINE_EXCEEDED and UMBO_STATUS_CANCELLED: as the options say.

@@ -58,7 +58,10 @@ impl AtomicFile {
                 Err(error) => {
                     // It may have been made all the same, and what failed came behind that.
                     let _ = fs::remove_file(&partial);
-                    return Err(failed(&partial, "creating it", &error));
+                    return Err(match folder.is_dir() {
+                        true => failed(target, "creating a file beside it", &error),
+                        false => failed(&folder, "the folder to write to", &error),
+                    });
                 }
             };
             // Another process may take the file for left over between its creation and its lock.
@@ -157,19 +160,5 @@ fn target_of(partial: &OsStr) -> Option<&OsStr> {
 
 /// The error of a system call that writes.
 pub(super) fn failed(path: &Path, doing: &str, error: &io::Error) -> Error {
-    let message = format!("'{}': {doing}: {error}", path.display());
-    match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Error::NotFound(message),
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            Error::PermissionDenied(message)
-        }
-        io::ErrorKind::OutOfMemory
-        | io::ErrorKind::StorageFull
-        | io::ErrorKind::QuotaExceeded
-        | io::ErrorKind::FileTooLarge => Error::ResourceExhausted(message),
-        _ => match error.raw_os_error() {
-            Some(libc::EMFILE | libc::ENFILE) => Error::ResourceExhausted(message),
-            _ => Error::Unavailable(message),
-        },
-    }
+    Error::of_system(format_args!("'{}': {doing}", path.display()), error)
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::checkpoint::writer::Snapshot;
-use crate::error::{Error, Result, Status};
+use crate::error::{Error, Result};
 use crate::executor::fork::Origin;
 use crate::executor::lock::{Condvar, Mutex, MutexGuard};
 use crate::executor::thread::{self, Handle, Options, Purpose};
@@ -37,8 +37,8 @@ struct State {
     reserved: bool,
     waiting: Option<(u64, Snapshot)>,
     writing: bool,
-    /// What failed and was not told yet: the step, and what it was.
-    failure: Option<(u64, Status, String)>,
+    /// What failed and was not told yet, and of which step.
+    failure: Option<(u64, Error)>,
     end: bool,
 }
 
@@ -121,15 +121,8 @@ impl Drop for Room<'_> {
 }
 
 fn tell(state: &mut State) -> Result<()> {
-    let Some((step, status, message)) = state.failure.take() else { return Ok(()) };
-    let message = format!("the checkpoint of step {step} was not written: {message}");
-    Err(match status {
-        Status::ResourceExhausted => Error::ResourceExhausted(message),
-        Status::PermissionDenied => Error::PermissionDenied(message),
-        Status::NotFound => Error::NotFound(message),
-        Status::Internal => Error::Internal(message),
-        _ => Error::Unavailable(message),
-    })
+    let Some((step, error)) = state.failure.take() else { return Ok(()) };
+    Err(error.within(format!("the checkpoint of step {step}, in the background")))
 }
 
 impl Shared {
@@ -149,7 +142,7 @@ impl Shared {
                 state = self.state.lock();
                 state.writing = false;
                 if let Some(error) = failure {
-                    state.failure = Some((step, error.status(), error.to_string()));
+                    state.failure = Some((step, error));
                 }
                 self.moved.notify_all();
             } else if state.end {

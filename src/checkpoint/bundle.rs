@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
+use crate::checkpoint::folder::Homes;
 use crate::checkpoint::mismatch::{Mismatch, as_error};
 pub use crate::checkpoint::objects::iterator::SavedIterator;
 pub use crate::checkpoint::objects::number::Number;
@@ -19,8 +20,11 @@ use crate::executor::lock::Mutex;
 use crate::executor::object_lock::{ObjectGuard, ObjectLock};
 use crate::memory;
 use crate::observe::log::{self, Level};
+use crate::optimizer::state::AppliedGradients;
 use crate::strategy::Strategy;
 use crate::strategy::quiet::{Changing, Quiet};
+use crate::strategy::strict::mistake;
+use crate::text::with_article;
 
 /// The longest name of an object.
 pub const LONGEST_NAME: usize = 4095;
@@ -30,6 +34,8 @@ pub const LONGEST_NAME: usize = 4095;
 pub struct Checkpoint {
     strategy: Strategy,
     entries: ObjectLock<Vec<Entry>>,
+    /// Where its managers may save.
+    pub(super) homes: Homes,
 }
 
 #[derive(Clone)]
@@ -57,7 +63,7 @@ impl Checkpoint {
     /// Of nothing but the step number of `strategy` yet.
     pub fn new(strategy: &Strategy) -> Arc<Checkpoint> {
         let strategy = strategy.clone();
-        Arc::new(Checkpoint { strategy, entries: ObjectLock::default() })
+        Arc::new(Checkpoint { strategy, entries: ObjectLock::default(), homes: Homes::default() })
     }
 
     /// The strategy.
@@ -91,10 +97,10 @@ impl Checkpoint {
             return Err(Error::invalid(
                 "name",
                 format!(
-                    "the {} would be saved as '{name}', and so is a {} that was added before; names \
+                    "the {} would be saved as '{name}', like {} that was added before; names \
                      in a checkpoint differ",
                     object.saveable().kind(),
-                    other.object.saveable().kind()
+                    with_article(other.object.saveable().kind())
                 ),
             ));
         }
@@ -167,15 +173,26 @@ impl Checkpoint {
         // Refused in a step before anything is asked; and what calls back must not wait for itself.
         drop(self.strategy.quiet()?);
         let called = save(true, &mut snapshot);
+        // Dropped behind the lock, since they may be the last references to what is the caller's.
+        let mut applied = Vec::new();
         let quiet = self.strategy.quiet()?;
         // What fails on one rank fails on all.
         self.strategy.begin_series(0);
         let saved = called
+            .and_then(|()| check_applied(&entries, &mut applied))
             .and_then(|()| save(false, &mut snapshot))
-            .and_then(|()| check_distinct(&snapshot, &entries));
+            .and_then(|()| check_distinct(&snapshot, &entries))
+            .and_then(|()| match &snapshot.doubt {
+                Some(doubt) if self.strategy.is_strict() => Err(mistake(doubt)),
+                _ => Ok(()),
+            });
         self.strategy.agree(saved)?;
         snapshot.steps = quiet.steps();
         drop(quiet);
+        // The log's sink is the caller's, and may want to take a step.
+        if let Some(doubt) = snapshot.doubt.take() {
+            log::log(Level::Warning, || doubt);
+        }
         snapshot.sort();
         Ok(snapshot)
     }
@@ -201,7 +218,7 @@ impl Checkpoint {
             let quiet = self.strategy.quiet_now()?;
             Ok((begun, quiet, self.default_of(&entries), file.own()?.steps))
         });
-        let agree = |here| self.strategy.any_rank(&"the restoring of a checkpoint", 0, here);
+        let agree = |here| self.strategy.any_rank(&"the restoring of a checkpoint", ("", 0), here);
         let (begun, mut quiet, default, steps) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => return agree(Err(error)).map(drop),
@@ -216,6 +233,7 @@ impl Checkpoint {
             begun.take().into_iter().try_for_each(|(_, prepared)| prepared.commit(changes))
         })?;
         quiet.set_steps(steps);
+        self.homes.note_restored(path);
         Ok(())
     }
 
@@ -232,9 +250,13 @@ impl Checkpoint {
             let Some(properties) = found else { continue };
             let (taken, mismatches) = (&mut taken, &mut mismatches);
             let mut saved = Saved { file, object: name, properties, taken, mismatches };
-            prepared.push((&name[..], object.saveable().prepare(&names, &mut saved)?));
+            let read = object.saveable().prepare(&names, &mut saved)?;
+            prepared.extend(read.map(|read| (&name[..], read)));
         }
         tell_unexpected(file, entries, &taken, &mut mismatches)?;
+        if mismatches.is_empty() && prepared.len() < entries.len() {
+            return Err(Error::Internal("what does not fit does not say why".into()));
+        }
         let mut begun = Begun(prepared);
         begun.begin(&mut mismatches)?;
         as_error(file.path(), &mismatches).map_or(Ok(begun), Err)
@@ -330,6 +352,7 @@ fn save_entry(entry: &Entry, names: &Names, is_first: bool, snapshot: &mut Snaps
     let saved = object.save(names, &mut record);
     saved.map_err(|error| error.within(format!("{} '{name}'", object.kind())))?;
     record.property("kind", object.kind());
+    snapshot.doubt = snapshot.doubt.take().or(record.doubt);
     for (part, division) in record.divided {
         snapshot.divided.insert(full_name(name, Some(&part)), division);
     }
@@ -382,6 +405,31 @@ fn names_of(entries: &[Entry]) -> Result<Names> {
         }
     }
     Ok(names)
+}
+
+/// Fails if an optimizer would be saved without contributions that belong to its next update.
+fn check_applied(entries: &[Entry], applied: &mut Vec<Arc<dyn AppliedGradients>>) -> Result<()> {
+    for entry in entries {
+        let optimizer = entry.object.saveable();
+        for gradients in optimizer.applied() {
+            let is_saved =
+                |entry: &Entry| std::ptr::addr_eq(entry.object.saveable(), Arc::as_ptr(&gradients));
+            let unapplied = match entries.iter().any(is_saved) {
+                true => None,
+                false => gradients.unapplied()?,
+            };
+            applied.push(gradients);
+            if let Some(held) = unapplied {
+                return Err(Error::precondition(format!(
+                    "{} '{}' applies gradients that were not added to the checkpoint and hold {held}, which \
+                     would be lost: add them, or save after the update that takes them",
+                    optimizer.kind(),
+                    entry.name
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Fails if two objects would save tensors of one name.
@@ -447,7 +495,7 @@ fn tell_unexpected(
             }
             None => {
                 let kind = properties.get("kind").and_then(Json::as_str).unwrap_or("thing");
-                let kind = format!("a {kind}");
+                let kind = with_article(kind);
                 mismatches.push(Mismatch::UnexpectedObject { kind, name: name.clone() });
                 told.push(name);
             }

@@ -1,28 +1,18 @@
 //! Which files of a training are kept, and who writes them.
 
-use std::collections::HashSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::checkpoint::atomic::failed;
 use crate::checkpoint::background::Background;
 use crate::checkpoint::bundle::Checkpoint;
-use crate::checkpoint::parts::remove_parts;
-use crate::checkpoint::reader::CheckpointFile;
-use crate::checkpoint::saveable::{number, read_number};
+use crate::checkpoint::folder::{self, path_of, remove_old};
+use crate::checkpoint::saveable::number;
 use crate::checkpoint::writer::Snapshot;
-use crate::error::{Error, Result, Status};
+use crate::error::{Error, Result};
 use crate::executor::object_lock::{ObjectGuard, ObjectLock};
-use crate::observe::log::{self, Level};
-use crate::observe::strict;
-
-/// What the names of files begin and end with; between them stands the step.
-const START: &str = "step-";
-const END: &str = ".safetensors";
 
 /// How files are kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,6 +30,9 @@ pub struct ManagerOptions {
     pub every: Option<Duration>,
     /// Whether another thread writes files, while training goes on.
     pub in_background: bool,
+    /// The files that are there are of another training: as if they were not, and moved to a folder of their
+    /// own by the first save.
+    pub begin_anew: bool,
 }
 
 impl Default for ManagerOptions {
@@ -51,6 +44,7 @@ impl Default for ManagerOptions {
             every_steps: Some(1),
             every: None,
             in_background: true,
+            begin_anew: false,
         }
     }
 }
@@ -60,6 +54,10 @@ impl Default for ManagerOptions {
 /// What is known of a file is in its name and in the file, so that nothing but files is kept and a killed
 /// process leaves nothing that is out of step. Several threads may use a manager; several managers of one
 /// folder, in whatever processes, must not write at the same time.
+///
+/// Files of two trainings in one folder would be counted, removed and restored as those of one. So a manager
+/// saves only where its checkpoint is at home: restored from a file of the folder, through whichever manager or
+/// none, or the first that was saved there.
 pub struct Manager {
     checkpoint: Arc<Checkpoint>,
     folder: Arc<Path>,
@@ -71,6 +69,10 @@ pub struct Manager {
 struct State {
     last_step: Option<u64>,
     last_time: Instant,
+    /// The checkpoint is known to be at home in the folder.
+    settled: bool,
+    /// The files that are there are another training's, and not yet out of the way.
+    anew: bool,
 }
 
 impl Manager {
@@ -86,19 +88,25 @@ impl Manager {
         if options.every_steps == Some(0) {
             return Err(Error::invalid("options.every_steps", "0; must be at least 1"));
         }
-        fs::create_dir_all(folder).map_err(|error| failed(folder, "making the folder", &error))?;
+        folder::make(folder)?;
         let folder: Arc<Path> = folder.into();
         // A resumed training goes on counting from the newest file.
-        let last_step = files(&folder)?.last().map(|(step, _)| *step);
-        let state = ObjectLock::new(State { last_step, last_time: Instant::now() });
+        let newest = folder::files(&folder)?.last().map(|(step, _)| *step);
+        let state = ObjectLock::new(State {
+            last_step: newest.filter(|_| !options.begin_anew),
+            last_time: Instant::now(),
+            settled: false,
+            anew: options.begin_anew,
+        });
         // Ranks meet on the threads that call, and not on one that writes.
         let writes_apart = options.in_background && checkpoint.strategy().num_ranks() == 1;
         let background = match writes_apart {
             true => {
-                let of_writer = Arc::clone(&folder);
+                let (of_writer, is_strict) =
+                    (Arc::clone(&folder), checkpoint.strategy().is_strict());
                 let write = move |step: u64, snapshot: Snapshot| {
                     snapshot.write(&path_of(&of_writer, step))?;
-                    remove_old(&of_writer, &options, step)
+                    remove_old(&of_writer, &options, is_strict, step)
                 };
                 Some(Background::new(Box::new(write)))
             }
@@ -118,6 +126,9 @@ impl Manager {
     /// State is copied between two steps, as by [`Checkpoint::snapshot`]. With a thread that writes, the
     /// call returns then; if two copies wait for the disk already (one that is being written, and one),
     /// it waits first, so that no more memory is taken. A failure of that thread is told by the next call.
+    ///
+    /// FAILED_PRECONDITION, also if no file is due yet: the folder has files, and the checkpoint is not at
+    /// home there.
     pub fn save(&self, step: u64, metric: Option<f64>, must: bool) -> Result<bool> {
         if step >= 1 << 53 {
             return Err(Error::invalid("step", format!("{step}; at most {}", (1u64 << 53) - 1)));
@@ -131,12 +142,14 @@ impl Manager {
             if let Some(background) = &self.background {
                 background.check()?;
             }
-            let state = self.state()?;
+            let mut state = self.state()?;
+            self.settle(&mut state)?;
             Ok(must || self.is_due(&state, step))
         };
-        if !strategy.any_rank(&"whether a checkpoint is due", step, is_due())? {
+        if !strategy.any_rank(&"whether a checkpoint is due", ("the step", step), is_due())? {
             return Ok(false);
         }
+        self.begin_anew(step)?;
         let room = self.background.as_ref().map(Background::make_room).transpose()?;
         let mut snapshot = self.checkpoint.snapshot()?;
         snapshot.saved = note(step, metric);
@@ -154,10 +167,61 @@ impl Manager {
         let strategy = self.checkpoint.strategy();
         snapshot.write_together(strategy, &path_of(&self.folder, step))?;
         let removed = match strategy.rank() {
-            0 => remove_old(&self.folder, &self.options, step),
+            0 => remove_old(&self.folder, &self.options, strategy.is_strict(), step),
             _ => Ok(()),
         };
-        strategy.any_rank(&"the files that are kept", step, removed.map(|()| false)).map(drop)
+        strategy
+            .any_rank(&"the files that are kept", ("the step", step), removed.map(|()| false))
+            .map(drop)
+    }
+
+    /// Sees to it that the files of the folder are this training's.
+    fn settle(&self, state: &mut State) -> Result<()> {
+        if state.settled || state.anew {
+            return Ok(());
+        }
+        if !self.checkpoint.homes.has(&self.folder)
+            && let Some((newest, _)) = folder::files(&self.folder)?.last()
+        {
+            return Err(Error::precondition(format!(
+                "manager: '{}' has checkpoints already, the newest of step {newest}, and this checkpoint \
+                 neither was restored from one of them nor is the first that is saved there; they would \
+                 count as one training. To go on from them, restore the newest or the best first; to begin \
+                 anew, name another folder, or set options.begin_anew, which moves them to a folder of \
+                 their own",
+                self.folder.display()
+            )));
+        }
+        self.checkpoint.homes.add(&self.folder);
+        state.settled = true;
+        Ok(())
+    }
+
+    /// Before the first file is saved: moves those of another training out of the way, if that was asked for.
+    fn begin_anew(&self, step: u64) -> Result<()> {
+        // Kept until it is done: whoever saves meanwhile must not have that moved.
+        let mut state = self.state()?;
+        if !state.anew {
+            return Ok(());
+        }
+        let strategy = self.checkpoint.strategy();
+        let moved = match strategy.rank() {
+            0 => folder::set_aside(&self.folder),
+            _ => Ok(()),
+        };
+        let what = &"making room for a new training";
+        strategy.any_rank(what, ("the step", step), moved.map(|()| false))?;
+        self.checkpoint.homes.add(&self.folder);
+        (state.settled, state.anew) = (true, false);
+        Ok(())
+    }
+
+    /// The files of this training, and their steps, in the order of these.
+    fn files(&self) -> Result<Vec<(u64, PathBuf)>> {
+        match self.state()?.anew {
+            true => Ok(Vec::new()),
+            false => folder::files(&self.folder),
+        }
     }
 
     fn is_due(&self, state: &State, step: u64) -> bool {
@@ -180,19 +244,22 @@ impl Manager {
     /// The step of the newest file, if there is one. What is on its way to the disk is waited for.
     pub fn latest(&self) -> Result<Option<u64>> {
         self.wait()?;
-        Ok(files(&self.folder)?.pop().map(|(step, _)| step))
+        Ok(self.files()?.pop().map(|(step, _)| step))
     }
 
-    /// The step of the file with the best metric, if there is one that has a metric.
+    /// The step of the file with the best metric, if there is one that has a metric. A file that is damaged
+    /// is passed over, as by [`Manager::restore_latest`].
     pub fn best(&self) -> Result<Option<u64>> {
         self.wait()?;
-        Ok(rated(&self.folder, &self.options)?.first().map(|(step, ..)| *step))
+        let (larger, strict) =
+            (self.options.larger_is_better, self.checkpoint.strategy().is_strict());
+        Ok(folder::rated(&self.files()?, larger, strict)?.first().copied())
     }
 
     /// The steps of all files, in their order.
     pub fn steps(&self) -> Result<Vec<u64>> {
         self.wait()?;
-        Ok(files(&self.folder)?.into_iter().map(|(step, _)| step).collect())
+        Ok(self.files()?.into_iter().map(|(step, _)| step).collect())
     }
 
     /// Where the file of a step is, or would be.
@@ -202,7 +269,7 @@ impl Manager {
 
     /// Restores the file with the best metric, and says its step; `None` if none has a metric.
     pub fn restore_best(&self) -> Result<Option<u64>> {
-        let best = self.best()?;
+        let best = self.agreed("best", self.best(), |best| *best)?;
         if let Some(step) = best {
             self.checkpoint.restore(&self.path(step))?;
             self.note_file(step)?;
@@ -212,36 +279,48 @@ impl Manager {
 
     /// Restores the newest file, and says its step; `None` if there is no file. A file that is damaged is
     /// passed over for the one before it, and the log is told; if all are, or the process is strict, it
-    /// is DATA_LOSS.
+    /// is DATA_LOSS. Any other failure, such as a file that the system does not open, is returned.
     pub fn restore_latest(&self) -> Result<Option<u64>> {
-        self.wait()?;
-        let mut damage = None;
-        let files = files(&self.folder);
-        let newest = files.as_ref().ok().and_then(|files| files.last().map(|(step, _)| *step));
-        let newest = newest.map_or(0, |step| step + 1);
-        let what = format_args!("the newest checkpoint in '{}'", self.folder.display());
-        let strategy = self.checkpoint.strategy();
-        let (mut found, mut told) = (Vec::new(), Ok(false));
-        match files {
-            Ok(files) => found = files,
-            Err(error) => told = Err(error),
-        }
-        // Or they would restore different steps.
-        strategy.any_rank(&what, newest, told)?;
-        for (step, path) in found.into_iter().rev() {
-            match self.checkpoint.restore(&path) {
-                Ok(()) => {
-                    self.note_file(step)?;
-                    return Ok(Some(step));
-                }
-                Err(error) if error.status() == Status::DataLoss && !strict::is_on() => {
-                    log::log(Level::Warning, || format!("a checkpoint is passed over: {error}"));
-                    damage = Some(error);
-                }
-                Err(error) => return Err(error),
+        let files = self.wait().and_then(|()| self.files());
+        let newest = |files: &Vec<(u64, PathBuf)>| files.last().map(|(step, _)| *step);
+        let files = self.agreed("newest", files, newest)?;
+        let (strategy, mut damage) = (self.checkpoint.strategy(), None);
+        for (step, path) in files.into_iter().rev() {
+            let Err(error) = self.checkpoint.restore(&path) else {
+                self.note_file(step)?;
+                return Ok(Some(step));
+            };
+            // One rank may have found damage where another was refused.
+            let is_final = Ok(!folder::may_pass_over(&error, strategy.is_strict()));
+            let what = &"what became of a checkpoint";
+            if strategy.any_rank(what, ("the step", step), is_final)? {
+                return Err(error);
             }
+            folder::pass_over(&error);
+            damage = Some(error);
         }
         damage.map_or(Ok(None), Err)
+    }
+
+    /// What all ranks have found, of which the step is the same: else they would restore different ones.
+    fn agreed<T>(
+        &self,
+        which: &str,
+        found: Result<T>,
+        step: impl FnOnce(&T) -> Option<u64>,
+    ) -> Result<T> {
+        let (found, failure) = match found {
+            Ok(found) => (Some(found), Ok(false)),
+            Err(error) => (None, Err(error)),
+        };
+        let agreed = found.as_ref().and_then(step).map_or(0, |step| step + 1);
+        let what = format_args!("the {which} checkpoint in '{}'", self.folder.display());
+        self.checkpoint.strategy().any_rank(
+            &what,
+            ("the step of that checkpoint", agreed),
+            failure,
+        )?;
+        found.ok_or_else(|| Error::Internal("ranks agreed about nothing".into()))
     }
 
     /// A file is due as many steps after this one.
@@ -269,68 +348,4 @@ fn note(step: u64, metric: Option<f64>) -> Map<String, Json> {
         saved.insert("metric".into(), number(metric));
     }
     saved
-}
-
-fn path_of(folder: &Path, step: u64) -> PathBuf {
-    folder.join(format!("{START}{step:012}{END}"))
-}
-
-/// The files of a folder, and their steps, in the order of these.
-fn files(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
-    let entries =
-        fs::read_dir(folder).map_err(|error| failed(folder, "reading the folder", &error))?;
-    let mut found = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(|error| failed(folder, "reading the folder", &error))?;
-        let name = entry.file_name();
-        let step = name.to_str().and_then(|name| name.strip_prefix(START)?.strip_suffix(END));
-        let digits = step.filter(|step| step.bytes().all(|byte| byte.is_ascii_digit()));
-        if let Some(step) = digits.and_then(|step| step.parse().ok()) {
-            found.push((step, entry.path()));
-        }
-    }
-    found.sort();
-    Ok(found)
-}
-
-/// Those that have a metric which is a number, the best first; of equal ones the newest.
-fn rated(folder: &Path, options: &ManagerOptions) -> Result<Vec<(u64, PathBuf, f64)>> {
-    let mut rated = Vec::new();
-    for (step, path) in files(folder)? {
-        // What cannot be read is not the best; restoring it tells why.
-        let Ok(file) = CheckpointFile::open(&path) else { continue };
-        let metric = file.saved().and_then(|saved| read_number(saved.get("metric")?));
-        if let Some(metric) = metric.filter(|metric| !metric.is_nan()) {
-            rated.push((step, path, metric));
-        }
-    }
-    rated.sort_by(|(step, _, metric), (other_step, _, other)| {
-        let order = match options.larger_is_better {
-            true => other.total_cmp(metric),
-            false => metric.total_cmp(other),
-        };
-        order.then(other_step.cmp(step))
-    });
-    Ok(rated)
-}
-
-/// Removes those files that are not kept any more, now that there is one of `step`.
-fn remove_old(folder: &Path, options: &ManagerOptions, step: u64) -> Result<()> {
-    let all = files(folder)?;
-    let mut kept: HashSet<u64> =
-        all.iter().rev().take(options.keep).map(|(step, _)| *step).collect();
-    // After going back to an earlier step the new file is not the last one.
-    kept.insert(step);
-    if options.keep_best > 0 && all.len() > kept.len() {
-        let best = rated(folder, options)?;
-        kept.extend(best.iter().take(options.keep_best).map(|(step, ..)| *step));
-    }
-    for (step, path) in all {
-        if !kept.contains(&step) {
-            let removed = fs::remove_file(&path);
-            removed.map_err(|error| failed(&path, "removing an old file", &error))?;
-            remove_parts(&path, |_| true);
-        }
-    }
-    Ok(())
 }

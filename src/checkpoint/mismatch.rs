@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::error::Error;
 use crate::tensor::{DType, Shape};
+use crate::text::with_article;
 
 /// One difference.
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -31,7 +32,7 @@ pub enum Mismatch {
     #[error("unexpected: the file has a tensor '{0}', which nothing here takes")]
     UnexpectedTensor(String),
     /// One name stands for different things.
-    #[error("kind: '{name}' is a {here} here, a {there} in the file")]
+    #[error("kind: '{name}' is {} here, {} in the file", with_article(.here), with_article(.there))]
     Kind {
         /// The name.
         name: String,

@@ -6,7 +6,7 @@
 //!   `writer`, [`reader`]: files.
 //! - `objects`: variables, optimizers, gradients, metrics, the caller's tensors and numbers.
 //! - [`bundle`]: the objects that are saved and restored together.
-//! - [`manager`]: which files are kept, and `background`: who writes them.
+//! - [`manager`]: which files are kept, `folder`: what their names say, and `background`: who writes them.
 //! - [`weights`]: variables alone, to and from the files of others.
 //! - [`arrays`]: single tensors as NumPy's files.
 //!
@@ -16,6 +16,7 @@ pub mod arrays;
 pub mod atomic;
 mod background;
 pub mod bundle;
+mod folder;
 mod header;
 pub mod manager;
 pub mod mismatch;

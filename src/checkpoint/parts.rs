@@ -120,7 +120,7 @@ fn parts_of(path: &Path) -> impl Iterator<Item = (u64, PathBuf)> {
     files.filter_map(move |entry| Some((save_of(path, &entry.path())?, entry.path())))
 }
 
-fn folder_of(path: &Path) -> &Path {
+pub(super) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
@@ -134,7 +134,7 @@ pub(super) fn remove_parts(path: &Path, unwanted: impl Fn(u64) -> bool) {
 }
 
 /// The number of the save that `file` is a part of, if it is one of a checkpoint at `path`.
-fn save_of(path: &Path, file: &Path) -> Option<u64> {
+pub(super) fn save_of(path: &Path, file: &Path) -> Option<u64> {
     let (stem, ending) = pieces(path).ok()?;
     let mut rest = file.file_name()?.to_str()?.strip_prefix(stem.to_str()?)?.strip_prefix('.')?;
     if !ending.is_empty() {

@@ -87,6 +87,13 @@ impl CheckpointFile {
         let mut start = [0; LENGTH_BYTES];
         read_at(path, &file, &mut start, 0)?;
         let header = u64::from_le_bytes(start);
+        if header > LONGEST && header <= length.saturating_sub(LENGTH_BYTES as u64) {
+            let problem = format!(
+                "not a safetensors file, or damaged: it says that its header has {header} bytes, and the \
+                 format allows {LONGEST}"
+            );
+            return Err(damaged(path, problem));
+        }
         if header > LONGEST || header > length.saturating_sub(LENGTH_BYTES as u64) {
             let problem = format!(
                 "not a safetensors file, or damaged: it says that its header has {header} bytes, and \

@@ -1,6 +1,7 @@
 //! What an object does to be in a checkpoint.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
@@ -8,6 +9,7 @@ use crate::checkpoint::mismatch::Mismatch;
 use crate::checkpoint::reader::CheckpointFile;
 use crate::checkpoint::writer::Division;
 use crate::error::{Error, Result};
+use crate::optimizer::state::AppliedGradients;
 use crate::strategy::quiet::Changing;
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
@@ -34,16 +36,22 @@ pub trait Saveable: Send + Sync {
         false
     }
 
+    /// Whose contributions it has applied: what these hold belongs to the state, too.
+    fn applied(&self) -> Vec<Arc<dyn AppliedGradients>> {
+        Vec::new()
+    }
+
     /// Copies the state to `record`.
     fn save(&self, names: &Names, record: &mut Record) -> Result<()>;
 
     /// Reads and checks all that is to be restored, and does everything that can fail. What differs is
-    /// told to `saved`, all of it; if anything does, in whatever object, nothing is changed anywhere.
+    /// told to `saved`, all of it; if anything does, in whatever object, nothing is changed anywhere. None:
+    /// nothing can be put in, and why was told.
     fn prepare<'a>(
         &'a self,
         names: &Names,
         saved: &mut Saved<'_>,
-    ) -> Result<Box<dyn Prepared + 'a>>;
+    ) -> Result<Option<Box<dyn Prepared + 'a>>>;
 }
 
 /// A state that was read, and that is about to be put in.
@@ -61,15 +69,6 @@ pub trait Prepared {
 
     /// Puts it in. Fails by a defect of this library alone.
     fn commit(self: Box<Self>, changes: &Changes<'_>) -> Result<()>;
-}
-
-/// Nothing to put in: what was read does not fit, which has been told.
-pub(super) struct Unfit;
-
-impl Prepared for Unfit {
-    fn commit(self: Box<Self>, _changes: &Changes<'_>) -> Result<()> {
-        Err(Error::Internal("what does not fit is restored".into()))
-    }
 }
 
 /// The right to change variables: of the checkpoint's strategy, and of the default one.
@@ -138,6 +137,8 @@ pub struct Record {
     /// By the names of parts, how several ranks divide them.
     pub(super) divided: Vec<(String, Division)>,
     pub(super) properties: Map<String, Json>,
+    /// What is probably not as the program means it.
+    pub(super) doubt: Option<String>,
 }
 
 impl Record {

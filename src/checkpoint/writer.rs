@@ -33,6 +33,8 @@ pub struct Snapshot {
     pub(super) objects: Map<String, Json>,
     /// How many steps the strategy has begun.
     pub(super) steps: u64,
+    /// What is probably not as the program means it.
+    pub(super) doubt: Option<String>,
     /// What a manager says about the file.
     pub(super) saved: Map<String, Json>,
 }

@@ -14,7 +14,7 @@ use crate::optimizer::Gradients;
 use crate::optimizer::inspection::{Before, Written};
 use crate::optimizer::rows::AddedRows;
 use crate::strategy::commit::CommitAction;
-use crate::strategy::metrics::Metric;
+use crate::strategy::metrics::{Added, Additions, What};
 use crate::strategy::{ReplicaContext, Strategy, Watcher};
 use crate::tensor::{DType, Element, Tensor};
 use crate::values::Value;
@@ -38,7 +38,7 @@ pub(super) struct Part {
     /// The gradients that it viewed, one entry for each variable.
     pub gradients: Vec<Option<Vec<f64>>>,
     /// What it added to metrics.
-    pub metrics: Vec<(String, Metric)>,
+    pub metrics: Vec<Added>,
 }
 
 impl Part {
@@ -100,8 +100,10 @@ impl DryRun<'_> {
             observer.own(observer.begin(context, prefill))?;
             observer.called.store(true, Ordering::Release);
             let result = (self.function)(context)?;
-            let metrics = observer.own(context.metrics())?;
-            observer.parts.lock()[context.replica()].metrics = metrics;
+            let metrics = observer.own(context.metrics())?.into_iter();
+            let metrics =
+                metrics.map(|(name, metric)| Added { of: 0, name, what: What::Mean(metric) });
+            observer.parts.lock()[context.replica()].metrics = metrics.collect();
             Ok(result)
         };
         let watcher = Arc::clone(&observer) as Arc<dyn Watcher>;
@@ -128,6 +130,8 @@ struct Observer {
     /// The variables that the callback may see, as they were.
     watched: Mutex<Vec<Watched>>,
     written: Mutex<Vec<WrittenVariable>>,
+    /// The metrics that the callback adds to, beside those that the step has of its own.
+    metrics: Mutex<Vec<Arc<dyn Additions>>>,
     parts: Mutex<Parts>,
     /// All has been noted that was to be.
     complete: AtomicBool,
@@ -145,6 +149,7 @@ impl Observer {
             before: Mutex::default(),
             watched: Mutex::default(),
             written: Mutex::default(),
+            metrics: Mutex::default(),
             parts: Mutex::new(parts),
             complete: AtomicBool::new(false),
             called: AtomicBool::new(false),
@@ -213,6 +218,14 @@ impl Observer {
     }
 
     fn collect(&self, step: u64) -> Result<()> {
+        let mut metrics = std::mem::take(&mut *self.metrics.lock());
+        // Which replica came first is chance.
+        metrics.sort_by_key(|metrics| metrics.number());
+        for (replica, part) in self.parts.lock().iter_mut().enumerate() {
+            for metrics in &metrics {
+                part.metrics.extend(metrics.added(step, replica)?);
+            }
+        }
         let Some(gradients) = &self.gradients else { return Ok(()) };
         for (replica, part) in self.parts.lock().iter_mut().enumerate() {
             let contributed = gradients.contributed(step, replica);
@@ -301,6 +314,15 @@ impl CommitAction for Veto {
 impl Watcher for Observer {
     fn looks_at(&self, variable: &Variable) -> Result<()> {
         self.own(self.watch(variable))
+    }
+
+    fn adds_to(&self, metrics: Arc<dyn Additions>) -> Result<()> {
+        let mut known = self.metrics.lock();
+        if known.iter().all(|known| known.number() != metrics.number()) {
+            self.own(memory::room(&mut known, 1, "metrics to compare"))?;
+            known.push(metrics);
+        }
+        Ok(())
     }
 }
 

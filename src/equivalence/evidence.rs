@@ -11,9 +11,13 @@ use crate::error::{Error, Result};
 use crate::executor::computing;
 use crate::input;
 use crate::optimizer::Gradients;
+use crate::strategy::metrics::{Added, What};
 use crate::tensor::DType;
 use crate::values::Value;
 use crate::values::variable::Variable;
+
+/// A metric: the number of the metrics that it is one of, and its name.
+pub(super) type Id = (u64, String);
 
 /// How many examples are looked at one by one when something differs.
 const SAMPLE: usize = 16;
@@ -37,7 +41,7 @@ pub(super) struct Evidence<'a> {
     /// For each variable the mean magnitude of the gradients of single examples, if measured.
     magnitudes: Vec<Option<Vec<f64>>>,
     /// For each metric the mean magnitude that single examples give it, if measured.
-    metric_magnitudes: Vec<(String, f64)>,
+    metric_magnitudes: Vec<(Id, f64)>,
 }
 
 /// The batch split in other ways.
@@ -153,12 +157,17 @@ impl<'a> Evidence<'a> {
                 Err(Failure::Library(error)) => return Err(error),
             };
             let Some(part) = parts.into_iter().next() else { continue };
-            for (name, metric) in part.metrics {
-                let size = metric.mean().abs() / count as f64;
-                let known = self.metric_magnitudes.iter_mut().find(|(known, _)| *known == name);
+            for Added { of, name, what } in part.metrics {
+                let size = match what {
+                    What::Mean(metric) => metric.mean().abs() / count as f64,
+                    What::Sum(sum) => sum.abs() / count as f64 * self.rows as f64,
+                    What::Cells { .. } => continue,
+                };
+                let id = (of, name);
+                let known = self.metric_magnitudes.iter_mut().find(|(known, _)| *known == id);
                 match known {
                     Some((_, sum)) if size.is_finite() => *sum += size,
-                    None if size.is_finite() => self.metric_magnitudes.push((name, size)),
+                    None if size.is_finite() => self.metric_magnitudes.push((id, size)),
                     _ => {}
                 }
             }
@@ -216,9 +225,10 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// The mean magnitude that single examples give a metric; 0 if it was not measured.
-    pub fn metric_magnitude(&self, name: &str) -> f64 {
-        let found = self.metric_magnitudes.iter().find(|(known, _)| known == name);
+    /// The mean magnitude that single examples give a metric, or the batch its sum if its sum counts; 0 if
+    /// it was not measured.
+    pub fn metric_magnitude(&self, id: &Id) -> f64 {
+        let found = self.metric_magnitudes.iter().find(|(known, _)| known == id);
         found.map_or(0.0, |(_, magnitude)| *magnitude)
     }
 

@@ -1,48 +1,48 @@
 //! What is wrong with a metric.
 
+use super::cells;
 use super::dry_run::{Part, Parts};
-use super::evidence::{Evidence, Others};
+use super::evidence::{Evidence, Id, Others};
 use super::report::{Finding, Subject, Verdict};
 use super::vectors::Tolerance;
-use crate::strategy::metrics::Metric;
+use crate::strategy::metrics::{Added, Metric, What};
 use crate::tensor::DType;
 
 /// Adds a finding for each metric.
 pub(super) fn judge(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) {
-    let mut names: Vec<&str> = Vec::new();
-    for (name, _) in evidence.runs().flatten().flat_map(|part| &part.metrics) {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
+    let mut known: Vec<Id> = Vec::new();
+    for Added { of, name, what } in evidence.runs().flatten().flat_map(|part| &part.metrics) {
+        if known.iter().any(|(number, known)| number == of && known == name) {
+            continue;
         }
-    }
-    for name in names {
-        findings.push(Case { evidence, name }.judge());
+        let id = (*of, name.clone());
+        let of_sum = matches!(what, What::Sum(_));
+        let case = Case { evidence, id: &id, of_sum };
+        findings.push(match *what {
+            What::Cells { near, .. } => cells::judge(&case, near),
+            _ => case.judge(),
+        });
+        known.push(id);
     }
 }
 
 /// One metric.
-struct Case<'a> {
-    evidence: &'a Evidence<'a>,
-    name: &'a str,
+pub(super) struct Case<'a> {
+    pub evidence: &'a Evidence<'a>,
+    id: &'a Id,
+    /// Whether its sum counts, and not its mean.
+    of_sum: bool,
 }
 
 impl Case<'_> {
     fn judge(&self) -> Finding {
-        let Some(others) = &self.evidence.others else {
-            return self.finding(Verdict::Equal, "nothing to compare with on one replica");
-        };
+        let Some(others) = &self.evidence.others else { return self.alone() };
         if let Some(text) = self.not_finite() {
             return self.finding(Verdict::NotFinite, text);
         }
-        let runs = [
-            (&others.whole, Some(&others.whole_again)),
-            (&self.evidence.split, self.evidence.split_again.as_ref()),
-        ];
-        for (once, again) in runs {
-            if let Some(again) = again
-                && !self.same(self.total(once), self.total(again))
-            {
-                let (a, b) = (self.total(once).mean(), self.total(again).mean());
+        for (once, again) in self.repeated(others) {
+            if !self.same(self.total(once), self.total(again)) {
+                let (a, b) = (self.value(self.total(once)), self.value(self.total(again)));
                 let text =
                     format!("two runs with the same examples differ: {a:.6e} and then {b:.6e}");
                 return self.finding(Verdict::NotRepeatable, text);
@@ -52,26 +52,60 @@ impl Case<'_> {
         let (split, uneven) = (self.total(&self.evidence.split), self.total(&others.uneven));
         let first = (self.of(others.uneven.first()), self.of(others.first.first()));
         if self.same(split, whole) && self.same(uneven, whole) && self.same(first.0, first.1) {
-            return self.finding(Verdict::Equal, "the same");
+            return self.equal();
         }
         let mut finding = self.explain(others);
-        let largest = |metric: Metric| (metric.mean() - whole.mean()).abs() / whole.mean().abs();
+        let expected = self.value(whole);
+        let largest = |metric: Metric| (self.value(metric) - expected).abs() / expected.abs();
         let difference = largest(split).max(largest(uneven));
         finding.difference = if difference.is_finite() { difference } else { 0.0 };
         finding
     }
 
-    fn finding(&self, verdict: Verdict, text: impl AsRef<str>) -> Finding {
-        let name = self.name.to_owned();
+    /// With one replica.
+    pub fn alone(&self) -> Finding {
+        self.finding(Verdict::Equal, "nothing to compare with on one replica")
+    }
+
+    pub fn equal(&self) -> Finding {
+        self.finding(Verdict::Equal, "the same")
+    }
+
+    /// The runs that were made twice.
+    pub fn repeated<'b>(
+        &'b self,
+        others: &'b Others,
+    ) -> impl Iterator<Item = (&'b Parts, &'b Parts)> {
+        let split = self.evidence.split_again.as_ref().map(|again| (&self.evidence.split, again));
+        std::iter::once((&others.whole, &others.whole_again)).chain(split)
+    }
+
+    /// What a part has added.
+    pub fn what<'b>(&self, part: &'b Part) -> Option<&'b What> {
+        let (number, name) = self.id;
+        let mut metrics = part.metrics.iter();
+        let found = metrics.find(|added| added.of == *number && added.name == *name);
+        found.map(|added| &added.what)
+    }
+
+    pub fn finding(&self, verdict: Verdict, text: impl AsRef<str>) -> Finding {
+        let name = self.id.1.clone();
         let text = format!("metric '{name}': {}", text.as_ref());
         Finding::new(Subject::Metric { name }, verdict, text)
     }
 
-    /// What a part has added.
+    /// The same as a sum and a weight; of a sum there is no weight.
     fn of(&self, part: Option<&Part>) -> Metric {
-        let metrics = part.map_or(&[][..], |part| &part.metrics);
-        let found = metrics.iter().find(|(name, _)| name == self.name);
-        found.map_or_else(Metric::default, |(_, metric)| *metric)
+        match part.and_then(|part| self.what(part)) {
+            Some(What::Mean(metric)) => *metric,
+            Some(What::Sum(sum)) => Metric { sum: *sum, weight: 0.0 },
+            Some(What::Cells { .. }) | None => Metric::default(),
+        }
+    }
+
+    /// What counts of it.
+    fn value(&self, metric: Metric) -> f64 {
+        if self.of_sum { metric.sum } else { metric.mean() }
     }
 
     /// What all replicas have added.
@@ -87,10 +121,10 @@ impl Case<'_> {
         self.evidence.tolerance(DType::Float32)
     }
 
-    /// Whether two metrics have the same mean, or neither of them has one.
+    /// Whether two have the same mean or sum, or neither of them has one.
     fn same(&self, left: Metric, right: Metric) -> bool {
-        let (a, b) = (left.mean(), right.mean());
-        let of_examples = self.evidence.metric_magnitude(self.name);
+        let (a, b) = (self.value(left), self.value(right));
+        let of_examples = self.evidence.metric_magnitude(self.id);
         self.tolerance().allows(a, b, a.abs().max(b.abs()).max(of_examples))
     }
 
@@ -133,23 +167,33 @@ impl Case<'_> {
             );
             return self.finding(Verdict::WrongWeight, text);
         }
+        let weight = |part: &Part| match self.of_sum {
+            true => part.examples as f64,
+            false => self.of(Some(part)).weight,
+        };
         let weighted = |parts: &Parts| -> f64 {
-            let terms = parts.iter().map(|part| self.of(Some(part)));
-            terms.map(|part| part.sum * part.weight).sum::<f64>() / whole.weight
+            let weights: f64 = parts.iter().map(weight).sum();
+            parts.iter().map(|part| self.of(Some(part)).sum * weight(part)).sum::<f64>() / weights
         };
         if close(weighted(split), whole.sum) && close(weighted(&others.uneven), whole.sum) {
-            let text = format!(
-                "{numbers}; the callback adds a mean with the number of its examples as the weight; \
-                 {REMEDY}"
-            );
-            return self.finding(Verdict::WrongReduction, text);
+            let why = match self.of_sum {
+                true => {
+                    "the callback adds a mean over its examples, or one number for each replica; add the \
+                     sum over the examples of the part"
+                        .to_owned()
+                }
+                false => format!(
+                    "the callback adds a mean with the number of its examples as the weight; {REMEDY}"
+                ),
+            };
+            return self.finding(Verdict::WrongReduction, format!("{numbers}; {why}"));
         }
         if self.same(of_parts[0], whole) && self.same(of_parts[1], whole) {
             let text = format!(
                 "the same however the batch is split, but {:.6} of some examples in it and {:.6} of the \
                  same examples as a batch of their own: it depends on what else is in the batch",
-                first.mean(),
-                alone.mean()
+                self.value(first),
+                self.value(alone)
             );
             return self.finding(Verdict::SizeDependent, text);
         }
@@ -162,11 +206,12 @@ impl Case<'_> {
     fn means(&self, of_parts: &[Metric; 2], whole: Metric) -> String {
         let [split, uneven] = of_parts;
         format!(
-            "its mean is {:.6} on one replica, {:.6} on {}, and {:.6} on two with parts of other sizes",
-            whole.mean(),
-            split.mean(),
+            "its {} is {:.6} on one replica, {:.6} on {}, and {:.6} on two with parts of other sizes",
+            if self.of_sum { "sum" } else { "mean" },
+            self.value(whole),
+            self.value(*split),
             self.evidence.split.len(),
-            uneven.mean()
+            self.value(*uneven)
         )
     }
 }

@@ -3,7 +3,7 @@
 //! [`check()`] runs a callback several times over differently split parts of one batch, and rolls
 //! each run back (`dry_run`). From what the replicas wrote, and with which weights, it finds out
 //! whether an update would be the same (`evidence`; `vectors` for when numbers count as the
-//! same), and if not, which mistake explains what was seen (`gradients`, `weights`, `metrics`).
+//! same), and if not, which mistake explains what was seen (`gradients`, `weights`, `metrics`, `cells`).
 //! `report` says so in words. What a callback writes into variables is put back and reported
 //! (`watched`, `variables`).
 //!
@@ -23,8 +23,10 @@
 //! batch of their own, at the same places, so that what is keyed by example stays as it is. What a
 //! callback divides by a constant cannot be told from the gradient's own scale, and need not be.
 
+mod cells;
 mod dry_run;
 mod evidence;
+mod first_batch;
 mod gradients;
 mod metrics;
 mod report;
@@ -35,6 +37,7 @@ mod weights;
 
 use std::sync::Arc;
 
+pub use first_batch::{Written, check_first};
 pub use report::{Finding, Report, Subject, Verdict};
 
 use crate::error::{Error, Result};
@@ -82,13 +85,13 @@ pub fn check(
     gradients: Option<&Arc<Gradients>>,
     options: &Options,
 ) -> Result<Report> {
-    require_cross_replica_of(strategy.id())?;
-    if strategy.is_in_step() {
+    if strategy.step_around().is_some() {
         return Err(Error::precondition(
-            "inside of a merge call a step is open, which the check would have to roll back; check \
-             outside of runs",
+            "inside of a run a step is open, which the check would have to roll back; check outside of \
+             runs",
         ));
     }
+    require_cross_replica_of(strategy.id())?;
     if gradients.is_some_and(|gradients| gradients.strategy() != strategy.id()) {
         return Err(Error::invalid(
             "gradients",
@@ -127,14 +130,16 @@ pub fn check(
         Err(error) => (Err(error), None),
     };
     let what = format_args!("a check of equivalence on {rows} examples");
-    let look_closer = strategy.any_rank(&what, rows as u64, here)?;
+    let look_closer = strategy.any_rank(&what, ("the number of its rows", rows as u64), here)?;
     let (mut findings, mut evidence) =
         collected.ok_or_else(|| Error::Internal("a check without evidence".into()))?;
     if look_closer {
         evidence.measure_examples(&dry_run)?;
         findings = judge(&evidence)?;
     }
-    Ok(Report::new(strategy.num_replicas(), evidence.split_sizes(), findings))
+    let mut report = Report::new(strategy.num_replicas(), evidence.split_sizes(), findings);
+    report.submits = weights::any_submits(&evidence);
+    Ok(report)
 }
 
 /// All findings, from the most general to the most special.

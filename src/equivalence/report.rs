@@ -111,6 +111,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// All of it as text: a line of summary, then one for each finding that is not well.
     pub text: String,
+    /// Whether a replica submitted the gradients that were checked.
+    pub(super) submits: bool,
 }
 
 impl Report {
@@ -147,7 +149,7 @@ impl Report {
         for finding in findings.iter().filter(|finding| finding.verdict != Verdict::Equal) {
             add(&mut text, format_args!("\n{}", finding.text));
         }
-        Report { equivalent, findings, text }
+        Report { equivalent, findings, text, submits: false }
     }
 }
 

@@ -27,6 +27,11 @@ pub(super) fn all_submit(evidence: &Evidence<'_>) -> bool {
     evidence.runs().all(|parts| parts.iter().all(submits))
 }
 
+/// Whether some replica submits in some run.
+pub(super) fn any_submits(evidence: &Evidence<'_>) -> bool {
+    evidence.runs().flatten().any(|part| part.weight.is_some())
+}
+
 /// Whether the weights of parts add up.
 pub(super) fn are_additive(evidence: &Evidence<'_>) -> bool {
     let Some(Others { whole, uneven, first, .. }) = &evidence.others else { return true };
@@ -59,7 +64,7 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Option<Finding> {
 }
 
 fn not_submitted(evidence: &Evidence<'_>) -> Option<String> {
-    if evidence.runs().flatten().all(|part| part.weight.is_none()) {
+    if !any_submits(evidence) {
         return Some("no replica submits these gradients; submit them once in each run".into());
     }
     let (replica, part) = evidence

@@ -240,11 +240,22 @@ pub fn bind_current_thread(processors: &CpuSet) -> Result<()> {
                 process_processors()
             ),
         ),
-        Some(libc::EPERM) => {
-            Error::PermissionDenied(format!("binding a thread to processors {processors}: {cause}"))
-        }
-        _ => Error::Unavailable(format!("binding a thread to processors {processors}: {cause}")),
+        _ => Error::of_system(format_args!("binding a thread to processors {processors}"), &cause),
     })
+}
+
+/// Whether these are the processors that the calling thread may run on. Allocates nothing.
+pub fn is_bound_to(processors: &CpuSet) -> bool {
+    // SAFETY: all zeros is an empty set.
+    let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    let bytes = size_of_val(&allowed);
+    // SAFETY: the set is as large as is said and lives over the call; thread 0 is the calling one.
+    // A kernel with more processors than the set has room for refuses.
+    if unsafe { libc::sched_getaffinity(0, bytes, &mut allowed) } != 0 {
+        return false;
+    }
+    // SAFETY: the numbers are less than the bits of the set.
+    (0..8 * bytes).all(|at| unsafe { libc::CPU_ISSET(at, &allowed) } == processors.contains(at))
 }
 
 /// The processors of a thread by its kernel id; 0 is the calling thread.
@@ -374,6 +385,8 @@ mod tests {
             let last = before.processors().last().unwrap();
             bind_current_thread(&set(&[last])).unwrap();
             assert_eq!(current_thread_processors().unwrap(), set(&[last]));
+            assert!(is_bound_to(&set(&[last])));
+            assert_eq!(is_bound_to(&before), before.count() == 1);
             let child = std::thread::spawn(|| current_thread_processors().unwrap());
             assert_eq!(child.join().unwrap(), set(&[last]));
             bind_current_thread(&before).unwrap();

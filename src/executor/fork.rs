@@ -245,6 +245,8 @@ pub enum Guards {
     Strategies,
     /// The communicators that strategies use.
     Communicators,
+    /// What is known of passes that have begun, where they are checked.
+    FirstBatches,
     /// What a test makes up.
     #[cfg(test)]
     Invention,
@@ -254,7 +256,7 @@ pub enum Guards {
 }
 
 /// The leaves that were ever locked, by what they guard.
-static LEAVES: [OnceLock<&'static (dyn Held + Sync)>; 8] = [const { OnceLock::new() }; 8];
+static LEAVES: [OnceLock<&'static (dyn Held + Sync)>; 9] = [const { OnceLock::new() }; 9];
 
 /// A lock that a fork takes.
 trait Held {

@@ -11,6 +11,7 @@
 )]
 
 pub mod affinity;
+pub mod binding;
 pub mod computing;
 mod costs;
 mod floating_point;

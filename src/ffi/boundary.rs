@@ -6,6 +6,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::slice;
 
 use super::callback::check_no_rule;
+use super::handle;
 use super::status::{self, UMBO_OK, umbo_status};
 use crate::error::{Error, Result};
 use crate::memory;
@@ -155,11 +156,14 @@ pub(crate) fn check<T>(
     if pointer.is_null() {
         return Err(Error::invalid(argument, format!("is NULL; {expected}")));
     }
+    // No address is as large as a handle.
+    if let Some(kind) = handle::kind_of(pointer.addr()) {
+        return Err(Error::invalid(argument, format!("is {kind} handle itself; {expected}")));
+    }
     if !pointer.is_aligned() {
-        return Err(Error::invalid(
-            argument,
-            format!("{pointer:p} is not a multiple of {}, as its type asks", align_of::<T>()),
-        ));
+        let align = align_of::<T>();
+        let problem = format!("{pointer:p} is not a multiple of {align}, as its type asks");
+        return Err(Error::invalid(argument, format!("{problem}; {expected}")));
     }
     Ok(())
 }

@@ -64,7 +64,9 @@ pub unsafe extern "C" fn umbo_checkpoint_add_variable(
 }
 
 /// Adds an optimizer: its learning rate, iterations and loss scale, and for each variable the state and
-/// the step counts of its rule.
+/// the step counts of its rule. Gradients that it applies are objects of their own
+/// (umbo_checkpoint_add_gradients()): without them, saving fails while they hold what was submitted or
+/// accumulated.
 ///
 /// The state of a variable is saved by the name by which the variable was added, or by its own name if it
 /// was not.
@@ -134,7 +136,7 @@ pub unsafe extern "C" fn umbo_checkpoint_add_metrics(
 /// Adds an iterator: how far its pass over the data has come. See umbo_iterator_save_position().
 ///
 /// Save on the thread that takes the elements, between two steps: then the place is the one behind the
-/// step's element.
+/// element of the last step that took effect in umbo_train_epoch(), or that umbo_iterator_next() gave last.
 ///
 /// @param[in] checkpoint The checkpoint.
 /// @param[in] name By which name it is saved; copied.
@@ -297,13 +299,18 @@ fn is_not_whole(name: &str) -> Error {
 /// @param[in] checkpoint The checkpoint.
 /// @param[in] path The file, in the safetensors format.
 /// @return UMBO_OK, or, and then the file is as it was:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a folder, or two tensors that would
-///   have one name (the message says of which objects).
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a folder, a path that leads through a file,
+///   or two tensors that would have one name (the message says of which objects).
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, while the strategy is draining, with gradients
-///   that were submitted and not applied, or in the child of a fork.
+///   that were submitted and not applied, with gradients that were not added although an optimizer that was
+///   has applied them and they hold something (the message names their variables), or in the child of a fork.
 /// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the state, or no room on the disk.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the state, no room on the disk, or too many open
+///   files.
 /// - UMBO_STATUS_UNAVAILABLE: another failure of the system's.
+///
+/// A variable with a NaN in it is saved, and the log gets a warning; of a strict strategy the call is
+/// UMBO_STATUS_FAILED_PRECONDITION.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_save(
     checkpoint: *const umbo_checkpoint,
@@ -326,15 +333,17 @@ pub unsafe extern "C" fn umbo_checkpoint_save(
 ///   as those that were saved.
 /// @param[in] path The file.
 /// @return UMBO_OK, or, and then nothing has changed:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or objects and file do not fit: the
-///   message lists all that is missing, unexpected, or of another dtype or shape, and iterators over
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a path that leads to no regular file, or
+///   objects and file do not fit: the message lists all that is missing, unexpected, or of another dtype or shape, and iterators over
 ///   other data.
 /// - UMBO_STATUS_FAILED_PRECONDITION: a step is in progress, on whatever thread (the message names it),
 ///   the strategy is draining, or in the child of a fork.
-/// - UMBO_STATUS_DATA_LOSS: the file is damaged, or not in the safetensors format.
+/// - UMBO_STATUS_DATA_LOSS: the file is damaged, or not in the safetensors format, whose headers have at most
+///   100,000,000 bytes.
 /// - UMBO_STATUS_UNIMPLEMENTED: a later version of Umbo has written the file.
 /// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: as the system says.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the state.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the state, or too many open files.
+/// - UMBO_STATUS_UNAVAILABLE: another failure of the system's, such as a disk that cannot be read.
 /// - what functions of an iterator's pipeline return, if elements have to be made again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_restore(

@@ -40,6 +40,11 @@ pub struct umbo_checkpoint_manager_options {
     /// A checkpoint is due when so many seconds have passed since the last one, or since the manager
     /// was made. UMBO_NEVER, the default: time does not matter.
     pub every_seconds: f64,
+    /// 0, the default: the checkpoints in the folder are those of this training. 1: they are another
+    /// one's, and this one begins anew. They are as if they were not there: not found, not restored, not
+    /// counted; and the first save moves them to a folder of their own in the folder, `before-1` or the next
+    /// name that is free. None is deleted.
+    pub begin_anew: i32,
 }
 
 // SAFETY: `repr(C)`, `struct_size` first, then numbers.
@@ -55,6 +60,7 @@ impl Default for umbo_checkpoint_manager_options {
             in_background: 1,
             every_steps: 1,
             every_seconds: UMBO_NEVER as f64,
+            begin_anew: 0,
         }
     }
 }
@@ -62,7 +68,11 @@ impl Default for umbo_checkpoint_manager_options {
 /// Makes a manager, which keeps the checkpoints of one training in a folder: the newest ones, and the
 /// best by a metric. What is known of a file is in its name and in the file itself.
 ///
-/// Only one manager, in whatever process, writes to a folder at a time.
+/// Only one manager, in whatever process, writes to a folder at a time. A folder is for one training: a manager
+/// saves where its checkpoint was restored from a file of the folder, by whatever manager or by
+/// umbo_checkpoint_restore(), or where there is none when it is first asked to save. So a program that may be
+/// started again calls umbo_checkpoint_manager_restore_latest() first, which changes nothing in an empty
+/// folder. Looking and restoring need none of that.
 ///
 /// @param[in] checkpoint What is saved. The manager keeps it alive.
 /// @param[in] folder The folder, which is made if it is not there.
@@ -70,7 +80,8 @@ impl Default for umbo_checkpoint_manager_options {
 /// @param[out] manager A new handle. The caller releases it; the last release waits for what is being
 ///   written.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or options out of range.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, options out of range, or a path that leads to
+///   a file or through one.
 /// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED, UMBO_STATUS_UNAVAILABLE: another failure of the system's.
 #[unsafe(no_mangle)]
@@ -126,6 +137,7 @@ fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOpti
         every_steps,
         every,
         in_background: flag(options.in_background, "options.in_background")?,
+        begin_anew: flag(options.begin_anew, "options.begin_anew")?,
     })
 }
 
@@ -142,7 +154,8 @@ fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOpti
 /// @param[in] force 1: save in any case. 0: if one is due.
 /// @param[out] saved Gets 1 if it was saved, 0 if none was due; `saved` may be NULL.
 /// @return UMBO_OK, or what umbo_checkpoint_save() returns, also for an earlier checkpoint that could
-///   not be written in the background: the message names its step.
+///   not be written in the background: the message names its step. UMBO_STATUS_FAILED_PRECONDITION: the
+///   folder has checkpoints of another training, also if none is due; the message names the ways out.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_manager_save(
     manager: *mut umbo_checkpoint_manager,
@@ -218,12 +231,14 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_wait(
     boundary("umbo_checkpoint_manager_wait", || get(manager, "manager")?.wait())
 }
 
-/// Restores the newest checkpoint, if there is one. One that is damaged is passed over for the one
-/// before it, which the log tells.
+/// Restores the newest checkpoint, if there is one. One that is damaged is passed over for the one before it,
+/// with a warning in the log that names it; of a strict strategy that is UMBO_STATUS_DATA_LOSS. One that the
+/// system does not open or read is not passed over: the call fails, and may succeed the next time.
 ///
 /// @param[in] manager The manager.
 /// @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if there is none; then nothing has changed.
-/// @return UMBO_OK, or what umbo_checkpoint_restore() returns. UMBO_STATUS_DATA_LOSS: all are damaged.
+/// @return UMBO_OK, or what umbo_checkpoint_restore() returns, and then nothing has changed.
+///   UMBO_STATUS_DATA_LOSS: all are damaged.
 ///
 /// With several ranks a call that all of them make.
 #[unsafe(no_mangle)]
@@ -239,7 +254,8 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_restore_latest(
     })
 }
 
-/// Restores the checkpoint with the best metric, if there is one.
+/// Restores the checkpoint with the best metric, if there is one. One that is damaged, so that its metric is not
+/// known, is passed over as by umbo_checkpoint_manager_restore_latest().
 ///
 /// @param[in] manager The manager.
 /// @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if none has a metric; then nothing has
@@ -266,7 +282,7 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_restore_best(
 /// @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if there is none.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - the failure of a checkpoint that could not be written, or of reading the folder.
+/// - the failure of a checkpoint that could not be written, or of reading the folder or a file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_manager_latest(
     manager: *const umbo_checkpoint_manager,
@@ -280,7 +296,8 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_latest(
     })
 }
 
-/// Tells which checkpoint has the best metric. It waits for what is being written.
+/// Tells which checkpoint has the best metric. It waits for what is being written. One that is damaged is passed
+/// over as by umbo_checkpoint_manager_restore_latest().
 ///
 /// @param[in] manager The manager.
 /// @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if none has a metric.

@@ -81,8 +81,8 @@ pub(super) unsafe fn transformed(
 /// @param[out] zipped The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, two names are the same, the elements
-///   would be deeper or larger than UMBO_MAX_NEST_DEPTH allows, a handle is not valid, or a dataset
-///   has 256 transformations already.
+///   would be deeper or larger than UMBO_MAX_NEST_DEPTH allows, a handle is not valid, a dataset
+///   has 256 transformations already, or all of them together have 65,536.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// A pass ends with the dataset that ends first. If another one has more elements, the log gets a
@@ -398,11 +398,13 @@ pub unsafe extern "C" fn umbo_dataset_cache(dataset: *mut *mut umbo_dataset) -> 
 /// @param[out] concatenated The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, elements differ in structure, dtype or
-///   rank, a handle is not valid, or a dataset has 256 transformations already.
+///   rank, a handle is not valid, a dataset has 256 transformations already, or all of them together
+///   have 65,536.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// Sizes in which the datasets differ are unknown in the element spec. A program with many datasets
-/// gives them to one call: each call counts as a transformation.
+/// gives them to one call: each call counts as a transformation. A dataset that is given twice counts
+/// twice; umbo_dataset_repeat() is for more rounds of one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_concatenate(
     count: i64,

@@ -170,8 +170,8 @@ pub unsafe extern "C" fn umbo_set_logical_device_count(
     boundary("umbo_set_logical_device_count", || {
         let kind = kind_from(r#type)?;
         let natural = |value: i64, argument: &'static str| {
-            u32::try_from(value)
-                .map_err(|_| Error::invalid(argument, format!("{value} is negative")))
+            let problem = if value < 0 { "is negative" } else { "is more than there can be" };
+            u32::try_from(value).map_err(|_| Error::invalid(argument, format!("{value} {problem}")))
         };
         let physical_ordinal = natural(physical_ordinal.into(), "physical_ordinal")?;
         let natural_count = natural(count, "count")?;

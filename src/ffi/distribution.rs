@@ -46,11 +46,14 @@ pub type umbo_sharding = i32;
 
 /// The datasets of all ranks are the same, and each batch is split over the replicas of all ranks. Each
 /// rank makes all batches and takes its own rows: no example is lost or comes twice, and all ranks make
-/// the same number of steps.
+/// the same number of steps. The ranks compare what they read when a run begins: operations with their counts
+/// and seeds, iterators and resets before, the number of the element in its pass, and the rows of its batch.
+/// What differs is UMBO_STATUS_FAILED_PRECONDITION of umbo_strategy_run(), on all ranks, and the message names the rank,
+/// the quantity and its values.
 pub const UMBO_SHARDING_DATA: umbo_sharding = 0;
 /// Each rank's dataset is its own, and its batches are split over the rank's replicas. The ranks meet
 /// for each element. All go on until none has any more; one that has none meanwhile gets parts without
-/// rows. With `drop_partial_step` all end when one has none.
+/// rows. With `drop_partial_step` all end when one has none. Nothing that the ranks read is compared.
 pub const UMBO_SHARDING_OFF: umbo_sharding = 1;
 /// The datasets of all ranks are the same, made by umbo_dataset_from_files(), and each rank reads files of its
 /// own: file i belongs to rank i mod the number of ranks. A rank's replicas get their shares of a
@@ -196,7 +199,10 @@ fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOpt
 ///
 /// If the elements are slices of arrays, and no transformation batches them, each slice is split as if
 /// its rows were examples. That is rarely meant, so the log gets a warning, once for each dataset: batch
-/// the dataset before distributing it.
+/// the dataset before distributing it, or, if the slices are batches, umbo_dataset_rebatch() it to their
+/// size. It also gets one of elements that were batched twice; umbo_dataset_rebatch() makes batches of
+/// another size. To a strict strategy both are UMBO_STATUS_INVALID_ARGUMENT. What a mapped function or a
+/// generator gives is taken for what it is.
 ///
 /// With several ranks n is the number of all their replicas, and the elements have the components of this
 /// rank's, which may be one: then they are plain tensors. All ranks give the same dataset, shuffled with

@@ -243,7 +243,9 @@ impl CheckedStep {
 /// - Replicas without examples that do not submit, or fail.
 /// - Regularisers that are added once for each replica.
 /// - Results that are not repeatable, on one replica or only on several.
-/// - Metrics with wrong sums or weights.
+/// - Metrics with wrong sums or weights, of umbo_replica_context_add_metric() and of every umbo_metrics that the
+///   callback adds to. Means and accuracies are compared as quotients, sums and counts as numbers, confusion
+///   matrices and AUCs cell by cell.
 ///
 /// Some results depend on the split by design, such as the statistics of batch normalisation. Of
 /// these the check can only tell that they do. With one replica there are no splits to compare, so

@@ -2,6 +2,7 @@
 
 use super::boundary::{array, boundary, collect, constant, flag, out, quietly};
 use super::dtype::{UMBO_DTYPE_NONE, dtype_from, umbo_dtype};
+use super::first_batch::note_gradients;
 use super::handle::{self, borrow, get, make};
 use super::object::{umbo_gradients, umbo_optimizer, umbo_strategy, umbo_value, umbo_variable};
 use super::optimizer::usable;
@@ -134,6 +135,7 @@ pub unsafe extern "C" fn umbo_gradients_create(
         };
         let options = GradientsOptions { accumulation_steps: steps, dtype, row_sparse };
         let made = Gradients::with_options(id, devices, variables, loss_reduction, options)?;
+        note_gradients(&made);
         gradients.write(make(made)?);
         Ok(())
     })

@@ -239,7 +239,9 @@ fn row_count(rows: i64) -> Result<usize> {
 ///
 /// Each replica submits once in a step, after all of its gradients are written. The number of
 /// examples is that of its part of the run's arguments. A replica without examples submits too;
-/// what it wrote is not read.
+/// what it wrote is not read. One that has examples, and has viewed, attached or added none of the
+/// gradients in this step, submits zeros: the log gets a warning, once, and a strict strategy fails
+/// with UMBO_STATUS_FAILED_PRECONDITION.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_submit(
     gradients: *mut umbo_gradients,

@@ -202,8 +202,10 @@ fn diagnose(handle: u64, argument: &'static str, expected: Kind) -> Error {
         let problem = format!("is NULL; {} is expected{hint}", expected.name());
         return Error::invalid(argument, problem);
     }
-    let foreign =
-        || Error::invalid(argument, format!("{handle:#x} is not a handle of this library"));
+    let foreign = || {
+        let problem = "is not a handle of this library, nor should it be the address of one";
+        Error::invalid(argument, format!("{handle:#x} {problem}"))
+    };
     let Some(kind) = Kind::from_code(handle >> KIND_SHIFT) else { return foreign() };
     let Some(slot) = TABLE.slot(slot_of(handle)) else { return foreign() };
     let state = slot.state.load(Ordering::SeqCst);
@@ -218,6 +220,16 @@ fn diagnose(handle: u64, argument: &'static str, expected: Kind) -> Error {
     } else {
         foreign()
     }
+}
+
+/// What the object behind a handle is, in words, if the number is one.
+#[inline]
+pub(crate) fn kind_of(number: usize) -> Option<&'static str> {
+    let handle = number as u64;
+    let code = Some(handle >> KIND_SHIFT).filter(|&code| code != 0)?;
+    let kind = Kind::from_code(code)?;
+    let state = TABLE.slot(slot_of(handle))?.state.load(Ordering::SeqCst);
+    counts(handle, state).then(|| kind.name())
 }
 
 /// A new handle to `object`.

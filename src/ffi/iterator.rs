@@ -5,6 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::boundary::{boundary, check, out, quietly};
+use super::first_batch::next_noted;
 use super::handle::{self, get, make, reserve};
 use super::object::{umbo_element_spec, umbo_iterator, umbo_value};
 use super::status::umbo_status;
@@ -34,7 +35,8 @@ use super::text::{long_text, write_text};
 /// The call waits until the element is there. Threads may share an iterator: each element goes to
 /// one of them, in the order in which they ask. The library uses the memory of an element again
 /// after the element, and all that was made from it, has been released. After a failure the program
-/// may call again: the next call continues after the element that failed.
+/// may call again: the next call continues after the element that failed. An element that
+/// umbo_train_epoch() would give to its next step again, because a step has failed, is passed over.
 ///
 /// Over a distributed dataset whose ranks have data of their own (UMBO_SHARDING_OFF, UMBO_SHARDING_FILE, or
 /// from a function) it is a call that all ranks make: it fails on all if it fails on one. Then
@@ -49,7 +51,7 @@ pub unsafe extern "C" fn umbo_iterator_next(
         // SAFETY: the caller gives NULL or a place for the output.
         let element = unsafe { out(element, "element") }?;
         let handle = reserve()?;
-        let next = get(iterator, "iterator")?.next()?;
+        let next = next_noted(&*get(iterator, "iterator")?)?;
         element.write(next.map_or(ptr::null_mut(), |next| handle.make(next)));
         Ok(())
     })
@@ -81,6 +83,8 @@ pub unsafe extern "C" fn umbo_iterator_element_spec(
 /// @param[in] iterator The iterator.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_FAILED_PRECONDITION: for the causes that umbo_iterator_next() has.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the elements are made ahead, and the iterator was reset 1,048,576
+///   times without being asked for an element.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
 /// - Any status with which a generator's function fails.
@@ -106,7 +110,8 @@ pub unsafe extern "C" fn umbo_iterator_reset(iterator: *mut umbo_iterator) -> um
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory, or there was none to note the place of the
 ///   last element.
 ///
-/// The place is behind the element that umbo_iterator_next() gave last, or behind its failure. What
+/// The place is behind the element that umbo_iterator_next() gave last, or behind its failure; but before an
+/// element that umbo_train_epoch() gives again. What
 /// the library has made ahead does not count. The text is JSON and can be kept in a file. It says of
 /// which stages the pipeline consists and where each of them is. It does not contain the data. It is
 /// short, unless many elements have failed.

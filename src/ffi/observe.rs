@@ -30,8 +30,12 @@ pub const UMBO_STEP_CAUSE_INPUT: umbo_step_cause = 8;
 pub const UMBO_STEP_CAUSE_SLOW_REPLICA: umbo_step_cause = 16;
 /// The callbacks run one after the other, as under the lock of an interpreter.
 pub const UMBO_STEP_CAUSE_SERIALISED: umbo_step_cause = 32;
-/// The update takes long, and memory limits it.
+/// The update takes long: memory limits it, or it is the greatest part of a step.
 pub const UMBO_STEP_CAUSE_UPDATE: umbo_step_cause = 64;
+/// The machine was busy: other processes used processors that the replicas need.
+pub const UMBO_STEP_CAUSE_BUSY_MACHINE: umbo_step_cause = 128;
+/// Some steps take far longer than most: the mean is more than 1.5 times the median.
+pub const UMBO_STEP_CAUSE_UNEVEN_STEPS: umbo_step_cause = 256;
 
 const _: () = assert!(Cause::SmallStep as i32 == UMBO_STEP_CAUSE_SMALL_STEP);
 const _: () = assert!(Cause::FewProcessors as i32 == UMBO_STEP_CAUSE_FEW_PROCESSORS);
@@ -40,9 +44,15 @@ const _: () = assert!(Cause::Input as i32 == UMBO_STEP_CAUSE_INPUT);
 const _: () = assert!(Cause::SlowReplica as i32 == UMBO_STEP_CAUSE_SLOW_REPLICA);
 const _: () = assert!(Cause::Serialised as i32 == UMBO_STEP_CAUSE_SERIALISED);
 const _: () = assert!(Cause::Update as i32 == UMBO_STEP_CAUSE_UPDATE);
+const _: () = assert!(Cause::BusyMachine as i32 == UMBO_STEP_CAUSE_BUSY_MACHINE);
+const _: () = assert!(Cause::UnevenSteps as i32 == UMBO_STEP_CAUSE_UNEVEN_STEPS);
 
 /// What a replica spends a step on, in seconds: medians over the steps that were measured. Start from
 /// UMBO_STEP_TIMES_INIT.
+///
+/// To a step belongs what its thread did since the end of the run before it: the input and the update, too. Where
+/// no two runs followed each other on one thread, that is not known: `step` is a run, and `input`, `update` and
+/// `outside` are what was seen in it.
 ///
 /// Input, update and other work that is done once for all replicas counts for each of them, so that
 /// the fields from `input` to `outside` add up to about a step.
@@ -94,7 +104,7 @@ unsafe impl Extensible for umbo_step_times {}
 /// are kept, fewer if there are more than 256 replicas.
 ///
 /// While steps are measured, the log is told at UMBO_LOG_INFO what keeps them from being faster, once
-/// after 64 measured steps and again when that changes.
+/// after 64 measured steps and again when that changes. A machine that becomes busy or quiet is no change.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_measure_steps(
     strategy: *const umbo_strategy,
@@ -227,9 +237,10 @@ const _: () = assert!(trace::MOST_EVENTS == 4_000_000);
 /// @param[in] options How it is written; `options` may be NULL: the defaults.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_FAILED_PRECONDITION: a trace is being written already.
-/// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED, UMBO_STATUS_UNAVAILABLE: the file cannot be
-///   made.
-/// - UMBO_STATUS_INVALID_ARGUMENT: `path` is a null pointer or not UTF-8, or an option is out of range.
+/// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED, UMBO_STATUS_RESOURCE_EXHAUSTED,
+///   UMBO_STATUS_UNAVAILABLE: the file cannot be made.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `path` is a null pointer, not UTF-8, or leads to no file, or an option is
+///   out of range.
 ///
 /// The trace has spans of each replica, of the workers for central work, of threads that make elements
 /// ahead, of copies to and from GPUs, and what umbo_trace_span_begin() and umbo_trace_span_end() say; and the
@@ -269,8 +280,9 @@ pub unsafe extern "C" fn umbo_trace_start(
 /// @param[out] dropped How many were dropped since there were too many. `dropped` may be NULL.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_FAILED_PRECONDITION: no trace is being written.
-/// - UMBO_STATUS_UNAVAILABLE: not all of it could be written, for instance since the disk is full. The
-///   trace has ended, and the file can be read as far as it goes.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: not all of it could be written since the disk is full;
+///   UMBO_STATUS_UNAVAILABLE: for another reason. The trace has ended, and the file can be read as far as it
+///   goes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_trace_stop(events: *mut i64, dropped: *mut i64) -> umbo_status {
     boundary("umbo_trace_stop", || {

@@ -94,6 +94,9 @@ pub struct umbo_optimizer_options {
     /// A dynamic loss scale grows after so many applies in a row that took effect; 1 or more. By
     /// default 2000.
     pub loss_scale_growth_interval: i64,
+    /// 1: the loss is maximised: the gradient changes its sign, after clipping and before the weight
+    /// decay is added. 0, the default: the loss is minimised.
+    pub maximize: i32,
 }
 
 /// How the variables of a group are treated. Start from UMBO_GROUP_OPTIONS_INIT.
@@ -129,6 +132,7 @@ impl Default for umbo_optimizer_options {
             loss_scale_backoff_factor: 0.5,
             loss_scale_minimum: 1.0,
             loss_scale_growth_interval: 2000,
+            maximize: 0,
         }
     }
 }
@@ -192,6 +196,7 @@ fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
         clip_value: unless(options.clip_value, UMBO_NO_CLIPPING),
         non_finite,
         loss_scaling,
+        maximize: flag(options.maximize, "options.maximize")?,
     })
 }
 

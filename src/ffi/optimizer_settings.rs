@@ -93,6 +93,7 @@ fn options_of(settings: &Settings) -> umbo_optimizer_options {
         global_clip_norm: settings.global_clip_norm.unwrap_or(UMBO_NO_CLIPPING),
         clip_value: settings.clip_value.unwrap_or(UMBO_NO_CLIPPING),
         non_finite: settings.non_finite() as i32,
+        maximize: i32::from(settings.maximize),
         ..default
     };
     match settings.loss_scaling {

@@ -21,7 +21,9 @@ pub struct umbo_variable_progress {
     pub struct_size: usize,
     /// How often it was updated.
     pub updates: i64,
-    /// For Adam, AdamW and LAMB the power of beta1, for custom rules the number of updates; otherwise 0.
+    /// For Adam, AdamW and LAMB the power of beta1; for custom rules, and for Adagrad with a
+    /// `learning_rate_decay`, the number of updates; for momentum with a dampening 1 once it was updated;
+    /// otherwise 0.
     pub first_running: f64,
     /// For Adam, AdamW and LAMB the power of beta2; otherwise 0.
     pub second_running: f64,
@@ -106,8 +108,8 @@ pub unsafe extern "C" fn umbo_optimizer_variable_progress(
 /// @param[in] variable The variable, of the optimizer's strategy.
 /// @param[in] progress Both. With 0 updates the variable has no state that could be read.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a variable of another strategy, or
-///   numbers below 0 or not finite.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a variable of another strategy, numbers below
+///   0 or not finite, or more than 2^52 updates.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 #[unsafe(no_mangle)]
@@ -131,9 +133,9 @@ pub unsafe extern "C" fn umbo_optimizer_set_variable_progress(
 /// Sets how many applies have taken effect, which a schedule is asked with.
 ///
 /// @param[in] optimizer The optimizer.
-/// @param[in] iterations Their number; 0 or more.
+/// @param[in] iterations Their number; 0 to 2^52, from where they can be counted on and saved.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number below 0.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number out of range.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_set_iterations(
@@ -150,8 +152,8 @@ pub unsafe extern "C" fn umbo_optimizer_set_iterations(
 ///
 /// @param[in] optimizer The optimizer.
 /// @param[in] loss_scale The factor; more than 0 and finite as a float32.
-/// @param[in] applies How many applies in a row have taken effect with it, for a dynamic scale; 0 or
-///   more.
+/// @param[in] applies How many applies in a row have taken effect with it, for a dynamic scale; 0 to
+///   2^52.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number out of range.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().

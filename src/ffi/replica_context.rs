@@ -252,8 +252,8 @@ pub struct umbo_batch_position {
     /// The number of examples of all replicas together; -1 if the run's arguments do not tell it. Of
     /// several ranks those count whose arguments tell it.
     pub global_examples: i64,
-    /// The number of the step; the first step of the strategy is 1. The runs of
-    /// umbo_strategy_check_equivalence() have the number of the next step and are not counted.
+    /// The number of the step; the first step of the strategy is 1. A step that takes no effect is not
+    /// counted, and the next one has its number. So have the runs of umbo_strategy_check_equivalence().
     pub step: i64,
 }
 

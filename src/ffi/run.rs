@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::boundary::{Out, boundary, boundary_in_need, out, quietly};
 use super::callback::{UserData, umbo_destroy_fn};
+use super::first_batch::check_run;
 use super::handle::{self, Reserved, borrow, get, get_optional, make, reserve};
 use super::object::{umbo_cancellation, umbo_replica_context, umbo_strategy, umbo_value};
 use super::options::{self, Extensible};
@@ -145,8 +146,9 @@ impl Passed {
 /// thread it waits for.
 ///
 /// With several ranks a call that all of them make: it fails on all if it fails on one. Then
-/// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
-/// for ranks that cannot meet any more. What another rank has failed with is the status here, too, and the
+/// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls or have read other data where all
+/// are to read the same (UMBO_SHARDING_DATA), UMBO_STATUS_DEADLINE_EXCEEDED for a rank that was waited for in vain, and
+/// UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more. What another rank has failed with is the status here, too, and the
 /// message names that rank.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_run(
@@ -195,6 +197,7 @@ pub(super) unsafe fn run(
                 unsafe { function(ctx, args, passed.get(), result) }
             })
         };
+        check_run(&strategy, &call, args.as_ref())?;
         // A run that may be given up owns what its callbacks use.
         let value = if limits.is_bounded() || strategy.is_in_bounded_step() {
             let baggage: Baggage = Box::new(baggage);

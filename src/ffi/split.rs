@@ -22,7 +22,8 @@ use crate::input::split_for;
 /// which is not copied and must not be written as long as they are in use. They know how many examples they hold
 /// (umbo_value_examples(), umbo_replica_context_batch_position(), umbo_gradients_submit()).
 ///
-/// With several ranks the batch is the same on all of them, and each takes the parts of its own replicas. A rank
+/// With several ranks the batch is the same on all of them, and each takes the parts of its own replicas. Its number
+/// of rows is compared when a run begins with the parts (UMBO_SHARDING_DATA says how). A rank
 /// that has a batch of its own makes values of its own with umbo_strategy_values_from_function().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_split(

@@ -21,7 +21,8 @@ pub type umbo_thread_binding = i32;
 
 /// Each replica's thread runs on the processors of its device. Threads that it starts (OpenMP,
 /// BLAS) inherit this. The thread that calls umbo_strategy_run(), which runs replica 0, is not
-/// bound.
+/// bound. While other programs keep its processors busy, a replica's thread runs on any processor of the
+/// process.
 pub const UMBO_THREAD_BINDING_ON: umbo_thread_binding = 0;
 /// The operating system places the threads.
 pub const UMBO_THREAD_BINDING_OFF: umbo_thread_binding = 1;
@@ -78,7 +79,8 @@ pub struct umbo_strategy_options {
     /// 1: the strategy is strict. It looks for mistakes of callbacks that otherwise go unnoticed (writes
     /// beside gradient buffers, scratch memory and new tensors, elements that were not written, views
     /// that are used when they are valid no more, writes to variables), and what the log is otherwise
-    /// warned of is a failure of the call. Runs take longer. 0, the default: it is not, unless the
+    /// warned of is a failure of the call, but for what tells of the machine and not of the program. Runs take
+    /// longer. 0, the default: it is not, unless the
     /// environment variable UMBO_STRICT is 1, which makes every strategy of the process strict.
     pub strict: i32,
     /// After how many steps, again and again, the ranks compare their weights, as

@@ -424,7 +424,14 @@ pub(crate) fn check_bytes(dtype: DType, shape: Shape, bytes: usize) -> Result<()
     if bytes == expected {
         return Ok(());
     }
-    let problem = format!("{bytes}; shape {shape} of {dtype} has {expected}");
+    let mut problem = format!("{bytes}; shape {shape} of {dtype} has {expected}");
+    // Elements of another type are the likely mistake.
+    let elements = shape.elements();
+    let fits = |other: &&DType| elements.checked_mul(other.size()) == Some(bytes);
+    let others: Vec<_> = DType::ALL.iter().filter(fits).map(DType::to_string).collect();
+    if elements > 0 && !others.is_empty() {
+        problem += &format!("; {bytes} would be as many elements of {}", others.join(" or "));
+    }
     Err(Error::invalid("bytes", problem))
 }
 

@@ -17,10 +17,13 @@ use super::replica_context::call_replica;
 use super::run::{Passed, UMBO_NO_TIMEOUT, limits_from, umbo_replica_fn};
 use super::scope::present;
 use super::status::umbo_status;
+use crate::equivalence::{self, Written};
 use crate::error::{Error, Result};
 use crate::memory;
-use crate::strategy::ReplicaContext;
+use crate::observe::switch::CHECK;
+use crate::strategy::{FunctionFor, ReplicaContext};
 use crate::training::{Epoch, EpochReport};
+use crate::values::Value;
 
 /// As many steps as there are elements.
 pub const UMBO_ALL_STEPS: i64 = -1;
@@ -52,7 +55,8 @@ pub struct umbo_progress {
 /// @param[in] progress How far it is; valid for the call.
 /// @param[in] user_data `progress_user_data` of the options.
 /// @return UMBO_OK, or why the epoch is to end. Any other status than UMBO_OK ends it, and umbo_train_epoch()
-///   returns that status.
+///   returns that status. The step counts, and the next epoch begins with the element behind it. With
+///   several ranks the functions of all of them decide alike.
 ///
 /// It is called on the thread that called umbo_train_epoch(), outside of the step: it may read variables and
 /// metrics, set a learning rate, run and evaluate.
@@ -148,10 +152,17 @@ unsafe impl Extensible for umbo_train_epoch_report {}
 /// until there are no more elements.
 ///
 /// The update belongs to its step: both take effect, with what the step added to metrics, or none does.
-/// If something fails the epoch ends, and variables, optimizer and metrics are as after the step before;
-/// the element of a run that failed has been used up, while one that there was no memory for comes again.
-/// The message says which step it was, counted from 1, and what in it failed; if replicas failed, a line
-/// for each of them follows. Called once more, it goes on with the pass.
+/// If something fails the epoch ends, and variables, optimizer, metrics and the iterator's place are as
+/// after the step before. The message says which step it was, counted from 1, and what in it failed; if
+/// replicas failed, a line for each of them follows. Called once more, it goes on with the pass.
+///
+/// So the element of a step that failed, was cancelled or came too late comes again: it is the first one of
+/// the next epoch over the iterator, as the step has left it if that wrote to it. A position or a checkpoint
+/// that is saved in between is before it. umbo_iterator_next() passes over it; umbo_iterator_reset() and
+/// umbo_iterator_restore_position() drop it. An element that could not be made is passed over, on all ranks;
+/// one that there was no memory for comes again. A step whose update was skipped because a gradient was not
+/// finite, and one whose `progress` function failed, have taken effect: their elements do not come again.
+/// Nor does an element if another thread has asked something of the iterator since the step took it.
 ///
 /// @param[in] strategy The strategy whose replicas run the step.
 /// @param[in] iterator Where elements come from, usually of a distributed dataset.
@@ -166,7 +177,7 @@ unsafe impl Extensible for umbo_train_epoch_report {}
 /// @param[out] report Gets what was done; `report` may be NULL.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an option that is out of range, only one of
-///   optimizer and gradients, or one of another strategy.
+///   optimizer and gradients, or an iterator, an optimizer, gradients or metrics of another strategy.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside of a run, in another strategy's scope, while the
 ///   strategy is draining.
 /// - UMBO_STATUS_DEADLINE_EXCEEDED and UMBO_STATUS_CANCELLED: as the options say.
@@ -225,6 +236,16 @@ pub unsafe extern "C" fn umbo_train_epoch(
             keep_metrics: flag(options.keep_metrics, "options.keep_metrics")?,
             reset: flag(options.reset_iterator, "options.reset_iterator")?,
         };
+        let checked = |function: &FunctionFor<'_>, element: &Value| {
+            let written = epoch
+                .update
+                .as_ref()
+                .map_or(Written::None, |(_, gradients)| Written::By(gradients));
+            match CHECK.is_on() {
+                true => equivalence::check_first(&strategy, function, element, written),
+                false => Ok(()),
+            }
+        };
         let passed = Passed::new(user_data);
         let function = move |context: &ReplicaContext| {
             call_replica(context, |ctx, args, result| {
@@ -233,22 +254,23 @@ pub unsafe extern "C" fn umbo_train_epoch(
             })
         };
         let baggage: Arc<dyn Any + Send + Sync> = Arc::new(baggage);
-        let done = epoch.run(Arc::new(function), Some(baggage), &mut |done, applied| {
-            let Some(progress) = options.progress else { return Ok(()) };
-            let applied = applied.map(report_of);
-            let told = umbo_progress {
-                struct_size: size_of::<umbo_progress>(),
-                steps: done.steps as i64,
-                examples: done.examples as i64,
-                applied: done.applied as i64,
-                skipped: done.skipped as i64,
-                seconds: done.seconds,
-                last_apply: applied.as_ref().map_or(ptr::null(), ptr::from_ref),
-                metrics: options.metrics,
-            };
-            // SAFETY: the caller gives a function of this type and its user data.
-            callback::run(|| unsafe { progress(&raw const told, options.progress_user_data) })
-        })?;
+        let done =
+            epoch.run_from(Arc::new(function), Some(baggage), &checked, &mut |done, applied| {
+                let Some(progress) = options.progress else { return Ok(()) };
+                let applied = applied.map(report_of);
+                let told = umbo_progress {
+                    struct_size: size_of::<umbo_progress>(),
+                    steps: done.steps as i64,
+                    examples: done.examples as i64,
+                    applied: done.applied as i64,
+                    skipped: done.skipped as i64,
+                    seconds: done.seconds,
+                    last_apply: applied.as_ref().map_or(ptr::null(), ptr::from_ref),
+                    metrics: options.metrics,
+                };
+                // SAFETY: the caller gives a function of this type and its user data.
+                callback::run(|| unsafe { progress(&raw const told, options.progress_user_data) })
+            })?;
         if let Some(report) = report {
             report.write(report_from(&done));
         }

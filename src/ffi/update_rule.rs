@@ -38,6 +38,9 @@ pub struct umbo_momentum_options {
     pub momentum: f64,
     /// 1: Nesterov's momentum. 0, the default: plain momentum.
     pub nesterov: i32,
+    /// What a gradient loses before it is added to the sum: 0 or more, at most 1. 0, the default:
+    /// nothing. Must be 0 with Nesterov's momentum.
+    pub dampening: f64,
 }
 
 /// The options of Adam. UMBO_ADAM_OPTIONS_INIT gives the defaults.
@@ -54,6 +57,9 @@ pub struct umbo_adam_options {
     pub beta2: f64,
     /// Added to the square root of the second moment; more than 0. By default 1e-8.
     pub epsilon: f64,
+    /// 1: the step divides by the root of the largest second moment so far (AMSGrad). 0, the default: by
+    /// that of the second moment.
+    pub amsgrad: i32,
 }
 
 /// The options of Adam with decoupled weight decay. UMBO_ADAMW_OPTIONS_INIT gives the defaults.
@@ -73,6 +79,9 @@ pub struct umbo_adamw_options {
     /// The weight decay, which is multiplied by the learning rate; finite and 0 or more. By default
     /// 0.01.
     pub weight_decay: f64,
+    /// 1: the step divides by the root of the largest second moment so far (AMSGrad). 0, the default: by
+    /// that of the second moment.
+    pub amsgrad: i32,
 }
 
 /// The options of LAMB. UMBO_LAMB_OPTIONS_INIT gives the defaults.
@@ -106,6 +115,9 @@ pub struct umbo_adagrad_options {
     pub initial_accumulator: f64,
     /// Added to the square root of the sum of squares; more than 0. By default 1e-10.
     pub epsilon: f64,
+    /// How fast the learning rate falls: it is divided by 1 + learning_rate_decay * (t - 1) in update t
+    /// of a variable. Finite and 0 or more. 0, the default: it stays.
+    pub learning_rate_decay: f64,
 }
 
 /// The options of RMSprop. UMBO_RMSPROP_OPTIONS_INIT gives the defaults.
@@ -165,6 +177,7 @@ impl Default for umbo_momentum_options {
             learning_rate: 0.01,
             momentum: 0.9,
             nesterov: 0,
+            dampening: 0.0,
         }
     }
 }
@@ -180,6 +193,7 @@ impl Default for umbo_adam_options {
             beta1: 0.9,
             beta2: 0.999,
             epsilon: 1e-8,
+            amsgrad: 0,
         }
     }
 }
@@ -196,6 +210,7 @@ impl Default for umbo_adamw_options {
             beta2: 0.999,
             epsilon: 1e-8,
             weight_decay: 0.01,
+            amsgrad: 0,
         }
     }
 }
@@ -226,6 +241,7 @@ impl Default for umbo_adagrad_options {
             learning_rate: 0.01,
             initial_accumulator: 0.0,
             epsilon: 1e-10,
+            learning_rate_decay: 0.0,
         }
     }
 }
@@ -332,6 +348,9 @@ pub unsafe extern "C" fn umbo_optimizer_create_sgd(
 /// w = w - learning_rate * (g + momentum * a)
 /// ```
 ///
+/// With a dampening the first line is a = momentum * a + (1 - dampening) * g, but in the first update of
+/// a variable a = g.
+///
 /// The state is "momentum" (a), which starts at 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_create_momentum(
@@ -341,7 +360,7 @@ pub unsafe extern "C" fn umbo_optimizer_create_momentum(
 ) -> umbo_status {
     let rule = |options: umbo_momentum_options| {
         let nesterov = flag(options.nesterov, "options.nesterov")?;
-        let rule = Momentum::new(options.momentum, nesterov)?;
+        let rule = Momentum::new(options.momentum, nesterov)?.dampened(options.dampening)?;
         Ok((rule, options.learning_rate))
     };
     // SAFETY: the caller keeps the header's promise on pointers.
@@ -368,7 +387,10 @@ pub unsafe extern "C" fn umbo_optimizer_create_momentum(
 /// m' = m / (1 - beta1^t) and v' = v / (1 - beta2^t) correct for the start at zero. The states are
 /// "m" and "v", without the correction.
 ///
-/// Source: Kingma and Ba, 2015, Algorithm 1.
+/// With `amsgrad` the largest v of all updates so far takes the place of v in the last line. It is a state,
+/// too: "v_max".
+///
+/// Source: Kingma and Ba, 2015, Algorithm 1; AMSGrad: Reddi, Kale and Kumar, 2018.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_create_adam(
     strategy: *mut umbo_strategy,
@@ -376,7 +398,8 @@ pub unsafe extern "C" fn umbo_optimizer_create_adam(
     optimizer: *mut *mut umbo_optimizer,
 ) -> umbo_status {
     let rule = |options: umbo_adam_options| {
-        let rule = Adam::new(options.beta1, options.beta2, options.epsilon)?;
+        let amsgrad = flag(options.amsgrad, "options.amsgrad")?;
+        let rule = Adam::new(options.beta1, options.beta2, options.epsilon)?.amsgrad(amsgrad);
         Ok((rule, options.learning_rate))
     };
     // SAFETY: the caller keeps the header's promise on pointers.
@@ -398,8 +421,8 @@ pub unsafe extern "C" fn umbo_optimizer_create_adam(
 /// w = (1 - learning_rate * weight_decay) * w
 /// ```
 ///
-/// Then follows the step of umbo_optimizer_create_adam(). The states are "m" and "v". They do not
-/// contain the decay.
+/// Then follows the step of umbo_optimizer_create_adam(). The states are "m" and "v", and "v_max" with
+/// `amsgrad`. They do not contain the decay.
 ///
 /// Source: Loshchilov and Hutter, 2019.
 #[unsafe(no_mangle)]
@@ -409,7 +432,9 @@ pub unsafe extern "C" fn umbo_optimizer_create_adamw(
     optimizer: *mut *mut umbo_optimizer,
 ) -> umbo_status {
     let rule = |options: umbo_adamw_options| {
+        let amsgrad = flag(options.amsgrad, "options.amsgrad")?;
         let rule = AdamW::new(options.beta1, options.beta2, options.epsilon, options.weight_decay)?;
+        let rule = rule.amsgrad(amsgrad);
         Ok((rule, options.learning_rate))
     };
     // SAFETY: the caller keeps the header's promise on pointers.
@@ -468,6 +493,9 @@ pub unsafe extern "C" fn umbo_optimizer_create_lamb(
 /// w = w - learning_rate * g / (sqrt(n) + epsilon)
 /// ```
 ///
+/// With `learning_rate_decay` the learning rate in update t (1, 2, ...) of the variable is
+/// learning_rate / (1 + learning_rate_decay * (t - 1)).
+///
 /// The state is "accumulator" (n), which starts at `initial_accumulator`.
 ///
 /// Source: Duchi, Hazan and Singer, 2011.
@@ -480,6 +508,7 @@ pub unsafe extern "C" fn umbo_optimizer_create_adagrad(
     let rule = |options: umbo_adagrad_options| {
         let epsilon = options.epsilon;
         let rule = Adagrad::new(options.initial_accumulator, epsilon)?;
+        let rule = rule.decaying(options.learning_rate_decay)?;
         Ok((rule, options.learning_rate))
     };
     // SAFETY: the caller keeps the header's promise on pointers.

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::input::position::{Mark, Reader};
+use crate::input::prefetch::restore_input;
 use crate::input::stage::Pass;
 use crate::values::Value;
 
@@ -26,11 +27,7 @@ impl Pass<Value> for AtOnce {
     }
 
     fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
-        let restarts = from.number()?;
-        let mut place = from.nested()?;
-        self.0.restore(&mut place)?;
-        place.end()?;
-        (0..restarts).try_for_each(|_| self.0.restart())
+        restore_input(&mut *self.0, from)
     }
 
     fn skip(&mut self, count: u64) -> Result<u64> {

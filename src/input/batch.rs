@@ -49,7 +49,7 @@ impl Dataset {
         let kind = Kind::Stream(stage);
         let batched =
             Dataset::batched(spec, cardinality, kind, Some(batch_size)).made_of([self])?;
-        Ok(batched.remade_of(self, again))
+        Ok(batched.batched_once_more(self).remade_of(self, again))
     }
 }
 

@@ -44,7 +44,7 @@ impl Dataset {
         let size = common_batch_size(datasets);
         let size = size.map(|size| BatchSize { total: size.total.filter(|_| alone), ..size });
         let concatenated = Dataset::batched(spec, cardinality, kind, size).made_of(datasets)?;
-        let concatenated = concatenated.unbatched_as(datasets);
+        let concatenated = concatenated.batched_as(datasets);
         let concatenated = concatenated.remade_joined(datasets, Dataset::concatenate);
         Ok(concatenated.with_several_partial_batches())
     }

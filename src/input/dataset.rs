@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use crate::error::{Error, Result};
+use crate::input::batched::Batched;
 use crate::input::cardinality::Cardinality;
 use crate::input::file_shares::Files;
 use crate::input::iterator::PassIterator;
@@ -15,28 +16,34 @@ use crate::values::Value;
 
 /// A dataset. Cloning makes another reference; nothing about it changes, so that any number of
 /// threads may use it. What it was made from is shared, not copied. At most 256 transformations
-/// may lie above each other; one more is INVALID_ARGUMENT.
+/// may lie above each other, and 65,536 may be in one dataset; one more is INVALID_ARGUMENT.
 #[derive(Clone)]
-pub struct Dataset(Arc<Parts>);
+pub struct Dataset(pub(super) Arc<Parts>);
 
 #[derive(Clone)]
-struct Parts {
+pub(super) struct Parts {
     spec: ElementSpec,
     cardinality: Cardinality,
     batch_size: Option<BatchSize>,
     /// How many transformations lie above each other, the source included.
     depth: usize,
+    /// How many transformations an iterator has, the sources included: as often as each is used.
+    stages: usize,
     /// The files that the elements are read from, if they are.
     files: Option<Files>,
-    /// Whether the elements are rows of arrays that nothing has batched, as far as that is certain; and
-    /// whether the log was told that they are split.
-    unbatched: Option<Arc<AtomicBool>>,
+    /// How often the elements were batched, as far as that is certain; and whether the log was told that this
+    /// is probably not as the program means it.
+    pub(super) batched: Option<(Batched, Arc<AtomicBool>)>,
     kind: Kind,
 }
 
 /// The greatest number of transformations above each other. Each one costs a part of the stack of
 /// whoever iterates, makes an iterator or releases one.
 const MAX_DEPTH: usize = 256;
+
+/// The greatest number of transformations of an iterator, each of which takes memory. Without it a dataset
+/// that is joined with itself again and again would take twice as much each time.
+const MAX_STAGES: usize = 1 << 16;
 
 /// How many rows the elements of a dataset have, where a batching transformation has said so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,32 +83,23 @@ impl Dataset {
         kind: Kind,
         batch_size: Option<BatchSize>,
     ) -> Dataset {
-        let (depth, files) = (1, None);
-        let unbatched = matches!(kind, Kind::Rows(..)).then(Arc::default);
-        Dataset(Arc::new(Parts { spec, cardinality, batch_size, depth, files, unbatched, kind }))
+        let batched = matches!(kind, Kind::Rows(..)).then(|| (Batched::Never, Arc::default()));
+        Dataset(Arc::new(Parts {
+            spec,
+            cardinality,
+            batch_size,
+            depth: 1,
+            stages: 1,
+            files: None,
+            batched,
+            kind,
+        }))
     }
 
-    fn changed(&self, change: impl FnOnce(&mut Parts)) -> Dataset {
+    pub(super) fn changed(&self, change: impl FnOnce(&mut Parts)) -> Dataset {
         let mut parts = Parts::clone(&self.0);
         change(&mut parts);
         Dataset(Arc::new(parts))
-    }
-
-    /// The same, whose elements are rows of arrays that nothing has batched if all those of `inputs` are.
-    pub(super) fn unbatched_as<'a>(
-        &self,
-        inputs: impl IntoIterator<Item = &'a Dataset>,
-    ) -> Dataset {
-        let mut inputs = inputs.into_iter().map(|input| &input.0.unbatched);
-        let first = inputs.next().and_then(Option::as_ref);
-        let unbatched = first.filter(|_| inputs.all(Option::is_some)).cloned();
-        self.changed(|parts| parts.unbatched = unbatched)
-    }
-
-    /// Whether the elements are rows of arrays that nothing has batched. Once; thereafter it is known.
-    pub(super) fn is_unbatched_so_far_unsaid(&self) -> bool {
-        let said = self.0.unbatched.as_ref();
-        said.is_some_and(|said| !said.swap(true, Ordering::Relaxed))
     }
 
     /// How many transformations lie above each other, the source included.
@@ -125,12 +123,16 @@ impl Dataset {
     }
 
     /// The dataset as a transformation of `inputs`. INVALID_ARGUMENT if too many transformations lie
-    /// above each other.
+    /// above each other, or beside each other.
     pub(super) fn made_of<'a>(
         self,
         inputs: impl IntoIterator<Item = &'a Dataset>,
     ) -> Result<Dataset> {
-        let deepest = inputs.into_iter().map(|input| input.0.depth).max().unwrap_or(0);
+        let (mut deepest, mut stages) = (0, 1_usize);
+        for input in inputs {
+            deepest = deepest.max(input.0.depth);
+            stages = stages.saturating_add(input.0.stages);
+        }
         if deepest >= MAX_DEPTH {
             return Err(Error::invalid(
                 "dataset",
@@ -141,7 +143,17 @@ impl Dataset {
                 ),
             ));
         }
-        Ok(self.of_depth(deepest + 1))
+        if stages > MAX_STAGES {
+            return Err(Error::invalid(
+                "dataset",
+                format!(
+                    "it would consist of {stages} transformations, each counted as often as it is used; \
+                     {MAX_STAGES} are the most. A dataset whose elements are to come several times is \
+                     repeated, not joined with itself"
+                ),
+            ));
+        }
+        Ok(self.changed(|parts| (parts.depth, parts.stages) = (deepest + 1, stages)))
     }
 
     /// The structure, dtypes and shapes of the elements.
@@ -220,7 +232,7 @@ impl Dataset {
         let size = self.0.batch_size;
         let size = size.map(|size| BatchSize { total: size.total.filter(|_| all), ..size });
         let made = Dataset::batched(spec, cardinality, kind, size).made_of([self])?;
-        Ok(made.unbatched_as([self]))
+        Ok(made.batched_as([self]))
     }
 }
 

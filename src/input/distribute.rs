@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::input::at_once::AtOnce;
+use crate::input::batched::check_batches;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{BatchSize, Dataset};
 use crate::input::distribute_options::{DistributeOptions, Sharding, Splitting};
@@ -12,6 +13,7 @@ use crate::input::file_shares::{FileShare, Listed};
 use crate::input::in_step::{InStepPass, Together};
 use crate::input::input_context::InputContext;
 use crate::input::iterator::PassIterator;
+use crate::input::numbering::Numbering;
 use crate::input::own_part::OwnPartPass;
 use crate::input::position::Description;
 use crate::input::prefetch::ahead;
@@ -37,7 +39,8 @@ use crate::values::Value;
 /// whose memory, of a CPU, is that of all CPUs.
 ///
 /// INVALID_ARGUMENT: no replicas, another number of devices, or, with several replicas, an
-/// element with a scalar, which cannot be split; options that contradict each other.
+/// element with a scalar, which cannot be split; options that contradict each other; in a strict process,
+/// elements that nothing has batched, with several replicas, or that were batched twice.
 /// UNIMPLEMENTED: replication per replica. NOT_FOUND, UNAVAILABLE: a GPU that does not exist or cannot be
 /// used.
 pub fn distribute(
@@ -46,8 +49,19 @@ pub fn distribute(
     devices: &[DeviceId],
     options: &DistributeOptions,
 ) -> Result<DistributedDataset> {
+    distribute_to(dataset, (replicas, devices), options, false)
+}
+
+/// As [`distribute`]. To a strict strategy, what the log is otherwise warned of is an error.
+fn distribute_to(
+    dataset: &Dataset,
+    (replicas, devices): (usize, &[DeviceId]),
+    options: &DistributeOptions,
+    is_strict: bool,
+) -> Result<DistributedDataset> {
     check_devices(replicas, devices)?;
     let (devices, read_ahead) = options.check(devices)?;
+    check_batches(dataset, replicas, is_strict)?;
     let cardinality = dataset.cardinality();
     let new = |dataset: &Dataset, spec, cardinality, way| DistributedDataset {
         dataset: dataset.clone(),
@@ -75,16 +89,6 @@ pub fn distribute(
         };
     }
     let spec = dataset.element_spec().map(&mut |leaf| part_spec(leaf, replicas))?;
-    if dataset.is_unbatched_so_far_unsaid() {
-        log::log(Level::Warning, || {
-            format!(
-                "a dataset that nothing has batched is split over {replicas} replicas: its elements ({}) \
-                 are single rows of arrays, and each replica gets a part of each row as its examples; \
-                 batch the dataset before distributing it",
-                dataset.element_spec()
-            )
-        });
-    }
     match size {
         Some(size) => {
             // A share that is not whole is left out with those that are missing behind it.
@@ -113,25 +117,27 @@ fn steps(batches: Cardinality, size: BatchSize, drop_partial_step: bool) -> Card
 /// to the strategy: see [`PassIterator::next`].
 ///
 /// INVALID_ARGUMENT also where files are to be dealt out to ranks, and the dataset is not made of files, or of
-/// fewer than there are ranks, or shares of its files do not make shares of its elements.
+/// fewer than there are ranks, or shares of its files do not make shares of its elements; of a strict strategy,
+/// elements that nothing has batched, with several replicas, or that were batched twice.
 pub fn distribute_dataset(
     strategy: &Strategy,
     dataset: &Dataset,
     options: &DistributeOptions,
 ) -> Result<DistributedDataset> {
     let (replicas, devices) = (strategy.num_replicas(), strategy.replica_devices());
+    let is_strict = strategy.is_strict();
     let Some(ranks) = strategy.ranks() else {
         if options.sharding == Sharding::File {
             // A program learns of it before it has several ranks.
             dataset.files_for(1)?;
         }
-        let distributed = distribute(dataset, replicas, devices, options)?;
+        let distributed = distribute_to(dataset, (replicas, devices), options, is_strict)?;
         return Ok(DistributedDataset { strategy: Some(strategy.id()), ..distributed });
     };
     match options.sharding {
         Sharding::Data => {}
         Sharding::Off => {
-            let distributed = distribute(dataset, replicas, devices, options)?;
+            let distributed = distribute_to(dataset, (replicas, devices), options, is_strict)?;
             return distributed.in_step(strategy.id(), Together::new(ranks, options));
         }
         Sharding::File => {
@@ -150,7 +156,7 @@ pub fn distribute_dataset(
     let (all, first) = (ranks.num_replicas(), ranks.first_replica());
     let mut places = vec![DeviceId::HOST; all];
     places[first..first + replicas].copy_from_slice(devices);
-    let distributed = distribute(dataset, all, &places, options)?;
+    let distributed = distribute_to(dataset, (all, &places), options, is_strict)?;
     let spec = distributed.spec.map(&mut |leaf| {
         Ok(match replicas {
             1 => ElementSpec::Leaf(leaf.clone()),
@@ -298,7 +304,7 @@ fn check_devices(replicas: usize, devices: &[DeviceId]) -> Result<()> {
 }
 
 /// The spec of the parts of a tensor.
-fn part_spec(leaf: &LeafSpec, replicas: usize) -> Result<ElementSpec> {
+pub(super) fn part_spec(leaf: &LeafSpec, replicas: usize) -> Result<ElementSpec> {
     let Some((rows, row)) = leaf.shape.split_first() else {
         return Err(Error::invalid(
             "dataset",
@@ -434,10 +440,12 @@ impl Stage<Value> for Distributed {
     fn start(&self) -> Result<Box<dyn Pass<Value>>> {
         let input = self.input.start()?;
         let (spec, devices) = (self.spec.clone(), Arc::clone(&self.devices));
+        // What each rank has of its own need not be the same.
+        let numbering = Numbering::new(self.own.as_ref().map(|_| Description::of(self)).as_ref());
         let pass: Box<dyn Pass<Value>> = match self.way {
-            Way::Split => Box::new(SplitPass::new(spec, devices, input)),
+            Way::Split => Box::new(SplitPass::new(spec, devices, numbering, input)),
             Way::Deal { drop_partial_step } => {
-                Box::new(DealPass::new(spec, devices, drop_partial_step, input)?)
+                Box::new(DealPass::new(spec, devices, drop_partial_step, numbering, input)?)
             }
         };
         let pass: Box<dyn Pass<Value>> = match &self.own {

@@ -30,15 +30,13 @@ pub(crate) fn damaged(path: &Path, problem: impl std::fmt::Display) -> Error {
     Error::DataLoss(format!("'{}': {problem}", path.display()))
 }
 
-/// The error of reading a file.
+/// The error of reading a file: what the system has refused, or DATA_LOSS where a reader does not understand
+/// the bytes that it was given.
 pub(crate) fn failed(path: &Path, error: &io::Error) -> Error {
-    let message = format!("'{}': {error}", path.display());
-    match error.kind() {
-        io::ErrorKind::NotFound => Error::NotFound(message),
-        io::ErrorKind::PermissionDenied => Error::PermissionDenied(message),
-        io::ErrorKind::OutOfMemory => Error::ResourceExhausted(message),
-        _ => Error::DataLoss(message),
+    if error.raw_os_error().is_some() || error.kind() == io::ErrorKind::OutOfMemory {
+        return Error::of_system(format_args!("'{}'", path.display()), error);
     }
+    damaged(path, format!("cannot be read or decompressed: {error}"))
 }
 
 /// Opens a regular file that is not empty.
@@ -188,9 +186,7 @@ pub(super) fn read_up_to(path: &Path, stream: &mut impl Read, target: &mut [u8])
             Ok(0) => break,
             Ok(count) => got += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => {
-                return Err(damaged(path, format!("cannot be read or decompressed: {error}")));
-            }
+            Err(error) => return Err(failed(path, &error)),
         }
     }
     Ok(got)

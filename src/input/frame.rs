@@ -8,6 +8,7 @@ use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::input::spec::ElementSpec;
 use crate::memory;
+use crate::tensor::origin::Share;
 use crate::tensor::storage::Storage;
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorMut, TensorParts};
 use crate::values::Value;
@@ -173,7 +174,7 @@ impl Reusable for Frame {
         let (storage, offset) = nothing.storage();
         let (dtype, layout) = (nothing.dtype(), *nothing.layout());
         let device = nothing.device();
-        let parts = TensorParts { storage, dtype, layout, offset, device, examples: None };
+        let parts = TensorParts { storage, dtype, layout, offset, device, share: None };
         let ours = for_each_tensor(value, &mut |tensor| Ok(tensor.try_replace(&parts)));
         // A consumer may have kept a slice of a tensor beyond the tensor. Asking for exclusive
         // access, rather than counting, also orders its last access before our next one.
@@ -212,7 +213,7 @@ impl LeafBuffer<'_> {
         let layout = Layout::row_major(shape);
         let device = DeviceId::HOST;
         let parts =
-            TensorParts { storage: &storage, dtype, layout, offset: 0, device, examples: None };
+            TensorParts { storage: &storage, dtype, layout, offset: 0, device, share: None };
         if !self.tensor.try_replace(&parts) {
             return Err(in_use());
         }
@@ -237,8 +238,7 @@ impl LeafBuffer<'_> {
         let (dtype, (storage, offset)) = (self.tensor.dtype(), self.tensor.storage());
         let storage = Arc::clone(storage);
         let device = self.tensor.device();
-        let parts =
-            TensorParts { storage: &storage, dtype, layout, offset, device, examples: None };
+        let parts = TensorParts { storage: &storage, dtype, layout, offset, device, share: None };
         if self.tensor.try_replace(&parts) { Ok(()) } else { Err(in_use()) }
     }
 
@@ -256,14 +256,14 @@ pub(super) fn view(
     layout: Layout,
     elements: usize,
     device: DeviceId,
-    examples: Option<u64>,
+    share: Option<Share>,
 ) -> Result<()> {
     if memory_of(device) != memory_of(source.device()) {
-        return copy(tensor, source, layout, elements, device, examples);
+        return copy(tensor, source, layout, elements, device, share);
     }
     let (storage, start) = source.storage();
     let (dtype, offset) = (source.dtype(), start + elements * source.dtype().size());
-    let parts = TensorParts { storage, dtype, layout, offset, device, examples };
+    let parts = TensorParts { storage, dtype, layout, offset, device, share };
     if tensor.try_replace(&parts) { Ok(()) } else { Err(in_use()) }
 }
 
@@ -275,7 +275,7 @@ fn copy(
     layout: Layout,
     elements: usize,
     device: DeviceId,
-    examples: Option<u64>,
+    share: Option<Share>,
 ) -> Result<()> {
     let (storage, start) = source.storage();
     let offset = start + elements * source.dtype().size();
@@ -283,7 +283,7 @@ fn copy(
     let copied = part.copied_to(device)?;
     let (storage, offset) = copied.storage();
     let (dtype, layout) = (copied.dtype(), *copied.layout());
-    let parts = TensorParts { storage, dtype, layout, offset, device, examples };
+    let parts = TensorParts { storage, dtype, layout, offset, device, share };
     if tensor.try_replace(&parts) { Ok(()) } else { Err(in_use()) }
 }
 

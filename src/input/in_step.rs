@@ -13,7 +13,7 @@ use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::stage::Pass;
 use crate::input::trail::{Saved, Trail, Wanted};
 use crate::memory;
-use crate::strategy::ranks::{Call, Kind, Ranks};
+use crate::strategy::ranks::{Call, Kind, Ranks, Tell};
 use crate::tensor::{Shape, Tensor};
 use crate::text::Text;
 use crate::values::Value;
@@ -110,9 +110,13 @@ impl Pass<Value> for InStepPass {
         let has = !self.taken.is_empty();
         let Together { ranks, drops_partial, files } = &self.together;
         // Ranks whose lists differ would read some files twice and others not at all.
-        let agreement = files.as_ref().map_or(0, |&(_, names, _)| names);
+        let quantities = |tell: &mut Tell<'_>| {
+            tell(&"the number of files", files.as_ref().map(|files| files.0).into());
+            tell(&"the first file", files.as_ref().map(|files| files.2.as_str()).into());
+            tell(&"the hash of the list of files", files.as_ref().map(|files| files.1).into());
+        };
         let numbers = [u64::from(has), 0];
-        let call = Call { numbers, agreement, ..Call::to(Kind::Input, &self.together) };
+        let call = Call { numbers, ..Call::to(Kind::Input, &self.together).agreeing(&quantities) };
         let (meeting, ()) = ranks.meet(call, own)?;
         let (mut any, mut all) = (false, true);
         for [has, _] in meeting.numbers() {

@@ -1,6 +1,7 @@
 //! Passes over a dataset, plain or distributed, as their consumer sees them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::executor::fork;
@@ -30,6 +31,8 @@ pub struct PassIterator {
     strategy: Option<u64>,
     /// Whether several ranks meet for each element, and so know of each other's failures.
     meets_ranks: bool,
+    /// The pass has begun, and nobody has asked whether it has.
+    begins: AtomicBool,
     spec: ElementSpec,
     /// Where its passes come from.
     stage: Arc<dyn Stage<Value>>,
@@ -49,6 +52,42 @@ struct State {
 struct Work {
     pass: Box<dyn Pass<Value>>,
     ended: bool,
+    /// How often something was asked of it.
+    asked: u64,
+    /// Where the pass was before the element that a step has taken last.
+    before: Mark,
+    /// That element, if the step took no effect and nothing was asked for since.
+    again: Option<Value>,
+}
+
+impl Work {
+    fn new(pass: Box<dyn Pass<Value>>, ended: bool) -> Work {
+        let mut at = Mark::default();
+        pass.save(&mut at);
+        Work { pass, ended, asked: 0, before: Mark::with_room_of(&at), again: None }
+    }
+
+    /// Writes down where it is.
+    fn save(&self, to: &mut Mark) {
+        to.push_flag(self.ended);
+        self.pass.save(to);
+    }
+
+    fn next(&mut self) -> Result<Option<Value>> {
+        if self.ended {
+            return Ok(None);
+        }
+        let element = self.pass.next()?;
+        self.ended = element.is_none();
+        Ok(element)
+    }
+}
+
+/// An element that a step is to take. A step that takes no effect gives it back
+/// ([`PassIterator::give_back`]).
+pub(crate) struct Lent {
+    pub(crate) element: Value,
+    asked: u64,
 }
 
 impl PassIterator {
@@ -65,11 +104,12 @@ impl PassIterator {
         work::prepare()?;
         let pass = stage.start()?;
         let generation = fork::generation();
-        let work = Some(Work { pass, ended: false });
+        let work = Some(Work::new(pass, false));
         let state = ObjectLock::new(State { work, generation, next: 0, serving: 0 });
         let (node, freed) = (Node::new(), Changes::default());
         let meets_ranks = false;
-        Ok(PassIterator { node, state, freed, strategy, meets_ranks, spec, stage })
+        let begins = AtomicBool::new(true);
+        Ok(PassIterator { node, state, freed, strategy, meets_ranks, begins, spec, stage })
     }
 
     /// The same iterator, for whose elements several ranks meet if `meets_ranks` says so.
@@ -89,6 +129,17 @@ impl PassIterator {
         if let Some(work) = self.state.lock().as_mut().and_then(|state| state.work.as_mut()) {
             work.pass.announce();
         }
+    }
+
+    /// The id of the strategy for whose replicas the elements are distributed, if they are.
+    pub fn distributed_for(&self) -> Option<u64> {
+        self.strategy
+    }
+
+    /// Whether this is the first time that somebody asks since the pass has begun: with the iterator, or
+    /// with its last [`PassIterator::reset`] or [`PassIterator::restore_position`].
+    pub fn begins(&self) -> bool {
+        self.begins.swap(false, Ordering::Relaxed)
     }
 
     /// The structure, dtypes and shapes of the elements: those of what it iterates over.
@@ -120,12 +171,45 @@ impl PassIterator {
         let _input = observe::span(Phase::Input).named("next element");
         let mut taken = self.take("asked for an element")?;
         let work = taken.work()?;
-        if work.ended {
-            return Ok(None);
+        work.asked += 1;
+        work.again = None;
+        work.next()
+    }
+
+    /// As [`PassIterator::next`], for a step, which may give the element back: then it is the next one
+    /// for a step.
+    pub(crate) fn lend(&self) -> Result<Option<Lent>> {
+        self.check_context()?;
+        let _input = observe::span(Phase::Input).named("next element");
+        let mut taken = self.take("asked for an element")?;
+        let work = taken.work()?;
+        work.asked += 1;
+        let element = match work.again.take() {
+            Some(element) => Some(element),
+            None => {
+                let mut before = std::mem::take(&mut work.before);
+                before.clear();
+                work.save(&mut before);
+                work.before = before;
+                work.next()?
+            }
+        };
+        let asked = work.asked;
+        Ok(element.map(|element| Lent { element, asked }))
+    }
+
+    /// Gives back an element whose step took no effect: the iterator is where it was before it, and
+    /// [`PassIterator::lend`] gives it again. Not if something was asked of the iterator since, on
+    /// another thread. Returns whether that could be.
+    pub(crate) fn give_back(&self, lent: Lent) -> bool {
+        let Ok(mut taken) = self.take("given an element back") else { return false };
+        match taken.work() {
+            Ok(work) if work.asked == lent.asked => {
+                work.again = Some(lent.element);
+                true
+            }
+            _ => false,
         }
-        let element = work.pass.next()?;
-        work.ended = element.is_none();
-        Ok(element)
     }
 
     /// Starts a new pass from the beginning; a shuffled dataset has another order in it unless
@@ -133,14 +217,16 @@ impl PassIterator {
     /// [`PassIterator::next`].
     pub fn reset(&self) -> Result<()> {
         self.check_context()?;
+        self.begins.store(true, Ordering::Relaxed);
         let mut taken = self.take("reset")?;
         let work = taken.work()?;
-        work.ended = false;
+        work.asked += 1;
+        (work.ended, work.again) = (false, None);
         work.pass.restart()
     }
 
     /// Where the pass is, as a text: behind the element that [`PassIterator::next`] returned last, or
-    /// its failure. What was made ahead of the consumer does not count. The text is JSON and says what
+    /// its failure; before one that a step has given back. What was made ahead of the consumer does not count. The text is JSON and says what
     /// the stages of the pipeline are; its numbers are for [`PassIterator::restore_position`].
     ///
     /// FAILED_PRECONDITION as for [`PassIterator::next`], except that it can also be asked for in the
@@ -151,8 +237,10 @@ impl PassIterator {
         let mut mark = Mark::default();
         let mut taken = self.take("asked for its position")?;
         let work = taken.work()?;
-        mark.push_flag(work.ended);
-        work.pass.save(&mut mark);
+        match &work.again {
+            Some(_) => mark.extend(&work.before),
+            None => work.save(&mut mark),
+        }
         drop(taken);
         position_text::write(&self.pipeline(), mark.numbers()?)
     }
@@ -171,6 +259,7 @@ impl PassIterator {
     /// transformation fails with where elements are made again.
     pub fn restore_position(&self, text: &str) -> Result<()> {
         self.check_context()?;
+        self.begins.store(true, Ordering::Relaxed);
         let numbers = position_text::read(text, &self.pipeline())?;
         let mut taken = self.take("put at another position")?;
         let work = taken.work()?;
@@ -181,14 +270,12 @@ impl PassIterator {
         reader.end()?;
         pass.announce();
         // The one before is dropped inside too: its elements may run the caller's code.
-        *work = Work { pass, ended };
+        *work = Work { asked: work.asked + 1, ..Work::new(pass, ended) };
         Ok(())
     }
 
     fn pipeline(&self) -> Description {
-        let mut description = Description::default();
-        self.stage.describe(&mut description);
-        description
+        Description::of(&*self.stage)
     }
 
     /// Takes the pass out, once it is this thread's turn.

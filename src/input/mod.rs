@@ -15,6 +15,7 @@
 mod at_once;
 mod batch;
 mod batch_elements;
+mod batched;
 mod cache;
 mod cardinality;
 mod concatenate;
@@ -37,6 +38,7 @@ mod map;
 mod memory;
 pub(crate) mod npy;
 pub(crate) mod npz;
+mod numbering;
 mod numpy;
 mod own_part;
 mod padded;

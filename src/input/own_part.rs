@@ -3,8 +3,9 @@
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::input::held::Held;
-use crate::input::position::{Mark, Reader};
-use crate::input::split::split_value;
+use crate::input::numbering::Numbering;
+use crate::input::position::{Description, Mark, Reader};
+use crate::input::split::{split_numbered, split_value};
 use crate::input::stage::Pass;
 use crate::strategy::Strategy;
 use crate::values::Value;
@@ -20,7 +21,8 @@ pub fn split_for(strategy: &Strategy, batch: &Value) -> Result<Value> {
     // The parts of other ranks' replicas are views that are dropped.
     let mut places = vec![DeviceId::HOST; strategy.num_replicas_in_sync()];
     places[first..first + count].copy_from_slice(devices);
-    cut(&split_value(batch, &places)?, first, count)
+    let numbering = Numbering::new(Some(&Description::default()));
+    cut(&split_numbered(batch, &places, &numbering)?, first, count)
 }
 
 /// The components of `element` of so many replicas; of a single one a plain tensor.

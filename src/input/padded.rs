@@ -36,7 +36,7 @@ impl Dataset {
         let batch_size = Some(batch_size(self.cardinality(), size, drop_remainder));
         let kind = Kind::Stream(Arc::new(stage));
         let batched = Dataset::batched(spec, cardinality, kind, batch_size).made_of([self])?;
-        Ok(batched.remade_of(self, again))
+        Ok(batched.batched_once_more(self).remade_of(self, again))
     }
 }
 

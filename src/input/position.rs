@@ -7,6 +7,8 @@
 //! element: what was made but not handed out does not count.
 
 use crate::error::{Error, Result};
+use crate::input::stage::Stage;
+use crate::tensor::origin::Source;
 
 /// Where a pass was at some moment.
 ///
@@ -170,12 +172,47 @@ pub(super) fn unfit(problem: &str) -> Error {
 #[derive(Default)]
 pub(super) struct Description {
     stages: Vec<String>,
+    /// Seeds, each with the number of its stage, and how many iterators had other orders before. They are
+    /// numbers of a position and not of its pipeline.
+    seeds: Vec<(usize, u64, u64)>,
 }
 
 impl Description {
     /// Adds a stage. Its inputs come behind it.
     pub(super) fn stage(&mut self, stage: String) {
         self.stages.push(stage);
+    }
+
+    /// Says from which seed the stage that was added last draws, and how many iterators have drawn before.
+    pub(super) fn seed(&mut self, seed: u64, before: u64) {
+        self.seeds.push((self.stages.len() - 1, seed, before));
+    }
+
+    /// All of a stage and its inputs.
+    pub(super) fn of<T>(stage: &dyn Stage<T>) -> Description {
+        let mut description = Description::default();
+        stage.describe(&mut description);
+        description
+    }
+
+    /// What ranks compare that read the same. A pass that is `restored` has the seeds of its position.
+    pub(super) fn source(&self, restored: bool) -> Source {
+        let mut quantities = Vec::new();
+        // Those behind the first that differs may differ because of it.
+        for (number, stage) in self.stages.iter().rev().enumerate() {
+            let name = format!("stage {number} of the pipeline, counted from its source,");
+            quantities.push((name, stage.clone()));
+        }
+        for &(stage, seed, before) in self.seeds.iter().rev() {
+            let of = |what: &str| format!("{what} of the pipeline's '{}'", self.stages[stage]);
+            let value = |number: u64| match restored {
+                true => "that of a saved position".to_owned(),
+                false => number.to_string(),
+            };
+            quantities.push((of("the seed"), value(seed)));
+            quantities.push((of("the number of iterators that were made before"), value(before)));
+        }
+        Source { quantities }
     }
 
     pub(super) fn stages(&self) -> &[String] {

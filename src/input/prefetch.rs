@@ -22,6 +22,10 @@ use crate::values::Value;
 /// More elements than this are a dataset, not a buffer.
 const MAX_DEPTH: usize = 4096;
 
+/// How often a pass is restarted at most without an element in between: each time is repeated where its
+/// position is restored.
+const MOST_RESTARTS: u64 = 1 << 20;
+
 impl Dataset {
     /// The same elements in the same order, up to `depth` of them made ahead of their consumer.
     /// The thread that makes them starts with the first element asked for and is joined with the
@@ -38,7 +42,7 @@ impl Dataset {
         let (spec, kind) = (self.element_spec().clone(), Kind::Stream(Arc::new(stage)));
         let cardinality = self.cardinality();
         let made = Dataset::batched(spec, cardinality, kind, self.batch_size()).made_of([self])?;
-        let made = made.unbatched_as([self]);
+        let made = made.batched_as([self]);
         Ok(made.remade_of_batches(self, move |input| input.prefetch(depth)))
     }
 }
@@ -190,6 +194,15 @@ fn wait<'a>(for_what: &Condvar, state: MutexGuard<'a, Waiting>) -> MutexGuard<'a
     for_what.wait(state).unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Takes the input of a pass to where its consumer was: behind an element, and restarted since.
+pub(super) fn restore_input(input: &mut dyn Pass<Value>, from: &mut Reader<'_>) -> Result<()> {
+    let restarts = from.at_most(MOST_RESTARTS, "how often the pass was restarted")?;
+    let mut place = from.nested()?;
+    input.restore(&mut place)?;
+    place.end()?;
+    (0..restarts).try_for_each(|_| input.restart())
+}
+
 struct PrefetchPass {
     ring: Arc<Ring>,
     /// Until the thread starts and takes it along.
@@ -284,6 +297,12 @@ impl Pass<Value> for PrefetchPass {
         if let Some(input) = &mut self.input {
             return input.restart();
         }
+        if self.restarts == MOST_RESTARTS {
+            return Err(Error::precondition(format!(
+                "the iterator was reset {MOST_RESTARTS} times, and no element was asked for in between; ask \
+                 for one"
+            )));
+        }
         self.restarts += 1;
         let mut state = self.ring.lock();
         state.round += 1;
@@ -312,14 +331,10 @@ impl Pass<Value> for PrefetchPass {
     }
 
     fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
-        let restarts = from.number()?;
-        let mut place = from.nested()?;
         let input = self.input.as_mut().ok_or_else(|| {
             Error::Internal("a pass that a thread works for was to be restored".into())
         })?;
-        input.restore(&mut place)?;
-        place.end()?;
-        (0..restarts).try_for_each(|_| input.restart())
+        restore_input(&mut **input, from)
     }
 
     fn skip(&mut self, count: u64) -> Result<u64> {

@@ -65,7 +65,7 @@ impl Dataset {
         };
         let kind = Kind::Stream(Arc::new(stage));
         let cut = Dataset::new(spec, cardinality, kind).made_of([self])?;
-        Ok(cut.remade_of(self, again).of_batches(rows))
+        Ok(cut.batched_anew(self).remade_of(self, again).of_batches(rows))
     }
 }
 

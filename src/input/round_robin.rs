@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use crate::device::DeviceId;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::input::frame::{self, Frame, Pool, Reusable, no_memory};
 use crate::input::held::lacks_memory;
 use crate::input::leaves::Leaves;
 use crate::input::memory;
+use crate::input::numbering::Numbering;
 use crate::input::padded::hold;
 use crate::input::position::{Mark, Reader};
 use crate::input::spec::ElementSpec;
 use crate::input::split::examples;
 use crate::input::stage::Pass;
 use crate::input::trail::{Saved, Trail, Wanted};
+use crate::tensor::origin::Share;
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorParts};
 use crate::values::Value;
 
@@ -33,6 +35,7 @@ pub(super) struct DealPass {
     zero: Tensor,
     input: Box<dyn Pass<Value>>,
     pool: Pool<Frame>,
+    numbering: Numbering,
 }
 
 impl DealPass {
@@ -43,6 +46,7 @@ impl DealPass {
         spec: ElementSpec,
         devices: Arc<[DeviceId]>,
         drop_partial_step: bool,
+        numbering: Numbering,
         mut input: Box<dyn Pass<Value>>,
     ) -> Result<DealPass> {
         let mut taken = Vec::new();
@@ -63,6 +67,7 @@ impl DealPass {
             zero,
             input,
             pool,
+            numbering,
         })
     }
 }
@@ -72,10 +77,8 @@ impl DealPass {
         self.taken.clear();
         self.trail.clear();
     }
-}
 
-impl Pass<Value> for DealPass {
-    fn next(&mut self) -> Result<Option<Value>> {
+    fn deal(&mut self) -> Result<Option<Value>> {
         // The input can use again the elements that only idle steps of ours are views of.
         self.pool.release_idle();
         while self.taken.len() < self.devices.len() && !self.ended {
@@ -90,8 +93,8 @@ impl Pass<Value> for DealPass {
             return Ok(None);
         }
         let frame = self.pool.claim(|| Frame::new(&self.spec))?;
-        let (taken, leaves) = (&self.taken, &self.leaves);
-        let dealt = deal(taken, leaves, frame.value_mut(), &self.devices, &self.zero);
+        let zero = (&self.zero, &self.numbering);
+        let dealt = deal(&self.taken, &self.leaves, frame.value_mut(), &self.devices, zero);
         let step = dealt.map(|()| frame.value());
         if step.is_err() {
             // Elements that are on their GPUs already make room for others meanwhile.
@@ -102,19 +105,29 @@ impl Pass<Value> for DealPass {
         }
         step.map(Some)
     }
+}
+
+impl Pass<Value> for DealPass {
+    fn next(&mut self) -> Result<Option<Value>> {
+        let next = self.deal();
+        self.numbering.count(next)
+    }
 
     fn restart(&mut self) -> Result<()> {
+        self.numbering.restart();
         self.let_go();
         self.ended = false;
         self.input.restart()
     }
 
     fn save(&self, to: &mut Mark) {
+        self.numbering.save(to);
         to.push_flag(self.ended);
         self.trail.save(&*self.input, to);
     }
 
     fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.numbering.restore(from)?;
         self.ended = from.flag()?;
         let saved = Saved::read(from)?;
         let (taken, replicas) = (&mut self.taken, self.devices.len());
@@ -140,21 +153,26 @@ fn deal(
     leaves: &Leaves,
     step: &mut Value,
     devices: &[DeviceId],
-    zero: &Tensor,
+    (zero, numbering): (&Tensor, &Numbering),
 ) -> Result<()> {
-    let mut visited = 0;
+    let (mut visited, mut all) = (0, 0);
     let ours = frame::for_each_tensor(step, &mut |component| {
         let (leaf, replica) = (visited / devices.len(), visited % devices.len());
         visited += 1;
+        if replica == 0 {
+            all = elements.iter().try_fold(0, |sum, element| {
+                Ok::<_, Error>(sum + examples(leaves.tensor(element, leaf)?))
+            })?;
+        }
         match elements.get(replica) {
             Some(element) => {
                 let source = leaves.tensor(element, leaf)?;
-                let examples = Some(examples(source));
-                frame::view(component, source, *source.layout(), 0, devices[replica], examples)?;
+                let share = Some(numbering.share(examples(source), all));
+                frame::view(component, source, *source.layout(), 0, devices[replica], share)?;
             }
             None => {
                 let other = leaves.tensor(&elements[0], leaf)?;
-                missing(component, other, devices[replica], zero)?;
+                missing(component, other, devices[replica], (zero, numbering.share(0, all)))?;
             }
         }
         Ok(true)
@@ -164,7 +182,12 @@ fn deal(
 
 /// Makes `component` what stands for an element that is not there: like `other`, without rows. A
 /// scalar cannot be without rows and is zero.
-fn missing(component: &mut Tensor, other: &Tensor, device: DeviceId, zero: &Tensor) -> Result<()> {
+fn missing(
+    component: &mut Tensor,
+    other: &Tensor,
+    device: DeviceId,
+    (zero, share): (&Tensor, Share),
+) -> Result<()> {
     let shape = match other.shape().rank() {
         0 => Shape::scalar(),
         _ => other.shape().with_size(0, 0),
@@ -173,9 +196,9 @@ fn missing(component: &mut Tensor, other: &Tensor, device: DeviceId, zero: &Tens
     let layout = Layout::row_major(shape);
     if !device.is_host_memory() {
         let like = Tensor::from_storage(Arc::clone(storage), other.dtype(), layout, offset)?;
-        return frame::view(component, &like, layout, 0, device, Some(0));
+        return frame::view(component, &like, layout, 0, device, Some(share));
     }
     let parts =
-        TensorParts { storage, dtype: other.dtype(), layout, offset, device, examples: Some(0) };
+        TensorParts { storage, dtype: other.dtype(), layout, offset, device, share: Some(share) };
     if component.try_replace(&parts) { Ok(()) } else { Err(frame::in_use()) }
 }

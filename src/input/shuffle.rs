@@ -121,6 +121,8 @@ impl<T: Send + 'static> Stage<T> for ShuffleStage<T> {
         };
         let rounds = if self.shuffle.keep_order { ", alike in all rounds" } else { "" };
         to.stage(format!("shuffle, drawn from {from}{rounds}"));
+        let before = if self.shuffle.keep_order { 0 } else { self.passes.load(Ordering::Relaxed) };
+        to.seed(self.shuffle.seed, before);
         self.input.describe(to);
     }
 }

@@ -6,10 +6,12 @@ use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::input::frame::{self, Frame, Pool, Reusable};
 use crate::input::held::Held;
+use crate::input::numbering::Numbering;
 use crate::input::position::{Mark, Reader};
 use crate::input::spec::ElementSpec;
 use crate::input::stage::Pass;
 use crate::observe::{self, Phase};
+use crate::tensor::origin::Share;
 use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
 
@@ -23,6 +25,7 @@ pub(super) struct SplitPass {
     held: Held<Value>,
     input: Box<dyn Pass<Value>>,
     pool: Pool<Frame>,
+    numbering: Numbering,
 }
 
 impl SplitPass {
@@ -30,50 +33,61 @@ impl SplitPass {
     pub(super) fn new(
         spec: ElementSpec,
         devices: Arc<[DeviceId]>,
+        numbering: Numbering,
         mut input: Box<dyn Pass<Value>>,
     ) -> SplitPass {
         input.reserve(1);
         let held = Held::of(&*input);
-        SplitPass { spec, devices, held, input, pool: Pool::new() }
+        SplitPass { spec, devices, held, input, pool: Pool::new(), numbering }
     }
 
     fn parts_of(&mut self, batch: &Value) -> Result<Value> {
         let _split = observe::span(Phase::Split);
         let element = self.pool.claim(|| Frame::new(&self.spec))?;
-        let made = split(batch, element.value_mut(), &self.devices);
+        let made = split(batch, element.value_mut(), &self.devices, &self.numbering);
         if made.is_err() {
             // Parts that are on their GPUs already make room for others meanwhile.
             element.release();
         }
         made.map(|()| element.value())
     }
-}
 
-impl Pass<Value> for SplitPass {
-    fn next(&mut self) -> Result<Option<Value>> {
+    fn split(&mut self) -> Result<Option<Value>> {
         // The input can use again the batches that only idle elements of ours are views of.
         self.pool.release_idle();
         let Some(batch) = self.held.next(&mut *self.input)? else { return Ok(None) };
         let made = self.parts_of(&batch);
         self.held.settle(batch, made).map(Some)
     }
+}
+
+impl Pass<Value> for SplitPass {
+    fn next(&mut self) -> Result<Option<Value>> {
+        let next = self.split();
+        self.numbering.count(next)
+    }
 
     fn restart(&mut self) -> Result<()> {
+        self.numbering.restart();
         self.held.clear();
         self.input.restart()
     }
 
     fn save(&self, to: &mut Mark) {
+        self.numbering.save(to);
         self.held.save(&*self.input, to);
     }
 
     fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        self.numbering.restore(from)?;
         self.held.clear();
         self.input.restore(from)
     }
 
     fn skip(&mut self, count: u64) -> Result<u64> {
-        self.held.skip(&mut *self.input, count)
+        let skipped = self.held.skip(&mut *self.input, count)?;
+        self.numbering.skip(skipped);
+        Ok(skipped)
     }
 
     fn reserve(&mut self, items: usize) {
@@ -132,7 +146,8 @@ pub fn split_rows(
             let (layout, offset) = whole.layout().slice(0, start, start + size, 1)?;
             start += size;
             let mut part = whole.slice(0, 0, 0, 1)?;
-            frame::view(&mut part, whole, layout, offset, device, Some(size as u64))?;
+            let share = Share { examples: size as u64, origin: None };
+            frame::view(&mut part, whole, layout, offset, device, Some(share))?;
             Ok(part)
         });
         Value::per_replica(parts.collect::<Result<_>>()?)
@@ -145,6 +160,15 @@ pub fn split_rows(
 ///
 /// INVALID_ARGUMENT: a leaf that is no tensor and, with several devices, a scalar.
 pub fn split_value(batch: &Value, devices: &[DeviceId]) -> Result<Value> {
+    split_numbered(batch, devices, &Numbering::new(None))
+}
+
+/// The same, of a batch that has a number.
+pub(super) fn split_numbered(
+    batch: &Value,
+    devices: &[DeviceId],
+    numbering: &Numbering,
+) -> Result<Value> {
     let _split = observe::span(Phase::Split);
     batch.map_leaves(&mut |leaf| {
         let Value::Tensor(whole) = leaf else {
@@ -155,7 +179,8 @@ pub fn split_value(batch: &Value, devices: &[DeviceId]) -> Result<Value> {
         let fresh = || Tensor::uninitialized(whole.dtype(), Shape::new(&[0])?, DeviceId::HOST);
         if let [device] = *devices {
             let mut part = fresh()?;
-            frame::view(&mut part, whole, *whole.layout(), 0, device, Some(examples(whole)))?;
+            let share = numbering.share(examples(whole), examples(whole));
+            frame::view(&mut part, whole, *whole.layout(), 0, device, Some(share))?;
             return Ok(Value::Tensor(part));
         }
         if whole.shape().rank() == 0 {
@@ -166,7 +191,7 @@ pub fn split_value(batch: &Value, devices: &[DeviceId]) -> Result<Value> {
             return Err(Error::invalid("value", problem));
         }
         let mut parts = crate::memory::collect(devices.iter().map(|_| fresh()), "parts")?;
-        split_tensor(whole, &mut parts, devices)?;
+        split_tensor(whole, &mut parts, devices, numbering)?;
         Value::per_replica(parts)
     })
 }
@@ -185,15 +210,20 @@ pub(super) fn examples(tensor: &Tensor) -> u64 {
 }
 
 /// Makes the leaves of `element` the parts of the leaves of `batch`.
-fn split(batch: &Value, element: &mut Value, devices: &[DeviceId]) -> Result<()> {
+fn split(
+    batch: &Value,
+    element: &mut Value,
+    devices: &[DeviceId],
+    numbering: &Numbering,
+) -> Result<()> {
     match (batch, element) {
         (Value::Tensor(whole), Value::Tensor(part)) => {
-            let examples = Some(examples(whole));
-            frame::view(part, whole, *whole.layout(), 0, devices[0], examples)
+            let share = Some(numbering.share(examples(whole), examples(whole)));
+            frame::view(part, whole, *whole.layout(), 0, devices[0], share)
         }
         (Value::Tensor(whole), Value::PerReplica(parts)) => {
             let parts = Arc::get_mut(parts).ok_or_else(frame::in_use)?.components_mut();
-            split_tensor(whole, parts, devices)
+            split_tensor(whole, parts, devices, numbering)
         }
         (Value::Tuple(batches), Value::Tuple(elements))
         | (Value::List(batches), Value::List(elements))
@@ -201,12 +231,14 @@ fn split(batch: &Value, element: &mut Value, devices: &[DeviceId]) -> Result<()>
         {
             let elements = Arc::get_mut(elements).ok_or_else(frame::in_use)?;
             let mut pairs = batches.iter().zip(elements);
-            pairs.try_for_each(|(batch, element)| split(batch, element, devices))
+            pairs.try_for_each(|(batch, element)| split(batch, element, devices, numbering))
         }
         (Value::Struct(batches), Value::Struct(elements)) if batches.len() == elements.len() => {
             let elements = Arc::get_mut(elements).ok_or_else(frame::in_use)?;
             let mut pairs = batches.iter().zip(elements);
-            pairs.try_for_each(|((_, batch), (_, element))| split(batch, element, devices))
+            pairs.try_for_each(|((_, batch), (_, element))| {
+                split(batch, element, devices, numbering)
+            })
         }
         (batch, _) => Err(Error::Internal(format!(
             "an element of a dataset has {} where its spec has something else",
@@ -215,7 +247,12 @@ fn split(batch: &Value, element: &mut Value, devices: &[DeviceId]) -> Result<()>
     }
 }
 
-fn split_tensor(whole: &Tensor, parts: &mut [Tensor], devices: &[DeviceId]) -> Result<()> {
+fn split_tensor(
+    whole: &Tensor,
+    parts: &mut [Tensor],
+    devices: &[DeviceId],
+    numbering: &Numbering,
+) -> Result<()> {
     let replicas = parts.len();
     let rows = whole.shape().first().copied().ok_or_else(|| {
         Error::invalid("dataset", "a scalar in an element, which cannot be split over replicas")
@@ -223,7 +260,8 @@ fn split_tensor(whole: &Tensor, parts: &mut [Tensor], devices: &[DeviceId]) -> R
     for (replica, (tensor, &device)) in parts.iter_mut().zip(devices).enumerate() {
         let (start, stop) = part(rows, replica, replicas);
         let (layout, offset) = whole.layout().slice(0, start, stop, 1)?;
-        frame::view(tensor, whole, layout, offset, device, Some((stop - start) as u64))?;
+        let share = numbering.share((stop - start) as u64, rows as u64);
+        frame::view(tensor, whole, layout, offset, device, Some(share))?;
     }
     Ok(())
 }

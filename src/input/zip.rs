@@ -13,7 +13,6 @@ use crate::input::spec::ElementSpec;
 use crate::input::stage::{Pass, Stage};
 use crate::input::trail::{Saved, Trail, Wanted};
 use crate::memory;
-use crate::observe::log::{self, Level};
 use crate::observe::strict;
 use crate::tensor::Tensor;
 use crate::text::Text;
@@ -75,7 +74,7 @@ impl Dataset {
         let size = common_batch_size(datasets);
         let zipped = Dataset::batched(spec, cardinality, Kind::Stream(stage), size);
         // Which elements meet is known to who reads all.
-        let zipped = zipped.made_of(datasets)?.unbatched_as(datasets);
+        let zipped = zipped.made_of(datasets)?.batched_as(datasets);
         Ok(zipped.only_of_all_files(datasets, "zip"))
     }
 }
@@ -97,10 +96,7 @@ fn warn_of_lengths(datasets: &[Dataset]) -> Result<bool> {
                 shortest.1, shortest.0, longest.1, longest.0
             )
         };
-        if strict::is_on() {
-            return Err(Error::invalid("datasets", format!("strict mode: {}", what())));
-        }
-        log::log(Level::Warning, what);
+        strict::suspect(false, |what| Error::invalid("datasets", what), what)?;
         return Ok(true);
     }
     Ok(datasets.iter().all(|dataset| dataset.cardinality() != Cardinality::Unknown))
@@ -212,11 +208,8 @@ impl Pass<Value> for ZipPass {
                          dataset {longer} has not; what lies behind the end of the shorter is left out"
                     )
                 };
-                if warns && strict::is_on() {
-                    return Err(Error::precondition(format!("strict mode: {}", what())));
-                }
                 if warns {
-                    log::log(Level::Warning, what);
+                    strict::suspect(false, Error::precondition, what)?;
                 }
                 return Ok(None);
             }

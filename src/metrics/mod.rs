@@ -4,9 +4,11 @@
 //! is committed. Each replica adds to a part of its own, which no other one touches meanwhile.
 //!
 //! - [`kind`]: what an entry is of. `elements`: reading views of any type.
+//! - `compared`: what a trial sees of them.
 //! - `over_ranks`: what the replicas of several processes add. `part`: what one replica has added in a step. `total`: what steps have added up to. [`saved`]: that,
 //!   taken out and put back.
 
+mod compared;
 mod elements;
 pub mod kind;
 mod over_ranks;
@@ -37,6 +39,8 @@ use total::Total;
 
 /// Named metrics of one strategy, in the order in which they were defined.
 pub struct Metrics {
+    /// In this process, from 1 on.
+    number: u64,
     strategy: u64,
     origin: Origin,
     /// The last step that added to them, and in the lowest bit whether it is in progress.
@@ -57,7 +61,9 @@ struct Entry {
 impl Metrics {
     /// None yet, for the replicas of `strategy`.
     pub fn new(strategy: &Strategy) -> Arc<Metrics> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
         let metrics = Arc::new(Metrics {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
             strategy: strategy.id(),
             origin: Origin::here(),
             state: AtomicU64::new(0),
@@ -255,6 +261,7 @@ impl Metrics {
         if self.state.load(Ordering::Acquire) >> 1 < step {
             context.strategy().join_step(step, self)?;
         }
+        context.note_additions(self)?;
         Ok(step)
     }
 }

@@ -24,8 +24,19 @@ pub enum Cause {
     SlowReplica = 16,
     /// The callbacks run one after the other.
     Serialised = 32,
-    /// The update takes long, and memory limits it.
+    /// The update takes long: memory limits it, or nothing takes longer.
     Update = 64,
+    /// Other processes use the processors that the replicas need.
+    BusyMachine = 128,
+    /// Some steps take far longer than most.
+    UnevenSteps = 256,
+}
+
+impl Cause {
+    /// Whether it may come and go with what else the machine does.
+    pub fn is_of_machine(self) -> bool {
+        matches!(self, Cause::BusyMachine | Cause::UnevenSteps)
+    }
 }
 
 /// What to change, and why.
@@ -56,8 +67,15 @@ pub fn of(summary: &Summary) -> Vec<Advice> {
             small_step(summary).or_else(|| serialised(summary)).or_else(|| slow_replica(summary))
         }
     };
-    let all =
-        [few_processors, of_replicas, other_threads(summary), input(summary), update(summary)];
+    let all = [
+        few_processors,
+        of_replicas,
+        other_threads(summary),
+        input(summary),
+        update(summary),
+        busy_machine(summary),
+        uneven_steps(summary),
+    ];
     all.into_iter().flatten().collect()
 }
 
@@ -244,18 +262,68 @@ fn input(summary: &Summary) -> Option<Advice> {
 
 fn update(summary: &Summary) -> Option<Advice> {
     let update = summary.central(Phase::Update);
-    if summary.updated < BEYOND_CACHES || !reaches(update, 30, summary.period) {
+    let (period, takes) = (duration(summary.period), duration(update));
+    if !reaches(update, 30, summary.period) {
         return None;
     }
-    let gigabytes = summary.updated as f64 / update.max(1) as f64;
+    if summary.updated >= BEYOND_CACHES {
+        let gigabytes = summary.updated as f64 / update.max(1) as f64;
+        return some(
+            Cause::Update,
+            format!(
+                "the update is at the memory's speed: it moves {:.0} MB a step at {gigabytes:.1} GB/s and \
+                 takes {takes} of a step's {period}: use larger batches, or accumulate gradients over \
+                 several steps",
+                summary.updated as f64 / 1e6,
+            ),
+        );
+    }
+    let others =
+        Phase::ALL.into_iter().filter(|phase| !matches!(phase, Phase::Update | Phase::Wait));
+    let others = others.map(|phase| summary.longest(phase)).chain([summary.outside]);
+    if summary.updated == 0 || update < 5_000 || others.max() >= Some(update) {
+        return None;
+    }
     some(
         Cause::Update,
         format!(
-            "the update is at the memory's speed: it moves {:.0} MB a step at {gigabytes:.1} GB/s and \
-             takes {} of a step's {}: use larger batches, or accumulate gradients over several steps",
-            summary.updated as f64 / 1e6,
-            duration(update),
-            duration(summary.period)
+            "the update is the greatest part of a step: {takes} of {period}. It is made once for all \
+             replicas, so more of them do not make it faster: use larger batches, or accumulate gradients \
+             over several steps"
+        ),
+    )
+}
+
+/// What the kernel says of the machine, or else what the replicas' threads saw of it.
+fn busy_machine(summary: &Summary) -> Option<Advice> {
+    let needs = summary.setup.cpu_devices;
+    let ready = summary.replicas.iter().filter_map(|replica| replica.ready).max().unwrap_or(0);
+    let why = match summary.load.filter(|load| load.is_busy_for(needs)) {
+        Some(load) => format!("{}, which {} needed", load.in_words("used"), at_once(summary)),
+        None if reaches(ready, 25, summary.period)
+            && ready > 0
+            && few_processors(summary).is_none()
+            && other_threads(summary).is_none() =>
+        {
+            let (ready, period) = (duration(ready), duration(summary.period));
+            format!("a replica was ready and had no processor for {ready} of a step's {period}")
+        }
+        None => return None,
+    };
+    let advice = "Measure again when it is quiet, or use fewer replicas";
+    some(Cause::BusyMachine, format!("the machine was busy: {why}. {advice}"))
+}
+
+fn uneven_steps(summary: &Summary) -> Option<Advice> {
+    let (place, longer) = summary.longer.filter(|_| summary.is_uneven())?;
+    some(
+        Cause::UnevenSteps,
+        format!(
+            "some steps take far longer than most: the middle one {}, the mean {}. What differs most is \
+             {place}, {} more in the mean: look at what the program or the machine does now and then",
+            duration(summary.period),
+            duration(summary.mean),
+            duration(longer)
         ),
     )
 }
@@ -263,6 +331,7 @@ fn update(summary: &Summary) -> Option<Advice> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::machine::Load;
     use crate::observe::processes::Other;
     use crate::observe::summary::{Overlap, ReplicaTimes};
 
@@ -418,7 +487,50 @@ mod tests {
         }
         (summary.period, summary.updated) = (10_200_000, 100_000_000);
         names(&summary, Cause::Update, "moves 100 MB a step at 12.5 GB/s");
+        // What stays in caches is not limited by memory.
         summary.updated = 1_000_000;
+        names(&summary, Cause::Update, "the greatest part of a step: 8.00 ms of 10.2 ms");
+        // A commit without an update is none.
+        summary.updated = 0;
         is_silent(&summary);
+        summary.updated = 1_000_000;
+        // The callbacks take as long, or what the program does besides.
+        (0..2).for_each(|at| replica(&mut summary, at, 8_000_000));
+        is_silent(&summary);
+        (0..2).for_each(|at| replica(&mut summary, at, 2_000_000));
+        summary.outside = 9_000_000;
+        is_silent(&summary);
+    }
+
+    #[test]
+    fn a_busy_machine_is_named() {
+        let mut summary = healthy();
+        summary.load = Some(Load { others: 1.5, processors: 2 });
+        names(&summary, Cause::BusyMachine, "used 1.5 of 2 processors, which 2 replicas needed");
+        summary.load = Some(Load { others: 1.5, processors: 8 });
+        is_silent(&summary);
+        // Where the kernel does not say, the threads do.
+        summary.load = None;
+        summary.replicas[1].ready = Some(1_000_000);
+        names(&summary, Cause::BusyMachine, "no processor for 1.00 ms of a step's 2.20 ms");
+        summary.replicas[1].ready = Some(100_000);
+        is_silent(&summary);
+        // Threads of the program are named, and not others besides.
+        summary.replicas[1].ready = Some(1_000_000);
+        summary.others = vec![other("blas", 200_000_000), other("blas", 150_000_000)];
+        names(&summary, Cause::OtherThreads, "blas");
+    }
+
+    #[test]
+    fn steps_that_differ_are_named_with_what_differs() {
+        let mut summary = healthy();
+        (summary.mean, summary.longer) = (3_400_000, Some(("wait", 1_100_000)));
+        let expected =
+            "the middle one 2.20 ms, the mean 3.40 ms. What differs most is wait, 1.10 ms more";
+        names(&summary, Cause::UnevenSteps, expected);
+        assert!(report(&summary, &[]).contains("a step takes 2.20 ms, in the mean 3.40 ms"));
+        summary.mean = 3_300_000;
+        is_silent(&summary);
+        assert!(!report(&summary, &[]).contains("in the mean"));
     }
 }

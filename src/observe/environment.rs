@@ -12,35 +12,41 @@ use super::trace;
 /// Does what the environment asks for, once in a process. Called where a program begins to use the
 /// library. No thread waits for another one here, which in the child of a fork may be missing.
 pub fn obey() {
-    static LEVEL_IS_SET: AtomicBool = AtomicBool::new(false);
     static TRACE_IS_BEGUN: AtomicBool = AtomicBool::new(false);
     if TRACE_IS_BEGUN.load(Ordering::Acquire) {
         return;
     }
-    let mut warnings = Vec::new();
-    // Set by each of the threads that come first at the same time, so that none begins without it.
-    if !LEVEL_IS_SET.load(Ordering::Acquire) {
-        let level = std::env::var_os("UMBO_LOG").map(|given| level(&given));
-        if let Some(Ok(level)) = level {
-            log::set_level_of_environment(level);
-        }
-        if let (false, Some(Err(warning))) = (LEVEL_IS_SET.swap(true, Ordering::AcqRel), level) {
-            warnings.push(warning);
-        }
-    }
+    obey_log();
     if !TRACE_IS_BEGUN.swap(true, Ordering::AcqRel)
         && let Some(given) = std::env::var_os("UMBO_TRACE").filter(|given| !given.is_empty())
     {
         let path = path(&given, std::process::id());
         match trace::start(&path, trace::MOST_EVENTS) {
             Ok(()) => at_exit(),
-            Err(error) => warnings.push(format!(
-                "UMBO_TRACE: no trace is written: {error}; give the name of a file that can be \
-                 made, where %p stands for the number of the process"
-            )),
+            Err(error) => log::log_anyway(
+                Level::Warning,
+                &format!(
+                    "UMBO_TRACE: no trace is written: {error}; give the name of a file that can be \
+                     made, where %p stands for the number of the process"
+                ),
+            ),
         }
     }
-    for warning in warnings {
+}
+
+/// Has the log do what the environment asks for, once in a process.
+pub(super) fn obey_log() {
+    static LEVEL_IS_SET: AtomicBool = AtomicBool::new(false);
+    // Set by each of the threads that come first at the same time, so that none begins without it.
+    if LEVEL_IS_SET.load(Ordering::Acquire) {
+        return;
+    }
+    let level = std::env::var_os("UMBO_LOG").map(|given| level(&given));
+    match level {
+        Some(Ok(level)) => log::set_level_of_environment(level),
+        _ => log::keep_level(),
+    }
+    if let (false, Some(Err(warning))) = (LEVEL_IS_SET.swap(true, Ordering::AcqRel), level) {
         log::log_anyway(Level::Warning, &warning);
     }
 }

@@ -1,10 +1,10 @@
-//! The process-wide log: messages go to a sink that the caller sets, to standard error if the
-//! environment asks for messages, or nowhere.
+//! The process-wide log: messages go to a sink that the caller sets, or to standard error. What goes there
+//! is what the environment asks for, or, if it asks for nothing, warnings and errors, each distinct one once.
 
 use std::cell::Cell;
-use std::io::Write;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How important a message is. The numbers are those of the C constants.
@@ -58,14 +58,15 @@ pub fn set_sink(most_verbose: Level, sink: Sink) {
         UNSET => Some(most_verbose),
         code => Level::from_code(code),
     };
+    HAS_SINK.store(level.is_some(), Ordering::Relaxed);
     LOG.replace(level.map(|most_verbose| Receiver { most_verbose, sink }));
 }
 
-/// Sends messages nowhere from now on, or to standard error if the environment names a level. The sink
-/// is dropped as [`set_sink`] says.
+/// Sends messages to standard error again, as if there had been no sink. The sink is dropped as [`set_sink`]
+/// says.
 pub fn clear_sink() {
-    let level = Level::from_code(OF_ENVIRONMENT.load(Ordering::Relaxed));
-    LOG.replace(level.map(to_standard_error));
+    HAS_SINK.store(false, Ordering::Relaxed);
+    LOG.replace(without_sink());
 }
 
 /// The environment names a level, or says with `None` that there are to be no messages: it counts for
@@ -75,19 +76,35 @@ pub(super) fn set_level_of_environment(level: Option<Level>) {
     LOG.set_level(level);
 }
 
+/// What receives messages while the program has set no sink.
+fn without_sink() -> Option<Receiver> {
+    match OF_ENVIRONMENT.load(Ordering::Relaxed) {
+        UNSET => Some(by_default()),
+        code => Level::from_code(code).map(to_standard_error),
+    }
+}
+
+/// The environment names no level.
+pub(super) fn keep_level() {
+    LOG.begin();
+}
+
 /// Whether a message of this level goes anywhere.
 pub fn is_wanted(level: Level) -> bool {
     level as i32 <= LOG.wanted.load(Ordering::Relaxed)
 }
 
-/// Logs a message that must be seen: to standard error where nobody else wants it.
-pub(super) fn log_anyway(level: Level, message: &str) {
-    if is_wanted(level) {
+/// Logs a message that must be seen, also if it was said before: to standard error if no sink wants it.
+pub fn log_anyway(level: Level, message: &str) {
+    if HAS_SINK.load(Ordering::Relaxed) && is_wanted(level) {
         log(level, || message.to_owned());
     } else {
-        (to_standard_error(level).sink)(level, message);
+        print(level, message);
     }
 }
+
+/// Whether the program has set a sink that gets messages.
+static HAS_SINK: AtomicBool = AtomicBool::new(false);
 
 /// What the environment says: a level's number, 0 for no messages, or [`UNSET`].
 static OF_ENVIRONMENT: AtomicI32 = AtomicI32::new(UNSET);
@@ -95,17 +112,86 @@ static OF_ENVIRONMENT: AtomicI32 = AtomicI32::new(UNSET);
 const UNSET: i32 = -1;
 
 fn to_standard_error(most_verbose: Level) -> Receiver {
-    let sink: Sink = Box::new(|level, message| {
-        // Nobody could be told if standard error is closed.
-        let _ = writeln!(std::io::stderr(), "umbo: {}: {message}", level.name());
+    Receiver { most_verbose, sink: Box::new(print) }
+}
+
+/// Warnings and errors go to standard error, and none of them twice.
+fn by_default() -> Receiver {
+    static SAID: Said = Said::new();
+    let sink: Sink = Box::new(|level, message| match SAID.is_new(message) {
+        Novelty::New => print(level, message),
+        Novelty::OneTooMany => print(
+            level,
+            &format!(
+                "{message} (no more messages are printed; UMBO_LOG=warning prints all, and a log callback \
+                 gets them)"
+            ),
+        ),
+        Novelty::Old => {}
     });
-    Receiver { most_verbose, sink }
+    Receiver { most_verbose: BY_DEFAULT, sink }
+}
+
+const BY_DEFAULT: Level = Level::Warning;
+
+/// One line on standard error. Past Rust's own lock of that stream: in the child of a fork, whoever held it
+/// may be missing.
+fn print(level: Level, message: &str) {
+    let line = format!("umbo: {}: {message}\n", level.name());
+    // SAFETY: the bytes are there and are read only. Nobody could be told if standard error is closed.
+    #[expect(unsafe_code, reason = "a function of C's, for want of one in Rust that takes no lock")]
+    unsafe {
+        libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len());
+    }
+}
+
+/// Which messages were printed, without a lock that the child of a fork might find taken.
+struct Said {
+    /// Hashes of messages, from the first place on; 0 where there is none yet.
+    hashes: [AtomicU64; 64],
+    is_full: AtomicBool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Novelty {
+    New,
+    /// New, and the first for which there is no place left.
+    OneTooMany,
+    /// Printed before, or there were too many.
+    Old,
+}
+
+impl Said {
+    const fn new() -> Said {
+        Said { hashes: [const { AtomicU64::new(0) }; 64], is_full: AtomicBool::new(false) }
+    }
+
+    fn is_new(&self, message: &str) -> Novelty {
+        let mut hasher = DefaultHasher::new();
+        message.hash(&mut hasher);
+        let own = hasher.finish().max(1);
+        for place in &self.hashes {
+            match place.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Novelty::New,
+                Err(there) if there == own => return Novelty::Old,
+                Err(_) => {}
+            }
+        }
+        match self.is_full.swap(true, Ordering::Relaxed) {
+            true => Novelty::Old,
+            false => Novelty::OneTooMany,
+        }
+    }
 }
 
 /// Logs a message. `message` is called only if a sink wants this level; otherwise the cost is
 /// one relaxed load.
 pub fn log(level: Level, message: impl FnOnce() -> String) {
-    LOG.log(level, message);
+    if is_wanted(level) {
+        // Messages may come before anything else that asks the environment.
+        super::environment::obey_log();
+        LOG.log(level, message);
+    }
 }
 
 /// Waits until no thread looks at the sink or replaces it, and keeps others from it. For forks: in
@@ -132,14 +218,14 @@ struct Receiver {
 }
 
 struct Log {
-    /// The most verbose level that the sink wants; 0 without a sink.
+    /// The most verbose level that the sink wants; 0 if there are to be no messages.
     wanted: AtomicI32,
     receiver: Mutex<Option<Arc<Receiver>>>,
 }
 
 impl Log {
     const fn new() -> Log {
-        Log { wanted: AtomicI32::new(0), receiver: Mutex::new(None) }
+        Log { wanted: AtomicI32::new(BY_DEFAULT as i32), receiver: Mutex::new(None) }
     }
 
     fn receiver(&self) -> MutexGuard<'_, Option<Arc<Receiver>>> {
@@ -155,6 +241,14 @@ impl Log {
         };
         // Outside of the lock: dropping the sink runs the caller's code, which may come back here.
         drop(old);
+    }
+
+    /// Makes a receiver if nobody has set one.
+    fn begin(&self) {
+        let mut current = self.receiver();
+        if current.is_none() {
+            *current = without_sink().map(Arc::new);
+        }
     }
 
     /// Gives the receiver there is another level, or makes one where there is none.
@@ -230,7 +324,20 @@ mod tests {
         log.log(Level::Info, || unreachable!("nobody wants it"));
         log.replace(None);
         log.log(Level::Error, || unreachable!("there is no sink"));
-        Log::new().log(Level::Error, || unreachable!("there never was one"));
+        Log::new().log(Level::Info, || unreachable!("by default there are warnings and errors"));
+    }
+
+    #[test]
+    fn a_message_is_new_once_and_there_are_not_too_many() {
+        let said = Said::new();
+        for text in ["a", "b"] {
+            assert_eq!((said.is_new(text), said.is_new(text)), (Novelty::New, Novelty::Old));
+        }
+        let of = |number: usize| said.is_new(&number.to_string());
+        assert!((2..64).all(|number| of(number) == Novelty::New));
+        assert_eq!((of(64), of(65), of(64), of(2)), {
+            (Novelty::OneTooMany, Novelty::Old, Novelty::Old, Novelty::Old)
+        });
     }
 
     #[test]

@@ -10,16 +10,19 @@
 //! All of it stands at the bottom: it knows phases and threads, and neither strategies nor tensors.
 
 pub mod advice;
-mod clock;
+pub(crate) mod clock;
 pub mod environment;
 pub mod log;
+pub mod machine;
 mod meter;
 pub mod phase;
 pub mod processes;
 pub mod report;
+mod running;
 mod span;
 pub mod strict;
 pub mod summary;
+pub mod switch;
 pub mod trace;
 
 pub use phase::{Counter, Phase};

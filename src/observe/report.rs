@@ -5,7 +5,9 @@
 //! ones all. Kept are the latest, in memory that does not grow.
 //!
 //! What belongs to a step is what its thread did since the step before it: asking for the next element
-//! and applying the gradients of the step before are done outside of runs as often as inside.
+//! and applying the gradients of the step before are done outside of runs as often as inside. So the
+//! thread is measured from the end of the run before one that is measured, whose end is marked
+//! (`running`). A step whose beginning was not marked, as the first one's, says nothing of what was before.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,11 +15,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::advice::{self, Cause};
 use super::clock;
 use super::log::{self, Level};
+use super::machine::Watch;
 use super::meter::read_clocks;
 pub use super::meter::{Clocks, Meter, Opened, ReplicaSample};
 use super::phase::ByPhase;
 use super::processes::Usage;
-use super::span::{self, LOCAL, Local};
+pub use super::running::Running;
+use super::running::{Mark, Measured, Turn};
+use super::span::{self, LOCAL};
 use super::summary::Summary;
 use super::trace::{self, Detail, Event, Name};
 
@@ -66,7 +71,8 @@ pub struct StepPlace {
 /// What a step took beside its callbacks, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepSample {
-    /// From the end of the step before to the end of this one; 0 if it is not known.
+    /// From the end of the step before to the end of this one; 0 if it is not known, and then neither is
+    /// what was between the two.
     pub period: u64,
     /// The run.
     pub run: u64,
@@ -88,6 +94,8 @@ pub struct Recorder {
     usual_run: AtomicU64,
     /// What the replicas of the step at hand leave.
     replicas: Box<[Mutex<ReplicaSample>]>,
+    /// Where the step that is measured next begins.
+    pub(super) mark: Mutex<Option<Mark>>,
     kept: Mutex<Option<Kept>>,
 }
 
@@ -106,12 +114,13 @@ struct Kept {
     /// What measuring takes of a step's time, with the thread's clocks and without.
     costs: [u64; 2],
     usage: Usage,
+    machine: Watch,
     /// The threads that called the runs, as far as there is room.
     callers: Vec<u32>,
     told: Option<Vec<Cause>>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -123,6 +132,7 @@ impl Recorder {
             on: AtomicBool::new(false),
             usual_run: AtomicU64::new(0),
             replicas: (0..setup.replicas).map(|_| Mutex::default()).collect(),
+            mark: Mutex::default(),
             kept: Mutex::default(),
         }
     }
@@ -140,6 +150,7 @@ impl Recorder {
             left_out: 0,
             costs: costs(replicas as u64),
             usage: Usage::now(),
+            machine: Watch::begin(),
             callers: Vec::with_capacity(8),
             told: None,
         };
@@ -181,38 +192,41 @@ impl Recorder {
             if local.running.get() {
                 return None;
             }
-            if !(self.is_due() || span::is_traced()) {
-                local.measuring.set(false);
-                return None;
+            let turn = self.take_turn();
+            let measured = (turn == Turn::Now || span::is_traced()).then(|| {
+                let mark = locked(&self.mark).take().filter(|mark| mark.is_of(local));
+                local.measure_for(strategy);
+                local.running.set(true);
+                local.inside.set(0);
+                let with_clocks = self.usual_run.load(Ordering::Relaxed) > WORTH_CLOCKS;
+                Measured { opened: Opened { at: clock::now(), with_clocks }, mark }
+            });
+            if measured.is_none() {
+                local.leave_out(strategy);
+                if turn == Turn::Later && !local.measuring.get() {
+                    return None;
+                }
             }
-            let (last_end, last_strategy) = local.last_end.get();
-            let follows = local.measuring.get() && last_strategy == strategy;
-            if !follows {
-                local.set_spent(&[0; 8]);
-                local.updated.set(0);
-            }
-            local.measuring.set(true);
-            local.running.set(true);
-            let last_end = follows.then_some(last_end);
-            let before = local.spent();
-            local.inside.set(0);
-            let with_clocks = self.usual_run.load(Ordering::Relaxed) > WORTH_CLOCKS;
-            let opened = Opened { at: clock::now(), with_clocks };
-            Some(Running { recorder: self, strategy, opened, last_end, before, left: false })
+            let (spent, updated) = (local.spent(), local.updated.get());
+            Some(Running { recorder: self, strategy, turn, measured, spent, updated, left: false })
         })
     }
 
-    /// Whether the step that begins is one to be measured.
-    fn is_due(&self) -> bool {
+    /// Whether the run that begins is one to be measured, or the next one is.
+    fn take_turn(&self) -> Turn {
         if !self.is_on() {
-            return false;
+            return Turn::Later;
         }
         let mut kept = locked(&self.kept);
-        let Some(kept) = kept.as_mut() else { return false };
+        let Some(kept) = kept.as_mut() else { return Turn::Later };
         kept.seen += 1;
-        let due = kept.left_out == 0;
-        kept.left_out = kept.left_out.saturating_sub(1);
-        due
+        let left_out = kept.left_out;
+        kept.left_out = left_out.saturating_sub(1);
+        match left_out {
+            0 => Turn::Now,
+            1 => Turn::Next,
+            _ => Turn::Later,
+        }
     }
 
     /// Notes what `replica` did in the step at hand.
@@ -238,7 +252,7 @@ impl Recorder {
     }
 
     /// Follows shorter runs at once and longer ones by a sixteenth at a time.
-    fn note_run(&self, run: u64) {
+    pub(super) fn note_run(&self, run: u64) {
         let usual = self.usual_run.load(Ordering::Relaxed);
         let next = match usual {
             0 => run,
@@ -248,10 +262,10 @@ impl Recorder {
         self.usual_run.store(next, Ordering::Relaxed);
     }
 
-    /// Keeps a step. Returns whether the next one is to be measured, and whether the log may be told.
-    fn keep(&self, sample: StepSample, with_clocks: bool) -> (bool, bool) {
+    /// Keeps a step. Returns whether the log may be told.
+    pub(super) fn keep(&self, sample: StepSample, with_clocks: bool) -> bool {
         let mut kept = locked(&self.kept);
-        let Some(kept) = kept.as_mut().filter(|_| self.is_on()) else { return (false, false) };
+        let Some(kept) = kept.as_mut().filter(|_| self.is_on()) else { return false };
         let thread = clock::thread_number();
         if kept.callers.len() < kept.callers.capacity() && !kept.callers.contains(&thread) {
             kept.callers.push(thread);
@@ -274,18 +288,24 @@ impl Recorder {
             let run = self.usual_run.load(Ordering::Relaxed).max(1);
             kept.left_out = (cost / run).min(LONGEST_BREAK);
         }
-        let tell = kept.measured >= FIRST_TOLD && kept.measured.is_power_of_two();
-        (kept.left_out == 0, tell)
+        kept.measured >= FIRST_TOLD && kept.measured.is_power_of_two()
+    }
+
+    /// Whether the run that begins next is to be measured.
+    pub(super) fn is_due(&self) -> bool {
+        self.is_on() && locked(&self.kept).as_ref().is_some_and(|kept| kept.left_out == 0)
     }
 
     /// Tells the log what could be better, if that is not what it was told before.
-    fn tell(&self, strategy: u64) {
+    pub(super) fn tell(&self, strategy: u64) {
         if !log::is_wanted(Level::Info) {
             return;
         }
         let Some(summary) = self.summary() else { return };
         let advice = advice::of(&summary);
-        let causes: Vec<Cause> = advice.iter().map(|advice| advice.cause).collect();
+        // What comes and goes with other programs is no news.
+        let causes = advice.iter().map(|advice| advice.cause);
+        let causes: Vec<Cause> = causes.filter(|cause| !cause.is_of_machine()).collect();
         let is_new = locked(&self.kept)
             .as_mut()
             .is_some_and(|kept| kept.told.replace(causes.clone()).as_ref() != Some(&causes));
@@ -310,78 +330,8 @@ impl Kept {
         summary.seen = self.seen.max(self.measured);
         summary.others = self.usage.of_others(&self.callers);
         summary.own_on_processor = self.usage.of_library(&self.callers);
+        summary.load = self.machine.load();
         summary
-    }
-}
-
-/// A run that is measured. Dropping it leaves it out.
-#[derive(Debug)]
-pub struct Running<'a> {
-    recorder: &'a Recorder,
-    strategy: u64,
-    opened: Opened,
-    last_end: Option<u64>,
-    before: ByPhase<u64>,
-    left: bool,
-}
-
-impl Running<'_> {
-    /// What replicas need to measure themselves.
-    pub fn opened(&self) -> Opened {
-        self.opened
-    }
-
-    /// The run has ended, and `kept` says whether it was committed. Others are left out of the report.
-    pub fn finish(mut self, place: StepPlace, kept: bool) {
-        self.left = true;
-        let now = clock::now();
-        let Opened { at, with_clocks } = self.opened;
-        let run = now.saturating_sub(at);
-        let sample = LOCAL.with(|local| {
-            let spent = local.spent();
-            StepSample {
-                period: self.last_end.map_or(0, |last| now.saturating_sub(last)),
-                run,
-                before: self.before,
-                central: std::array::from_fn(|at| spent[at].saturating_sub(self.before[at])),
-                updated: local.updated.get(),
-            }
-        });
-        self.recorder.note_run(run);
-        let (next, tell) = match kept {
-            true => self.recorder.keep(sample, with_clocks),
-            false => (false, false),
-        };
-        if span::is_traced() {
-            let name = if kept { "step" } else { "step that was rolled back" };
-            trace::record(Event {
-                name: Name::Own(name),
-                category: "step",
-                start: at,
-                duration: run,
-                detail: Detail::Step(place, sample, span::counts()),
-            });
-        }
-        LOCAL.with(|local| self.leave(local, next || span::is_traced()));
-        if tell {
-            self.recorder.tell(self.strategy);
-        }
-    }
-
-    fn leave(&self, local: &Local, next: bool) {
-        local.running.set(false);
-        local.measuring.set(next);
-        local.set_spent(&[0; 8]);
-        local.updated.set(0);
-        local.last_end.set((clock::now(), self.strategy));
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        if !self.left {
-            LOCAL.with(|local| self.leave(local, false));
-        }
     }
 }
 
@@ -404,17 +354,20 @@ fn costs(replicas: u64) -> [u64; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::phase::{Counter, Phase};
 
     const SETUP: Setup = Setup { replicas: 1, devices: 1, cpu_devices: 1, processors: 2 };
 
     /// One step whose callback burns so many nanoseconds.
     fn step(recorder: &Recorder, nanoseconds: u64) -> bool {
-        let running = recorder.begin(7);
-        let measured = running.is_some();
-        let meter = running.as_ref().map(|running| Meter::start(running.opened()));
-        let until = clock::now() + nanoseconds;
-        while clock::now() < until {}
-        let place = recorder.place(7, 1);
+        step_of(recorder, 7, nanoseconds)
+    }
+
+    fn step_of(recorder: &Recorder, strategy: u64, nanoseconds: u64) -> bool {
+        let running = recorder.begin(strategy);
+        let meter = running.as_ref().and_then(Running::opened).map(Meter::start);
+        burn(nanoseconds);
+        let (place, measured) = (recorder.place(strategy, 1), meter.is_some());
         if let Some(meter) = meter {
             let (sample, start) = meter.stop();
             recorder.note(place, 0, sample, start);
@@ -443,6 +396,100 @@ mod tests {
         let kept = kept.as_ref().unwrap();
         assert_eq!((kept.seen, kept.measured), (20_000, measured as u64));
         assert!(kept.steps.len() <= KEPT && kept.steps.capacity() == KEPT);
+    }
+
+    fn burn(nanoseconds: u64) {
+        let until = clock::now() + nanoseconds;
+        while clock::now() < until {}
+    }
+
+    const INPUT: u64 = 4_000;
+    const OUTSIDE: u64 = 3_000;
+
+    /// What is between two runs: input, bytes that are updated, and what the program does.
+    fn between() {
+        {
+            let _input = span::span(Phase::Input);
+            burn(INPUT);
+        }
+        {
+            let _update = span::span(Phase::Update);
+            span::count(Counter::Updated, || 10);
+        }
+        burn(OUTSIDE);
+    }
+
+    #[track_caller]
+    fn knows_what_was_between(recorder: &Recorder, unknown: usize) {
+        let kept = locked(&recorder.kept);
+        let kept = kept.as_ref().unwrap();
+        let steps: Vec<&StepSample> = kept.steps.iter().filter(|step| step.period > 0).collect();
+        assert!(
+            kept.steps.len() - steps.len() <= unknown,
+            "{} of {}",
+            steps.len(),
+            kept.steps.len()
+        );
+        for step in steps {
+            assert!(step.before[Phase::Input as usize] >= INPUT, "{step:?}");
+            let between = step.run + step.before.iter().sum::<u64>();
+            assert!(step.period >= between + OUTSIDE, "{step:?}");
+            assert_eq!(step.updated % 10, 0);
+            assert!(step.updated > 0, "{step:?}");
+        }
+        let summary = kept.summary(SETUP);
+        assert!(summary.is_whole && summary.outside >= OUTSIDE, "{summary:?}");
+        assert!(summary.central(Phase::Input) >= INPUT, "{summary:?}");
+    }
+
+    #[test]
+    fn what_is_between_two_runs_is_known_of_every_step_but_the_first() {
+        for steps in [2, 10, 100, 10_000] {
+            let recorder = Recorder::new(SETUP);
+            recorder.start();
+            let measured = (0..steps)
+                .filter(|_| {
+                    between();
+                    step(&recorder, 0)
+                })
+                .count();
+            assert!(steps < 10_000 || measured < steps, "{measured} of {steps}");
+            // The first is no longer among those that are kept.
+            knows_what_was_between(&recorder, usize::from(measured <= KEPT));
+        }
+    }
+
+    #[test]
+    fn two_strategies_whose_runs_take_turns_know_what_was_between_their_own() {
+        let recorders = [Recorder::new(SETUP), Recorder::new(SETUP)];
+        recorders.iter().for_each(Recorder::start);
+        for _ in 0..3000 {
+            for (strategy, recorder) in (7..).zip(&recorders) {
+                between();
+                step_of(recorder, strategy, 0);
+            }
+        }
+        for recorder in &recorders {
+            // Now and then one of them ends what the other had measured, and a step is left out.
+            knows_what_was_between(recorder, KEPT / 2);
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_nothing() {
+        let recorder = Recorder::new(SETUP);
+        recorder.start();
+        step(&recorder, 0);
+        let summary = recorder.summary().unwrap();
+        assert!(!summary.is_whole && summary.period == summary.run);
+        assert!(summary.table().contains("between the runs: not known"), "{}", summary.table());
+        // Each on a thread of its own: no run follows another one there.
+        for _ in 0..50 {
+            std::thread::scope(|scope| {
+                scope.spawn(|| step(&recorder, 0)).join().unwrap();
+            });
+        }
+        assert!(!recorder.summary().unwrap().is_whole);
     }
 
     #[test]

@@ -70,27 +70,30 @@ pub(super) fn counts() -> [u64; Counter::ALL.len()] {
 pub(super) struct Local {
     /// Whether the thread works for a step that is measured.
     pub measuring: Cell<bool>,
+    /// Which strategy has had it measured since it was not.
+    pub measured_for: Cell<u64>,
+    /// The number, in this process, of the time since which it is measured without a break.
+    pub stretch: Cell<u64>,
     /// Whether such a step, or its callback, is going on.
     pub running: Cell<bool>,
-    /// What it spent on each phase since somebody took it last.
+    /// What it spent on each phase so far while it was measured.
     pub spent: ByPhase<Cell<u64>>,
     /// What the spans inside of the innermost open one took.
     pub inside: Cell<u64>,
     /// The bytes that updates have moved.
     pub updated: Cell<u64>,
-    /// When the last measured step of the thread ended, and which strategy's it was.
-    pub last_end: Cell<(u64, u64)>,
 }
 
 thread_local! {
     pub(super) static LOCAL: Local = const {
         Local {
             measuring: Cell::new(false),
+            measured_for: Cell::new(0),
+            stretch: Cell::new(0),
             running: Cell::new(false),
             spent: [const { Cell::new(0) }; 8],
             inside: Cell::new(0),
             updated: Cell::new(0),
-            last_end: Cell::new((0, 0)),
         }
     };
 }
@@ -99,6 +102,22 @@ impl Local {
     /// What was spent so far.
     pub fn spent(&self) -> ByPhase<u64> {
         std::array::from_fn(|phase| self.spent[phase].get())
+    }
+
+    /// Has the thread measured from now on, on behalf of a strategy; nothing if it is already.
+    pub fn measure_for(&self, strategy: u64) {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        if !self.measuring.replace(true) {
+            self.measured_for.set(strategy);
+            self.stretch.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+    }
+
+    /// The strategy does not need the thread measured any more; others may.
+    pub fn leave_out(&self, strategy: u64) {
+        if self.measured_for.get() == strategy {
+            self.measuring.set(false);
+        }
     }
 
     pub fn set_spent(&self, spent: &ByPhase<u64>) {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::machine::Load;
 use super::phase::{ByPhase, Phase};
 use super::processes::Other;
 use super::report::{ReplicaSample, Setup, StepSample};
@@ -17,6 +18,12 @@ pub struct Summary {
     pub seen: u64,
     /// From the end of a step to the end of the next.
     pub period: u64,
+    /// The same in the mean, in which a few long steps do show.
+    pub mean: u64,
+    /// What it is that takes longer in the mean than in the middle, and how much.
+    pub longer: Option<(&'static str, u64)>,
+    /// Whether it is known what is between two runs. If not, a step is as long as its run.
+    pub is_whole: bool,
     /// A run.
     pub run: u64,
     /// What the program did between the runs, outside of the library.
@@ -33,6 +40,8 @@ pub struct Summary {
     pub others: Vec<Other>,
     /// For how long the library's threads were on processors meanwhile, callbacks included.
     pub own_on_processor: u64,
+    /// How busy other processes were meanwhile.
+    pub load: Option<Load>,
 }
 
 /// What one replica did in a step, in nanoseconds.
@@ -63,7 +72,7 @@ impl Summary {
     /// The summary of `steps`, and of the replicas of each, one step after the other.
     pub fn of(setup: Setup, steps: &[StepSample], replicas: &[ReplicaSample]) -> Summary {
         let count = setup.replicas.max(1) as usize;
-        let steps: Vec<Step> = steps
+        let mut steps: Vec<Step> = steps
             .iter()
             .zip(replicas.chunks_exact(count))
             .map(|(step, replicas)| Step::of(step, replicas, setup.devices))
@@ -71,9 +80,31 @@ impl Summary {
         if steps.is_empty() {
             return Summary { setup, ..Summary::default() };
         }
+        let measured = steps.len() as u64;
+        let is_whole = steps.iter().any(|step| step.is_whole);
+        // What is not known of a step is not 0.
+        steps.retain(|step| step.is_whole || !is_whole);
         let middle = |what: &dyn Fn(&Step) -> u64| median(steps.iter().map(what).collect());
-        let periods: Vec<u64> = steps.iter().filter_map(|step| step.period).collect();
+        let mean = |what: &dyn Fn(&Step) -> u64| {
+            let sum: u128 = steps.iter().map(|step| u128::from(what(step))).sum();
+            (sum / steps.len() as u128) as u64
+        };
         let run = middle(&|step| step.run);
+        let longer = |what: &dyn Fn(&Step) -> u64| mean(what).saturating_sub(middle(what));
+        let of_phase = |phase: Phase| {
+            let longest = |step: &Step| {
+                step.replicas.iter().map(|replica| replica.spent[phase as usize]).max().unwrap_or(0)
+            };
+            (phase.name(), longer(&longest))
+        };
+        // Where one replica takes longer, the others wait: that is named last.
+        let waits = of_phase(Phase::Wait);
+        let others = Phase::ALL.into_iter().filter(|&phase| phase != Phase::Wait).map(of_phase);
+        let others =
+            others.chain([("the program, between the runs", longer(&|step| step.outside))]);
+        let longest =
+            others.max_by_key(|&(_, longer)| longer).filter(|&(_, most)| most >= waits.1 / 2);
+        let longer = Some(longest.unwrap_or(waits)).filter(|&(_, longer)| longer > 0);
         let replicas = (0..count)
             .map(|at| ReplicaTimes {
                 spent: std::array::from_fn(|phase| middle(&|step| step.replicas[at].spent[phase])),
@@ -94,9 +125,12 @@ impl Summary {
         };
         Summary {
             setup,
-            measured: steps.len() as u64,
-            seen: steps.len() as u64,
-            period: if periods.is_empty() { run } else { median(periods) },
+            measured,
+            seen: measured,
+            period: middle(&|step| step.period),
+            mean: mean(&|step| step.period),
+            longer,
+            is_whole,
             run,
             outside: middle(&|step| step.outside),
             coordination: middle(&|step| step.coordination),
@@ -109,12 +143,23 @@ impl Summary {
             }),
             others: Vec::new(),
             own_on_processor: 0,
+            load: None,
         }
+    }
+
+    /// Whether steps differ so much that the middle one says little of the whole.
+    pub fn is_uneven(&self) -> bool {
+        u128::from(self.mean) * 2 > u128::from(self.period) * 3
     }
 
     /// What work that is done once for all replicas takes of a step.
     pub fn central(&self, phase: Phase) -> u64 {
         self.replicas.iter().map(|replica| replica.spent[phase as usize]).min().unwrap_or(0)
+    }
+
+    /// What the replica spends on it that spends most.
+    pub fn longest(&self, phase: Phase) -> u64 {
+        self.replicas.iter().map(|replica| replica.spent[phase as usize]).max().unwrap_or(0)
     }
 
     /// The work of the device that works longest: that of its replicas.
@@ -134,8 +179,12 @@ impl Summary {
             true => format!(" on {}", counted(devices.into(), "device")),
             false => String::new(),
         };
+        let in_the_mean = match self.is_uneven() {
+            true => format!(", in the mean {}", duration(self.mean)),
+            false => String::new(),
+        };
         let mut text = format!(
-            "{}{on} on {}; {} measured of {}; a step takes {}\n\n{:<10}",
+            "{}{on} on {}; {} measured of {}; a step takes {}{in_the_mean}\n\n{:<10}",
             counted(replicas.into(), "replica"),
             counted(processors.into(), "processor"),
             counted(self.measured, "step"),
@@ -155,7 +204,15 @@ impl Summary {
             }
             text.push('\n');
         }
-        let _ = writeln!(text, "\nbetween the runs, in the program: {}", duration(self.outside));
+        let _ = match self.is_whole {
+            true => {
+                writeln!(text, "\nbetween the runs, in the program: {}", duration(self.outside))
+            }
+            false => writeln!(
+                text,
+                "\nbetween the runs: not known, since no two runs followed each other on one thread"
+            ),
+        };
         let _ = writeln!(
             text,
             "coordination, of a run of {}: {}",
@@ -184,7 +241,9 @@ impl Summary {
 
 /// One step.
 struct Step {
-    period: Option<u64>,
+    period: u64,
+    /// Whether it is known what was before the run.
+    is_whole: bool,
     run: u64,
     outside: u64,
     coordination: u64,
@@ -239,7 +298,8 @@ impl Step {
         let coordination = step.run.saturating_sub(work);
         let before = total(&step.before) - step.before[compute] - step.before[wait];
         Step {
-            period: (step.period > 0).then_some(step.period),
+            period: if step.period > 0 { step.period } else { step.run },
+            is_whole: step.period > 0,
             run: step.run,
             outside: step.period.saturating_sub(step.run + before),
             coordination,

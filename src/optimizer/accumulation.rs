@@ -7,6 +7,7 @@ use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::dtype::DType;
 use crate::kernels::view::{Span, SpanMut};
+use crate::memory;
 use crate::optimizer::row_sums::{Merged, RowSums, Source, Workspace};
 use crate::tensor::slab::{CACHE_SHIFT, Slab};
 use crate::tensor::{Shape, Tensor};
@@ -307,7 +308,8 @@ impl Accumulation {
             }
             Sum::Dense(DenseSum { on_gpu: Some(sum), written: true, .. }) => (None, sum),
             Sum::Rows(sums) if let Some(merged) = sums.kept() => {
-                (Some(merged.rows().to_vec()), merged.tensor())
+                let rows = merged.rows().iter().map(|&row| Ok(row));
+                (Some(memory::collect(rows, "row numbers")?), merged.tensor())
             }
             _ => return Ok(None),
         };

@@ -13,14 +13,13 @@ use crate::optimizer::gradients::Gradients;
 use crate::optimizer::non_finite::{not_finite, warn_of};
 use crate::optimizer::plan::Plan;
 use crate::optimizer::report::{ApplyOptions, ApplyReport};
-use crate::optimizer::rule::Rates;
 use crate::optimizer::settings::NonFinite;
 use crate::optimizer::sources::Sources;
-use crate::optimizer::state::{Optimizer, State, check_learning_rate};
+use crate::optimizer::state::{AppliedGradients, Optimizer, State, check_learning_rate};
 use crate::optimizer::work::Keep;
-use crate::optimizer::workspace::{Item, Work};
+use crate::optimizer::workspace::Work;
 use crate::strategy::commit::CommitAction;
-use crate::strategy::ranks::agreement;
+use crate::strategy::ranks::Tell;
 use crate::values::variable::Variable;
 
 /// An apply of gradients by an optimizer.
@@ -152,12 +151,7 @@ impl ApplyAction {
         let exchange = match &ranks {
             Some(ranks) if update || Exchange::accumulates_together(ranks) => {
                 let sources = Sources::new(&self.gradients, contributions, total_weight, 1.0);
-                Some(Exchange::begin(
-                    ranks,
-                    &self.gradients,
-                    &sources,
-                    self.options.number().into(),
-                )?)
+                Some(Exchange::begin(ranks, &self.gradients, &sources, self.options)?)
             }
             _ => None,
         };
@@ -284,16 +278,19 @@ impl ApplyAction {
             Some(largest) if norm > largest => largest / norm,
             _ => 1.0,
         };
+        let factor = if state.settings.maximize { -factor } else { factor };
         let limit = state.settings.clip_value.unwrap_or(f64::INFINITY);
         let clipping = Clipping { factor, limit };
         let prepared = work.prepare(state, sources, plan, rule, learning_rate);
         let ready = match exchange.filter(|exchange| exchange.divides) {
             Some(exchange) => {
-                let options = self.agreed_options(state, plan, work, (learning_rate, clipping));
+                let options = |work: &Work, tell: &mut Tell<'_>| {
+                    self.tell_options(state, plan, work, learning_rate, tell);
+                };
                 let variables = &state.variables;
                 let means = Means { variables, sources, rule, clipping };
                 let memory = &mut *self.gradients.exchange.lock();
-                exchange.exchange_weights(prepared, work, means, memory, options)
+                exchange.exchange_weights(prepared, work, means, memory, &options)
             }
             None => prepared.and_then(|()| match sources.gpu()? {
                 Some(gpu) => work.prepare_on_gpu(gpu, &state.variables, sources, rule, clipping),
@@ -307,28 +304,35 @@ impl ApplyAction {
         Ok((Outcome::Update { learning_rate, clipping }, measured))
     }
 
-    /// What all ranks must update by alike, since each computes weights for all, as a number.
-    fn agreed_options(
+    /// What all ranks must update by alike, since each computes weights for all.
+    fn tell_options(
         &self,
         state: &State,
-        plan: &mut Plan,
+        plan: &Plan,
         work: &Work,
-        (learning_rate, clipping): (f64, Clipping),
-    ) -> u64 {
+        learning_rate: f64,
+        tell: &mut Tell<'_>,
+    ) {
         let rule = self.optimizer.rule();
-        let settings = rule.settings().into_iter().map(|(name, value)| (name, value.to_bits()));
-        let of_variable = |item: &Item| {
-            let group = &plan.of_variable(item.index).group;
-            let Rates { learning_rate, weight_decay } = state.rates(group, rule, learning_rate);
-            let running = item.update.as_ref().map(|update| update.scalars.running);
-            (
-                [learning_rate, weight_decay].map(f64::to_bits),
-                running.map(|all| all.map(f64::to_bits)),
-            )
-        };
-        let variables: Vec<_> = work.items.iter().map(of_variable).collect();
-        let numbers = [learning_rate, clipping.factor, clipping.limit].map(f64::to_bits);
-        agreement(&(rule.name(), settings.collect::<Vec<_>>(), variables, numbers))
+        tell(&"the update rule", rule.name().into());
+        tell(&"the learning rate", learning_rate.into());
+        for (name, value) in rule.settings() {
+            tell(&format_args!("the rule's {name}"), value.into());
+        }
+        tell(&"the weight decay", state.settings.weight_decay.into());
+        tell(&"the global clip norm", state.settings.global_clip_norm.into());
+        tell(&"the clip value", state.settings.clip_value.into());
+        for item in &work.items {
+            let name = self.gradients.variables()[item.index].name();
+            let group = &plan.treatment(item.index).group;
+            let rates = state.rates(group, rule, learning_rate);
+            tell(&format_args!("the learning rate of '{name}'"), rates.learning_rate.into());
+            tell(&format_args!("the weight decay of '{name}'"), rates.weight_decay.into());
+            for scalar in item.update.iter().flat_map(|update| &update.scalars.running) {
+                let of = format_args!("a scalar that the updates of '{name}' so far have come to");
+                tell(&of, (*scalar).into());
+            }
+        }
     }
 
     /// What happens to gradients that are not finite: what the log would be told elsewhere, strict mode
@@ -416,7 +420,11 @@ impl CommitAction for ApplyAction {
                 Ok(prepared)
             });
         match prepared {
-            Ok(prepared) => self.prepared = Some(prepared),
+            Ok(prepared) => {
+                let gradients: Arc<dyn AppliedGradients> = Arc::clone(&self.gradients) as _;
+                self.optimizer.remember(&gradients);
+                self.prepared = Some(prepared);
+            }
             Err(error) => {
                 self.gradients.note_refused();
                 return Err(error);
@@ -502,7 +510,7 @@ impl ApplyAction {
                 }
                 report.variables_updated = work.len();
                 report.applied = true;
-                report.clipped = clipping.factor != 1.0;
+                report.clipped = clipping.factor.abs() != 1.0;
                 report.learning_rate = learning_rate;
                 sources.accumulation.reset();
                 state.count_update(step, learning_rate);
@@ -545,6 +553,7 @@ impl Drop for ApplyAction {
         if let Some((variable, step)) = self.warning.take() {
             warn_of(&variable, step);
         }
+        self.gradients.warn_of_unwritten();
     }
 }
 

@@ -18,10 +18,13 @@ use crate::optimizer::rule::{
 /// - n ← n + g²
 /// - w ← w − η·g / (√n + ε)
 ///
-/// ε stands outside of the square root, as in PyTorch and Keras.
+/// ε stands outside of the square root, as in PyTorch. With [`Adagrad::decaying`] by δ, as in PyTorch, the t-th
+/// update of a variable has η/(1 + (t − 1)·δ) in the place of η. The running scalar is the number of updates,
+/// which stays 0 without such a decay.
 #[derive(Clone, Debug)]
 pub struct Adagrad {
     epsilon: f64,
+    learning_rate_decay: f64,
     slots: [Slot; 1],
 }
 
@@ -33,8 +36,15 @@ impl Adagrad {
         check_epsilon(epsilon)?;
         Ok(Adagrad {
             epsilon,
+            learning_rate_decay: 0.0,
             slots: [Slot { name: Cow::Borrowed("accumulator"), initial: initial_accumulator }],
         })
+    }
+
+    /// The same with a decay of the learning rate, finite and at least 0.
+    pub fn decaying(self, learning_rate_decay: f64) -> Result<Adagrad> {
+        check_not_negative("learning_rate_decay", learning_rate_decay)?;
+        Ok(Adagrad { learning_rate_decay, ..self })
     }
 }
 
@@ -44,7 +54,11 @@ impl UpdateRule for Adagrad {
     }
 
     fn settings(&self) -> Vec<(&'static str, f64)> {
-        vec![("initial_accumulator", self.slots[0].initial), ("epsilon", self.epsilon)]
+        vec![
+            ("initial_accumulator", self.slots[0].initial),
+            ("epsilon", self.epsilon),
+            ("learning_rate_decay", self.learning_rate_decay),
+        ]
     }
 
     fn slots(&self) -> &[Slot] {
@@ -52,7 +66,12 @@ impl UpdateRule for Adagrad {
     }
 
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
-        Ok(Scalars::of(rates, running))
+        let mut scalars = Scalars::of(rates, running);
+        if self.learning_rate_decay != 0.0 {
+            scalars.rates.learning_rate /= 1.0 + running[0] * self.learning_rate_decay;
+            scalars.running[0] += 1.0;
+        }
+        Ok(scalars)
     }
 
     fn step(&self, scalars: &Scalars) -> Option<Step> {

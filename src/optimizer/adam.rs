@@ -23,12 +23,20 @@ use crate::optimizer::rule::{
 /// paper's section 2; the two differ while t is small.) t counts the updates of this variable. The
 /// powers of beta are running float64 products and both corrections are float64 scalars, rounded to
 /// the variable's dtype when they meet its elements.
+///
+/// With [`Adam::amsgrad`] (Reddi, Kale and Kumar, "On the Convergence of Adam and Beyond", 2018) the largest v so
+/// far, without the correction as in PyTorch and Keras, takes v's place in the last line. It is the slot `v_max`.
 #[derive(Clone, Copy, Debug)]
 pub struct Adam {
     beta1: f64,
     beta2: f64,
     epsilon: f64,
+    amsgrad: bool,
 }
+
+const M: Slot = Slot { name: Cow::Borrowed("m"), initial: 0.0 };
+const V: Slot = Slot { name: Cow::Borrowed("v"), initial: 0.0 };
+const V_MAX: Slot = Slot { name: Cow::Borrowed("v_max"), initial: 0.0 };
 
 impl Adam {
     /// The rule with decay factors `beta1` and `beta2`, at least 0 and less than 1, and `epsilon`,
@@ -37,12 +45,27 @@ impl Adam {
         check_decay("beta1", beta1)?;
         check_decay("beta2", beta2)?;
         check_epsilon(epsilon)?;
-        Ok(Adam { beta1, beta2, epsilon })
+        Ok(Adam { beta1, beta2, epsilon, amsgrad: false })
+    }
+
+    /// The same, which divides by the root of the largest v so far if `amsgrad` says so.
+    pub fn amsgrad(self, amsgrad: bool) -> Adam {
+        Adam { amsgrad, ..self }
+    }
+
+    /// Whether it divides by the root of the largest v so far.
+    pub(super) fn is_amsgrad(&self) -> bool {
+        self.amsgrad
+    }
+
+    /// The decay factors and epsilon.
+    pub(super) fn numbers(&self) -> Vec<(&'static str, f64)> {
+        vec![("beta1", self.beta1), ("beta2", self.beta2), ("epsilon", self.epsilon)]
     }
 
     /// The scalars of a step of Adam's kind.
     pub(super) fn step_scalars(&self, scalars: &Scalars) -> [f64; 7] {
-        let Adam { beta1, beta2, epsilon } = *self;
+        let Adam { beta1, beta2, epsilon, .. } = *self;
         let [step, correction, ..] = scalars.derived;
         [beta1, beta2, 1.0 - beta1, 1.0 - beta2, step, correction, epsilon]
     }
@@ -68,14 +91,13 @@ impl UpdateRule for Adam {
     }
 
     fn settings(&self) -> Vec<(&'static str, f64)> {
-        vec![("beta1", self.beta1), ("beta2", self.beta2), ("epsilon", self.epsilon)]
+        let mut settings = self.numbers();
+        settings.push(("amsgrad", f64::from(self.amsgrad)));
+        settings
     }
 
     fn slots(&self) -> &[Slot] {
-        &[
-            Slot { name: Cow::Borrowed("m"), initial: 0.0 },
-            Slot { name: Cow::Borrowed("v"), initial: 0.0 },
-        ]
+        if self.amsgrad { &[M, V, V_MAX] } else { &[M, V] }
     }
 
     fn initial_running(&self) -> Running {
@@ -90,11 +112,15 @@ impl UpdateRule for Adam {
     }
 
     fn step(&self, scalars: &Scalars) -> Option<Step> {
-        Some(Step::new(StepKind::Adam, self.step_scalars(scalars)))
+        let kind = if self.amsgrad { StepKind::AmsGrad } else { StepKind::Adam };
+        Some(Step::new(kind, self.step_scalars(scalars)))
     }
 
     fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
-        for_real!(pass.dtype(), T => pass.run(self.formula::<T>(scalars)));
+        for_real!(pass.dtype(), T => {
+            let formula = self.formula::<T>(scalars);
+            if self.amsgrad { pass.run(AmsGradFormula(formula)) } else { pass.run(formula) }
+        });
     }
 }
 
@@ -130,5 +156,25 @@ impl<T: Real> Formula<2> for AdamFormula<T> {
     fn apply(self, weight: T, moments: [T; 2], gradient: T) -> (T, [T; 2]) {
         let (direction, moments) = self.direction(moments, gradient);
         (weight - self.step * direction, moments)
+    }
+}
+
+/// The same with the largest second moment.
+#[derive(Clone, Copy)]
+pub(super) struct AmsGradFormula<T>(pub(super) AdamFormula<T>);
+
+impl<T: Real> Formula<3> for AmsGradFormula<T> {
+    const IS_RARE: bool = true;
+    type Element = T;
+
+    #[inline(always)]
+    fn apply(self, weight: T, [m, v, largest]: [T; 3], gradient: T) -> (T, [T; 3]) {
+        let adam = self.0;
+        let m = adam.beta1 * m + adam.rest1 * gradient;
+        let v = adam.beta2 * v + adam.rest2 * (gradient * gradient);
+        // What is not a number stays in v, and so gets here.
+        let largest = if v <= largest { largest } else { v };
+        let direction = m / (largest.sqrt() * adam.correction + adam.epsilon);
+        (weight - adam.step * direction, [m, v, largest])
     }
 }

@@ -31,6 +31,11 @@ impl AdamW {
         check_not_negative("weight_decay", weight_decay)?;
         Ok(AdamW { adam: Adam::new(beta1, beta2, epsilon)?, weight_decay })
     }
+
+    /// The same with [`Adam::amsgrad`].
+    pub fn amsgrad(self, amsgrad: bool) -> AdamW {
+        AdamW { adam: self.adam.amsgrad(amsgrad), ..self }
+    }
 }
 
 impl UpdateRule for AdamW {
@@ -69,30 +74,37 @@ impl UpdateRule for AdamW {
             self.adam.step_scalars(scalars);
         let kept = 1.0 - scalars.rates.learning_rate * scalars.rates.weight_decay;
         let all = [beta1, beta2, rest1, rest2, step, correction, epsilon, kept];
-        Some(Step::new(StepKind::AdamW, all))
+        let kind = if self.adam.is_amsgrad() { StepKind::AmsGradW } else { StepKind::AdamW };
+        Some(Step::new(kind, all))
     }
 
     fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
         let Rates { learning_rate, weight_decay } = scalars.rates;
-        for_real!(pass.dtype(), T => pass.run(AdamWFormula {
-            kept: T::from_f64(1.0 - learning_rate * weight_decay),
-            adam: self.adam.formula::<T>(scalars),
-        }));
+        for_real!(pass.dtype(), T => {
+            let kept = T::from_f64(1.0 - learning_rate * weight_decay);
+            let adam = self.adam.formula::<T>(scalars);
+            if self.adam.is_amsgrad() {
+                pass.run(AdamWFormula { kept, adam: adam::AmsGradFormula(adam) });
+            } else {
+                pass.run(AdamWFormula { kept, adam });
+            }
+        });
     }
 }
 
 #[derive(Clone, Copy)]
-struct AdamWFormula<T> {
+struct AdamWFormula<T, A> {
     /// 1 − η·λ.
     kept: T,
-    adam: adam::AdamFormula<T>,
+    adam: A,
 }
 
-impl<T: Real> Formula<2> for AdamWFormula<T> {
+impl<T: Real, A: Formula<N, Element = T>, const N: usize> Formula<N> for AdamWFormula<T, A> {
+    const IS_RARE: bool = A::IS_RARE;
     type Element = T;
 
     #[inline(always)]
-    fn apply(self, weight: T, moments: [T; 2], gradient: T) -> (T, [T; 2]) {
+    fn apply(self, weight: T, moments: [T; N], gradient: T) -> (T, [T; N]) {
         self.adam.apply(self.kept * weight, moments, gradient)
     }
 }

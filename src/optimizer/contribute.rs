@@ -68,7 +68,7 @@ impl Gradients {
         self.take_part(context)?;
         let weight = match weight {
             Some(weight) => weight,
-            None => examples(context)? as f64,
+            None => context.local_examples("submit with a weight")? as f64,
         };
         self.submit(context.replica(), context.step_id(), weight)
     }
@@ -100,13 +100,4 @@ impl Gradients {
         }
         self.watch_strictly(context)
     }
-}
-
-fn examples(context: &ReplicaContext) -> Result<u64> {
-    context.batch_position().local_examples.ok_or_else(|| {
-        Error::precondition(
-            "the run's arguments do not say how many examples this replica has, since they contain no \
-             per-replica value; submit with a weight",
-        )
-    })
 }

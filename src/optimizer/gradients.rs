@@ -3,7 +3,7 @@
 //! submits.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use crossbeam_utils::CachePadded;
 
@@ -93,6 +93,8 @@ pub struct Gradients {
     strategy: u64,
     /// The strategy looks for mistakes of callbacks.
     is_strict: bool,
+    /// One more than the first replica that submitted what it had not written; 0 as long as none did.
+    pub(super) unwritten: AtomicUsize,
     /// In which process they were made.
     origin: Origin,
     pub(super) devices: Vec<DeviceId>,
@@ -163,6 +165,7 @@ impl Gradients {
         Ok(Arc::new(Gradients {
             strategy,
             is_strict,
+            unwritten: AtomicUsize::new(0),
             origin: Origin::here(),
             devices: devices.to_vec(),
             dtype: options.dtype,

@@ -55,7 +55,7 @@ impl UpdateRule for Lamb {
     }
 
     fn settings(&self) -> Vec<(&'static str, f64)> {
-        let mut settings = self.adam.settings();
+        let mut settings = self.adam.numbers();
         settings.push(("weight_decay", self.weight_decay));
         settings
     }

@@ -115,7 +115,7 @@ impl Gradients {
         let variable = &self.variables()[index];
         let Buffer::Dense(dense) = buffer else {
             return Err(Error::precondition(format!(
-                "the gradients of {variable:?} were made for rows (row_sparse); add rows to it"
+                "the gradients of {variable:?} were made for rows (row_sparse); write them with add_rows"
             )));
         };
         if viewed.load(Ordering::Acquire) == step {
@@ -196,6 +196,7 @@ impl Gradients {
             return Ok(());
         }
         viewed.store(0, Ordering::Release);
+        self.replicas[context.replica()].withdrew.store(step, Ordering::Release);
         match buffer {
             Buffer::Dense(dense) => drop(dense.lent.take()),
             Buffer::Rows(rows) => rows.pieces().forget(),

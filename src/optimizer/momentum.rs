@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernels::float::real::{Real, for_real};
 use crate::kernels::update::formula::Formula;
 use crate::kernels::update::pass::Pass;
@@ -19,17 +19,34 @@ use crate::optimizer::rule::{Rates, Running, Scalars, Slot, UpdateRule, check_de
 /// learning", 2013.) The sum holds gradients and not steps, as in TensorFlow's `ApplyMomentum` and
 /// in PyTorch, so a new learning rate acts at once on all of it. Keras keeps the steps; the two
 /// agree while the learning rate stays the same.
+///
+/// With [`Momentum::dampened`] by δ, as in PyTorch, a ← μ·a + (1 − δ)·g; in a variable's first update a ← g. Whether
+/// there was one is the running scalar, which stays 0 without dampening.
 #[derive(Clone, Copy, Debug)]
 pub struct Momentum {
     momentum: f64,
     nesterov: bool,
+    dampening: f64,
 }
 
 impl Momentum {
     /// The rule with decay factor `momentum`, at least 0 and less than 1.
     pub fn new(momentum: f64, nesterov: bool) -> Result<Momentum> {
         check_decay("momentum", momentum)?;
-        Ok(Momentum { momentum, nesterov })
+        Ok(Momentum { momentum, nesterov, dampening: 0.0 })
+    }
+
+    /// The same with a `dampening` of gradients, at least 0 and at most 1. Nesterov's momentum has none.
+    pub fn dampened(self, dampening: f64) -> Result<Momentum> {
+        if !(0.0..=1.0).contains(&dampening) {
+            let problem = format!("{dampening}; must be at least 0 and at most 1");
+            return Err(Error::invalid("dampening", problem));
+        }
+        if self.nesterov && dampening != 0.0 {
+            let problem = format!("{dampening}; must be 0 with Nesterov's momentum");
+            return Err(Error::invalid("dampening", problem));
+        }
+        Ok(Momentum { dampening, ..self })
     }
 }
 
@@ -39,7 +56,11 @@ impl UpdateRule for Momentum {
     }
 
     fn settings(&self) -> Vec<(&'static str, f64)> {
-        vec![("momentum", self.momentum), ("nesterov", f64::from(self.nesterov))]
+        vec![
+            ("momentum", self.momentum),
+            ("nesterov", f64::from(self.nesterov)),
+            ("dampening", self.dampening),
+        ]
     }
 
     fn slots(&self) -> &[Slot] {
@@ -47,12 +68,19 @@ impl UpdateRule for Momentum {
     }
 
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
-        Ok(Scalars::of(rates, running))
+        let mut scalars = Scalars::of(rates, running);
+        if self.dampening != 0.0 {
+            scalars.running[0] = 1.0;
+        }
+        let dampens = running[0] != 0.0;
+        scalars.derived[0] = if dampens { 1.0 - self.dampening } else { 1.0 };
+        Ok(scalars)
     }
 
     fn step(&self, scalars: &Scalars) -> Option<Step> {
         let kind = if self.nesterov { StepKind::Nesterov } else { StepKind::Momentum };
-        Some(Step::new(kind, [scalars.rates.learning_rate, self.momentum]))
+        let [rest, ..] = scalars.derived;
+        Some(Step::new(kind, [scalars.rates.learning_rate, self.momentum, rest]))
     }
 
     fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
@@ -61,6 +89,9 @@ impl UpdateRule for Momentum {
             let momentum = T::from_f64(self.momentum);
             if self.nesterov {
                 pass.run(Nesterov { learning_rate, momentum });
+            } else if self.dampening != 0.0 {
+                let rest = T::from_f64(scalars.derived[0]);
+                pass.run(Dampened { learning_rate, momentum, rest });
             } else {
                 pass.run(Plain { learning_rate, momentum });
             }
@@ -80,6 +111,25 @@ impl<T: Real> Formula<1> for Plain<T> {
     #[inline(always)]
     fn apply(self, weight: T, [sum]: [T; 1], gradient: T) -> (T, [T; 1]) {
         let sum = self.momentum * sum + gradient;
+        (weight - self.learning_rate * sum, [sum])
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Dampened<T> {
+    learning_rate: T,
+    momentum: T,
+    /// 1 − δ, or 1 in the first update.
+    rest: T,
+}
+
+impl<T: Real> Formula<1> for Dampened<T> {
+    const IS_RARE: bool = true;
+    type Element = T;
+
+    #[inline(always)]
+    fn apply(self, weight: T, [sum]: [T; 1], gradient: T) -> (T, [T; 1]) {
+        let sum = self.momentum * sum + self.rest * gradient;
         (weight - self.learning_rate * sum, [sum])
     }
 }

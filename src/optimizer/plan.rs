@@ -42,6 +42,11 @@ impl Plan {
         Ok(())
     }
 
+    /// The treatment of variable `index`, to be looked at.
+    pub(super) fn treatment(&self, index: usize) -> &Treatment {
+        &self.treatments[index]
+    }
+
     /// The treatment of variable `index`.
     pub(super) fn of_variable(&mut self, index: usize) -> &mut Treatment {
         &mut self.treatments[index]

@@ -8,6 +8,7 @@ use crate::collectives::copy_to;
 use crate::error::{Error, Result};
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::update::weighted_sum::WeightedSum;
+use crate::memory;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::on_gpu::write_gradient;
 use crate::optimizer::reduced_over_ranks::{Reduced, reduce};
@@ -131,7 +132,8 @@ fn gradient(sources: &Sources<'_>, index: usize) -> Result<Value> {
     sizes[0] = rows.rows().len();
     let values = Tensor::uninitialized(dtype, Shape::new(&sizes)?, device)?;
     write(sources, index, &sources.sum(index, &[]), &values)?;
-    let numbers: Vec<i64> = rows.rows().iter().map(|&row| row as i64).collect();
+    let numbers = rows.rows().iter().map(|&row| Ok(row as i64));
+    let numbers = memory::collect(numbers, "row numbers")?;
     let indices = Tensor::from_slice(&numbers, Shape::new(&[numbers.len()])?, device)?;
     Value::indexed_slices(values, indices, shape)
 }

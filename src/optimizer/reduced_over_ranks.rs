@@ -13,12 +13,13 @@ use crate::kernels::instruction_set::Instructions;
 use crate::kernels::update::accumulate::accumulate;
 use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
 use crate::kernels::view::Span;
-use crate::optimizer::exchange::divisions::accumulated_here;
+use crate::memory;
+use crate::optimizer::exchange::divisions::{accumulated_here, division_of};
 use crate::optimizer::exchange::touched::{Touched, pack_variable};
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::sources::Sources;
 use crate::strategy::ranks::wire::{Reader, Writer};
-use crate::strategy::ranks::{Call, Kind, Ranks, agreement};
+use crate::strategy::ranks::{Call, Kind, Ranks, Tell};
 use crate::tensor::{DType, Shape, Tensor};
 
 /// What one rank has told of one variable.
@@ -62,28 +63,37 @@ pub(super) fn reduce(
     let is_chosen = ranks.has_chosen_replicas();
     let is_sum = !is_chosen && (runs > 0 || most_replicas * wire.size() > size_of::<f64>());
     let what = format_args!("a look at the gradient of {variable:?}");
-    let identity = (
-        variable.name().to_string(),
-        [dtype as u64, wire as u64, index as u64, sources.variables().len() as u64],
-        shape.to_vec(),
-        [runs, unscale.to_bits(), gradients.loss_reduction() as u64],
-    );
+    let reduction = format!("{:?}", gradients.loss_reduction());
+    let (name, variables) = (variable.name().clone(), sources.variables().len());
+    let quantities = |tell: &mut Tell<'_>| {
+        tell(&"the number of variables", variables.into());
+        tell(&"the variable", name.as_str().into());
+        tell(&"its number", index.into());
+        tell(&"its type", dtype.name().into());
+        tell(&"the type of its gradient", wire.name().into());
+        tell(&"its shape", shape[..].into());
+        tell(&"the number of runs that were accumulated", runs.into());
+        tell(&"the factor that undoes the loss scale", unscale.into());
+        tell(&"the reduction of the losses", reduction.as_str().into());
+    };
     // Where the number of replicas was chosen, what was accumulated is of all ranks: rows on each of them,
     // of other variables each has its part.
     let rows_are_summed = runs > 0 && !is_chosen;
     let own = tell(ranks, sources, index, is_sum, rows_are_summed);
     let call = Call {
-        agreement: agreement(&identity),
         length: own.as_ref().map_or(0, Vec::len),
-        ..Call::to(Kind::Gradients, &what)
+        ..Call::to(Kind::Gradients, &what).agreeing(&quantities)
     };
     let (mut meeting, own) = ranks.meet(call, own)?;
     let told = meeting.all_gather(&own)?;
     drop(meeting);
     let (mut of_ranks, mut touched, mut before) = (Vec::new(), Touched::default(), 0);
+    let division = division_of(ranks, sources, index).filter(|_| is_chosen);
+    let dense = if is_sum { DType::Float64 } else { wire };
     for (rank, bytes) in told.iter().enumerate() {
         let mut from = Reader::new(rank, bytes);
-        let of_rank = hear(&mut from)?;
+        let part = division.as_ref().map_or(0, |division| division.of(rank).len());
+        let of_rank = hear(&mut from, (dense, shape), part)?;
         if sources.is_row_sparse(index) {
             touched.unpack_variable(sources, index, (rows_are_summed, before), &mut from)?;
         }
@@ -133,11 +143,12 @@ fn put_together<'a>(
     shape: Shape,
     parts: impl Iterator<Item = &'a Tensor>,
 ) -> Result<Option<Tensor>> {
-    let parts = parts.map(Tensor::to_vec::<f64>).collect::<Result<Vec<_>>>()?;
-    if parts.is_empty() {
-        return Ok(None);
+    let (mut all, mut any) = (memory::list(shape.elements(), "elements")?, false);
+    for part in parts {
+        all.extend(part.to_vec::<f64>()?);
+        any = true;
     }
-    Tensor::from_slice(&parts.concat(), shape, DeviceId::HOST).map(Some)
+    if any { Tensor::from_slice(&all, shape, DeviceId::HOST).map(Some) } else { Ok(None) }
 }
 
 /// What this rank tells of variable `index`: of gradients that are dense their sum, if it `is_sum`.
@@ -209,18 +220,19 @@ fn tell(
     Ok(to.done())
 }
 
-/// What one rank has told, up to the rows.
-fn hear(from: &mut Reader<'_>) -> Result<Told> {
+/// What one rank has told, up to the rows, with gradients `like` that, of which it has accumulated `part`
+/// elements.
+fn hear(from: &mut Reader<'_>, like: (DType, Shape), part: usize) -> Result<Told> {
     let weight_before = from.float()?;
     let weights = (0..from.count()?).map(|_| from.float()).collect::<Result<_>>()?;
     let before = match from.number()? {
         0 => None,
-        _ => Some(from.tensor()?),
+        _ => Some(from.tensor_like((DType::Float64, Shape::new(&[part])?))?),
     };
     let mut dense = Vec::new();
     for _ in 0..from.count()? {
         let factor = from.float()?;
-        dense.push((from.tensor()?, factor));
+        dense.push((from.tensor_like(like)?, factor));
     }
     Ok(Told { weight_before, weights, before, dense })
 }

@@ -30,6 +30,8 @@ pub(super) struct Replica {
     pub(super) buffers: Vec<Buffer>,
     /// One per variable: the last step in which this replica viewed it.
     pub(super) viewed: Viewed,
+    /// The last step in which this replica took back what it had viewed or lent.
+    pub(super) withdrew: AtomicU64,
     /// The last step in which this replica submitted.
     pub(super) submitted: AtomicU64,
     /// The bits of the weight it submitted then.
@@ -143,6 +145,7 @@ impl Replica {
             is_trial: AtomicBool::new(false),
             buffers: buffers(replica, device, variables, options, is_strict)?,
             viewed: Viewed::new(variables.len()),
+            withdrew: AtomicU64::new(0),
             submitted: AtomicU64::new(0),
             weight: AtomicU64::new(0),
         })

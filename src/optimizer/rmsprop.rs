@@ -168,6 +168,7 @@ impl<T: Real> Formula<2> for WithMomentum<T> {
 struct Centered<T>(RmsPropFormula<T>);
 
 impl<T: Real> Formula<2> for Centered<T> {
+    const IS_RARE: bool = true;
     type Element = T;
 
     #[inline(always)]
@@ -181,6 +182,7 @@ impl<T: Real> Formula<2> for Centered<T> {
 struct CenteredWithMomentum<T>(RmsPropFormula<T>);
 
 impl<T: Real> Formula<3> for CenteredWithMomentum<T> {
+    const IS_RARE: bool = true;
     type Element = T;
 
     #[inline(always)]

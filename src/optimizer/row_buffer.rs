@@ -56,7 +56,7 @@ impl RowBuffer {
         };
         let layout = Layout::row_major(shape);
         let parts =
-            TensorParts { storage: &storage, dtype, layout, offset: 0, device, examples: None };
+            TensorParts { storage: &storage, dtype, layout, offset: 0, device, share: None };
         if !self.tensor.try_replace(&parts) {
             // Somebody still holds what this was before.
             self.tensor = Tensor::from_storage(storage, dtype, layout, 0)?;

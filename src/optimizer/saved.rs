@@ -53,6 +53,18 @@ pub struct VariableState {
 /// Room for a state that is about to be put into an optimizer.
 pub struct Reserved(());
 
+/// The most that counts of updates can be set to: what is counted on from there can be saved and restored,
+/// which takes less than 2^53, for longer than anybody trains.
+pub const MOST_COUNTED: u64 = 1 << 52;
+
+fn check_count(count: u64, argument: &'static str) -> Result<()> {
+    if count <= MOST_COUNTED {
+        return Ok(());
+    }
+    let problem = format!("{count}; must be at most {MOST_COUNTED} (2^52), to be counted on from");
+    Err(Error::invalid(argument, problem))
+}
+
 impl Optimizer {
     /// Whether the loss scale grows and shrinks by itself, and so is state.
     pub fn has_dynamic_loss_scale(&self) -> bool {
@@ -149,13 +161,14 @@ impl Optimizer {
         Ok(self.lock().variables.progress(variable).unwrap_or(fresh))
     }
 
-    /// Sets both. With 0 updates the variable has no state that can be read.
+    /// Sets both; at most [`MOST_COUNTED`] updates. With 0 updates the variable has no state that can be read.
     pub fn set_variable_progress(
         &self,
         variable: &Variable,
         progress: VariableProgress,
     ) -> Result<()> {
         self.check_variable(variable)?;
+        check_count(progress.updates, "progress.updates")?;
         if let Some(scalar) = progress.running.iter().find(|scalar| !scalar.is_finite()) {
             return Err(Error::invalid("running", format!("{scalar}; must be finite")));
         }
@@ -165,8 +178,9 @@ impl Optimizer {
         })
     }
 
-    /// Sets how many applies have taken effect, which a schedule is asked with.
+    /// Sets how many applies have taken effect, which a schedule is asked with; at most [`MOST_COUNTED`].
     pub fn set_iterations(&self, iterations: u64) -> Result<()> {
+        check_count(iterations, "iterations")?;
         self.between_steps(|state| {
             state.iterations = iterations;
             Ok(())
@@ -177,6 +191,7 @@ impl Optimizer {
     /// with it. It is positive, and finite as a float32.
     pub fn set_loss_scale(&self, scale: f64, applies: u64) -> Result<()> {
         LossScaling::Fixed(scale).check()?;
+        check_count(applies, "applies")?;
         self.between_steps(|state| {
             state.put_loss_scale(scale, applies);
             Ok(())
@@ -197,12 +212,7 @@ impl Optimizer {
 
     /// Fails if this is no variable that the optimizer could update.
     pub fn check_variable(&self, variable: &Variable) -> Result<()> {
-        if variable.spec().strategy != self.strategy() {
-            return Err(Error::invalid(
-                "variable",
-                "made by another strategy than the optimizer's",
-            ));
-        }
+        self.check_strategy_of(variable)?;
         if !matches!(variable.dtype(), DType::Float32 | DType::Float64) {
             let problem = format!("{variable:?}; optimizers update float32 and float64");
             return Err(Error::invalid("variable", problem));

@@ -7,6 +7,7 @@ pub use crate::optimizer::accumulation::AccumulatedSum;
 use crate::optimizer::accumulation::PreparedSum;
 use crate::optimizer::exchange::ranks_of;
 use crate::optimizer::gradients::Gradients;
+use crate::optimizer::state::AppliedGradients;
 
 /// What the runs since the last update have contributed, however many replicas there were.
 #[derive(Debug)]
@@ -24,6 +25,25 @@ pub struct PreparedRuns {
     runs: u64,
     weight: f64,
     sums: Vec<PreparedSum>,
+}
+
+impl AppliedGradients for Gradients {
+    fn unapplied(&self) -> Result<Option<String>> {
+        self.check_process()?;
+        let held = match (self.check_applied(), self.accumulation().runs) {
+            (Err(_), 0) => "what the last run submitted".to_owned(),
+            (Err(_), runs) => format!("what the last run submitted and {runs} before it"),
+            (Ok(()), 0) => return Ok(None),
+            (Ok(()), runs) => format!("accumulated runs ({runs})"),
+        };
+        let variables = self.variables();
+        let mut names: Vec<_> =
+            variables.iter().take(3).map(|variable| format!("'{}'", variable.name())).collect();
+        if variables.len() > names.len() {
+            names.push(format!("{} more", variables.len() - names.len()));
+        }
+        Ok(Some(format!("{held}, of {}", names.join(", "))))
+    }
 }
 
 impl Gradients {

@@ -132,6 +132,8 @@ pub struct Settings {
     pub non_finite: Option<NonFinite>,
     /// The loss scale; 1 if there is none.
     pub loss_scaling: Option<LossScaling>,
+    /// Whether weights go up the gradient.
+    pub maximize: bool,
 }
 
 impl Settings {

@@ -2,8 +2,8 @@
 //! apply.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use crate::error::{Error, Result};
 use crate::executor::fork::Origin;
@@ -43,6 +43,13 @@ pub struct Optimizer {
     state: Mutex<State>,
 }
 
+/// Gradients, as an optimizer remembers those that it has applied.
+pub trait AppliedGradients: Send + Sync {
+    /// What they hold that no update has taken, and of which variables; `None` if that is nothing. Steps have
+    /// to be kept from adding to them.
+    fn unapplied(&self) -> Result<Option<String>>;
+}
+
 /// What applies change, and the memory they work in.
 pub(super) struct State {
     /// Of the next apply, or with a schedule that of the last one.
@@ -66,6 +73,8 @@ pub(super) struct State {
     pub(super) has_warned: bool,
     pub(super) last_report: Option<ApplyReport>,
     pub(super) variables: Variables,
+    /// Whose contributions it has applied, as long as these exist.
+    applied: Vec<Weak<dyn AppliedGradients>>,
     /// The memory that applies worked in, for the next ones.
     works: Vec<Work>,
     /// How many of these are in use.
@@ -97,6 +106,7 @@ impl Optimizer {
             last_report: None,
             groups_revision: 0,
             variables: Variables::default(),
+            applied: Vec::new(),
             works: Vec::new(),
             working: 0,
         });
@@ -140,6 +150,20 @@ impl Optimizer {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
+    }
+
+    /// Remembers whose contributions it applies. Allocates nothing for those that it knows.
+    pub(super) fn remember(&self, gradients: &Arc<dyn AppliedGradients>) {
+        let applied = &mut self.lock().applied;
+        if applied.iter().all(|known| !std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(gradients))) {
+            applied.retain(|known| known.strong_count() > 0);
+            applied.push(Arc::downgrade(gradients));
+        }
+    }
+
+    /// Whose contributions it has applied. They are to be dropped without locks, like all that is a caller's.
+    pub fn applied(&self) -> Vec<Arc<dyn AppliedGradients>> {
+        self.lock().applied.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// The learning rate of the next apply; while there is a schedule, that of the last one.
@@ -219,10 +243,7 @@ impl Optimizer {
     /// How a variable of the optimizer's strategy is treated: as its group says, or as those in no
     /// group. The weight decay is that which updates take.
     pub fn group(&self, variable: &Variable) -> Result<Group> {
-        if variable.spec().strategy != self.strategy {
-            let problem = "made by another strategy than the optimizer's";
-            return Err(Error::invalid("variable", problem));
-        }
+        self.check_strategy_of(variable)?;
         let of_optimizer = self.effective_settings().weight_decay;
         let group = self.lock().group(variable);
         Ok(Group { weight_decay: group.weight_decay.or(of_optimizer), ..group })
@@ -271,10 +292,19 @@ impl Optimizer {
         self.lock().iterations
     }
 
+    /// Fails if another strategy has made the variable.
+    pub(super) fn check_strategy_of(&self, variable: &Variable) -> Result<()> {
+        if variable.spec().strategy == self.strategy {
+            return Ok(());
+        }
+        Err(Error::invalid("variable", "made by another strategy than the optimizer's"))
+    }
+
     /// A copy of the state `name` of `variable`, in the variable's dtype and shape. NotFound before
     /// the variable's first update, and for a name that the rule does not have. With several ranks, each
     /// of which keeps a part, all ranks make this call, between two steps.
     pub fn state(&self, variable: &Variable, name: &str) -> Result<Tensor> {
+        self.check_strategy_of(variable)?;
         let index = self.slot_index(name)?;
         let find = || {
             self.lock().variables.slot(variable, index).ok_or_else(|| {

@@ -10,7 +10,7 @@ use crate::optimizer::replica::{Buffer, DenseBuffer, Replica};
 use crate::strategy::ReplicaContext;
 use crate::strategy::strict::{AtReturn, mistake};
 use crate::tensor::Tensor;
-use crate::tensor::fence::{Fence, Region};
+use crate::tensor::fence::{Fence, Pattern, Region};
 use crate::values::variable::Variable;
 
 /// What is known of one replica's buffer of one variable. The replica's own thread uses it, but when no
@@ -31,7 +31,8 @@ impl Guard {
     pub(super) fn new(tensor: &Tensor, end: usize) -> Result<Guard> {
         let (storage, start) = tensor.storage();
         let region = Region::of(tensor);
-        let fence = Fence::around(storage, start, region.bytes(), end);
+        let pattern = Pattern::of(tensor.dtype());
+        let fence = Fence::around(storage, start, region.bytes(), end, pattern);
         fence.raise()?;
         let guard = Guard {
             fence,

@@ -5,12 +5,24 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
+use crate::observe::log::{self, Level};
 use crate::optimizer::gradients::{GradientMode, Gradients};
 use crate::optimizer::phase::{Phase, pack};
 use crate::optimizer::replica::{Buffer, DenseBuffer, Replica};
 use crate::optimizer::rows::AddedRows;
+use crate::strategy::strict::mistake;
 use crate::tensor::Tensor;
 use crate::values::indexed_slices::IndexedSlices;
+
+/// In the place of a replica: the log was told.
+const SAID: usize = usize::MAX;
+
+fn unwritten(replica: usize) -> String {
+    format!(
+        "replica {replica} submits gradients of which it has viewed, attached or added none in the step, so \
+         that all of them count as zeros; write them first, or submit with weight 0"
+    )
+}
 
 impl Gradients {
     /// Replica `replica`'s buffer for variable `index`, to be written until the replica submits.
@@ -28,7 +40,7 @@ impl Gradients {
         let (buffer, viewed) = self.writable(replica, step, index)?;
         let Buffer::Dense(dense) = buffer else {
             return Err(Error::precondition(format!(
-                "the gradients of {:?} were made for rows (row_sparse); add rows to it",
+                "the gradients of {:?} were made for rows (row_sparse); write them with add_rows",
                 self.variables()[index]
             )));
         };
@@ -169,6 +181,9 @@ impl Gradients {
         if self.is_strict() {
             self.check_strictly(replica, own, step, weight)?;
         }
+        if weight != 0.0 {
+            self.check_written(replica, own, step)?;
+        }
         // An apply does not read what has no weight; who tries a callback out looks at it.
         if own.is_remote && (weight != 0.0 || own.is_trial.load(Ordering::Acquire)) {
             self.bring_home(own, step)?;
@@ -179,6 +194,36 @@ impl Gradients {
         own.weight.store(weight.to_bits(), Ordering::Release);
         own.submitted.store(step, Ordering::Release);
         Ok(())
+    }
+
+    /// Looks whether the replica has been given anything to write, unless it gave that back, or all of it is
+    /// rows, of which there may be none.
+    fn check_written(&self, replica: usize, own: &Replica, step: u64) -> Result<()> {
+        let is_dense = |buffer| matches!(buffer, &Buffer::Dense(_));
+        let wrote = (0..own.buffers.len()).any(|index| own.viewed.in_step(index, step));
+        let is_meant =
+            own.is_trial.load(Ordering::Acquire) || own.withdrew.load(Ordering::Acquire) == step;
+        if wrote || is_meant || !own.buffers.iter().any(is_dense) {
+            return Ok(());
+        }
+        if self.is_strict() {
+            return Err(mistake(unwritten(replica)));
+        }
+        // The log's sink is the caller's, who may want to release what is in use here: said by the apply.
+        let _ =
+            self.unwritten.compare_exchange(0, replica + 1, Ordering::Relaxed, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Tells the log, once, of a replica that submitted what it had not written.
+    pub(super) fn warn_of_unwritten(&self) {
+        let found = self.unwritten.load(Ordering::Relaxed);
+        if found == 0 || found == SAID {
+            return;
+        }
+        if self.unwritten.swap(SAID, Ordering::Relaxed) == found {
+            log::log(Level::Warning, || unwritten(found - 1));
+        }
     }
 
     /// Brings what the replica has written on another device to where an apply reads it.

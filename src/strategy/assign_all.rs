@@ -44,7 +44,7 @@ pub fn assign_all(
                 format!("{weight}; must be finite and at least 0"),
             ));
         }
-        None => examples(context)? as f64,
+        None => context.local_examples("assign with a weight")? as f64,
     };
     for (index, (variable, value)) in variables.iter().zip(&values).enumerate() {
         if variable.spec().strategy != context.strategy().id() {
@@ -137,15 +137,6 @@ fn of_all_ranks(
             Part::from_leaves(leaves.collect::<Result<_>>()?)
         })
         .collect()
-}
-
-fn examples(context: &ReplicaContext) -> Result<u64> {
-    context.batch_position().local_examples.ok_or_else(|| {
-        Error::precondition(
-            "the run's arguments do not say how many examples this replica has, since they contain no \
-             per-replica value; assign with a weight",
-        )
-    })
 }
 
 fn check_mean(context: &ReplicaContext, variable: &Variable) -> Result<()> {

@@ -25,6 +25,7 @@ use crate::device::registry::{self, DeviceHold};
 use crate::device::{DeviceId, DeviceKind};
 use crate::error::{Error, Result};
 use crate::executor::affinity::{self, Part};
+use crate::executor::binding::Binding;
 use crate::executor::fork::{Guards, Leaf, Origin};
 use crate::executor::lock::{Mutex, RwLock, RwLockReadGuard};
 use crate::executor::object_lock::ObjectLock;
@@ -32,6 +33,7 @@ use crate::executor::thread::{self, Purpose};
 use crate::executor::workers;
 use crate::kernels::instruction_set::Instructions;
 use crate::observe::report::{Recorder, Setup};
+use crate::observe::switch::CHECK;
 use crate::observe::{self, environment, log, strict};
 use crate::tensor::slab::Slab;
 use crate::tensor::{Tensor, blocks};
@@ -146,6 +148,7 @@ impl Strategy {
         });
         let threading = Threading { bind: options.bind_threads, stack_bytes, hooks, part };
         strict::complain_of_variable();
+        CHECK.complain();
         let nature = Nature {
             cluster_resolver: options.cluster_resolver.clone(),
             is_default: false,
@@ -299,10 +302,8 @@ impl Strategy {
             let what = if inner.layout.is_shared() { "compute devices" } else { "replicas" };
             log::log(log::Level::Warning, || {
                 format!(
-                    "strategy {}: {at_once} {what} on {processors} processors that this {} \
-                     may use take turns, and a step takes as long as all of them together; make at \
-                     most {processors} for speed",
-                    inner.id,
+                    "{at_once} {what} on {processors} processors that this {} may use take turns, and a \
+                     step takes as long as all of them together; make at most {processors} for speed",
                     if inner.threading.part == Part::WHOLE { "process" } else { "rank" },
                 )
             });
@@ -522,18 +523,28 @@ impl Strategy {
         };
         let origin = self.0.origin;
         let handle = thread::spawn(&options, move || {
-            match if bind { bind_to(device, part) } else { Ok(None) } {
-                Ok(home) => mailboxes[replica].set_home(home),
-                Err(error) => log::log(log::Level::Warning, || {
-                    format!("replica {replica} is not bound to the processors of {device}: {error}")
-                }),
-            }
+            let mut binding =
+                bind.then(|| bind_to(device, part)).transpose().unwrap_or_else(|error| {
+                    log::log(log::Level::Warning, || {
+                        format!(
+                            "replica {replica} is not bound to the processors of {device}: {error}"
+                        )
+                    });
+                    None
+                });
+            let home = |binding: &Option<Binding>| binding.as_ref().and_then(Binding::processor);
+            mailboxes[replica].set_home(home(&binding));
             // Between steps nothing but a step or the end can come; in a child that a callback has
             // forked, nothing at all.
             while origin.is_here()
                 && let Wake::Job(job) = mailboxes[replica].wait(spin, || false)
             {
                 job.execute(replica);
+                // A caller makes way for a thread that is free, too, where it was seen last.
+                let moves = |binding: &mut Binding| binding.look() || binding.is_free();
+                if origin.is_here() && binding.as_mut().is_some_and(moves) {
+                    mailboxes[replica].set_home(home(&binding));
+                }
             }
             if origin.is_here() {
                 replica_threads::end_serving(place, hooks);
@@ -544,13 +555,10 @@ impl Strategy {
     }
 }
 
-/// Binds the calling thread to the processors of a device, of those that are this rank's. Returns the
-/// processor if it is just one.
-fn bind_to(device: DeviceId, part: Part) -> Result<Option<usize>> {
-    let processors = registry::processors(device, &part.processors())?;
-    thread::bind(&processors)?;
-    let mut all = processors.processors();
-    Ok(all.next().filter(|_| all.next().is_none()))
+/// Binds the calling thread to the processors of a device, of those that are this rank's.
+fn bind_to(device: DeviceId, part: Part) -> Result<Binding> {
+    let all = part.processors();
+    Binding::new(registry::processors(device, &all)?, all)
 }
 
 impl Keeper for Inner {

@@ -53,11 +53,6 @@ impl Strategy {
         Ok(())
     }
 
-    /// Whether this thread is inside of an open step of this strategy, in cross-replica context.
-    pub fn is_in_step(&self) -> bool {
-        step_place(self).is_some()
-    }
-
     /// The number of the open step of this strategy that this thread is inside of, in
     /// cross-replica context.
     pub fn current_step(&self) -> Option<u64> {

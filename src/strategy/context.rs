@@ -256,6 +256,19 @@ pub(super) fn step_place(strategy: &Strategy) -> Option<StepPlace> {
     })
 }
 
+impl Strategy {
+    /// The number, as callers see it, of the step of this strategy that this thread is inside of, in a
+    /// replica's callback or in cross-replica context. Functions that no step may contain ask before
+    /// [`require_cross_replica`], whose advice is a merge call.
+    pub(crate) fn step_around(&self) -> Option<u64> {
+        let of_callback = with_current_replica(|context| {
+            let own = context.filter(|context| context.strategy().is_same(self));
+            own.map(ReplicaContext::step_number)
+        });
+        of_callback.or_else(|| step_place(self).map(|step| step.number.shown))
+    }
+}
+
 /// Whether this thread lets go of what an abandoned step of `strategy` held, which the strategy
 /// waits for.
 pub(super) fn releases_step_of(strategy: &Strategy) -> bool {

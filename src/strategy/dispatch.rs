@@ -89,7 +89,7 @@ impl StepRecord {
         self.creations.look_again();
     }
 
-    /// Makes way for the threads of the replicas from `first` on if one of them is bound to the
+    /// Makes way for the threads of the replicas from `first` on if one of them is on the
     /// processor of this thread, which need not take that one; the system would leave both there.
     /// Returns the processor that this thread is on now.
     fn place_coordinator(&self, first: usize) -> Option<usize> {
@@ -109,14 +109,14 @@ impl StepRecord {
         Some(here)
     }
 
-    /// Whether a thread of the replicas from `first` on is bound to this processor. With replica 0 on this
+    /// Whether a thread of the replicas from `first` on is on this processor. With replica 0 on this
     /// thread, the others of its device wait while it computes.
     fn is_taken(&self, processor: usize, first: usize) -> bool {
         let with_first = |replica| {
             first > 0 && self.turns.as_ref().is_some_and(|turns| turns.are_together(0, replica))
         };
         let mut threads = (first..self.replicas()).filter(|&replica| !with_first(replica));
-        threads.any(|replica| self.mailboxes[replica].is_bound_to(processor))
+        threads.any(|replica| self.mailboxes[replica].is_on(processor))
     }
 
     /// How the coordinator waits for the threads of all replicas from `first` on if it is allowed
@@ -124,7 +124,7 @@ impl StepRecord {
     pub fn coordinator_spin(&self, allowed: Spin, first: usize) -> Spin {
         match affinity::current_processor() {
             Some(here) if allowed == Spin::Bounded => {
-                let taken = self.mailboxes[first..].iter().any(|mailbox| mailbox.is_bound_to(here));
+                let taken = self.mailboxes[first..].iter().any(|mailbox| mailbox.is_on(here));
                 if taken { Spin::Never } else { allowed }
             }
             _ => allowed,

@@ -63,18 +63,22 @@ impl Strategy {
             return update_in_replica(&context, variable, arguments, grouping, function);
         }
         require_cross_replica(self)?;
-        self.update_here(variable, arguments, grouping, function)
+        self.update_here("variable", variable, arguments, grouping, function)
     }
 
     fn update_here(
         &self,
+        argument: &'static str,
         variable: &Variable,
         arguments: Option<&Value>,
         grouping: Grouping,
         function: impl FnOnce(&Variable, Option<Value>) -> Result<Option<Value>>,
     ) -> Result<Option<Value>> {
         let arguments = arguments.map(|arguments| arguments.component(0)).transpose()?;
-        self.central_step(|| grouping.apply(function(variable, arguments)?))
+        self.central_step(|| {
+            variables::check_owner(self, argument, variable)?;
+            grouping.apply(function(variable, arguments)?)
+        })
     }
 
     /// As [`Strategy::update`], for state that is not the variable itself but is kept where the
@@ -87,12 +91,15 @@ impl Strategy {
         function: impl FnOnce(&Variable, Option<Value>) -> Result<Option<Value>>,
     ) -> Result<Option<Value>> {
         require_cross_replica(self)?;
-        self.update_here(colocate_with, arguments, grouping, function)
+        self.update_here("colocate_with", colocate_with, arguments, grouping, function)
     }
 
     /// The variable beside which state of all of `variables` together is kept: the one whose name
     /// comes first.
     pub fn non_slot_devices<'a>(&self, variables: &'a [Variable]) -> Result<&'a Variable> {
+        for variable in variables {
+            variables::check_owner(self, "variables", variable)?;
+        }
         variables
             .iter()
             .min_by(|a, b| a.name().cmp(b.name()))
@@ -197,7 +204,7 @@ fn update_in_replica(
         arguments.cloned(),
         Box::new(move |strategy, parts| {
             let first = parts.first().and_then(Option::as_ref);
-            let result = strategy.update_here(&target, first, grouping, function)?;
+            let result = strategy.update_here("variable", &target, first, grouping, function)?;
             (0..parts.len())
                 .map(|replica| result.as_ref().map(|value| value.component(replica)).transpose())
                 .collect()

@@ -2,6 +2,8 @@
 
 use indexmap::IndexMap;
 
+use crate::error::Result;
+
 /// A sum and the weight it was taken over; the quotient is the mean. Metrics of several replicas
 /// or steps are merged by adding both.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -17,6 +19,42 @@ impl Metric {
     pub fn mean(&self) -> f64 {
         self.sum / self.weight
     }
+}
+
+/// What a replica has added to one metric in a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Added {
+    /// The number of the metrics that it is one of; 0 for those that a step has of its own.
+    pub of: u64,
+    /// Its name.
+    pub name: String,
+    /// What was added.
+    pub what: What,
+}
+
+/// What was added to a metric, as it is merged with what others have added.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// To one whose mean counts.
+    Mean(Metric),
+    /// To one whose sum counts.
+    Sum(f64),
+    /// To one that counts examples in cells: for each example the number of its cell.
+    Cells {
+        /// The numbers, in any order.
+        cells: Vec<u32>,
+        /// Numbers that differ by so much are of examples that are nearly the same.
+        near: u32,
+    },
+}
+
+/// Metrics of which a trial is told that callbacks add to them.
+pub trait Additions: Send + Sync {
+    /// The number of these metrics, 1 or more.
+    fn number(&self) -> u64;
+
+    /// What `replica` has added to each of them in step `step`; nothing if it has added nothing.
+    fn added(&self, step: u64, replica: usize) -> Result<Vec<Added>>;
 }
 
 /// Metrics by name, in the order in which they were first added to. A name that was used in one

@@ -79,4 +79,4 @@ pub mod variables;
 pub use central_storage::Strategy;
 pub use measuring::StepReport;
 pub use options::Options;
-pub use step::{Baggage, ReplicaContext, ReplicaFunction, Watcher};
+pub use step::{Baggage, FunctionFor, ReplicaContext, ReplicaFunction, Watcher};

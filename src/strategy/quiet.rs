@@ -4,7 +4,7 @@
 #![expect(unsafe_code, reason = "who has the step lock may replace what variables hold")]
 
 use super::central_storage::Strategy;
-use super::context::{require_cross_replica, step_place};
+use super::context::require_cross_replica;
 use super::limits::Limits;
 use super::step_lock::StepGuard;
 use crate::collectives;
@@ -37,10 +37,9 @@ impl Strategy {
 
     fn check_outside(&self) -> Result<()> {
         self.check_process()?;
-        if let Some(step) = step_place(self) {
+        if let Some(step) = self.step_around() {
             return Err(Error::precondition(format!(
-                "strategy: inside of step {}, whose outcome is not known; call this after the run",
-                step.number.shown
+                "strategy: inside of step {step}, whose outcome is not known; call this after the run"
             )));
         }
         require_cross_replica(self)

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::metrics::Metric;
+use super::metrics::{Additions, Metric};
 use super::step::{ReplicaContext, StepRecord};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
@@ -85,6 +85,24 @@ impl ReplicaContext {
         }
     }
 
+    /// How many examples this replica has. FAILED_PRECONDITION if the run's arguments do not say so;
+    /// `instead` is what can be done then.
+    pub(crate) fn local_examples(&self, instead: &str) -> Result<u64> {
+        self.batch_position().local_examples.ok_or_else(|| {
+            Error::precondition(match self.global_arguments() {
+                Some(_) => format!(
+                    "the run's arguments do not say how many examples this replica has, since they contain \
+                     no per-replica value; {instead}"
+                ),
+                None => format!(
+                    "the run has no arguments that say how many examples this replica has. Where they are \
+                     the elements of an iterator, its pass has ended: end the loop there, or reset the \
+                     iterator. In a run that is meant to have none, {instead}"
+                ),
+            })
+        })
+    }
+
     /// Scratch memory of the replica's device: `bytes` bytes at a multiple of 64, until the callback
     /// returns.
     pub fn scratch(&self, bytes: usize) -> Result<*mut u8> {
@@ -105,6 +123,14 @@ impl ReplicaContext {
     pub fn metrics(&self) -> Result<Vec<(String, Metric)>> {
         let desk = self.record()?.desks[self.replica].lock();
         Ok(desk.metrics.iter().map(|(name, metric)| (name.to_owned(), metric)).collect())
+    }
+
+    /// This replica is about to add to `metrics`, which matters to a trial alone.
+    pub fn note_additions<A: Additions + 'static>(&self, metrics: &Arc<A>) -> Result<()> {
+        match &self.watcher {
+            Some(watcher) => watcher.adds_to(Arc::clone(metrics) as _),
+            None => Ok(()),
+        }
     }
 
     /// What the layer above hangs on this replica's context, made on first use. It lives until

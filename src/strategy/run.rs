@@ -130,12 +130,13 @@ impl Strategy {
         watcher: Option<Arc<dyn Watcher>>,
     ) -> Result<Option<Value>> {
         let (mut lock, elsewhere) = self.begin_run(arguments.as_ref(), &limits)?;
-        let place = lock.next_step(watcher.is_some());
+        let is_trial = watcher.is_some();
+        let place = lock.next_step(is_trial);
         let (number, shown) = (place.id, place.shown);
         let measured = self.inner().recorder.begin(self.id());
         let step = StepPlace { number: place, watcher, depth: 0, limits };
         let mut task = Task { elsewhere, ..Task::new(self, callback, arguments, step) };
-        task.measured = measured.as_ref().map(|running| running.opened());
+        task.measured = measured.as_ref().and_then(|running| running.opened());
         self.open_transaction(number);
         let record = self.record(0);
         match self.carry_out(&record, task, baggage) {
@@ -147,6 +148,9 @@ impl Strategy {
                         Err(self.fail_on_all_ranks(error))
                     }
                 };
+                if result.is_err() && !is_trial {
+                    lock.take_back();
+                }
                 let leftovers = record.clear();
                 if let Some(running) = measured {
                     let place = self.inner().recorder.place(self.id(), shown);
@@ -162,6 +166,9 @@ impl Strategy {
             Ending::Abandoned(why) => {
                 record.keep(self.roll_back(number));
                 let error = self.fail_on_all_ranks(self.abandoned(&record, why));
+                if !is_trial {
+                    lock.take_back();
+                }
                 drop(lock);
                 record.leave();
                 self.log_outcome(shown, Some(&error));
@@ -447,13 +454,13 @@ impl Strategy {
 
     /// Waits until late callbacks have come back and all work is done, that of GPUs too.
     pub fn synchronize(&self) -> Result<()> {
-        require_cross_replica(self)?;
-        self.check_process()?;
-        if step_place(self).is_some() {
+        if self.step_around().is_some() {
             return Err(Error::precondition(
-                "inside of a merge call the step is not done; synchronise outside of runs",
+                "inside of a run the step is not done; synchronise outside of runs",
             ));
         }
+        require_cross_replica(self)?;
+        self.check_process()?;
         if releases_step_of(self) {
             return Err(Error::precondition(
                 "called from a function that releases what an abandoned run was given, \
@@ -501,10 +508,12 @@ impl Strategy {
         }
         let undo = RollBack(self, number);
         let step = StepPlace { number: place, watcher: None, depth: 0, limits: Limits::default() };
-        let result =
-            with_frame(frame(step), body).0.map_err(|error| self.fail_on_all_ranks(error))?;
+        let result = with_frame(frame(step), body).0.map_err(|error| {
+            lock.take_back();
+            self.fail_on_all_ranks(error)
+        })?;
         mem::forget(undo);
-        let committed = self.commit(number, None);
+        let committed = self.commit(number, None).inspect_err(|_| lock.take_back());
         self.inner().draining.close_step();
         drop(lock);
         committed.map(|()| result)

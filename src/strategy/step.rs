@@ -18,7 +18,7 @@ use super::commit::StepParticipant;
 use super::creations::Creations;
 use super::draining::Abandonable;
 use super::limits::Limits;
-use super::metrics::MetricTable;
+use super::metrics::{Additions, MetricTable};
 use super::operation::Operation;
 use super::protocol::rendezvous::{Phase, Rendezvous};
 use super::protocol::signal::Spin;
@@ -53,6 +53,9 @@ pub type Merge =
 pub trait Watcher: Send + Sync {
     /// A callback is about to be shown `variable`. Called on the replicas' threads, at the same time.
     fn looks_at(&self, variable: &Variable) -> Result<()>;
+
+    /// A callback is about to add to `metrics`. Called as the other one.
+    fn adds_to(&self, metrics: Arc<dyn Additions>) -> Result<()>;
 }
 
 /// What a replica's callback knows of itself. Cloning makes another reference to the same

@@ -198,8 +198,8 @@ fn name_of(thread: &Thread) -> String {
 pub(super) struct StepNumber {
     /// No other step of the strategy has this one, and later steps have larger ones.
     pub id: u64,
-    /// Its place among the steps, counted from 1, which callers key random numbers with. A trial, which
-    /// leaves no trace, has that of the step after it.
+    /// Its place among the steps, counted from 1, which callers key random numbers with. A trial, or any
+    /// other step that takes no effect, has that of the step after it.
     pub shown: u64,
 }
 
@@ -213,7 +213,12 @@ impl StepGuard<'_> {
         StepNumber { id: inside.step, shown }
     }
 
-    /// How many steps have been begun, trials apart.
+    /// The step that began last has taken no effect: the next one has its place among the steps.
+    pub(super) fn take_back(&mut self) {
+        self.0.inside.lock().trials += 1;
+    }
+
+    /// How many steps have been begun, apart from trials and those that have taken no effect.
     pub(super) fn steps(&self) -> u64 {
         let inside = self.0.inside.lock();
         inside.step - inside.trials

@@ -7,15 +7,32 @@ use super::limits::Limits;
 use super::metrics::Metric;
 use super::ranks::steps::{Elsewhere, read_metrics, write_metrics};
 use super::ranks::wire::{Reader, Writer};
-use super::ranks::{Call, Kind, Ranks};
+use super::ranks::{Call, Gathered, Kind, PASSED_OVER, Ranks, Tell};
 use super::step::StepRecord;
 use super::step_lock::StepGuard;
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
+use crate::tensor::origin::Origin;
 use crate::values::Value;
 
 /// What each rank has told the others at the commit point.
-pub(super) type Told = Vec<Vec<u8>>;
+pub(super) type Told = Gathered;
+
+/// What is compared of the element that a run gets: nothing unless all ranks have read the same, each to take its
+/// part.
+fn read(arguments: Option<&Value>, tell: &mut Tell<'_>) {
+    let (Some(arguments), mut last) = (arguments, None::<Origin>) else { return };
+    arguments.for_each_origin(&mut |origin| {
+        if last.as_ref().is_none_or(|last| !origin.is_of_element(last)) {
+            let quantities = &origin.source.quantities;
+            quantities.iter().for_each(|(name, value)| tell(name, value.as_str().into()));
+            tell(&"the round of the pass, counted by its resets,", origin.round.into());
+            tell(&"the number of its element in the pass", origin.element.into());
+            last = Some(origin.clone());
+        }
+        tell(&"the number of examples in the global batch", origin.examples.into());
+    });
+}
 
 impl Strategy {
     /// Waits for the turn of a run, and for the other ranks, which learn of each other's examples.
@@ -38,7 +55,7 @@ impl Strategy {
         };
         let steps = lock.as_ref().map_or(0, StepGuard::steps);
         ranks.begin(steps + 1);
-        match ranks.open(here, self.examples(arguments), steps) {
+        match ranks.open(here, self.examples(arguments), steps, &|tell| read(arguments, tell)) {
             Ok((elsewhere, ())) => {
                 let mut lock = lock.take().ok_or_else(|| {
                     Error::Internal("the ranks have begun a run that this one has not".into())
@@ -67,8 +84,8 @@ impl Strategy {
     }
 
     /// Tells the other ranks, which begin a run, that this one has nothing to begin one with, and gives
-    /// the error back.
-    pub(crate) fn fail_to_begin(&self, error: Error) -> Error {
+    /// the error back. `passes_over` says whether it passes over the element, so that the others have to.
+    pub(crate) fn fail_to_begin(&self, error: Error, passes_over: bool) -> Error {
         let Some(ranks) = self.ranks().filter(|_| self.check_process().is_ok()) else {
             return error;
         };
@@ -76,10 +93,16 @@ impl Strategy {
         let lock = self.enter(&Limits::default()).ok();
         let steps = lock.as_ref().map_or(0, StepGuard::steps);
         ranks.begin(steps + 1);
-        let told = ranks.open(Err::<(), _>(error), 0, steps);
+        let examples = if passes_over { PASSED_OVER } else { 0 };
+        let told = ranks.open(Err::<(), _>(error), examples, steps, &|_| {});
         ranks.finish();
         let never = || Error::Internal("the ranks have begun a run that one could not".into());
         told.err().unwrap_or_else(never)
+    }
+
+    /// Whether the run that this thread has begun last failed because a rank passes over its element.
+    pub(crate) fn element_is_passed_over(&self) -> bool {
+        self.ranks().is_some_and(|ranks| ranks.passes_over())
     }
 
     /// The same for a run inside of a merge call.
@@ -88,7 +111,9 @@ impl Strategy {
         match self.ranks() {
             None => checked.map(|()| Elsewhere::default()),
             Some(ranks) => {
-                ranks.open(checked, self.examples(arguments), 0).map(|(elsewhere, ())| elsewhere)
+                let read = |tell: &mut Tell<'_>| read(arguments, tell);
+                let opened = ranks.open(checked, self.examples(arguments), 0, &read);
+                opened.map(|(elsewhere, ())| elsewhere)
             }
         }
     }
@@ -124,12 +149,12 @@ impl Strategy {
     }
 
     /// Whether `here` is so on any rank; without other ranks, on this one. `what` is what they are at,
-    /// and `agreed` what must be the same on all. An error of one rank is an error of all; nothing is
+    /// and `agreed` what must be the same on all, with its name. An error of one rank is an error of all; nothing is
     /// exchanged if another rank's is what `here` is.
     pub(crate) fn any_rank(
         &self,
         what: &dyn fmt::Display,
-        agreed: u64,
+        (name, agreed): (&str, u64),
         here: Result<bool>,
     ) -> Result<bool> {
         let Some(ranks) = self.ranks() else { return here };
@@ -137,7 +162,8 @@ impl Strategy {
             return here;
         }
         let numbers = [u64::from(matches!(here, Ok(true))), 0];
-        let call = Call { agreement: agreed, numbers, ..Call::to(Kind::Value, what) };
+        let quantities = |tell: &mut Tell<'_>| tell(&name, agreed.into());
+        let call = Call { numbers, ..Call::to(Kind::Value, what).agreeing(&quantities) };
         let (meeting, _) = ranks.meet(call, here)?;
         Ok(meeting.numbers().any(|[is_so, _]| is_so != 0))
     }
@@ -180,7 +206,7 @@ impl Strategy {
     /// Takes the metrics of the step from what the ranks have told each other, in the order in which
     /// one process with all the replicas would.
     pub(super) fn take_metrics(&self, told: &Told) {
-        let read = |(rank, bytes): (usize, &Vec<u8>)| {
+        let read = |(rank, bytes): (usize, &[u8])| {
             if bytes.is_empty() {
                 return Ok(Vec::new());
             }

@@ -15,7 +15,7 @@ use super::step::ReplicaContext;
 use crate::collectives::{self, Assignment, ReduceOp};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::observe::log::{self, Level};
+use crate::observe::strict;
 use crate::tensor::{DType, Tensor, TensorMut};
 use crate::values::Value;
 use crate::values::buffer::copy_number;
@@ -69,6 +69,21 @@ pub fn deep_copy(variable: &Variable) -> Result<Variable> {
 /// Whether `variable` was made in the scope of this very strategy.
 pub fn created_in_scope(strategy: &Strategy, variable: &Variable) -> bool {
     !strategy.is_default() && variable.spec().strategy == strategy.id()
+}
+
+/// Fails if another strategy has made `variable`, which is `argument`. A plain one may be used with any.
+pub(super) fn check_owner(
+    strategy: &Strategy,
+    argument: &'static str,
+    variable: &Variable,
+) -> Result<()> {
+    let owner = owner(variable);
+    if owner.is_same(strategy) || owner.is_default() {
+        return Ok(());
+    }
+    let problem =
+        format!("'{}' was made by another strategy; call this of that one", variable.name());
+    Err(Error::invalid(argument, problem))
 }
 
 /// The strategy that a variable is of. A variable that outlives its strategy is a plain one.
@@ -309,8 +324,8 @@ fn verb(kind: Assignment) -> &'static str {
 fn warn_of_components(variable: &Variable, what: &str, value: &Value) -> Result<()> {
     let Value::PerReplica(parts) = value else { return Ok(()) };
     let others = parts.count().saturating_sub(1);
-    let strict = owner(variable).is_strict();
-    if others == 0 || !(strict || variable.warns_now()) {
+    let is_strict = owner(variable).is_strict();
+    if others == 0 || !(is_strict || variable.warns_now()) {
         return Ok(());
     }
     let warning = || {
@@ -321,11 +336,7 @@ fn warn_of_components(variable: &Variable, what: &str, value: &Value) -> Result<
             variable.name()
         )
     };
-    if strict {
-        return Err(Error::invalid("value", format!("strict mode: {}", warning())));
-    }
-    log::log(Level::Warning, warning);
-    Ok(())
+    strict::suspect(is_strict, |what| Error::invalid("value", what), warning)
 }
 
 fn plain_tensor(value: &Value) -> Result<Tensor> {

@@ -2,7 +2,8 @@
 //!
 //! Whoever writes behind the end of a buffer, or before its beginning, changes the pattern of a fence;
 //! whoever leaves elements out, or writes when nobody should, is found by the pattern in the buffer
-//! itself. Read as a float of any size, the pattern is a NaN: what is read by mistake spreads.
+//! itself. A write need not be an assignment: `+=` and its like read the pattern first. So it must be one that
+//! they change ([`Pattern`]).
 //!
 //! All of this works for memory of every device. None of it is fast.
 
@@ -18,9 +19,57 @@ use crate::tensor::{DType, Layout, Shape, Tensor};
 /// How many bytes a fence has, on each side at least.
 pub const WIDTH: usize = 256;
 
-/// The bytes of the pattern, by their places in a storage: -11 as an integer of 16 bits, a NaN as a
-/// float16, a bfloat16, a float32 and a float64.
-const PATTERN: [u8; 2] = [0xF5, 0xFF];
+/// Bytes, by their places in a storage, which come again and again.
+///
+/// Where the elements are known to be floats, they are signalling NaNs: each operation of arithmetic makes
+/// another NaN of one, whatever the other operand, and what is read by mistake spreads. No bytes are that for
+/// floats of all sizes.
+///
+/// Where the elements are integers or not known, they are a number. As a float of any size it is one of the
+/// smallest there are, so that adding or subtracting more than 1e-38 makes another one of it. Its significand
+/// lies between 1 and 1.5, so that multiplying and dividing by anything but 1 does, however close to 1. It has
+/// few bits that are set, and none of them the lowest of a byte, so that flags that are set change it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pattern([u8; 16]);
+
+/// 1060; 6.3e-5 as a float16, 1.9e-36 as a bfloat16 and a float32, 1e-288 as a float64.
+const NUMBER: u16 = 0x0424;
+
+impl Pattern {
+    /// For elements of any kind.
+    pub const NUMBER: Pattern = Pattern::new(NUMBER, NUMBER);
+
+    /// For memory of no type that somebody may read by mistake: 8 bytes that are a NaN as a float of any size,
+    /// of which only some are changed by each operation, and 8 bytes that are the number.
+    pub const MEMORY: Pattern = Pattern::new(0xFFF5, NUMBER);
+
+    /// For elements of this type.
+    pub fn of(dtype: DType) -> Pattern {
+        let half = match dtype {
+            DType::Float16 => 0xFC25,
+            DType::BFloat16 | DType::Float32 => 0xFFA5,
+            DType::Float64 => 0xFFF5,
+            _ => NUMBER,
+        };
+        Pattern::new(half, half)
+    }
+
+    /// Four times one half of a word, and four times the other.
+    const fn new(first: u16, second: u16) -> Pattern {
+        let mut bytes = [0; 16];
+        let mut at = 0;
+        while at < bytes.len() {
+            let half = if at < bytes.len() / 2 { first } else { second };
+            bytes[at] = half.to_ne_bytes()[at % 2];
+            at += 1;
+        }
+        Pattern(bytes)
+    }
+
+    fn at(&self, place: usize) -> u8 {
+        self.0[place % self.0.len()]
+    }
+}
 
 /// Some bytes of a storage.
 #[derive(Clone)]
@@ -28,18 +77,19 @@ pub struct Region {
     storage: Arc<Storage>,
     start: usize,
     bytes: usize,
+    pattern: Pattern,
 }
 
 impl Region {
     /// `bytes` bytes from `start` on, which the storage has.
-    pub fn new(storage: &Arc<Storage>, start: usize, bytes: usize) -> Region {
-        Region { storage: Arc::clone(storage), start, bytes }
+    pub fn new(storage: &Arc<Storage>, start: usize, bytes: usize, pattern: Pattern) -> Region {
+        Region { storage: Arc::clone(storage), start, bytes, pattern }
     }
 
     /// The bytes that a contiguous tensor consists of.
     pub fn of(tensor: &Tensor) -> Region {
         let (storage, start) = tensor.storage();
-        Region::new(storage, start, tensor.bytes())
+        Region::new(storage, start, tensor.bytes(), Pattern::of(tensor.dtype()))
     }
 
     /// Whether these are the bytes of `tensor`.
@@ -59,7 +109,7 @@ impl Region {
     }
 
     fn pattern(&self, place: usize) -> u8 {
-        PATTERN[(self.start + place) % PATTERN.len()]
+        self.pattern.at(self.start + place)
     }
 
     /// Writes the pattern.
@@ -160,11 +210,17 @@ impl std::fmt::Display for Breach {
 impl Fence {
     /// The fence around `bytes` bytes from `start` on, up to `end`. The storage has [`WIDTH`] bytes
     /// before `start`, and `end` is as many behind the last byte, or more.
-    pub fn around(storage: &Arc<Storage>, start: usize, bytes: usize, end: usize) -> Fence {
+    pub fn around(
+        storage: &Arc<Storage>,
+        start: usize,
+        bytes: usize,
+        end: usize,
+        pattern: Pattern,
+    ) -> Fence {
         let behind = start + bytes;
         Fence {
-            ahead: Region::new(storage, start - WIDTH, WIDTH),
-            behind: Region::new(storage, behind, end - behind),
+            ahead: Region::new(storage, start - WIDTH, WIDTH, pattern),
+            behind: Region::new(storage, behind, end - behind, pattern),
         }
     }
 
@@ -203,14 +259,18 @@ pub struct Fenced {
 }
 
 impl Fenced {
-    /// `bytes` bytes of `device`, at a multiple of 64. They hold the pattern.
+    /// `bytes` bytes of `device` for elements of any kind, at a multiple of 64. They hold the pattern.
     pub fn new(bytes: usize, device: DeviceId) -> Result<Fenced> {
+        Fenced::with(bytes, device, Pattern::MEMORY, Pattern::NUMBER)
+    }
+
+    fn with(bytes: usize, device: DeviceId, within: Pattern, around: Pattern) -> Result<Fenced> {
         let too_large = || exhausted(bytes, device);
         let end = bytes.checked_add(WIDTH).and_then(|end| end.checked_next_multiple_of(ALIGNMENT));
         let whole = end.and_then(|end| end.checked_add(WIDTH)).ok_or_else(too_large)?;
         let storage = Arc::new(Storage::uninitialized(whole, device)?);
-        let (region, fence) =
-            (Region::new(&storage, WIDTH, bytes), Fence::around(&storage, WIDTH, bytes, whole));
+        let region = Region::new(&storage, WIDTH, bytes, within);
+        let fence = Fence::around(&storage, WIDTH, bytes, whole, around);
         fence.raise()?;
         // SAFETY: nobody else knows the memory yet.
         unsafe { region.poison()? };
@@ -219,7 +279,8 @@ impl Fenced {
 
     /// A contiguous tensor with a fence around it, full of the pattern.
     pub fn tensor(dtype: DType, shape: Shape, device: DeviceId) -> Result<(Tensor, Fenced)> {
-        let fenced = Fenced::new(shape.bytes(dtype)?, device)?;
+        let pattern = Pattern::of(dtype);
+        let fenced = Fenced::with(shape.bytes(dtype)?, device, pattern, pattern)?;
         let storage = Arc::clone(&fenced.region.storage);
         let tensor = Tensor::from_storage(storage, dtype, Layout::row_major(shape), WIDTH)?;
         Ok((tensor, fenced))
@@ -271,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pattern_is_no_number_and_shows_what_was_left_out() {
+    fn what_is_read_is_no_number_and_what_was_left_out_is_found() {
         let shape = Shape::new(&[5]).unwrap();
         let make = |dtype| Fenced::tensor(dtype, shape, DeviceId::HOST).unwrap();
         assert!(make(DType::Float64).0.to_vec::<f64>().unwrap()[4].is_nan());
@@ -290,5 +351,144 @@ mod tests {
         assert_eq!(fenced.region.first_untouched(4).unwrap(), None);
         assert_eq!(fenced.region.first_changed().unwrap(), Some(0));
         assert_ne!(fenced.region.fingerprint().unwrap(), before);
+    }
+
+    /// An operator with an operand, which changes what lies at an address.
+    struct Change {
+        what: String,
+        apply: unsafe fn(*mut u8, f64),
+        operand: f64,
+        /// No number is changed by it.
+        is_identity: bool,
+    }
+
+    /// What programs write: each operator with operands of all sizes.
+    macro_rules! changes {
+        ($type:ty, $from:expr, $operands:expr, [$($operator:literal: $apply:expr),+]) => {{
+            let from: fn(f64) -> $type = $from;
+            let mut all = Vec::new();
+            $({
+                unsafe fn apply(at: *mut u8, operand: f64) {
+                    let at = at.cast::<$type>();
+                    let from: fn(f64) -> $type = $from;
+                    let apply: fn($type, $type) -> $type = $apply;
+                    // SAFETY: the test's own memory.
+                    unsafe { at.write(apply(at.read(), std::hint::black_box(from(operand)))) };
+                }
+                for operand in $operands {
+                    let apply_to: fn($type, $type) -> $type = $apply;
+                    let of = |number: f64| apply_to(from(number), from(operand)) == from(number);
+                    let what = format!("{} {} {operand}", stringify!($type), $operator);
+                    let is_identity = [0.0, 1.0, 2.0, 3.0, 5.0, 93.0].into_iter().all(of);
+                    all.push(Change { what, apply, operand, is_identity });
+                }
+            })+
+            all
+        }};
+    }
+
+    macro_rules! of_integers {
+        ($type:ty) => {
+            changes!($type, |number| number as i64 as $type, [0.0, 1.0, 2.0, 3.0, 5.0, 7.0, 100.0, -1.0], [
+                "=": |_, by| by, "+=": |was, by| was.wrapping_add(by), "-=": |was, by| was.wrapping_sub(by),
+                "*=": |was, by| was.wrapping_mul(by), "/=": |was, by| if by == 0 { 0 } else { was.wrapping_div(by) },
+                "^=": |was, by| was ^ by, "|=": |was, by| was | by, "<<=": |was, by| was.wrapping_shl(by as u32 & 7),
+                ">>=": |was, by| was.wrapping_shr(by as u32 & 7)
+            ])
+        };
+    }
+
+    macro_rules! of_floats {
+        ($type:ty, $epsilon:expr) => {
+            changes!($type, |number| <$type as Real>::from_f64(number),
+                [0.0, 1.0, -1.0, 0.5, 2.0, 1e-3, -1e3, 3.0, 1e-30, 1.0 + $epsilon, 1.0 - $epsilon / 2.0], [
+                "=": |_, by| by, "+=": |was, by| was + by, "-=": |was, by| was - by, "*=": |was, by| was * by,
+                "/=": |was, by| was / by
+            ])
+        };
+    }
+
+    /// Floats as programs compute with them.
+    trait Real {
+        fn from_f64(number: f64) -> Self;
+    }
+    impl Real for f32 {
+        fn from_f64(number: f64) -> f32 {
+            number as f32
+        }
+    }
+    impl Real for f64 {
+        fn from_f64(number: f64) -> f64 {
+            number
+        }
+    }
+    impl Real for half::f16 {
+        fn from_f64(number: f64) -> half::f16 {
+            half::f16::from_f64(number)
+        }
+    }
+    impl Real for half::bf16 {
+        fn from_f64(number: f64) -> half::bf16 {
+            half::bf16::from_f64(number)
+        }
+    }
+
+    fn changes_of(dtype: DType) -> Vec<Change> {
+        match dtype {
+            DType::Float16 => of_floats!(half::f16, f64::from(half::f16::EPSILON)),
+            DType::BFloat16 => of_floats!(half::bf16, f64::from(half::bf16::EPSILON)),
+            DType::Float32 => of_floats!(f32, f64::from(f32::EPSILON)),
+            DType::Float64 => of_floats!(f64, f64::EPSILON),
+            DType::Int8 => of_integers!(i8),
+            DType::Int16 => of_integers!(i16),
+            DType::Int32 => of_integers!(i32),
+            DType::Int64 => of_integers!(i64),
+            DType::UInt8 => of_integers!(u8),
+            DType::UInt16 => of_integers!(u16),
+            DType::UInt32 => of_integers!(u32),
+            DType::UInt64 => of_integers!(u64),
+            DType::Bool => changes!(u8, |number| u8::from(number != 0.0), [0.0, 1.0], [
+                "=": |_, by| by, "&=": |was, by| was & by, "|=": |was, by| was | by, "^=": |was, by| was ^ by
+            ]),
+        }
+    }
+
+    #[test]
+    fn each_operator_changes_each_fence() {
+        let (mut tried, mut seen) = (0, 0);
+        for dtype in DType::ALL {
+            let size = dtype.size() as isize;
+            let shape = Shape::new(&[64 / dtype.size()]).unwrap();
+            let typed = Fenced::tensor(dtype, shape, DeviceId::HOST).unwrap().1;
+            let memory = Fenced::new(64, DeviceId::HOST).unwrap();
+            for Change { what, apply, operand, is_identity } in changes_of(dtype) {
+                for (kind, fenced) in [("tensor", &typed), ("memory", &memory)] {
+                    let change = |offset: isize| {
+                        // SAFETY: a multiple of the element's size, between the ends of the fences.
+                        unsafe { apply(fenced.address().offset(offset), operand) };
+                    };
+                    let signals = kind == "tensor" && dtype.is_float();
+                    // What changes no number changes no pattern, but for NaNs that signal.
+                    if is_identity && !signals {
+                        continue;
+                    }
+                    for offset in [-256, -size, 64, 64 + size] {
+                        change(offset);
+                        let breach = fenced.fence.breach().unwrap();
+                        assert!(breach.is_some(), "{what}, {kind}, {offset}");
+                        fenced.fence.raise().unwrap();
+                        seen += 1;
+                    }
+                    // In memory of no type every other 8 bytes are for those who read.
+                    let elements = if signals { 1 } else { 16 / size };
+                    (0..elements).for_each(|element| change(element * size));
+                    let changed = fenced.region.first_changed().unwrap();
+                    assert!(changed.is_some(), "{what}, {kind}, within");
+                    fenced.spend().unwrap();
+                    tried += 1;
+                }
+            }
+        }
+        assert!(tried > 1000 && seen > 4000, "{tried} {seen}");
     }
 }

@@ -34,6 +34,7 @@ pub mod blocks;
 pub mod dlpack;
 pub mod fence;
 pub mod ops;
+pub mod origin;
 mod sealed;
 pub mod slab;
 pub mod storage;
@@ -49,6 +50,7 @@ pub use crate::kernels::layout::{Layout, MAX_RANK, Shape};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::view::{View, ViewMut};
+use origin::{Origin, Share};
 use storage::Storage;
 
 /// A tensor. Cloning makes another reference to the same object; two references are *the very
@@ -69,13 +71,13 @@ struct Parts {
     /// The device that the tensor counts as being on: the storage's, or another one that reads
     /// the same memory.
     device: DeviceId,
-    examples: Option<u64>,
+    share: Option<Share>,
 }
 
 impl Tensor {
     fn from_parts(storage: Arc<Storage>, dtype: DType, layout: Layout, offset: usize) -> Tensor {
         let device = storage.device();
-        Tensor(Arc::new(Parts { storage, dtype, layout, offset, device, examples: None }))
+        Tensor(Arc::new(Parts { storage, dtype, layout, offset, device, share: None }))
     }
 
     /// Other positions of this tensor's storage, on its device.
@@ -86,7 +88,7 @@ impl Tensor {
             layout,
             offset,
             device: self.device(),
-            examples: None,
+            share: None,
         }))
     }
 
@@ -228,11 +230,21 @@ impl Tensor {
     /// How many examples of a global batch this tensor holds, if it came from a distributed
     /// dataset. (Its first dimension usually says the same, but a scalar has none.)
     pub fn examples(&self) -> Option<u64> {
-        self.0.examples
+        self.0.share.as_ref().map(|share| share.examples)
+    }
+
+    /// Which global batch that is, if several processes have read the same one.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.0.share.as_ref()?.origin.as_ref()
     }
 
     /// This tensor as part of a global batch: a new object with the same elements.
     pub fn with_examples(&self, examples: u64) -> Tensor {
+        self.with_share(Share { examples, origin: None })
+    }
+
+    /// The same with all that is known of the batch.
+    pub fn with_share(&self, share: Share) -> Tensor {
         let parts = &self.0;
         Tensor(Arc::new(Parts {
             storage: Arc::clone(&parts.storage),
@@ -240,7 +252,7 @@ impl Tensor {
             layout: parts.layout,
             offset: parts.offset,
             device: parts.device,
-            examples: Some(examples),
+            share: Some(share),
         }))
     }
 
@@ -259,7 +271,7 @@ impl Tensor {
         parts.layout = with.layout;
         parts.offset = with.offset;
         parts.device = with.device;
-        parts.examples = with.examples;
+        parts.share.clone_from(&with.share);
         true
     }
 
@@ -449,7 +461,7 @@ pub struct TensorParts<'a> {
     pub layout: Layout,
     pub offset: usize,
     pub device: DeviceId,
-    pub examples: Option<u64>,
+    pub share: Option<Share>,
 }
 
 impl fmt::Debug for Tensor {

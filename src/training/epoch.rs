@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Status};
 use crate::input::PassIterator;
 use crate::metrics::Metrics;
 use crate::optimizer::{ApplyAction, ApplyOptions, ApplyReport, Gradients, Optimizer, apply_with};
@@ -13,6 +13,9 @@ use crate::strategy::context::require_cross_replica_of;
 use crate::strategy::run::Limits;
 use crate::strategy::{Baggage, ReplicaContext, ReplicaFunction, Strategy};
 use crate::values::Value;
+
+/// Of a step that took no effect.
+const AGAIN: &str = " (the next epoch gives its element again; the iterator's next passes over it)";
 
 /// What is done with each element of an iterator, and when it ends.
 pub struct Epoch<'a> {
@@ -56,14 +59,29 @@ pub struct EpochReport {
 /// Is told after each step what has been done, and what the step's apply did.
 pub type Progress<'a> = dyn FnMut(&EpochReport, Option<&ApplyReport>) -> Result<()> + 'a;
 
+/// Is given the step and the element that a pass begins with, before the step runs on it.
+pub type First<'a> = dyn Fn(&ReplicaFunction, &Value) -> Result<()> + 'a;
+
 impl Epoch<'_> {
     /// Does all that. `function` is the step; `baggage` is kept until its last callback is back.
     ///
-    /// The update is a part of its step: if any part of a step fails, all is as after the step before.
+    /// The update is a part of its step: if any part of a step fails, all is as after the step before, also
+    /// the place of the iterator, which gives the element again to the next epoch.
     pub fn run(
         &self,
         function: Arc<ReplicaFunction>,
         baggage: Option<Arc<dyn Any + Send + Sync>>,
+        progress: &mut Progress<'_>,
+    ) -> Result<EpochReport> {
+        self.run_from(function, baggage, &|_, _| Ok(()), progress)
+    }
+
+    /// As [`Epoch::run`]; what `first` fails with is the failure of the step that it comes before.
+    pub fn run_from(
+        &self,
+        function: Arc<ReplicaFunction>,
+        baggage: Option<Arc<dyn Any + Send + Sync>>,
+        first: &First<'_>,
         progress: &mut Progress<'_>,
     ) -> Result<EpochReport> {
         self.check()?;
@@ -72,7 +90,7 @@ impl Epoch<'_> {
         }
         let started = Instant::now();
         let seen = Arc::new(AtomicU64::new(0));
-        let step = with_update(function, self.update.clone(), Arc::clone(&seen));
+        let step = with_update(Arc::clone(&function), self.update.clone(), Arc::clone(&seen));
         let mut report = EpochReport::default();
         while self.most_steps.is_none_or(|most| report.steps < most) {
             let number = report.steps + 1;
@@ -82,13 +100,29 @@ impl Epoch<'_> {
             if let Some(why) = self.limits.exceeded().filter(|_| is_alone) {
                 return Err(why.within(at("before it began")));
             }
-            let next = self.iterator.next().map_err(|error| self.tell(error));
-            let Some(element) = next.map_err(|error| error.within(at("the next element")))? else {
+            let next = self.iterator.lend().map_err(|error| self.tell(error));
+            let Some(lent) = next.map_err(|error| error.within(at("the next element")))? else {
                 report.pass_ended = true;
                 break;
             };
-            self.run_step(&step, element, baggage.clone())
-                .map_err(|error| error.within(at("the run")))?;
+            let checked = match self.iterator.begins() {
+                true => first(&*function, &lent.element),
+                false => Ok(()),
+            };
+            let (what, done) = match checked {
+                Ok(()) => {
+                    let element = lent.element.clone();
+                    ("the run", self.run_step(&step, element, baggage.clone()))
+                }
+                failed => ("the check", failed),
+            };
+            if let Err(error) = done {
+                let comes_again =
+                    !self.strategy.element_is_passed_over() && self.iterator.give_back(lent);
+                let again = if comes_again { AGAIN } else { "" };
+                return Err(error.within(at(&format!("{what}{again}"))));
+            }
+            drop(lent);
             let done = self.update.as_ref().and_then(|(optimizer, _)| optimizer.last_report());
             report.steps = number;
             report.examples += seen.load(Ordering::Relaxed);
@@ -104,26 +138,41 @@ impl Epoch<'_> {
     /// Tells the other ranks that this one has no element for the step that they begin, unless they
     /// take elements together and know.
     fn tell(&self, error: Error) -> Error {
-        match self.iterator.meets_ranks() {
-            true => error,
-            false => self.strategy.fail_to_begin(error),
+        if self.iterator.meets_ranks() {
+            return error;
         }
+        // For want of memory nothing is used up.
+        let passes_over = error.status() != Status::ResourceExhausted;
+        let error = self.strategy.fail_to_begin(error, passes_over);
+        if !passes_over && self.strategy.element_is_passed_over() {
+            // What another rank cannot make is left out here, too.
+            drop(self.iterator.next());
+        }
+        error
     }
 
     fn check(&self) -> Result<()> {
-        require_cross_replica_of(self.strategy.id())?;
-        if self.strategy.is_in_step() {
+        if self.strategy.step_around().is_some() {
             return Err(Error::precondition(
                 "inside of a run: an epoch consists of runs; call it outside of them",
             ));
         }
-        if let Some((optimizer, gradients)) = &self.update {
-            for (of, argument) in
-                [(optimizer.strategy(), "optimizer"), (gradients.strategy(), "gradients")]
-            {
-                if of != self.strategy.id() {
-                    return Err(Error::invalid(argument, "made for another strategy"));
-                }
+        require_cross_replica_of(self.strategy.id())?;
+        let of_update = |(optimizer, gradients): &(Arc<Optimizer>, Arc<Gradients>)| {
+            (optimizer.strategy(), gradients.strategy())
+        };
+        let (optimizer, gradients) = self.update.as_ref().map(of_update).unzip();
+        for (of, argument) in [
+            (self.iterator.distributed_for(), "iterator"),
+            (optimizer, "optimizer"),
+            (gradients, "gradients"),
+            (self.metrics.map(Metrics::strategy), "options.metrics"),
+        ] {
+            if of.is_some_and(|of| of != self.strategy.id()) {
+                return Err(Error::invalid(
+                    argument,
+                    "made for another strategy than the one that trains; make it for this one",
+                ));
             }
         }
         Ok(())

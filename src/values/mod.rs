@@ -17,6 +17,7 @@ use std::sync::{Arc, LazyLock};
 
 use crate::error::{Error, Result};
 use crate::memory;
+use crate::tensor::origin::Origin;
 use crate::tensor::{Shape, Tensor};
 use crate::text::Text;
 use indexed_slices::IndexedSlices;
@@ -465,6 +466,20 @@ impl Value {
         })
     }
 
+    /// Whether both are nests of the same kind over the very same leaves.
+    pub fn is_same(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Tuple(a), Value::Tuple(b)) | (Value::List(a), Value::List(b)) => {
+                a.len() == b.len() && a.iter().zip(&**b).all(|(a, b)| a.is_same(b))
+            }
+            (Value::Struct(a), Value::Struct(b)) => {
+                a.len() == b.len()
+                    && a.iter().zip(&**b).all(|(a, b)| a.0 == b.0 && a.1.is_same(&b.1))
+            }
+            (a, b) => a.is_same_leaf(b),
+        }
+    }
+
     fn is_same_leaf(&self, other: &Value) -> bool {
         match (self, other) {
             (Value::Tensor(a), Value::Tensor(b)) => a.is_same(b),
@@ -473,6 +488,19 @@ impl Value {
             (Value::IndexedSlices(a), Value::IndexedSlices(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }
+    }
+
+    /// Gives the global batches that its leaves are parts of to `visit`, where all ranks have read the same.
+    pub fn for_each_origin(&self, visit: &mut dyn FnMut(&Origin)) {
+        self.find_leaf(&mut |leaf| {
+            let tensor = match leaf {
+                Value::Tensor(tensor) => tensor,
+                Value::PerReplica(value) => value.dense(0)?,
+                _ => return None,
+            };
+            visit(tensor.origin()?);
+            None::<()>
+        });
     }
 
     /// How many examples of a global batch the part of `replica` holds, if the value came from a

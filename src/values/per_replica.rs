@@ -122,10 +122,15 @@ impl PerReplica {
 
     /// How many examples the component of `replica` says that it holds.
     pub(super) fn annotated_examples(&self, replica: usize) -> Option<u64> {
+        self.dense(replica)?.examples()
+    }
+
+    /// The component of `replica`, if it is a tensor.
+    pub(super) fn dense(&self, replica: usize) -> Option<&Tensor> {
         match &self.0 {
-            Parts::Dense(components) => components.get(replica)?.examples(),
+            Parts::Dense(components) => components.get(replica),
             Parts::Mixed(components) => match components.get(replica)? {
-                Value::Tensor(tensor) => tensor.examples(),
+                Value::Tensor(tensor) => Some(tensor),
                 _ => None,
             },
         }

@@ -53,7 +53,6 @@ struct Parts {
     device: DeviceId,
     /// How it is divided among several ranks.
     division: Option<Division>,
-    /// In which process it was made.
     /// The second buffer comes into being when a step first writes the variable, and stays.
     buffers: [Buffer; 2],
     /// The buffer with the committed value.

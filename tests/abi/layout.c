@@ -180,26 +180,29 @@ SIZE(umbo_sgd_options, 16);
 FIELD(umbo_sgd_options, struct_size, 0);
 FIELD(umbo_sgd_options, learning_rate, 8);
 
-SIZE(umbo_momentum_options, 32);
+SIZE(umbo_momentum_options, 40);
 FIELD(umbo_momentum_options, struct_size, 0);
 FIELD(umbo_momentum_options, learning_rate, 8);
 FIELD(umbo_momentum_options, momentum, 16);
 FIELD(umbo_momentum_options, nesterov, 24);
+FIELD(umbo_momentum_options, dampening, 32);
 
-SIZE(umbo_adam_options, 40);
+SIZE(umbo_adam_options, 48);
 FIELD(umbo_adam_options, struct_size, 0);
 FIELD(umbo_adam_options, learning_rate, 8);
 FIELD(umbo_adam_options, beta1, 16);
 FIELD(umbo_adam_options, beta2, 24);
 FIELD(umbo_adam_options, epsilon, 32);
+FIELD(umbo_adam_options, amsgrad, 40);
 
-SIZE(umbo_adamw_options, 48);
+SIZE(umbo_adamw_options, 56);
 FIELD(umbo_adamw_options, struct_size, 0);
 FIELD(umbo_adamw_options, learning_rate, 8);
 FIELD(umbo_adamw_options, beta1, 16);
 FIELD(umbo_adamw_options, beta2, 24);
 FIELD(umbo_adamw_options, epsilon, 32);
 FIELD(umbo_adamw_options, weight_decay, 40);
+FIELD(umbo_adamw_options, amsgrad, 48);
 
 SIZE(umbo_lamb_options, 48);
 FIELD(umbo_lamb_options, struct_size, 0);
@@ -209,11 +212,12 @@ FIELD(umbo_lamb_options, beta2, 24);
 FIELD(umbo_lamb_options, epsilon, 32);
 FIELD(umbo_lamb_options, weight_decay, 40);
 
-SIZE(umbo_adagrad_options, 32);
+SIZE(umbo_adagrad_options, 40);
 FIELD(umbo_adagrad_options, struct_size, 0);
 FIELD(umbo_adagrad_options, learning_rate, 8);
 FIELD(umbo_adagrad_options, initial_accumulator, 16);
 FIELD(umbo_adagrad_options, epsilon, 24);
+FIELD(umbo_adagrad_options, learning_rate_decay, 32);
 
 SIZE(umbo_rmsprop_options, 48);
 FIELD(umbo_rmsprop_options, struct_size, 0);
@@ -271,7 +275,7 @@ FIELD(umbo_custom_rule_options, state_names, 48);
 FIELD(umbo_custom_rule_options, state_initials, 56);
 FIELD(umbo_custom_rule_options, update_on_gpu, 64);
 
-SIZE(umbo_optimizer_options, 80);
+SIZE(umbo_optimizer_options, 88);
 FIELD(umbo_optimizer_options, struct_size, 0);
 FIELD(umbo_optimizer_options, weight_decay, 8);
 FIELD(umbo_optimizer_options, global_clip_norm, 16);
@@ -283,6 +287,7 @@ FIELD(umbo_optimizer_options, loss_scale_growth_factor, 48);
 FIELD(umbo_optimizer_options, loss_scale_backoff_factor, 56);
 FIELD(umbo_optimizer_options, loss_scale_minimum, 64);
 FIELD(umbo_optimizer_options, loss_scale_growth_interval, 72);
+FIELD(umbo_optimizer_options, maximize, 80);
 
 SIZE(umbo_group_options, 32);
 FIELD(umbo_group_options, struct_size, 0);
@@ -332,7 +337,7 @@ FIELD(umbo_class_metric, precision, 32);
 FIELD(umbo_class_metric, recall, 40);
 FIELD(umbo_class_metric, f1, 48);
 
-SIZE(umbo_checkpoint_manager_options, 48);
+SIZE(umbo_checkpoint_manager_options, 56);
 FIELD(umbo_checkpoint_manager_options, struct_size, 0);
 FIELD(umbo_checkpoint_manager_options, keep, 8);
 FIELD(umbo_checkpoint_manager_options, keep_best, 16);
@@ -340,6 +345,7 @@ FIELD(umbo_checkpoint_manager_options, larger_is_better, 24);
 FIELD(umbo_checkpoint_manager_options, in_background, 28);
 FIELD(umbo_checkpoint_manager_options, every_steps, 32);
 FIELD(umbo_checkpoint_manager_options, every_seconds, 40);
+FIELD(umbo_checkpoint_manager_options, begin_anew, 48);
 
 SIZE(umbo_progress, 64);
 FIELD(umbo_progress, struct_size, 0);

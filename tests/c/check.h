@@ -50,6 +50,22 @@ static CHECK_MAYBE_UNUSED void check_failed(const char *file, int line, const ch
             check_failed(__FILE__, __LINE__, "the message does not contain \"" words "\"");       \
     } while (0)
 
+static CHECK_MAYBE_UNUSED void count_message(umbo_log_level level, const char *message, void *count) {
+    (void)level;
+    (void)message;
+    __atomic_fetch_add((int64_t *)count, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Messages of the log that a test provokes: from here on they are counted, and not printed. */
+static CHECK_MAYBE_UNUSED void expect_messages(int64_t *count) {
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_WARNING, count_message, count, NULL));
+}
+
+/* None are provoked from here on. */
+static CHECK_MAYBE_UNUSED void expect_no_messages(void) {
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_WARNING, NULL, NULL, NULL));
+}
+
 /* The number of elements of an array. */
 #define COUNT_OF(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
 

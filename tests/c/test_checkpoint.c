@@ -140,7 +140,7 @@ static void what_does_not_fit_is_told(void) {
     CHECK_FAILS(umbo_checkpoint_restore(a.checkpoint, file), UMBO_STATUS_INVALID_ARGUMENT,
                 "the file has no variable 'more'");
     CHECK_FAILS(umbo_checkpoint_add_variable(a.checkpoint, "optimizer", more),
-                UMBO_STATUS_INVALID_ARGUMENT, "a optimizer that was added before");
+                UMBO_STATUS_INVALID_ARGUMENT, "an optimizer that was added before");
     CHECK_FAILS(umbo_checkpoint_restore(a.checkpoint, "no such file"), UMBO_STATUS_NOT_FOUND,
                 "no such file");
     CHECK_FAILS(umbo_checkpoint_save(a.checkpoint, "no/such/folder/file"), UMBO_STATUS_NOT_FOUND,
@@ -201,7 +201,7 @@ static void state_is_set(void) {
 
 /* The newest and the best, and nothing else. */
 static void a_manager_keeps_some(void) {
-    struct model a;
+    struct model a, b;
     umbo_checkpoint_manager *manager, *again;
     umbo_checkpoint_manager_options options = UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT;
     const double losses[6] = {3, 1, 2, 5, 4, 6};
@@ -237,6 +237,22 @@ static void a_manager_keeps_some(void) {
     CHECK_OK(umbo_checkpoint_manager_restore_latest(again, &step));
     CHECK(step == 5);
     umbo_checkpoint_manager_release(again);
+    /* Another training does not save among these, and begins anew beside them if it says so. */
+    make(&b, 2);
+    CHECK_OK(umbo_checkpoint_manager_create(b.checkpoint, "test_checkpoint_folder", &options, &again));
+    CHECK_FAILS(umbo_checkpoint_manager_save(again, 6, 0, NULL), UMBO_STATUS_FAILED_PRECONDITION, "of step 5");
+    CHECK_MESSAGE("begin_anew");
+    umbo_checkpoint_manager_release(again);
+    options.begin_anew = 1;
+    CHECK_OK(umbo_checkpoint_manager_create(b.checkpoint, "test_checkpoint_folder", &options, &again));
+    CHECK_OK(umbo_checkpoint_manager_restore_latest(again, &step));
+    CHECK(step == UMBO_NO_CHECKPOINT);
+    umbo_checkpoint_manager_release(again);
+    options.begin_anew = 2;
+    CHECK_FAILS(umbo_checkpoint_manager_create(b.checkpoint, "test_checkpoint_folder", &options, &again),
+                UMBO_STATUS_INVALID_ARGUMENT, "options.begin_anew");
+    options.begin_anew = 0;
+    release(&b);
     for (index = 0; index < 3; index++) {
         CHECK_OK(umbo_checkpoint_manager_path(manager, kept[index], path, sizeof(path), &length));
         CHECK(length == strlen(path) && remove(path) == 0);

@@ -157,6 +157,8 @@ static void zipping_and_resetting(void) {
     umbo_value *element = NULL;
     umbo_view view;
     int pass;
+    static int64_t messages;
+    expect_messages(&messages); /* of lengths that differ */
     both[0] = long_one;
     both[1] = short_one;
     CHECK_OK(umbo_dataset_zip(2, both, names, &zipped));
@@ -180,6 +182,8 @@ static void zipping_and_resetting(void) {
     umbo_dataset_release(zipped);
     umbo_dataset_release(short_one);
     umbo_dataset_release(long_one);
+    CHECK(messages == 2);
+    expect_no_messages();
 }
 
 static void write_file(const char *path, const unsigned char *bytes, size_t count) {

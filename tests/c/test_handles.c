@@ -24,6 +24,8 @@ int main(void) {
     int64_t before;
     int on_the_stack = 0, index;
     char *on_the_heap = (char *)malloc(64);
+    static int64_t messages;
+    expect_messages(&messages);
 
     /* Each handle is released by itself; the tensor lives as long as there is one. */
     CHECK_OK(umbo_tensor_retain(tensor, &recycled));
@@ -74,6 +76,8 @@ int main(void) {
     CHECK(live(UMBO_HANDLE_ANY) == before);
 
     /* Nothing is released without complaint. */
+    CHECK(messages > 10000); /* one for each handle that was none */
+    messages = 0;
     umbo_tensor_release(NULL);
     umbo_value_release(NULL);
     umbo_strategy_release(NULL);
@@ -86,6 +90,7 @@ int main(void) {
     umbo_distributed_dataset_release(NULL);
 
     free(on_the_heap);
+    CHECK(messages == 0);
     umbo_tensor_release(recycled);
     umbo_strategy_release(strategy);
     umbo_value_release(value);

@@ -54,7 +54,7 @@ static void reports(umbo_strategy *strategy) {
     CHECK_OK(umbo_strategy_run(strategy, asks, strategy, NULL, NULL, NULL));
     CHECK_OK(umbo_strategy_step_report(strategy, &causes, text, sizeof(text), &length));
     CHECK(length == strlen(text) && strstr(text, "replica 1") != NULL);
-    CHECK(strstr(text, "exchange") != NULL && causes < 128);
+    CHECK(strstr(text, "exchange") != NULL && causes < 512);
     CHECK_OK(umbo_strategy_step_report(strategy, NULL, text, sizeof(text), &length));
     for (replica = 0; replica < 2; replica++) {
         umbo_step_times times = UMBO_STEP_TIMES_INIT;

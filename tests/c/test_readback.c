@@ -56,18 +56,21 @@ static void has_rule(const umbo_optimizer *optimizer, const char *expected) {
 RULE_TEST(sgd, UMBO_SGD_OPTIONS_INIT, given.learning_rate = 0;, given.learning_rate = 0.5;, )
 RULE_TEST(momentum, UMBO_MOMENTUM_OPTIONS_INIT, given.learning_rate = 0; given.momentum = 0;
           , given.learning_rate = 0.5; given.momentum = 0.25; given.nesterov = 1;
-          , READS(momentum, momentum); READS(momentum, nesterov);)
+          , READS(momentum, momentum); READS(momentum, nesterov); READS(momentum, dampening);)
 #define MOMENTS(name) READS(name, beta1); READS(name, beta2); READS(name, epsilon);
 #define ZERO_MOMENTS given.learning_rate = 0; given.beta1 = 0; given.beta2 = 0;
 #define OTHER_MOMENTS given.learning_rate = 0.5; given.beta1 = 0.25; given.beta2 = 0.75; given.epsilon = 0.125;
-RULE_TEST(adam, UMBO_ADAM_OPTIONS_INIT, ZERO_MOMENTS, OTHER_MOMENTS, MOMENTS(adam))
+RULE_TEST(adam, UMBO_ADAM_OPTIONS_INIT, ZERO_MOMENTS, OTHER_MOMENTS given.amsgrad = 1;
+          , MOMENTS(adam) READS(adam, amsgrad);)
 RULE_TEST(adamw, UMBO_ADAMW_OPTIONS_INIT, ZERO_MOMENTS given.weight_decay = 0;
-          , OTHER_MOMENTS given.weight_decay = 0.0625;, MOMENTS(adamw) READS(adamw, weight_decay);)
+          , OTHER_MOMENTS given.weight_decay = 0.0625; given.amsgrad = 1;
+          , MOMENTS(adamw) READS(adamw, weight_decay); READS(adamw, amsgrad);)
 RULE_TEST(lamb, UMBO_LAMB_OPTIONS_INIT, ZERO_MOMENTS given.weight_decay = 0;
           , OTHER_MOMENTS given.weight_decay = 0.0625;, MOMENTS(lamb) READS(lamb, weight_decay);)
 RULE_TEST(adagrad, UMBO_ADAGRAD_OPTIONS_INIT, given.learning_rate = 0; given.initial_accumulator = 0;
           , given.learning_rate = 0.5; given.initial_accumulator = 0.25; given.epsilon = 0.125;
-          , READS(adagrad, initial_accumulator); READS(adagrad, epsilon);)
+          given.learning_rate_decay = 0.75;
+          , READS(adagrad, initial_accumulator); READS(adagrad, epsilon); READS(adagrad, learning_rate_decay);)
 RULE_TEST(rmsprop, UMBO_RMSPROP_OPTIONS_INIT, given.learning_rate = 0; given.rho = 0; given.momentum = 0;
           , given.learning_rate = 0.5; given.rho = 0.25; given.momentum = 0.75; given.epsilon = 0.125;
           given.centered = 1;
@@ -85,7 +88,7 @@ static int same_settings(const umbo_optimizer_options *a, const umbo_optimizer_o
            a->loss_scale_growth_factor == b->loss_scale_growth_factor &&
            a->loss_scale_backoff_factor == b->loss_scale_backoff_factor &&
            a->loss_scale_minimum == b->loss_scale_minimum &&
-           a->loss_scale_growth_interval == b->loss_scale_growth_interval;
+           a->loss_scale_growth_interval == b->loss_scale_growth_interval && a->maximize == b->maximize;
 }
 
 static umbo_optimizer_options settings_of(const umbo_optimizer *optimizer) {
@@ -130,6 +133,7 @@ static void settings(umbo_strategy *strategy) {
     given.loss_scale_backoff_factor = 0.25;
     given.loss_scale_minimum = 2;
     given.loss_scale_growth_interval = 9;
+    given.maximize = 1;
     CHECK_OK(umbo_optimizer_configure(optimizer, &given));
     found = settings_of(optimizer);
     CHECK(same_settings(&found, &given));

@@ -189,7 +189,13 @@ static void options(void) {
 int main(void) {
     weights();
     options();
-    mistakes();
+    {
+        /* Of two replicas that fail, one is told to the log. */
+        static int64_t messages;
+        expect_messages(&messages);
+        mistakes();
+        expect_no_messages();
+    }
     elsewhere();
     return finish();
 }

@@ -226,15 +226,18 @@ static void accumulation(void) {
     release_scene(&self);
 }
 
+/* What messages say of a run whose element comes again. */
+#define AGAIN " (the next epoch gives its element again; the iterator's next passes over it)"
+
 /* Whatever goes wrong in the second step, all is as after the first, and training goes on. */
 static void failures(void) {
     int way;
     for (way = 0; way < 4; way++) {
         static const char *const words[] = {
-            "umbo_train_epoch: step 2 of the epoch: the run\nreplica 1 (/job",
-            "umbo_train_epoch: step 2 of the epoch: the run: gradients: the gradient of",
+            "umbo_train_epoch: step 2 of the epoch: the run" AGAIN "\nreplica 1 (/job",
+            "umbo_train_epoch: step 2 of the epoch: the run" AGAIN ": gradients: the gradient of",
             "umbo_train_epoch: step 2 of the epoch: progress: good enough",
-            "umbo_train_epoch: step 2 of the epoch: the run\n"};
+            "umbo_train_epoch: step 2 of the epoch: the run" AGAIN "\n"};
         static const umbo_status statuses[] = {UMBO_STATUS_DATA_LOSS, UMBO_STATUS_INVALID_ARGUMENT,
                                                UMBO_STATUS_ABORTED, UMBO_STATUS_CANCELLED};
         scene self = make_scene(2, 1);
@@ -277,8 +280,9 @@ static void failures(void) {
         self.fails_at = self.nan_at = self.cancels_at = -1;
         options.progress = NULL;
         options.cancellation = NULL;
-        CHECK_OK(epoch(&self, &options, &report)); /* the failed batch was used up */
-        CHECK(report.steps == STEPS - 2);
+        CHECK_OK(epoch(&self, &options, &report)); /* it begins with the batch that failed */
+        CHECK(report.steps == STEPS - done && report.pass_ended == 1);
+        CHECK(float_of_variable(self.variable) == by_hand(2, STEPS));
         umbo_cancellation_release(self.token);
         release_scene(&self);
     }
@@ -298,9 +302,9 @@ static umbo_status forget(umbo_replica_context *context, const umbo_value *args,
 /* The message is of the step: nobody can apply beside it, whatever was before. */
 static void nothing_submitted(void) {
     static const char *const words[] = {
-        "umbo_train_epoch: step 1 of the epoch: the run: gradients: no replica submitted any in this step",
-        "umbo_train_epoch: step 2 of the epoch: the run: gradients: no replica submitted any in this step",
-        "umbo_train_epoch: step 1 of the epoch: the run: gradients: no replica submitted any in this step"};
+        "umbo_train_epoch: step 1 of the epoch: the run" AGAIN ": gradients: no replica submitted any",
+        "umbo_train_epoch: step 2 of the epoch: the run" AGAIN ": gradients: no replica submitted any",
+        "umbo_train_epoch: step 1 of the epoch: the run" AGAIN ": gradients: no replica submitted any"};
     scene self = make_scene(2, 1);
     int way;
     for (way = 0; way < COUNT_OF(words); way++) {
@@ -315,6 +319,27 @@ static void nothing_submitted(void) {
         CHECK(iterations_of(&self) == (way == 0 ? 0 : 1));
     }
     release_scene(&self);
+}
+
+/* What asks the iterator for something else leaves out the batch that would come again. */
+static void passed_over(void) {
+    int way;
+    for (way = 0; way < 2; way++) {
+        scene self = make_scene(2, 1);
+        umbo_train_epoch_report report = UMBO_TRAIN_EPOCH_REPORT_INIT;
+        umbo_value *batch = NULL;
+        self.fails_at = 7;
+        CHECK_STATUS(epoch(&self, NULL, NULL), UMBO_STATUS_DATA_LOSS);
+        if (way == 0) {
+            CHECK_OK(umbo_iterator_next(self.iterator, &batch));
+            umbo_value_release(batch);
+        }
+        if (way == 1) CHECK_OK(umbo_iterator_reset(self.iterator));
+        self.fails_at = -1;
+        CHECK_OK(epoch(&self, NULL, &report));
+        CHECK(report.steps == (way == 0 ? 0 : STEPS));
+        release_scene(&self);
+    }
 }
 
 /* What a step that evaluates has submitted stops the next one, which says what it was. */
@@ -370,6 +395,7 @@ static void mistakes(void) {
     umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
     CHECK_STATUS(umbo_strategy_run(self.strategy, epoch_in_a_step, &self, NULL, NULL, NULL),
                  UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_MESSAGE("inside of a run: an epoch consists of runs; call it outside of them");
     CHECK_STATUS(umbo_train_epoch(self.strategy, self.iterator, self.optimizer, NULL, step, &self,
                                   NULL, NULL),
                  UMBO_STATUS_INVALID_ARGUMENT);
@@ -396,6 +422,7 @@ int main(void) {
     accumulation();
     failures();
     nothing_submitted();
+    passed_over();
     evaluation_that_submits();
     limits();
     mistakes();

@@ -1,10 +1,13 @@
 //! Checkpoints: what is in them, what does not fit, and training that goes on from one.
 
+mod apart;
 mod arrays;
 mod files;
+mod forged;
 mod manager;
 mod mismatches;
 mod other_replicas;
+mod refused;
 mod resume;
 mod scene;
 mod states;

@@ -123,6 +123,8 @@ fn failures_in_the_background_are_told() {
     let scene = Scene::new("sgd", Feature::Plain, 1);
     let manager = manager(&scene, &folder, ManagerOptions::default());
     let (there, away) = (folder.path("checkpoints"), folder.path("away"));
+    manager.save(6, None, true).unwrap();
+    manager.wait().unwrap();
     fs::rename(&there, &away).unwrap();
     manager.save(7, None, true).unwrap();
     let error = manager.wait().unwrap_err();
@@ -155,7 +157,7 @@ fn options_and_other_files_are_looked_at() {
     for name in others {
         fs::write(folder.path("checkpoints").join(name), "x").unwrap();
     }
-    for step in 0..3 {
+    for step in 0..3u64 {
         manager.save(step, Some(1.0), true).unwrap();
     }
     assert_eq!(manager.steps().unwrap(), [2]);
@@ -163,4 +165,185 @@ fn options_and_other_files_are_looked_at() {
         assert!(folder.path("checkpoints").join(name).exists(), "{name}");
     }
     assert!(manager.save(1 << 53, None, true).is_err());
+}
+
+/// What an earlier training has left: files of steps 1 to 3, of which the second is the best.
+fn left_by_another() -> Folder {
+    let folder = Folder::new();
+    let scene = Scene::new("adam", Feature::Plain, 1);
+    let options = ManagerOptions { in_background: false, ..Default::default() };
+    let manager = manager(&scene, &folder, options);
+    for (step, loss) in [(1, 0.5), (2, 0.1), (3, 0.4)] {
+        scene.train(1);
+        manager.save(step, Some(loss), true).unwrap();
+    }
+    folder
+}
+
+fn contents(folder: &std::path::Path) -> Vec<(String, Vec<u8>)> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let files = files.filter(|entry| entry.file_type().unwrap().is_file());
+    let mut all: Vec<_> = files
+        .map(|entry| (entry.file_name().into_string().unwrap(), bytes(&entry.path())))
+        .collect();
+    all.sort();
+    all
+}
+
+/// A manager saves where its checkpoint is at home, and nowhere else: each way to be at home there, or not.
+#[test]
+fn a_folder_is_for_one_training() {
+    type Before = fn(&Scene, &Manager, &Folder);
+    let remove_all = |folder: &Folder| {
+        for (name, _) in contents(&folder.path("checkpoints")) {
+            fs::remove_file(folder.path("checkpoints").join(name)).unwrap();
+        }
+    };
+    let ways: [(&str, bool, Before); 9] = [
+        ("nothing", false, |_, _, _| {}),
+        ("looking", false, |_, manager, _| {
+            assert_eq!((manager.latest().unwrap(), manager.best().unwrap()), (Some(3), Some(2)));
+        }),
+        ("the newest", true, |_, manager, _| {
+            assert_eq!(manager.restore_latest().unwrap(), Some(3));
+        }),
+        ("the best", true, |_, manager, _| {
+            assert_eq!(manager.restore_best().unwrap(), Some(2));
+        }),
+        ("any file of a step", true, |scene, manager, _| {
+            scene.checkpoint.restore(&manager.path(1)).unwrap();
+        }),
+        ("another path there", true, |scene, _, folder| {
+            let path = folder.path("checkpoints/../checkpoints/step-000000000001.safetensors");
+            scene.checkpoint.restore(&path).unwrap();
+        }),
+        ("another manager", true, |scene, _, folder| {
+            let other = self::manager(scene, folder, ManagerOptions::default());
+            other.restore_latest().unwrap();
+        }),
+        ("a copy elsewhere", false, |scene, manager, folder| {
+            let copy = folder.path("step-000000000001.safetensors");
+            fs::copy(manager.path(1), &copy).unwrap();
+            scene.checkpoint.restore(&copy).unwrap();
+        }),
+        ("weights alone", false, |scene, manager, _| {
+            scene.checkpoint.load_weights(&manager.path(1), None).unwrap();
+        }),
+    ];
+    for way in each_way() {
+        for (name, may_save, before) in ways {
+            let folder = left_by_another();
+            let scene = Scene::new("adam", Feature::Plain, 1);
+            // Told at once, and not when the first one is due.
+            let seldom = ManagerOptions { every_steps: Some(1000), ..way };
+            let first = manager(&scene, &folder, seldom);
+            before(&scene, &first, &folder);
+            let old = contents(&folder.path("checkpoints"));
+            for (manager, must) in [(&first, false), (&manager(&scene, &folder, way), true)] {
+                let saved = manager.save(7, None, must);
+                if may_save {
+                    assert_eq!(saved.unwrap(), must, "{name}");
+                    continue;
+                }
+                let refused = saved.unwrap_err();
+                assert_eq!(refused.status(), Status::FailedPrecondition, "{name}: {refused}");
+                let text = refused.to_string();
+                for part in ["of step 3", "begin_anew", folder.path("").to_str().unwrap()] {
+                    assert!(text.contains(part), "{name}: {text}");
+                }
+                assert!(contents(&folder.path("checkpoints")) == old, "{name}");
+            }
+            first.wait().unwrap();
+            // Whoever was refused may save once the folder is empty; whoever has saved there, always.
+            remove_all(&folder);
+            assert!(first.save(9, None, true).unwrap(), "{name}");
+            assert_eq!(first.steps().unwrap(), [9], "{name}");
+            // Another training, which found nothing before it, must not.
+            let late = Scene::new("adam", Feature::Plain, 1);
+            let late = manager(&late, &folder, way);
+            assert_eq!(late.save(9, None, true).unwrap_err().status(), Status::FailedPrecondition);
+        }
+    }
+    // What resumes first, in an empty folder too, never asks itself which it is.
+    let folder = Folder::new();
+    for step in 0..3u64 {
+        let scene = Scene::new("adam", Feature::Plain, 1);
+        let manager = manager(&scene, &folder, ManagerOptions::default());
+        assert_eq!(manager.restore_latest().unwrap(), step.checked_sub(1));
+        assert!(manager.save(step, None, true).unwrap());
+    }
+}
+
+/// A training that begins anew neither finds, counts nor removes the files of another one.
+#[test]
+fn a_training_that_begins_anew_leaves_the_files_of_another() {
+    for way in each_way() {
+        let folder = left_by_another();
+        let place = folder.path("checkpoints");
+        let old = contents(&place);
+        fs::write(place.join("notes.txt"), "mine").unwrap();
+        // As if a process had been killed while it moved files.
+        let interrupted = place.join(".before.partial");
+        fs::create_dir(&interrupted).unwrap();
+        fs::rename(place.join(&old[0].0), interrupted.join(&old[0].0)).unwrap();
+        let anew =
+            ManagerOptions { begin_anew: true, every_steps: Some(2), keep: 2, keep_best: 1, ..way };
+        let scene = Scene::new("adam", Feature::Plain, 1);
+        let first = manager(&scene, &folder, anew);
+        let before = scene.bits();
+        let nothing = || {
+            assert_eq!((first.latest().unwrap(), first.best().unwrap()), (None, None));
+            assert_eq!(first.steps().unwrap(), [0; 0]);
+            assert_eq!(
+                (first.restore_latest().unwrap(), first.restore_best().unwrap()),
+                (None, None)
+            );
+        };
+        nothing();
+        // Steps are counted from none, and nothing is touched before something is saved.
+        assert!(!first.save(1, None, false).unwrap());
+        nothing();
+        assert!(scene.bits() == before && place.join(&old[2].0).exists());
+        for step in 2..=9 {
+            scene.train(1);
+            first.save(step, Some(step as f64), false).unwrap();
+        }
+        assert_eq!(first.steps().unwrap(), [2, 6, 8]);
+        assert_eq!((first.latest().unwrap(), first.best().unwrap()), (Some(8), Some(2)));
+        assert!(contents(&place.join("before-1")) == old);
+        assert!(place.join("notes.txt").exists() && !interrupted.exists());
+        // Who goes on from there finds the new ones, and the old ones can be gone on from, too.
+        let (new, old) =
+            (Scene::new("adam", Feature::Plain, 1), Scene::new("adam", Feature::Plain, 1));
+        let anew = ManagerOptions { begin_anew: false, ..anew };
+        assert_eq!(manager(&new, &folder, anew).restore_latest().unwrap(), Some(8));
+        let others =
+            Manager::new(Arc::clone(&old.checkpoint), &place.join("before-1"), anew).unwrap();
+        assert_eq!(others.restore_latest().unwrap(), Some(3));
+        // Again, and where there is nothing.
+        drop(first);
+        let again = ManagerOptions { begin_anew: true, ..anew };
+        assert!(manager(&old, &folder, again).save(2, None, true).unwrap());
+        assert_eq!(contents(&place.join("before-2")).len(), 3);
+        let empty = Folder::new();
+        assert!(manager(&old, &empty, again).save(2, None, true).unwrap());
+        assert_eq!(fs::read_dir(empty.path("checkpoints")).unwrap().count(), 1);
+    }
+}
+
+/// A manager whose path leads to a file, or through one, says so.
+#[test]
+fn a_path_that_is_no_folder_is_refused() {
+    let folder = Folder::new();
+    let scene = Scene::new("sgd", Feature::Plain, 1);
+    let file = folder.path("file");
+    fs::write(&file, "text").unwrap();
+    for (path, text) in
+        [(file.clone(), "is a file; name a folder"), (file.join("x"), "Not a directory")]
+    {
+        let made = Manager::new(Arc::clone(&scene.checkpoint), &path, ManagerOptions::default());
+        let refused = made.unwrap_err();
+        assert_eq!(refused.status(), Status::InvalidArgument, "{refused}");
+        assert!(refused.to_string().contains(text), "{refused}");
+    }
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use umbo::error::Status;
 use umbo::optimizer::rule::VariableProgress;
+use umbo::optimizer::saved::MOST_COUNTED;
 use umbo::strategy::ReplicaContext;
 use umbo::strategy::variables::read;
 use umbo::tensor::{DType, Tensor};
 
-use crate::scene::{Feature, Scene, strategy, values, variable};
+use crate::scene::{Feature, Folder, Scene, strategy, values, variable};
 
 /// Moments, step counts, iterations and loss scale, set one by one in fresh objects.
 #[test]
@@ -90,4 +91,40 @@ fn states_are_checked() {
         Ok(None)
     };
     scene.strategy.run(&inside, None).unwrap();
+}
+
+/// Counts that were set as far as they go are counted on from, saved and restored.
+#[test]
+fn the_greatest_counts_are_counted_on_from() {
+    let folder = Folder::new();
+    let scene = Scene::new("custom", Feature::DynamicLossScale, 1);
+    scene.train(1);
+    let (optimizer, wide) = (&scene.trainers[0].0, &scene.variables[2]);
+    let running = optimizer.variable_progress(wide).unwrap().running;
+    // What could not be counted on from is refused.
+    const MOST: u64 = MOST_COUNTED;
+    for (count, fits) in [(0, true), (MOST, true), (MOST + 1, false), (i64::MAX as u64, false)] {
+        let progress = VariableProgress { updates: count, running: [0.0, 0.0] };
+        let set = [
+            optimizer.set_iterations(count),
+            optimizer.set_loss_scale(1.0, count),
+            optimizer.set_variable_progress(wide, progress),
+        ];
+        for result in set {
+            match result {
+                Ok(()) => assert!(fits, "{count}"),
+                Err(error) => {
+                    assert!(!fits && error.status() == Status::InvalidArgument, "{count}: {error}")
+                }
+            }
+        }
+    }
+    let most = MOST_COUNTED;
+    optimizer.set_iterations(most).unwrap();
+    optimizer.set_variable_progress(wide, VariableProgress { updates: most, running }).unwrap();
+    scene.train(2);
+    assert_eq!(optimizer.iterations(), most + 1, "one of the two was skipped");
+    scene.checkpoint.save(&folder.path("file")).unwrap();
+    scene.checkpoint.restore(&folder.path("file")).unwrap();
+    assert_eq!(optimizer.iterations(), most + 1);
 }

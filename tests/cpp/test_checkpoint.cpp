@@ -111,6 +111,10 @@ void keeps_some() {
     CHECK(!manager.save(1) && manager.save(2) && manager.save_rated(3, 0.5, true) && manager.save(5));
     manager.wait();
     CHECK(manager.latest() == 5 && manager.best() == 3 && manager.restore_best() == 3);
+    const model other;
+    options.begin_anew = true;
+    const auto anew = umbo::checkpoint_manager::create(other.checkpoint, "test_checkpoint_cpp", options);
+    CHECK(anew.latest() == UMBO_NO_CHECKPOINT);
     for (const std::int64_t step : {3, 5}) CHECK(std::remove(std::string(manager.path(step)).c_str()) == 0);
     CHECK(std::remove("test_checkpoint_cpp") == 0);
 }

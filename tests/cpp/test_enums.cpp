@@ -243,6 +243,8 @@ constexpr bool is_known(umbo_step_cause constant) {
         case to_c(umbo::step_cause::slow_replica):
         case to_c(umbo::step_cause::serialised):
         case to_c(umbo::step_cause::update):
+        case to_c(umbo::step_cause::busy_machine):
+        case to_c(umbo::step_cause::uneven_steps):
             return true;
     }
     return false;
@@ -301,7 +303,7 @@ static_assert(is_known(UMBO_LOSS_GLOBAL_MEAN) && to_c(umbo::loss::global_mean) =
 static_assert(is_known(UMBO_GRADIENT_ADD) && to_c(umbo::gradient_mode::add) == UMBO_GRADIENT_ADD);
 static_assert(is_known(UMBO_NON_FINITE_FAIL) && to_c(umbo::non_finite::fail) == UMBO_NON_FINITE_FAIL);
 static_assert(is_known(UMBO_LOSS_SCALING_DYNAMIC) && to_c(umbo::loss_scaling::dynamic) == UMBO_LOSS_SCALING_DYNAMIC);
-static_assert(is_known(UMBO_STEP_CAUSE_UPDATE) && to_c(umbo::step_cause::update) == UMBO_STEP_CAUSE_UPDATE);
+static_assert(is_known(UMBO_STEP_CAUSE_UNEVEN_STEPS) && to_c(umbo::step_cause::uneven_steps) == UMBO_STEP_CAUSE_UNEVEN_STEPS);
 static_assert(is_known(UMBO_EQUIVALENCE_OF_VARIABLE) && to_c(umbo::equivalence_subject::variable) == UMBO_EQUIVALENCE_OF_VARIABLE);
 static_assert(is_known(UMBO_EQUIVALENCE_SIZE_DEPENDENT) && to_c(umbo::equivalence_verdict::size_dependent) == UMBO_EQUIVALENCE_SIZE_DEPENDENT);
 

@@ -364,8 +364,8 @@ std::vector<mistake> mistakes() {
          }},
         {"synchronising inside of a run", umbo::status::failed_precondition,
          {"umbo_strategy_synchronize"},
-         {"replica 0's callback", "replica 1's callback"},
-         {"use a merge call"},
+         {"inside of a run", "replica 1 ("},
+         {"synchronise outside of runs"},
          [] {
              const world at;
              at.strategy.run([&](context &, const value &) { at.strategy.synchronize(); });

@@ -115,7 +115,8 @@ std::vector<mistake> mistakes() {
          {"float32, not float64"},
          {"view them as what they are"},
          [] {
-             tensor::scalar(1.0f).view_as<double>();
+             const tensor one = tensor::scalar(1.0f);
+             one.view_as<double>();
          }},
         {"a dtype that there is not", umbo::status::invalid_argument,
          {"umbo_tensor_create_zeros", "dtype"},

@@ -20,15 +20,15 @@ void optimizers() {
     using momentum = umbo_momentum_options;
     const momentum of_momentum = UMBO_MOMENTUM_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::momentum_options{}), of_momentum, &momentum::learning_rate,
-               &momentum::momentum, &momentum::nesterov));
+               &momentum::momentum, &momentum::nesterov, &momentum::dampening));
     using adam = umbo_adam_options;
     const adam of_adam = UMBO_ADAM_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::adam_options{}), of_adam, &adam::learning_rate, &adam::beta1,
-               &adam::beta2, &adam::epsilon));
+               &adam::beta2, &adam::epsilon, &adam::amsgrad));
     using adamw = umbo_adamw_options;
     const adamw of_adamw = UMBO_ADAMW_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::adamw_options{}), of_adamw, &adamw::learning_rate, &adamw::beta1,
-               &adamw::beta2, &adamw::epsilon, &adamw::weight_decay));
+               &adamw::beta2, &adamw::epsilon, &adamw::weight_decay, &adamw::amsgrad));
     using lamb = umbo_lamb_options;
     const lamb of_lamb = UMBO_LAMB_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::lamb_options{}), of_lamb, &lamb::learning_rate, &lamb::beta1,
@@ -36,7 +36,8 @@ void optimizers() {
     using adagrad = umbo_adagrad_options;
     const adagrad of_adagrad = UMBO_ADAGRAD_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::adagrad_options{}), of_adagrad, &adagrad::learning_rate,
-               &adagrad::initial_accumulator, &adagrad::epsilon));
+               &adagrad::initial_accumulator, &adagrad::epsilon,
+               &adagrad::learning_rate_decay));
     using rmsprop = umbo_rmsprop_options;
     const rmsprop of_rmsprop = UMBO_RMSPROP_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::rmsprop_options{}), of_rmsprop, &rmsprop::learning_rate,
@@ -51,7 +52,7 @@ void optimizers() {
                &around::global_clip_norm, &around::clip_value, &around::non_finite,
                &around::loss_scaling, &around::loss_scale, &around::loss_scale_growth_factor,
                &around::loss_scale_backoff_factor, &around::loss_scale_minimum,
-               &around::loss_scale_growth_interval));
+               &around::loss_scale_growth_interval, &around::maximize));
     using group = umbo_group_options;
     const group of_group = UMBO_GROUP_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::group_options{}), of_group, &group::learning_rate_factor,

@@ -26,6 +26,13 @@ use umbo::kernels::cuda::Thresholds;
 /// Numbers of elements: none, one, and those around the ends of what a thread and a block does.
 pub const SIZES: [usize; 11] = [0, 1, 2, 255, 256, 257, 1023, 1024, 1025, 2047, 4099];
 
+/// Says that a test is skipped, which fails where it may not be.
+pub fn skip(test: &str, why: &str) {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/skip.sh");
+    let status = std::process::Command::new(script).args([test, why]).status().unwrap();
+    assert_eq!(status.code(), Some(77), "{test} may not be skipped here: {why}");
+}
+
 /// A GPU's thresholds, and such that a few elements are many: a block has all of an item.
 pub fn thresholds(few_are_many: bool) -> Thresholds {
     match few_are_many {

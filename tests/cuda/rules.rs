@@ -33,6 +33,8 @@ pub fn rules() -> Vec<Box<dyn UpdateRule>> {
         Box::new(RmsProp::new(0.9, 0.5, true, 1e-7).unwrap()),
         Box::new(Lamb::new(0.9, 0.999, 1e-6, 0.01).unwrap()),
         Box::new(Ftrl::new(1.0, 0.01, 0.02, 0.1).unwrap()),
+        Box::new(Adam::new(0.9, 0.999, 1e-7).unwrap().amsgrad(true)),
+        Box::new(AdamW::new(0.9, 0.98, 1e-8, 0.01).unwrap().amsgrad(true)),
     ]
 }
 

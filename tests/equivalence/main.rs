@@ -4,6 +4,7 @@ mod apart;
 mod batches;
 mod copies;
 mod correct;
+mod kinds;
 mod left_behind;
 mod mistakes;
 mod network;

@@ -64,10 +64,10 @@ fn contexts() {
     let batch = batch_of(&rows(4));
     let run = |context: &ReplicaContext| {
         let report = checked(context.strategy(), &batch_of(&rows(4)));
-        refused(report, Status::FailedPrecondition, &["cross-replica context", "merge call"]);
+        refused(report, Status::FailedPrecondition, &["inside of a run", "outside of runs"]);
         let merged = Box::new(|strategy: &Strategy, values: Vec<Option<Value>>| {
             let report = checked(strategy, &batch_of(&rows(4)));
-            refused(report, Status::FailedPrecondition, &["merge call"]);
+            refused(report, Status::FailedPrecondition, &["inside of a run", "outside of runs"]);
             Ok(values)
         });
         context.synchronize(Operation::MergeCall { function: 1 }, None, merged)

@@ -225,3 +225,27 @@ fn views_of_what_a_replica_makes_say_its_device() {
     }));
     assert_eq!(device_of(), 0);
 }
+
+/// A loop that does not look for the end of the data runs the step once more, without an element.
+#[test]
+fn a_run_behind_the_last_element_says_that_the_data_have_ended() {
+    let training = Training::new(2);
+    let own = &training;
+    let step = |ctx: *mut umbo_replica_context, _: *const umbo_value| {
+        // SAFETY: the handles are live.
+        unsafe { umbo_gradients_submit(own.gradients, ctx) }
+    };
+    let status = run(training.strategy, ptr::null(), &step);
+    let parts = ["its pass has ended: end the loop there, or reset the iterator", "with a weight"];
+    refused(status, UMBO_STATUS_FAILED_PRECONDITION, &parts);
+    // Arguments that are no batch are another matter.
+    let plain = value(&[1.0]);
+    let status = run(training.strategy, plain, &step);
+    refused(
+        status,
+        UMBO_STATUS_FAILED_PRECONDITION,
+        &["contain no per-replica value; submit with"],
+    );
+    // SAFETY: the handle is not used afterwards.
+    unsafe { umbo_value_release(plain) };
+}

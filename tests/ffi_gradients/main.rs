@@ -5,5 +5,7 @@ mod allocator;
 mod apply;
 mod contract;
 mod distributed;
+mod first_batch;
 mod setup;
 mod steady;
+mod two_strategies;

@@ -199,10 +199,11 @@ pub fn replica_id(ctx: *const umbo_replica_context) -> i32 {
     replica
 }
 
-type Step<'a> = &'a (dyn Fn(*mut umbo_replica_context, *const umbo_value) -> umbo_status + Sync);
+pub type Step<'a> =
+    &'a (dyn Fn(*mut umbo_replica_context, *const umbo_value) -> umbo_status + Sync);
 type Merge<'a> = &'a (dyn Fn() -> umbo_status + Sync);
 
-unsafe extern "C-unwind" fn call_step(
+pub unsafe extern "C-unwind" fn call_step(
     ctx: *mut umbo_replica_context,
     args: *const umbo_value,
     user_data: *mut c_void,

@@ -26,7 +26,7 @@ use umbo::values::variable::{Aggregation, Synchronization, Variable};
 use super::own_rules::own;
 use super::*;
 
-const RULES: [&str; 14] = [
+const RULES: [&str; 18] = [
     "sgd",
     "momentum",
     "nesterov",
@@ -39,6 +39,10 @@ const RULES: [&str; 14] = [
     "rmsprop centered momentum",
     "lamb",
     "ftrl",
+    "dampened",
+    "amsgrad",
+    "amsgradw",
+    "adagrad decaying",
     "own",
     "own decoupled",
 ];
@@ -57,6 +61,10 @@ fn rule(name: &str) -> Box<dyn UpdateRule> {
         "rmsprop centered momentum" => Box::new(RmsProp::new(0.9, 0.8, true, 1e-7).unwrap()),
         "lamb" => Box::new(Lamb::new(0.9, 0.99, 1e-7, 0.05).unwrap()),
         "ftrl" => Box::new(Ftrl::new(1.0, 0.01, 0.02, 0.1).unwrap()),
+        "dampened" => Box::new(Momentum::new(0.9, false).unwrap().dampened(0.4).unwrap()),
+        "amsgrad" => Box::new(Adam::new(0.9, 0.99, 1e-7).unwrap().amsgrad(true)),
+        "amsgradw" => Box::new(AdamW::new(0.9, 0.99, 1e-7, 0.05).unwrap().amsgrad(true)),
+        "adagrad decaying" => Box::new(Adagrad::new(0.1, 1e-7).unwrap().decaying(0.3).unwrap()),
         "own" => own(WeightDecay::L2),
         "own decoupled" => own(WeightDecay::Decoupled),
         other => panic!("{other}"),
@@ -229,6 +237,7 @@ impl Training {
             global_clip_norm: self.case.clip,
             clip_value: self.case.clip_value,
             loss_scaling: self.case.scaled.then_some(loss_scaling),
+            maximize: self.case.scaled,
             ..Settings::default()
         };
         optimizer.configure(settings).unwrap();

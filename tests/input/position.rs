@@ -157,6 +157,41 @@ fn forged_positions_are_read() {
     fails(iterator.restore_position(&edited), Status::InvalidArgument, "checksum");
 }
 
+/// Whoever has a text written restarts a pass as often as it says, which has an end.
+#[test]
+fn a_number_of_restarts_has_an_end() {
+    let dataset = Dataset::range(0, 9, 1).unwrap();
+    let distributed = |read_ahead| {
+        let options = DistributeOptions { read_ahead: Some(read_ahead), ..Default::default() };
+        let batches = dataset.batch(2, false).unwrap();
+        distribute(&batches, 1, &[DeviceId::HOST], &options).unwrap().iterator().unwrap()
+    };
+    let ahead = dataset.prefetch(2).unwrap();
+    for iterators in [&|| ahead.iterator().unwrap(), &|| distributed(0), &|| distributed(2)]
+        as [&dyn Fn() -> PassIterator; 3]
+    {
+        let iterator = iterators();
+        iterator.next().unwrap();
+        iterator.reset().unwrap();
+        let position = iterator.save_position().unwrap();
+        for restarts in [u64::MAX, 1 << 31, (1 << 20) + 1] {
+            // Behind whether the pass has ended.
+            let forged = forged(&position, |numbers| numbers[1] = restarts);
+            let restored = iterators().restore_position(&forged);
+            fails(restored, Status::InvalidArgument, "was restarted");
+        }
+        let most = forged(&position, |numbers| numbers[1] = 1 << 20);
+        iterators().restore_position(&most).unwrap();
+    }
+    let iterator = ahead.iterator().unwrap();
+    iterator.next().unwrap();
+    (0..1 << 20).for_each(|_| iterator.reset().unwrap());
+    let position = iterator.save_position().unwrap();
+    fails(iterator.reset(), Status::FailedPrecondition, "no element was asked for");
+    assert_eq!(event(&in_place(&ahead, &position), false), event(&iterator, false));
+    iterator.reset().unwrap();
+}
+
 fn in_place(dataset: &Dataset, position: &str) -> PassIterator {
     let iterator = dataset.iterator().unwrap();
     iterator.restore_position(position).unwrap();

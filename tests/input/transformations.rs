@@ -530,3 +530,32 @@ fn pipelines_have_a_greatest_depth() {
         thread.unwrap().join().unwrap();
     }
 }
+
+/// A dataset that is joined with itself would have twice as many transformations each time.
+#[test]
+fn transformations_beside_each_other_have_an_end() {
+    type Joined = fn(&[Dataset]) -> Result<Dataset>;
+    let ways: [(&str, Joined); 2] =
+        [("concatenate", Dataset::concatenate), ("zip", |datasets| Dataset::zip(datasets, None))];
+    for (name, join) in ways {
+        let mut dataset = Dataset::range(0, 2, 1).unwrap();
+        let mut times = 0;
+        let error = loop {
+            match join(&[dataset.clone(), dataset.clone()]) {
+                Ok(twice) => dataset = twice,
+                Err(error) => break error,
+            }
+            times += 1;
+            assert!(times < 20, "{name}");
+        };
+        if name == "concatenate" {
+            fails::<()>(Err(error), Status::InvalidArgument, "65536 are the most");
+            assert_eq!(times, 15);
+            assert_eq!(rest(&dataset.iterator().unwrap(), |_| ()).len(), 2 << times);
+        }
+    }
+    // As many as there are, in one call.
+    let files: Vec<Dataset> = (0..20_000).map(|_| Dataset::range(0, 1, 1).unwrap()).collect();
+    let all = Dataset::concatenate(&files).unwrap().batch(100, false).unwrap();
+    assert_eq!(rest(&all.iterator().unwrap(), |_| ()).len(), 200);
+}

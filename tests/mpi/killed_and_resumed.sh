@@ -43,7 +43,9 @@ $(job unbroken) >"$folder/unbroken.json"
 end=$(newest unbroken)
 [ "$end" -gt $((8 * interval)) ] || { echo "the training is too short: $end steps"; exit 1; }
 
-"$restart" $(job broken) --resume >"$folder/broken.json" 2>"$folder/said" &
+# The checkpoint of the last step is what the job comes to.
+last=$(ls "$folder/unbroken" | grep '^step-[0-9]*\.safetensors$' | sort | tail -n 1)
+"$restart" --end "$folder/broken/$last" $(job broken) --resume >"$folder/broken.json" 2>"$folder/said" &
 loop=$!
 goal=$interval
 for kill in 1 2 3; do

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use umbo::error::{Error, Result, Status};
 use umbo::kernels::update::pass::Pass;
 use umbo::optimizer::LossReduction::Sum;
+use umbo::optimizer::adagrad::Adagrad;
 use umbo::optimizer::adam::Adam;
 use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::rule::{Rates, Running, Scalars, Slot};
@@ -142,6 +143,15 @@ fn wrong_settings_are_refused() {
     }
     for value in [-1.0, 0.0, 1e-60, f64::NAN, f64::INFINITY] {
         refusal(Adam::new(0.9, 0.9, value), Status::InvalidArgument);
+    }
+    let momentum = |nesterov| Momentum::new(0.9, nesterov).unwrap();
+    for value in [-0.1, 1.1, f64::NAN] {
+        refusal(momentum(false).dampened(value), Status::InvalidArgument);
+    }
+    refusal(momentum(true).dampened(0.5), Status::InvalidArgument);
+    for value in [-0.5, f64::NAN, f64::INFINITY] {
+        let adagrad = Adagrad::new(0.1, 1e-7).unwrap();
+        refusal(adagrad.decaying(value), Status::InvalidArgument);
     }
     let optimizer = optimizer("sgd", 0.5);
     for value in [-1.0, f64::NAN, f64::INFINITY] {

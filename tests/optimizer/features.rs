@@ -59,6 +59,11 @@ fn scheduled(iterations: u64) -> f64 {
 }
 
 impl Features {
+    /// Whether weights go up the gradient.
+    fn maximizes(&self) -> bool {
+        self.groups && self.accumulation == 1
+    }
+
     /// An optimizer that does all of it to variables, of which the [`BIAS`] is one and of which it
     /// leaves the `frozen` ones alone.
     pub fn optimizer(&self, variables: &[Variable], frozen: &[Variable]) -> Arc<Optimizer> {
@@ -69,6 +74,7 @@ impl Features {
             clip_value: self.clip_value,
             non_finite: self.overflow.then_some(NonFinite::Skip),
             loss_scaling: self.scaling,
+            maximize: self.maximizes(),
         };
         optimizer.configure(settings).unwrap();
         if self.groups {
@@ -109,10 +115,11 @@ impl Features {
         factor
     }
 
-    /// The gradient, clipped.
+    /// The gradient, clipped, and with its sign changed where weights go up it.
     pub fn clipped(&self, gradient: impl Iterator<Item = f64>, factor: f64) -> Vec<f64> {
         let limit = self.clip_value.unwrap_or(f64::MAX);
-        gradient.map(|value| (value * factor).clamp(-limit, limit)).collect()
+        let sign = if self.maximizes() { -1.0 } else { 1.0 };
+        gradient.map(|value| sign * (value * factor).clamp(-limit, limit)).collect()
     }
 
     /// The learning rate and the weight decay of variable `index` after so many updates. The report

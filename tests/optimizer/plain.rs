@@ -19,7 +19,7 @@ impl Plain {
     pub fn new(rule: &'static str, weights: &[f64]) -> Plain {
         let mut state = [(); 3].map(|()| vec![0.0; weights.len()]);
         match rule {
-            "adagrad" => state[0].fill(ACCUMULATOR),
+            "adagrad" | "adagrad_decaying" => state[0].fill(ACCUMULATOR),
             "ftrl" => state[1].fill(ACCUMULATOR),
             _ => {}
         }
@@ -29,9 +29,10 @@ impl Plain {
     pub fn state_names(&self) -> Vec<&'static str> {
         match self.rule {
             "sgd" => vec![],
-            "momentum" | "nesterov" => vec!["momentum"],
+            "momentum" | "nesterov" | "dampened" => vec!["momentum"],
             "adam" | "adamw" | "lamb" => vec!["m", "v"],
-            "adagrad" => vec!["accumulator"],
+            "amsgrad" | "amsgradw" => vec!["m", "v", "v_max"],
+            "adagrad" | "adagrad_decaying" => vec!["accumulator"],
             "rmsprop" => vec!["v"],
             "rmsprop_momentum" => vec!["v", "momentum"],
             "rmsprop_centered" => vec!["v", "mean"],
@@ -61,12 +62,16 @@ impl Plain {
         for (index, &g) in gradient.iter().enumerate().filter(|(index, _)| is_touched(*index)) {
             let w = &mut self.weights[index];
             let [a, b, c] = self.state.each_mut().map(|state| &mut state[index]);
-            let decoupled = matches!(self.rule, "adamw" | "lamb");
+            let decoupled = matches!(self.rule, "adamw" | "amsgradw" | "lamb");
             let g = if decoupled { g } else { g + decay * *w };
             match self.rule {
                 "sgd" => *w -= rate * g,
                 "momentum" => {
                     *a = MOMENTUM * *a + g;
+                    *w -= rate * *a;
+                }
+                "dampened" => {
+                    *a = if self.updates == 1 { g } else { MOMENTUM * *a + (1.0 - DAMPENING) * g };
                     *w -= rate * *a;
                 }
                 "nesterov" => {
@@ -83,6 +88,19 @@ impl Plain {
                         "adamw" => *w -= rate * decay * *w + rate * direction,
                         _ => *w -= rate * direction,
                     }
+                }
+                "amsgrad" | "amsgradw" => {
+                    *a = BETA1 * *a + (1.0 - BETA1) * g;
+                    *b = BETA2 * *b + (1.0 - BETA2) * g * g;
+                    *c = c.max(*b);
+                    let decay = if decoupled { rate * decay * *w } else { 0.0 };
+                    let direction = *a / correction1 / ((*c / correction2).sqrt() + EPSILON);
+                    *w -= decay + rate * direction;
+                }
+                "adagrad_decaying" => {
+                    *a += g * g;
+                    let rate = rate / (1.0 + f64::from(self.updates - 1) * RATE_DECAY);
+                    *w -= rate * g / (a.sqrt() + EPSILON);
                 }
                 "adagrad" => {
                     *a += g * g;

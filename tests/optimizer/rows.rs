@@ -18,7 +18,7 @@ const NAMES: [&str; 4] = ["factors", "bias", "kernel", "frozen"];
 const SHAPES: [(usize, usize); 4] = [(7, 19), (5, 1), (1, 6), (3, 2)];
 const ROW_SPARSE: [bool; 4] = [true, true, false, true];
 /// The rules that can update some rows without the others.
-const ELEMENTWISE: [&str; 11] = [
+const ELEMENTWISE: [&str; 15] = [
     "sgd",
     "momentum",
     "nesterov",
@@ -30,6 +30,10 @@ const ELEMENTWISE: [&str; 11] = [
     "rmsprop_centered",
     "rmsprop_both",
     "ftrl",
+    "dampened",
+    "amsgrad",
+    "amsgradw",
+    "adagrad_decaying",
 ];
 
 fn cases() -> Vec<Features> {

@@ -84,7 +84,7 @@ pub fn row_gradients(
     Gradients::with_options(STRATEGY, &devices(replicas), variables, reduction, options).unwrap()
 }
 
-pub const RULES: [&str; 12] = [
+pub const RULES: [&str; 16] = [
     "sgd",
     "momentum",
     "nesterov",
@@ -97,8 +97,14 @@ pub const RULES: [&str; 12] = [
     "rmsprop_centered",
     "rmsprop_both",
     "ftrl",
+    "dampened",
+    "amsgrad",
+    "amsgradw",
+    "adagrad_decaying",
 ];
 pub const MOMENTUM: f64 = 0.9;
+pub const DAMPENING: f64 = 0.4;
+pub const RATE_DECAY: f64 = 0.3;
 pub const BETA1: f64 = 0.9;
 pub const BETA2: f64 = 0.999;
 pub const EPSILON: f64 = 1e-8;
@@ -123,13 +129,23 @@ pub fn rule(name: &str) -> Box<dyn UpdateRule> {
         "rmsprop_centered" => Box::new(RmsProp::new(RHO, 0.0, true, EPSILON).unwrap()),
         "rmsprop_both" => Box::new(RmsProp::new(RHO, MOMENTUM, true, EPSILON).unwrap()),
         "ftrl" => Box::new(Ftrl::new(BETA, L1, L2, ACCUMULATOR).unwrap()),
+        "dampened" => {
+            Box::new(Momentum::new(MOMENTUM, false).unwrap().dampened(DAMPENING).unwrap())
+        }
+        "amsgrad" => Box::new(Adam::new(BETA1, BETA2, EPSILON).unwrap().amsgrad(true)),
+        "amsgradw" => {
+            Box::new(AdamW::new(BETA1, BETA2, EPSILON, RULE_DECAY).unwrap().amsgrad(true))
+        }
+        "adagrad_decaying" => {
+            Box::new(Adagrad::new(ACCUMULATOR, EPSILON).unwrap().decaying(RATE_DECAY).unwrap())
+        }
         other => panic!("no rule {other}"),
     }
 }
 
 /// The weight decay of a rule where nobody says another.
 pub fn rule_decay(name: &str) -> f64 {
-    if matches!(name, "adamw" | "lamb") { RULE_DECAY } else { 0.0 }
+    if matches!(name, "adamw" | "amsgradw" | "lamb") { RULE_DECAY } else { 0.0 }
 }
 
 pub fn optimizer(name: &str, learning_rate: f64) -> Arc<Optimizer> {

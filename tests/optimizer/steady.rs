@@ -58,6 +58,7 @@ fn steady_step_with_every_feature_allocates_nothing() {
             clip_value: Some(0.01),
             non_finite: None,
             loss_scaling: Some(loss_scaling),
+            maximize: true,
         };
         optimizer.configure(settings).unwrap();
         let group = Group { learning_rate_factor: 0.5, weight_decay: Some(0.0), frozen: false };

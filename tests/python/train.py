@@ -1,33 +1,20 @@
-"""Trains through docs/python/binding.py: python3 train.py FOLDER_OF_IT INCLUDE LIBRARY PYTHON
+"""Trains through docs/python/binding.py: python3 train.py FOLDER_OF_IT INCLUDE LIBRARY
 
-With the other Python if this one has no cffi or no NumPy of version 2.1 or later, whose arrays the binding takes;
-exit code 77 if neither has. With --measure, how long steps of one and two replicas take."""
+With --measure, how long steps of one and two replicas take."""
 import gc
-import importlib.metadata
 import importlib.util
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import time
 
-
-def has_what_it_takes():
-    if any(importlib.util.find_spec(name) is None for name in ("numpy", "cffi")):
-        return False
-    return [int(number) for number in importlib.metadata.version("numpy").split(".")[:2]] >= [2, 1]
-
-
-if not has_what_it_takes():
-    other = sys.argv[4]
-    if not os.path.exists(other) or other == sys.executable:
-        print("cffi, or NumPy 2.1 or later, is not installed")
-        sys.exit(77)
-    os.execv(other, [other, *sys.argv])
-
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ["LIBUMBO_INCLUDE"], os.environ["LIBUMBO_FOLDER"] = sys.argv[2:4]
 sys.path.insert(0, sys.argv[1])
+caches = tempfile.TemporaryDirectory()
+os.environ["XDG_CACHE_HOME"] = caches.name
 
 import numpy as np
 from binding import Exported, array_of, check, ffi, lib, made, on_replicas, raised, tensor_of
@@ -83,7 +70,7 @@ def train(rows, targets, epochs):
     copy = np.from_dlpack(Exported(made("tensor", lib.umbo_variable_read, weights)))
     assert copy.tolist() == array_of(lib.umbo_variable_view, weights, ffi.NULL).tolist()
     saved_and_loaded(strategy, weights, copy)
-    with_torch(strategy, weights)
+    with_other_libraries(strategy, weights)
     return copy
 
 
@@ -103,27 +90,57 @@ def saved_and_loaded(strategy, weights, values):
         assert array_of(lib.umbo_variable_view, empty, ffi.NULL).tolist() == values.tolist()
 
 
-def with_torch(strategy, weights):
-    """A tensor of torch's is a tensor of Umbo's, and back, in place, as NumPy shares memory with both."""
-    if importlib.util.find_spec("torch") is None:
-        print("torch is not installed: its tensors are not tried")
-        return
-    import torch
-    theirs = torch.arange(6, dtype=torch.float32).reshape(2, 3)
-    try:
-        theirs.numpy()
-    except RuntimeError as error:
-        print(f"torch and NumPy do not fit together, so that torch's tensors are not tried: {error}")
-        return
-    ours = tensor_of(theirs.T.numpy())
-    shown = array_of(lib.umbo_tensor_view, ours)
-    assert shown.tolist() == theirs.T.tolist() and shown.ctypes.data == theirs.data_ptr()
-    back = torch.from_numpy(np.from_dlpack(Exported(ours)))
-    theirs[1, 2] = 50
-    del ours, shown
-    assert back.data_ptr() == theirs.data_ptr() and back[2, 1] == 50
-    read = torch.from_numpy(np.from_dlpack(Exported(made("tensor", lib.umbo_variable_read, weights))))
-    assert read.tolist() == array_of(lib.umbo_variable_view, weights, ffi.NULL).tolist()
+def with_other_libraries(strategy, weights):
+    """An array of another library's is a tensor of Umbo's, and back, in place; it stays as long as anybody has it."""
+    vectors = {
+        "numpy": lambda library: (library.arange(6, dtype=np.float32), lambda array: array.ctypes.data),
+        "torch": lambda library: (library.arange(6, dtype=library.float32), lambda array: array.data_ptr()),
+        "jax.numpy": lambda library: (library.arange(6, dtype=np.float32), lambda array: array.unsafe_buffer_pointer()),
+    }
+    for name, make in vectors.items():
+        if importlib.util.find_spec(name.partition(".")[0]) is None:
+            assert not os.environ.get("UMBO_NO_SKIPS"), f"{name} is not installed"
+            print(f"{name} is not installed: its arrays are not tried")
+            continue
+        library = importlib.import_module(name)
+        theirs, address = make(library)
+        ours = tensor_of(theirs)
+        shown = array_of(lib.umbo_tensor_view, ours)
+        assert shown.tolist() == [0, 1, 2, 3, 4, 5] and shown.ctypes.data == address(theirs), name
+        back = library.from_dlpack(Exported(ours))
+        read = library.from_dlpack(Exported(made("tensor", lib.umbo_variable_read, weights)))
+        del theirs, ours, shown
+        gc.collect()
+        assert address(back) and back.tolist() == [0, 1, 2, 3, 4, 5], name
+        assert read.tolist() == array_of(lib.umbo_variable_view, weights, ffi.NULL).tolist(), name
+        print(f"arrays of {name}: fine")
+
+
+def exported_as_asked():
+    """Capsules of the form that is asked for; one that nobody takes keeps nothing."""
+    before, after = ffi.new("int64_t *"), ffi.new("int64_t *")
+    tensor = tensor_of(np.zeros(3))
+    exported = Exported(tensor)
+    check(lib.umbo_live_handles(lib.UMBO_HANDLE_ANY, before))
+    asked = {None: "dltensor", (0, 8): "dltensor", (1, 0): "dltensor_versioned", (2, 3): "dltensor_versioned"}
+    for version, name in asked.items():
+        capsule = exported.__dlpack__(max_version=version)
+        assert f'"{name}"' in repr(capsule), (version, capsule)
+        del capsule
+    for refused in {"copy": True}, {"dl_device": (2, 0)}:
+        try:
+            exported.__dlpack__(**refused)
+            raise AssertionError(f"{refused} was not refused")
+        except BufferError:
+            pass
+    check(lib.umbo_live_handles(lib.UMBO_HANDLE_ANY, after))
+    assert before[0] == after[0], (before[0], after[0])
+
+
+def second_start():
+    """What the first start compiled is there for the next, which needs no compiler."""
+    elsewhere = dict(os.environ, PATH="/nowhere", PYTHONPATH=sys.argv[1])
+    subprocess.run([sys.executable, "-c", "import binding; print(binding.lib)"], env=elsewhere, check=True)
 
 
 def measure():
@@ -151,12 +168,14 @@ def measure():
 
 if __name__ == "__main__":
     # docs/python.md promises a file that can be read in one go.
-    assert len(pathlib.Path(sys.argv[1], "binding.py").read_text().splitlines()) <= 120
+    assert len(pathlib.Path(sys.argv[1], "binding.py").read_text().splitlines()) <= 170
     random = np.random.default_rng(1)
     x = random.standard_normal((2000, 3)).astype(np.float32)
     found = train(x, x @ np.array([1, -2, 3], np.float32), 20)
     print("weights:", found.round(3))
     assert np.allclose(found, [1, -2, 3], atol=0.01)
+    exported_as_asked()
+    second_start()
     # Nothing is left: no exception on its way, and no handle, which its traceback may have.
     del found
     lib.umbo_clear_last_error()

@@ -2,6 +2,7 @@
 //! callback without mistakes does what it does elsewhere.
 
 mod check;
+mod each_warning;
 mod in_place;
 mod mistakes;
 mod scene;

@@ -1,8 +1,10 @@
 //! Memory that a callback was given and uses when it is not its any more.
 
+use std::ops::{Add, Div, Mul, Sub};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use half::{bf16, f16};
 use umbo::error::Result;
 use umbo::optimizer::{GradientMode, apply};
 use umbo::strategy::ReplicaContext;
@@ -86,6 +88,61 @@ fn gradients_that_are_written_between_steps_are_found() {
             &[&who, "'weight'", "at byte 8", "view in each step"],
         );
         scene.train_well();
+    }
+}
+
+/// Changes the element at `index` from `data` on, as a program does that has an array of `dtype`.
+fn change(data: *mut u8, dtype: DType, index: usize, operator: &str, operand: f32) {
+    fn apply<T>(at: *mut T, operator: &str, by: T)
+    where
+        T: Copy + Add<Output = T> + Sub<Output = T> + Mul<Output = T> + Div<Output = T>,
+    {
+        let by = std::hint::black_box(by);
+        // SAFETY: an element of a buffer that the library keeps.
+        unsafe {
+            let was = at.read();
+            at.write(match operator {
+                "=" => by,
+                "+=" => was + by,
+                "-=" => was - by,
+                "*=" => was * by,
+                "/=" => was / by,
+                _ => panic!("no test has {operator}"),
+            });
+        }
+    }
+    match dtype {
+        DType::Float32 => apply(data.cast::<f32>().wrapping_add(index), operator, operand),
+        DType::Float64 => apply(data.cast::<f64>().wrapping_add(index), operator, operand.into()),
+        DType::Float16 => {
+            apply(data.cast::<f16>().wrapping_add(index), operator, f16::from_f32(operand))
+        }
+        _ => apply(data.cast::<bf16>().wrapping_add(index), operator, bf16::from_f32(operand)),
+    }
+}
+
+/// Gradients are added up more often than they are assigned.
+#[test]
+fn each_operator_through_an_old_view_is_found() {
+    let (f32, f64) = (DType::Float32, DType::Float64);
+    let dtypes =
+        [(f32, None), (f64, None), (f32, Some(DType::Float16)), (f32, Some(DType::BFloat16))];
+    for (variables, gradients) in dtypes {
+        let setting = Setting { variables, gradients, ..Setting::PLAIN };
+        let scene = Scene::new(setting);
+        for operator in ["=", "+=", "-=", "*=", "/="] {
+            for operand in [0.0, 1.0, -1.0, 0.5, 1e-3, 1e3] {
+                let (scratch, gradient) = (Arc::new(Kept::default()), Arc::new(Kept::default()));
+                scene.train(keep(&scratch, &gradient)).unwrap();
+                apply(&scene.optimizer, &scene.gradients).unwrap();
+                change(gradient.address(), setting.dtype(), 2, operator, operand);
+                let outcome = scene.train(Extras::default());
+                let what = format!("{} {operator} {operand}", setting.dtype());
+                assert!(outcome.is_err(), "{what} went unnoticed");
+                found(outcome, &["'weight'", "view in each step", "at byte "]);
+                scene.train_well();
+            }
+        }
     }
 }
 

@@ -44,6 +44,8 @@ pub struct Rank {
     delays: Mutex<Option<ChaCha8Rng>>,
     /// At which of its calls, from 0, this rank dies.
     dies_at: Option<u64>,
+    /// From which of its calls on it waits for the others in vain.
+    hangs_at: Option<u64>,
     calls: Mutex<u64>,
     /// Calls are not counted, nor does this rank die.
     is_joining: AtomicBool,
@@ -54,6 +56,15 @@ pub struct Rank {
 /// The ranks of one job.
 pub fn ranks(size: usize) -> Vec<Arc<Rank>> {
     job(size, None, None)
+}
+
+/// The ranks of one job whose calls, from one on, wait for each other in vain.
+pub fn hanging(size: usize, at: u64) -> Vec<Arc<Rank>> {
+    let ranks = ranks(size).into_iter().map(|rank| {
+        let rank = Arc::into_inner(rank).unwrap();
+        Arc::new(Rank { hangs_at: Some(at), ..rank })
+    });
+    ranks.collect()
 }
 
 /// The ranks of one job that are late by small times, as `delays` says, and of which one dies at one of
@@ -68,6 +79,7 @@ pub fn job(size: usize, delays: Option<u64>, death: Option<(usize, u64)>) -> Vec
             size,
             delays: Mutex::new(delays.map(|seed| ChaCha8Rng::seed_from_u64(seed + rank as u64))),
             dies_at: death.filter(|(who, _)| *who == rank).map(|(_, at)| at),
+            hangs_at: None,
             calls: Mutex::new(0),
             is_joining: AtomicBool::new(false),
             bytes: AtomicU64::new(0),
@@ -134,6 +146,9 @@ impl Rank {
             *calls += u64::from(counts);
             calls.saturating_sub(1)
         };
+        if counts && self.hangs_at.is_some_and(|at| own >= at) {
+            return Err(Error::DeadlineExceeded(format!("{call}: not all ranks have come")));
+        }
         let mut round = self.hall.round.lock().unwrap();
         if counts && self.dies_at.is_some_and(|at| own >= at) {
             round.dead = Some(self.rank);

@@ -14,7 +14,7 @@ use umbo::tensor::DType;
 use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Variable};
 
-use super::engine::{job, ranks};
+use super::engine::{hanging, job, ranks};
 use super::{named, on_ranks, tensor};
 
 fn counter(strategy: &Strategy) -> Variable {
@@ -146,7 +146,12 @@ fn ranks_that_disagree_are_told_who_is_where() {
         (gather, assigns, "gather along axis 0", "assign_add to"),
         (sum, nothing, "reduce SUM", "the commit point"),
         (nothing, assigns, "the commit point", "assign_add to"),
-        (sum, twice, "reduce SUM", "with other shapes, names or options"),
+        (
+            sum,
+            twice,
+            "reduce SUM",
+            "the number of per-replica values in it is 1 on rank 0, 2 on rank 1",
+        ),
     ];
     for (first, second, here, there) in cases {
         on_ranks(&ranks(2), 2, |rank, strategy| {
@@ -160,7 +165,7 @@ fn ranks_that_disagree_are_told_who_is_where() {
             let error = strategy.run(&step, None).unwrap_err();
             let text = error.to_string();
             assert_eq!(error.status(), Status::FailedPrecondition, "{text}");
-            for part in [here, there, "rank 0 is at", "rank 1 is at", "step 1"] {
+            for part in [here, there, "rank 0", "rank 1", "step 1"] {
                 assert!(text.contains(part), "'{part}' is missing: {text}");
             }
             assert_eq!(value(&variable), 0.0);
@@ -313,4 +318,33 @@ fn deaths_are_reported_and_nothing_hangs() {
 fn counter_or_nothing(strategy: &Strategy) -> Option<Variable> {
     let new = named("counter", Aggregation::Sum);
     variables::create(Some(strategy), new, Initial::Value(&tensor(&[0f32], &[1]))).ok()
+}
+
+/// The call that has waited in vain says so, whatever it was at; those that follow do not wait.
+#[test]
+fn a_rank_that_hangs_is_a_deadline_and_then_unavailable() {
+    let mut at = Vec::new();
+    for call in 3..12 {
+        at.extend(on_ranks(&hanging(2, call), 1, |_, strategy| {
+            let strategy = strategy.unwrap();
+            let variable = counter(&strategy);
+            let step = |context: &ReplicaContext| {
+                assign(&variable, Assignment::Add, &one())?;
+                context.all_reduce(ReduceOp::Sum, one()).map(Some)
+            };
+            let error = loop {
+                if let Err(error) = strategy.run(&step, None) {
+                    break error;
+                }
+            };
+            assert_eq!(error.status(), Status::DeadlineExceeded, "{call}: {error}");
+            let again = strategy.run(&step, None).unwrap_err();
+            assert_eq!(again.status(), Status::Unavailable, "{call}: {again}");
+            error.to_string()
+        }));
+    }
+    // In several calls of a step.
+    for place in ["the beginning of a run", "assign_add", "reduce SUM", "the commit point"] {
+        assert!(at.iter().any(|error| error.contains(place)), "{place}: {at:?}");
+    }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use umbo::collectives::Assignment;
 use umbo::error::{Error, Result, Status};
 use umbo::input::{
     Dataset, DistributeOptions, MapOptions, PassIterator, Sharding, ShuffleOptions, Splitting,
@@ -11,7 +10,7 @@ use umbo::input::{
 };
 use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer};
-use umbo::strategy::variables::{self, Initial, assign, read};
+use umbo::strategy::variables::{self, Initial, read};
 use umbo::strategy::{ReplicaContext, Strategy};
 use umbo::training::Epoch;
 use umbo::values::Value;
@@ -21,7 +20,7 @@ use super::engine::{job, ranks};
 use super::{alone, named, on_ranks, tensor};
 
 /// The numbers 0, 1, ... as rows.
-fn rows(of: std::ops::Range<i32>) -> Dataset {
+pub fn rows(of: std::ops::Range<i32>) -> Dataset {
     let numbers: Vec<i32> = of.collect();
     Dataset::from_tensor_slices(&Value::Tensor(tensor(&numbers, &[numbers.len()]))).unwrap()
 }
@@ -48,7 +47,7 @@ fn parts(strategy: &Strategy, element: &Value) -> Vec<Vec<i32>> {
 }
 
 /// What all ranks' replicas have got, step by step.
-fn joined(of_ranks: Vec<Vec<Vec<Vec<i32>>>>) -> Vec<Vec<Vec<i32>>> {
+pub fn joined(of_ranks: Vec<Vec<Vec<Vec<i32>>>>) -> Vec<Vec<Vec<i32>>> {
     let count = of_ranks[0].len();
     assert!(of_ranks.iter().all(|steps| steps.len() == count), "{of_ranks:?}");
     (0..count).map(|step| of_ranks.iter().flat_map(|steps| steps[step].clone()).collect()).collect()
@@ -302,86 +301,6 @@ fn epochs_go_on_together() {
         // The second element of a gradient is the number of examples over itself.
         let updates = 2 * 3u64.div_ceil(accumulation);
         assert_eq!(ends[0][1], -0.5 * updates as f32);
-    }
-}
-
-/// An element of an epoch fails, on one rank, on some or on all: the ranks learn of it at once, the step is
-/// nobody's, and another epoch goes on behind it, with the same rows on all ranks.
-#[test]
-fn an_element_of_an_epoch_that_fails_on_one_rank_is_left_out_on_all() {
-    const FAILING: i32 = 8;
-    // The rows come in batches of four; those of the failing one are left out.
-    let sums = |upto: i32| (0..upto).filter(|row| row / 4 != FAILING / 4).sum::<i32>() as f32;
-    for (size, replicas) in [(2, 1), (2, 2), (3, 1)] {
-        for sharding in [Sharding::Data, Sharding::Off] {
-            for read_ahead in [0, 2] {
-                for failing in 1..1_usize << size {
-                    let options = DistributeOptions {
-                        sharding,
-                        read_ahead: Some(read_ahead),
-                        ..Default::default()
-                    };
-                    let what = format!("{size}×{replicas}, {failing:b}, {options:?}");
-                    on_ranks(&ranks(size), replicas, |rank, strategy| {
-                        let strategy = strategy.unwrap();
-                        let own_fails = failing & 1 << rank != 0;
-                        let fails = move |value: &Value| -> Result<Value> {
-                            match value.tensor_of(0)?.to_vec::<i32>()?[0] {
-                                FAILING if own_fails => Err(Error::NotFound("the third".into())),
-                                _ => Ok(value.clone()),
-                            }
-                        };
-                        let data = rows(0..22).batch(4, false).unwrap();
-                        let data = data.map(fails, MapOptions::default()).unwrap();
-                        let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
-                        let iterator = distributed.iterator().unwrap();
-                        let initial = tensor(&[0f32], &[1]);
-                        let new = named("sum", Aggregation::Sum);
-                        let sum = variables::create(Some(&strategy), new, Initial::Value(&initial));
-                        let sum = sum.unwrap();
-                        let of_step = sum.clone();
-                        let step = move |context: &ReplicaContext| {
-                            let rows =
-                                context.arguments()?.unwrap().tensor_of(0)?.to_vec::<i32>()?;
-                            let own =
-                                Value::Tensor(tensor(&[rows.iter().sum::<i32>() as f32], &[1]));
-                            assign(&of_step, Assignment::Add, &own)?;
-                            Ok(None)
-                        };
-                        let step: Arc<umbo::strategy::ReplicaFunction> = Arc::new(step);
-                        let epoch = Epoch {
-                            strategy: &strategy,
-                            iterator: &iterator,
-                            update: None,
-                            metrics: None,
-                            limits: Default::default(),
-                            most_steps: None,
-                            flush: true,
-                            keep_metrics: false,
-                            reset: false,
-                        };
-                        let run = || epoch.run(Arc::clone(&step), None, &mut |_, _| Ok(()));
-                        let error = run().unwrap_err();
-                        assert_eq!(error.status(), Status::NotFound, "{what}: {error}");
-                        let text = error.to_string();
-                        assert!(text.contains("step 3 of the epoch"), "{what}: {text}");
-                        assert!(text.contains("the third"), "{what}: {text}");
-                        let first = failing.trailing_zeros();
-                        let names = text.contains(&format!("rank {first} failed"));
-                        assert_eq!(names, !own_fails, "{what}: {text}");
-                        // With datasets of their own all ranks have all rows.
-                        let times = if sharding == Sharding::Off { size as f32 } else { 1.0 };
-                        let value = || read(&sum).unwrap().to_vec::<f32>().unwrap()[0];
-                        assert_eq!(value(), times * sums(8), "{what}");
-                        let report = run().unwrap();
-                        assert!(report.pass_ended, "{what}");
-                        if sharding == Sharding::Data {
-                            assert_eq!((report.steps, value()), (3, sums(22)), "{what}");
-                        }
-                    });
-                }
-            }
-        }
     }
 }
 

@@ -3,11 +3,14 @@
 #![expect(unsafe_code, reason = "tests write the gradients of their replicas")]
 
 mod agreement;
+mod damaged;
+mod differing;
 mod dividing;
 mod engine;
 mod failures;
 mod file_epochs;
 mod files;
+mod given_again;
 mod in_place;
 mod input;
 mod lent;
@@ -15,6 +18,8 @@ mod nccl;
 mod nested;
 mod on_gpus;
 mod otherwise;
+mod pairwise;
+mod passed_over;
 mod processors;
 mod reduced;
 mod reproducible;

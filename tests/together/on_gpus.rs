@@ -164,6 +164,7 @@ fn all_tests_on(place: &str) {
         "agreement::",
         "failures::",
         "file_epochs::",
+        "given_again::",
         "nested::",
         "on_gpus::ranks_are_where",
         "reproducible::",

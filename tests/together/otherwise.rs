@@ -4,51 +4,59 @@
 use umbo::error::Status;
 use umbo::optimizer::adam::Adam;
 use umbo::optimizer::rule::VariableProgress;
-use umbo::optimizer::{GradientsOptions, Group, Optimizer, Settings, apply};
-use umbo::strategy::ReplicaContext;
-use umbo::values::variable::Variable;
+use umbo::optimizer::{
+    ApplyOptions, Gradients, GradientsOptions, Group, LossReduction, Optimizer, Settings, apply,
+    apply_with,
+};
+use umbo::strategy::variables::{self, Initial};
+use umbo::strategy::{ReplicaContext, Strategy};
+use umbo::tensor::DType;
+use umbo::values::variable::{Aggregation, Variable};
 
 use super::dividing::{contribute, gradients, known, make};
 use super::engine::ranks;
-use super::on_ranks_of;
 use super::reproducible::chosen;
+use super::{named, on_ranks, on_ranks_of, tensor};
 
 /// Makes an optimizer update otherwise.
 type Change = fn(&Optimizer, &[Variable]);
 
-/// With where it is found out.
-const CHANGES: [(&str, Change); 9] = [
-    (WEIGHTS, |optimizer, _| optimizer.set_learning_rate(0.2).unwrap()),
-    (WEIGHTS, |optimizer, _| {
+/// With where it is found out, and what is said of it: the first option that differs, as it is on the rank that
+/// differs and on the others.
+const CHANGES: [(&str, [&str; 3], Change); 9] = [
+    (WEIGHTS, ["the learning rate", "0.2", "0.1"], |optimizer, _| {
+        optimizer.set_learning_rate(0.2).unwrap()
+    }),
+    (WEIGHTS, ["the clip value", "0.5", "nothing"], |optimizer, _| {
         let settings = Settings { clip_value: Some(0.5), ..Settings::default() };
         optimizer.configure(settings).unwrap();
     }),
-    (WEIGHTS, |optimizer, _| {
+    (WEIGHTS, ["the global clip norm", "0.01", "nothing"], |optimizer, _| {
         let settings = Settings { global_clip_norm: Some(0.01), ..Settings::default() };
         optimizer.configure(settings).unwrap();
     }),
-    (WEIGHTS, |optimizer, _| {
+    (WEIGHTS, ["the weight decay", "0.5", "nothing"], |optimizer, _| {
         let settings = Settings { weight_decay: Some(0.5), ..Settings::default() };
         optimizer.configure(settings).unwrap();
     }),
-    (WEIGHTS, |optimizer, variables| {
+    (WEIGHTS, ["the learning rate of 'v0'", "0.05", "0.1"], |optimizer, variables| {
         let group = Group { learning_rate_factor: 0.5, ..Group::default() };
         optimizer.add_group(&variables[..1], group).unwrap();
     }),
     // Of the variable that is updated by rows.
-    (WEIGHTS, |optimizer, variables| {
+    (WEIGHTS, ["the weight decay of 'v1'", "0.25", "0"], |optimizer, variables| {
         let group = Group { weight_decay: Some(0.25), ..Group::default() };
         optimizer.add_group(&variables[1..2], group).unwrap();
     }),
-    (WEIGHTS, |optimizer, variables| {
+    (WEIGHTS, ["the updates of 'v2' so far", "0.225", "0.81"], |optimizer, variables| {
         let progress = VariableProgress { updates: 7, running: [0.25, 0.5] };
         optimizer.set_variable_progress(&variables[2], progress).unwrap();
     }),
-    (GRADIENTS, |optimizer, variables| {
+    (GRADIENTS, ["whether 'v0' is frozen", "yes", "no"], |optimizer, variables| {
         let group = Group { frozen: true, ..Group::default() };
         optimizer.add_group(&variables[..1], group).unwrap();
     }),
-    (GRADIENTS, |optimizer, variables| {
+    (GRADIENTS, ["whether 'v1' is frozen", "yes", "no"], |optimizer, variables| {
         let group = Group { frozen: true, ..Group::default() };
         optimizer.add_group(&variables[1..2], group).unwrap();
     }),
@@ -59,7 +67,7 @@ const GRADIENTS: &str = "the exchange of gradients";
 
 #[test]
 fn ranks_that_update_otherwise_are_told() {
-    for (number, (place, change)) in CHANGES.into_iter().enumerate() {
+    for (number, (place, [name, odd, usual], change)) in CHANGES.into_iter().enumerate() {
         for in_sync in [0, 5] {
             let wrong = number % 3;
             on_ranks_of(
@@ -92,6 +100,10 @@ fn ranks_that_update_otherwise_are_told() {
                     let text = error.to_string();
                     assert!(text.contains("the ranks disagree"), "{}", what());
                     assert!(text.contains(place), "{}", what());
+                    assert!(text.contains(&format!("rank {wrong} differs")), "{}", what());
+                    for part in [name, odd, usual] {
+                        assert!(text.contains(part), "'{part}' is missing: {}", what());
+                    }
                     assert!(known(&optimizer, &variables) == before, "{}", what());
                     assert_eq!(optimizer.iterations(), 1);
                     // Once all do the same they go on.
@@ -104,4 +116,102 @@ fn ranks_that_update_otherwise_are_told() {
             );
         }
     }
+}
+
+/// How a rank makes its gradients and applies them.
+#[derive(Clone)]
+struct Way {
+    names: [&'static str; 2],
+    shape: Vec<usize>,
+    row_sparse: [bool; 2],
+    dtype: Option<DType>,
+    reduction: LossReduction,
+    accumulation_steps: u64,
+    options: ApplyOptions,
+    adam: [f64; 3],
+}
+
+/// Makes it otherwise.
+type Twist = fn(&mut Way);
+
+/// With the first option that differs, as it is on the rank that differs and on the others.
+const TWISTS: [([&str; 3], Twist); 9] = [
+    (["", "'c'", "'b'"], |way| way.names[1] = "c"),
+    (["", "'a', float32 of shape [4, 3]", "'a', float32 of shape [3, 4]"], |way| {
+        way.shape = vec![4, 3];
+    }),
+    (["the type of the gradient of 'a'", "'float16'", "'float32'"], |way| {
+        way.dtype = Some(DType::Float16);
+    }),
+    (["whether the gradient of 'b' is row-sparse", "yes", "no"], |way| way.row_sparse[1] = true),
+    (["the reduction of the losses", "'Sum'", "'Mean'"], |way| way.reduction = LossReduction::Sum),
+    (["the number of accumulation steps", "1", "2"], |way| way.accumulation_steps = 1),
+    (["the option measure_norm of the apply", "yes", "no"], |way| way.options.measure_norm = true),
+    (["the rule's beta1", "0.8", "0.9"], |way| way.adam[0] = 0.8),
+    (["the rule's epsilon", "0.5", "0.25"], |way| way.adam[2] = 0.5),
+];
+
+#[test]
+fn the_first_option_that_differs_is_named_with_its_values() {
+    let usual = Way {
+        names: ["a", "b"],
+        shape: vec![3, 4],
+        row_sparse: [false; 2],
+        dtype: None,
+        reduction: LossReduction::Mean,
+        accumulation_steps: 2,
+        options: ApplyOptions { flush: true, ..ApplyOptions::default() },
+        adam: [0.9, 0.999, 0.25],
+    };
+    for ([name, odd, usually], twist) in TWISTS {
+        for size in [2, 3] {
+            for wrong in 0..size {
+                let came = on_ranks(&ranks(size), 1, |rank, strategy| {
+                    let strategy = strategy.unwrap();
+                    let mut way = usual.clone();
+                    if rank == wrong {
+                        twist(&mut way);
+                    }
+                    train(&strategy, &way).unwrap_err()
+                });
+                for error in came {
+                    let text = error.to_string();
+                    assert_eq!(error.status(), Status::FailedPrecondition, "{text}");
+                    let said = [format!("{odd} on rank {wrong}"), format!("{usually} on rank")];
+                    // What a variable is is a part of where a rank is.
+                    let is_variable = [odd, usually]
+                        .iter()
+                        .all(|value| text.contains(&format!("the making of variable {value}")));
+                    let is_named = said.iter().all(|part| text.contains(part.as_str()));
+                    assert!(is_variable || (is_named && text.contains(name)), "{name}: {text}");
+                    let differs = format!("rank {wrong} differs from the others");
+                    assert_eq!(text.contains(&differs), size > 2, "{text}");
+                }
+            }
+        }
+    }
+}
+
+fn train(strategy: &Strategy, way: &Way) -> umbo::error::Result<()> {
+    let count = way.shape.iter().product();
+    let mut variables = Vec::new();
+    for name in way.names {
+        let value = tensor(&vec![1f32; count], &way.shape);
+        let new = named(name, Aggregation::None);
+        variables.push(variables::create(Some(strategy), new, Initial::Value(&value))?);
+    }
+    let options = GradientsOptions {
+        accumulation_steps: way.accumulation_steps,
+        dtype: way.dtype,
+        row_sparse: &way.row_sparse,
+    };
+    let devices = strategy.replica_devices();
+    let gradients =
+        Gradients::with_options(strategy.id(), devices, variables, way.reduction, options)?;
+    let [beta1, beta2, epsilon] = way.adam;
+    let rule = Box::new(Adam::new(beta1, beta2, epsilon)?);
+    let optimizer = Optimizer::new(strategy.id(), rule, 0.1)?;
+    let callback = |context: &ReplicaContext| contribute(context, &gradients, 0).map(|()| None);
+    strategy.run(&callback, None)?;
+    apply_with(&optimizer, &gradients, way.options).map(drop)
 }

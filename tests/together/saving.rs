@@ -408,3 +408,91 @@ fn managers_of_ranks_keep_and_restore_together() {
         assert!(manager.save(9, None, true).unwrap());
     });
 }
+
+/// Ranks of another training are refused together, and begin anew together, beside the parts of the old one.
+#[test]
+fn ranks_begin_anew_together() {
+    let folder = Folder::new("anew");
+    let options = ManagerOptions { keep: 1, ..ManagerOptions::default() };
+    let manager = |training: &Training, begin_anew| {
+        let checkpoint = Arc::clone(&training.checkpoint);
+        Manager::new(checkpoint, &folder.0, ManagerOptions { begin_anew, ..options }).unwrap()
+    };
+    let old = on_trainings((3, 1), adam, |_, training| {
+        training.train(0..1);
+        manager(training, false).save(5, None, true).unwrap();
+        training.known()
+    });
+    let names = folder.names();
+    assert_eq!(names.len(), 3);
+    let new = on_trainings((2, 1), adam, |_, training| {
+        training.train(0..2);
+        let refused = manager(training, false).save(1, None, true).unwrap_err();
+        assert_eq!(refused.status(), Status::FailedPrecondition, "{refused}");
+        let anew = manager(training, true);
+        assert_eq!(anew.restore_latest().unwrap(), None);
+        anew.save(1, None, true).unwrap();
+        assert_eq!(anew.steps().unwrap(), [1]);
+        training.known()
+    });
+    let now = folder.names();
+    assert_eq!(now.len(), 3, "{now:?}");
+    assert!(now.contains(&"before-1".to_owned()), "{now:?}");
+    let place = Folder(folder.0.join("before-1"));
+    assert_eq!(place.names(), names);
+    for (place, known, step) in [(&folder, &new[0], 1), (&place, &old[0], 5)] {
+        on_trainings((3, 2), adam, |_, training| {
+            let checkpoint = Arc::clone(&training.checkpoint);
+            let manager = Manager::new(checkpoint, &place.0, options).unwrap();
+            assert_eq!(manager.restore_latest().unwrap(), Some(step));
+            assert!(training.known() == *known);
+            assert!(manager.save(9, None, true).unwrap());
+        });
+    }
+}
+
+/// One rank finds damage where another one cannot read: nobody goes back to an older checkpoint. Each has a copy of the
+/// folder here, so that they find different things.
+#[test]
+fn ranks_pass_over_a_file_together_or_not_at_all() {
+    let folders: Vec<_> = (0..3).map(|rank| Folder::new(&format!("refused-{rank}"))).collect();
+    let options = ManagerOptions::default();
+    on_trainings((3, 1), adam, |_, training| {
+        let checkpoint = Arc::clone(&training.checkpoint);
+        let manager = Manager::new(checkpoint, &folders[0].0, options).unwrap();
+        for step in 1..3 {
+            training.train(0..1);
+            manager.save(step, None, true).unwrap();
+        }
+    });
+    let names = folders[0].names();
+    for (name, folder) in
+        names.iter().flat_map(|name| folders[1..].iter().map(move |to| (name, to)))
+    {
+        fs::copy(folders[0].0.join(name), folder.0.join(name)).unwrap();
+    }
+    let newest = |of: &str| names.iter().rfind(|name| name.contains(of)).unwrap();
+    // The elements of its part.
+    let damaged = folders[1].0.join(newest("-00002-of-00003"));
+    let mut bytes = fs::read(&damaged).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&damaged, bytes).unwrap();
+    let restore = || {
+        on_trainings((3, 1), adam, |rank, training| {
+            let checkpoint = Arc::clone(&training.checkpoint);
+            let manager = Manager::new(checkpoint, &folders[rank].0, options).unwrap();
+            (manager.restore_latest(), training.known())
+        })
+    };
+    for (came, _) in restore() {
+        assert_eq!(came.unwrap(), Some(1));
+    }
+    let refused = folders[2].0.join(newest("-00003-of-00003"));
+    fs::remove_file(&refused).unwrap();
+    fs::create_dir(&refused).unwrap();
+    let before = Training::new(alone(3), adam()).known();
+    for (came, known) in restore() {
+        came.unwrap_err();
+        assert!(known == before);
+    }
+}

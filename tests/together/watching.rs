@@ -96,14 +96,17 @@ fn measured_steps_of_ranks_know_what_the_exchange_takes() {
             let text = report.text();
             assert!(text.contains("exchange"), "{text}");
             let causes: Vec<Cause> = report.advice.iter().map(|advice| advice.cause).collect();
-            for cause in [Cause::Input, Cause::Update] {
-                assert!(!causes.contains(&cause), "{text}");
-            }
+            assert!(!causes.contains(&Cause::Input), "{text}");
+            // Whatever the machine is doing beside it, and whatever an update costs on it.
+            let of_any_machine = [
+                Cause::FewProcessors,
+                Cause::OtherThreads,
+                Cause::BusyMachine,
+                Cause::UnevenSteps,
+                Cause::Update,
+            ];
             assert!(
-                replicas > 1
-                    || causes
-                        .iter()
-                        .all(|it| *it == Cause::FewProcessors || *it == Cause::OtherThreads),
+                replicas > 1 || causes.iter().all(|cause| of_any_machine.contains(cause)),
                 "{text}"
             );
         });

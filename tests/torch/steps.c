@@ -37,12 +37,18 @@ static int read_values(double values[VARIABLES][MOST]) {
   return 1;
 }
 
-static double option(int argc, char **argv, const char *name) {
+/* Changes an option that the arguments name; what they do not name stays as it is. */
+static void set(int argc, char **argv, const char *name, double *option) {
   const size_t length = strlen(name);
   for (int i = 2; i < argc; ++i) {
-    if (strncmp(argv[i], name, length) == 0 && argv[i][length] == '=') return atof(argv[i] + length + 1);
+    if (strncmp(argv[i], name, length) == 0 && argv[i][length] == '=') *option = atof(argv[i] + length + 1);
   }
-  return 0.0; /* which stands for the default */
+}
+
+static void set_integer(int argc, char **argv, const char *name, int32_t *option) {
+  double value = *option;
+  set(argc, argv, name, &value);
+  *option = (int32_t)value;
 }
 
 static umbo_optimizer *make(umbo_strategy *strategy, int argc, char **argv) {
@@ -50,43 +56,43 @@ static umbo_optimizer *make(umbo_strategy *strategy, int argc, char **argv) {
   umbo_optimizer *optimizer = NULL;
   if (strcmp(rule, "sgd") == 0) {
     umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
-    sgd.learning_rate = option(argc, argv, "learning_rate");
+    set(argc, argv, "learning_rate", &sgd.learning_rate);
     CHECK(umbo_optimizer_create_sgd(strategy, &sgd, &optimizer));
   } else if (strcmp(rule, "momentum") == 0) {
     umbo_momentum_options momentum = UMBO_MOMENTUM_OPTIONS_INIT;
-    momentum.learning_rate = option(argc, argv, "learning_rate");
-    momentum.momentum = option(argc, argv, "momentum");
-    momentum.nesterov = (int32_t)option(argc, argv, "nesterov");
+    set(argc, argv, "learning_rate", &momentum.learning_rate);
+    set(argc, argv, "momentum", &momentum.momentum);
+    set_integer(argc, argv, "nesterov", &momentum.nesterov);
     CHECK(umbo_optimizer_create_momentum(strategy, &momentum, &optimizer));
   } else if (strcmp(rule, "adagrad") == 0) {
     umbo_adagrad_options adagrad = UMBO_ADAGRAD_OPTIONS_INIT;
-    adagrad.learning_rate = option(argc, argv, "learning_rate");
-    adagrad.initial_accumulator = option(argc, argv, "initial_accumulator");
+    set(argc, argv, "learning_rate", &adagrad.learning_rate);
+    set(argc, argv, "initial_accumulator", &adagrad.initial_accumulator);
     CHECK(umbo_optimizer_create_adagrad(strategy, &adagrad, &optimizer));
   } else if (strcmp(rule, "rmsprop") == 0) {
     umbo_rmsprop_options rmsprop = UMBO_RMSPROP_OPTIONS_INIT;
-    rmsprop.learning_rate = option(argc, argv, "learning_rate");
-    rmsprop.rho = option(argc, argv, "decay");
-    rmsprop.momentum = option(argc, argv, "momentum");
-    rmsprop.centered = (int32_t)option(argc, argv, "centered");
+    set(argc, argv, "learning_rate", &rmsprop.learning_rate);
+    set(argc, argv, "decay", &rmsprop.rho);
+    set(argc, argv, "momentum", &rmsprop.momentum);
+    set_integer(argc, argv, "centered", &rmsprop.centered);
     CHECK(umbo_optimizer_create_rmsprop(strategy, &rmsprop, &optimizer));
   } else if (strcmp(rule, "adam") == 0) {
     umbo_adam_options adam = UMBO_ADAM_OPTIONS_INIT;
-    adam.learning_rate = option(argc, argv, "learning_rate");
-    adam.beta1 = option(argc, argv, "beta1");
-    adam.beta2 = option(argc, argv, "beta2");
+    set(argc, argv, "learning_rate", &adam.learning_rate);
+    set(argc, argv, "beta1", &adam.beta1);
+    set(argc, argv, "beta2", &adam.beta2);
     CHECK(umbo_optimizer_create_adam(strategy, &adam, &optimizer));
   } else if (strcmp(rule, "adamw") == 0) {
     umbo_adamw_options adamw = UMBO_ADAMW_OPTIONS_INIT;
-    adamw.learning_rate = option(argc, argv, "learning_rate");
+    set(argc, argv, "learning_rate", &adamw.learning_rate);
     CHECK(umbo_optimizer_create_adamw(strategy, &adamw, &optimizer));
   } else {
     fprintf(stderr, "no rule %s\n", rule);
     exit(EXIT_FAILURE);
   }
   umbo_optimizer_options around = UMBO_OPTIMIZER_OPTIONS_INIT;
-  around.weight_decay = option(argc, argv, "weight_decay");
-  around.global_clip_norm = option(argc, argv, "global_clip_norm");
+  set(argc, argv, "weight_decay", &around.weight_decay);
+  set(argc, argv, "global_clip_norm", &around.global_clip_norm);
   CHECK(umbo_optimizer_configure(optimizer, &around));
   return optimizer;
 }
@@ -144,7 +150,9 @@ int main(int argc, char **argv) {
   CHECK(umbo_strategy_create(&replicas, &strategy));
   CHECK(umbo_strategy_scope(strategy, make_variables, &s));
   sums.loss_reduction = UMBO_LOSS_GLOBAL_MEAN; /* what is submitted is added up */
-  sums.accumulation_steps = (int32_t)option(argc, argv, "accumulation_steps");
+  double accumulated = (double)sums.accumulation_steps;
+  set(argc, argv, "accumulation_steps", &accumulated);
+  sums.accumulation_steps = (int64_t)accumulated;
   umbo_variable *const variables[VARIABLES] = {s.variables[0], s.variables[1]};
   CHECK(umbo_gradients_create(strategy, VARIABLES, variables, &sums, &s.gradients));
   umbo_optimizer *optimizer = make(strategy, argc, argv);

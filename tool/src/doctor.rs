@@ -13,8 +13,10 @@ use umbo::error::Result;
 use umbo::executor::affinity::{self, CpuSet};
 use umbo::executor::workers;
 use umbo::kernels::instruction_set::Instructions;
+use umbo::observe::machine::Load;
 
 use crate::arguments::{self, Bytes, number};
+use crate::bench::machine;
 use crate::failure::Failure;
 use crate::{Report, bytes_text, gpu, json_text, trace};
 
@@ -120,6 +122,7 @@ fn examine() -> Vec<Finding> {
         version(),
         instructions(),
         processors_finding(processors, online.as_deref().map(str::trim), quota),
+        load(machine::load_now(), std::fs::read_to_string("/proc/loadavg").ok().as_deref()),
         binding(),
         central_work(),
         memory(registry::memory_info(DeviceId::HOST)),
@@ -190,6 +193,26 @@ fn processors_finding(processors: &CpuSet, online: Option<&str>, quota: usize) -
         }
         _ => Finding::new(Verdict::Fine, "processors", text),
     }
+}
+
+/// What others use of the processors now, and the averages of the system: how many threads were ready or on
+/// a processor in the last 1, 5 and 15 minutes.
+fn load(now: Option<Load>, averages: Option<&str>) -> Finding {
+    let averages: Vec<&str> = averages.unwrap_or_default().split_whitespace().take(3).collect();
+    let last: f64 = averages.first().and_then(|last| last.parse().ok()).unwrap_or(0.0);
+    let mut text = match now {
+        Some(load) => load.in_words("use"),
+        None => "the system does not say what others use of the processors".to_owned(),
+    };
+    if averages.len() == 3 {
+        text += &format!("; load average {}", averages.join(", "));
+    }
+    let is_high = now.is_some_and(|load| last > f64::from(load.processors));
+    if now.is_some_and(|load| load.is_busy_for(load.processors)) || is_high {
+        text += ": steps take longer, and figures that are measured now say little";
+        return Finding::new(Verdict::Note, "load", text);
+    }
+    Finding::new(Verdict::Fine, "load", text)
 }
 
 fn binding() -> Finding {
@@ -322,6 +345,20 @@ mod tests {
         check(&processors_finding(&two, None, 2), Verdict::Fine, "0-1");
         check(&processors_finding(&two, Some("0-7"), 2), Verdict::Note, "0-7 are online");
         check(&processors_finding(&two, Some("0-1"), 1), Verdict::Note, "the time of 1");
+    }
+
+    #[test]
+    fn a_busy_machine_is_worth_knowing() {
+        let of = |others| Some(Load { others, processors: 2 });
+        let quiet = Some("0.10 0.20 0.30 1/100 4242\n");
+        check(&load(of(0.0), quiet), Verdict::Fine, "load average 0.10, 0.20, 0.30");
+        check(&load(of(1.5), quiet), Verdict::Note, "use 1.5 of 2 processors");
+        // Between two processes that take turns it may look quiet for a tenth of a second.
+        check(&load(of(0.0), Some("16.1 9.0 2.0 1/1 1")), Verdict::Note, "load average 16.1");
+        check(&load(None, None), Verdict::Fine, "does not say");
+        let all = as_json(&examine(), true);
+        let subjects = all["findings"].as_array().unwrap().iter();
+        assert_eq!(subjects.filter(|finding| finding["subject"] == "load").count(), 1, "{all}");
     }
 
     #[test]

@@ -52,9 +52,12 @@ fn benchmarks_run_on_a_gpu() {
         let arguments = [&["bench", benchmark], &small[..], more].concat();
         let output = umbo(&arguments, "2");
         let table = text(&output);
-        // The driver reports there what it finds wrong, and benchmarks say that a machine is busy.
+        // The driver reports there what it finds wrong, benchmarks say that a machine is busy, and the library
+        // that it has few processors.
         let said = String::from_utf8_lossy(&output.stderr);
-        let is_quiet = said.lines().all(|line| line.starts_with("umbo: other processes"));
+        let is_quiet = said
+            .lines()
+            .all(|line| line.starts_with("umbo: other processes") || line.contains("take turns"));
         assert!(output.status.success() && is_quiet, "{table} {output:?}");
         assert!(table.contains("GPU:1") && table.contains("'Fake CUDA device 1'"), "{table}");
         assert!(table.contains("say nothing of a GPU"), "{table}");

@@ -116,6 +116,7 @@ struct checkpoint_manager_options {
     bool in_background = true;
     std::int64_t every_steps = 1;
     double every_seconds = UMBO_NEVER;
+    bool begin_anew = false;
 };
 
 // Keeps the checkpoints of a training in a folder.
@@ -132,6 +133,7 @@ public:
         options.in_background = how.in_background ? 1 : 0;
         options.every_steps = how.every_steps;
         options.every_seconds = how.every_seconds;
+        options.begin_anew = how.begin_anew ? 1 : 0;
         umbo_checkpoint_manager *out = nullptr;
         UMBO_DETAIL_TRY(umbo_checkpoint_manager_create(of.get(), folder.c_str(), &options, &out));
         return checkpoint_manager(out);

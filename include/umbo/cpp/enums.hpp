@@ -258,6 +258,8 @@ enum class step_cause : std::int32_t {
     slow_replica = UMBO_STEP_CAUSE_SLOW_REPLICA,
     serialised = UMBO_STEP_CAUSE_SERIALISED,
     update = UMBO_STEP_CAUSE_UPDATE,
+    busy_machine = UMBO_STEP_CAUSE_BUSY_MACHINE,
+    uneven_steps = UMBO_STEP_CAUSE_UNEVEN_STEPS,
 };
 
 constexpr umbo_step_cause to_c(step_cause which) noexcept { return static_cast<umbo_step_cause>(which); }

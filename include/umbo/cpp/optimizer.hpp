@@ -142,6 +142,7 @@ public:
         out.loss_scale_backoff_factor = raw.loss_scale_backoff_factor;
         out.loss_scale_minimum = raw.loss_scale_minimum;
         out.loss_scale_growth_interval = raw.loss_scale_growth_interval;
+        out.maximize = raw.maximize != 0;
         return out;
     }
 

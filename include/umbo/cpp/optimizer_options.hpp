@@ -19,6 +19,7 @@ struct momentum_options {
     double learning_rate = 0.01;
     double momentum = 0.9;
     bool nesterov = false;
+    double dampening = 0;
 };
 
 struct adam_options {
@@ -26,6 +27,7 @@ struct adam_options {
     double beta1 = 0.9;
     double beta2 = 0.999;
     double epsilon = 1e-8;
+    bool amsgrad = false;
 };
 
 struct adamw_options {
@@ -34,6 +36,7 @@ struct adamw_options {
     double beta2 = 0.999;
     double epsilon = 1e-8;
     double weight_decay = 0.01;
+    bool amsgrad = false;
 };
 
 struct lamb_options {
@@ -48,6 +51,7 @@ struct adagrad_options {
     double learning_rate = 0.01;
     double initial_accumulator = 0;
     double epsilon = 1e-10;
+    double learning_rate_decay = 0;
 };
 
 struct rmsprop_options {
@@ -88,6 +92,7 @@ struct optimizer_options {
     double loss_scale_backoff_factor = 0.5;
     double loss_scale_minimum = 1;
     std::int64_t loss_scale_growth_interval = 2000;
+    bool maximize = false;
 };
 
 // How the variables of a group are treated; see umbo_group_options.
@@ -115,6 +120,7 @@ inline umbo_momentum_options raw_options(const momentum_options &how) noexcept {
     raw.learning_rate = how.learning_rate;
     raw.momentum = how.momentum;
     raw.nesterov = how.nesterov ? 1 : 0;
+    raw.dampening = how.dampening;
     return raw;
 }
 
@@ -124,6 +130,7 @@ inline umbo_adam_options raw_options(const adam_options &how) noexcept {
     raw.beta1 = how.beta1;
     raw.beta2 = how.beta2;
     raw.epsilon = how.epsilon;
+    raw.amsgrad = how.amsgrad ? 1 : 0;
     return raw;
 }
 
@@ -134,6 +141,7 @@ inline umbo_adamw_options raw_options(const adamw_options &how) noexcept {
     raw.beta2 = how.beta2;
     raw.epsilon = how.epsilon;
     raw.weight_decay = how.weight_decay;
+    raw.amsgrad = how.amsgrad ? 1 : 0;
     return raw;
 }
 
@@ -152,6 +160,7 @@ inline umbo_adagrad_options raw_options(const adagrad_options &how) noexcept {
     raw.learning_rate = how.learning_rate;
     raw.initial_accumulator = how.initial_accumulator;
     raw.epsilon = how.epsilon;
+    raw.learning_rate_decay = how.learning_rate_decay;
     return raw;
 }
 
@@ -187,6 +196,7 @@ inline umbo_optimizer_options raw_options(const optimizer_options &how) noexcept
     raw.loss_scale_backoff_factor = how.loss_scale_backoff_factor;
     raw.loss_scale_minimum = how.loss_scale_minimum;
     raw.loss_scale_growth_interval = how.loss_scale_growth_interval;
+    raw.maximize = how.maximize ? 1 : 0;
     return raw;
 }
 

@@ -152,17 +152,22 @@ public:
         return detail::to_read(out);
     }
 
+    // The view is valid as long as a tensor is that has the elements, so that there is none of a
+    // temporary: name the tensor.
     template <class T>
-    returned<view_of<T>> view_as() {
+    returned<view_of<T>> view_as() & {
         UMBO_DETAIL_LET(raw, view());
         return view_of<T>::of(raw);
     }
 
     template <class T>
-    returned<view_of<const T>> view_as() const {
+    returned<view_of<const T>> view_as() const & {
         UMBO_DETAIL_LET(raw, view());
         return view_of<const T>::of(raw);
     }
+
+    template <class T>
+    returned<view_of<const T>> view_as() const && = delete;
 
     // Every `step`-th position from `start` to before `stop`; shares memory.
     returned<tensor> slice(std::int32_t axis, std::int64_t start, std::int64_t stop,

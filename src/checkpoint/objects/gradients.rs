@@ -1,7 +1,7 @@
 //! Gradients: what runs have accumulated since the last update.
 
 use crate::checkpoint::saveable::{
-    Changes, Names, Prepared, Record, Saveable, Saved, Unfit, number,
+    Changes, Names, Prepared, Record, Saveable, Saved, number, read_number,
 };
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
@@ -47,7 +47,7 @@ impl Saveable for Gradients {
         &'a self,
         names: &Names,
         saved: &mut Saved<'_>,
-    ) -> Result<Box<dyn Prepared + 'a>> {
+    ) -> Result<Option<Box<dyn Prepared + 'a>>> {
         let here = reduction_name(self.loss_reduction());
         let there = saved.read_property("loss_reduction", |json| json.as_str().map(str::to_owned));
         if there.as_deref().is_some_and(|there| there != here) {
@@ -55,14 +55,16 @@ impl Saveable for Gradients {
             saved.differs(format!("its loss reduction is {here} here, {there} in the file"));
         }
         let runs = saved.count("runs");
-        let weight = saved.number("weight").filter(|weight| weight.is_finite() && *weight >= 0.0);
+        let weight = saved.read_property("weight", |json| {
+            read_number(json).filter(|weight| weight.is_finite() && *weight >= 0.0)
+        });
         let mut sums = Vec::new();
         for (index, variable) in Gradients::variables(self).iter().enumerate() {
             sums.extend(self.read_sum(index, names.name(variable)?, saved)?);
         }
-        let (Some(runs), Some(weight)) = (runs, weight) else { return Ok(Box::new(Unfit)) };
+        let (Some(runs), Some(weight)) = (runs, weight) else { return Ok(None) };
         let runs = self.prepare_import(AccumulatedRuns { runs, weight, sums })?;
-        Ok(Box::new(NewRuns { gradients: self, runs }))
+        Ok(Some(Box::new(NewRuns { gradients: self, runs })))
     }
 }
 

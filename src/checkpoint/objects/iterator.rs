@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::checkpoint::saveable::{Changes, Names, Prepared, Record, Saveable, Saved, Unfit};
+use crate::checkpoint::saveable::{Changes, Names, Prepared, Record, Saveable, Saved};
 use crate::error::Result;
 use crate::input::PassIterator;
 
@@ -15,7 +15,7 @@ impl Saveable for SavedIterator {
     }
 
     fn strategy(&self) -> Option<u64> {
-        None
+        self.0.distributed_for()
     }
 
     fn may_call_back(&self) -> bool {
@@ -31,12 +31,10 @@ impl Saveable for SavedIterator {
         &'a self,
         _names: &Names,
         saved: &mut Saved<'_>,
-    ) -> Result<Box<dyn Prepared + 'a>> {
+    ) -> Result<Option<Box<dyn Prepared + 'a>>> {
         let position = saved.read_property("position", |json| json.as_str().map(str::to_owned));
-        Ok(match position {
-            Some(position) => Box::new(NewPlace { iterator: &self.0, position, before: None }),
-            None => Box::new(Unfit),
-        })
+        Ok(position
+            .map(|position| Box::new(NewPlace { iterator: &self.0, position, before: None }) as _))
     }
 }
 

@@ -51,7 +51,7 @@ impl Saveable for Metrics {
         &'a self,
         _names: &Names,
         saved: &mut Saved<'_>,
-    ) -> Result<Box<dyn Prepared + 'a>> {
+    ) -> Result<Option<Box<dyn Prepared + 'a>>> {
         let mut there = saved.members("metrics").unwrap_or_default();
         let mut all = Vec::new();
         for (name, kind, _) in self.export()? {
@@ -64,7 +64,7 @@ impl Saveable for Metrics {
             saved.differs(format!("the file has a metric '{name}', which was not defined"));
             saved.take(&name);
         }
-        Ok(Box::new(NewTotals { metrics: self, all }))
+        Ok(Some(Box::new(NewTotals { metrics: self, all })))
     }
 }
 
@@ -100,13 +100,15 @@ fn read_entry(
         let Some(cells) = cells.map(|cells| cells.to_vec::<i64>()).transpose()? else {
             return Ok(None);
         };
-        if cells.iter().any(|&count| count < 0) {
-            saved.differs(format!("metric '{name}' has counts below 0 in the file"));
+        if let Some(count) = cells.iter().find(|&&count| !is_count(count)) {
+            saved.differs(format!(
+                "metric '{name}' makes no sense in the file: it has counted {count}"
+            ));
             return Ok(None);
         }
         return Ok(Some(Accumulated::Cells(cells)));
     }
-    let count = |key: &str| json[key].as_i64().filter(|&count| count >= 0);
+    let count = |key: &str| json[key].as_i64().filter(|&count| is_count(count));
     let read = match kind {
         Kind::Sum | Kind::Mean => read_number(&json["sum"])
             .zip(read_number(&json["weight"]))
@@ -117,6 +119,11 @@ fn read_entry(
         saved.differs(format!("metric '{name}' makes no sense in the file: {json}"));
     }
     Ok(read)
+}
+
+/// Whether it is a number of examples that can be counted on from.
+fn is_count(count: i64) -> bool {
+    (0..1 << 53).contains(&count)
 }
 
 struct NewTotals<'a> {

@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use crate::checkpoint::saveable::{
-    Changes, Names, Prepared, Record, Saveable, Saved, Unfit, number, read_number,
+    Changes, Names, Prepared, Record, Saveable, Saved, number, read_number,
 };
 use crate::error::Result;
 use crate::executor::lock::Mutex;
@@ -41,16 +41,14 @@ impl Saveable for NumberCell {
         &'a self,
         _names: &Names,
         saved: &mut Saved<'_>,
-    ) -> Result<Box<dyn Prepared + 'a>> {
+    ) -> Result<Option<Box<dyn Prepared + 'a>>> {
         let here = *self.0.lock();
         let found = match here {
             Number::Integer(_) => saved.read_property("integer", Json::as_i64).map(Number::Integer),
             Number::Float(_) => saved.read_property("value", read_number).map(Number::Float),
         };
-        Ok(match found {
-            Some(number) => Box::new(NewNumber { cell: self, number }),
-            None => Box::new(Unfit),
-        })
+        let number = found;
+        Ok(number.map(|number| Box::new(NewNumber { cell: self, number }) as _))
     }
 }
 

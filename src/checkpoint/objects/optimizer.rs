@@ -1,14 +1,17 @@
 //! Optimizers: numbers, and for each variable that was updated its slots and running scalars.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value as Json, json};
 
 use crate::checkpoint::saveable::{
-    Changes, Names, Prepared, Record, Saveable, Saved, Unfit, number, read_count, read_number,
+    Changes, Names, Prepared, Record, Saveable, Saved, number, read_count, read_number,
 };
 use crate::error::Result;
 use crate::optimizer::Optimizer;
 use crate::optimizer::rule::Running;
 use crate::optimizer::saved::{DynamicLossScale, OptimizerState, Reserved, VariableState};
+use crate::optimizer::state::AppliedGradients;
 use crate::values::variable::Variable;
 
 impl Saveable for Optimizer {
@@ -22,6 +25,10 @@ impl Saveable for Optimizer {
 
     fn variables(&self) -> Vec<Variable> {
         self.updated_variables()
+    }
+
+    fn applied(&self) -> Vec<Arc<dyn AppliedGradients>> {
+        Optimizer::applied(self)
     }
 
     fn save(&self, names: &Names, record: &mut Record) -> Result<()> {
@@ -58,13 +65,13 @@ impl Saveable for Optimizer {
         &'a self,
         names: &Names,
         saved: &mut Saved<'_>,
-    ) -> Result<Box<dyn Prepared + 'a>> {
+    ) -> Result<Option<Box<dyn Prepared + 'a>>> {
         self.check_process()?;
         let rule = saved.read_property("rule", |json| json.as_str().map(str::to_owned));
         if rule.as_deref().is_some_and(|rule| rule != self.rule().name()) {
             let there = rule.unwrap_or_default();
             saved.differs(format!("its rule is {} here, {there} in the file", self.rule().name()));
-            return Ok(Box::new(Unfit));
+            return Ok(None);
         }
         let learning_rate = saved.read_property("learning_rate", |json| {
             read_number(json).filter(|rate| rate.is_finite() && *rate >= 0.0)
@@ -80,11 +87,11 @@ impl Saveable for Optimizer {
         let (Some(learning_rate), Some(iterations), Some(loss_scale)) =
             (learning_rate, iterations, loss_scale)
         else {
-            return Ok(Box::new(Unfit));
+            return Ok(None);
         };
         let room = self.reserve(&variables)?;
         let state = OptimizerState { learning_rate, iterations, loss_scale, variables };
-        Ok(Box::new(NewState { optimizer: self, state, room }))
+        Ok(Some(Box::new(NewState { optimizer: self, state, room })))
     }
 }
 
@@ -116,7 +123,8 @@ fn read_variable(
         return Ok(None);
     };
     let running = json["running"].as_array().and_then(|scalars| {
-        let scalars: Option<Vec<f64>> = scalars.iter().map(read_number).collect();
+        let scalar = |json| read_number(json).filter(|scalar| scalar.is_finite());
+        let scalars: Option<Vec<f64>> = scalars.iter().map(scalar).collect();
         Running::try_from(scalars?).ok()
     });
     let updates = read_count(&json["updates"]).filter(|updates| *updates > 0);

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "who restores vouches for the caller's tensors")]
 
-use crate::checkpoint::saveable::{Changes, Names, Prepared, Record, Saveable, Saved, Unfit};
+use crate::checkpoint::saveable::{Changes, Names, Prepared, Record, Saveable, Saved};
 use crate::collectives::{copy_into, copy_to};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
@@ -45,11 +45,9 @@ impl Saveable for CallersTensor {
         &'a self,
         _names: &Names,
         saved: &mut Saved<'_>,
-    ) -> Result<Box<dyn Prepared + 'a>> {
-        Ok(match saved.tensor(None, self.0.dtype(), self.0.shape())? {
-            Some(value) => Box::new(NewValue { tensor: &self.0, value }),
-            None => Box::new(Unfit),
-        })
+    ) -> Result<Option<Box<dyn Prepared + 'a>>> {
+        let value = saved.tensor(None, self.0.dtype(), self.0.shape())?;
+        Ok(value.map(|value| Box::new(NewValue { tensor: &self.0, value }) as _))
     }
 }
 

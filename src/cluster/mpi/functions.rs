@@ -160,12 +160,12 @@ fn open(path: Option<&str>) -> Result<(Library, Functions)> {
         match unsafe { Library::open(Some(*name), RTLD_NOW | RTLD_GLOBAL) } {
             Ok(library) => {
                 let find = |symbol: &CStr| symbol_of(&library, symbol);
-                if find(c"MPI_Abi_get_version").is_null() {
-                    return Err(Error::Unavailable(format!(
-                        "{name} is no MPI library with the standard ABI, since it has no \
-                         MPI_Abi_get_version; {ADAPTER}"
-                    )));
-                }
+                // SAFETY: the library stays, and what has the name is the function of the standard.
+                unsafe { check_abi(&find) }.map_err(|problem| {
+                    Error::Unavailable(format!(
+                        "{name} is no MPI library with the standard ABI, since {problem}; {ADAPTER}"
+                    ))
+                })?;
                 // SAFETY: the library says that it has the standard ABI.
                 let functions = unsafe { Functions::new(&find, name) }?;
                 return Ok((library, functions));
@@ -189,6 +189,32 @@ fn symbol_of(library: &Library, name: &CStr) -> *mut c_void {
     symbol.map_or(std::ptr::null_mut(), |symbol| symbol.into_raw())
 }
 
+/// Whether MPI has the standard ABI; if not, why not. A library may have the function that tells and an ABI of
+/// its own all the same, of version -1: MPICH 5's `libmpi.so.12`.
+///
+/// # Safety
+/// What `find` gives for a name is MPI's function of that name, or null.
+unsafe fn check_abi(find: &dyn Fn(&CStr) -> *mut c_void) -> std::result::Result<(), String> {
+    let found = find(c"MPI_Abi_get_version");
+    if found.is_null() {
+        return Err("it has no MPI_Abi_get_version".into());
+    }
+    // SAFETY: the caller's promise; the type is the one that the standard gives.
+    let get_version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int =
+        unsafe { std::mem::transmute(found) };
+    let (mut major, mut minor) = (-1, -1);
+    // SAFETY: it may be called at any time, also before MPI is initialised.
+    let code = unsafe { get_version(&raw mut major, &raw mut minor) };
+    match (code, major) {
+        (SUCCESS, 1..) => Ok(()),
+        (SUCCESS, _) => Err(format!(
+            "its MPI_Abi_get_version says {major}.{minor}, which is an ABI of its own (of MPICH 5 \
+             libmpi_abi.so.1 has the standard one)"
+        )),
+        (code, _) => Err(format!("its MPI_Abi_get_version fails with {code}")),
+    }
+}
+
 /// Two MPIs do not live in one process.
 fn refuse_another_mpi() -> Result<()> {
     let program = Library::this();
@@ -196,10 +222,53 @@ fn refuse_another_mpi() -> Result<()> {
         let name = CString::new(name).unwrap_or_default();
         !symbol_of(&program, &name).is_null()
     };
-    if has("MPI_Init") && !has("MPI_Abi_get_version") {
-        return Err(Error::precondition(format!(
-            "the program has an MPI library without the standard ABI; {ADAPTER}"
-        )));
+    if !has("MPI_Init") {
+        return Ok(());
     }
-    Ok(())
+    // SAFETY: what the program has under this name is its MPI's.
+    unsafe { check_abi(&|name| symbol_of(&program, name)) }.map_err(|problem| {
+        Error::precondition(format!(
+            "the program has an MPI library without the standard ABI, since {problem}; {ADAPTER}"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    unsafe extern "C" fn standard(major: *mut c_int, minor: *mut c_int) -> c_int {
+        // SAFETY: the caller gives two places.
+        unsafe { (major.write(1), minor.write(0)) };
+        SUCCESS
+    }
+
+    unsafe extern "C" fn own(major: *mut c_int, minor: *mut c_int) -> c_int {
+        // SAFETY: as above.
+        unsafe { (major.write(-1), minor.write(-1)) };
+        SUCCESS
+    }
+
+    unsafe extern "C" fn fails(_: *mut c_int, _: *mut c_int) -> c_int {
+        5
+    }
+
+    #[test]
+    fn an_abi_of_its_own_is_not_the_standard_one() {
+        type Get = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
+        let said = |get: Option<Get>| {
+            let found = get.map_or(std::ptr::null_mut(), |get| get as *mut c_void);
+            // SAFETY: it is such a function, or null.
+            unsafe {
+                check_abi(&|name| {
+                    assert_eq!(name, c"MPI_Abi_get_version");
+                    found
+                })
+            }
+        };
+        assert_eq!(said(Some(standard)), Ok(()));
+        assert!(said(Some(own)).unwrap_err().contains("-1.-1"));
+        assert!(said(Some(fails)).unwrap_err().contains("fails with 5"));
+        assert!(said(None).unwrap_err().contains("has no MPI_Abi_get_version"));
+    }
 }

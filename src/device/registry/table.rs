@@ -194,7 +194,11 @@ impl Registry {
         let advice = match device.kind {
             DeviceKind::Gpu => String::new(),
             DeviceKind::Cpu if device.index < MAX_LOGICAL_CPUS => {
-                format!("; set the number of logical CPUs to {} or more first", device.index + 1)
+                format!(
+                    "; cpu_replicas of a strategy's options makes as many as it says, or set the number of \
+                     logical CPUs to {} or more first",
+                    device.index + 1
+                )
             }
             DeviceKind::Cpu => format!("; the host can be {MAX_LOGICAL_CPUS} logical CPUs at most"),
         };

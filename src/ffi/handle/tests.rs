@@ -72,7 +72,7 @@ fn made_up_handles_are_recognised() {
         for problem in
             [message(look(forged)), message(release(forged, "t")), message(another(forged, "t"))]
         {
-            assert!(problem.ends_with("is not a handle of this library"), "{problem}");
+            assert!(problem.contains("is not a handle of this library"), "{problem}");
         }
     }
     assert!(look(handle).is_ok());

@@ -170,5 +170,7 @@ fn kernel(kind: StepKind, dtype: DType, words: bool) -> &'static str {
         StepKind::RmsPropCenteredMomentum => kernel!("rmsprop_centered_momentum"),
         StepKind::Lamb => kernel!("lamb"),
         StepKind::Ftrl => kernel!("ftrl"),
+        StepKind::AmsGrad => kernel!("amsgrad"),
+        StepKind::AmsGradW => kernel!("amsgradw"),
     }
 }

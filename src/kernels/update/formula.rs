@@ -8,6 +8,9 @@ use crate::kernels::float::real::Real;
 /// weight and the new state. Implementations are marked `#[inline(always)]`, so that the loop
 /// around them is compiled for each instruction set.
 pub trait Formula<const SLOTS: usize>: Copy + Sync {
+    /// Whether few trainings use it: then one loop does for every number of replicas.
+    const IS_RARE: bool = false;
+
     /// The type of the elements.
     type Element: Real;
 

@@ -44,7 +44,7 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> Kernel
     #[inline(always)]
     fn run(self, instructions: Instructions) {
         let Update { sum, finish, l2, .. } = self.update;
-        sum.run::<G, _>(instructions, *finish, l2.is_none(), self);
+        sum.run::<G, _>(instructions, *finish, l2.is_none() && !F::IS_RARE, self);
     }
 }
 

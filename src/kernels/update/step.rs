@@ -9,9 +9,9 @@ use crate::kernels::float::real::Real;
 pub enum StepKind {
     /// Gradient descent. Scalars: η.
     Sgd,
-    /// With momentum. Scalars: η, μ.
+    /// With momentum. Scalars: η, μ, what gradients are multiplied with.
     Momentum,
-    /// With Nesterov's momentum. Scalars: η, μ.
+    /// With Nesterov's momentum. Scalars: as for momentum, of which the last is not used.
     Nesterov,
     /// Adam. Scalars: β₁, β₂, 1 − β₁, 1 − β₂, η/(1 − β₁ᵗ), 1/√(1 − β₂ᵗ), ε.
     Adam,
@@ -32,11 +32,15 @@ pub enum StepKind {
     Lamb,
     /// FTRL. Scalars: 1/α, β, λ₁, λ₂.
     Ftrl,
+    /// Adam with the largest second moment. Scalars: Adam's.
+    AmsGrad,
+    /// AdamW with the largest second moment. Scalars: AdamW's.
+    AmsGradW,
 }
 
 impl StepKind {
     /// All of them.
-    pub const ALL: [StepKind; 12] = [
+    pub const ALL: [StepKind; 14] = [
         StepKind::Sgd,
         StepKind::Momentum,
         StepKind::Nesterov,
@@ -49,6 +53,8 @@ impl StepKind {
         StepKind::RmsPropCenteredMomentum,
         StepKind::Lamb,
         StepKind::Ftrl,
+        StepKind::AmsGrad,
+        StepKind::AmsGradW,
     ];
 
     /// How many tensors of state it has.
@@ -56,7 +62,7 @@ impl StepKind {
         match self {
             StepKind::Sgd => 0,
             StepKind::Momentum | StepKind::Nesterov | StepKind::Adagrad | StepKind::RmsProp => 1,
-            StepKind::RmsPropCenteredMomentum => 3,
+            StepKind::RmsPropCenteredMomentum | StepKind::AmsGrad | StepKind::AmsGradW => 3,
             _ => 2,
         }
     }
@@ -99,6 +105,12 @@ impl Step {
             slots[1] = s[1] * slots[1] + s[3] * (gradient * gradient);
             slots[0] / (slots[1].sqrt() * s[5] + s[6])
         };
+        let amsgrad = |slots: &mut [T]| {
+            slots[0] = s[0] * slots[0] + s[2] * gradient;
+            slots[1] = s[1] * slots[1] + s[3] * (gradient * gradient);
+            slots[2] = if slots[1] <= slots[2] { slots[2] } else { slots[1] };
+            slots[0] / (slots[2].sqrt() * s[5] + s[6])
+        };
         let rms = |slots: &mut [T]| {
             slots[0] = moment(slots[0], gradient * gradient);
             gradient / (slots[0].sqrt() + s[3])
@@ -113,7 +125,7 @@ impl Step {
         match self.kind {
             StepKind::Sgd => weight - s[0] * gradient,
             StepKind::Momentum => {
-                slots[0] = s[1] * slots[0] + gradient;
+                slots[0] = s[1] * slots[0] + s[2] * gradient;
                 weight - s[0] * slots[0]
             }
             StepKind::Nesterov => {
@@ -122,6 +134,8 @@ impl Step {
             }
             StepKind::Adam => weight - s[4] * adam(slots),
             StepKind::AdamW => s[7] * weight - s[4] * adam(slots),
+            StepKind::AmsGrad => weight - s[4] * amsgrad(slots),
+            StepKind::AmsGradW => s[7] * weight - s[4] * amsgrad(slots),
             StepKind::Adagrad => {
                 slots[0] = slots[0] + gradient * gradient;
                 weight - s[0] * (gradient / (slots[0].sqrt() + s[1]))

@@ -26,7 +26,7 @@ pub struct Contribution<'a> {
 /// What is done to a gradient before it is used. Both numbers are rounded to the element type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clipping {
-    /// What each element is multiplied with; at most 1.
+    /// What each element is multiplied with; at most 1, and less than 0 where weights go up the gradient.
     pub factor: f64,
     /// The largest magnitude that an element may have afterwards.
     pub limit: f64,
@@ -269,7 +269,7 @@ impl<T: Real> Finish<T> {
         let factors = if T::from_f64(factor).is_normal() {
             [factor, 1.0]
         } else {
-            [factor.sqrt(), factor.sqrt()]
+            [factor.abs().sqrt().copysign(factor), factor.abs().sqrt()]
         };
         Finish { scale, factors: factors.map(T::from_f64), limit: T::from_f64(limit) }
     }

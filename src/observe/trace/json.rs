@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{Account, Detail, Event, Name};
+use crate::observe::machine::Load;
 use crate::observe::phase::{ByPhase, Counter, Phase};
 use crate::observe::processes::Other;
 
@@ -122,8 +123,15 @@ fn phases(text: &mut String, prefix: &str, spent: &ByPhase<u64>) {
     }
 }
 
-/// The last line: how many events there are, and which threads not of the library worked beside.
-pub(super) fn summary(text: &mut String, process: u32, account: Account, others: &[Other]) {
+/// The last line: how many events there are, which threads not of the library worked beside, and how busy
+/// other processes were.
+pub(super) fn summary(
+    text: &mut String,
+    process: u32,
+    account: Account,
+    others: &[Other],
+    load: Option<Load>,
+) {
     let threads: Vec<String> = others
         .iter()
         .map(|other| {
@@ -135,10 +143,13 @@ pub(super) fn summary(text: &mut String, process: u32, account: Account, others:
             )
         })
         .collect();
+    let load = load.map_or_else(String::new, |Load { others, processors }| {
+        format!(",\"busy_with_others\":{others:.3},\"allowed_processors\":{processors}")
+    });
     let _ = writeln!(
         text,
         "{{\"name\":\"summary\",\"ph\":\"M\",\"pid\":{process},\"tid\":0,\"args\":{{\"events\":{},\
-         \"dropped\":{},\"other_threads\":[{}]}}}}",
+         \"dropped\":{},\"other_threads\":[{}]{load}}}}}",
         account.events,
         account.dropped,
         threads.join(",")

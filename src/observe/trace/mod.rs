@@ -24,6 +24,7 @@ pub use row::{Row, RowSpan, record_row};
 
 use super::clock;
 use super::log::{self, Level};
+use super::machine::Watch;
 use super::processes::Usage;
 use super::report::{ReplicaSample, StepPlace, StepSample};
 use super::span;
@@ -88,7 +89,7 @@ struct Session {
     most: u64,
     account: Account,
     /// Why nothing can be written any more.
-    failure: Option<String>,
+    failure: Option<std::io::Error>,
     text: String,
     /// An empty buffer, in exchange for a full one.
     spare: Vec<Event>,
@@ -96,6 +97,7 @@ struct Session {
     process: Option<u32>,
     last_write: Arc<AtomicU64>,
     usage: Usage,
+    machine: Watch,
 }
 
 /// The events of one thread.
@@ -162,6 +164,7 @@ pub fn start(path: &Path, most: u64) -> Result<()> {
         process: None,
         last_write: Arc::new(AtomicU64::new(clock::now())),
         usage: Usage::now(),
+        machine: Watch::begin(),
     });
     CURRENT.store(number, Ordering::Release);
     span::set_traced(true);
@@ -190,7 +193,7 @@ pub fn stop() -> Result<Account> {
     match session.failure {
         None => Ok(session.account),
         Some(why) => {
-            Err(Error::Unavailable(format!("the trace '{}' is not whole: {why}", session.path)))
+            Err(Error::of_system(format_args!("the trace '{}' is not whole", session.path), &why))
         }
     }
 }
@@ -215,12 +218,7 @@ pub fn ask_before_the_end(tell: fn()) {
 static ASKED: OnceLock<fn()> = OnceLock::new();
 
 fn unwritable(path: &str, error: &std::io::Error) -> Error {
-    let problem = format!("the trace '{path}' cannot be written: {error}");
-    match error.kind() {
-        std::io::ErrorKind::NotFound => Error::NotFound(problem),
-        std::io::ErrorKind::PermissionDenied => Error::PermissionDenied(problem),
-        _ => Error::Unavailable(problem),
-    }
+    Error::of_system(format_args!("the trace '{path}' cannot be written"), error)
 }
 
 /// Notes what the calling thread did.
@@ -287,7 +285,7 @@ fn write(must: bool) {
     session.last_write.store(clock::now(), Ordering::Relaxed);
     let had_failed = session.failure.is_some();
     session.write_all();
-    let problem = session.failure.clone().filter(|_| !had_failed);
+    let problem = session.failure.as_ref().filter(|_| !had_failed).map(ToString::to_string);
     let path = problem.is_some().then(|| session.path.clone());
     drop(current);
     if let (Some(problem), Some(path)) = (problem, path) {
@@ -349,7 +347,7 @@ impl Session {
         if self.failure.is_none()
             && let Err(error) = self.file.write_all(self.text.as_bytes())
         {
-            self.failure = Some(error.to_string());
+            self.failure = Some(error);
         }
         self.text.clear();
     }
@@ -358,7 +356,7 @@ impl Session {
     fn finish(&mut self) {
         let process = span::rank().unwrap_or_else(std::process::id);
         let others = self.usage.of_others(&[]);
-        json::summary(&mut self.text, process, self.account, &others);
+        json::summary(&mut self.text, process, self.account, &others, self.machine.load());
         self.text.push_str("]\n");
         self.put();
     }

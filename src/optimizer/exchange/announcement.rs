@@ -3,6 +3,7 @@
 
 use crate::error::Result;
 use crate::optimizer::sources::Sources;
+use crate::strategy::ranks::Gathered;
 use crate::strategy::ranks::wire::{Reader, Writer};
 
 /// Who has contributed to what, of all ranks.
@@ -86,8 +87,8 @@ impl Announcement {
     }
 
     /// What all ranks have announced.
-    pub fn read(announced: &[Vec<u8>], before_is_of_all: bool) -> Result<Announcement> {
-        let read = |(rank, bytes): (usize, &Vec<u8>)| {
+    pub fn read(announced: &Gathered, before_is_of_all: bool) -> Result<Announcement> {
+        let read = |(rank, bytes): (usize, &[u8])| {
             let mut from = Reader::new(rank, bytes);
             let (weight_before, before) = (from.float()?, Bits::read(&mut from)?);
             let replicas = (0..from.count()?)

@@ -34,13 +34,14 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::plan::Plan;
+use crate::optimizer::report::ApplyOptions;
 use crate::optimizer::rule::UpdateRule;
 use crate::optimizer::sources::Sources;
 use crate::optimizer::state::State;
 use crate::optimizer::work::Keep;
 use crate::optimizer::workspace::Work;
 use crate::strategy::Strategy;
-use crate::strategy::ranks::{Call, Kind, Ranks, agreement};
+use crate::strategy::ranks::{Call, Kind, Ranks, Tell, agreement, agreement_of};
 use crate::values::variable::Variable;
 
 use announcement::Announcement;
@@ -82,22 +83,31 @@ pub(super) struct Exchange<'a> {
 
 impl<'a> Exchange<'a> {
     /// Meets the other ranks for an update of `gradients`, of which `sources` are this rank's part.
-    /// `options` are the apply's, as a number.
     pub fn begin(
         ranks: &'a Ranks,
         gradients: &Gradients,
         sources: &Sources<'_>,
-        options: u64,
+        options: ApplyOptions,
     ) -> Result<Exchange<'a>> {
         let on_gpu = ranks.moves_memory_of_gpus() && matches!(sources.gpu(), Ok(Some(_)));
         let own = Announcement::write(sources);
         let runs = sources.accumulation.runs;
-        let agreed =
-            *gradients.exchange.lock().agreement.get_or_insert_with(|| agreement_of(gradients));
+        let agreed = *gradients
+            .exchange
+            .lock()
+            .agreement
+            .get_or_insert_with(|| agreement_of(&|tell| tell_of(gradients, tell)));
         let what =
             format_args!("an update by gradients of {} variables", gradients.variables().len());
+        let quantities = |tell: &mut Tell<'_>| {
+            tell_of(gradients, tell);
+            tell(&"the number of runs that were accumulated before", runs.into());
+            tell(&"the option flush of the apply", options.flush.into());
+            tell(&"the option measure_norm of the apply", options.measure_norm.into());
+        };
         let call = Call {
-            agreement: agreement(&(agreed, runs, options)),
+            agreement: agreement(&(agreed, runs, options.number())),
+            quantities: &quantities,
             numbers: [u64::from(on_gpu), 0],
             length: own.as_ref().map_or(0, Vec::len),
             ..Call::to(Kind::Gradients, &what)
@@ -131,7 +141,6 @@ impl<'a> Exchange<'a> {
         measures: bool,
     ) -> Result<()> {
         let Memory { send, receive, touched, scratch, parts, .. } = memory;
-        let variables = sources.variables().len();
         let mut lacks = false;
         let mut prepare = || {
             let is_sum = sums_are_sent(self.ranks, sources);
@@ -162,11 +171,11 @@ impl<'a> Exchange<'a> {
         };
         let prepared: Result<(Vec<u8>, Parts, Option<Buffers>)> = prepare();
         let length = prepared.as_ref().map_or(0, |(rows, ..)| rows.len());
+        let quantities = |tell: &mut Tell<'_>| tell_selected(work, plan, sources, tell);
         let call = Call {
-            agreement: selected(work, plan, variables),
             numbers: [u64::from(measures), u64::from(lacks)],
             length,
-            ..Call::to(Kind::Gradients, &"the exchange of gradients")
+            ..Call::to(Kind::Gradients, &"the exchange of gradients").agreeing(&quantities)
         };
         let (mut meeting, (rows, mut own, on_gpu)) = self.ranks.meet(call, prepared)?;
         let (any_measures, any_lacks) = meeting
@@ -209,23 +218,21 @@ impl<'a> Exchange<'a> {
     }
 
     /// Has this rank compute the weights of its part, and all ranks know those of all parts. `prepared` is
-    /// whether this rank can, and `options` a number of what the update is made with.
+    /// whether this rank can, and `options` gives what the update is made with, which is the same on all.
     pub fn exchange_weights(
         &self,
         prepared: Result<()>,
         work: &mut Work,
         means: Means<'_>,
         memory: &mut Memory,
-        options: u64,
+        options: &dyn Fn(&Work, &mut Tell<'_>),
     ) -> Result<()> {
         let Memory { send, receive, scratch, parts, .. } = memory;
         let parts = prepared.and_then(|()| {
             parts.as_mut().ok_or_else(|| Error::Internal("no gradients were exchanged".into()))
         });
-        let call = Call {
-            agreement: options,
-            ..Call::to(Kind::Gradients, &"the exchange of new weights")
-        };
+        let quantities = |tell: &mut Tell<'_>| options(work, tell);
+        let call = Call::to(Kind::Gradients, &"the exchange of new weights").agreeing(&quantities);
         let (mut meeting, parts) = self.ranks.meet(call, parts)?;
         if means.rule.measures() {
             parts.measure(&mut meeting, &mut work.items, means, (send, receive))?;
@@ -261,7 +268,6 @@ impl<'a> Exchange<'a> {
         find_not_finite: bool,
     ) -> Result<Option<usize>> {
         let Memory { send, receive, touched, next, .. } = memory;
-        let variables = sources.variables().len();
         let replicas = self.ranks.replicas()[self.ranks.rank()];
         let has = |index| self.announced.has_variable_of_run(index);
         let mut prepare = || {
@@ -277,10 +283,10 @@ impl<'a> Exchange<'a> {
         };
         let prepared: Result<(Vec<u8>, Parts)> = prepare();
         let length = prepared.as_ref().map_or(0, |(rows, _)| rows.len());
+        let quantities = |tell: &mut Tell<'_>| tell_selected(work, plan, sources, tell);
         let call = Call {
-            agreement: selected(work, plan, variables),
             length,
-            ..Call::to(Kind::Gradients, &"the accumulation of gradients")
+            ..Call::to(Kind::Gradients, &"the accumulation of gradients").agreeing(&quantities)
         };
         let (mut meeting, (rows, parts)) = self.ranks.meet(call, prepared)?;
         let rows = meeting.all_gather(&rows)?;
@@ -349,22 +355,34 @@ impl Memory {
     }
 }
 
-/// Which of so many variables are frozen and which are selected, as a number: a rank that has frozen others
-/// would send other bytes.
-fn selected(work: &Work, plan: &mut Plan, variables: usize) -> u64 {
-    let frozen: Vec<bool> =
-        (0..variables).map(|index| plan.of_variable(index).group.frozen).collect();
-    agreement(&(frozen, work.items.iter().map(|item| item.index).collect::<Vec<_>>()))
+/// Which variables are frozen and which are selected: a rank that has frozen others would send other bytes.
+fn tell_selected(work: &Work, plan: &Plan, sources: &Sources<'_>, tell: &mut Tell<'_>) {
+    for (index, variable) in sources.variables().iter().enumerate() {
+        let frozen = plan.treatment(index).group.frozen;
+        tell(&format_args!("whether '{}' is frozen", variable.name()), frozen.into());
+    }
+    for item in &work.items {
+        let name = sources.variables()[item.index].name();
+        tell(&"the next variable that is updated", name.as_str().into());
+    }
 }
 
-/// What must be the same on all ranks.
-fn agreement_of(gradients: &Gradients) -> u64 {
-    let of_variable = |(index, variable): (usize, &Variable)| {
-        let dtypes = (variable.dtype() as u64, gradients.dtype(index) as u64);
-        let sizes = variable.shape().to_vec();
-        let parts = variable.division().map(|division| division.boundaries().to_vec());
-        (variable.name().to_string(), dtypes, sizes, parts, gradients.is_row_sparse(index))
-    };
-    let variables: Vec<_> = gradients.variables().iter().enumerate().map(of_variable).collect();
-    agreement(&(variables, gradients.loss_reduction() as i32, gradients.accumulation_steps()))
+/// What must be the same on all ranks of their gradients.
+fn tell_of(gradients: &Gradients, tell: &mut Tell<'_>) {
+    tell(&"the number of variables", gradients.variables().len().into());
+    for (index, variable) in gradients.variables().iter().enumerate() {
+        let name = variable.name();
+        tell(&format_args!("the name of variable {index}"), name.as_str().into());
+        tell(&format_args!("the type of '{name}'"), variable.dtype().name().into());
+        let dtype = gradients.dtype(index);
+        tell(&format_args!("the type of the gradient of '{name}'"), dtype.name().into());
+        tell(&format_args!("the shape of '{name}'"), variable.shape()[..].into());
+        let parts = variable.division().map(|division| division.boundaries());
+        tell(&format_args!("where '{name}' is divided"), parts.into());
+        let is_row_sparse = gradients.is_row_sparse(index);
+        tell(&format_args!("whether the gradient of '{name}' is row-sparse"), is_row_sparse.into());
+    }
+    let reduction = format!("{:?}", gradients.loss_reduction());
+    tell(&"the reduction of the losses", reduction.as_str().into());
+    tell(&"the number of accumulation steps", gradients.accumulation_steps().into());
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::optimizer::variables::{Kept, part_of};
-use crate::strategy::ranks::{Call, Kind, Ranks, agreement, room};
+use crate::strategy::ranks::{Call, Kind, Ranks, Tell, room};
 use crate::tensor::Tensor;
 
 /// The slot `name` of a variable, of which each rank has what it keeps: all of its elements, on the
@@ -20,10 +20,14 @@ pub(in crate::optimizer) fn whole(ranks: &Ranks, name: &str, kept: &Kept) -> Res
         own.copy_to_host(&mut send)?;
         Ok((send, receive))
     };
+    let quantities = |tell: &mut Tell<'_>| {
+        tell(&"the name of the variable", variable.name().as_str().into());
+        tell(&"the name of the state", name.into());
+        tell(&"its shape", shape[..].into());
+    };
     let call = Call {
-        agreement: agreement(&(what.to_string(), shape.to_vec())),
         numbers: [u64::from(!kept.is_whole()), 0],
-        ..Call::to(Kind::State, &what)
+        ..Call::to(Kind::State, &what).agreeing(&quantities)
     };
     let (mut meeting, (send, mut receive)) = ranks.meet(call, prepare())?;
     let is_divided = meeting.numbers().any(|[is_part, _]| is_part != 0);

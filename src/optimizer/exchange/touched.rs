@@ -5,10 +5,12 @@
 use super::announcement::Announcement;
 use crate::device::DeviceId;
 use crate::error::Result;
+use crate::memory;
 use crate::optimizer::plan::Plan;
 use crate::optimizer::row_sums::Source;
 use crate::optimizer::rows::ReplicaRows;
 use crate::optimizer::sources::Sources;
+use crate::strategy::ranks::Gathered;
 use crate::strategy::ranks::wire::{Reader, Writer};
 use crate::tensor::{DType, Shape, Tensor};
 
@@ -84,7 +86,7 @@ impl Touched {
         sources: &Sources<'_>,
         plan: &mut Plan,
         announced: &Announcement,
-        received: &[Vec<u8>],
+        received: &Gathered,
         is_sum: bool,
     ) -> Result<()> {
         self.0.clear();
@@ -113,7 +115,9 @@ impl Touched {
         from: &mut Reader<'_>,
     ) -> Result<()> {
         for _ in 0..from.count()? {
-            let (replica, factor) = (before + from.number()? as usize, from.float()?);
+            let replica = usize::try_from(from.number()?).ok();
+            let replica = replica.and_then(|replica| before.checked_add(replica));
+            let (replica, factor) = (replica.ok_or_else(|| from.damaged())?, from.float()?);
             let rows = read_rows(sources, index, is_sum, from)?;
             self.0.push(OfReplica { index, replica, rows, factor });
         }
@@ -139,13 +143,23 @@ fn read_rows(
         true => DType::Float64,
         false => sources.gradient_dtype(variable.dtype()),
     };
-    let indices = (0..from.count()?).map(|_| from.number().map(|row| row as i64));
-    let indices: Vec<i64> = indices.collect::<Result<_>>()?;
+    let known = variable.shape()[0] as u64;
+    let indices = (0..from.count()?).map(|_| match from.number()? {
+        row if row < known => Ok(row as i64),
+        _ => Err(from.damaged()),
+    });
+    let indices = memory::collect(indices, "row numbers")?;
     let rows = ReplicaRows::new(DeviceId::HOST, dtype, false);
     let mut rest = indices.as_slice();
     for _ in 0..if is_sum { 1 } else { from.count()? } {
         let values = from.tensor()?;
-        let count = values.shape().iter().next().map_or(0, |&count| count.min(rest.len()));
+        let count = values.shape().first().copied().unwrap_or(0);
+        let is_like_it = values.dtype() == dtype
+            && values.shape() == variable.shape().with_size(0, count)
+            && count <= rest.len();
+        if !is_like_it {
+            return Err(from.damaged());
+        }
         let (own, behind) = rest.split_at(count);
         rest = behind;
         let added = rows.add(variable, 1, count)?;
@@ -156,5 +170,5 @@ fn read_rows(
             added.values.assume_exclusive().copy_from(&values)?;
         }
     }
-    Ok(rows)
+    if rest.is_empty() { Ok(rows) } else { Err(from.damaged()) }
 }

@@ -22,8 +22,8 @@ pub struct Mailbox<J> {
     posted: AtomicBool,
     closed: AtomicBool,
     signal: Signal,
-    /// The processor that the thread is bound to, if it is just one, and the one on which the
-    /// coordinator was last seen. Spinning while the other side waits for the processor is in vain.
+    /// The processor that the thread is on, if it is bound to just one or was seen there, and the one on
+    /// which the coordinator was last seen. Spinning while the other side waits for the processor is in vain.
     /// Hints, of which the protocol knows nothing.
     home: Hint,
     coordinator: Hint,
@@ -64,13 +64,13 @@ impl<J> Mailbox<J> {
         }
     }
 
-    /// The thread is bound to this processor alone, or may run on several.
+    /// The thread is on this processor, or it is not known where.
     pub fn set_home(&self, processor: Option<usize>) {
         self.home.set(processor);
     }
 
-    /// Whether the thread is bound to this processor alone.
-    pub fn is_bound_to(&self, processor: usize) -> bool {
+    /// Whether the thread is on this processor, as far as that is known.
+    pub fn is_on(&self, processor: usize) -> bool {
         self.home.get() == processor
     }
 

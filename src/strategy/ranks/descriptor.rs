@@ -11,8 +11,11 @@ const TEXT: usize = BYTES - TEXT_AT;
 /// Where the text begins.
 const TEXT_AT: usize = 80;
 
+/// Where a checksum of everything else stands: what is damaged is not believed, such as a length.
+const CHECKSUM: std::ops::Range<usize> = 72..76;
+
 /// The first bytes of every descriptor: what it is and how it is laid out.
-const MAGIC: u32 = 0x554d_4201;
+const MAGIC: u32 = 0x554d_4202;
 
 /// What the ranks meet for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,16 +107,19 @@ impl Descriptor {
             bytes[8 + 8 * at..16 + 8 * at].copy_from_slice(&number.to_le_bytes());
         }
         bytes[TEXT_AT..TEXT_AT + text.len()].copy_from_slice(text.as_bytes());
+        let checksum = checksum(&bytes);
+        bytes[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
 
     /// What rank `rank` has sent. DATA_LOSS if it is no descriptor of this version of the library.
     pub fn decode(bytes: &[u8], rank: usize) -> Result<Descriptor> {
         let foreign = || {
-            Error::DataLoss(format!(
-                "rank {rank} has sent what is no message of this version of umbo; run the same \
-                 version on all ranks, and let nothing else use the communicator"
-            ))
+            let message = format!(
+                "rank {rank} has sent what is no message of this version of umbo, or it was damaged on its \
+                 way; run the same version on all ranks, and let nothing else use the communicator"
+            );
+            Error::Rank { rank: Some(rank), status: Status::DataLoss, message }
         };
         let number = |at: usize| {
             let bytes = bytes.get(8 + 8 * at..16 + 8 * at)?;
@@ -125,7 +131,8 @@ impl Descriptor {
             let status = Status::from_code(bytes[5].into())?;
             let length = usize::from(u16::from_le_bytes(bytes[6..8].try_into().ok()?));
             let text = bytes.get(TEXT_AT..TEXT_AT + length)?;
-            (magic == MAGIC).then_some(())?;
+            let told = u32::from_le_bytes(bytes.get(CHECKSUM)?.try_into().ok()?);
+            (magic == MAGIC && told == checksum(bytes)).then_some(())?;
             Some(Descriptor {
                 kind,
                 status,
@@ -143,19 +150,33 @@ impl Descriptor {
     }
 
     /// Whether two ranks are at the same place of the same program.
-    pub fn agrees_with(&self, other: &Descriptor) -> bool {
-        let place = |it: &Descriptor| (it.strategy, it.series, it.operation, it.kind, it.agreement);
+    pub fn is_with(&self, other: &Descriptor) -> bool {
+        let place = |it: &Descriptor| (it.strategy, it.series, it.operation, it.kind);
         place(self) == place(other)
     }
 
+    /// What must be the same on all ranks that say so. A run may be begun without an element, by a rank that
+    /// could not make it and is to fail.
+    pub fn agreed(&self) -> Option<u64> {
+        (self.kind != Kind::Run || self.agreement != 0).then_some(self.agreement)
+    }
+
     /// Where the rank is, in words.
-    pub fn place(&self) -> String {
+    pub fn about(&self) -> String {
         let step = match self.step {
             0 => "outside of steps".to_owned(),
             step => format!("in step {step}"),
         };
-        format!("is at {} (call {} of the ranks, {step})", self.text, self.operation)
+        format!("{} (call {} of the ranks, {step})", self.text, self.operation)
     }
+}
+
+/// Of all bytes of a descriptor that are not the checksum itself.
+fn checksum(bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&bytes[..CHECKSUM.start]);
+    hasher.update(&bytes[CHECKSUM.end..]);
+    hasher.finalize()
 }
 
 #[cfg(test)]
@@ -201,9 +222,9 @@ mod tests {
     #[test]
     fn what_is_no_descriptor_is_refused() {
         let sent = descriptor("text").encode();
-        for at in [0, 3, 4, 5, 7] {
+        for at in 0..BYTES {
             let mut bytes = sent;
-            bytes[at] = 0xff;
+            bytes[at] ^= 0x40;
             let error = Descriptor::decode(&bytes, 3).unwrap_err();
             assert_eq!(error.status(), Status::DataLoss);
             assert!(error.to_string().contains("rank 3"), "{error}");

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::{Call, Kind, Ranks, agreement, room};
+use super::{Call, Kind, Ranks, Tell, room};
 use crate::collectives::{Batch, ReduceOp};
 use crate::device::DeviceId;
 use crate::error::Result;
@@ -52,11 +52,14 @@ impl Ranks {
             _ => Vec::new(),
         };
         let leaves: Vec<Vec<Tensor>> = leaves.iter().map(components).collect();
-        let alike: Vec<(u64, Vec<usize>)> =
-            leaves.iter().map(|of| (of[0].dtype() as u64, of[0].shape().to_vec())).collect();
         let what = format_args!("reduce {} of large tensors", op.name());
-        let call =
-            Call { agreement: agreement(&(op.name(), alike)), ..Call::to(Kind::Reduce, &what) };
+        let quantities = |tell: &mut Tell<'_>| {
+            for (number, of) in leaves.iter().enumerate() {
+                tell(&format_args!("the type of tensor {number}"), of[0].dtype().name().into());
+                tell(&format_args!("the shape of tensor {number}"), of[0].shape()[..].into());
+            }
+        };
+        let call = Call::to(Kind::Reduce, &what).agreeing(&quantities);
         let (mut meeting, plan) = self.meet(call, self.plan(op, &leaves))?;
         let Plan { send, send_counts, receive, receive_counts, batch, parts, .. } = plan;
         let (mut gathered, gathered_counts) = (plan.gathered, plan.gathered_counts);

@@ -4,6 +4,8 @@ use std::fmt;
 
 use super::Ranks;
 use super::descriptor::{BYTES, Descriptor, Kind};
+use super::disagreement::{Difference, all_agree, differ_in_quantities, disagreement};
+use super::quantities::{Quantities, agreement_of};
 use crate::cluster::communicator::GpuCommunicator;
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, ReplicaFailures, Result, Status};
@@ -17,6 +19,8 @@ pub(crate) struct Call<'a> {
     pub what: &'a dyn fmt::Display,
     /// What all ranks must agree about; see [`super::agreement`].
     pub agreement: u64,
+    /// What that is made of, to be told where ranks differ.
+    pub quantities: &'a Quantities<'a>,
     /// Numbers for the others.
     pub numbers: [u64; 2],
     /// How many bytes this rank will send to all ([`Meeting::all_gather`]).
@@ -26,9 +30,17 @@ pub(crate) struct Call<'a> {
 impl<'a> Call<'a> {
     /// A call that only says where this rank is.
     pub fn to(kind: Kind, what: &'a dyn fmt::Display) -> Call<'a> {
-        Call { kind, what, agreement: 0, numbers: [0; 2], length: 0 }
+        Call { kind, what, agreement: 0, quantities: &|_| {}, numbers: [0; 2], length: 0 }
+    }
+
+    /// The same call, for which these must be the same on all ranks.
+    pub fn agreeing(self, quantities: &'a Quantities<'a>) -> Call<'a> {
+        Call { agreement: agreement_of(quantities), quantities, ..self }
     }
 }
+
+/// In place of the examples of a run that a rank has failed to begin: it passes over the element.
+pub(crate) const PASSED_OVER: u64 = u64::MAX;
 
 /// Why nothing more is exchanged, as often as somebody asks.
 #[derive(Clone, Debug)]
@@ -39,6 +51,10 @@ pub(super) struct Ended {
 }
 
 impl Ended {
+    pub fn new(rank: Option<usize>, status: Status, message: String) -> Ended {
+        Ended { rank, status, message }
+    }
+
     pub fn error(&self) -> Error {
         let Ended { rank, status, message } = self.clone();
         Error::Rank { rank, status, message }
@@ -60,6 +76,8 @@ pub(super) struct Series {
     is_open: bool,
     step: u64,
     ended: Option<Ended>,
+    /// A rank passes over what all of them were to begin.
+    passes_over: bool,
 }
 
 impl Series {
@@ -88,6 +106,11 @@ impl Ranks {
         self.series.lock().step = step;
     }
 
+    /// Whether a rank passes over what all of them were to begin with this series.
+    pub(crate) fn passes_over(&self) -> bool {
+        self.series.lock().passes_over
+    }
+
     /// Ends the series.
     pub(crate) fn finish(&self) {
         self.series.lock().is_open = false;
@@ -114,12 +137,26 @@ impl Ranks {
         let said = match self.exchange(&own) {
             Ok(said) => said,
             Err(error) => {
-                let broken = turn.broken.insert(self.unavailable(&error, &own));
-                return Err(here.err().unwrap_or_else(|| broken.error()));
+                let broken = self.break_off(&mut turn, &error, &own);
+                return Err(here.err().unwrap_or(broken));
             }
         };
-        if let Some(ended) = failures(&said).or_else(|| disagreement(&said)) {
+        let ended = match failures(&said) {
+            None if all_agree(&said) => None,
+            None => match self.difference(&said, call.quantities) {
+                Ok(difference) => Some(disagreement(&said, difference.as_ref())),
+                Err(error) => {
+                    let broken = self.break_off(&mut turn, &error, &own);
+                    return Err(here.err().unwrap_or(broken));
+                }
+            },
+            failed => failed,
+        };
+        if let Some(ended) = ended {
             let error = here.err().unwrap_or_else(|| ended.error());
+            let passes_over =
+                |it: &Descriptor| it.kind == Kind::Run && it.numbers[0] == PASSED_OVER;
+            series.passes_over = said.iter().any(passes_over);
             series.ended = Some(ended);
             return Err(error);
         }
@@ -151,10 +188,7 @@ impl Ranks {
 
     fn exchange(&self, own: &Descriptor) -> Result<Vec<Descriptor>> {
         let _span = observe::span(Phase::Exchange);
-        let size = self.size();
-        let mut bytes = vec![0; BYTES * size];
-        count(BYTES, bytes.len());
-        self.engine.all_gather(&own.encode(), &mut bytes, &vec![BYTES; size])?;
+        let bytes = self.gather_alike(&own.encode())?;
         bytes
             .chunks(BYTES)
             .enumerate()
@@ -162,7 +196,29 @@ impl Ranks {
             .collect()
     }
 
-    fn unavailable(&self, error: &Error, own: &Descriptor) -> Ended {
+    /// What all ranks send, as many bytes each.
+    pub(super) fn gather_alike(&self, own: &[u8]) -> Result<Vec<u8>> {
+        let size = self.size();
+        let mut bytes = vec![0; own.len() * size];
+        count(own.len(), bytes.len());
+        self.engine.all_gather(own, &mut bytes, &vec![own.len(); size])?;
+        Ok(bytes)
+    }
+
+    /// What ranks differ in that are at the same place: all ask each other, since all see that they do.
+    fn difference(
+        &self,
+        said: &[Descriptor],
+        quantities: &Quantities<'_>,
+    ) -> Result<Option<Difference>> {
+        match differ_in_quantities(said) {
+            true => self.first_difference(quantities),
+            false => Ok(None),
+        }
+    }
+
+    /// Uses the engine no more, which has failed; the error of the call that has found it out.
+    fn break_off(&self, turn: &mut Turn, error: &Error, own: &Descriptor) -> Error {
         let rank = match error.unnamed() {
             Error::Rank { rank, .. } => *rank,
             _ => None,
@@ -174,7 +230,14 @@ impl Ranks {
             own.text,
             self.rank()
         );
-        Ended { rank, status: Status::Unavailable, message }
+        let ended = turn.broken.insert(Ended::new(rank, Status::Unavailable, message));
+        match error.status() {
+            // This call has waited for it; those that follow do not.
+            Status::DeadlineExceeded => {
+                Ended { status: Status::DeadlineExceeded, ..ended.clone() }.error()
+            }
+            _ => ended.error(),
+        }
     }
 }
 
@@ -188,28 +251,6 @@ fn failures(said: &[Descriptor]) -> Option<Ended> {
     Some(Ended { rank: Some(rank), status: first.status, message: told.join("\n") })
 }
 
-/// Who is where, if not all are at the same place.
-fn disagreement(said: &[Descriptor]) -> Option<Ended> {
-    let first = said.first()?;
-    if said.iter().all(|other| first.agrees_with(other)) {
-        return None;
-    }
-    let places = said.iter().enumerate();
-    let places: Vec<_> =
-        places.map(|(rank, said)| format!("rank {rank} {}", said.place())).collect();
-    let alike = said.iter().all(|other| other.text == first.text);
-    let hint = match alike {
-        true => ", but with other shapes, names or options",
-        false => "",
-    };
-    let message = format!(
-        "the ranks disagree: {}{hint}; all ranks must run the same program: the same calls in the same \
-         order",
-        places.join("; ")
-    );
-    Some(Ended { rank: None, status: Status::FailedPrecondition, message })
-}
-
 impl Meeting<'_> {
     /// The numbers of each rank.
     pub fn numbers(&self) -> impl Iterator<Item = [u64; 2]> {
@@ -217,22 +258,17 @@ impl Meeting<'_> {
     }
 
     /// What all ranks have to send, which is as many bytes as each has announced.
-    pub fn all_gather(&mut self, send: &[u8]) -> Result<Vec<Vec<u8>>> {
+    pub fn all_gather(&mut self, send: &[u8]) -> Result<Gathered> {
         let counts: Vec<usize> = self.said.iter().map(|said| said.length as usize).collect();
-        let mut received = room(counts.iter().sum())?;
-        if !received.is_empty() {
+        let all = counts.iter().try_fold(0_usize, |sum, &count| sum.checked_add(count));
+        let mut bytes = room(all.unwrap_or(usize::MAX))?;
+        if !bytes.is_empty() {
             let _span = observe::span(Phase::Exchange);
-            count(send.len(), received.len());
-            let gathered = self.ranks.engine.all_gather(send, &mut received, &counts);
+            count(send.len(), bytes.len());
+            let gathered = self.ranks.engine.all_gather(send, &mut bytes, &counts);
             self.check(gathered)?;
         }
-        let mut rest = received.as_slice();
-        let cut = counts.iter().map(|&count| {
-            let (part, behind) = rest.split_at(count);
-            rest = behind;
-            part.to_vec()
-        });
-        Ok(cut.collect())
+        Ok(Gathered { bytes, counts })
     }
 
     /// As [`Meeting::all_gather`], of parts whose lengths all ranks know, into memory of the caller's.
@@ -310,8 +346,26 @@ impl Meeting<'_> {
     /// An engine that has failed is used no more.
     fn check(&mut self, result: Result<()>) -> Result<()> {
         let Err(error) = result else { return Ok(()) };
-        let ended = self.ranks.unavailable(&error, &self.said[self.ranks.rank()]);
-        Err(self.turn.broken.insert(ended).error())
+        Err(self.ranks.break_off(&mut self.turn, &error, &self.said[self.ranks.rank()]))
+    }
+}
+
+/// What all ranks have sent.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    bytes: Vec<u8>,
+    counts: Vec<usize>,
+}
+
+impl Gathered {
+    /// The bytes of each rank, in rank order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = self.bytes.as_slice();
+        self.counts.iter().map(move |&count| {
+            let (part, behind) = rest.split_at(count);
+            rest = behind;
+            part
+        })
     }
 }
 

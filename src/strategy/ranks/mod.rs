@@ -7,7 +7,8 @@
 //! one rank has failed in it, or is somewhere else, nothing more is exchanged in it on any rank. The
 //! last meeting of a step is its commit point. So a step counts on all ranks or on none.
 //!
-//! - `descriptor`: what a rank says. `meeting`: how they meet.
+//! - `descriptor`: what a rank says. `meeting`: how they meet. `quantities`: what must be the same on all.
+//!   `disagreement`: what is said where it is not.
 //! - `values`: values put together from the components of all ranks. `large`: reductions of large ones.
 //! - `wire`: numbers and tensors as bytes.
 //! - `steps`: what a step asks the others, from its beginning to its commit point.
@@ -15,18 +16,20 @@
 #![expect(unsafe_code, reason = "the initial value of a variable that nobody has yet is replaced")]
 
 mod descriptor;
+mod disagreement;
 pub(crate) mod large;
 mod meeting;
+mod quantities;
 pub(crate) mod steps;
 mod values;
 pub(crate) mod wire;
 
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Weak};
 
 pub(crate) use descriptor::Kind;
-pub(crate) use meeting::{Call, Meeting, room};
+pub(crate) use meeting::{Call, Gathered, Meeting, PASSED_OVER, room};
+pub(crate) use quantities::{Quantities, Tell, agreement, agreement_of};
 
 use self::meeting::{Series, Turn};
 use self::steps::AllTotals;
@@ -90,11 +93,9 @@ impl Ranks {
             None => "the making of a strategy with one replica for each device".to_owned(),
             Some(count) => format!("the making of a strategy with {count} replicas in sync"),
         };
-        let call = Call {
-            numbers,
-            agreement: in_sync.map_or(0, |count| count as u64),
-            ..Call::to(Kind::Strategy, &what)
-        };
+        let quantities =
+            |tell: &mut Tell<'_>| tell(&"the number of replicas in sync", in_sync.into());
+        let call = Call { numbers, ..Call::to(Kind::Strategy, &what).agreeing(&quantities) };
         let (meeting, made) = ranks.meet(call, made)?;
         let said: Vec<[u64; 2]> = meeting.numbers().collect();
         drop(meeting);
@@ -119,10 +120,14 @@ impl Ranks {
     pub(super) fn same_initial(&self, name: &str, value: &Tensor) -> Result<Option<Division>> {
         let (dtype, shape) = (value.dtype(), value.shape());
         let what = format_args!("the making of variable '{name}', {dtype} of shape {shape}");
+        let quantities = |tell: &mut Tell<'_>| {
+            tell(&"the name of the variable", name.into());
+            tell(&"its type", dtype.name().into());
+            tell(&"its shape", shape[..].into());
+        };
         let call = Call {
-            agreement: agreement(&what.to_string()),
             numbers: [u64::from(value.device().is_host_memory()), 0],
-            ..Call::to(Kind::Variable, &what)
+            ..Call::to(Kind::Variable, &what).agreeing(&quantities)
         };
         let own = || {
             let mut bytes = room(shape.bytes(dtype)?)?;
@@ -200,14 +205,6 @@ impl Ranks {
     pub fn first_replica(&self) -> usize {
         self.replicas[..self.rank()].iter().sum()
     }
-}
-
-/// What ranks agree about if their hashes are the same; it does not depend on the process.
-pub(crate) fn agreement(what: &impl Hash) -> u64 {
-    // With fixed keys, unlike that of a `HashMap`.
-    let mut hasher = DefaultHasher::new();
-    what.hash(&mut hasher);
-    hasher.finish()
 }
 
 /// Whose turn it is to use `engine`: strategies that share one take turns.

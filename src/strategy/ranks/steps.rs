@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use super::wire::{Reader, Writer};
-use super::{Call, Kind, Ranks};
+use super::{Call, Gathered, Kind, Quantities, Ranks};
 use crate::error::Result;
 use crate::strategy::metrics::Metric;
 
@@ -31,15 +31,17 @@ pub(crate) trait Totals: Send + Sync {
 pub(crate) type OfReplica = Vec<(String, Metric)>;
 
 impl Ranks {
-    /// A run begins, in which this rank has `examples`; it has begun `steps` steps so far.
+    /// A run begins, in which this rank has `examples`; it has begun `steps` steps so far. What it has `read`
+    /// of a dataset is the same on all ranks.
     pub(crate) fn open<T>(
         &self,
         here: Result<T>,
         examples: u64,
         steps: u64,
+        read: &Quantities<'_>,
     ) -> Result<(Elsewhere, T)> {
-        let call =
-            Call { numbers: [examples, steps], ..Call::to(Kind::Run, &"the beginning of a run") };
+        let call = Call::to(Kind::Run, &"the beginning of a run").agreeing(read);
+        let call = Call { numbers: [examples, steps], ..call };
         let (meeting, value) = self.meet(call, here)?;
         let mut elsewhere = Elsewhere::default();
         for (rank, [examples, steps]) in meeting.numbers().enumerate() {
@@ -57,7 +59,7 @@ impl Ranks {
     /// The commit point: whether all ranks have come to their end, as this one has if `here` is no
     /// error. If so, what happens here happens on all ranks. `tell` is what the others are told then,
     /// of which this gives back what each rank has told.
-    pub(crate) fn vote(&self, here: Result<()>, tell: &[u8]) -> Result<Vec<Vec<u8>>> {
+    pub(crate) fn vote(&self, here: Result<()>, tell: &[u8]) -> Result<Gathered> {
         let call = Call { length: tell.len(), ..Call::to(Kind::Commit, &"the commit point") };
         let met = self.meet(call, here);
         self.finish();

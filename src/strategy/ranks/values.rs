@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::wire::{Reader, Writer};
-use super::{Call, Kind, Ranks, agreement};
+use super::{Call, Kind, Ranks, Tell};
 use crate::error::Result;
 use crate::values::Value;
 
@@ -31,11 +31,12 @@ impl Ranks {
         let packed = here.and_then(|value| Ok((pack(&value, &leave)?, value)));
         let (leaves, length) =
             packed.as_ref().map_or((0, 0), |((leaves, bytes), _)| (*leaves, bytes.len()));
-        let call = Call {
-            agreement: agreement(&(what.to_string(), leaves)),
-            length,
-            ..Call::to(kind, what)
+        let said = what.to_string();
+        let quantities = |tell: &mut Tell<'_>| {
+            tell(&"what it is", said.as_str().into());
+            tell(&"the number of per-replica values in it", leaves.into());
         };
+        let call = Call { length, ..Call::to(kind, what).agreeing(&quantities) };
         let (mut meeting, ((_, bytes), value)) = self.meet(call, packed)?;
         let received = meeting.all_gather(&bytes)?;
         drop(meeting);

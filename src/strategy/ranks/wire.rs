@@ -1,7 +1,7 @@
 //! Numbers and tensors as the bytes that ranks exchange, little-endian and at multiples of 8.
 
 use crate::device::DeviceId;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Status};
 use crate::tensor::{DType, MAX_RANK, Shape, Tensor};
 use crate::values::Value;
 use crate::values::indexed_slices::IndexedSlices;
@@ -91,8 +91,11 @@ impl<'a> Reader<'a> {
         Reader { rest: bytes, rank }
     }
 
-    fn damaged(&self) -> Error {
-        Error::DataLoss(format!("what rank {} has sent is damaged", self.rank))
+    /// The error of what cannot be what a rank sends.
+    pub fn damaged(&self) -> Error {
+        let rank = self.rank;
+        let message = format!("what rank {rank} has sent is damaged; nothing of it is used");
+        Error::Rank { rank: Some(rank), status: Status::DataLoss, message }
     }
 
     pub fn number(&mut self) -> Result<u64> {
@@ -143,6 +146,15 @@ impl<'a> Reader<'a> {
         Tensor::from_bytes(dtype, shape, self.bytes(bytes)?, DeviceId::HOST)
     }
 
+    /// A tensor of this type and shape.
+    pub fn tensor_like(&mut self, (dtype, shape): (DType, Shape)) -> Result<Tensor> {
+        let tensor = self.tensor()?;
+        match tensor.dtype() == dtype && tensor.shape() == shape {
+            true => Ok(tensor),
+            false => Err(self.damaged()),
+        }
+    }
+
     pub fn component(&mut self) -> Result<Value> {
         match self.number()? {
             0 => self.tensor().map(Value::Tensor),
@@ -150,6 +162,10 @@ impl<'a> Reader<'a> {
                 let (values, indices) = (self.tensor()?, self.tensor()?);
                 let shape = self.shape()?;
                 let slices = IndexedSlices::new(values, indices, shape);
+                let slices = slices.map_err(|error| match error.status() {
+                    Status::ResourceExhausted => error,
+                    _ => self.damaged(),
+                });
                 slices.map(|slices| Value::IndexedSlices(slices.into()))
             }
             _ => Err(self.damaged()),

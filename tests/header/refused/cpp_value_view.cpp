@@ -9,6 +9,7 @@ void write(umbo::value &given) {
 #ifdef WRONG
     given.view_as<float>()[0] = 1;
 #else
-    given.as_tensor().view_as<float>()[0] = 1;
+    umbo::tensor own = given.as_tensor();
+    own.view_as<float>()[0] = 1;
 #endif
 }

@@ -8,7 +8,7 @@ mod devices;
 mod exchange;
 mod gather;
 mod input;
-mod machine;
+pub mod machine;
 pub mod memory;
 mod model;
 mod plot;
@@ -28,7 +28,8 @@ use lexopt::Arg::{Long, Short, Value};
 
 use crate::Report;
 use crate::failure::Failure;
-use machine::{Watch, annotate};
+use machine::annotate;
+use umbo::observe::machine::Watch;
 
 pub const HELP: &str = "\
 Usage: umbo bench BENCHMARK [OPTIONS]
@@ -137,7 +138,7 @@ fn measured(measure: impl FnOnce() -> Result<Report, Failure>) -> Result<Report,
     let mut report = measure()?;
     // Of several processes one alone reports.
     if !report.text.is_empty() {
-        report.text = annotate(report.text, watch.others());
+        report.text = annotate(report.text, watch.load().map(|load| load.others));
     }
     Ok(report)
 }

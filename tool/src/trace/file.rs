@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use serde_json::{Map, Value};
+use umbo::observe::machine::Load;
 
 use crate::failure::Failure;
 
@@ -18,6 +19,8 @@ pub struct Trace {
     pub dropped: u64,
     /// The threads that were not the library's: number, name, nanoseconds on a processor.
     pub others: Vec<(u32, String, u64)>,
+    /// How busy other processes were, if that is known: of the first process of several.
+    pub load: Option<Load>,
     /// Whether the file has its end.
     pub whole: bool,
 }
@@ -145,6 +148,11 @@ impl Trace {
             }
             ("M", "summary") => {
                 self.dropped += whole(&arguments, "dropped");
+                let busy = arguments.get("busy_with_others").and_then(Value::as_f64);
+                let processors = u32::try_from(whole(&arguments, "allowed_processors"));
+                if let (None, Some(others), Ok(processors)) = (self.load, busy, processors) {
+                    self.load = Some(Load { others, processors });
+                }
                 let others = arguments.get("other_threads").and_then(Value::as_array);
                 for other in others.into_iter().flatten().filter_map(Value::as_object) {
                     let number = u32::try_from(whole(other, "thread")).unwrap_or(0);
@@ -176,7 +184,8 @@ mod tests {
         {\"name\":\"step\",\"cat\":\"step\",\"ph\":\"X\",\"pid\":3,\"tid\":4,\"ts\":1.5,\"dur\":2.25,\"args\":{\"step\":9}},\n\
         {\"name\":\"bytes\",\"ph\":\"C\",\"pid\":3,\"tid\":4,\"ts\":2,\"args\":{\"copied\":7}},\n\
         {\"name\":\"summary\",\"ph\":\"M\",\"pid\":3,\"tid\":0,\"args\":{\"events\":1,\"dropped\":5,\
-        \"other_threads\":[{\"thread\":8,\"name\":\"blas\",\"on_processor_ns\":6}]}}\n]\n";
+        \"other_threads\":[{\"thread\":8,\"name\":\"blas\",\"on_processor_ns\":6}],\
+        \"busy_with_others\":1.5,\"allowed_processors\":2}}\n]\n";
 
     fn read_text(name: &str, text: &str) -> Result<Trace, Failure> {
         let path = std::env::temp_dir().join(format!("umbo-{}-{name}", std::process::id()));
@@ -195,6 +204,7 @@ mod tests {
         assert_eq!(trace.counts[0].bytes, [("copied".to_owned(), 7)]);
         assert_eq!(trace.rows[0].label, "replica 1");
         assert_eq!((trace.dropped, trace.others[0].1.as_str()), (5, "blas"));
+        assert_eq!(trace.load, Some(Load { others: 1.5, processors: 2 }));
     }
 
     #[test]

@@ -48,6 +48,7 @@ pub fn report(trace: &Trace) -> (String, bool) {
     for ((process, strategy), steps) in &strategies {
         let mut summary = Summary::of(steps.setup, &steps.steps, &steps.replicas);
         summary.others.clone_from(&others);
+        summary.load = trace.load;
         summary.own_on_processor = steps.replicas.iter().map(at_work).sum();
         let advice = advice::of(&summary);
         fine &= advice.is_empty();

@@ -110,6 +110,9 @@ struct LargeSums {
         Large zero = {0, 0};
         return zero;
     }
+    // The bits above the element's own.
+    DEVICE u64 extension(i64 element) { return element < 0 ? ~0ull : 0; }
+    DEVICE u64 extension(u64) { return 0; }
     DEVICE Large plus(Large a, Large b) {
         Large sum = {a.low + b.low, a.high + b.high};
         sum.high += sum.low < a.low;
@@ -172,7 +175,7 @@ template <class T> struct OfIntegers : IntegerSums {
 template <class T> struct OfLarge : LargeSums {
     typedef T From;
     DEVICE Large of(T element) {
-        Large sum = {(u64)element, element < 0 ? ~0ull : 0};
+        Large sum = {(u64)element, extension(element)};
         return sum;
     }
 };

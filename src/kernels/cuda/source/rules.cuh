@@ -17,7 +17,7 @@ struct Momentum {
     template <class T>
     DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
                          Real<T> gradient) {
-        slots[0] = s[1] * slots[0] + gradient;
+        slots[0] = s[1] * slots[0] + s[2] * gradient;
         return weight - s[0] * slots[0];
     }
 };
@@ -53,6 +53,28 @@ struct AdamW {
     DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
                          Real<T> gradient) {
         return Adam::apply(s, s[7] * weight, slots, gradient);
+    }
+};
+
+struct AmsGrad {
+    enum { SLOTS = 3, MEASURES = 0, HAS_ROWS = 1 };
+    template <class T>
+    DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
+                         Real<T> gradient) {
+        slots[0] = s[0] * slots[0] + s[2] * gradient;
+        slots[1] = s[1] * slots[1] + s[3] * (gradient * gradient);
+        // What is not a number stays in the second moment, and so gets here.
+        slots[2].value = slots[1].value <= slots[2].value ? slots[2].value : slots[1].value;
+        return weight - s[4] * (slots[0] / (root(slots[2]) * s[5] + s[6]));
+    }
+};
+
+struct AmsGradW {
+    enum { SLOTS = 3, MEASURES = 0, HAS_ROWS = 1 };
+    template <class T>
+    DEVICE Real<T> apply(const Real<T> (&s)[SCALARS], Real<T> weight, Real<T> *slots,
+                         Real<T> gradient) {
+        return AmsGrad::apply(s, s[7] * weight, slots, gradient);
     }
 };
 

@@ -148,6 +148,8 @@ UPDATE(rmsprop_centered, RmsPropCentered)
 UPDATE(rmsprop_centered_momentum, RmsPropCenteredMomentum)
 UPDATE(lamb, Lamb)
 UPDATE(ftrl, Ftrl)
+UPDATE(amsgrad, AmsGrad)
+UPDATE(amsgradw, AmsGradW)
 UPDATE(treated, Treated)
 
 // Gradients that are written to memory.

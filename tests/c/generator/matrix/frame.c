@@ -10,6 +10,7 @@
  * behind the function. With --gpus two GPUs compute, and one of them holds the variables if the seed is
  * odd; --contexts has the seed choose as many of them. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>

@@ -36,6 +36,20 @@ static umbo_checkpoint *make_checkpoint(const struct objects *good) {
     return checkpoint;
 }
 
+/* Removes what objects before these have saved: it is not theirs to go on from. Another process of the matrix may do so,
+ * too. */
+static void empty(const umbo_checkpoint_manager *manager) {
+    char path[128];
+    size_t length = 0;
+    int64_t step = 0;
+    for (;;) {
+        CHECK_OK(umbo_checkpoint_manager_latest(manager, &step));
+        if (step == UMBO_NO_CHECKPOINT) return;
+        CHECK_OK(umbo_checkpoint_manager_path(manager, step, path, sizeof(path), &length));
+        CHECK(remove(path) == 0 || errno == ENOENT);
+    }
+}
+
 static void make_objects(struct objects *good) {
     const int64_t row_index = 0, one = 1, three = 3;
     const int64_t table_shape[2] = {2, 2};
@@ -91,6 +105,7 @@ static void make_objects(struct objects *good) {
     good->checkpoint = make_checkpoint(good);
     CHECK_OK(umbo_checkpoint_manager_create(good->checkpoint, "matrix_checkpoints", NULL,
                                             &good->checkpoint_manager));
+    empty(good->checkpoint_manager);
     CHECK_OK(umbo_value_create_struct(1, texts, (const umbo_value *const *)&good->value,
                                &good->structure));
     CHECK_OK(umbo_value_from_variable(good->variable, &good->variable_value));

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Runs the targets of `make help`. A new one has to be named in `run`, if it runs in a few seconds with SMALL=yes, or in
+# `reason`, if it cannot.
+#
+#   scripts/targets.sh small|whole [TARGET...]
+#
+# small: each with SMALL=yes, after `make test`; those whose tools are missing, or that have no small form, are named.
+# whole: all but clean, setup and flaky. Documents are written into build/targets, where the output of each is, too.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+how=${1:?small or whole}
+shift
+logs=build/targets/$how
+mkdir -p "$logs"
+mapfile -t known < <(make --no-print-directory help | sed -n 's/^ *make \([a-z0-9-]*\).*/\1/p')
+[ ${#known[@]} -gt 20 ] || { echo "targets: make help names ${#known[@]} targets only" >&2; exit 1; }
+# The environment of the make that runs this is not that of those below.
+unset MAKEFLAGS MAKELEVEL MFLAGS
+
+# Why a target is not run; nothing, if it is.
+reason() {
+  case $how.$1 in
+    *.test-all) echo "it runs all others" ;;
+    small.test) echo "it runs this" ;;
+    small.mutants) echo "make test runs it as it is" ;;
+    small.judges) echo "ctest runs a small case of each judge" ;;
+    small.fuzz-parsers) echo "cargo test --test fuzz runs its targets without a fuzzer" ;;
+    small.test-aarch64 | small.test-conan | small.asan | small.tsan | small.miri)
+      echo "it builds the library anew, which takes minutes" ;;
+    whole.clean | whole.setup | whole.flaky) echo "it is left to a person" ;;
+  esac
+}
+
+# The tool that a target cannot do without, if that is not there.
+missing() {
+  case $1 in
+    docs) command -v doxygen >/dev/null || echo doxygen ;;
+    demo-mpi) [ -x build/mpi/mpich/bin/mpiexec ] || echo "MPICH 5" ;;
+    test-engines) [ -n "$(find build/engines/venv -name ggml-opt.h -print -quit 2>/dev/null)" ] || echo ggml ;;
+    bench-peers | bench-engines | flaky) command -v python3 >/dev/null || echo python3 ;;
+  esac
+}
+
+run() {
+  case $how.$1 in
+    small.clean)
+      # In a folder that it may empty.
+      rm -rf "$logs/cleaned"
+      mkdir -p "$logs/cleaned/build" "$logs/cleaned/target"
+      make -C "$logs/cleaned" -f "$PWD/Makefile" clean && [ -z "$(ls "$logs/cleaned")" ]
+      ;;
+    small.help | small.setup | small.install | small.demo | small.demo-mpi | small.movielens | small.docs | \
+      small.cases | small.test-mpi | small.test-gpu | small.mutants-gpu | small.test-loom | small.test-engines | \
+      small.faults | small.matrix | small.storm | small.fuzz | small.flaky | small.test-large | small.bench | \
+      small.pictures | small.bench-peers | small.bench-engines)
+      make --no-print-directory "$1" SMALL=yes
+      ;;
+    small.*)
+      echo "targets: scripts/targets.sh has no small form of $1"
+      return 1
+      ;;
+    whole.*) make --no-print-directory "$1" DOCUMENTS=build/targets/docs ;;
+  esac
+}
+
+# What git knows of, with what was changed before.
+tree() { git status --porcelain 2>/dev/null || true; git diff 2>/dev/null || true; }
+
+before=$(tree)
+failed=() left_out=() ran=0
+for target in "${@:-${known[@]}}"; do
+  why=$(reason "$target")
+  if [ -z "$why" ] && [ $how = small ]; then
+    tool=$(missing "$target")
+    if [ -n "$tool" ]; then
+      why="there is no $tool"
+      [ -z "${UMBO_NO_SKIPS:-}" ] || failed+=("$target: $why")
+    fi
+  fi
+  if [ -n "$why" ]; then
+    left_out+=("make $target: $why")
+    continue
+  fi
+  SECONDS=0
+  if run "$target" >"$logs/$target.txt" 2>&1; then
+    echo "make $target: $SECONDS s"
+  else
+    tail -n 20 "$logs/$target.txt"
+    echo "make $target: FAILED after $SECONDS s, see $logs/$target.txt"
+    failed+=("$target")
+  fi
+  ran=$((ran + 1))
+done
+for line in "${left_out[@]}"; do
+  echo "$line; it was not run"
+  [ -z "${UMBO_SKIPS:-}" ] || echo "$line" >>"$UMBO_SKIPS"
+done
+if [ "$(tree)" != "$before" ]; then
+  git status --short
+  failed+=("files of the tree were changed")
+fi
+echo "targets: $ran ran, ${#failed[@]} failed"
+[ ${#failed[@]} = 0 ] || { printf 'targets: %s\n' "${failed[@]}"; exit 1; }

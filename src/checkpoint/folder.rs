@@ -1,0 +1,204 @@
+//! The checkpoints of a folder: their names, which is the best, which are kept, and how those of another
+//! training make room.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::checkpoint::atomic::failed;
+use crate::checkpoint::manager::ManagerOptions;
+use crate::checkpoint::parts::{folder_of, remove_parts, save_of};
+use crate::checkpoint::reader::CheckpointFile;
+use crate::checkpoint::saveable::read_number;
+use crate::error::{Error, Result, Status};
+use crate::executor::lock::Mutex;
+use crate::observe::log::{self, Level};
+
+/// What the names of files begin and end with; between them stands the step.
+const START: &str = "step-";
+const END: &str = ".safetensors";
+
+/// Where checkpoints are on their way to a folder of their own.
+const MOVING: &str = ".before.partial";
+
+/// The file of a step.
+pub(super) fn path_of(folder: &Path, step: u64) -> PathBuf {
+    folder.join(format!("{START}{step:012}{END}"))
+}
+
+fn step_of(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(START)?.strip_suffix(END)?;
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+/// The folders whose checkpoints are those of one training.
+#[derive(Default)]
+pub(super) struct Homes(Mutex<Vec<PathBuf>>);
+
+impl Homes {
+    pub fn has(&self, folder: &Path) -> bool {
+        self.0.lock().contains(&identity(folder))
+    }
+
+    pub fn add(&self, folder: &Path) {
+        let (folder, mut homes) = (identity(folder), self.0.lock());
+        if !homes.contains(&folder) {
+            homes.push(folder);
+        }
+    }
+
+    /// The training goes on from this file: its folder is one of them if the file is that of a step.
+    pub fn note_restored(&self, path: &Path) {
+        if path.file_name().and_then(OsStr::to_str).and_then(step_of).is_some() {
+            self.add(folder_of(path));
+        }
+    }
+}
+
+/// One name for a folder, however a path leads there.
+fn identity(folder: &Path) -> PathBuf {
+    fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
+}
+
+/// Makes the folder, if it is not there.
+pub(super) fn make(folder: &Path) -> Result<()> {
+    let refused = |error| failed(folder, "making the folder", &error);
+    match fs::metadata(folder) {
+        Ok(there) if there.is_dir() => Ok(()),
+        Ok(_) => {
+            let problem = format!("'{}' is a file; name a folder", folder.display());
+            Err(Error::invalid("folder", problem))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::create_dir_all(folder).map_err(refused)
+        }
+        Err(error) => Err(refused(error)),
+    }
+}
+
+/// What is in a folder, by name.
+fn entries(folder: &Path) -> Result<Vec<String>> {
+    let refused = |error| failed(folder, "reading the folder", &error);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).map_err(refused)? {
+        names.extend(entry.map_err(refused)?.file_name().into_string());
+    }
+    Ok(names)
+}
+
+/// The files of a folder, and their steps, in the order of these.
+pub(super) fn files(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
+    let steps = entries(folder)?.into_iter();
+    let mut found: Vec<_> =
+        steps.filter_map(|name| Some((step_of(&name)?, folder.join(name)))).collect();
+    found.sort();
+    Ok(found)
+}
+
+/// The steps of those `files` that have a metric which is a number, the best first; of equal ones the newest.
+/// One that is damaged is passed over, of which the log is told, unless `is_strict`.
+pub(super) fn rated(
+    files: &[(u64, PathBuf)],
+    larger_is_better: bool,
+    is_strict: bool,
+) -> Result<Vec<u64>> {
+    let mut rated = Vec::new();
+    for (step, path) in files {
+        let file = match CheckpointFile::open(path) {
+            Ok(file) => file,
+            Err(error) if may_pass_over(&error, is_strict) => {
+                pass_over(&error);
+                continue;
+            }
+            // The process that trains has removed it meanwhile.
+            Err(error) if error.status() == Status::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        let metric = file.saved().and_then(|saved| read_number(saved.get("metric")?));
+        rated.extend(metric.filter(|metric| !metric.is_nan()).map(|metric| (*step, metric)));
+    }
+    rated.sort_by(|(step, metric), (other_step, other)| {
+        let order = match larger_is_better {
+            true => other.total_cmp(metric),
+            false => metric.total_cmp(other),
+        };
+        order.then(other_step.cmp(step))
+    });
+    Ok(rated.into_iter().map(|(step, _)| step).collect())
+}
+
+/// Whether what failed is a file whose bytes are wrong, so that another one does as well. What the system has
+/// refused may work the next time, and an older checkpoint is less than there is.
+pub(super) fn may_pass_over(error: &Error, is_strict: bool) -> bool {
+    error.status() == Status::DataLoss && !is_strict
+}
+
+/// Tells the log of a file that is passed over, which the error names.
+pub(super) fn pass_over(error: &Error) {
+    log::log(Level::Warning, || format!("a checkpoint is passed over: {error}"));
+}
+
+/// Removes those files that are not kept any more, now that there is one of `step`.
+pub(super) fn remove_old(
+    folder: &Path,
+    options: &ManagerOptions,
+    is_strict: bool,
+    step: u64,
+) -> Result<()> {
+    let all = files(folder)?;
+    let mut kept: HashSet<u64> =
+        all.iter().rev().take(options.keep).map(|(step, _)| *step).collect();
+    // After going back to an earlier step the new file is not the last one.
+    kept.insert(step);
+    if options.keep_best > 0 && all.len() > kept.len() {
+        let best = rated(&all, options.larger_is_better, is_strict)?;
+        kept.extend(best.into_iter().take(options.keep_best));
+    }
+    for (step, path) in all {
+        if !kept.contains(&step) {
+            let removed = fs::remove_file(&path);
+            removed.map_err(|error| failed(&path, "removing an old file", &error))?;
+            remove_parts(&path, |_| true);
+        }
+    }
+    Ok(())
+}
+
+/// Moves all checkpoints into a folder of their own in this one: `before-1`, or the next name that is free. It
+/// gets that name once all are in it, so that a move that was interrupted is gone on with.
+pub(super) fn set_aside(folder: &Path) -> Result<()> {
+    let names = entries(folder)?;
+    let (files, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| step_of(name).is_some());
+    let parts = others.into_iter().filter(|name| is_part(name));
+    let moving = folder.join(MOVING);
+    if files.is_empty() && !moving.exists() {
+        return Ok(());
+    }
+    let refused =
+        |error| failed(folder, "moving older checkpoints to a folder of their own", &error);
+    fs::create_dir_all(&moving).map_err(refused)?;
+    // Parts first: no file is saved in a place where parts of another one lie.
+    for name in parts.chain(files) {
+        fs::rename(folder.join(name), moving.join(name)).map_err(refused)?;
+    }
+    let names = (1u64..).map(|number| folder.join(format!("before-{number}")));
+    let target = names.into_iter().find(|path| !path.exists()).unwrap_or_default();
+    fs::rename(moving, &target).map_err(refused)?;
+    log::log(Level::Info, || {
+        let (folder, target) = (folder.display(), target.display());
+        format!(
+            "the checkpoints that were in '{folder}' are in '{target}' now: training begins anew"
+        )
+    });
+    Ok(())
+}
+
+/// Whether a file of this name is a part of a checkpoint of several ranks.
+fn is_part(name: &str) -> bool {
+    let whole = name.split_once('.').map(|(stem, _)| format!("{stem}{END}"));
+    whole.is_some_and(|whole| {
+        step_of(&whole).is_some() && save_of(Path::new(&whole), Path::new(name)).is_some()
+    })
+}

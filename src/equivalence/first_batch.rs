@@ -1,0 +1,94 @@
+//! The check of a step on the batch that a pass begins with, for programs that do not ask for it
+//! themselves: what it finds is said in the log.
+
+use std::sync::Arc;
+
+use super::{Options, Report, check};
+use crate::collectives;
+use crate::device::DeviceId;
+use crate::error::{Error, Result};
+use crate::observe::log::{self, Level};
+use crate::optimizer::Gradients;
+use crate::strategy::{FunctionFor, Strategy, strict};
+use crate::values::Value;
+
+/// What is known of the gradients that a step writes.
+#[derive(Clone, Copy)]
+pub enum Written<'a> {
+    /// It writes none.
+    None,
+    /// It writes these.
+    By(&'a Arc<Gradients>),
+    /// It writes these, or none, as a step does that only evaluates.
+    PerhapsBy(&'a Arc<Gradients>),
+}
+
+/// Checks `function` on `element`, which is distributed, and logs the verdict: as information if the
+/// equivalence holds, else as a warning. The log is told too why there was no check, if there was none.
+///
+/// Fails if the strategy is strict and the equivalence does not hold. Nothing that was found is
+/// committed, and gradients and metrics are as they were.
+pub fn check_first(
+    strategy: &Strategy,
+    function: &FunctionFor<'_>,
+    element: &Value,
+    written: Written<'_>,
+) -> Result<()> {
+    match verdict(strategy, function, element, written) {
+        Ok(report) if report.equivalent => say(Level::Info, &report.text),
+        Ok(report) if strategy.is_strict() => {
+            return Err(strict::mistake(format_args!("UMBO_CHECK: {}", report.text)));
+        }
+        Ok(report) => say(Level::Warning, &report.text),
+        Err(error) => say(Level::Warning, &format!("not checked: {error}")),
+    }
+    Ok(())
+}
+
+fn say(level: Level, text: &str) {
+    log::log_anyway(level, &format!("UMBO_CHECK: {text}"));
+}
+
+fn verdict(
+    strategy: &Strategy,
+    function: &FunctionFor<'_>,
+    element: &Value,
+    written: Written<'_>,
+) -> Result<Report> {
+    if strategy.ranks().is_some() {
+        return Err(Error::Unimplemented(
+            "ranks have parts of different sizes, which the check does not compare; run the \
+             program in one process with several replicas"
+                .into(),
+        ));
+    }
+    let batch = whole(element, strategy.num_replicas())?;
+    let options = Options::default();
+    let check = |gradients| check(strategy, function, &batch, gradients, &options);
+    match written {
+        Written::None => check(None),
+        Written::By(gradients) => check(Some(gradients)),
+        Written::PerhapsBy(gradients) => {
+            let report = check(Some(gradients))?;
+            // Gradients that the step leaves alone need no keeping.
+            if report.submits { Ok(report) } else { check(None) }
+        }
+    }
+}
+
+/// The global batch of a distributed element, in host memory.
+fn whole(element: &Value, replicas: usize) -> Result<Value> {
+    element.map_leaves(&mut |leaf| {
+        let parts = match leaf {
+            Value::PerReplica(parts) if parts.is_dense() => parts.components(),
+            Value::Tensor(tensor) if replicas == 1 => std::slice::from_ref(tensor),
+            other => {
+                let kind = other.kind_name();
+                let problem =
+                    format!("contains {kind}, which is not distributed over the replicas");
+                return Err(Error::invalid("element", problem));
+            }
+        };
+        collectives::gather(parts, 0, DeviceId::HOST, None).map(Value::Tensor)
+    })
+}

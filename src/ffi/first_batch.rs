@@ -1,0 +1,84 @@
+//! What UMBO_CHECK=1 needs to know of programs that write their own loop: which element a pass has
+//! begun with, and which gradients a strategy has. Without the variable nothing is noted.
+
+use std::sync::{Arc, Weak};
+
+use crate::equivalence::{self, Written};
+use crate::error::Result;
+use crate::executor::fork::{Guards, Leaf};
+use crate::input::PassIterator;
+use crate::observe::log::{self, Level};
+use crate::observe::switch::CHECK;
+use crate::optimizer::Gradients;
+use crate::strategy::{FunctionFor, Strategy};
+use crate::values::Value;
+
+struct Noted {
+    /// By the id of their strategy: elements with which passes have begun, and that no run has got yet.
+    elements: Vec<(u64, Value)>,
+    gradients: Vec<Weak<Gradients>>,
+}
+
+static NOTED: Leaf<Noted> =
+    Leaf::new(Guards::FirstBatches, Noted { elements: Vec::new(), gradients: Vec::new() });
+
+/// A program has made gradients.
+pub(super) fn note_gradients(gradients: &Arc<Gradients>) {
+    if CHECK.is_on() {
+        let mut noted = NOTED.lock();
+        noted.gradients.retain(|known| known.strong_count() > 0);
+        noted.gradients.push(Arc::downgrade(gradients));
+    }
+}
+
+/// The next element for a program that runs its steps itself.
+pub(super) fn next_noted(iterator: &PassIterator) -> Result<Option<Value>> {
+    let Some(element) = iterator.next()? else { return Ok(None) };
+    if CHECK.is_on()
+        && let Some(strategy) = iterator.distributed_for()
+        && iterator.begins()
+    {
+        let mut noted = NOTED.lock();
+        let before = noted.elements.iter().position(|&(of, _)| of == strategy);
+        let before = before.map(|place| noted.elements.swap_remove(place));
+        noted.elements.push((strategy, element.clone()));
+        drop(noted);
+        // Its memory may be the caller's, whose function then runs.
+        drop(before);
+    }
+    Ok(Some(element))
+}
+
+/// Checks a step that is about to be run, if asked for, and if its arguments begin a pass.
+pub(super) fn check_run(
+    strategy: &Strategy,
+    function: &FunctionFor<'_>,
+    args: Option<&Value>,
+) -> Result<()> {
+    let Some(args) = args.filter(|_| CHECK.is_on()) else { return Ok(()) };
+    let mut noted = NOTED.lock();
+    let begins = |(of, element): &(u64, Value)| *of == strategy.id() && element.is_same(args);
+    let place = noted.elements.iter().position(begins);
+    let Some(element) = place.map(|place| noted.elements.swap_remove(place)) else { return Ok(()) };
+    let gradients: Vec<_> = noted.gradients.iter().filter_map(Weak::upgrade).collect();
+    drop(noted);
+    drop(element);
+    let of_strategy = |gradients: &&Arc<Gradients>| gradients.strategy() == strategy.id();
+    match *gradients.iter().filter(of_strategy).collect::<Vec<_>>() {
+        [] => equivalence::check_first(strategy, function, args, Written::None),
+        [gradients] => {
+            equivalence::check_first(strategy, function, args, Written::PerhapsBy(gradients))
+        }
+        ref several => {
+            log::log_anyway(
+                Level::Warning,
+                &format!(
+                    "UMBO_CHECK: not checked: the strategy has {} umbo_gradients, and a run does not \
+                     say which of them its callback writes; call umbo_strategy_check_equivalence()",
+                    several.len()
+                ),
+            );
+            Ok(())
+        }
+    }
+}

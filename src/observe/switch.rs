@@ -1,0 +1,85 @@
+//! Environment variables that are on or off for the whole life of a process.
+
+use std::ffi::OsStr;
+use std::sync::OnceLock;
+
+use super::log::{self, Level};
+
+/// Has the first batch of each pass checked for equivalence.
+pub static CHECK: Switch = Switch::new(
+    "UMBO_CHECK",
+    "1 checks the first batch of each pass for equivalence, 0 checks none",
+);
+
+/// A variable that is 1, or 0, empty or absent.
+pub struct Switch {
+    variable: &'static str,
+    /// What its values do.
+    meaning: &'static str,
+    setting: OnceLock<Setting>,
+}
+
+/// What the variable says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Setting {
+    On,
+    Off,
+    /// Something else, which counts as off.
+    Unknown(String),
+}
+
+fn setting_of(text: Option<&OsStr>) -> Setting {
+    let Some(text) = text else { return Setting::Off };
+    match text.to_str() {
+        Some("1") => Setting::On,
+        Some("0" | "") => Setting::Off,
+        _ => Setting::Unknown(text.to_string_lossy().into_owned()),
+    }
+}
+
+impl Switch {
+    /// The switch of the variable of this name; `meaning` says what 1 and 0 do.
+    pub const fn new(variable: &'static str, meaning: &'static str) -> Switch {
+        Switch { variable, meaning, setting: OnceLock::new() }
+    }
+
+    /// Read once, so that it is the same for the whole life of the process.
+    fn setting(&self) -> &Setting {
+        self.setting.get().unwrap_or_else(|| {
+            // Before others are kept waiting: in the child of a fork the thread that reads may be missing.
+            let setting = setting_of(std::env::var_os(self.variable).as_deref());
+            self.setting.get_or_init(|| setting)
+        })
+    }
+
+    /// Whether the variable is 1.
+    pub fn is_on(&self) -> bool {
+        *self.setting() == Setting::On
+    }
+
+    /// Tells the log if the variable has a value that means nothing.
+    pub fn complain(&self) {
+        if let Setting::Unknown(text) = self.setting() {
+            log::log(Level::Warning, || {
+                let Switch { variable, meaning, .. } = self;
+                format!("{variable} is '{text}', which means nothing and counts as 0: {meaning}")
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_switches_on_and_what_is_unknown_does_not() {
+        let of = |text: &str| setting_of(Some(OsStr::new(text)));
+        assert_eq!((of("1"), of("0"), of(""), setting_of(None)), {
+            (Setting::On, Setting::Off, Setting::Off, Setting::Off)
+        });
+        for text in ["2", "true", " 1", "on", "-1"] {
+            assert_eq!(of(text), Setting::Unknown(text.into()));
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What to say of ranks that disagree: who is where or, where all are at the same, which quantity is the
+//! first that differs.
+
+use std::fmt;
+
+use super::Ranks;
+use super::descriptor::{Descriptor, Kind};
+use super::meeting::Ended;
+use super::quantities::{Quantities, prefixes};
+use crate::error::{Result, Status};
+
+/// Bytes of a quantity on the wire.
+const BYTES: usize = 512;
+
+/// So many ranks are named one by one.
+const NAMED: usize = 8;
+
+/// A quantity, and what it is on each rank that has any.
+pub(super) struct Difference {
+    name: String,
+    values: Vec<(usize, String)>,
+}
+
+/// Whether all ranks are at the same place and agree about everything.
+pub(super) fn all_agree(said: &[Descriptor]) -> bool {
+    let mut agreed = said.iter().filter_map(Descriptor::agreed);
+    let first = agreed.next();
+    said.iter().all(|other| other.is_with(&said[0])) && agreed.all(|other| Some(other) == first)
+}
+
+/// Whether all ranks are at the same place, but do not agree about what they do there.
+pub(super) fn differ_in_quantities(said: &[Descriptor]) -> bool {
+    let is_there = |other: &Descriptor| other.text == said[0].text && other.is_with(&said[0]);
+    said.iter().all(is_there) && !all_agree(said)
+}
+
+impl Ranks {
+    /// The first quantity in which ranks differ, of which this one has these. All ranks call it together.
+    ///
+    /// They look for it by halves: a word from each rank and round. So it takes no memory to speak of,
+    /// however many there are.
+    pub(super) fn first_difference(
+        &self,
+        quantities: &Quantities<'_>,
+    ) -> Result<Option<Difference>> {
+        let own = prefixes(quantities);
+        // Behind its last quantity a rank agrees with those that have as many.
+        let prefix = |at: u64| {
+            let known = usize::try_from(at).ok().and_then(|at| own.get(at));
+            known.map_or(!(own.len() as u64), |&hash| hash)
+        };
+        let counts = self.words(own.len() as u64)?;
+        let all = counts.iter().copied().max().unwrap_or(0);
+        let (mut first, mut end) = (0, all);
+        while first < end {
+            let middle = first + (end - first) / 2;
+            let said = self.words(prefix(middle))?;
+            // Who has none at all differs in none.
+            let mut said = said.iter().zip(&counts).filter(|(_, count)| **count > 0);
+            let hash = said.next().map(|(hash, _)| hash);
+            match said.all(|(other, _)| Some(other) == hash) {
+                true => first = middle + 1,
+                false => end = middle,
+            }
+        }
+        if first == all {
+            return Ok(None);
+        }
+        let (mut name, mut value, mut at) = (String::new(), "nothing".to_owned(), 0);
+        quantities(&mut |its_name, quantity| {
+            if at == first {
+                (name, value) = (its_name.to_string(), quantity.to_string());
+            }
+            at += 1;
+        });
+        let name = cut(&name, BYTES / 2 - 1);
+        let mut bytes = [0; BYTES];
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        let value = cut(&value, BYTES - name.len() - 1);
+        bytes[name.len() + 1..name.len() + 1 + value.len()].copy_from_slice(value.as_bytes());
+        let said = self.gather_alike(&bytes)?;
+        let told: Vec<(String, String)> = said
+            .chunks(BYTES)
+            .map(|bytes| {
+                let text = String::from_utf8_lossy(bytes);
+                let (name, value) = text.split_once('\0').unwrap_or((&text, ""));
+                (name.to_owned(), value.trim_end_matches('\0').to_owned())
+            })
+            .collect();
+        let name = told.iter().map(|(name, _)| name).find(|name| !name.is_empty());
+        let name = name.cloned().unwrap_or_default();
+        let told = told.into_iter().enumerate().filter(|(rank, _)| counts[*rank] > 0);
+        let values = told.map(|(rank, (its_name, value))| match its_name == name {
+            true => (rank, value),
+            false if its_name.is_empty() => (rank, value),
+            false => (rank, format!("{its_name} {value}")),
+        });
+        let values = values.collect();
+        Ok(Some(Difference { name, values }))
+    }
+
+    fn words(&self, own: u64) -> Result<Vec<u64>> {
+        let said = self.gather_alike(&own.to_le_bytes())?;
+        let word =
+            |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+        Ok(said.chunks(8).map(word).collect())
+    }
+}
+
+/// The error of ranks that disagree; of quantities in `difference`, if one is known.
+pub(super) fn disagreement(said: &[Descriptor], difference: Option<&Difference>) -> Ended {
+    let (what, odd) = match difference {
+        Some(Difference { name, values }) => {
+            let (groups, odd) = groups(values);
+            let of =
+                |(value, ranks): &(&String, Vec<usize>)| format!("{value} on {}", Named(ranks));
+            let told: Vec<String> = groups.iter().map(of).collect();
+            let about = said[0].about();
+            (format!(" at {about}: {}{name} is {}", odd_one(odd.as_deref()), told.join(", ")), odd)
+        }
+        None => {
+            let places: Vec<_> = said.iter().map(Descriptor::about).enumerate().collect();
+            let (groups, odd) = groups(&places);
+            let of = |(place, ranks): &Group<'_>| {
+                let verb = if ranks.len() == 1 { "is" } else { "are" };
+                format!("{} {verb} at {place}", Named(ranks))
+            };
+            let told: Vec<String> = groups.iter().map(of).collect();
+            let alike = said.iter().all(|other| other.text == said[0].text);
+            let hint = if alike { ", but with other shapes, names or options" } else { "" };
+            (format!(": {}{}{hint}", odd_one(odd.as_deref()), told.join("; ")), odd)
+        }
+    };
+    let advice = match (difference, said[0].kind) {
+        (Some(_), Kind::Run) => {
+            "of a dataset that is distributed over the ranks all ranks must read the same batches, of which \
+             each gets its part: the same data and operations, with the same counts and seeds, and as \
+             many elements taken. Where each rank is to read data of its own, distribute the dataset \
+             without sharding, or from a function"
+        }
+        _ => {
+            "all ranks must run the same program: the same calls in the same order, with the same options"
+        }
+    };
+    let rank = odd.as_deref().and_then(|odd| <[usize; 1]>::try_from(odd).ok()).map(|[rank]| rank);
+    let message = format!("the ranks disagree{what}; {advice}");
+    Ended::new(rank, Status::FailedPrecondition, message)
+}
+
+/// A value, and the ranks that have it.
+type Group<'a> = (&'a String, Vec<usize>);
+
+/// Which ranks have which value, the value of more than half of them last; and who does not have that one.
+fn groups(values: &[(usize, String)]) -> (Vec<Group<'_>>, Option<Vec<usize>>) {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for &(rank, ref value) in values {
+        match groups.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, ranks)) => ranks.push(rank),
+            None => groups.push((value, vec![rank])),
+        }
+    }
+    let most = groups.iter().position(|(_, ranks)| 2 * ranks.len() > values.len());
+    let odd = most.map(|most| {
+        let majority = groups.remove(most);
+        let mut odd: Vec<usize> = groups.iter().flat_map(|(_, ranks)| ranks.clone()).collect();
+        odd.sort_unstable();
+        groups.push(majority);
+        odd
+    });
+    (groups, odd)
+}
+
+fn odd_one(odd: Option<&[usize]>) -> String {
+    match odd {
+        Some(odd) if odd.len() == 1 => format!("{} differs from the others: ", Named(odd)),
+        Some(odd) if !odd.is_empty() => format!("{} differ from the others: ", Named(odd)),
+        _ => String::new(),
+    }
+}
+
+/// Ranks in words.
+struct Named<'a>(&'a [usize]);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown: Vec<String> = self.0.iter().take(NAMED).map(usize::to_string).collect();
+        match (shown.as_slice(), self.0.len().saturating_sub(NAMED)) {
+            ([one], _) => write!(to, "rank {one}"),
+            ([some @ .., last], 0) => write!(to, "ranks {} and {last}", some.join(", ")),
+            (some, more) => write!(to, "ranks {} and {more} more", some.join(", ")),
+        }
+    }
+}
+
+fn cut(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_differ_come_first() {
+        let values = |text: &str| -> Vec<(usize, String)> {
+            text.chars().map(String::from).enumerate().collect()
+        };
+        for (all, odd, expected) in [
+            ("ab", None, "a: rank 0, b: rank 1"),
+            ("aab", Some(vec![2]), "b: rank 2, a: ranks 0 and 1"),
+            ("abb", Some(vec![0]), "a: rank 0, b: ranks 1 and 2"),
+            ("abc", None, "a: rank 0, b: rank 1, c: rank 2"),
+            ("abaca", Some(vec![1, 3]), "b: rank 1, c: rank 3, a: ranks 0, 2 and 4"),
+            (
+                "aaaaaaaaaab",
+                Some(vec![10]),
+                "b: rank 10, a: ranks 0, 1, 2, 3, 4, 5, 6, 7 and 2 more",
+            ),
+        ] {
+            let all = values(all);
+            let (groups, came) = groups(&all);
+            assert_eq!(came, odd);
+            let told: Vec<String> =
+                groups.iter().map(|(value, ranks)| format!("{value}: {}", Named(ranks))).collect();
+            assert_eq!(told.join(", "), expected);
+        }
+    }
+}

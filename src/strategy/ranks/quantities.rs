@@ -1,0 +1,121 @@
+//! What must be the same on all ranks: quantities with names, which are hashed in each meeting and put into
+//! words only where ranks differ.
+
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// One of them, as it is on this rank.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Quantity<'a> {
+    Count(u64),
+    Number(f64),
+    Flag(bool),
+    Sizes(&'a [usize]),
+    Words(&'a str),
+    /// There is none.
+    Nothing,
+}
+
+/// Takes the quantities one by one, each with its name.
+pub(crate) type Tell<'a> = dyn FnMut(&dyn fmt::Display, Quantity<'_>) + 'a;
+
+/// Gives all quantities of a rank to a [`Tell`], always the same in the same order.
+pub(crate) type Quantities<'a> = dyn Fn(&mut Tell<'_>) + 'a;
+
+impl From<u64> for Quantity<'_> {
+    fn from(count: u64) -> Self {
+        Quantity::Count(count)
+    }
+}
+
+impl From<usize> for Quantity<'_> {
+    fn from(count: usize) -> Self {
+        Quantity::Count(count as u64)
+    }
+}
+
+impl From<f64> for Quantity<'_> {
+    fn from(number: f64) -> Self {
+        Quantity::Number(number)
+    }
+}
+
+impl From<bool> for Quantity<'_> {
+    fn from(flag: bool) -> Self {
+        Quantity::Flag(flag)
+    }
+}
+
+impl<'a> From<&'a str> for Quantity<'a> {
+    fn from(words: &'a str) -> Self {
+        Quantity::Words(words)
+    }
+}
+
+impl<'a> From<&'a [usize]> for Quantity<'a> {
+    fn from(sizes: &'a [usize]) -> Self {
+        Quantity::Sizes(sizes)
+    }
+}
+
+impl<'a, T: Into<Quantity<'a>>> From<Option<T>> for Quantity<'a> {
+    fn from(quantity: Option<T>) -> Self {
+        quantity.map_or(Quantity::Nothing, Into::into)
+    }
+}
+
+impl Hash for Quantity<'_> {
+    fn hash<H: Hasher>(&self, to: &mut H) {
+        std::mem::discriminant(self).hash(to);
+        match self {
+            Quantity::Count(count) => count.hash(to),
+            Quantity::Number(number) => number.to_bits().hash(to),
+            Quantity::Flag(flag) => flag.hash(to),
+            Quantity::Sizes(sizes) => sizes.hash(to),
+            Quantity::Words(words) => words.hash(to),
+            Quantity::Nothing => {}
+        }
+    }
+}
+
+impl fmt::Display for Quantity<'_> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Quantity::Count(count) => write!(to, "{count}"),
+            Quantity::Number(number) => write!(to, "{number}"),
+            Quantity::Flag(true) => to.write_str("yes"),
+            Quantity::Flag(false) => to.write_str("no"),
+            Quantity::Sizes(sizes) => write!(to, "{sizes:?}"),
+            Quantity::Words(words) => write!(to, "'{words}'"),
+            Quantity::Nothing => to.write_str("nothing"),
+        }
+    }
+}
+
+/// What ranks agree about if their hashes are the same; it does not depend on the process.
+pub(crate) fn agreement(what: &impl Hash) -> u64 {
+    // With fixed keys, unlike that of a `HashMap`.
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The same of quantities; 0 if there are none. Their names are the same where they are.
+pub(crate) fn agreement_of(quantities: &Quantities<'_>) -> u64 {
+    let (mut hasher, mut any) = (DefaultHasher::new(), false);
+    quantities(&mut |_, quantity| {
+        quantity.hash(&mut hasher);
+        any = true;
+    });
+    if any { hasher.finish().max(1) } else { 0 }
+}
+
+/// The hash of each quantity and all before it.
+pub(super) fn prefixes(quantities: &Quantities<'_>) -> Vec<u64> {
+    let (mut hasher, mut prefixes) = (DefaultHasher::new(), Vec::new());
+    quantities(&mut |_, quantity| {
+        quantity.hash(&mut hasher);
+        prefixes.push(hasher.finish());
+    });
+    prefixes
+}

@@ -1,0 +1,172 @@
+//! Metrics of every kind, those of metrics objects and those of a step: with right weights and sums, and with
+//! the mistakes that one can make, on one replica and on several. What the check adds is taken out again.
+
+use umbo::metrics::Metrics;
+use umbo::metrics::kind::Kind;
+use umbo::optimizer::LossReduction::Sum;
+
+use crate::setup::*;
+
+/// How a callback adds to a metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Adds {
+    /// What its examples are.
+    Right,
+    /// As if there were one example in each part.
+    OnePerReplica,
+    /// A mean where a sum belongs.
+    MeanAsSum,
+    /// What depends on which examples a replica has.
+    Place,
+}
+
+const WAYS: [Adds; 4] = [Adds::Right, Adds::OnePerReplica, Adds::MeanAsSum, Adds::Place];
+
+fn kinds() -> Vec<Kind> {
+    vec![
+        Kind::Sum,
+        Kind::Mean,
+        Kind::Count,
+        Kind::Accuracy,
+        Kind::confusion(3).unwrap(),
+        Kind::auc(64, -2.0, 4.0).unwrap(),
+    ]
+}
+
+/// What is to be said, `None` if this mistake cannot be made with such a metric.
+fn expected(kind: Kind, adds: Adds) -> Option<Verdict> {
+    Some(match (kind, adds) {
+        (_, Adds::Right) => Verdict::Equal,
+        (Kind::Sum, Adds::OnePerReplica | Adds::MeanAsSum) => Verdict::WrongReduction,
+        (Kind::Count, Adds::OnePerReplica) => Verdict::WrongReduction,
+        (Kind::Mean, Adds::MeanAsSum) => Verdict::WrongReduction,
+        (Kind::Mean | Kind::Accuracy, Adds::OnePerReplica) => Verdict::WrongWeight,
+        (Kind::Confusion { .. } | Kind::Auc { .. }, Adds::OnePerReplica) => Verdict::WrongWeight,
+        (Kind::Mean | Kind::Sum | Kind::Confusion { .. } | Kind::Auc { .. }, Adds::Place) => {
+            Verdict::Different
+        }
+        _ => return None,
+    })
+}
+
+/// Whether the model is right about a row, and what it predicts.
+fn predicted(row: &Row) -> (i64, i64) {
+    let label = i64::from(row[1] > 0.0);
+    (if row[0] > 1.2 { label } else { 2 }, label)
+}
+
+fn add_to(
+    metrics: &Arc<Metrics>,
+    context: &ReplicaContext,
+    at: usize,
+    kind: Kind,
+    adds: Adds,
+) -> Result<()> {
+    let own = part(context);
+    if own.is_empty() {
+        return Ok(());
+    }
+    let count = own.len() as f64;
+    let number = |row: &Row| f64::from(row[0] + row[1]);
+    let sum: f64 = own.iter().map(number).sum();
+    let hits = own.iter().map(predicted).filter(|(predicted, label)| predicted == label).count();
+    let taken = if adds == Adds::OnePerReplica { &own[..1] } else { &own[..] };
+    let shift = if adds == Adds::Place { context.replica() as i64 } else { 0 };
+    match (kind, adds) {
+        (Kind::Sum | Kind::Mean, Adds::Right) => metrics.add_in(context, at, sum, count),
+        (Kind::Sum | Kind::Mean, Adds::OnePerReplica) => {
+            metrics.add_in(context, at, sum / count, 1.0)
+        }
+        (Kind::Sum | Kind::Mean, Adds::MeanAsSum) => {
+            metrics.add_in(context, at, sum / count, count)
+        }
+        (Kind::Sum | Kind::Mean, Adds::Place) => {
+            metrics.add_in(context, at, sum + shift as f64, count)
+        }
+        (Kind::Count, Adds::OnePerReplica) => metrics.add_in(context, at, 1.0, 0.0),
+        (Kind::Count, _) => metrics.add_in(context, at, count, 0.0),
+        (Kind::Accuracy, Adds::OnePerReplica) => {
+            metrics.add_in(context, at, f64::from(2 * hits > own.len()), 1.0)
+        }
+        (Kind::Accuracy, _) => metrics.add_in(context, at, hits as f64, count),
+        (Kind::Confusion { .. }, _) => taken.iter().try_for_each(|row| {
+            let (predicted, label) = predicted(row);
+            metrics.add_label_in(context, at, (predicted + shift) % 3, label)
+        }),
+        (Kind::Auc { .. }, _) => taken.iter().try_for_each(|row| {
+            let score = f64::from(row[0]) - shift as f64;
+            metrics.add_score_in(context, at, score, i64::from(row[1] > 0.0))
+        }),
+    }
+}
+
+#[test]
+fn every_kind_and_every_mistake_on_every_number_of_replicas() {
+    for replicas in 1..=4 {
+        for kind in kinds() {
+            for adds in WAYS {
+                let Some(expected) = expected(kind, adds) else { continue };
+                let model = Model::new(replicas, Sum);
+                // One object beside others, and an entry that nobody adds to.
+                let others = Metrics::new(&model.strategy);
+                let metrics = Metrics::new(&model.strategy);
+                others.define("checked", Kind::Mean).unwrap();
+                metrics.define("unused", Kind::Mean).unwrap();
+                let at = metrics.define("checked", kind).unwrap();
+                let step = |context: &ReplicaContext| {
+                    add_to(&metrics, context, at, kind, adds)?;
+                    let weight = part(context).len() as f64;
+                    others.add_in(context, 0, 0.5 * weight, weight)?;
+                    context.add_metric("checked", Metric { sum: weight, weight })?;
+                    Ok(None)
+                };
+                // What has been accumulated before stays, bit by bit.
+                let data = batch_of(&rows(8 * replicas));
+                let sizes = vec![8; replicas];
+                let split =
+                    umbo::input::split_rows(&data, 0, &sizes, model.strategy.replica_devices());
+                let once = split.unwrap();
+                model.strategy.run(&step, Some(once.clone())).unwrap();
+                let before = (metrics.export().unwrap(), others.export().unwrap());
+                let own = model.strategy.metric("checked");
+                let options = Options::default();
+                let report =
+                    check(&model.strategy, &step, &batch_of(&rows(11)), None, &options).unwrap();
+                let what = format!("{kind:?}, {adds:?}, {replicas} replicas: {}", report.text);
+                assert_eq!((metrics.export().unwrap(), others.export().unwrap()), before, "{what}");
+                assert_eq!(model.strategy.metric("checked"), own, "{what}");
+                let found: Vec<Verdict> = report
+                    .findings
+                    .iter()
+                    .filter(|finding| matches!(&finding.subject, Subject::Metric { name } if name == "checked"))
+                    .map(|finding| finding.verdict)
+                    .collect();
+                let seen = if replicas == 1 { Verdict::Equal } else { expected };
+                assert_eq!(found, [Verdict::Equal, Verdict::Equal, seen], "{what}");
+                assert_eq!(report.equivalent, seen == Verdict::Equal, "{what}");
+                // And the next step adds to it as if there had been no check.
+                model.strategy.run(&step, Some(once)).unwrap();
+                let twice = metrics.export().unwrap();
+                assert_eq!(twice.len(), before.0.len());
+                assert_ne!(twice, before.0, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sum_of_means_is_explained() {
+    let model = Model::new(2, Sum);
+    let metrics = Metrics::new(&model.strategy);
+    let at = metrics.define("loss", Kind::Sum).unwrap();
+    let report = model.check(&batch_of(&rows(9)), |context| {
+        contribute(context, &model.gradients, sum(&part(context)), 1.0)?;
+        model.gradients.submit_in(context, None)?;
+        add_to(&metrics, context, at, Kind::Sum, Adds::MeanAsSum)?;
+        Ok(None)
+    });
+    let words = ["metric 'loss': its sum is", "add the sum over the examples"];
+    says(&report, of_metric(&report, "loss"), Verdict::WrongReduction, &words);
+    assert!(report.text.contains("1 metric"), "{}", report.text);
+    assert_eq!(of_gradient(&report, "w1").verdict, Verdict::Equal);
+}

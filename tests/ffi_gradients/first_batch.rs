@@ -1,0 +1,255 @@
+//! What UMBO_CHECK=1 says of programs, each in a process of its own, and that it changes nothing else.
+
+use std::process::Command;
+use std::ptr;
+
+use umbo::ffi::*;
+
+use crate::distributed::{batches, next, rows};
+use crate::setup::*;
+
+/// Passes over the data, and steps of each.
+const PASSES: usize = 2;
+const STEPS: i64 = 3;
+
+/// A program: what its callback does, and what calls it.
+#[derive(Clone, Copy)]
+struct Program<'a> {
+    name: &'a str,
+    replicas: i32,
+    batch: i64,
+    /// umbo_train_epoch(), or a loop of its own.
+    own_loop: bool,
+    declared: umbo_loss_reduction,
+}
+
+const RIGHT: Program<'static> =
+    Program { name: "right", replicas: 2, batch: 5, own_loop: false, declared: UMBO_LOSS_SUM };
+
+const PROGRAMS: [Program<'static>; 9] = [
+    RIGHT,
+    Program { name: "wrong", declared: UMBO_LOSS_MEAN, ..RIGHT },
+    Program { name: "own loop", own_loop: true, ..RIGHT },
+    Program { name: "wrong in a loop", own_loop: true, declared: UMBO_LOSS_MEAN, ..RIGHT },
+    Program { name: "evaluates", own_loop: true, ..RIGHT },
+    Program { name: "two gradients", own_loop: true, ..RIGHT },
+    Program { name: "accumulates", own_loop: true, ..RIGHT },
+    Program { name: "small", batch: 2, ..RIGHT },
+    Program { name: "one replica", replicas: 1, ..RIGHT },
+];
+
+/// Writes a sum over its rows.
+fn step(
+    gradients: *mut umbo_gradients,
+    ctx: *mut umbo_replica_context,
+    args: *const umbo_value,
+) -> umbo_status {
+    let mut view = std::mem::MaybeUninit::<umbo_view>::uninit();
+    // SAFETY: the handles are live, the view leads to one float32 element.
+    unsafe {
+        let status =
+            umbo_gradients_view(gradients, ctx, 0, UMBO_GRADIENT_OVERWRITE, view.as_mut_ptr());
+        if status != UMBO_OK {
+            return status;
+        }
+        let gradient = view.assume_init().mutable_data.cast::<f32>();
+        *gradient = rows(args, c"x".as_ptr()).iter().map(|x| (x * 0.37).sin()).sum();
+        umbo_gradients_submit(gradients, ctx)
+    }
+}
+
+/// Adds what its rows are to a metric.
+fn evaluate(ctx: *mut umbo_replica_context, args: *const umbo_value) -> umbo_status {
+    let own = rows(args, c"x".as_ptr());
+    let (sum, count) = (own.iter().map(|&x| f64::from(x)).sum(), own.len() as f64);
+    // SAFETY: the context is this replica's.
+    unsafe { umbo_replica_context_add_metric(ctx, c"x".as_ptr(), sum, count) }
+}
+
+fn gradients_of(program: Program<'_>, training: &Training) -> *mut umbo_gradients {
+    let options = umbo_gradients_options {
+        loss_reduction: program.declared,
+        accumulation_steps: if program.name == "accumulates" { 2 } else { 1 },
+        ..Default::default()
+    };
+    let variables = [training.variable];
+    // SAFETY: one variable is listed; the struct lives during the call.
+    made(|out| unsafe {
+        umbo_gradients_create(training.strategy, 1, variables.as_ptr(), &options, out)
+    })
+}
+
+/// So many steps of a loop of the program's own.
+fn loop_over(
+    program: Program<'_>,
+    training: &Training,
+    iterator: *mut umbo_iterator,
+    steps: i64,
+    function: Step<'_>,
+) -> umbo_status {
+    for _ in 0..steps {
+        let element = next(iterator);
+        let mut status = run(training.strategy, element, function);
+        if status == UMBO_OK && program.name != "evaluates" {
+            status = training.apply().0;
+        }
+        // SAFETY: the handle is not used afterwards.
+        unsafe { umbo_value_release(element) };
+        if status != UMBO_OK {
+            return status;
+        }
+    }
+    UMBO_OK
+}
+
+fn epoch(
+    training: &Training,
+    iterator: *mut umbo_iterator,
+    most_steps: i64,
+    function: Step<'_>,
+) -> umbo_status {
+    let options = umbo_train_epoch_options { most_steps, ..Default::default() };
+    let (strategy, optimizer, gradients) =
+        (training.strategy, training.optimizer, training.gradients);
+    let user_data = (&raw const function).cast_mut().cast();
+    let report = ptr::null_mut();
+    // SAFETY: the handles are live, and the epoch is over when the call returns.
+    unsafe {
+        let step = Some(call_step as _);
+        umbo_train_epoch(
+            strategy, iterator, optimizer, gradients, step, user_data, &options, report,
+        )
+    }
+}
+
+fn train(program: Program<'_>) {
+    let mut training = Training::new(program.replicas);
+    let first = training.gradients;
+    training.gradients = gradients_of(program, &training);
+    if program.name != "two gradients" {
+        // SAFETY: the handle is not used afterwards.
+        unsafe { umbo_gradients_release(first) };
+    }
+    let iterator = batches(training.strategy, 23, program.batch);
+    let gradients = training.gradients as usize;
+    let trains: Step<'_> = &|ctx, args| step(gradients as *mut umbo_gradients, ctx, args);
+    let function: Step<'_> = if program.name == "evaluates" { &evaluate } else { trains };
+    let mut status = UMBO_OK;
+    for _ in 0..PASSES {
+        // In two calls, of which the second goes on with the pass.
+        for steps in [1, STEPS - 1] {
+            if status == UMBO_OK {
+                status = match program.own_loop {
+                    true => loop_over(program, &training, iterator, steps, function),
+                    false => epoch(&training, iterator, steps, function),
+                };
+            }
+        }
+        if status == UMBO_OK {
+            // SAFETY: the handle is live.
+            ok(unsafe { umbo_iterator_reset(iterator) });
+        }
+    }
+    println!("weight {:08x} status {status} {}", training.weight().to_bits(), message());
+    // SAFETY: the handles are not used afterwards.
+    unsafe {
+        umbo_iterator_release(iterator);
+        if program.name == "two gradients" {
+            umbo_gradients_release(first);
+        }
+    }
+}
+
+/// In a process of its own, whose environment is what is tested.
+#[test]
+#[ignore = "is run by the tests below, with other environments"]
+fn one_program() {
+    let name = std::env::var("PROGRAM").unwrap();
+    let program = PROGRAMS.into_iter().find(|program| program.name == name).unwrap();
+    train(program);
+}
+
+/// What a program prints to standard output, but for the harness, and of checks to standard error.
+fn said(program: Program<'_>, environment: &[(&str, &str)]) -> (String, Vec<String>) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "--ignored", "--nocapture", "first_batch::one_program"]);
+    command.env_remove("UMBO_LOG").env_remove("UMBO_STRICT").env_remove("UMBO_CHECK");
+    command.env("PROGRAM", program.name).envs(environment.iter().copied());
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{}: {out}{err}", program.name);
+    let weight = out.lines().find_map(|line| Some(line[line.find("weight ")?..].to_owned()));
+    let lines = err.lines().filter(|line| line.contains("UMBO_CHECK")).map(str::to_owned);
+    (weight.unwrap_or_else(|| panic!("{}: {out}", program.name)), lines.collect())
+}
+
+#[test]
+fn the_first_batch_of_each_pass_is_checked_and_all_else_is_as_before() {
+    for program in PROGRAMS {
+        let (plain, nothing) = said(program, &[]);
+        assert_eq!(nothing, [""; 0], "{}", program.name);
+        assert!(plain.contains("status 0 "), "{}: {plain}", program.name);
+        let (checked, verdicts) = said(program, &[("UMBO_CHECK", "1")]);
+        assert_eq!(checked, plain, "{}", program.name);
+        let expected = match program.name {
+            "right" | "own loop" | "accumulates" => {
+                "umbo: INFO: UMBO_CHECK: equivalent: 1 replica and 2, on 3 + 2 examples, 1 gradient, \
+                 0 metrics"
+            }
+            "wrong" | "wrong in a loop" => {
+                "umbo: WARNING: UMBO_CHECK: not equivalent: 1 replica and 2, on 3 + 2 examples, 1 \
+                 gradient, 0 metrics"
+            }
+            "evaluates" => {
+                "umbo: INFO: UMBO_CHECK: equivalent: 1 replica and 2, on 3 + 2 examples, 0 gradients, \
+                 1 metric"
+            }
+            "two gradients" => {
+                "umbo: WARNING: UMBO_CHECK: not checked: the strategy has 2 umbo_gradients"
+            }
+            "small" => "umbo: WARNING: UMBO_CHECK: not checked: batch: 2 examples; give 3 or more",
+            "one replica" => "umbo: INFO: UMBO_CHECK: equivalent as far as one replica shows",
+            other => panic!("{other}"),
+        };
+        assert_eq!(verdicts.len(), PASSES, "{}: {verdicts:?}", program.name);
+        for verdict in &verdicts {
+            assert!(verdict.starts_with(expected), "{}: {verdict}", program.name);
+        }
+    }
+}
+
+#[test]
+fn a_strict_program_fails_before_the_step_that_is_wrong() {
+    let environment = [("UMBO_CHECK", "1"), ("UMBO_STRICT", "1")];
+    for program in PROGRAMS {
+        let (end, _) = said(program, &environment);
+        match program.name {
+            "wrong" | "wrong in a loop" => {
+                let untouched = format!(
+                    "weight {:08x} status {UMBO_STATUS_FAILED_PRECONDITION} ",
+                    1f32.to_bits()
+                );
+                assert!(end.starts_with(&untouched), "{end}");
+                assert!(
+                    end.contains("strict mode: UMBO_CHECK: not equivalent: 1 replica and 2"),
+                    "{end}"
+                );
+                assert_eq!(
+                    end.contains("step 1 of the epoch: the check (the next epoch"),
+                    !program.own_loop,
+                    "{end}"
+                );
+            }
+            _ => assert!(end.contains("status 0 "), "{}: {end}", program.name),
+        }
+    }
+}
+
+#[test]
+fn a_value_that_means_nothing_is_said_and_checks_nothing() {
+    let (end, lines) = said(PROGRAMS[1], &[("UMBO_CHECK", "yes"), ("UMBO_LOG", "warning")]);
+    assert!(end.contains("status 0 "), "{end}");
+    let expected = "umbo: WARNING: UMBO_CHECK is 'yes', which means nothing and counts as 0";
+    assert!(lines.len() == 1 && lines[0].starts_with(expected), "{lines:?}");
+}

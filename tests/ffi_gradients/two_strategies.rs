@@ -1,0 +1,224 @@
+//! What takes objects of a strategy refuses those of another one, and names the argument.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use umbo::ffi::*;
+
+use crate::distributed::batches;
+use crate::setup::*;
+
+unsafe extern "C-unwind" fn nothing(
+    _: *mut umbo_replica_context,
+    _: *const umbo_value,
+    _: *mut c_void,
+    _: *mut *mut umbo_value,
+) -> umbo_status {
+    UMBO_OK
+}
+
+unsafe extern "C-unwind" fn update(
+    variable: *mut umbo_variable,
+    args: *const umbo_value,
+    _: *mut c_void,
+    _: *mut *mut umbo_value,
+) -> umbo_status {
+    // SAFETY: both were lent to this function.
+    unsafe { umbo_variable_assign(variable, args) }
+}
+
+/// A training with an iterator, metrics and a checkpoint.
+struct All {
+    training: Training,
+    momentum: *mut umbo_optimizer,
+    iterator: *mut umbo_iterator,
+    metrics: *mut umbo_metrics,
+    checkpoint: *mut umbo_checkpoint,
+}
+
+// SAFETY: handles may be used by any thread.
+unsafe impl Sync for All {}
+
+impl All {
+    fn new() -> All {
+        let training = Training::new(2);
+        let strategy = training.strategy;
+        let iterator = batches(strategy, 8, 4);
+        let momentum = umbo_momentum_options { learning_rate: 1.0, ..Default::default() };
+        // SAFETY: the handle is live, outputs are places of `made`'s.
+        unsafe {
+            let metrics = made(|out| umbo_metrics_create(strategy, out));
+            let (mut at, options) = (0, ptr::null());
+            ok(umbo_metrics_define(metrics, c"m".as_ptr(), UMBO_METRIC_SUM, options, &mut at));
+            All {
+                momentum: made(|out| umbo_optimizer_create_momentum(strategy, &momentum, out)),
+                metrics,
+                checkpoint: made(|out| umbo_checkpoint_create(strategy, out)),
+                training,
+                iterator,
+            }
+        }
+    }
+}
+
+impl Drop for All {
+    fn drop(&mut self) {
+        // SAFETY: the handles are not used afterwards.
+        unsafe {
+            umbo_checkpoint_release(self.checkpoint);
+            umbo_metrics_release(self.metrics);
+            umbo_iterator_release(self.iterator);
+            umbo_optimizer_release(self.momentum);
+        }
+    }
+}
+
+#[test]
+fn objects_of_another_strategy_are_refused_outside_of_steps() {
+    let (own, other) = (All::new(), All::new());
+    let strategy = own.training.strategy;
+    let (variable, name) = (other.training.variable, c"x".as_ptr());
+    let variables = [variable];
+    let (mut value, mut tensor, mut gradients, mut found, mut kept) = (
+        ptr::null_mut(),
+        ptr::null_mut(),
+        ptr::null_mut(),
+        ptr::null_mut::<umbo_equivalence>(),
+        ptr::null_mut(),
+    );
+    let invalid = |status: umbo_status, argument: &str| {
+        refused(status, UMBO_STATUS_INVALID_ARGUMENT, &[argument, "another strategy"]);
+    };
+    let epoch = |iterator, optimizer, gradients, metrics| {
+        let options = umbo_train_epoch_options { metrics, ..Default::default() };
+        let (step, report) = (Some(nothing as _), ptr::null_mut());
+        let none = ptr::null_mut();
+        // SAFETY: handles are live or NULL, the options live during the call.
+        unsafe {
+            umbo_train_epoch(strategy, iterator, optimizer, gradients, step, none, &options, report)
+        }
+    };
+    let (of_own, of_other) = (&own.training, &other.training);
+    let none = ptr::null_mut();
+    invalid(epoch(other.iterator, ptr::null_mut(), ptr::null_mut(), none), ": iterator: ");
+    invalid(epoch(own.iterator, of_other.optimizer, of_own.gradients, none), ": optimizer: ");
+    invalid(epoch(own.iterator, of_own.optimizer, of_other.gradients, none), ": gradients: ");
+    let no_update = ptr::null_mut();
+    invalid(epoch(own.iterator, no_update, ptr::null_mut(), other.metrics), ": options.metrics: ");
+    // SAFETY: handles are live, arrays as long as the counts say, outputs variables.
+    unsafe {
+        let checkpoint = own.checkpoint;
+        invalid(umbo_checkpoint_add_variable(checkpoint, name, variable), ": variable: ");
+        let optimizer = of_other.optimizer;
+        invalid(umbo_checkpoint_add_optimizer(checkpoint, name, optimizer), ": optimizer: ");
+        let of_gradients = of_other.gradients;
+        invalid(umbo_checkpoint_add_gradients(checkpoint, name, of_gradients), ": gradients: ");
+        invalid(umbo_checkpoint_add_metrics(checkpoint, name, other.metrics), ": metrics: ");
+        invalid(umbo_checkpoint_add_iterator(checkpoint, name, other.iterator), ": iterator: ");
+
+        let batch = crate::setup::value(&[1.0, 2.0, 3.0, 4.0]);
+        let (step, options) = (Some(nothing as _), ptr::null());
+        invalid(
+            umbo_strategy_check_equivalence(
+                strategy,
+                step,
+                ptr::null_mut(),
+                batch,
+                of_gradients,
+                options,
+                &mut found,
+            ),
+            ": gradients: ",
+        );
+        let options =
+            umbo_gradients_options { loss_reduction: UMBO_LOSS_SUM, ..Default::default() };
+        let list = variables.as_ptr();
+        invalid(
+            umbo_gradients_create(strategy, 1, list, &options, &mut gradients),
+            ": variables[0]",
+        );
+        invalid(
+            umbo_gradients_reduced(of_gradients, 0, of_own.optimizer, &mut value),
+            ": optimizer: ",
+        );
+        invalid(of_own_apply(&own, &other), ": gradients: ");
+
+        let optimizer = own.momentum;
+        let mut group = sized::<umbo_group_options>();
+        invalid(
+            umbo_optimizer_state(optimizer, variable, c"momentum".as_ptr(), &mut tensor),
+            ": variable: ",
+        );
+        let state = crate::setup::tensor(&[1.0]);
+        invalid(
+            umbo_optimizer_set_state(optimizer, variable, c"momentum".as_ptr(), state),
+            ": variable: ",
+        );
+        umbo_tensor_release(state);
+        invalid(umbo_optimizer_get_group_options(optimizer, variable, &mut group), ": variable: ");
+        invalid(
+            umbo_optimizer_add_group(optimizer, 1, list, &umbo_group_options::default()),
+            "variables[0]",
+        );
+        let mut progress = umbo_variable_progress::default();
+        invalid(
+            umbo_optimizer_variable_progress(optimizer, variable, &mut progress),
+            ": variable: ",
+        );
+        progress.updates = 1;
+        invalid(
+            umbo_optimizer_set_variable_progress(optimizer, variable, &progress),
+            ": variable: ",
+        );
+        let (function, options) = (Some(update as _), ptr::null());
+        let (data, new) = (ptr::null_mut(), crate::setup::value(&[5.0]));
+        invalid(
+            umbo_strategy_update(strategy, variable, function, data, new, options, &mut value),
+            ": variable: ",
+        );
+        invalid(
+            umbo_strategy_update_non_slot(
+                strategy, variable, function, data, new, options, &mut value,
+            ),
+            ": colocate_with: ",
+        );
+        invalid(umbo_strategy_non_slot_devices(strategy, 1, list, &mut kept), ": variables: ");
+        umbo_value_release(new);
+        umbo_value_release(batch);
+    }
+    assert_eq!(other.training.weight(), 1.0);
+}
+
+/// # Safety
+/// Both are live.
+unsafe fn of_own_apply(own: &All, other: &All) -> umbo_status {
+    let (optimizer, gradients) = (own.training.optimizer, other.training.gradients);
+    // SAFETY: the handles are live.
+    unsafe { umbo_optimizer_apply(optimizer, gradients, ptr::null(), ptr::null_mut()) }
+}
+
+/// In a replica's callback it is the context that differs: that is the wrong place, not a wrong argument.
+#[test]
+fn objects_of_another_strategy_are_refused_in_steps() {
+    let (own, other) = (All::new(), All::new());
+    let at = &other;
+    let differs = |status: umbo_status| {
+        refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["different strategies"]);
+    };
+    let step = |ctx: *mut umbo_replica_context, _: *const umbo_value| {
+        let gradients = at.training.gradients;
+        let variables = [at.training.variable];
+        // SAFETY: handles are live, arrays as long as the counts say, views variables.
+        unsafe {
+            let mut view = std::mem::zeroed::<umbo_view>();
+            differs(umbo_gradients_view(gradients, ctx, 0, UMBO_GRADIENT_ADD, &mut view));
+            differs(umbo_gradients_submit_weighted(gradients, ctx, 1.0));
+            differs(umbo_metrics_add(at.metrics, ctx, 0, 1.0, 1.0));
+            ok(umbo_variable_view(variables[0], ctx, &mut view));
+            differs(umbo_variable_assign_all_weighted(1, variables.as_ptr(), ctx, &view, 1.0));
+        }
+        UMBO_OK
+    };
+    ok(run(own.training.strategy, ptr::null(), &step));
+    assert_eq!(other.training.weight(), 1.0);
+}

@@ -1,0 +1,117 @@
+"""A factorisation of ratings beside LIBMF: the same model and penalty, on the same split of MovieLens-100k. The error on
+ratings that neither has seen may not be worse; the times of both are printed, from the same run."""
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+from frame import Case, NotApplicable
+
+TITLE = "Factorisation of MovieLens-100k beside LIBMF"
+JUDGE = ("libmf",)
+
+HERE = pathlib.Path(__file__).resolve().parent
+DATA = HERE.parents[1] / "build/movielens/ml-100k.inter"
+RANK, PENALTY, TURNS = 32, 0.1, 5
+
+
+def movielens():
+    """Users, items and ratings, from 0 on."""
+    if not DATA.exists():
+        subprocess.run([HERE.parents[1] / "scripts/setup.sh", "movielens"], check=True)
+    table = np.loadtxt(DATA, skiprows=1)
+    return table[:, :2].astype(np.int64) - 1, table[:, 2].astype(np.float32)
+
+
+def drawn():
+    """Ratings of which most is known from factors, for where there are no others."""
+    random = np.random.default_rng(1)
+    named = np.stack([random.integers(0, 300, 20000), random.integers(0, 200, 20000)], 1)
+    users, items = random.normal(0, 0.6, (300, 3)), random.normal(0, 0.6, (200, 3))
+    exact = 3.5 + (users[named[:, 0]] * items[named[:, 1]]).sum(1) + random.normal(0, 0.5, 20000)
+    return named, np.clip(np.round(exact), 1, 5).astype(np.float32)
+
+
+def error(users, items, named, ratings):
+    # What has never been rated has factors that are not numbers in LIBMF.
+    guesses = np.nan_to_num((users[named[:, 0]] * items[named[:, 1]]).sum(1), nan=float(ratings.mean()))
+    return float(np.sqrt(np.mean((np.clip(guesses, 1, 5) - ratings) ** 2)))
+
+
+class Contest:
+    def __init__(self, named, ratings, epochs, folder):
+        self.folder, self.epochs = folder, epochs
+        order = np.random.default_rng(7).permutation(len(ratings))
+        test, training = order[:len(order) // 5], order[len(order) // 5:]
+        self.rows = named.max(0) + 1
+        self.training, self.test = (named[training], ratings[training]), (named[test], ratings[test])
+        np.savez(os.path.join(folder, "training.npz"), user=self.training[0][:, 0].copy(),
+                 item=self.training[0][:, 1].copy(), rating=self.training[1])
+        include, library = os.environ["LIBUMBO_INCLUDE"], os.environ["LIBUMBO_FOLDER"]
+        self.program = os.path.join(folder, "factorisation")
+        subprocess.run(["cc", "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O3", "-march=native", "-ffast-math",
+                        f"-I{include}", HERE / "factorisation.c", f"-L{library}", f"-Wl,-rpath,{library}", "-lumbo",
+                        "-o", self.program], check=True)
+
+    def ours(self):
+        """Seconds and the error."""
+        start = (float(self.training[1].mean()) / RANK) ** 0.5
+        words = [self.folder, *self.rows, RANK, self.epochs, 1000, 2, 0.2, PENALTY, start]
+        done = subprocess.run([self.program, *map(str, words)], capture_output=True, text=True, check=True)
+        factors = (np.load(os.path.join(self.folder, f"{name}.npy")) for name in ("users", "items"))
+        return float(done.stdout), error(*factors, *self.test)
+
+    def theirs(self):
+        # In a process of its own, since LIBMF's threads now and then wait for each other for ever.
+        for _ in range(3):
+            try:
+                done = subprocess.run([sys.executable, __file__, self.folder, str(self.epochs)], timeout=120,
+                                      capture_output=True, text=True, check=True)
+                break
+            except subprocess.TimeoutExpired:
+                print("LIBMF did not end within 120 seconds, and is tried again")
+        else:
+            raise NotApplicable("LIBMF did not end, three times")
+        padded = [np.full((rows, RANK), np.nan, np.float32) for rows in self.rows]
+        for whole, name in zip(padded, ("p", "q")):
+            part = np.load(os.path.join(self.folder, f"{name}.npy"))
+            whole[:len(part)] = part
+        return float(done.stdout.split()[-1]), error(*padded, *self.test)
+
+
+def libmf(folder, epochs):
+    """Learns from the folder's ratings, leaves the factors there, and prints the seconds."""
+    from libmf import mf
+    # In LIBMF, too, the penalty is per rating.
+    model = mf.MF(k=RANK, nr_threads=2, nr_iters=epochs, lambda_p2=PENALTY, lambda_q2=PENALTY, eta=0.1,
+                  lambda_p1=0.0, lambda_q1=0.0, quiet=True)
+    ratings = np.load(os.path.join(folder, "training.npz"))
+    table = np.column_stack([ratings["user"], ratings["item"], ratings["rating"]])
+    start = time.monotonic()
+    model.fit(table)
+    print(time.monotonic() - start)
+    np.save(os.path.join(folder, "p.npy"), model.p_factors())
+    np.save(os.path.join(folder, "q.npy"), model.q_factors())
+
+
+def contest(small):
+    with tempfile.TemporaryDirectory() as folder:
+        both = Contest(*(drawn() if small else movielens()), 60 if small else 30, folder)
+        ours, theirs = zip(*((both.ours(), both.theirs()) for _ in range(1 if small else TURNS)))
+        our_error, their_error = (statistics.median(turn[1] for turn in side) for side in (ours, theirs))
+        our_time, their_time = (statistics.median(turn[0] for turn in side) for side in (ours, theirs))
+        print(f"RMSE {our_error:.4f} beside LIBMF's {their_error:.4f}; {our_time:.2f} s beside {their_time:.2f} s "
+              f"({their_time / our_time:.2f} x)")
+        assert our_error <= their_error * 1.002, f"RMSE {our_error:.4f}, LIBMF's is {their_error:.4f}"
+
+
+def cases(small):
+    yield Case("RMSE on ratings that were not seen", lambda: contest(small))
+
+
+if __name__ == "__main__":
+    libmf(sys.argv[1], int(sys.argv[2]))

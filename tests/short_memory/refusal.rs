@@ -1,0 +1,43 @@
+//! Requests for memory that are refused, of all threads of the process.
+
+use std::alloc::Layout;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Requests for less are not refused.
+static SMALLEST: AtomicUsize = AtomicUsize::new(0);
+
+/// How many more requests are served; `usize::MAX` for all.
+static LEFT: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+fn seen(layout: Layout) -> bool {
+    let counted = |left: usize| (left != usize::MAX).then(|| left.saturating_sub(1));
+    let before = match layout.size() < SMALLEST.load(Ordering::Relaxed) {
+        true => LEFT.load(Ordering::Relaxed).max(1),
+        false => LEFT
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted)
+            .unwrap_or_else(|all| all),
+    };
+    before > 0
+}
+
+/// Has so many more requests be served.
+pub fn serve(requests: usize) {
+    LEFT.store(requests, Ordering::Relaxed);
+}
+
+/// Whether some requests are refused.
+pub fn is_short() -> bool {
+    LEFT.load(Ordering::Relaxed) != usize::MAX
+}
+
+/// One test after the other: they share their memory, of which requests for less than `smallest` bytes are
+/// always served.
+pub fn alone(smallest: usize) -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    umbo::memory::observe(seen);
+    SMALLEST.store(smallest, Ordering::Relaxed);
+    serve(usize::MAX);
+    turn
+}

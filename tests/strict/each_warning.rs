@@ -1,0 +1,300 @@
+//! Each warning of the library, provoked: in a strict process and for a strict strategy it is a failure of
+//! the call, or there is a reason why it is none. The table is held against the sources.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use umbo::checkpoint::{Checkpoint, Manager, ManagerOptions, Number};
+use umbo::collectives::Assignment;
+use umbo::device::DeviceId;
+use umbo::error::Result;
+use umbo::input::{Dataset, DistributeOptions, distribute_dataset};
+use umbo::observe::log::{self, Level};
+use umbo::observe::strict;
+use umbo::optimizer::apply;
+use umbo::strategy::variables;
+use umbo::tensor::{DType, Shape, Tensor};
+use umbo::values::Value;
+
+use crate::scene::{Extras, Scene, Setting, put};
+
+/// A call that makes the library warn: for a strategy that is strict, or is not.
+type Provoke = fn(&Arc<Scene>) -> Result<()>;
+
+enum Strictly {
+    /// The calls fail, which make the library warn elsewhere: with these words.
+    Fails(&'static [(&'static str, Provoke)]),
+    /// As above. What it is about belongs to no strategy, so that only a strict process fails.
+    FailsInProcess(&'static [(&'static str, Provoke)]),
+    /// It is a warning there too.
+    Warns(&'static str),
+}
+use Strictly::{Fails, FailsInProcess, Warns};
+
+/// A place in the sources: its file, words near it, and what it is to those who are strict.
+const SITES: [(&str, &str, Strictly); 23] = [
+    (
+        "observe/environment.rs",
+        "UMBO_TRACE: no trace",
+        Warns("tells of the environment, not of the program"),
+    ),
+    ("observe/environment.rs", "Some(Err(warning))", Warns("as above")),
+    (
+        "observe/strict.rs",
+        "fn suspect",
+        Warns("is how those are said that are failures when strict"),
+    ),
+    (
+        "observe/switch.rs",
+        "which means nothing",
+        Warns("tells of the environment, not of the program"),
+    ),
+    (
+        "equivalence/first_batch.rs",
+        "strategy.is_strict()",
+        Warns("fails the step if strict, as ffi_gradients/first_batch.rs shows"),
+    ),
+    ("equivalence/first_batch.rs", "not checked", Warns("says what UMBO_CHECK cannot do")),
+    ("ffi/first_batch.rs", "not checked", Warns("says what UMBO_CHECK cannot do")),
+    ("observe/trace/mod.rs", "ends here", Warns("tells of the disk")),
+    ("executor/workers.rs", "fewer threads", Warns("tells of the machine")),
+    (
+        "executor/thread_pools.rs",
+        "computes with",
+        Warns("tells of the machine: how many processors there are"),
+    ),
+    ("executor/computing.rs", "on the calling thread", Warns("tells of the machine")),
+    (
+        "strategy/central_storage.rs",
+        "take turns",
+        Warns("tells of the machine: how many processors there are"),
+    ),
+    ("strategy/central_storage.rs", "is not bound", Warns("tells of the machine")),
+    ("strategy/draining.rs", "has waited", Warns("tells of time, which a machine may need")),
+    ("strategy/step_lock.rs", "self.complaint()", Warns("tells of time, which a machine may need")),
+    (
+        "strategy/variables.rs",
+        "component",
+        Fails(&[("uses replica 0's component alone", components)]),
+    ),
+    ("optimizer/non_finite.rs", "applied as it is", Fails(&[("is not finite", not_finite)])),
+    (
+        "optimizer/writing.rs",
+        "unwritten(found",
+        Fails(&[("viewed, attached or added none", unwritten)]),
+    ),
+    (
+        "input/batched.rs",
+        "fn check_batches",
+        Fails(&[("nothing has batched", unbatched), ("was batched twice", batched_twice)]),
+    ),
+    ("input/zip.rs", "elements, dataset", FailsInProcess(&[("different lengths", zipped)])),
+    ("input/zip.rs", "has ended", FailsInProcess(&[("has ended", zipped_streams)])),
+    ("checkpoint/folder.rs", "passed over", Fails(&[("step-000000000002", damaged)])),
+    ("checkpoint/bundle.rs", "doubt", Fails(&[("with a NaN in it", saved_nan)])),
+];
+
+fn tensor(shape: &[usize], number: f32) -> Value {
+    let shape = Shape::new(shape).unwrap();
+    let numbers = vec![number; shape.elements()];
+    Value::Tensor(Tensor::from_slice(&numbers, shape, DeviceId::HOST).unwrap())
+}
+
+fn rows(shape: &[usize]) -> Dataset {
+    Dataset::from_tensor_slices(&tensor(shape, 1.0)).unwrap()
+}
+
+fn components(scene: &Arc<Scene>) -> Result<()> {
+    let parts = vec![tensor(&[3, 5], 1.0), tensor(&[3, 5], 2.0)];
+    variables::assign(&scene.variables[0], Assignment::Assign, &Value::per_replica_of(parts)?)
+}
+
+fn not_finite(scene: &Arc<Scene>) -> Result<()> {
+    let write = |context: &umbo::strategy::ReplicaContext, scene: &Scene| {
+        let mode = scene.setting.mode;
+        let buffer = scene.gradients.view_in(context, 0, mode)?;
+        put(buffer.address(), DType::Float32, 0, f32::NAN);
+        Ok(())
+    };
+    scene.train(Extras { before: Some(Arc::new(write)), ..Extras::default() })?;
+    apply(&scene.optimizer, &scene.gradients).map(drop)
+}
+
+fn unwritten(scene: &Arc<Scene>) -> Result<()> {
+    let of_run = Arc::clone(scene);
+    let step = move |context: &umbo::strategy::ReplicaContext| {
+        of_run.gradients.submit_in(context, Some(1.0))?;
+        Ok(None)
+    };
+    scene.run(Arc::new(step))?;
+    apply(&scene.optimizer, &scene.gradients).map(drop)
+}
+
+fn distribute(scene: &Arc<Scene>, dataset: &Dataset) -> Result<()> {
+    distribute_dataset(&scene.strategy, dataset, &DistributeOptions::default()).map(drop)
+}
+
+fn unbatched(scene: &Arc<Scene>) -> Result<()> {
+    distribute(scene, &rows(&[6, 4]))
+}
+
+fn batched_twice(scene: &Arc<Scene>) -> Result<()> {
+    distribute(scene, &rows(&[6, 4]).batch(2, false)?.batch(2, false)?)
+}
+
+fn zipped(_: &Arc<Scene>) -> Result<()> {
+    Dataset::zip(&[rows(&[3]), rows(&[4])], None).map(drop)
+}
+
+/// Of batches that are repeated nobody knows how many there will be.
+fn zipped_streams(_: &Arc<Scene>) -> Result<()> {
+    let batches = |count| {
+        let batches = rows(&[count]).batch(3, false)?.repeat(2)?;
+        batches.map(|element| Ok(element.clone()), Default::default())?.rebatch(&[2], false)
+    };
+    let zipped = Dataset::zip(&[batches(8)?, batches(4)?], None)?.iterator()?;
+    while zipped.next()?.is_some() {}
+    Ok(())
+}
+
+fn folder() -> PathBuf {
+    static NUMBER: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    std::env::temp_dir().join(format!("umbo-each-warning-{}-{number}", std::process::id()))
+}
+
+fn damaged(scene: &Arc<Scene>) -> Result<()> {
+    let folder = folder();
+    let checkpoint = Checkpoint::new(&scene.strategy);
+    let manager = Manager::new(Arc::clone(&checkpoint), &folder, ManagerOptions::default())?;
+    for step in [1, 2] {
+        checkpoint.set_number("step", Number::Integer(step))?;
+        manager.save(step as u64, None, true)?;
+    }
+    manager.wait()?;
+    let mut bytes = std::fs::read(manager.path(2)).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(manager.path(2), bytes).unwrap();
+    let outcome = manager.restore_latest().map(drop);
+    drop(manager);
+    std::fs::remove_dir_all(folder).unwrap();
+    outcome
+}
+
+fn saved_nan(scene: &Arc<Scene>) -> Result<()> {
+    let weight = &scene.variables[0];
+    variables::assign(weight, Assignment::Assign, &tensor(&[3, 5], f32::NAN))?;
+    let checkpoint = Checkpoint::new(&scene.strategy);
+    checkpoint.add("weight", Arc::new(weight.clone()))?;
+    let path = folder();
+    let outcome = checkpoint.save(&path);
+    let _ = std::fs::remove_file(path);
+    outcome
+}
+
+/// Provokes all warnings of calls. `is_on`: the process is strict.
+fn provoke_all(is_on: bool) {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&lines);
+    let sink = move |_: Level, text: &str| kept.lock().unwrap().push(text.to_owned());
+    log::set_sink(Level::Warning, Box::new(sink));
+    for (file, _, strictly) in &SITES {
+        let (provokes, in_process) = match strictly {
+            Fails(provokes) => (provokes, false),
+            FailsInProcess(provokes) => (provokes, true),
+            Warns(_) => continue,
+        };
+        for (words, provoke) in *provokes {
+            for strict in [false, true] {
+                let scene = Scene::new(Setting { strict, ..Setting::PLAIN });
+                lines.lock().unwrap().clear();
+                let outcome = provoke(&scene);
+                let what =
+                    format!("{file}, {words}: {outcome:?}, strict {strict}, process {is_on}");
+                let said = lines.lock().unwrap().iter().filter(|line| line.contains(words)).count();
+                match is_on || strict && !in_process {
+                    true => {
+                        let text = outcome.expect_err(&what).to_string();
+                        assert!(text.contains(words), "{what}");
+                        assert_eq!(said, 0, "{what}");
+                    }
+                    false => {
+                        outcome.expect(&what);
+                        assert_eq!(said, 1, "{what}: {:?}", lines.lock().unwrap());
+                    }
+                }
+            }
+        }
+    }
+    log::clear_sink();
+}
+
+#[test]
+#[ignore = "is run by the test below, in processes of its own"]
+fn provoked() {
+    provoke_all(std::env::var(strict::VARIABLE).is_ok_and(|text| text == "1"));
+    println!("all were provoked");
+}
+
+#[test]
+fn each_warning_is_a_failure_to_those_who_are_strict() {
+    for strict in ["0", "1"] {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "--ignored", "--nocapture", "each_warning::provoked"]);
+        let output = command.env(strict::VARIABLE, strict).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        let is_good = output.status.success() && said.contains("all were provoked");
+        assert!(is_good, "{strict}: {said}\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// The places of warnings in a file: what stands around each, without tests and comments.
+fn sites(text: &str) -> Vec<String> {
+    let code = text.split("#[cfg(test)]\nmod ").next().unwrap();
+    let lines: Vec<&str> =
+        code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let is_one = |&number: &usize| {
+        let line: &str = lines[number];
+        let before = lines[number.saturating_sub(1)];
+        let logs = line.contains("Level::Warning")
+            && [line, before]
+                .iter()
+                .any(|line| ["log(", "log_anyway(", "say("].iter().any(|call| line.contains(call)));
+        logs || line.contains("strict::suspect(")
+    };
+    let around = |number: usize| {
+        let end = (number + 14).min(lines.len());
+        lines[number.saturating_sub(40)..end].join("\n")
+    };
+    (0..lines.len()).filter(is_one).map(around).collect()
+}
+
+fn scan(folder: &Path, found: &mut Vec<(String, String)>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            scan(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let name = path.to_str().unwrap().split("/src/").last().unwrap().to_owned();
+            let text = std::fs::read_to_string(&path).unwrap();
+            found.extend(sites(&text).into_iter().map(|site| (name.clone(), site)));
+        }
+    }
+}
+
+#[test]
+fn each_warning_of_the_sources_is_in_the_table() {
+    let mut found = Vec::new();
+    scan(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+    let mut files: Vec<&str> = found.iter().map(|(file, _)| &**file).collect();
+    let mut known: Vec<&str> = SITES.iter().map(|(file, ..)| *file).collect();
+    files.sort();
+    known.sort();
+    assert_eq!(files, known, "a warning without a row in SITES, or a row without a warning");
+    for (file, words, strictly) in &SITES {
+        assert!(!matches!(strictly, Warns("")), "{file}: why is it no failure?");
+        let is_there = |(of, site): &&(String, String)| of == file && site.contains(words);
+        assert!(found.iter().any(|site| is_there(&site)), "{file}: no warning near '{words}'");
+    }
+}

@@ -1,0 +1,247 @@
+//! Ranks that read other data than the others, where all are to read the same: they are told in the first step in
+//! which it shows, with the rank, the quantity and its values.
+
+use umbo::error::{Result, Status};
+use umbo::input::{
+    Dataset, DistributeOptions, PassIterator, Sharding, ShuffleOptions, Splitting,
+    distribute_dataset, distribute_datasets_from_function, split_for,
+};
+use umbo::strategy::{ReplicaContext, Strategy};
+use umbo::values::Value;
+
+use super::engine::ranks;
+use super::{on_ranks, tensor};
+
+/// How a rank reads.
+#[derive(Clone, Copy)]
+struct Reading {
+    rows: i32,
+    seed: u64,
+    rounds: i64,
+    batch: i64,
+    /// Iterators that are made before.
+    iterators: usize,
+    /// Elements that are taken before, and how often the pass begins anew after these.
+    taken: usize,
+    resets: usize,
+}
+
+const ALIKE: Reading =
+    Reading { rows: 20, seed: 7, rounds: 2, batch: 10, iterators: 0, taken: 1, resets: 1 };
+
+impl Reading {
+    fn dataset(self) -> Dataset {
+        let numbers: Vec<i32> = (0..self.rows).collect();
+        let rows = Value::Tensor(tensor(&numbers, &[numbers.len()]));
+        let shuffle = ShuffleOptions { seed: self.seed, ..ShuffleOptions::default() };
+        let rows = Dataset::from_tensor_slices(&rows).unwrap().shuffle(&shuffle).unwrap();
+        rows.repeat(self.rounds).unwrap().batch(self.batch, false).unwrap()
+    }
+
+    fn iterator(
+        self,
+        strategy: &Strategy,
+        options: &DistributeOptions,
+        from_function: bool,
+    ) -> PassIterator {
+        let dataset = self.dataset();
+        let distributed = match from_function {
+            true => distribute_datasets_from_function(strategy, |_| Ok(dataset), options),
+            false => distribute_dataset(strategy, &dataset, options),
+        };
+        let distributed = distributed.unwrap();
+        (0..self.iterators).for_each(|_| drop(distributed.iterator().unwrap()));
+        distributed.iterator().unwrap()
+    }
+
+    /// Goes to where the first step begins. Not with datasets for whose elements the ranks meet.
+    fn begin(self, iterator: &PassIterator) {
+        for _ in 0..self.resets {
+            iterator.reset().unwrap();
+        }
+        for _ in 0..self.taken {
+            iterator.next().unwrap().unwrap();
+        }
+    }
+}
+
+/// A rank that reads otherwise, what the others are told that differs, and its two values.
+const OTHERWISE: [(Reading, &str, &str, &str); 7] = [
+    (Reading { rows: 21, ..ALIKE }, "of the pipeline", "arrays of 21 rows", "arrays of 20 rows"),
+    (Reading { seed: 8, ..ALIKE }, "the seed of the pipeline's 'shuffle", "'8'", "'7'"),
+    (Reading { rounds: 3, ..ALIKE }, "of the pipeline", "'3 rounds'", "'2 rounds'"),
+    (Reading { batch: 12, ..ALIKE }, "of the pipeline", "12", "10"),
+    (
+        Reading { iterators: 2, ..ALIKE },
+        "the number of iterators that were made before",
+        "'2'",
+        "'0'",
+    ),
+    (Reading { taken: 2, ..ALIKE }, "the number of its element", "2", "1"),
+    (Reading { resets: 3, ..ALIKE }, "the round of the pass", "3", "1"),
+];
+
+fn step(strategy: &Strategy, element: Option<Value>) -> Result<()> {
+    let callback = |_: &ReplicaContext| Ok(None);
+    strategy.run(&callback, element).map(drop)
+}
+
+/// That an error names who differs in what.
+fn assert_names(text: &str, (size, wrong): (usize, usize), name: &str, values: [&str; 2]) {
+    let [odd, usual] = values;
+    let others: Vec<String> =
+        (0..size).filter(|&rank| rank != wrong).map(|rank| rank.to_string()).collect();
+    let usual_on = match others.as_slice() {
+        [one] => format!("on rank {one}"),
+        all => format!("on ranks {}", all.join(" and ")),
+    };
+    let mut parts = vec!["the ranks disagree".to_owned(), name.to_owned()];
+    parts.extend([odd, usual].map(str::to_owned));
+    parts.extend([format!("on rank {wrong}"), usual_on]);
+    if size > 2 {
+        parts.push(format!("rank {wrong} differs from the others"));
+    }
+    for part in parts {
+        assert!(text.contains(&part), "'{part}' is missing: {text}");
+    }
+}
+
+#[test]
+fn ranks_that_read_other_data_are_told_in_the_first_step() {
+    for (size, replicas) in [(2, 1), (2, 2), (3, 1)] {
+        for (number, (other, name, odd, usual)) in OTHERWISE.into_iter().enumerate() {
+            for wrong in 0..size {
+                let splitting = [Splitting::Ceiling, Splitting::Balanced][(number + wrong) % 2];
+                let read_ahead = Some([0, 2][(number + wrong / 2) % 2]);
+                let options =
+                    DistributeOptions { splitting, read_ahead, ..DistributeOptions::default() };
+                let came = on_ranks(&ranks(size), replicas, |rank, strategy| {
+                    let strategy = strategy.unwrap();
+                    let reading = if rank == wrong { other } else { ALIKE };
+                    let iterator = reading.iterator(&strategy, &options, false);
+                    reading.begin(&iterator);
+                    let element = iterator.next().unwrap();
+                    step(&strategy, element).unwrap_err()
+                });
+                for error in came {
+                    assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
+                    let text = error.to_string();
+                    assert_names(&text, (size, wrong), name, [odd, usual]);
+                    assert!(text.contains("step 1"), "{text}");
+                }
+            }
+        }
+    }
+}
+
+/// Also where it shows only later; and the ranks go on once they have read the same.
+#[test]
+fn a_rank_that_takes_one_element_more_is_told_and_may_catch_up() {
+    for wrong in 0..3 {
+        on_ranks(&ranks(3), 1, |rank, strategy| {
+            let strategy = strategy.unwrap();
+            let iterator = ALIKE.iterator(&strategy, &DistributeOptions::default(), false);
+            step(&strategy, iterator.next().unwrap()).unwrap();
+            if rank == wrong {
+                iterator.next().unwrap();
+            }
+            let error = step(&strategy, iterator.next().unwrap()).unwrap_err();
+            let text = error.to_string();
+            assert_names(&text, (3, wrong), "the number of its element", ["2", "1"]);
+            assert!(text.contains("step 2"), "{text}");
+            if rank != wrong {
+                iterator.next().unwrap();
+            }
+            step(&strategy, iterator.next().unwrap()).unwrap();
+        });
+    }
+}
+
+/// A place that was restored has the numbers and the seed that it was saved with, on whatever number of ranks.
+#[test]
+fn restored_places_are_compared_as_they_were_saved() {
+    let saved = on_ranks(&ranks(2), 1, |_, strategy| {
+        let strategy = strategy.unwrap();
+        let iterator = ALIKE.iterator(&strategy, &DistributeOptions::default(), false);
+        iterator.next().unwrap();
+        let first = iterator.save_position().unwrap();
+        iterator.next().unwrap();
+        (first, iterator.save_position().unwrap())
+    });
+    assert_eq!(saved[0], saved[1]);
+    let (first, second) = &saved[0];
+    for wrong in [None, Some(0), Some(2)] {
+        on_ranks(&ranks(3), 1, |rank, strategy| {
+            let strategy = strategy.unwrap();
+            // Drawn by each process.
+            let reading = Reading { seed: 100 + rank as u64, ..ALIKE };
+            let iterator = reading.iterator(&strategy, &DistributeOptions::default(), false);
+            let place = if wrong == Some(rank) { second } else { first };
+            iterator.restore_position(place).unwrap();
+            let stepped = step(&strategy, iterator.next().unwrap());
+            match wrong {
+                None => stepped.unwrap(),
+                Some(wrong) => {
+                    let text = stepped.unwrap_err().to_string();
+                    assert_names(&text, (3, wrong), "the number of its element", ["2", "1"]);
+                }
+            }
+        });
+    }
+}
+
+/// All that a run gets is compared, not the first of it alone.
+#[test]
+fn elements_of_several_iterators_are_compared() {
+    on_ranks(&ranks(3), 2, |rank, strategy| {
+        let strategy = strategy.unwrap();
+        let options = DistributeOptions::default();
+        let [first, second] = [(); 2].map(|()| ALIKE.iterator(&strategy, &options, false));
+        let both = || {
+            let both = [&first, &second].map(|iterator| iterator.next().unwrap().unwrap());
+            Value::tuple(both.to_vec()).unwrap()
+        };
+        step(&strategy, Some(both())).unwrap();
+        if rank == 2 {
+            second.next().unwrap();
+        }
+        let text = step(&strategy, Some(both())).unwrap_err().to_string();
+        assert_names(&text, (3, 2), "the number of its element", ["2", "1"]);
+    });
+}
+
+#[test]
+fn batches_of_the_program_are_compared_too() {
+    on_ranks(&ranks(3), 1, |rank, strategy| {
+        let strategy = strategy.unwrap();
+        let batch = |rows: usize| Value::Tensor(tensor(&vec![1i32; rows], &[rows]));
+        step(&strategy, Some(split_for(&strategy, &batch(9)).unwrap())).unwrap();
+        let rows = if rank == 1 { 6 } else { 9 };
+        let error = step(&strategy, Some(split_for(&strategy, &batch(rows)).unwrap())).unwrap_err();
+        let text = error.to_string();
+        assert_names(&text, (3, 1), "the number of examples in the global batch", ["6", "9"]);
+    });
+}
+
+/// Ranks with data of their own stay free to differ.
+#[test]
+fn data_of_a_rank_s_own_may_differ() {
+    for (other, ..) in OTHERWISE {
+        for from_function in [false, true] {
+            let options =
+                DistributeOptions { sharding: Sharding::Off, ..DistributeOptions::default() };
+            let steps = on_ranks(&ranks(3), 2, |rank, strategy| {
+                let strategy = strategy.unwrap();
+                let reading = if rank == 1 { other } else { ALIKE };
+                let iterator = reading.iterator(&strategy, &options, from_function);
+                let mut steps = 0;
+                while let Some(element) = iterator.next().unwrap() {
+                    step(&strategy, Some(element)).unwrap();
+                    steps += 1;
+                }
+                steps
+            });
+            assert!(steps[0] > 1 && steps.iter().all(|count| *count == steps[0]), "{steps:?}");
+        }
+    }
+}

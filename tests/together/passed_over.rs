@@ -1,0 +1,158 @@
+//! Elements of an epoch that cannot be made: they are left out on all ranks.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use umbo::collectives::Assignment;
+use umbo::error::{Error, Result, Status};
+use umbo::input::{DistributeOptions, MapOptions, PassIterator, Sharding, distribute_dataset};
+use umbo::strategy::variables::{self, Initial, assign, read};
+use umbo::strategy::{ReplicaContext, ReplicaFunction, Strategy};
+use umbo::training::Epoch;
+use umbo::values::Value;
+use umbo::values::variable::Aggregation;
+
+use super::engine::ranks;
+use super::input::{joined, rows};
+use super::{named, on_ranks, tensor};
+
+/// Steps alone, without updates, metrics or limits.
+fn epoch_over<'a>(strategy: &'a Strategy, iterator: &'a PassIterator) -> Epoch<'a> {
+    Epoch {
+        strategy,
+        iterator,
+        update: None,
+        metrics: None,
+        limits: Default::default(),
+        most_steps: None,
+        flush: true,
+        keep_metrics: false,
+        reset: false,
+    }
+}
+
+/// An element of an epoch fails, on one rank, on some or on all: the ranks learn of it at once, the step is
+/// nobody's, and another epoch goes on behind it, with the same rows on all ranks.
+#[test]
+fn an_element_of_an_epoch_that_fails_on_one_rank_is_left_out_on_all() {
+    const FAILING: i32 = 8;
+    // The rows come in batches of four; those of the failing one are left out.
+    let sums = |upto: i32| (0..upto).filter(|row| row / 4 != FAILING / 4).sum::<i32>() as f32;
+    for (size, replicas) in [(2, 1), (2, 2), (3, 1)] {
+        for sharding in [Sharding::Data, Sharding::Off] {
+            for read_ahead in [0, 2] {
+                for failing in 1..1_usize << size {
+                    let options = DistributeOptions {
+                        sharding,
+                        read_ahead: Some(read_ahead),
+                        ..Default::default()
+                    };
+                    let what = format!("{size}×{replicas}, {failing:b}, {options:?}");
+                    on_ranks(&ranks(size), replicas, |rank, strategy| {
+                        let strategy = strategy.unwrap();
+                        let own_fails = failing & 1 << rank != 0;
+                        let fails = move |value: &Value| -> Result<Value> {
+                            match value.tensor_of(0)?.to_vec::<i32>()?[0] {
+                                FAILING if own_fails => Err(Error::NotFound("the third".into())),
+                                _ => Ok(value.clone()),
+                            }
+                        };
+                        let data = rows(0..22).batch(4, false).unwrap();
+                        let data = data.map(fails, MapOptions::default()).unwrap();
+                        let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
+                        let iterator = distributed.iterator().unwrap();
+                        let initial = tensor(&[0f32], &[1]);
+                        let new = named("sum", Aggregation::Sum);
+                        let sum = variables::create(Some(&strategy), new, Initial::Value(&initial));
+                        let sum = sum.unwrap();
+                        let of_step = sum.clone();
+                        let step = move |context: &ReplicaContext| {
+                            let rows =
+                                context.arguments()?.unwrap().tensor_of(0)?.to_vec::<i32>()?;
+                            let own =
+                                Value::Tensor(tensor(&[rows.iter().sum::<i32>() as f32], &[1]));
+                            assign(&of_step, Assignment::Add, &own)?;
+                            Ok(None)
+                        };
+                        let step: Arc<ReplicaFunction> = Arc::new(step);
+                        let epoch = epoch_over(&strategy, &iterator);
+                        let run = || epoch.run(Arc::clone(&step), None, &mut |_, _| Ok(()));
+                        let error = run().unwrap_err();
+                        assert_eq!(error.status(), Status::NotFound, "{what}: {error}");
+                        let text = error.to_string();
+                        assert!(text.contains("step 3 of the epoch"), "{what}: {text}");
+                        assert!(text.contains("the third"), "{what}: {text}");
+                        let first = failing.trailing_zeros();
+                        let names = text.contains(&format!("rank {first} failed"));
+                        assert_eq!(names, !own_fails, "{what}: {text}");
+                        // With datasets of their own all ranks have all rows.
+                        let times = if sharding == Sharding::Off { size as f32 } else { 1.0 };
+                        let value = || read(&sum).unwrap().to_vec::<f32>().unwrap()[0];
+                        assert_eq!(value(), times * sums(8), "{what}");
+                        let report = run().unwrap();
+                        assert!(report.pass_ended, "{what}");
+                        if sharding == Sharding::Data {
+                            assert_eq!((report.steps, value()), (3, sums(22)), "{what}");
+                        }
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// One rank cannot make an element, another one lacks the memory for it and would try again, and to a third it
+/// would be given again: it is left out on all.
+#[test]
+fn an_element_that_one_rank_passes_over_is_given_again_on_none() {
+    for (failing, short) in [(0, 1), (1, 0), (2, 1), (1, 2)] {
+        for read_ahead in [0, 2] {
+            let options = DistributeOptions {
+                sharding: Sharding::Data,
+                read_ahead: Some(read_ahead),
+                ..Default::default()
+            };
+            let came = on_ranks(&ranks(3), 1, |rank, strategy| {
+                let strategy = strategy.unwrap();
+                let calls = AtomicUsize::new(0);
+                let fails = move |value: &Value| -> Result<Value> {
+                    let is_it = value.tensor_of(0)?.to_vec::<i32>()?[0] == 8;
+                    if is_it && rank == failing {
+                        return Err(Error::NotFound("the third".into()));
+                    }
+                    if is_it && rank == short && calls.fetch_add(1, Ordering::SeqCst) == 0 {
+                        return Err(Error::ResourceExhausted("memory for the third".into()));
+                    }
+                    Ok(value.clone())
+                };
+                let data = rows(0..22).batch(4, false).unwrap();
+                let data = data.map(fails, MapOptions::default()).unwrap();
+                let distributed = distribute_dataset(&strategy, &data, &options).unwrap();
+                let iterator = distributed.iterator().unwrap();
+                let epoch = epoch_over(&strategy, &iterator);
+                let (got, mut seen) = (Arc::new(Mutex::new(Vec::new())), Vec::new());
+                let of_step = Arc::clone(&got);
+                let step: Arc<ReplicaFunction> = Arc::new(move |context| {
+                    let rows = context.arguments()?.unwrap().tensor_of(0)?.to_vec::<i32>()?;
+                    *of_step.lock().unwrap() = rows;
+                    Ok(None)
+                });
+                let mut run = || {
+                    epoch.run(Arc::clone(&step), None, &mut |_, _| {
+                        seen.push(vec![std::mem::take(&mut *got.lock().unwrap())]);
+                        Ok(())
+                    })
+                };
+                let error = run().unwrap_err().to_string();
+                assert!(error.contains("step 3 of the epoch"), "{error}");
+                assert!(!error.contains("gives its element again"), "{error}");
+                assert!(run().unwrap().pass_ended);
+                seen
+            });
+            let all: Vec<i32> = joined(came).into_iter().flatten().flatten().collect();
+            let what =
+                format!("rank {failing} fails, rank {short} lacks memory, {read_ahead} ahead");
+            assert!(all.into_iter().eq((0..22).filter(|row| row / 4 != 2)), "{what}");
+        }
+    }
+}
