@@ -63,7 +63,7 @@ section = echo; echo "==== $(1)"
 
 .PHONY: help setup install demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-engines \
   test-aarch64 test-conan mutants-gpu test-loom mutants faults test-c test-large test-all \
-  build-c matrix storm fuzz fuzz-parsers asan tsan miri flaky bench bench-peers bench-engines pictures judges clean
+  build-c matrix storm fuzz fuzz-parsers asan tsan miri flaky bench bench-peers bench-loops bench-engines pictures judges clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -289,6 +289,15 @@ bench-peers: ## Measure beside other frameworks; writes docs/benchmarks.md (inst
 	@$(call section,Benchmarks beside peers)
 	@mkdir -p $(DOCUMENTS)
 	@benches/peers/run.py --prefix $(CURDIR)/$(PREFIX) --rounds $(ROUNDS) --output $(DOCUMENTS)/benchmarks.md
+
+bench-loops: ## Measure updates beside loops written by hand; writes the table of docs/performance.md
+	@scripts/setup.sh bench
+	@$(MAKE) --no-print-directory install
+	@$(call section,Updates beside loops written by hand)
+	@mkdir -p $(DOCUMENTS)
+	@[ -e $(DOCUMENTS)/performance.md ] || cp docs/performance.md $(DOCUMENTS)
+	@benches/peers/loops.py --prefix $(CURDIR)/$(PREFIX) --rounds $(ROUNDS) --output $(DOCUMENTS)/performance.md \
+	  $(if $(SMALL),--elements 65536 --busy)
 
 bench-engines: ## Measure engines alone and under Umbo; writes the table of docs/engines.md
 	@scripts/setup.sh bench-engines

@@ -37,7 +37,7 @@ missing() {
     docs) command -v doxygen >/dev/null || echo doxygen ;;
     demo-mpi) [ -x build/mpi/mpich/bin/mpiexec ] || echo "MPICH 5" ;;
     test-engines) [ -n "$(find build/engines/venv -name ggml-opt.h -print -quit 2>/dev/null)" ] || echo ggml ;;
-    bench-peers | bench-engines | flaky) command -v python3 >/dev/null || echo python3 ;;
+    bench-peers | bench-loops | bench-engines | flaky) command -v python3 >/dev/null || echo python3 ;;
   esac
 }
 
@@ -52,7 +52,7 @@ run() {
     small.help | small.setup | small.install | small.demo | small.demo-mpi | small.movielens | small.docs | \
       small.cases | small.test-mpi | small.test-gpu | small.mutants-gpu | small.test-loom | small.test-engines | \
       small.faults | small.matrix | small.storm | small.fuzz | small.flaky | small.test-large | small.bench | \
-      small.pictures | small.bench-peers | small.bench-engines)
+      small.pictures | small.bench-peers | small.bench-loops | small.bench-engines)
       make --no-print-directory "$1" SMALL=yes
       ;;
     small.*)

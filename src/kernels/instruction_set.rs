@@ -68,6 +68,9 @@ impl InstructionSet {
 pub struct Instructions(InstructionSet);
 
 impl Instructions {
+    /// Those that every processor has.
+    pub const BASELINE: Instructions = Instructions(InstructionSet::Baseline);
+
     /// Those of `set`.
     ///
     /// Fails with UNAVAILABLE if this processor lacks them.
@@ -93,7 +96,7 @@ impl Instructions {
             let named = |&Instructions(set): &Instructions| wanted.as_deref() == Some(set.name());
             let best = || Instructions::all().next_back();
             let chosen = Instructions::all().find(named).or_else(best);
-            chosen.unwrap_or(Instructions(InstructionSet::Baseline))
+            chosen.unwrap_or(Instructions::BASELINE)
         })
     }
 
@@ -127,10 +130,10 @@ pub trait Kernel {
 #[inline]
 pub fn dispatch<K: Kernel>(instructions: Instructions, kernel: K) {
     if K::IS_RARE {
-        return kernel.run(Instructions(InstructionSet::Baseline));
+        return kernel.run(Instructions::BASELINE);
     }
     match instructions.set() {
-        InstructionSet::Baseline => kernel.run(Instructions(InstructionSet::Baseline)),
+        InstructionSet::Baseline => kernel.run(Instructions::BASELINE),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: there are such instructions only where the processor has them.
         InstructionSet::Avx2 => unsafe { run_avx2(kernel) },

@@ -1,12 +1,16 @@
 //! Asking for memory before it is needed.
 //!
-//! Processors foresee passes over contiguous memory, but not which row of a table comes next. Where
-//! a kernel knows, it says so some rows ahead, and the row is in the cache when it is its turn.
+//! Processors do not foresee which row of a table comes next. Where a kernel knows, it says so some rows
+//! ahead, and the row is in the cache when it is its turn. Passes over contiguous memory they do
+//! foresee, but not far enough where many arrays are read side by side.
 
 use crate::kernels::streaming::LINE;
 
 /// How many rows ahead to ask: enough for memory to answer, few enough to stay in the first cache.
 pub(in crate::kernels) const ROWS_AHEAD: usize = 6;
+
+/// How many bytes ahead to ask in a pass over contiguous memory: as far as rows.
+pub(in crate::kernels) const BYTES_AHEAD: usize = 2048;
 
 /// The most lines of one row that are asked for; what follows the processor foresees.
 const MOST_LINES: usize = 8;

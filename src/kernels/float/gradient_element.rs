@@ -4,11 +4,12 @@ use half::{bf16, f16};
 
 use crate::kernels::dtype::{DType, Element};
 use crate::kernels::float::half_precision::{bf16_to_f32, f64_to_bf16, f64_to_f16, widen_f16s};
+use crate::kernels::float::lanes::Widen;
 use crate::kernels::instruction_set::Instructions;
 
 /// An element of a gradient. Sums over replicas are float64, and every element is widened to that
 /// first, which is exact.
-pub trait GradientElement: Element {
+pub trait GradientElement: Element + Widen {
     /// The number, rounded once to this type.
     fn rounded(value: f64) -> Self;
 

@@ -2,5 +2,6 @@
 
 pub mod gradient_element;
 pub mod half_precision;
+pub mod lanes;
 pub mod narrow;
 pub mod real;

@@ -6,6 +6,7 @@ use half::{bf16, f16};
 
 use crate::kernels::dtype::{DType, Element};
 use crate::kernels::float::gradient_element::{GradientElement, for_gradient_dtype};
+use crate::kernels::float::lanes::Round;
 use crate::kernels::view::ViewMut;
 
 /// The element types that can be trained, and the arithmetic that update formulas need.
@@ -18,6 +19,7 @@ pub trait Real:
     + Div<Output = Self>
     + Neg<Output = Self>
     + GradientElement
+    + Round
 {
     /// What a float16 gradient of a variable of this type is read as: this type itself where there
     /// are no such gradients (see [`gradient_element`](crate::kernels::float::gradient_element)),

@@ -18,8 +18,9 @@ use crate::kernels::float::gradient_element::{GradientElement, for_gradient};
 use crate::kernels::float::real::{Real, for_real};
 use crate::kernels::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};
 use crate::kernels::streaming;
+use crate::kernels::update::gradients::{GradientLoop, Gradients};
 use crate::kernels::update::pass::Pass;
-use crate::kernels::update::weighted_sum::{Contribution, Finish, GradientLoop, Way, WeightedSum};
+use crate::kernels::update::weighted_sum::{Finish, WeightedSum};
 use crate::kernels::view::SpanMut;
 
 /// Elements of one tile. Where several ranks each measure a part of a variable, the parts begin at
@@ -317,13 +318,28 @@ impl<M: Measure<SLOTS, SUMS>, const SLOTS: usize, const SUMS: usize> Terms<SUMS>
             unsafe { std::slice::from_raw_parts(first, gradient.len()) }
         };
         let (weights, slots) = (elements(self.weights), self.slots.each_ref().map(elements));
-        for index in 0..gradient.len() {
-            let state = slots.each_ref().map(|slot| slot[index]);
-            let terms = self.measure.of(weights[index], state, gradient[index]);
-            for (lanes, term) in lanes.iter_mut().zip(terms) {
-                lanes[index % LANES] += term;
+        let (weights, last_weights) = weights.as_chunks::<LANES>();
+        let (gradients, last_gradients) = gradient.as_chunks::<LANES>();
+        let state = slots.map(|slot| slot.as_chunks::<LANES>());
+        let mut sums = *lanes;
+        for (block, (weights, gradients)) in weights.iter().zip(gradients).enumerate() {
+            let state = state.each_ref().map(|(slot, _)| slot[block]);
+            for lane in 0..LANES {
+                let state = state.each_ref().map(|slot| slot[lane]);
+                let terms = self.measure.of(weights[lane], state, gradients[lane]);
+                for (sums, term) in sums.iter_mut().zip(terms) {
+                    sums[lane] += term;
+                }
             }
         }
+        for (lane, (weight, gradient)) in last_weights.iter().zip(last_gradients).enumerate() {
+            let state = state.each_ref().map(|(_, last)| last[lane]);
+            let terms = self.measure.of(*weight, state, *gradient);
+            for (sums, term) in sums.iter_mut().zip(terms) {
+                sums[lane] += term;
+            }
+        }
+        *lanes = sums;
     }
 }
 
@@ -378,16 +394,12 @@ impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> Kernel for Chunk<'_,
     }
 }
 
-impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> GradientLoop for Chunk<'_, G, T, SUMS> {
+impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> GradientLoop<T::Element>
+    for Chunk<'_, G, T, SUMS>
+{
     #[inline(always)]
-    fn run<'c>(
-        self,
-        instructions: Instructions,
-        contributions: impl AsRef<[Contribution<'c>]>,
-        way: impl Way,
-    ) {
-        let Chunk { sum, finish, terms, range, result, .. } = self;
-        let contributions = contributions.as_ref();
+    fn run<W: Gradients<T::Element>>(self, instructions: Instructions, gradients: W) {
+        let Chunk { terms, range, result, .. } = self;
         let mut tile = [const { MaybeUninit::<T::Element>::uninit() }; TILE];
         for start in range.clone().step_by(TILE) {
             let gradient = &mut tile[..(range.end - start).min(TILE)];
@@ -395,17 +407,14 @@ impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> GradientLoop for Chu
             let mut next = start;
             for block in blocks {
                 // SAFETY: these elements are in the range.
-                let elements = unsafe {
-                    sum.block::<G, _, LANES>(instructions, contributions, way, finish, next)
-                };
+                let elements = unsafe { gradients.block::<LANES>(instructions, next) };
                 *block = elements.map(MaybeUninit::new);
                 next += LANES;
                 keep_to_blocks();
             }
             for element in rest {
                 // SAFETY: this element is in the range.
-                let elements =
-                    unsafe { sum.block::<G, _, 1>(instructions, contributions, way, finish, next) };
+                let elements = unsafe { gradients.block::<1>(instructions, next) };
                 [*element] = elements.map(MaybeUninit::new);
                 next += 1;
             }

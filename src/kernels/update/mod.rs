@@ -2,6 +2,7 @@
 
 pub mod accumulate;
 pub mod formula;
+mod gradients;
 pub mod measure;
 pub mod pass;
 mod pass_loop;

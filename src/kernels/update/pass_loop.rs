@@ -5,17 +5,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::kernels::float::gradient_element::GradientElement;
+use crate::kernels::float::lanes::BLOCK;
 use crate::kernels::float::real::Real;
 use crate::kernels::instruction_set::{Instructions, Kernel};
-use crate::kernels::prefetch::{ROWS_AHEAD, prefetch};
+use crate::kernels::prefetch::{BYTES_AHEAD, ROWS_AHEAD, prefetch};
 use crate::kernels::update::formula::Formula;
-use crate::kernels::update::weighted_sum::{
-    Any, Contribution, Finish, GradientLoop, Way, WeightedSum,
-};
+use crate::kernels::update::gradients::{GradientLoop, Gradients};
+use crate::kernels::update::weighted_sum::{Finish, WeightedSum};
 use crate::kernels::view::SpanMut;
-
-/// Elements that go through the registers together: one cache line of float32.
-const BLOCK: usize = 16;
 
 /// An update with everything that it needs filled in. Whoever makes it has checked that sum,
 /// weights and slots belong together, and that the contributions are of type `G`.
@@ -48,51 +45,35 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> Kernel
     }
 }
 
-impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop
+impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop<F::Element>
     for UpdateRange<'_, G, F, SLOTS>
 {
     #[inline(always)]
-    fn run<'c>(
-        self,
-        instructions: Instructions,
-        contributions: impl AsRef<[Contribution<'c>]>,
-        way: impl Way,
-    ) {
+    fn run<W: Gradients<F::Element>>(self, instructions: Instructions, gradients: W) {
         let UpdateRange { update, range } = self;
-        let contributions = contributions.as_ref();
-        let mut traces = Traces::new();
+        let l2 = if W::IS_USUAL { None } else { update.l2 };
+        let mut pass = Operands::of(update, l2);
         let mut start = range.start;
         while range.end - start >= BLOCK {
+            pass.prefetch(start);
             // SAFETY: `BLOCK` elements from `start` on are in the range, which is this part's.
             unsafe {
-                update_block::<G, F, SLOTS, BLOCK>(
-                    instructions,
-                    update,
-                    contributions,
-                    way,
-                    start,
-                    start,
-                    &mut traces.blocks,
-                )
-            };
+                let gradient = gradients.block::<BLOCK>(instructions, start);
+                pass.traces.see_block(gradient);
+                pass.update(gradient, start);
+            }
             start += BLOCK;
         }
         while start < range.end {
             // SAFETY: the element is in the range, which is this part's.
             unsafe {
-                update_block::<G, F, SLOTS, 1>(
-                    instructions,
-                    update,
-                    contributions,
-                    way,
-                    start,
-                    start,
-                    &mut traces.singles,
-                )
-            };
+                let gradient = gradients.block::<1>(instructions, start);
+                pass.traces.see(gradient);
+                pass.update(gradient, start);
+            }
             start += 1;
         }
-        traces.tell(update.not_finite);
+        pass.traces.tell(update.not_finite);
     }
 }
 
@@ -111,50 +92,105 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> 
     #[inline(always)]
     fn run(self, instructions: Instructions) {
         let UpdateRows { update, rows, range, elements } = self;
-        let mut traces = Traces::new();
+        let gradients = update.sum.every::<F::Element, _>(update.finish);
+        let mut pass = Operands::of(update, update.l2);
         for position in range {
             if let Some(next) = rows.get(position + ROWS_AHEAD) {
                 let bytes = elements * size_of::<F::Element>();
-                for view in std::iter::once(update.weights).chain(update.slots) {
-                    prefetch(view.data().wrapping_add(next * bytes), bytes);
+                for first in std::iter::once(pass.weights).chain(pass.slots) {
+                    prefetch(first.cast::<u8>().wrapping_add(next * bytes), bytes);
                 }
             }
             let (start, place) = (position * elements, rows[position] * elements);
             let mut done = 0;
             while elements - done >= BLOCK {
-                let (start, place) = (start + done, place + done);
                 // SAFETY: the sum and the weights have these elements of the row, which is this
                 // part's (`Pass::run_at` asserted that rows exist and differ).
                 unsafe {
-                    update_block::<_, F, SLOTS, BLOCK>(
-                        instructions,
-                        update,
-                        &[],
-                        Any,
-                        start,
-                        place,
-                        &mut traces.blocks,
-                    )
-                };
+                    let gradient = gradients.block::<BLOCK>(instructions, start + done);
+                    pass.traces.see_block(gradient);
+                    pass.update(gradient, place + done);
+                }
                 done += BLOCK;
             }
             while done < elements {
                 // SAFETY: as above.
                 unsafe {
-                    update_block::<_, F, SLOTS, 1>(
-                        instructions,
-                        update,
-                        &[],
-                        Any,
-                        start + done,
-                        place + done,
-                        &mut traces.singles,
-                    )
-                };
+                    let gradient = gradients.block::<1>(instructions, start + done);
+                    pass.traces.see(gradient);
+                    pass.update(gradient, place + done);
+                }
                 done += 1;
             }
         }
-        traces.tell(update.not_finite);
+        pass.traces.tell(update.not_finite);
+    }
+}
+
+/// What a loop works on, beside the gradients, as values that it has in registers.
+struct Operands<F: Formula<SLOTS>, const SLOTS: usize> {
+    weights: *mut F::Element,
+    slots: [*mut F::Element; SLOTS],
+    l2: Option<F::Element>,
+    formula: F,
+    traces: Traces<F::Element>,
+}
+
+impl<F: Formula<SLOTS>, const SLOTS: usize> Operands<F, SLOTS> {
+    #[inline(always)]
+    fn of<G>(update: &Update<'_, G, F, SLOTS>, l2: Option<F::Element>) -> Operands<F, SLOTS> {
+        Operands {
+            weights: update.weights.data().cast(),
+            slots: update.slots.each_ref().map(|slot| slot.data().cast()),
+            l2,
+            formula: update.formula,
+            traces: Traces::new(),
+        }
+    }
+
+    /// Asks for what a pass over all elements needs some blocks after the one from `start` on.
+    #[inline(always)]
+    fn prefetch(&self, start: usize) {
+        let ask = |first: *mut F::Element| {
+            let from = first.wrapping_add(start).cast::<u8>().wrapping_add(BYTES_AHEAD);
+            prefetch(from, BLOCK * size_of::<F::Element>());
+        };
+        ask(self.weights);
+        self.slots.into_iter().for_each(ask);
+    }
+
+    /// Updates the `N` elements from `place` on, at most [`BLOCK`]. All loads come before all stores, so that
+    /// the compiler need not ask whether buffers overlap.
+    ///
+    /// # Safety
+    /// These elements exist, and no other call at the same time has one of them.
+    #[inline(always)]
+    unsafe fn update<const N: usize>(&mut self, mut gradient: [F::Element; N], place: usize) {
+        let block = |data: *mut F::Element| data.wrapping_add(place).cast::<[F::Element; N]>();
+        let (weights, slots) = (block(self.weights), self.slots.map(block));
+        // SAFETY: weights and slots hold at least `place + N` elements of this type, initialised
+        // since they are variables and their state, and only this call has these elements now.
+        let (mut weight, mut state) = unsafe { (weights.read(), slots.map(|slot| slot.read())) };
+        if let Some(l2) = self.l2 {
+            for (gradient, weight) in gradient.iter_mut().zip(weight) {
+                *gradient = *gradient + l2 * weight;
+            }
+        }
+        for index in 0..N {
+            let before = state.each_ref().map(|slot| slot[index]);
+            let (new_weight, after) = self.formula.apply(weight[index], before, gradient[index]);
+            weight[index] = new_weight;
+            for (slot, new) in state.iter_mut().zip(after) {
+                slot[index] = new;
+            }
+        }
+        // SAFETY: as for the reads; the views' builders vouched for writing.
+        unsafe {
+            weights.write(weight);
+            for (slot, state) in slots.into_iter().zip(state) {
+                slot.write(state);
+            }
+        }
     }
 }
 
@@ -162,88 +198,43 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> 
 /// long as the gradients that went through it were finite, and is NaN from the first on that was not.
 struct Traces<T> {
     blocks: [T; BLOCK],
-    singles: [T; 1],
+    single: [T; 1],
 }
 
 impl<T: Real> Traces<T> {
     #[inline(always)]
     fn new() -> Traces<T> {
-        Traces { blocks: [T::from_f64(0.0); BLOCK], singles: [T::from_f64(0.0)] }
+        Traces { blocks: [T::from_f64(0.0); BLOCK], single: [T::from_f64(0.0)] }
     }
 
+    #[inline(always)]
+    fn see_block(&mut self, gradient: [T; BLOCK]) {
+        leave(&mut self.blocks, gradient);
+    }
+
+    #[inline(always)]
+    fn see(&mut self, gradient: [T; 1]) {
+        leave(&mut self.single, gradient);
+    }
+
+    /// Says whether a gradient was not finite.
     #[inline(always)]
     fn tell(self, not_finite: Option<&AtomicBool>) {
         let zero = T::from_f64(0.0);
         // What is not 0 is NaN.
         if let Some(not_finite) = not_finite
-            && self.blocks.iter().chain(&self.singles).any(|lane| *lane != zero)
+            && self.blocks.iter().chain(&self.single).any(|lane| *lane != zero)
         {
             not_finite.store(true, Ordering::Relaxed);
         }
     }
 }
 
-/// All loads come before all stores, so that the compiler need not ask whether buffers overlap.
-///
-/// `contributions` and `way` are as a [`GradientLoop`] over the update's sum gets them. With L2 the way
-/// is [`Any`].
-///
-/// # Safety
-/// The `N` elements of the gradient from `start` on exist, and those of weights and slots from
-/// `place` on, and no other call at the same time has one of the latter.
+/// 0 for what is finite, NaN for the rest.
 #[inline(always)]
-unsafe fn update_block<
-    G: GradientElement,
-    F: Formula<SLOTS>,
-    const SLOTS: usize,
-    const N: usize,
->(
-    instructions: Instructions,
-    update: &Update<'_, G, F, SLOTS>,
-    contributions: &[Contribution],
-    way: impl Way,
-    start: usize,
-    place: usize,
-    trace: &mut [F::Element; N],
-) {
-    let block = |data: *mut u8| data.cast::<F::Element>().wrapping_add(place).cast();
-    // SAFETY: the sum has these elements, and its contributions are of type `G`, as `Pass::update`
-    // asserted.
-    let mut gradient = unsafe {
-        update.sum.block::<G, _, N>(instructions, contributions, way, update.finish, start)
-    };
-    let zero = F::Element::from_f64(0.0);
-    for (trace, gradient) in trace.iter_mut().zip(gradient) {
-        // 0 for what is finite, NaN for the rest.
+fn leave<T: Real, const N: usize>(traces: &mut [T; N], gradient: [T; N]) {
+    let zero = T::from_f64(0.0);
+    for (trace, gradient) in traces.iter_mut().zip(gradient) {
         *trace = *trace + gradient * zero;
-    }
-
-    let weights: *mut [F::Element; N] = block(update.weights.data());
-    let slots: [*mut [F::Element; N]; SLOTS] =
-        update.slots.each_ref().map(|slot| block(slot.data()));
-    // SAFETY: weights and slots hold at least `place + N` elements of this type, initialised since
-    // they are variables and their state, and only this call has these elements now.
-    let (mut weight, mut state) = unsafe { (weights.read(), slots.map(|slot| slot.read())) };
-    if way.reciprocal().is_none()
-        && let Some(l2) = update.l2
-    {
-        for (gradient, weight) in gradient.iter_mut().zip(weight) {
-            *gradient = *gradient + l2 * weight;
-        }
-    }
-    for index in 0..N {
-        let before = state.each_ref().map(|slot| slot[index]);
-        let (new_weight, after) = update.formula.apply(weight[index], before, gradient[index]);
-        weight[index] = new_weight;
-        for (slot, new) in state.iter_mut().zip(after) {
-            slot[index] = new;
-        }
-    }
-    // SAFETY: as for the reads; the views' builders vouched for writing.
-    unsafe {
-        weights.write(weight);
-        for (slot, state) in slots.into_iter().zip(state) {
-            slot.write(state);
-        }
     }
 }

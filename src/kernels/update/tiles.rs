@@ -9,8 +9,9 @@ use crate::kernels::dtype::DType;
 use crate::kernels::float::gradient_element::{GradientElement, for_gradient};
 use crate::kernels::float::real::{Real, for_real};
 use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
+use crate::kernels::update::gradients::{GradientLoop, Gradients};
 use crate::kernels::update::pass::{Pass, TILE};
-use crate::kernels::update::weighted_sum::{Contribution, Finish, GradientLoop, Way, WeightedSum};
+use crate::kernels::update::weighted_sum::{Finish, WeightedSum};
 use crate::kernels::view::SpanMut;
 
 /// Elements that go through the registers together.
@@ -60,16 +61,10 @@ impl<G: GradientElement, T: Real> Kernel for Write<'_, G, T> {
     }
 }
 
-impl<G: GradientElement, T: Real> GradientLoop for Write<'_, G, T> {
+impl<G: GradientElement, T: Real> GradientLoop<T> for Write<'_, G, T> {
     #[inline(always)]
-    fn run<'c>(
-        self,
-        instructions: Instructions,
-        contributions: impl AsRef<[Contribution<'c>]>,
-        way: impl Way,
-    ) {
-        let Write { sum, finish, range, mut to, not_finite, .. } = self;
-        let contributions = contributions.as_ref();
+    fn run<W: Gradients<T>>(self, instructions: Instructions, gradients: W) {
+        let Write { range, mut to, not_finite, .. } = self;
         let zero = T::from_f64(0.0);
         // 0 as long as all was finite, NaN from then on; see `Traces` of the other loops.
         let mut traces = [zero; BLOCK];
@@ -77,8 +72,7 @@ impl<G: GradientElement, T: Real> GradientLoop for Write<'_, G, T> {
         while range.end - start >= BLOCK {
             // SAFETY: the elements are in the range, and whoever made this promised the rest.
             unsafe {
-                let block: [T; BLOCK] =
-                    sum.block::<G, T, BLOCK>(instructions, contributions, way, finish, start);
+                let block = gradients.block::<BLOCK>(instructions, start);
                 for (trace, element) in traces.iter_mut().zip(block) {
                     *trace = *trace + element * zero;
                 }
@@ -90,8 +84,7 @@ impl<G: GradientElement, T: Real> GradientLoop for Write<'_, G, T> {
         while start < range.end {
             // SAFETY: as above.
             unsafe {
-                let [element] =
-                    sum.block::<G, T, 1>(instructions, contributions, way, finish, start);
+                let [element] = gradients.block::<1>(instructions, start);
                 traces[0] = traces[0] + element * zero;
                 to.write(element);
                 to = to.add(1);

@@ -9,9 +9,7 @@
 //! runs.
 
 use crate::kernels::dtype::DType;
-use crate::kernels::float::gradient_element::GradientElement;
 use crate::kernels::float::real::Real;
-use crate::kernels::instruction_set::Instructions;
 use crate::kernels::view::Span;
 
 /// One replica's gradient of the variable, and the factor with which it enters the sum.
@@ -46,7 +44,7 @@ pub struct WeightedSum<'a> {
     /// The type of the contributions.
     pub(super) gradient_dtype: DType,
     /// Where the sum starts; −0 if there is none.
-    accumulated: Option<Span<'a>>,
+    pub(super) accumulated: Option<Span<'a>>,
     divisor: f64,
     pub(super) clipping: Clipping,
 }
@@ -67,50 +65,6 @@ pub(in crate::kernels) enum Scale {
     /// Multiplying by the divisor's reciprocal, where that is as good as dividing.
     Multiply(f64),
     Divide(f64),
-}
-
-/// A loop over a sum's elements, to be compiled once for each of the usual sums. The choice is made
-/// before the loop, in types: a branch in it for what the sum does not need would keep compilers
-/// from holding blocks, buffer addresses and factors in registers.
-pub(super) trait GradientLoop {
-    /// Runs the loop. `contributions` are the sum's. Inlined.
-    fn run<'c>(
-        self,
-        instructions: Instructions,
-        contributions: impl AsRef<[Contribution<'c>]>,
-        way: impl Way,
-    );
-}
-
-/// How a loop makes gradients.
-pub(super) trait Way: Copy {
-    /// What the sum, which starts from zero, is multiplied with. `None` if it is as the
-    /// [`WeightedSum`] and the [`Finish`] say.
-    fn reciprocal(self) -> Option<f64>;
-}
-
-/// For sums that start from zero and are multiplied with a number.
-#[derive(Clone, Copy)]
-struct Fresh {
-    reciprocal: f64,
-}
-
-impl Way for Fresh {
-    #[inline(always)]
-    fn reciprocal(self) -> Option<f64> {
-        Some(self.reciprocal)
-    }
-}
-
-/// For every sum.
-#[derive(Clone, Copy)]
-pub(super) struct Any;
-
-impl Way for Any {
-    #[inline(always)]
-    fn reciprocal(self) -> Option<f64> {
-        None
-    }
 }
 
 impl<'a> WeightedSum<'a> {
@@ -153,92 +107,10 @@ impl<'a> WeightedSum<'a> {
         Finish::new(self.divisor, self.clipping)
     }
 
-    /// Runs the loop that fits the sum, whose finish is `finish` and whose contributions are of type `G`:
-    /// that of [`Any`] unless `is_usual`, which is false where more than the sum enters a gradient.
-    #[inline(always)]
-    pub(super) fn run<G: GradientElement, T: Real>(
-        &self,
-        instructions: Instructions,
-        finish: Finish<T>,
-        is_usual: bool,
-        each: impl GradientLoop,
-    ) {
-        let is_usual = is_usual && self.accumulated.is_none() && instructions.has_special_loops();
-        let reciprocal = match finish.scale {
-            Scale::Multiply(reciprocal) if is_usual => reciprocal,
-            _ => return each.run(instructions, self.contributions, Any),
-        };
-        let fresh = Fresh { reciprocal };
-        if (G::DTYPE, T::DTYPE) != (DType::Float32, DType::Float32) {
-            return each.run(instructions, self.contributions, fresh);
-        }
-        // The usual numbers of replicas: 10% faster where memory is not the limit.
-        match *self.contributions {
-            [a] => each.run(instructions, [a], fresh),
-            [a, b] => each.run(instructions, [a, b], fresh),
-            [a, b, c, d] => each.run(instructions, [a, b, c, d], fresh),
-            [a, b, c, d, e, f, g, h] => each.run(instructions, [a, b, c, d, e, f, g, h], fresh),
-            ref any => each.run(instructions, any, fresh),
-        }
-    }
-
     /// The bytes that are read for one element of the gradient.
     pub fn bytes(&self) -> usize {
         let accumulated = self.accumulated.map_or(0, |_| size_of::<f64>());
         self.contributions.len() * self.gradient_dtype.size() + accumulated
-    }
-
-    /// The `N` elements from `start` on of the gradient that a [`GradientLoop`] was given
-    /// `contributions` and `way` for, and that `finish` of this sum makes.
-    ///
-    /// # Safety
-    /// The contributions are of type `G`, and each has these elements.
-    #[inline(always)]
-    pub(super) unsafe fn block<G: GradientElement, T: Real, const N: usize>(
-        &self,
-        instructions: Instructions,
-        contributions: &[Contribution],
-        way: impl Way,
-        finish: Finish<T>,
-        start: usize,
-    ) -> [T; N] {
-        let sum = match &self.accumulated {
-            Some(accumulated) if way.reciprocal().is_none() => {
-                // SAFETY: it is float64 and as long as the gradient (`starting_from` asserted it),
-                // and its builder vouched for reading it.
-                unsafe { accumulated.data().cast::<f64>().add(start).cast::<[f64; N]>().read() }
-            }
-            // What −0 is added to stays what it is, −0 itself too.
-            _ => [-0.0; N],
-        };
-        // SAFETY: the caller's promise is the same.
-        let sum = unsafe { Self::added::<G, N>(instructions, sum, contributions, start) };
-        match (way.reciprocal(), finish.scale) {
-            (Some(reciprocal), _) | (None, Scale::Multiply(reciprocal)) => {
-                finish.gradient(sum, |sum| sum * reciprocal)
-            }
-            (None, Scale::Divide(divisor)) => finish.gradient(sum, |sum| sum / divisor),
-        }
-    }
-
-    /// # Safety
-    /// The contributions are of type `G`, and each has these elements.
-    #[inline(always)]
-    unsafe fn added<G: GradientElement, const N: usize>(
-        instructions: Instructions,
-        mut sum: [f64; N],
-        contributions: &[Contribution],
-        start: usize,
-    ) -> [f64; N] {
-        for part in contributions {
-            // SAFETY: the caller's promise, and the view's builder vouched for reading it.
-            let gradient: [G; N] =
-                unsafe { part.gradient.data().cast::<G>().add(start).cast::<[G; N]>().read() };
-            for (sum, gradient) in sum.iter_mut().zip(G::widened(instructions, gradient)) {
-                *sum += part.factor * gradient;
-            }
-        }
-        sum
     }
 }
 
@@ -274,16 +146,18 @@ impl<T: Real> Finish<T> {
         Finish { scale, factors: factors.map(T::from_f64), limit: T::from_f64(limit) }
     }
 
-    /// Without clipping, clipping changes nothing, and costs less than to ask.
+    /// Whether clipping multiplies with one factor, which may be 1, and limits nothing.
+    pub(super) fn only_multiplies(self) -> bool {
+        self.factors[1] == T::from_f64(1.0) && self.limit == T::from_f64(f64::INFINITY)
+    }
+
+    /// The gradient of a sum that is scaled.
     #[inline(always)]
-    fn gradient<const N: usize>(self, sum: [f64; N], scale: impl Fn(f64) -> f64) -> [T; N] {
-        // Not `map`, which compilers leave as a call where there are many elements.
+    pub(super) fn clipped<const N: usize>(self, mut scaled: [T; N]) -> [T; N] {
         let [first, second] = self.factors;
-        let mut gradient = [self.limit; N];
-        for (gradient, sum) in gradient.iter_mut().zip(sum) {
-            let clipped = T::from_f64(scale(sum)) * first * second;
-            *gradient = clipped.limited(self.limit);
+        for element in &mut scaled {
+            *element = (*element * first * second).limited(self.limit);
         }
-        gradient
+        scaled
     }
 }

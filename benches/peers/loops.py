@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Measures updates beside the loops that an expert writes by hand, and writes the table of docs/performance.md.
+
+    benches/peers/loops.py [--prefix FOLDER] [--rounds N] [--elements LIST] [--output FILE] [--busy]
+
+The program loops does both in one process, in turns; a cell is their time divided by ours, the median of
+the rounds: above 1 ours is faster. Of each processor the document keeps one table, the latest. A machine on
+which other programs run is refused, unless --busy is given: then nothing is written.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+from document import processor
+from participants import BUILD, ROOT, build_native
+from spread import Spread
+
+REPLICAS = [1, 2, 4, 8]
+# What is compared: rule, type of the gradients, with or without clipping.
+KINDS = [
+    ("sgd", "float32", "free"),
+    ("momentum", "float32", "free"),
+    ("adamw", "float32", "free"),
+    ("sgd", "float32", "clip"),
+    ("momentum", "float32", "clip"),
+    ("adamw", "float32", "clip"),
+    ("adamw", "bfloat16", "free"),
+]
+MEBI = 1 << 20
+# Of the processors so much may be used by others.
+BUSY = 0.25
+
+
+def measure(kind, elements, replicas, rounds):
+    """The rounds of one cell: microseconds, ours and theirs."""
+    command = [BUILD / "native" / "loops", kind[0], elements, replicas, kind[1], kind[2], 1, rounds]
+    # What OpenMP's threads would burn after a loop belongs to whoever comes next.
+    environment = dict(os.environ, OMP_WAIT_POLICY="passive")
+    ended = subprocess.run(
+        [str(part) for part in command], env=environment, check=True, capture_output=True, text=True
+    )
+    rounds = [json.loads(line) for line in ended.stdout.splitlines()]
+    problems = [answer["error"] for answer in rounds if "error" in answer]
+    if problems:
+        sys.exit(f"loops: {problems[0]}")
+    return rounds
+
+
+def cell(rounds):
+    ratio = Spread([answer["theirs"] / answer["ours"] for answer in rounds])
+    ours = Spread([answer["ours"] for answer in rounds])
+    print(f"    {ratio.middle:.2f} ({ratio.low:.2f} to {ratio.high:.2f}), ours {ours.middle:,.0f} µs", file=sys.stderr)
+    return f"{ratio.middle:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+
+
+def table(sizes, rounds):
+    lines = ["| update | elements | " + " | ".join(f"R = {count}" for count in REPLICAS) + " |"]
+    lines.append("|---|---:|" + "---:|" * len(REPLICAS))
+    for kind in KINDS:
+        name = kind[0] + (", clipped" if kind[2] == "clip" else "")
+        name += ", bfloat16 gradients" if kind[1] == "bfloat16" else ""
+        for size in sizes:
+            elements = f"{size // MEBI} Mi" if size >= MEBI else f"{size // 1024} Ki"
+            print(f"{name}, {elements}", file=sys.stderr)
+            cells = [cell(measure(kind, size, replicas, rounds)) for replicas in REPLICAS]
+            lines.append(f"| {name} | {elements} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def section(name, text):
+    return f"<!-- loops: {name} -->\n{text}\n<!-- loops: end -->\n"
+
+
+def written(document, name, text):
+    """The document with this table in place of that of the same processor, or behind the last one."""
+    ours = re.compile(rf"<!-- loops: {re.escape(name)} -->\n.*?<!-- loops: end -->\n", re.DOTALL)
+    if ours.search(document):
+        return ours.sub(lambda _: section(name, text), document)
+    mark = "<!-- loops: tables -->\n"
+    if mark not in document:
+        sys.exit(f"loops: the document has no line {mark.strip()}")
+    return document.replace(mark, mark + section(name, text) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--prefix", type=pathlib.Path, default=ROOT / "build" / "prefix")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--elements", default=",".join(str(count * MEBI) for count in (1, 4, 16, 64)))
+    parser.add_argument("--output", type=pathlib.Path)
+    parser.add_argument("--busy", action="store_true")
+    asked = parser.parse_args()
+    sizes = [int(size) for size in asked.elements.split(",")]
+    load = os.getloadavg()[0]
+    if load > BUSY * os.cpu_count() and not asked.busy:
+        sys.exit(
+            f"loops: other programs use the processors (load {load:.1f}); what is measured now says little. "
+            "Wait until it is below "
+            f"{BUSY * os.cpu_count():.1f}, or give --busy, and nothing is written"
+        )
+    build_native(asked.prefix)
+    rows = table(sizes, asked.rounds)
+    count, day = os.cpu_count(), datetime.date.today().isoformat()
+    said = f"{processor()}, {count} processors, {day}, {asked.rounds} rounds, load {load:.1f} before."
+    print(f"{said}\n\n{rows}")
+    if asked.output is not None and not asked.busy:
+        document = asked.output.read_text()
+        asked.output.write_text(written(document, f"{processor()}, {count}", f"{said}\n\n{rows}"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,398 @@
+//! How a loop over a [`WeightedSum`] makes gradients, block by block.
+//!
+//! There is a way for every sum, and quicker ones for the usual sums. Each is a value that holds all that it
+//! needs: a loop has it in registers, where what is behind a reference would be read again for each
+//! block, since the loop writes memory. The ways give the same bits.
+
+use std::marker::PhantomData;
+
+use crate::kernels::dtype::DType;
+use crate::kernels::float::gradient_element::GradientElement;
+use crate::kernels::float::lanes::{self, BLOCK};
+use crate::kernels::float::real::Real;
+use crate::kernels::instruction_set::Instructions;
+use crate::kernels::prefetch::{BYTES_AHEAD, prefetch};
+use crate::kernels::update::weighted_sum::{Contribution, Finish, Scale, WeightedSum};
+
+/// A way to make gradients of type `T`.
+pub(super) trait Gradients<T>: Copy {
+    /// Whether it is only used where nothing but the sum enters a gradient.
+    const IS_USUAL: bool;
+
+    /// The `N` elements from `start` on. Asks for what later blocks need. Inlined.
+    ///
+    /// # Safety
+    /// The sum that it was made for has these elements.
+    unsafe fn block<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N];
+}
+
+/// A loop over a sum's elements, to be compiled once for each way. The choice is made before the loop, in
+/// types: a branch in it for what the sum does not need would keep compilers from holding blocks, buffer
+/// addresses and factors in registers.
+pub(super) trait GradientLoop<T> {
+    /// Runs the loop. Inlined.
+    fn run<W: Gradients<T>>(self, instructions: Instructions, gradients: W);
+}
+
+impl<'a> WeightedSum<'a> {
+    /// Runs the loop in the best way for the sum, whose finish is `finish` and whose contributions are of
+    /// type `G`: in the way for every sum unless `is_usual`, which is false where more than the sum enters a
+    /// gradient.
+    #[inline(always)]
+    pub(super) fn run<G: GradientElement, T: Real>(
+        &self,
+        instructions: Instructions,
+        finish: Finish<T>,
+        is_usual: bool,
+        each: impl GradientLoop<T>,
+    ) {
+        let is_usual = is_usual
+            && self.accumulated.is_none()
+            && finish.only_multiplies()
+            && instructions.has_special_loops();
+        let reciprocal = match finish.scale {
+            Scale::Multiply(reciprocal) if is_usual => reciprocal,
+            _ => return each.run(instructions, self.every::<G, T>(finish)),
+        };
+        let (contributions, factor) = (self.contributions, finish.factors[0]);
+        let fresh = Fresh::<G, T> { contributions, reciprocal, factor, elements: PhantomData };
+        if (G::DTYPE, T::DTYPE) != (DType::Float32, DType::Float32) {
+            return each.run(instructions, fresh);
+        }
+        match contributions {
+            [a] if is_short(contributions, reciprocal) => {
+                each.run(instructions, Short::new([a], fresh));
+            }
+            [a, b] if is_short(contributions, reciprocal) => {
+                each.run(instructions, Short::new([a, b], fresh));
+            }
+            _ => each.run(instructions, fresh),
+        }
+    }
+
+    /// The way for every sum whose contributions are of type `G`.
+    pub(super) fn every<G, T>(&self, finish: Finish<T>) -> Every<'_, 'a, G, T> {
+        Every { sum: self, finish, elements: PhantomData }
+    }
+}
+
+/// For every sum.
+#[derive(Clone, Copy)]
+pub(super) struct Every<'s, 'a, G, T> {
+    sum: &'s WeightedSum<'a>,
+    finish: Finish<T>,
+    elements: PhantomData<fn() -> G>,
+}
+
+/// For sums that start from zero and are multiplied with a number, and with a factor once they are rounded.
+#[derive(Clone, Copy)]
+struct Fresh<'s, 'a, G, T> {
+    contributions: &'s [Contribution<'a>],
+    reciprocal: f64,
+    factor: T,
+    elements: PhantomData<fn() -> G>,
+}
+
+/// For sums of one or two contributions that have the bits of the float64 way if they are added as they are
+/// ([`is_short`]).
+#[derive(Clone, Copy)]
+struct Short<'s, 'a, G, T, const TERMS: usize> {
+    first: [*const T; TERMS],
+    scale: T,
+    fresh: Fresh<'s, 'a, G, T>,
+}
+
+impl<G: GradientElement, T: Real> Gradients<T> for Every<'_, '_, G, T> {
+    const IS_USUAL: bool = false;
+
+    #[inline(always)]
+    unsafe fn block<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N] {
+        let Every { sum: WeightedSum { accumulated, contributions, .. }, finish, .. } = self;
+        let before = match accumulated {
+            Some(accumulated) => {
+                // SAFETY: it is float64 and as long as the gradient (`starting_from` asserted it),
+                // and its builder vouched for reading it.
+                unsafe { accumulated.data().cast::<f64>().add(start).cast::<[f64; N]>().read() }
+            }
+            // What −0 is added to stays what it is, −0 itself too.
+            None => [-0.0; N],
+        };
+        // SAFETY: the caller's promise.
+        let sum = unsafe { added::<G, N>(instructions, before, contributions, start) };
+        finish.clipped(match finish.scale {
+            Scale::Multiply(reciprocal) => rounded(sum, |sum| sum * reciprocal),
+            Scale::Divide(divisor) => rounded(sum, |sum| sum / divisor),
+        })
+    }
+}
+
+impl<G: GradientElement, T: Real> Gradients<T> for Fresh<'_, '_, G, T> {
+    const IS_USUAL: bool = true;
+
+    #[inline(always)]
+    unsafe fn block<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N] {
+        let Fresh { contributions, reciprocal, factor, .. } = self;
+        let terms = contributions.iter().map(|part| {
+            let first = first::<G>(part).wrapping_add(start);
+            if N == BLOCK {
+                ask(first);
+            }
+            (part.factor, first)
+        });
+        // SAFETY: the caller's promise, and the views' builders vouched for reading them.
+        let sum = unsafe { lanes::weighted_sum::<G, T, N>(instructions, terms, reciprocal) };
+        let Some(mut gradient) = sum else {
+            // SAFETY: the caller's promise.
+            return unsafe { self.added(instructions, start) };
+        };
+        for element in &mut gradient {
+            *element = *element * factor;
+        }
+        gradient
+    }
+}
+
+impl<'s, 'a, G, T: Real, const TERMS: usize> Short<'s, 'a, G, T, TERMS> {
+    /// The way of `fresh`, whose `contributions` have elements of type `T`.
+    fn new(contributions: [&Contribution<'_>; TERMS], fresh: Fresh<'s, 'a, G, T>) -> Self {
+        let scale = T::from_f64(contributions[0].factor * fresh.reciprocal);
+        Short { first: contributions.map(first), scale, fresh }
+    }
+}
+
+impl<G: GradientElement, T: Real, const TERMS: usize> Gradients<T> for Short<'_, '_, G, T, TERMS> {
+    const IS_USUAL: bool = true;
+
+    #[inline(always)]
+    unsafe fn block<const N: usize>(self, _: Instructions, start: usize) -> [T; N] {
+        let Short { first, scale, fresh } = self;
+        let block = |first: *const T| {
+            let first = first.wrapping_add(start);
+            if N == BLOCK {
+                ask(first);
+            }
+            // SAFETY: the caller's promise, and the views' builders vouched for reading them.
+            unsafe { first.cast::<[T; N]>().read() }
+        };
+        let mut sum = block(first[0]);
+        if TERMS > 1 {
+            let other = block(first[1]);
+            for index in 0..N {
+                sum[index] = sum[index] + other[index];
+            }
+            // Two numbers may be past the type while their mean is not.
+            if !are_finite(&sum) {
+                let mut exact = [scale; N];
+                // SAFETY: the caller's promise.
+                unsafe { fresh.exact(start, &mut exact) };
+                return exact;
+            }
+        }
+        for element in &mut sum {
+            *element = *element * scale * fresh.factor;
+        }
+        sum
+    }
+}
+
+impl<G: GradientElement, T: Real> Fresh<'_, '_, G, T> {
+    /// The elements from `start` on, where that is seldom asked for.
+    ///
+    /// # Safety
+    /// As for [`Gradients::block`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn exact<const N: usize>(self, start: usize, to: &mut [T; N]) {
+        // SAFETY: the caller's promise.
+        *to = unsafe { self.added(Instructions::BASELINE, start) };
+    }
+
+    /// The elements from `start` on, in a plain loop.
+    ///
+    /// # Safety
+    /// As for [`Gradients::block`].
+    #[inline(always)]
+    unsafe fn added<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N] {
+        let Fresh { contributions, reciprocal, factor, .. } = self;
+        // SAFETY: the caller's promise.
+        let sum = unsafe { added::<G, N>(instructions, [-0.0; N], contributions, start) };
+        let mut gradient: [T; N] = rounded(sum, |sum| sum * reciprocal);
+        for element in &mut gradient {
+            *element = *element * factor;
+        }
+        gradient
+    }
+}
+
+/// The first element of a contribution.
+#[inline(always)]
+fn first<G>(part: &Contribution<'_>) -> *const G {
+    part.gradient.data().cast()
+}
+
+/// Asks for the block that comes some blocks after the one from here on.
+#[inline(always)]
+fn ask<G>(from: *const G) {
+    prefetch(from.cast::<u8>().wrapping_add(BYTES_AHEAD), BLOCK * size_of::<G>());
+}
+
+/// # Safety
+/// The contributions are of type `G`, and each has these elements.
+#[inline(always)]
+unsafe fn added<G: GradientElement, const N: usize>(
+    instructions: Instructions,
+    mut sum: [f64; N],
+    contributions: &[Contribution<'_>],
+    start: usize,
+) -> [f64; N] {
+    for part in contributions {
+        let elements = first::<G>(part).wrapping_add(start).cast::<[G; N]>();
+        // SAFETY: the caller's promise, and the view's builder vouched for reading it.
+        let elements = unsafe { elements.read() };
+        for (sum, element) in sum.iter_mut().zip(G::widened(instructions, elements)) {
+            *sum += part.factor * element;
+        }
+    }
+    sum
+}
+
+/// Not `map`, which compilers leave as a call where there are many elements.
+#[inline(always)]
+fn rounded<T: Real, const N: usize>(sum: [f64; N], scale: impl Fn(f64) -> f64) -> [T; N] {
+    let mut rounded = [T::from_f64(0.0); N];
+    for (rounded, sum) in rounded.iter_mut().zip(sum) {
+        *rounded = T::from_f64(scale(sum));
+    }
+    rounded
+}
+
+#[inline(always)]
+fn are_finite<T: Real, const N: usize>(elements: &[T; N]) -> bool {
+    let zero = T::from_f64(0.0);
+    let mut finite = true;
+    for element in elements {
+        finite &= *element - *element == zero;
+    }
+    finite
+}
+
+/// Whether the sum of these float32 contributions, of which there is one at least, times `reciprocal` has the
+/// bits of its float64 way if they are added in float32 and that is multiplied with the product of factor and
+/// reciprocal.
+///
+/// Factor and reciprocal have to be powers of two, and both in the range of float32's normal numbers, so that
+/// nothing but the last rounding of the float64 way rounds; and of two contributions the factors are
+/// the same. A float64 sum of two float32 numbers that is rounded to float32 is the float32 sum, since 53 bits
+/// are more than twice 24 and two. The product of it and a power of two is exact but where it is not a
+/// normal number. There it is rounded for a second time, unless the sum was exact: and that it is below 2⁻¹²⁵,
+/// which is enough for a product with one half or more.
+fn is_short(contributions: &[Contribution<'_>], reciprocal: f64) -> bool {
+    let is_power = |value: f64| {
+        let mantissa = value.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1);
+        let range = f64::from(f32::MIN_POSITIVE)..=f64::from(f32::MAX);
+        mantissa == 0 && range.contains(&value)
+    };
+    let factor = contributions[0].factor;
+    let scale = factor * reciprocal;
+    let least = if contributions.len() == 1 { 0.0 } else { 0.5 };
+    contributions.iter().all(|part| part.factor == factor)
+        && [factor, reciprocal, scale].into_iter().all(is_power)
+        && scale >= least
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::layout::{Layout, Shape};
+    use crate::kernels::update::weighted_sum::Clipping;
+    use crate::kernels::view::View;
+
+    /// Numbers at the borders of float32, and some between them.
+    fn borders() -> Vec<f32> {
+        let mut values =
+            vec![0.0, f32::INFINITY, f32::NAN, f32::MAX, f32::MAX / 2.0, 1.0, 1.5, 0.1];
+        for exponent in [-149, -148, -147, -140, -127, -126, -125, -124, -100, -24, 24, 126, 127] {
+            let power = 2.0f64.powi(exponent) as f32;
+            let next = |up: bool| {
+                f32::from_bits(if up { power.to_bits() + 1 } else { power.to_bits() - 1 })
+            };
+            values.extend([power, next(true), next(false), 3.0 * power]);
+        }
+        let negative: Vec<f32> = values.iter().map(|value| -value).collect();
+        values.extend(negative);
+        values
+    }
+
+    struct Collect<'r, T>(&'r mut Vec<T>, usize);
+
+    impl<T: Real> GradientLoop<T> for Collect<'_, T> {
+        fn run<W: Gradients<T>>(self, instructions: Instructions, gradients: W) {
+            let Collect(to, elements) = self;
+            let mut start = 0;
+            while start + BLOCK <= elements {
+                // SAFETY: the sum has as many elements.
+                to.extend(unsafe { gradients.block::<BLOCK>(instructions, start) });
+                start += BLOCK;
+            }
+            // SAFETY: as above.
+            to.extend(
+                (start..elements).map(|at| unsafe { gradients.block::<1>(instructions, at)[0] }),
+            );
+        }
+    }
+
+    /// Of every pair of such numbers, and of single ones, the gradient is the float64 sum that is rounded once.
+    #[test]
+    fn borders_are_rounded_once() {
+        let borders = borders();
+        let (mut left, mut right) = (Vec::new(), Vec::new());
+        for &a in &borders {
+            for &b in &borders {
+                left.push(a);
+                right.push(b);
+            }
+        }
+        let layout = Layout::row_major(Shape::new(&[left.len()]).unwrap());
+        // SAFETY: the views are used while the numbers live, and nobody writes them.
+        let span = |of: &[f32]| {
+            unsafe { View::new(of.as_ptr().cast(), DType::Float32, layout) }.span().unwrap()
+        };
+        let mut short = 0;
+        for (factor, divisor) in
+            [(1.0, 1.0), (1.0, 2.0), (1.0, 4.0), (4.0, 8.0), (0.5, 0.125), (1.0, 3.0), (3.0, 2.0)]
+        {
+            for count in [1, 2] {
+                let parts = [&left, &right].map(|of| Contribution { gradient: span(of), factor });
+                let parts = &parts[..count];
+                let sum = WeightedSum::new(DType::Float32, left.len(), parts, divisor);
+                let finish =
+                    Finish::<f32>::new(divisor, Clipping { factor: 0.75, limit: f64::INFINITY });
+                short += usize::from(is_short(parts, divisor.recip()));
+                for instructions in Instructions::all() {
+                    let mut found = Vec::new();
+                    sum.run::<f32, f32>(
+                        instructions,
+                        finish,
+                        true,
+                        Collect(&mut found, left.len()),
+                    );
+                    for (index, found) in found.into_iter().enumerate() {
+                        let mut exact = factor * f64::from(left[index]);
+                        if count == 2 {
+                            exact += factor * f64::from(right[index]);
+                        }
+                        let expected = (exact * divisor.recip()) as f32 * 0.75;
+                        assert!(
+                            found.to_bits() == expected.to_bits()
+                                || found.is_nan() && expected.is_nan(),
+                            "{instructions:?}: {factor} × ({} + {}) / {divisor}: {found}, not {expected}",
+                            left[index],
+                            right[index],
+                        );
+                    }
+                }
+            }
+        }
+        assert_eq!(short, 9, "of one all five with powers of two, of two all but the quarter");
+    }
+}
