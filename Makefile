@@ -63,7 +63,7 @@ section = echo; echo "==== $(1)"
 
 .PHONY: help setup install demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-engines \
   test-aarch64 test-conan mutants-gpu test-loom mutants faults test-c test-large test-all \
-  build-c matrix storm fuzz fuzz-parsers asan tsan miri flaky bench bench-peers bench-loops bench-engines pictures judges clean
+  build-c matrix storm fuzz fuzz-parsers asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines pictures judges clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -288,7 +288,14 @@ bench-peers: ## Measure beside other frameworks; writes docs/benchmarks.md (inst
 	@$(MAKE) --no-print-directory install
 	@$(call section,Benchmarks beside peers)
 	@mkdir -p $(DOCUMENTS)
-	@benches/peers/run.py --prefix $(CURDIR)/$(PREFIX) --rounds $(ROUNDS) --output $(DOCUMENTS)/benchmarks.md
+	@benches/peers/run.py --prefix $(CURDIR)/$(PREFIX) --rounds $(ROUNDS) --output $(DOCUMENTS)/benchmarks.md \
+	  $(if $(SMALL),--busy)
+
+bench-check: ## Measure as bench-peers does; fails where a ratio to a probe fell by more than a tenth of docs/benchmarks.md
+	@scripts/setup.sh bench
+	@$(MAKE) --no-print-directory install
+	@$(call section,Benchmarks as they were)
+	@benches/peers/run.py --prefix $(CURDIR)/$(PREFIX) --rounds $(ROUNDS) --check
 
 bench-loops: ## Measure updates beside loops written by hand; writes the table of docs/performance.md
 	@scripts/setup.sh bench

@@ -25,9 +25,10 @@ reason() {
     small.mutants) echo "make test runs it as it is" ;;
     small.judges) echo "ctest runs a small case of each judge" ;;
     small.fuzz-parsers) echo "cargo test --test fuzz runs its targets without a fuzzer" ;;
+    small.bench-check) echo "it compares figures of a quiet machine, in minutes" ;;
     small.test-aarch64 | small.test-conan | small.asan | small.tsan | small.miri)
       echo "it builds the library anew, which takes minutes" ;;
-    whole.clean | whole.setup | whole.flaky) echo "it is left to a person" ;;
+    whole.clean | whole.setup | whole.flaky | whole.bench-check) echo "it is left to a person" ;;
   esac
 }
 
@@ -37,7 +38,7 @@ missing() {
     docs) command -v doxygen >/dev/null || echo doxygen ;;
     demo-mpi) [ -x build/mpi/mpich/bin/mpiexec ] || echo "MPICH 5" ;;
     test-engines) [ -n "$(find build/engines/venv -name ggml-opt.h -print -quit 2>/dev/null)" ] || echo ggml ;;
-    bench-peers | bench-loops | bench-engines | flaky) command -v python3 >/dev/null || echo python3 ;;
+    bench-peers | bench-check | bench-loops | bench-engines | flaky) command -v python3 >/dev/null || echo python3 ;;
   esac
 }
 

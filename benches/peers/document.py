@@ -1,4 +1,4 @@
-"""docs/benchmarks.md: the table of what was measured, and what that means."""
+"""docs/benchmarks.md: a table of what was measured for each machine, side by side, and what that means."""
 
 import datetime
 import os
@@ -33,12 +33,6 @@ def table(rows):
     return "\n".join(lines)
 
 
-def with_sections_of(before, text):
-    """`text`, and the sections of another measurement's that stand in the document already."""
-    _, heading, sections = before.partition("\n## ")
-    return text.rstrip("\n") + "\n" + heading + sections
-
-
 def processor():
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
@@ -47,40 +41,80 @@ def processor():
         return platform.processor() or platform.machine()
 
 
-def text(rows, versions, problems, load, rounds):
-    count = os.cpu_count()
-    versions = [*versions, f"Python {platform.python_version()}"]
-    lines = [
-        "# Benchmarks beside peers",
-        "",
-        "Written by `make bench-peers`. Umbo and each peer are processes of their own and take turns;",
-        f"of {rounds} rounds medians are shown, and in brackets quartiles. Ratios are taken within",
-        "rounds.",
-        "",
-        f"- Machine: {processor()}, {count} processors, {platform.system()} {platform.release().partition('-')[0]}",
-        f"- Date: {datetime.date.today().isoformat()}",
-        f"- Versions: {'; '.join(versions)}",
-        f"- Load average of one minute, before and after: {load[0]:.1f}, {load[1]:.1f}",
-    ]
-    if load[0] > 0.5 * count:
-        lines += [
-            "",
-            "**Other programs used the processors at the same time.** The ratios come from rounds",
-            "that took turns; the figures by themselves say little about this machine at rest.",
-        ]
-    lines += ["", table(rows), "", *MEANING, "", "What could not be had or measured:", ""]
-    gaps = [
-        *problems,
-        "JAX and gloo are not among the peers of this program.",
-        "Accelerators: none of this runs on one.",
-    ]
-    lines += [f"- {gap}" for gap in gaps]
-    return "\n".join(lines) + "\n"
+def heading():
+    """Of the section with this machine's table."""
+    return f"On {processor()}, {os.cpu_count()} processors"
 
+
+def behind(rows):
+    """Where a peer is faster, in words."""
+    slower = [row for row in rows if row["ratio"] is not None and row["ratio"].middle < 1.0]
+    named = [f"{row['name']}, {row['peer']} ({number(row['ratio'].middle)})" for row in slower]
+    return "Umbo is behind in: " + "; ".join(named) + "." if named else "Umbo is behind in none of them."
+
+
+def section(rows, versions, problems, busy, rounds):
+    """What was measured on this machine."""
+    versions = [*versions, f"Python {platform.python_version()}"]
+    shares = " and ".join(f"{100 * share:.0f} %" for share in busy)
+    lines = [
+        f"- Date: {datetime.date.today().isoformat()}, {platform.system()} {platform.release().partition('-')[0]}, {rounds} rounds",
+        f"- Versions: {'; '.join(versions)}",
+        f"- Other programs used {shares} of the processors' time right before and after",
+        "",
+        table(rows),
+        "",
+        behind(rows),
+    ]
+    if problems:
+        lines += ["", "What could not be had or measured:", "", *(f"- {problem}" for problem in problems)]
+    return "\n".join(lines)
+
+
+def sections_of(text):
+    """The sections of a document, in their order, by their headings; what is before them by None."""
+    first, *others = text.split("\n## ")
+    parts = (other.partition("\n") for other in others)
+    return {None: first.strip("\n")} | {title: body.strip("\n") for title, _, body in parts}
+
+
+def with_section(before, own):
+    """The document `before` with this machine's section, behind those of other machines or in the place of an older
+    one of its own."""
+    sections = sections_of(before)
+    tables = {title: body for title, body in sections.items() if title and title.startswith("On ")}
+    tables[heading()] = own
+    others = {title: body for title, body in sections.items() if title and title not in tables}
+    others.pop(MEANING_HEADING, None)
+    parts = [INTRODUCTION]
+    for title, body in [*tables.items(), (MEANING_HEADING, MEANING), *others.items()]:
+        parts.append(f"## {title}\n\n{body}")
+    return "\n\n".join(parts) + "\n"
+
+
+def committed(text):
+    """The percents of probes in this machine's table, by workload and peer; none if it has no table."""
+    lines = sections_of(text).get(heading(), "").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
+    percents = {}
+    for cells in rows:
+        percent = cells[-1].partition(" ")[0].replace(",", "")
+        if percent.isdigit():
+            percents[cells[0], cells[1]] = int(percent)
+    return percents
+
+
+INTRODUCTION = """\
+# Benchmarks beside peers
+
+Written by `make bench-peers`, which keeps the tables of other machines and writes none while other programs use the
+processors. Umbo and each peer are processes of their own and take turns; of all rounds medians are shown, and in
+brackets quartiles. Ratios are taken within rounds. `make bench-check` measures again, and fails where a percent of a
+probe has fallen by more than a tenth of what stands here for the machine."""
+
+MEANING_HEADING = "What is measured"
 
 MEANING = f"""\
-What is measured:
-
 - Input: a pass over {SAMPLES} rows of 784 float32, whole-array shuffle or none, batches
   of 1024, over 2 replicas on logical CPUs; the consumer takes the elements and does
   nothing with them. In order, Umbo's batches are views of the array, so that its figure
@@ -112,4 +146,6 @@ What is measured:
 
 All but input and the empty run call Umbo's C functions. Before it is timed, every sum and every
 first step of an optimizer is compared with one worked out in double precision, and training must
-bring the loss down.""".splitlines()
+bring the loss down.
+
+JAX and gloo are not among the peers of this program, and none of this runs on an accelerator."""

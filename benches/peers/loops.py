@@ -19,6 +19,7 @@ import sys
 
 from document import processor
 from participants import BUILD, ROOT, build_native
+from quiet import MOST, busy_share
 from spread import Spread
 
 REPLICAS = [1, 2, 4, 8]
@@ -33,8 +34,6 @@ KINDS = [
     ("adamw", "bfloat16", "free"),
 ]
 MEBI = 1 << 20
-# Of the processors so much may be used by others.
-BUSY = 0.25
 
 
 def measure(kind, elements, replicas, rounds):
@@ -97,17 +96,16 @@ def main():
     parser.add_argument("--busy", action="store_true")
     asked = parser.parse_args()
     sizes = [int(size) for size in asked.elements.split(",")]
-    load = os.getloadavg()[0]
-    if load > BUSY * os.cpu_count() and not asked.busy:
-        sys.exit(
-            f"loops: other programs use the processors (load {load:.1f}); what is measured now says little. "
-            "Wait until it is below "
-            f"{BUSY * os.cpu_count():.1f}, or give --busy, and nothing is written"
-        )
     build_native(asked.prefix)
+    busy = busy_share()
+    if busy > MOST and not asked.busy:
+        sys.exit(
+            f"loops: other programs use {100 * busy:.0f} % of the processors' time; what is measured now says "
+            "little. Wait, or give --busy, and nothing is written"
+        )
     rows = table(sizes, asked.rounds)
     count, day = os.cpu_count(), datetime.date.today().isoformat()
-    said = f"{processor()}, {count} processors, {day}, {asked.rounds} rounds, load {load:.1f} before."
+    said = f"{processor()}, {count} processors, {day}, {asked.rounds} rounds; others used {100 * busy:.0f} % before."
     print(f"{said}\n\n{rows}")
     if asked.output is not None and not asked.busy:
         document = asked.output.read_text()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Measures Umbo beside its peers and writes docs/benchmarks.md.
+"""Measures Umbo beside its peers and writes docs/benchmarks.md, or compares with what stands there.
 
-    benches/peers/run.py [--prefix FOLDER] [--rounds N] [--only TEXT] [--output FILE]
+    benches/peers/run.py [--prefix FOLDER] [--rounds N] [--only TEXT] [--output FILE] [--busy] [--check]
 
 Each participant is a process of its own. In a round all of a comparison take one turn after the
 other, in an order that changes from round to round, so that all see the same machine; ratios are
@@ -11,12 +11,12 @@ PEER_ELEMENTS of the environment sets the elements of a gradient, 16 Mi otherwis
 
 import argparse
 import dataclasses
-import os
 import pathlib
 import sys
 
 import document
 import participants
+import quiet
 from participants import ELEMENTS, ROOT, SAMPLES
 from spread import Spread
 
@@ -170,12 +170,22 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", default="", help="comparisons whose name contains this")
     parser.add_argument("--output", default=str(ROOT / "docs" / "benchmarks.md"))
+    parser.add_argument("--busy", action="store_true", help="write although other programs compute")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail where a percent of a probe fell"
+    )
     options = parser.parse_args()
     wanted = [each for each in COMPARISONS if options.only in each.name]
     bench = participants.Bench(pathlib.Path(options.prefix) / "bin" / "umbo")
     participants.build_native(options.prefix)
     names = {"Umbo": None} | {row[1]: None for each in wanted for row in each.rows}
-    load = [os.getloadavg()[0]]
+    busy = [quiet.busy_share()]
+    refuse_if_busy(busy, options)
+    output = pathlib.Path(options.output)
+    before = output.read_text() if output.exists() else ""
+    known = document.committed(before)
+    if options.check and not known:
+        sys.exit(f"{options.output} has no table '{document.heading()}': make bench-peers writes one")
     started, missing = participants.start(names)
     rows, problems = [], [f"{name}: {reason}" for name, reason in missing.items()]
     for comparison in wanted:
@@ -185,14 +195,36 @@ def main():
         problems += [f"{comparison.name}: {problem}" for problem in wrong]
     for each in started.values():
         each.end()
-    load.append(os.getloadavg()[0])
     print(document.table(rows))
+    busy.append(quiet.busy_share())
+    refuse_if_busy(busy, options)
+    if options.check:
+        return check(rows, known)
     versions = list(dict.fromkeys(each.version for each in started.values()))
-    text = document.text(rows, versions, problems, load, options.rounds)
-    output = pathlib.Path(options.output)
-    before = output.read_text() if output.exists() else ""
-    output.write_text(document.with_sections_of(before, text))
+    text = document.section(rows, versions, problems, busy, options.rounds)
+    output.write_text(document.with_section(before, text))
     print(f"written: {options.output}", file=sys.stderr)
+
+
+def refuse_if_busy(busy, options):
+    if busy[-1] > quiet.MOST and not options.busy:
+        share = f"{100 * busy[-1]:.0f} % of the processors' time"
+        sys.exit(f"other programs use {share}: nothing is written or compared; --busy does it all the same")
+
+
+def check(rows, known):
+    """Fails where the percent of the probe is less than nine tenths of the committed one, also at its upper quartile."""
+    fell = []
+    for row in rows:
+        before = known.get((row["name"], row["peer"]))
+        if before is None or row["percent"] is None:
+            continue
+        if row["percent"].high < 0.9 * before:
+            now = document.spread(row["percent"], ",.0f")
+            fell.append(f"{row['name']}, {row['peer']}: {now} % of the probe, {before} % before")
+    if fell:
+        sys.exit("\n".join(fell))
+    print("no percent of a probe has fallen by more than a tenth", file=sys.stderr)
 
 
 main()

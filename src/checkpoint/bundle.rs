@@ -4,26 +4,25 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use indexmap::IndexMap;
 use serde_json::{Map, Value as Json};
 
 use crate::checkpoint::folder::Homes;
+use crate::checkpoint::loading::{Values, Wanted};
 use crate::checkpoint::mismatch::{Mismatch, as_error};
 pub use crate::checkpoint::objects::iterator::SavedIterator;
 pub use crate::checkpoint::objects::number::Number;
 use crate::checkpoint::objects::number::NumberCell;
 pub use crate::checkpoint::objects::tensor::CallersTensor;
 use crate::checkpoint::reader::CheckpointFile;
-use crate::checkpoint::saveable::{Changes, Names, Prepared, Record, Saveable, Saved, full_name};
-use crate::checkpoint::writer::Snapshot;
+use crate::checkpoint::saveable::{Changes, Names, Prepared, Saveable, Saved};
 use crate::error::{Error, Result, Status};
 use crate::executor::lock::Mutex;
 use crate::executor::object_lock::{ObjectGuard, ObjectLock};
 use crate::memory;
 use crate::observe::log::{self, Level};
-use crate::optimizer::state::AppliedGradients;
 use crate::strategy::Strategy;
 use crate::strategy::quiet::{Changing, Quiet};
-use crate::strategy::strict::mistake;
 use crate::text::with_article;
 
 /// The longest name of an object.
@@ -33,15 +32,21 @@ pub const LONGEST_NAME: usize = 4095;
 /// to it; variables may also be the default strategy's.
 pub struct Checkpoint {
     strategy: Strategy,
-    entries: ObjectLock<Vec<Entry>>,
+    /// By name, in the order in which they were added.
+    entries: ObjectLock<IndexMap<String, Object>>,
     /// Where its managers may save.
     pub(super) homes: Homes,
 }
 
-#[derive(Clone)]
-struct Entry {
-    name: String,
+pub(super) struct Entry {
+    pub(super) name: String,
     object: Object,
+}
+
+impl Entry {
+    pub(super) fn saveable(&self) -> &dyn Saveable {
+        self.object.saveable()
+    }
 }
 
 #[derive(Clone)]
@@ -93,19 +98,21 @@ impl Checkpoint {
     fn insert(&self, name: &str, object: Object) -> Result<()> {
         check_name(name)?;
         let mut entries = self.entries()?;
-        if let Some(other) = entries.iter().find(|entry| entry.name == name) {
+        if let Some(other) = entries.get(name) {
             return Err(Error::invalid(
                 "name",
                 format!(
                     "the {} would be saved as '{name}', like {} that was added before; names \
                      in a checkpoint differ",
                     object.saveable().kind(),
-                    with_article(other.object.saveable().kind())
+                    with_article(other.saveable().kind())
                 ),
             ));
         }
-        memory::room(&mut entries, 1, "objects of a checkpoint")?;
-        entries.push(Entry { name: name.to_owned(), object });
+        memory::check()?;
+        let exhausted = |_| memory::exhausted(1, "objects of a checkpoint");
+        entries.try_reserve(1).map_err(exhausted)?;
+        entries.insert(name.to_owned(), object);
         Ok(())
     }
 
@@ -134,74 +141,24 @@ impl Checkpoint {
     }
 
     fn number_cell(&self, name: &str) -> Result<Option<Arc<NumberCell>>> {
-        let entries = self.entries()?;
-        let found = entries.iter().find(|entry| entry.name == name);
-        Ok(found.and_then(|entry| match &entry.object {
-            Object::Number(cell) => Some(Arc::clone(cell)),
-            Object::Shared(_) => None,
-        }))
+        Ok(match self.entries()?.get(name) {
+            Some(Object::Number(cell)) => Some(Arc::clone(cell)),
+            Some(Object::Shared(_)) | None => None,
+        })
     }
 
-    fn entries(&self) -> Result<ObjectGuard<'_, Vec<Entry>>> {
+    fn entries(&self) -> Result<ObjectGuard<'_, IndexMap<String, Object>>> {
         self.entries
             .lock_or("checkpoint: the process was forked while another thread was changing it")
     }
 
-    fn copied_entries(&self) -> Result<Vec<Entry>> {
-        Ok(self.entries()?.clone())
-    }
-
-    /// Copies all state, between two steps: waits for the one in progress. The places of iterators are
-    /// asked for before that, so the thread that takes elements and runs steps is the one to call this.
-    ///
-    /// FAILED_PRECONDITION inside of a run, while the strategy drains, and if gradients hold what was
-    /// submitted and not applied. RESOURCE_EXHAUSTED: no memory for the copies.
-    ///
-    /// With several ranks a call that all make: the copy of rank 0 has all that the ranks have in common,
-    /// and each has the parts of state that its rank keeps.
-    pub fn snapshot(&self) -> Result<Snapshot> {
-        let entries = self.copied_entries()?;
-        memory::provide(entries.len())?;
-        let mut snapshot = Snapshot::default();
-        let save = |calls_back: bool, snapshot: &mut Snapshot| {
-            let names = names_of(&entries)?;
-            let chosen = |entry: &&Entry| entry.object.saveable().may_call_back() == calls_back;
-            let is_first = self.strategy.rank() == 0;
-            let save = |entry: &Entry| save_entry(entry, &names, is_first, snapshot);
-            entries.iter().filter(chosen).try_for_each(save)
+    pub(super) fn copied_entries(&self) -> Result<Vec<Entry>> {
+        let entries = self.entries()?;
+        let entry = |(name, object): (&String, &Object)| Entry {
+            name: name.clone(),
+            object: object.clone(),
         };
-        // Refused in a step before anything is asked; and what calls back must not wait for itself.
-        drop(self.strategy.quiet()?);
-        let called = save(true, &mut snapshot);
-        // Dropped behind the lock, since they may be the last references to what is the caller's.
-        let mut applied = Vec::new();
-        let quiet = self.strategy.quiet()?;
-        // What fails on one rank fails on all.
-        self.strategy.begin_series(0);
-        let saved = called
-            .and_then(|()| check_applied(&entries, &mut applied))
-            .and_then(|()| save(false, &mut snapshot))
-            .and_then(|()| check_distinct(&snapshot, &entries))
-            .and_then(|()| match &snapshot.doubt {
-                Some(doubt) if self.strategy.is_strict() => Err(mistake(doubt)),
-                _ => Ok(()),
-            });
-        self.strategy.agree(saved)?;
-        snapshot.steps = quiet.steps();
-        drop(quiet);
-        // The log's sink is the caller's, and may want to take a step.
-        if let Some(doubt) = snapshot.doubt.take() {
-            log::log(Level::Warning, || doubt);
-        }
-        snapshot.sort();
-        Ok(snapshot)
-    }
-
-    /// Replaces the file at `path` by one with all state. The old file or the new one is there, whole,
-    /// whatever fails. With several ranks, whose parts lie beside it, a call that all make; the folder is
-    /// one that all see.
-    pub fn save(&self, path: &Path) -> Result<()> {
-        self.snapshot()?.write_together(&self.strategy, path)
+        Ok(entries.iter().map(entry).collect())
     }
 
     /// Makes all state that of the file at `path`, or changes nothing. With several ranks a call that all
@@ -214,12 +171,12 @@ impl Checkpoint {
         drop(self.strategy.quiet_now()?);
         let entries = self.copied_entries()?;
         let prepared = CheckpointFile::open(path).and_then(|file| {
-            let begun = self.prepare_all(&file, &entries)?;
+            let (begun, values) = self.prepare_all(&file, &entries)?;
             let quiet = self.strategy.quiet_now()?;
-            Ok((begun, quiet, self.default_of(&entries), file.own()?.steps))
+            Ok((begun, values, quiet, self.default_of(&entries), file.own()?.steps))
         });
         let agree = |here| self.strategy.any_rank(&"the restoring of a checkpoint", ("", 0), here);
-        let (begun, mut quiet, default, steps) = match prepared {
+        let (begun, values, mut quiet, default, steps) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => return agree(Err(error)).map(drop),
         };
@@ -229,7 +186,7 @@ impl Checkpoint {
         };
         agree(Ok(false))?;
         // Nothing is refused from here on.
-        self.changing(&quiet, default.as_ref(), |changes| {
+        self.changing(&quiet, default.as_ref(), &values, |changes| {
             begun.take().into_iter().try_for_each(|(_, prepared)| prepared.commit(changes))
         })?;
         quiet.set_steps(steps);
@@ -237,46 +194,55 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Reads all that is to be restored, and does everything that can fail.
-    fn prepare_all<'a>(&self, file: &CheckpointFile, entries: &'a [Entry]) -> Result<Begun<'a>> {
+    /// Reads all that is to be restored, once it is known that it fits, and does everything that can fail.
+    fn prepare_all<'a>(
+        &self,
+        file: &CheckpointFile,
+        entries: &'a [Entry],
+    ) -> Result<(Begun<'a>, Values)> {
         file.own()?;
         memory::provide(entries.len() + file.names().len())?;
         let names = names_of(entries)?;
-        let mut mismatches = Vec::new();
+        let (mut mismatches, mut wanted) = (Vec::new(), Wanted::default());
         let mut taken = HashSet::new();
         let mut prepared = Vec::new();
         for Entry { name, object } in entries {
             let found = properties_of(file, name, object.saveable(), &mut mismatches)?;
             let Some(properties) = found else { continue };
-            let (taken, mismatches) = (&mut taken, &mut mismatches);
-            let mut saved = Saved { file, object: name, properties, taken, mismatches };
-            let read = object.saveable().prepare(&names, &mut saved)?;
-            prepared.extend(read.map(|read| (&name[..], read)));
+            let (taken, wanted, mismatches) = (&mut taken, &mut wanted, &mut mismatches);
+            let mut saved = Saved { file, object: name, properties, taken, wanted, mismatches };
+            let ready = object.saveable().prepare(&names, &mut saved)?;
+            prepared.extend(ready.map(|ready| (&name[..], ready)));
         }
         tell_unexpected(file, entries, &taken, &mut mismatches)?;
         if mismatches.is_empty() && prepared.len() < entries.len() {
             return Err(Error::Internal("what does not fit does not say why".into()));
         }
+        let values = match mismatches.is_empty() {
+            true => wanted.read(file)?,
+            false => Values::default(),
+        };
         let mut begun = Begun(prepared);
         begun.begin(&mut mismatches)?;
-        as_error(file.path(), &mismatches).map_or(Ok(begun), Err)
+        as_error(file.path(), &mismatches).map_or(Ok((begun, values)), Err)
     }
 
-    /// Calls `change` with the right to change the variables of `entries`.
+    /// Calls `change` with the right to change the variables of `entries`, and with `values`.
     pub(super) fn with_changes<R>(
         &self,
+        values: &Values,
         change: impl FnOnce(&Changes<'_>) -> Result<R>,
     ) -> Result<R> {
         let quiet = self.strategy.quiet_now()?;
         let default = self.default_of(&self.copied_entries()?);
         let default = default.as_ref().map(Strategy::quiet_now).transpose()?;
-        self.changing(&quiet, default.as_ref(), change)
+        self.changing(&quiet, default.as_ref(), values, change)
     }
 
     /// The default strategy, if it has one of the variables and is not the checkpoint's own.
     fn default_of(&self, entries: &[Entry]) -> Option<Strategy> {
         let own = self.strategy.id();
-        let others = |entry: &Entry| entry.object.saveable().strategy().is_some_and(|of| of != own);
+        let others = |entry: &Entry| entry.saveable().strategy().is_some_and(|of| of != own);
         entries.iter().any(others).then(Strategy::default_strategy)
     }
 
@@ -284,11 +250,12 @@ impl Checkpoint {
         &self,
         quiet: &Quiet<'_>,
         default: Option<&Quiet<'_>>,
+        values: &Values,
         change: impl FnOnce(&Changes<'_>) -> Result<R>,
     ) -> Result<R> {
         let strategy = self.strategy.id();
         let both = |own: &Changing<'_>, default: Option<&Changing<'_>>| {
-            change(&Changes { own, default, strategy })
+            change(&Changes { values, own, default, strategy })
         };
         quiet.changing(|own| match default {
             Some(default) => default.changing(|default| both(own, Some(default))),
@@ -299,11 +266,10 @@ impl Checkpoint {
     /// The variables that were added, by the names by which they were.
     pub(super) fn variables(&self) -> Result<Vec<(String, crate::values::variable::Variable)>> {
         let entries = self.copied_entries()?;
-        let variables =
-            entries.into_iter().filter(|entry| entry.object.saveable().kind() == "variable");
+        let variables = entries.into_iter().filter(|entry| entry.saveable().kind() == "variable");
         Ok(variables
             .filter_map(|entry| {
-                let variable = entry.object.saveable().variables().pop()?;
+                let variable = entry.saveable().variables().pop()?;
                 Some((entry.name, variable))
             })
             .collect())
@@ -345,31 +311,6 @@ impl Drop for Begun<'_> {
     }
 }
 
-/// Adds the state of one object.
-fn save_entry(entry: &Entry, names: &Names, is_first: bool, snapshot: &mut Snapshot) -> Result<()> {
-    let Entry { name, object } = entry;
-    let (object, mut record) = (object.saveable(), Record::default());
-    let saved = object.save(names, &mut record);
-    saved.map_err(|error| error.within(format!("{} '{name}'", object.kind())))?;
-    record.property("kind", object.kind());
-    snapshot.doubt = snapshot.doubt.take().or(record.doubt);
-    for (part, division) in record.divided {
-        snapshot.divided.insert(full_name(name, Some(&part)), division);
-    }
-    for (part, tensor) in record.tensors {
-        let name = full_name(name, part.as_deref());
-        // What all ranks have is in the file of the first.
-        if is_first || snapshot.divided.contains_key(&name) {
-            snapshot.tensors.push((name, tensor));
-        }
-    }
-    if !is_first {
-        return Ok(());
-    }
-    snapshot.objects.insert(name.clone(), Json::Object(record.properties));
-    Ok(())
-}
-
 impl std::fmt::Debug for Checkpoint {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "checkpoint of strategy {}", self.strategy.id())
@@ -391,68 +332,24 @@ fn check_name(name: &str) -> Result<()> {
 }
 
 /// By which names variables are known.
-fn names_of(entries: &[Entry]) -> Result<Names> {
+pub(super) fn names_of(entries: &[Entry]) -> Result<Names> {
     let mut names = Names::default();
-    let is_variable = |entry: &&Entry| entry.object.saveable().kind() == "variable";
+    let is_variable = |entry: &&Entry| entry.saveable().kind() == "variable";
     for entry in entries.iter().filter(is_variable) {
-        for variable in entry.object.saveable().variables() {
+        for variable in entry.saveable().variables() {
             names.add(&variable, &entry.name)?;
         }
     }
     for entry in entries.iter().filter(|entry| !is_variable(entry)) {
-        for variable in entry.object.saveable().variables() {
+        for variable in entry.saveable().variables() {
             names.add(&variable, variable.name().as_str())?;
         }
     }
     Ok(names)
 }
 
-/// Fails if an optimizer would be saved without contributions that belong to its next update.
-fn check_applied(entries: &[Entry], applied: &mut Vec<Arc<dyn AppliedGradients>>) -> Result<()> {
-    for entry in entries {
-        let optimizer = entry.object.saveable();
-        for gradients in optimizer.applied() {
-            let is_saved =
-                |entry: &Entry| std::ptr::addr_eq(entry.object.saveable(), Arc::as_ptr(&gradients));
-            let unapplied = match entries.iter().any(is_saved) {
-                true => None,
-                false => gradients.unapplied()?,
-            };
-            applied.push(gradients);
-            if let Some(held) = unapplied {
-                return Err(Error::precondition(format!(
-                    "{} '{}' applies gradients that were not added to the checkpoint and hold {held}, which \
-                     would be lost: add them, or save after the update that takes them",
-                    optimizer.kind(),
-                    entry.name
-                )));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Fails if two objects would save tensors of one name.
-fn check_distinct(snapshot: &Snapshot, entries: &[Entry]) -> Result<()> {
-    let mut seen = HashMap::new();
-    for (name, _) in &snapshot.tensors {
-        let owners = entries.iter().filter(|entry| owns(&entry.name, name));
-        if seen.insert(name, ()).is_some() {
-            let owners: Vec<String> = owners
-                .map(|entry| format!("{} '{}'", entry.object.saveable().kind(), entry.name))
-                .collect();
-            let problem = format!(
-                "two tensors would be saved as '{name}', by {}; add one of them by another name",
-                owners.join(" and ")
-            );
-            return Err(Error::invalid("checkpoint", problem));
-        }
-    }
-    Ok(())
-}
-
 /// Whether a tensor of this name is, or may be, the object's or a part of it.
-fn owns(object: &str, tensor: &str) -> bool {
+pub(super) fn owns(object: &str, tensor: &str) -> bool {
     tensor.strip_prefix(object).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
@@ -485,11 +382,13 @@ fn tell_unexpected(
     mismatches: &mut Vec<Mismatch>,
 ) -> Result<()> {
     let mut told = Vec::new();
+    let kinds: HashMap<&str, &str> =
+        entries.iter().map(|entry| (&entry.name[..], entry.saveable().kind())).collect();
     for (name, properties) in file.objects()? {
-        match entries.iter().find(|entry| entry.name == *name) {
-            Some(entry) => {
+        match kinds.get(&name[..]) {
+            Some(kind) => {
                 let there = properties.get("kind").and_then(Json::as_str);
-                if there != Some(entry.object.saveable().kind()) {
+                if there != Some(kind) {
                     told.push(name);
                 }
             }

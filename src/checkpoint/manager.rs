@@ -151,11 +151,12 @@ impl Manager {
         }
         self.begin_anew(step)?;
         let room = self.background.as_ref().map(Background::make_room).transpose()?;
-        let mut snapshot = self.checkpoint.snapshot()?;
-        snapshot.saved = note(step, metric);
+        let saved = note(step, metric);
         match room {
-            Some(room) => room.hand_over(step, snapshot),
-            None => self.write(step, snapshot)?,
+            Some(room) => {
+                room.hand_over(step, Snapshot { saved, ..self.checkpoint.snapshot()? });
+            }
+            None => self.write(step, saved)?,
         }
         self.note_file(step)?;
         Ok(true)
@@ -163,9 +164,9 @@ impl Manager {
 
     /// Writes a file, on this thread and together with the other ranks. Rank 0 then removes those that are
     /// not kept any more.
-    fn write(&self, step: u64, snapshot: Snapshot) -> Result<()> {
+    fn write(&self, step: u64, saved: Map<String, Json>) -> Result<()> {
         let strategy = self.checkpoint.strategy();
-        snapshot.write_together(strategy, &path_of(&self.folder, step))?;
+        self.checkpoint.save_noting(&path_of(&self.folder, step), saved)?;
         let removed = match strategy.rank() {
             0 => remove_old(&self.folder, &self.options, strategy.is_strict(), step),
             _ => Ok(()),

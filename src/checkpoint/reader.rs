@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,19 @@ use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use serde_json::{Map, Value as Json};
 
 use crate::checkpoint::header::{self, FORMAT, LENGTH_BYTES, LONGEST, Own};
+use crate::checkpoint::loading::{Later, Wanted};
 use crate::checkpoint::mismatch::Mismatch;
 use crate::checkpoint::parts::PartFile;
 use crate::checkpoint::writer::Division;
 use crate::device::DeviceId;
 use crate::error::{Error, Result, Status};
-use crate::input::file::{self, Elements, damaged};
+use crate::input::file::{self, damaged};
 use crate::tensor::{DType, Shape, Tensor};
 
 /// An open file whose header was checked.
 pub struct CheckpointFile {
-    path: PathBuf,
-    file: File,
+    pub(super) path: PathBuf,
+    pub(super) file: File,
     /// Where the elements begin.
     data: u64,
     tensors: HashMap<String, TensorInfo>,
@@ -172,17 +173,37 @@ impl CheckpointFile {
         Ok(&self.own()?.objects)
     }
 
-    /// Reads the tensor `name`, for what is called `here`. If it is not there, or not of this dtype and
-    /// shape, that is a mismatch.
+    /// The tensor `name`, for what is called `here`, which is read with all that is `wanted`. If it is not there,
+    /// or not of this dtype and shape, that is a mismatch.
+    pub(super) fn want(
+        &self,
+        (name, here): (&str, &str),
+        dtype: DType,
+        shape: Shape,
+        wanted: &mut Wanted,
+        mismatches: &mut Vec<Mismatch>,
+    ) -> Result<Option<Later>> {
+        if !self.fits(name, here, dtype, shape, mismatches) {
+            return Ok(None);
+        }
+        match self.division(name) {
+            Some(_) => {
+                let whole = self.read_part(name, dtype, 0..shape.elements())?;
+                wanted.add_read(whole.reshape(shape)?).map(Some)
+            }
+            None => wanted.add(name, dtype, shape).map(Some),
+        }
+    }
+
+    /// As [`CheckpointFile::want`], but read at once.
     pub(super) fn read_expecting(
         &self,
         name: &str,
-        here: &str,
         dtype: DType,
         shape: Shape,
         mismatches: &mut Vec<Mismatch>,
     ) -> Result<Option<Tensor>> {
-        if !self.fits(name, here, dtype, shape, mismatches) {
+        if !self.fits(name, name, dtype, shape, mismatches) {
             return Ok(None);
         }
         match self.division(name) {
@@ -259,30 +280,18 @@ impl CheckpointFile {
 
     /// All elements of a tensor that is in this very file.
     fn read(&self, name: &str, dtype: DType, shape: Shape) -> Result<Tensor> {
-        let missing = || Error::Internal(format!("there is no tensor '{name}' to read"));
-        let (start, end) = self.tensors.get(name).ok_or_else(missing)?.data_offsets;
-        let mut stream = Part {
-            file: &self.file,
-            offset: self.data + start as u64,
-            left: end - start,
-            hasher: crc32fast::Hasher::new(),
-        };
-        let elements =
-            Elements { dtype, shape, data_bytes: (end - start) as u64, big_endian: false };
-        let tensor = elements.read(&self.path, &mut stream)?;
-        let expected = self.own.as_ref().and_then(|own| own.checksums.get(name));
-        let found = stream.hasher.finalize();
-        if let Some(&expected) = expected
-            && expected != found
-        {
-            let problem = format!(
-                "damaged: tensor '{name}' has checksum {}, and should have {}",
-                header::digits(found),
-                header::digits(expected)
-            );
-            return Err(damaged(&self.path, problem));
-        }
-        Ok(tensor)
+        self.read_all(&[(name, dtype, shape)])?.pop().ok_or_else(|| missing(name))
+    }
+
+    /// At which byte of this very file the elements of a tensor begin.
+    pub(super) fn start_of(&self, name: &str) -> Result<u64> {
+        let info = self.tensors.get(name).ok_or_else(|| missing(name))?;
+        Ok(self.data + info.data_offsets.0 as u64)
+    }
+
+    /// What the checksum of a tensor in this very file should be, if the file says it.
+    pub(super) fn checksum_of(&self, name: &str) -> Option<u32> {
+        self.own.as_ref()?.checksums.get(name).copied()
     }
 
     /// Reads all tensors, and compares all checksums. DATA_LOSS, which names the tensor, if one differs.
@@ -332,23 +341,8 @@ fn read_at(path: &Path, file: &File, target: &mut [u8], offset: u64) -> Result<(
     })
 }
 
-/// A part of a file, whose checksum is computed as it is read.
-struct Part<'a> {
-    file: &'a File,
-    offset: u64,
-    left: usize,
-    hasher: crc32fast::Hasher,
-}
-
-impl Read for Part<'_> {
-    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
-        let most = target.len().min(self.left);
-        let count = self.file.read_at(&mut target[..most], self.offset)?;
-        self.hasher.update(&target[..count]);
-        self.offset += count as u64;
-        self.left -= count;
-        Ok(count)
-    }
+fn missing(name: &str) -> Error {
+    Error::Internal(format!("there is no tensor '{name}' to read"))
 }
 
 /// The dtype that files call so, if Umbo has it.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
+pub use crate::checkpoint::loading::Later;
+use crate::checkpoint::loading::{Values, Wanted};
 use crate::checkpoint::mismatch::Mismatch;
 use crate::checkpoint::reader::CheckpointFile;
 use crate::checkpoint::writer::Division;
@@ -41,11 +43,11 @@ pub trait Saveable: Send + Sync {
         Vec::new()
     }
 
-    /// Copies the state to `record`.
+    /// Copies the state to `record`, or, where [`Record::shares`] says so, gives it the state itself.
     fn save(&self, names: &Names, record: &mut Record) -> Result<()>;
 
-    /// Reads and checks all that is to be restored, and does everything that can fail. What differs is
-    /// told to `saved`, all of it; if anything does, in whatever object, nothing is changed anywhere. None:
+    /// Checks all that is to be restored, reads it or says what is to be read, and does everything that can
+    /// fail. What differs is told to `saved`, all of it; if anything does, in whatever object, nothing is changed anywhere. None:
     /// nothing can be put in, and why was told.
     fn prepare<'a>(
         &'a self,
@@ -71,14 +73,20 @@ pub trait Prepared {
     fn commit(self: Box<Self>, changes: &Changes<'_>) -> Result<()>;
 }
 
-/// The right to change variables: of the checkpoint's strategy, and of the default one.
+/// The right to change variables, of the checkpoint's strategy and of the default one, and what was read for it.
 pub struct Changes<'a> {
+    pub(super) values: &'a Values,
     pub(super) own: &'a Changing<'a>,
     pub(super) default: Option<&'a Changing<'a>>,
     pub(super) strategy: u64,
 }
 
 impl Changes<'_> {
+    /// What was read.
+    pub fn value(&self, later: Later) -> Result<&Tensor> {
+        self.values.get(later)
+    }
+
     /// Makes `value`, of its dtype and shape, the committed value of `variable`.
     pub fn replace(&self, variable: &Variable, value: &Tensor) -> Result<()> {
         match self.default {
@@ -139,9 +147,22 @@ pub struct Record {
     pub(super) properties: Map<String, Json>,
     /// What is probably not as the program means it.
     pub(super) doubt: Option<String>,
+    /// The strategy that takes no step before the record is dropped.
+    pub(super) quiet: Option<u64>,
 }
 
 impl Record {
+    /// Whether tensors that steps of this strategy alone change need not be copied: as long as the record's
+    /// tensors are used there is none.
+    pub fn shares(&self, strategy: u64) -> bool {
+        self.quiet == Some(strategy)
+    }
+
+    /// Whether it is written and dropped before the call that saves returns.
+    pub fn is_written_at_once(&self) -> bool {
+        self.quiet.is_some()
+    }
+
     /// A tensor that is the object; it is saved by the object's name. Nobody changes it any more.
     pub fn whole(&mut self, tensor: Tensor) {
         self.tensors.push((None, tensor));
@@ -193,6 +214,7 @@ pub struct Saved<'a> {
     pub(super) object: &'a str,
     pub(super) properties: &'a Map<String, Json>,
     pub(super) taken: &'a mut HashSet<String>,
+    pub(super) wanted: &'a mut Wanted,
     pub(super) mismatches: &'a mut Vec<Mismatch>,
 }
 
@@ -260,20 +282,34 @@ impl Saved<'_> {
 
     /// Of a tensor of the dtype and shape of `variable`, what this rank updates of it: its part, in a row, or
     /// all of it if no ranks divide it. None as for [`Saved::tensor`].
-    pub fn part_like(&mut self, part: &str, variable: &Variable) -> Result<Option<Tensor>> {
+    pub fn part_like(&mut self, part: &str, variable: &Variable) -> Result<Option<Later>> {
         let (dtype, shape) = (variable.dtype(), variable.shape());
         let Some(division) = variable.division() else {
-            return self.tensor(Some(part), dtype, shape);
+            return self.later(Some(part), dtype, shape);
         };
         let name = full_name(self.object, Some(part));
         let own = division.own();
         let tensor = self.file.read_part_expecting(&name, (dtype, shape), &own, self.mismatches)?;
         self.taken.insert(name);
-        Ok(tensor)
+        tensor.map(|tensor| self.wanted.add_read(tensor)).transpose()
     }
 
-    /// The tensor that is the object, or this part of it, of this dtype and shape. None if the file has
-    /// none or another one, which is told.
+    /// The tensor that is the object, or this part of it, of this dtype and shape, which is read once it is known
+    /// that all objects fit. None if the file has none or another one, which is told.
+    pub fn later(
+        &mut self,
+        part: Option<&str>,
+        dtype: DType,
+        shape: Shape,
+    ) -> Result<Option<Later>> {
+        let name = full_name(self.object, part);
+        let names = (&name[..], &name[..]);
+        let later = self.file.want(names, dtype, shape, self.wanted, self.mismatches)?;
+        self.taken.insert(name);
+        Ok(later)
+    }
+
+    /// The same, read at once, for who has to look at its elements.
     pub fn tensor(
         &mut self,
         part: Option<&str>,
@@ -281,7 +317,7 @@ impl Saved<'_> {
         shape: Shape,
     ) -> Result<Option<Tensor>> {
         let name = full_name(self.object, part);
-        let tensor = self.file.read_expecting(&name, &name, dtype, shape, self.mismatches)?;
+        let tensor = self.file.read_expecting(&name, dtype, shape, self.mismatches)?;
         self.taken.insert(name);
         Ok(tensor)
     }

@@ -3,13 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crc32fast::Hasher;
 use serde_json::{Map, Value as Json};
 
 use crate::checkpoint::atomic::AtomicFile;
 use crate::checkpoint::header;
 use crate::checkpoint::parts::{PartFile, remove_parts};
 use crate::error::{Error, Result};
+use crate::executor::computing;
+use crate::memory;
 use crate::tensor::{Shape, Tensor};
+
+/// One thread computes the checksum of so many bytes of a tensor at least, if it has as many.
+const PIECE: usize = 1 << 20;
 
 /// How several ranks divide a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +63,7 @@ impl Snapshot {
     }
 
     /// Writes a file with this in it, which is to be given the name `path`.
-    fn begin(&self, path: &Path) -> Result<AtomicFile> {
+    pub(super) fn begin(&self, path: &Path) -> Result<AtomicFile> {
         let (header, _) = self.header(&self.checksums()?)?;
         let mut file = AtomicFile::create(path)?;
         self.write_to(&mut file, &header)?;
@@ -70,9 +76,24 @@ impl Snapshot {
             let problem = "checkpoints are not written on machines that are big-endian";
             return Err(Error::Unimplemented(problem.into()));
         }
-        let checksum =
-            |(name, tensor): &(String, Tensor)| Ok(crc32fast::hash(bytes(name, tensor)?));
-        self.tensors.iter().map(checksum).collect()
+        let (mut pieces, mut all) = (Vec::new(), 0);
+        for (index, (name, tensor)) in self.tensors.iter().enumerate() {
+            let bytes = bytes(name, tensor)?;
+            memory::room(&mut pieces, bytes.len() / PIECE + 1, "pieces of a file")?;
+            pieces.extend(bytes.chunks(PIECE).map(|piece| (index, piece)));
+            all += bytes.len();
+        }
+        let hashed = computing::map(&pieces, all, |&(_, piece)| {
+            let mut hasher = Hasher::new();
+            hasher.update(piece);
+            hasher
+        })?;
+        let mut checksums = memory::list(self.tensors.len(), "checksums")?;
+        checksums.resize_with(self.tensors.len(), Hasher::new);
+        for ((index, _), of_piece) in pieces.iter().zip(&hashed) {
+            checksums[*index].combine(of_piece);
+        }
+        Ok(checksums.into_iter().map(Hasher::finalize).collect())
     }
 
     /// The header of a file with this in it, whose tensors have these checksums, and its own.

@@ -30,7 +30,8 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use rayon::iter::{
-    IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator, ParallelIterator,
+    IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator,
+    IntoParallelRefMutIterator, ParallelIterator,
 };
 use rayon::slice::ParallelSliceMut;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -115,6 +116,14 @@ pub fn for_each_part<T: Send>(elements: &mut [T], function: impl Fn(usize, &mut 
     in_pool(elements.len().div_ceil(each), |parallel| match parallel {
         true => elements.par_chunks_mut(each).enumerate().for_each(compute),
         false => elements.chunks_mut(each).enumerate().for_each(compute),
+    });
+}
+
+/// Calls `function` with each of `items`, `least` or more of them at a time. As [`map_ranges`] in all else.
+pub fn for_each<T: Send>(items: &mut [T], least: usize, function: impl Fn(&mut T) + Sync) {
+    in_pool(items.len() / least, |parallel| match parallel {
+        true => items.par_iter_mut().with_min_len(least).for_each(&function),
+        false => items.iter_mut().for_each(&function),
     });
 }
 

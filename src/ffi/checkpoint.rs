@@ -293,6 +293,7 @@ fn is_not_whole(name: &str) -> Error {
 /// It is saved as it is between two steps: the call waits for a step in progress. The file is replaced as
 /// a whole: whatever fails, and whenever the process is killed or the machine stops, `path` leads to the
 /// file that was there before or to the new one. Once the call has succeeded, the new one is on the disk.
+/// Steps of other threads wait until it is written, though not until it is on the disk.
 /// With several ranks a call that all make: each writes the state that it keeps, to files beside that of the
 /// first, in a folder that all see.
 ///

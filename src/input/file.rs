@@ -144,7 +144,7 @@ impl Elements {
 
     /// Reads the elements into memory, in the machine's byte order. Reads no more than the header
     /// says, and one byte to see that there is no more.
-    pub(crate) fn read(&self, path: &Path, stream: &mut impl Read) -> Result<Tensor> {
+    pub(super) fn read(&self, path: &Path, stream: &mut impl Read) -> Result<Tensor> {
         Tensor::made(self.dtype, self.shape, DeviceId::HOST, |to| self.read_into(path, stream, to))
     }
 

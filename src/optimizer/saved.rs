@@ -3,7 +3,10 @@
 //! Whoever exports or imports has the step lock of the optimizer's strategy, so that no apply is prepared
 //! or at work; what sets one thing takes it.
 
+#![expect(unsafe_code, reason = "slots are given out as they are while nobody writes them")]
+
 use crate::collectives::copy_to;
+use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::optimizer::rule::{Running, VariableProgress};
 use crate::optimizer::settings::LossScaling;
@@ -78,13 +81,25 @@ impl Optimizer {
 
     /// A copy of all state that this process keeps, in host memory.
     pub fn export(&self) -> Result<OptimizerState> {
+        self.exported(|kept| copy_to(&kept.own()?, DeviceId::HOST))
+    }
+
+    /// The same, of which the slots are the optimizer's own, where these lie in host memory.
+    ///
+    /// # Safety
+    /// As long as they are used, no apply takes effect and nobody sets state.
+    pub unsafe fn export_as_it_is(&self) -> Result<OptimizerState> {
+        self.exported(|kept| kept.own()?.on_host())
+    }
+
+    fn exported(&self, slot: impl Fn(&Kept) -> Result<Tensor>) -> Result<OptimizerState> {
         let state = self.lock();
         let variables = state.variables.updated().map(|(variable, progress, slots)| {
             Ok(VariableState {
                 variable: variable.clone(),
                 updates: progress.updates,
                 running: progress.running,
-                slots: slots.iter().map(Kept::copy_own).collect::<Result<_>>()?,
+                slots: slots.iter().map(&slot).collect::<Result<_>>()?,
             })
         });
         Ok(OptimizerState {
@@ -112,7 +127,7 @@ impl Optimizer {
     /// and goes on with the iterations. With what was reserved for it, it cannot fail.
     pub fn import(&self, from: &OptimizerState, _room: Reserved) -> Result<()> {
         let state = &mut *self.lock();
-        state.variables.forget(self.rule())?;
+        state.variables.forget(self.rule());
         for VariableState { variable, updates, running, slots } in &from.variables {
             let progress = VariableProgress { updates: *updates, running: *running };
             state.variables.put(variable, progress)?;
@@ -120,6 +135,7 @@ impl Optimizer {
                 state.variables.put_own_part(variable, index, slot, self.rule())?;
             }
         }
+        state.variables.clear_unseen(self.rule())?;
         state.learning_rate = from.learning_rate;
         state.iterations = from.iterations;
         if let Some(DynamicLossScale { scale, applies }) = from.loss_scale

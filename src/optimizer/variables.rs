@@ -11,8 +11,6 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::collectives::copy_to;
-use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::view::SpanMut;
 use crate::optimizer::rule::{Running, Slot, UpdateRule, VariableProgress};
@@ -70,15 +68,11 @@ impl Kept {
         self.extent.len() == self.variable.shape().elements()
     }
 
-    /// A copy of what this rank updates of it, in host memory: in a row, or of the variable's shape if no
-    /// ranks divide it.
-    pub(super) fn copy_own(&self) -> Result<Tensor> {
-        let Some(division) = self.variable.division() else {
-            return copy_to(&self.tensor, DeviceId::HOST);
-        };
+    /// What this rank updates of it: in a row, or of the variable's shape if no ranks divide it.
+    pub(super) fn own(&self) -> Result<Tensor> {
+        let Some(division) = self.variable.division() else { return Ok(self.tensor.clone()) };
         let (own, extent) = (division.own(), &self.extent);
-        let own = own.start - extent.start..own.end - extent.start;
-        copy_to(&part_of(&self.tensor, &own)?, DeviceId::HOST)
+        part_of(&self.tensor, &(own.start - extent.start..own.end - extent.start))
     }
 }
 
@@ -133,10 +127,17 @@ impl Variables {
         Some(self.states[self.position(variable)?].progress())
     }
 
-    /// Makes all as before the first update. No update is prepared.
-    pub(super) fn forget(&mut self, rule: &dyn UpdateRule) -> Result<()> {
+    /// Lets all be as far as before the first update; what the slots hold is not seen from then on. No update is
+    /// prepared.
+    pub(super) fn forget(&mut self, rule: &dyn UpdateRule) {
         for state in &mut self.states {
             (state.updates, state.running) = (0, rule.initial_running());
+        }
+    }
+
+    /// Gives the slots of those that are before the first update what they hold then.
+    pub(super) fn clear_unseen(&mut self, rule: &dyn UpdateRule) -> Result<()> {
+        for state in self.states.iter().filter(|state| state.updates == 0) {
             for (tensor, slot) in state.slots.iter().zip(rule.slots()) {
                 // SAFETY: applies alone read and write slots, and whoever changes this has the
                 // optimizer's lock.
@@ -165,7 +166,7 @@ impl Variables {
         let position = self.position(variable).ok_or_else(|| unknown(variable))?;
         let state = &self.states[position];
         let slot = state.slots.get(index).ok_or_else(|| unknown(variable))?;
-        // SAFETY: as in `forget`.
+        // SAFETY: as in `clear_unseen`.
         let mut to = unsafe { slot.assume_exclusive() };
         match state.is_whole() {
             true => to.copy_from(value),
@@ -184,7 +185,7 @@ impl Variables {
     ) -> Result<()> {
         let position = self.known_by_parts(variable, rule)?;
         let slot = self.states[position].slots.get(index).ok_or_else(|| unknown(variable))?;
-        // SAFETY: as in `forget`.
+        // SAFETY: as in `clear_unseen`.
         unsafe { slot.assume_exclusive() }.copy_from(&part.reshape(slot.shape())?)
     }
 

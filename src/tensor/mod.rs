@@ -39,6 +39,7 @@ mod sealed;
 pub mod slab;
 pub mod storage;
 mod text;
+mod together;
 mod transfer;
 
 use std::fmt;

@@ -4,6 +4,7 @@ mod apart;
 mod arrays;
 mod files;
 mod forged;
+mod large;
 mod manager;
 mod mismatches;
 mod other_replicas;

@@ -1,11 +1,13 @@
 //! Optimizers: numbers, and for each variable that was updated its slots and running scalars.
 
+#![expect(unsafe_code, reason = "state is recorded as it is while nobody changes it")]
+
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json, json};
 
 use crate::checkpoint::saveable::{
-    Changes, Names, Prepared, Record, Saveable, Saved, number, read_count, read_number,
+    Changes, Later, Names, Prepared, Record, Saveable, Saved, number, read_count, read_number,
 };
 use crate::error::Result;
 use crate::optimizer::Optimizer;
@@ -33,7 +35,11 @@ impl Saveable for Optimizer {
 
     fn save(&self, names: &Names, record: &mut Record) -> Result<()> {
         self.check_process()?;
-        let state = self.export()?;
+        let state = match record.shares(Saveable::strategy(self).unwrap_or_default()) {
+            // SAFETY: applies of its strategy, which are done in steps, alone write it.
+            true => unsafe { self.export_as_it_is() },
+            false => self.export(),
+        }?;
         let mut variables = Map::new();
         for VariableState { variable, updates, running, slots } in state.variables {
             let name = names.name(&variable)?;
@@ -78,10 +84,11 @@ impl Saveable for Optimizer {
         });
         let iterations = saved.count("iterations");
         let loss_scale = saved.read_property("dynamic_loss_scale", read_loss_scale);
-        let mut variables = Vec::new();
+        let (mut variables, mut slots) = (Vec::new(), Vec::new());
         for (name, json) in saved.members("variables").unwrap_or_default() {
-            if let Some(state) = read_variable(self, names, saved, &name, &json)? {
+            if let Some((state, of_state)) = read_variable(self, names, saved, &name, &json)? {
                 variables.push(state);
+                slots.extend(of_state);
             }
         }
         let (Some(learning_rate), Some(iterations), Some(loss_scale)) =
@@ -91,7 +98,7 @@ impl Saveable for Optimizer {
         };
         let room = self.reserve(&variables)?;
         let state = OptimizerState { learning_rate, iterations, loss_scale, variables };
-        Ok(Some(Box::new(NewState { optimizer: self, state, room })))
+        Ok(Some(Box::new(NewState { optimizer: self, state, slots, room })))
     }
 }
 
@@ -104,13 +111,14 @@ fn read_loss_scale(json: &Json) -> Option<Option<DynamicLossScale>> {
     Some(Some(DynamicLossScale { scale, applies: read_count(&json["applies"])? }))
 }
 
+/// What the file has of one variable, and its slots, which are read later.
 fn read_variable(
     optimizer: &Optimizer,
     names: &Names,
     saved: &mut Saved<'_>,
     name: &str,
     json: &Json,
-) -> Result<Option<VariableState>> {
+) -> Result<Option<(VariableState, Vec<Later>)>> {
     let slots = optimizer.rule().slots();
     let variable = names.variable(name);
     let variable = variable.filter(|variable| optimizer.check_variable(variable).is_ok());
@@ -132,24 +140,35 @@ fn read_variable(
         saved.differs(format!("how often '{name}' was updated makes no sense: {json}"));
         return Ok(None);
     };
-    let mut tensors = Vec::new();
+    let mut later = Vec::new();
     for slot in slots {
         let part = format!("{name}/{}", slot.name);
-        tensors.extend(saved.part_like(&part, variable)?);
+        later.extend(saved.part_like(&part, variable)?);
     }
-    let complete = tensors.len() == slots.len();
-    let variable = variable.clone();
-    Ok(complete.then_some(VariableState { variable, updates, running, slots: tensors }))
+    if later.len() < slots.len() {
+        return Ok(None);
+    }
+    let (variable, slots) = (variable.clone(), Vec::with_capacity(slots.len()));
+    Ok(Some((VariableState { variable, updates, running, slots }, later)))
 }
 
 struct NewState<'a> {
     optimizer: &'a Optimizer,
+    /// With room for the slots.
     state: OptimizerState,
+    /// Of all variables, in their order.
+    slots: Vec<Later>,
     room: Reserved,
 }
 
 impl Prepared for NewState<'_> {
-    fn commit(self: Box<Self>, _changes: &Changes<'_>) -> Result<()> {
+    fn commit(mut self: Box<Self>, changes: &Changes<'_>) -> Result<()> {
+        let (mut slots, count) = (self.slots.iter(), self.optimizer.rule().slots().len());
+        for variable in &mut self.state.variables {
+            for slot in slots.by_ref().take(count) {
+                variable.slots.push(changes.value(*slot)?.clone());
+            }
+        }
         self.optimizer.import(&self.state, self.room)
     }
 }

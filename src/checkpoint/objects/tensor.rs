@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "who restores vouches for the caller's tensors")]
 
-use crate::checkpoint::saveable::{Changes, Names, Prepared, Record, Saveable, Saved};
+use crate::checkpoint::saveable::{Changes, Later, Names, Prepared, Record, Saveable, Saved};
 use crate::collectives::{copy_into, copy_to};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
@@ -37,7 +37,10 @@ impl Saveable for CallersTensor {
     }
 
     fn save(&self, _names: &Names, record: &mut Record) -> Result<()> {
-        record.whole(copy_to(&self.0, DeviceId::HOST)?);
+        record.whole(match record.is_written_at_once() {
+            true => self.0.on_host()?.to_contiguous()?,
+            false => copy_to(&self.0, DeviceId::HOST)?,
+        });
         Ok(())
     }
 
@@ -46,19 +49,19 @@ impl Saveable for CallersTensor {
         _names: &Names,
         saved: &mut Saved<'_>,
     ) -> Result<Option<Box<dyn Prepared + 'a>>> {
-        let value = saved.tensor(None, self.0.dtype(), self.0.shape())?;
+        let value = saved.later(None, self.0.dtype(), self.0.shape())?;
         Ok(value.map(|value| Box::new(NewValue { tensor: &self.0, value }) as _))
     }
 }
 
 struct NewValue<'a> {
     tensor: &'a Tensor,
-    value: Tensor,
+    value: Later,
 }
 
 impl Prepared for NewValue<'_> {
-    fn commit(self: Box<Self>, _changes: &Changes<'_>) -> Result<()> {
+    fn commit(self: Box<Self>, changes: &Changes<'_>) -> Result<()> {
         // SAFETY: whoever added the tensor has promised that nobody uses it while it is restored.
-        copy_into(&self.value, &mut unsafe { self.tensor.assume_exclusive() })
+        copy_into(changes.value(self.value)?, &mut unsafe { self.tensor.assume_exclusive() })
     }
 }

@@ -1,8 +1,10 @@
 //! Variables: the tensor of a variable's name is its value.
 
+#![expect(unsafe_code, reason = "state is recorded as it is while nobody changes it")]
+
 use half::{bf16, f16};
 
-use crate::checkpoint::saveable::{Changes, Names, Prepared, Record, Saveable, Saved};
+use crate::checkpoint::saveable::{Changes, Later, Names, Prepared, Record, Saveable, Saved};
 use crate::device::DeviceId;
 use crate::error::Result;
 use crate::strategy::variables::read_into;
@@ -23,8 +25,7 @@ impl Saveable for Variable {
     }
 
     fn save(&self, _names: &Names, record: &mut Record) -> Result<()> {
-        let (dtype, shape) = (self.dtype(), self.shape());
-        let value = Tensor::made(dtype, shape, DeviceId::HOST, |to| read_into(self, to))?;
+        let value = value_of(self, record)?;
         record.doubt = first_nan(&value)?.map(|element| {
             format!(
                 "{self:?} is saved with a NaN in it, element {element}: what is trained on from there stays \
@@ -41,32 +42,49 @@ impl Saveable for Variable {
         _names: &Names,
         saved: &mut Saved<'_>,
     ) -> Result<Option<Box<dyn Prepared + 'a>>> {
-        let value = saved.tensor(None, self.dtype(), self.shape())?;
+        let value = saved.later(None, self.dtype(), self.shape())?;
         Ok(value.map(|value| Box::new(NewValue { variable: self, value }) as _))
     }
+}
+
+/// The value for `record`, in host memory and contiguous.
+pub(in crate::checkpoint) fn value_of(variable: &Variable, record: &Record) -> Result<Tensor> {
+    if record.shares(variable.spec().strategy) {
+        // SAFETY: steps of its strategy, and what takes their lock, alone write it.
+        return unsafe { variable.committed() }.on_host()?.to_contiguous();
+    }
+    let (dtype, shape) = (variable.dtype(), variable.shape());
+    Tensor::made(dtype, shape, DeviceId::HOST, |to| read_into(variable, to))
 }
 
 /// Which element is the first that is NaN.
 fn first_nan(tensor: &Tensor) -> Result<Option<usize>> {
     let view = tensor.reading()?;
     Ok(match tensor.dtype() {
-        DType::Float64 => view.as_slice().and_then(|all| all.iter().position(|x: &f64| x.is_nan())),
-        DType::Float32 => view.as_slice().and_then(|all| all.iter().position(|x: &f32| x.is_nan())),
-        DType::Float16 => view.as_slice().and_then(|all| all.iter().position(|x: &f16| x.is_nan())),
-        DType::BFloat16 => {
-            view.as_slice().and_then(|all| all.iter().position(|x: &bf16| x.is_nan()))
-        }
+        DType::Float64 => view.as_slice().and_then(|all| first_of(all, f64::is_nan)),
+        DType::Float32 => view.as_slice().and_then(|all| first_of(all, f32::is_nan)),
+        DType::Float16 => view.as_slice().and_then(|all| first_of(all, f16::is_nan)),
+        DType::BFloat16 => view.as_slice().and_then(|all| first_of(all, bf16::is_nan)),
         _ => None,
     })
 }
 
+/// Which element is the first that is so. A run of elements is looked at as a whole, which a compiler makes a loop
+/// over vectors of.
+fn first_of<T: Copy>(all: &[T], is_so: impl Fn(T) -> bool) -> Option<usize> {
+    const RUN: usize = 1024;
+    let any = |run: &[T]| run.iter().fold(false, |any, &element| any | is_so(element));
+    let start = RUN * all.chunks(RUN).position(any)?;
+    all[start..].iter().position(|&element| is_so(element)).map(|index| start + index)
+}
+
 struct NewValue<'a> {
     variable: &'a Variable,
-    value: Tensor,
+    value: Later,
 }
 
 impl Prepared for NewValue<'_> {
     fn commit(self: Box<Self>, changes: &Changes<'_>) -> Result<()> {
-        changes.replace(self.variable, &self.value)
+        changes.replace(self.variable, changes.value(self.value)?)
     }
 }

@@ -1,0 +1,208 @@
+//! Reading many tensors of a file at once: in pieces, by several threads, into memory that they share.
+//!
+//! A piece is read from the system in parts that stay in a processor's caches, and the checksum of each part is
+//! computed while it is there, so that it costs little beside the reading. Checksums of pieces are put together
+//! to those of the tensors.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use crc32fast::Hasher;
+
+use crate::checkpoint::header;
+use crate::checkpoint::reader::CheckpointFile;
+use crate::error::{Error, Result};
+use crate::executor::computing;
+use crate::input::file::{Elements, damaged, failed};
+use crate::memory;
+use crate::tensor::{DType, Shape, Tensor};
+
+/// One thread reads so many bytes of a tensor at least, if it has as many.
+const PIECE: usize = 1 << 20;
+
+/// So many bytes stay in a processor's caches.
+const PART: usize = 128 << 10;
+
+/// For so few bytes no other thread is asked.
+const LEAST: usize = 512 << 10;
+
+/// A tensor that is read once it is known that all that is wanted of the file fits: its place among them.
+#[derive(Clone, Copy, Debug)]
+pub struct Later(usize);
+
+/// The tensors that are wanted of a file.
+#[derive(Default)]
+pub(super) struct Wanted(Vec<One>);
+
+enum One {
+    /// Of this name, dtype and shape.
+    OfFile(String, DType, Shape),
+    /// It was read.
+    Read(Tensor),
+}
+
+impl Wanted {
+    /// Adds one that is in the file with this dtype and shape.
+    pub(super) fn add(&mut self, name: &str, dtype: DType, shape: Shape) -> Result<Later> {
+        self.push(One::OfFile(name.to_owned(), dtype, shape))
+    }
+
+    /// Adds one that was read.
+    pub(super) fn add_read(&mut self, tensor: Tensor) -> Result<Later> {
+        self.push(One::Read(tensor))
+    }
+
+    fn push(&mut self, one: One) -> Result<Later> {
+        memory::room(&mut self.0, 1, "tensors of a file")?;
+        self.0.push(one);
+        Ok(Later(self.0.len() - 1))
+    }
+
+    /// Reads all of them.
+    pub(super) fn read(self, file: &CheckpointFile) -> Result<Values> {
+        let mut of_file = memory::list(self.0.len(), "tensors of a file")?;
+        of_file.extend(self.0.iter().filter_map(|one| match one {
+            One::OfFile(name, dtype, shape) => Some((&name[..], *dtype, *shape)),
+            One::Read(_) => None,
+        }));
+        let mut read = file.read_all(&of_file)?.into_iter();
+        let mut values = memory::list(self.0.len(), "tensors of a file")?;
+        for one in &self.0 {
+            values.push(match one {
+                One::OfFile(..) => read.next().ok_or_else(lost)?,
+                One::Read(tensor) => tensor.clone(),
+            });
+        }
+        Ok(Values(values))
+    }
+}
+
+/// The tensors that were wanted of a file.
+#[derive(Default)]
+pub(super) struct Values(Vec<Tensor>);
+
+impl Values {
+    /// One of them.
+    pub(super) fn get(&self, later: Later) -> Result<&Tensor> {
+        self.0.get(later.0).ok_or_else(lost)
+    }
+}
+
+fn lost() -> Error {
+    Error::Internal("a tensor that was to be read of a file was not".into())
+}
+
+/// Some bytes of a tensor.
+struct Piece<'a> {
+    tensor: usize,
+    offset: u64,
+    to: &'a mut [u8],
+    /// Of what was read, if there is one to compare it with.
+    checksum: Option<Hasher>,
+    outcome: io::Result<()>,
+}
+
+impl Piece<'_> {
+    fn read(&mut self, file: &File) {
+        let mut offset = self.offset;
+        for part in self.to.chunks_mut(PART) {
+            self.outcome = file.read_exact_at(part, offset);
+            if self.outcome.is_err() {
+                return;
+            }
+            if let Some(checksum) = &mut self.checksum {
+                checksum.update(part);
+            }
+            offset += part.len() as u64;
+        }
+    }
+}
+
+impl CheckpointFile {
+    /// All elements of tensors that are in this very file, with these dtypes and shapes.
+    pub(super) fn read_all(&self, wanted: &[(&str, DType, Shape)]) -> Result<Vec<Tensor>> {
+        let mut kinds = memory::list(wanted.len(), "tensors of a file")?;
+        kinds.extend(wanted.iter().map(|&(_, dtype, shape)| (dtype, shape)));
+        Tensor::made_together(&kinds, |mut targets| {
+            self.read_bytes(wanted, &mut targets)?;
+            for (&(_, dtype, _), target) in wanted.iter().zip(targets) {
+                as_in_memory(dtype, target);
+            }
+            Ok(())
+        })
+    }
+
+    /// Reads the bytes of tensors and compares their checksums.
+    fn read_bytes(&self, wanted: &[(&str, DType, Shape)], targets: &mut [&mut [u8]]) -> Result<()> {
+        let bytes: usize = targets.iter().map(|target| target.len()).sum();
+        let mut pieces = memory::list(wanted.len() + bytes / PIECE, "pieces of a file")?;
+        for (tensor, (&(name, ..), target)) in wanted.iter().zip(targets).enumerate() {
+            let mut offset = self.start_of(name)?;
+            let is_compared = self.checksum_of(name).is_some();
+            let mut rest = &mut **target;
+            // One without elements has a checksum, too.
+            loop {
+                let (to, behind) = rest.split_at_mut(PIECE.min(rest.len()));
+                let (here, count) = (offset, to.len() as u64);
+                let checksum = is_compared.then(Hasher::new);
+                pieces.push(Piece { tensor, offset: here, to, checksum, outcome: Ok(()) });
+                (offset, rest) = (offset + count, behind);
+                if rest.is_empty() {
+                    break;
+                }
+            }
+        }
+        let at_a_time = (LEAST * pieces.len()).checked_div(bytes).unwrap_or_default().max(1);
+        computing::for_each(&mut pieces, at_a_time, |piece| piece.read(&self.file));
+        self.check(wanted, &pieces)
+    }
+
+    /// Fails if a piece could not be read, or is not what it should be: of the first such tensor.
+    fn check(&self, wanted: &[(&str, DType, Shape)], pieces: &[Piece]) -> Result<()> {
+        for of_tensor in pieces.chunk_by(|piece, next| piece.tensor == next.tensor) {
+            let (name, dtype, shape) = wanted[of_tensor[0].tensor];
+            if let Some(error) = of_tensor.iter().find_map(|piece| piece.outcome.as_ref().err()) {
+                return Err(match error.kind() {
+                    io::ErrorKind::UnexpectedEof => self.cut_off(name, dtype, shape)?,
+                    _ => failed(&self.path, error),
+                });
+            }
+            let Some(expected) = self.checksum_of(name) else { continue };
+            let mut found = Hasher::new();
+            of_tensor
+                .iter()
+                .filter_map(|piece| piece.checksum.as_ref())
+                .for_each(|of_piece| found.combine(of_piece));
+            let found = found.finalize();
+            if found != expected {
+                let problem = format!(
+                    "damaged: tensor '{name}' has checksum {}, and should have {}",
+                    header::digits(found),
+                    header::digits(expected)
+                );
+                return Err(damaged(&self.path, problem));
+            }
+        }
+        Ok(())
+    }
+
+    /// The error of a file that was cut off since it was opened, within this tensor.
+    fn cut_off(&self, name: &str, dtype: DType, shape: Shape) -> Result<Error> {
+        let length = self.file.metadata().map_err(|error| failed(&self.path, &error))?.len();
+        let there = length.saturating_sub(self.start_of(name)?);
+        let data_bytes = shape.bytes(dtype)? as u64;
+        let elements = Elements { dtype, shape, data_bytes, big_endian: false };
+        Ok(elements.wrong_length(&self.path, &format!("{there} are")))
+    }
+}
+
+/// Makes the bytes of elements in a file, which are little-endian, those of elements in memory.
+fn as_in_memory(dtype: DType, bytes: &mut [u8]) {
+    if dtype == DType::Bool {
+        // Any byte but 0 is true in a file, only 1 is in memory.
+        bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+    } else if cfg!(target_endian = "big") {
+        bytes.chunks_exact_mut(dtype.size()).for_each(<[u8]>::reverse);
+    }
+}

@@ -1,0 +1,231 @@
+//! Saving: what the objects of a checkpoint have, as it is between two steps.
+//!
+//! A file that the caller waits for is written of the state itself while no step can begin, which takes neither time nor
+//! memory for a copy. What is written while training goes on, or after several ranks have met, is a copy.
+
+#![expect(unsafe_code, reason = "state is written as it is while nobody changes it")]
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::checkpoint::bundle::{Checkpoint, Entry, names_of, owns};
+use crate::checkpoint::objects::variable::value_of;
+use crate::checkpoint::parts::remove_parts;
+use crate::checkpoint::saveable::{Names, Record, full_name};
+use crate::checkpoint::writer::Snapshot;
+use crate::error::{Error, Result};
+use crate::memory;
+use crate::observe::log::{self, Level};
+use crate::optimizer::state::AppliedGradients;
+use crate::strategy::strict::mistake;
+
+impl Checkpoint {
+    /// Copies all state, between two steps: waits for the one in progress. The places of iterators are
+    /// asked for before that, so the thread that takes elements and runs steps is the one to call this.
+    ///
+    /// FAILED_PRECONDITION inside of a run, while the strategy drains, and if gradients hold what was
+    /// submitted and not applied. RESOURCE_EXHAUSTED: no memory for the copies.
+    ///
+    /// With several ranks a call that all make: the copy of rank 0 has all that the ranks have in common,
+    /// and each has the parts of state that its rank keeps.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        // SAFETY: copies are taken.
+        unsafe { self.recorded(Keeps::Copies, Ok) }
+    }
+
+    /// Gives all state, as it is between two steps, to `take` before the next step can begin. Otherwise as
+    /// [`Checkpoint::snapshot`].
+    ///
+    /// # Safety
+    /// If what it keeps is not copies, `take` drops the snapshot.
+    unsafe fn recorded<R>(
+        &self,
+        keeps: Keeps,
+        take: impl FnOnce(Snapshot) -> Result<R>,
+    ) -> Result<R> {
+        let entries = self.copied_entries()?;
+        memory::provide(entries.len())?;
+        let mut snapshot = Snapshot::default();
+        let save = |calls_back: bool, snapshot: &mut Snapshot| {
+            let names = names_of(&entries)?;
+            let chosen = |entry: &&Entry| entry.saveable().may_call_back() == calls_back;
+            let is_first = self.strategy().rank() == 0;
+            let save = |entry: &Entry| {
+                let mut record = Record::default();
+                if keeps == Keeps::State && !calls_back {
+                    // SAFETY: the strategy is quiet until the snapshot was dropped, which the caller promises.
+                    unsafe { record.share_state_of(self.strategy().id()) };
+                }
+                save_entry(entry, &names, record, is_first, snapshot)
+            };
+            entries.iter().filter(chosen).try_for_each(save)
+        };
+        // Refused in a step before anything is asked; and what calls back must not wait for itself.
+        drop(self.strategy().quiet()?);
+        let called = save(true, &mut snapshot);
+        // Dropped behind the lock, since they may be the last references to what is the caller's.
+        let mut applied = Vec::new();
+        let quiet = self.strategy().quiet()?;
+        // What fails on one rank fails on all.
+        self.strategy().begin_series(0);
+        let saved = called
+            .and_then(|()| check_applied(&entries, &mut applied))
+            .and_then(|()| save(false, &mut snapshot))
+            .and_then(|()| check_distinct(&snapshot, &entries))
+            .and_then(|()| match &snapshot.doubt {
+                Some(doubt) if self.strategy().is_strict() => Err(mistake(doubt)),
+                _ => Ok(()),
+            });
+        self.strategy().agree(saved)?;
+        snapshot.steps = quiet.steps();
+        let doubt = snapshot.doubt.take();
+        snapshot.sort();
+        let taken = take(snapshot);
+        drop(quiet);
+        // The log's sink is the caller's, and may want to take a step.
+        if let Some(doubt) = doubt {
+            log::log(Level::Warning, || doubt);
+        }
+        taken
+    }
+
+    /// Replaces the file at `path` by one with all state. The old file or the new one is there, whole,
+    /// whatever fails. With several ranks, whose parts lie beside it, a call that all make; the folder is
+    /// one that all see. Steps of other threads wait until all is written, though not until it is on the disk.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        self.save_noting(path, Map::new())
+    }
+
+    /// The same, with what a manager says about the file.
+    pub(super) fn save_noting(&self, path: &Path, saved: Map<String, Json>) -> Result<()> {
+        if self.strategy().num_ranks() > 1 {
+            let snapshot = Snapshot { saved, ..self.snapshot()? };
+            return snapshot.write_together(self.strategy(), path);
+        }
+        let begin = |snapshot: Snapshot| Snapshot { saved, ..snapshot }.begin(path);
+        // SAFETY: the snapshot is dropped when it is written.
+        let file = unsafe { self.recorded(Keeps::State, begin) }?;
+        file.finish()?;
+        // Of a checkpoint of several ranks that was here.
+        remove_parts(path, |_| true);
+        Ok(())
+    }
+
+    /// Replaces the file at `path` by one with the variables alone, for other programs and for
+    /// [`Checkpoint::load_weights`]. It waits for the step in progress.
+    pub fn save_weights(&self, path: &Path) -> Result<()> {
+        let quiet = self.strategy().quiet()?;
+        let mut snapshot = Snapshot { steps: quiet.steps(), ..Snapshot::default() };
+        for (name, variable) in self.variables()? {
+            let mut record = Record::default();
+            // SAFETY: the strategy is quiet until all is written.
+            unsafe { record.share_state_of(self.strategy().id()) };
+            snapshot.tensors.push((name.clone(), value_of(&variable, &record)?));
+            snapshot.objects.insert(name, json!({ "kind": "variable" }));
+        }
+        snapshot.sort();
+        let file = snapshot.begin(path)?;
+        drop(snapshot);
+        drop(quiet);
+        file.finish()?;
+        remove_parts(path, |_| true);
+        Ok(())
+    }
+}
+
+/// What a snapshot has of the state.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keeps {
+    /// Copies.
+    Copies,
+    /// The state itself, as far as steps of the checkpoint's strategy change it.
+    State,
+}
+
+impl Record {
+    /// Lets the tensors be state itself that steps of this strategy change.
+    ///
+    /// # Safety
+    /// The tensors are dropped before the call that saves returns, and as long as one of them is used no step of
+    /// the strategy is in progress and none begins.
+    unsafe fn share_state_of(&mut self, strategy: u64) {
+        self.quiet = Some(strategy);
+    }
+}
+
+/// Adds the state of one object.
+fn save_entry(
+    entry: &Entry,
+    names: &Names,
+    mut record: Record,
+    is_first: bool,
+    snapshot: &mut Snapshot,
+) -> Result<()> {
+    let (name, object) = (&entry.name, entry.saveable());
+    let saved = object.save(names, &mut record);
+    saved.map_err(|error| error.within(format!("{} '{name}'", object.kind())))?;
+    record.property("kind", object.kind());
+    snapshot.doubt = snapshot.doubt.take().or(record.doubt);
+    for (part, division) in record.divided {
+        snapshot.divided.insert(full_name(name, Some(&part)), division);
+    }
+    for (part, tensor) in record.tensors {
+        let name = full_name(name, part.as_deref());
+        // What all ranks have is in the file of the first.
+        if is_first || snapshot.divided.contains_key(&name) {
+            snapshot.tensors.push((name, tensor));
+        }
+    }
+    if !is_first {
+        return Ok(());
+    }
+    snapshot.objects.insert(name.clone(), Json::Object(record.properties));
+    Ok(())
+}
+
+/// Fails if an optimizer would be saved without contributions that belong to its next update.
+fn check_applied(entries: &[Entry], applied: &mut Vec<Arc<dyn AppliedGradients>>) -> Result<()> {
+    for entry in entries {
+        let optimizer = entry.saveable();
+        for gradients in optimizer.applied() {
+            let is_saved =
+                |entry: &Entry| std::ptr::addr_eq(entry.saveable(), Arc::as_ptr(&gradients));
+            let unapplied = match entries.iter().any(is_saved) {
+                true => None,
+                false => gradients.unapplied()?,
+            };
+            applied.push(gradients);
+            if let Some(held) = unapplied {
+                return Err(Error::precondition(format!(
+                    "{} '{}' applies gradients that were not added to the checkpoint and hold {held}, which \
+                     would be lost: add them, or save after the update that takes them",
+                    optimizer.kind(),
+                    entry.name
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Fails if two objects would save tensors of one name.
+fn check_distinct(snapshot: &Snapshot, entries: &[Entry]) -> Result<()> {
+    let mut seen = HashMap::new();
+    for (name, _) in &snapshot.tensors {
+        let owners = entries.iter().filter(|entry| owns(&entry.name, name));
+        if seen.insert(name, ()).is_some() {
+            let owners: Vec<String> = owners
+                .map(|entry| format!("{} '{}'", entry.saveable().kind(), entry.name))
+                .collect();
+            let problem = format!(
+                "two tensors would be saved as '{name}', by {}; add one of them by another name",
+                owners.join(" and ")
+            );
+            return Err(Error::invalid("checkpoint", problem));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! Many tensors that are made at once, side by side in few blocks.
+//!
+//! A block that is fresh from the system costs a call and page faults, so thousands of tensors of which each had
+//! a block of its own would cost more than what fills them. And large blocks have large pages.
+
+use std::slice;
+use std::sync::Arc;
+
+use super::storage::{ALIGNMENT, Storage};
+use super::{DType, Layout, Shape, Tensor};
+use crate::device::DeviceId;
+use crate::error::{Error, Result};
+use crate::memory;
+
+/// A block is closed before it gets longer than this; a larger tensor has one of its own.
+const BLOCK: usize = 64 << 20;
+
+impl Tensor {
+    /// Contiguous tensors in host memory, one of each of `kinds`, whose bytes `write` fills: all of them, or what
+    /// it leaves out is unspecified. A block is freed with the last tensor in it.
+    ///
+    /// Fails as `write` does, and with RESOURCE_EXHAUSTED if there is no memory.
+    pub fn made_together(
+        kinds: &[(DType, Shape)],
+        write: impl FnOnce(Vec<&mut [u8]>) -> Result<()>,
+    ) -> Result<Vec<Tensor>> {
+        let mut tensors = memory::list(kinds.len(), "tensors")?;
+        let mut rest = kinds;
+        while !rest.is_empty() {
+            let (count, bytes) = first_block(rest)?;
+            let (of_block, others) = rest.split_at(count);
+            let storage = Arc::new(Storage::uninitialized(bytes, DeviceId::HOST)?);
+            let mut offset = 0;
+            for &(dtype, shape) in of_block {
+                let (storage, layout) = (Arc::clone(&storage), Layout::row_major(shape));
+                tensors.push(Tensor::from_storage(storage, dtype, layout, offset)?);
+                offset += taken(dtype, shape)?;
+            }
+            rest = others;
+        }
+        let mut parts = memory::list(tensors.len(), "tensors")?;
+        // SAFETY: the bytes are those of the tensors, no two of which have any in common, and which nobody else
+        // has before they are returned. Memory of a storage counts as initialised.
+        parts.extend(tensors.iter().map(|tensor: &Tensor| unsafe {
+            slice::from_raw_parts_mut(tensor.address(), tensor.bytes())
+        }));
+        write(parts)?;
+        Ok(tensors)
+    }
+}
+
+/// How many of `kinds`, of which there is one at least, share the next block, and how many bytes that has.
+fn first_block(kinds: &[(DType, Shape)]) -> Result<(usize, usize)> {
+    let mut bytes = 0usize;
+    for (index, &(dtype, shape)) in kinds.iter().enumerate() {
+        let more = taken(dtype, shape)?;
+        if index > 0 && more > BLOCK.saturating_sub(bytes) {
+            return Ok((index, bytes));
+        }
+        bytes += more;
+    }
+    Ok((kinds.len(), bytes))
+}
+
+/// The bytes of a block that a tensor takes: whole lines, and one if it has no elements, so that no two tensors
+/// have one address.
+fn taken(dtype: DType, shape: Shape) -> Result<usize> {
+    let bytes = shape.bytes(dtype)?.max(1);
+    bytes
+        .checked_next_multiple_of(ALIGNMENT)
+        .ok_or_else(|| Error::ResourceExhausted(format!("{bytes} bytes for a tensor")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tensors_that_are_made_together_share_blocks_and_no_bytes() {
+        let sizes = [3, 0, BLOCK / 8, 1, BLOCK / 4, 17, 17, BLOCK / 4 + 1, 5];
+        let kinds = sizes.map(|elements| (DType::Float32, Shape::new(&[elements]).unwrap()));
+        let tensors = Tensor::made_together(&kinds, |parts| {
+            assert_eq!(parts.len(), sizes.len());
+            for (number, part) in parts.into_iter().enumerate() {
+                part.fill(number as u8);
+            }
+            Ok(())
+        });
+        let tensors = tensors.unwrap();
+        for (number, (tensor, elements)) in tensors.iter().zip(sizes).enumerate() {
+            assert_eq!(tensor.shape()[..], [elements]);
+            let view = tensor.reading().unwrap();
+            let bytes = view.as_bytes().unwrap();
+            for byte in bytes.first().into_iter().chain(bytes.last()) {
+                assert_eq!(*byte, number as u8);
+            }
+            assert!(tensor.address().addr().is_multiple_of(ALIGNMENT));
+        }
+        let shares = |left: usize, right: usize| {
+            Arc::ptr_eq(tensors[left].storage().0, tensors[right].storage().0)
+        };
+        assert!(shares(0, 3) && !shares(3, 4) && !shares(4, 5) && shares(5, 6) && !shares(6, 7));
+        assert!(!shares(7, 8));
+        assert!(Tensor::made_together(&[], |_| Ok(())).unwrap().is_empty());
+        let failed = Tensor::made_together(&kinds[..1], |_| Err(Error::Internal("it".into())));
+        assert!(failed.is_err());
+    }
+}
