@@ -108,6 +108,7 @@ int main(int argc, char **argv) {
     }
     printf("sequences --seed %llu\n", (unsigned long long)seed);
     fflush(stdout);
+    enter_folder();
     signal(SIGSEGV, on_signal);
     signal(SIGBUS, on_signal);
     signal(SIGABRT, on_signal);
@@ -145,5 +146,6 @@ int main(int argc, char **argv) {
     printf("%lld calls, %lld succeeded, %lld were refused, %lld user data, %d failures\n",
            (long long)f->calls, (long long)f->succeeded, (long long)f->refused,
            (long long)f->tokens, failures);
+    remove_folder();
     return failures != 0 || finish() != 0;
 }
