@@ -3,8 +3,8 @@
 #
 #   scripts/fuzz.sh [TARGET [OPTIONS OF LIBFUZZER...]]
 #
-# Without a target: each for a minute, or RUNS executions. Needs a nightly Rust and cargo-fuzz
-# (scripts/setup.sh fuzz); skips, and says so, without.
+# Without a target: each. It takes a minute or RUNS executions, or as long as the options say. Needs a nightly Rust and
+# cargo-fuzz (scripts/setup.sh fuzz); skips, and says so, without.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PWD/build/tools/bin:$PATH
@@ -13,6 +13,7 @@ cargo +nightly fuzz --version >/dev/null 2>&1 || {
   exit 0
 }
 limit=(-max_total_time=60)
+[ $# -lt 2 ] || limit=()
 [ -z "${RUNS:-}" ] || limit=(-runs="$RUNS")
 targets=("${1:-}")
 if [ $# -eq 0 ]; then

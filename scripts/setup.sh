@@ -292,7 +292,7 @@ if is demo; then
   have_data_set || apt_install dataset-fashion-mnist ||
     say "no Fashion-MNIST; the demonstration uses the small data set in c_examples/data"
 fi
-if is test everything mpi; then
+if is test everything mpi judges; then
   have_mpich || fetch_mpich || say "no MPICH 5; tests of MPI found at run time are skipped"
   { have mpicc && have mpirun; } || { apt_install openmpi-bin && apt_install libopenmpi-dev; } ||
     say "no Open MPI; tests of umbo_mpi.c over it are skipped"

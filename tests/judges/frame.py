@@ -7,7 +7,8 @@ class NotApplicable(Exception):
 
 
 class Case:
-    """One test of a judge. `run` returns if it has passed, and raises what is wrong."""
+    """One test of a judge. `run` returns if it has passed, and raises what is wrong. A text that it returns is shown in the
+    judge's row."""
     def __init__(self, name, run):
         self.name, self.run = name, run
 

@@ -63,12 +63,13 @@ def install(wanted):
 def judged(module, small, begin):
     """Runs the cases of a judge whose names begin so: the row of the table, and the exit code."""
     from frame import NotApplicable
-    reasons, failed, passed = collections.Counter(), [], 0
+    reasons, remarks, failed, passed = collections.Counter(), [], [], 0
     for case in module.cases(small):
         if not case.name.startswith(begin):
             continue
         try:
-            case.run()
+            if remark := case.run():
+                remarks.append(remark)
             passed += 1
         except NotApplicable as why:
             reasons[str(why)] += 1
@@ -83,7 +84,10 @@ def judged(module, small, begin):
     if (small or begin) and not passed + others:
         failed.append("nothing was judged")
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in module.JUDGE)
-    said = "; ".join(f"{count}: {reason}" for reason, count in sorted(reasons.items(), key=lambda item: -item[1]))
+    if hasattr(module, "versions"):
+        versions = module.versions()
+    why = [f"{count}: {reason}" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])]
+    said = "; ".join(why + remarks)
     cells = [module.TITLE, versions, passed + others + len(failed), passed, others, said or "-", len(failed)]
     return "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |", 1 if failed else 0 if passed or not small else 77
 
