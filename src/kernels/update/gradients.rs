@@ -271,7 +271,7 @@ fn are_finite<T: Real, const N: usize>(elements: &[T; N]) -> bool {
     let zero = T::from_f64(0.0);
     let mut finite = true;
     for element in elements {
-        finite &= *element - *element == zero;
+        finite &= *element * zero == zero;
     }
     finite
 }
@@ -353,8 +353,8 @@ mod tests {
             }
         }
         let layout = Layout::row_major(Shape::new(&[left.len()]).unwrap());
-        // SAFETY: the views are used while the numbers live, and nobody writes them.
         let span = |of: &[f32]| {
+            // SAFETY: the view is used while the numbers live, and nobody writes them.
             unsafe { View::new(of.as_ptr().cast(), DType::Float32, layout) }.span().unwrap()
         };
         let mut short = 0;
