@@ -38,6 +38,7 @@ pub(super) fn next_noted(iterator: &PassIterator) -> Result<Option<Value>> {
         && let Some(strategy) = iterator.distributed_for()
         && iterator.begins()
     {
+        iterator.has_begun();
         let mut noted = NOTED.lock();
         let before = noted.elements.iter().position(|&(of, _)| of == strategy);
         let before = before.map(|place| noted.elements.swap_remove(place));
@@ -62,9 +63,8 @@ pub(super) fn check_run(
     let Some(element) = place.map(|place| noted.elements.swap_remove(place)) else { return Ok(()) };
     let gradients: Vec<_> = noted.gradients.iter().filter_map(Weak::upgrade).collect();
     drop(noted);
-    drop(element);
     let of_strategy = |gradients: &&Arc<Gradients>| gradients.strategy() == strategy.id();
-    match *gradients.iter().filter(of_strategy).collect::<Vec<_>>() {
+    let checked = match *gradients.iter().filter(of_strategy).collect::<Vec<_>>() {
         [] => equivalence::check_first(strategy, function, args, Written::None),
         [gradients] => {
             equivalence::check_first(strategy, function, args, Written::PerhapsBy(gradients))
@@ -80,5 +80,10 @@ pub(super) fn check_run(
             );
             Ok(())
         }
+    };
+    if checked.is_err() {
+        // Whoever runs the step again is told again.
+        NOTED.lock().elements.push(element);
     }
+    checked
 }

@@ -31,7 +31,7 @@ pub struct PassIterator {
     strategy: Option<u64>,
     /// Whether several ranks meet for each element, and so know of each other's failures.
     meets_ranks: bool,
-    /// The pass has begun, and nobody has asked whether it has.
+    /// Nobody has said that the pass has begun.
     begins: AtomicBool,
     spec: ElementSpec,
     /// Where its passes come from.
@@ -136,10 +136,15 @@ impl PassIterator {
         self.strategy
     }
 
-    /// Whether this is the first time that somebody asks since the pass has begun: with the iterator, or
+    /// Whether nobody has called [`PassIterator::has_begun`] since the pass has begun: with the iterator, or
     /// with its last [`PassIterator::reset`] or [`PassIterator::restore_position`].
     pub fn begins(&self) -> bool {
-        self.begins.swap(false, Ordering::Relaxed)
+        self.begins.load(Ordering::Relaxed)
+    }
+
+    /// What is done with the first element of a pass was done.
+    pub fn has_begun(&self) {
+        self.begins.store(false, Ordering::Relaxed);
     }
 
     /// The structure, dtypes and shapes of the elements: those of what it iterates over.

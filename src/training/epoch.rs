@@ -106,7 +106,8 @@ impl Epoch<'_> {
                 break;
             };
             let checked = match self.iterator.begins() {
-                true => first(&*function, &lent.element),
+                // What fails here comes again with its element.
+                true => first(&*function, &lent.element).map(|()| self.iterator.has_begun()),
                 false => Ok(()),
             };
             let (what, done) = match checked {

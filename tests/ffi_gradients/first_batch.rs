@@ -90,6 +90,9 @@ fn loop_over(
     for _ in 0..steps {
         let element = next(iterator);
         let mut status = run(training.strategy, element, function);
+        if status != UMBO_OK {
+            status = run(training.strategy, element, function);
+        }
         if status == UMBO_OK && program.name != "evaluates" {
             status = training.apply().0;
         }
@@ -143,6 +146,10 @@ fn train(program: Program<'_>) {
                     true => loop_over(program, &training, iterator, steps, function),
                     false => epoch(&training, iterator, steps, function),
                 };
+                // Who tries again is refused again.
+                if status != UMBO_OK && !program.own_loop {
+                    status = epoch(&training, iterator, steps, function);
+                }
             }
         }
         if status == UMBO_OK {
