@@ -60,8 +60,8 @@ echo "the same on both"
 [ "${1:-}" != examples ] || exit 0
 # What of the tests runs in some minutes when it is emulated; all others run on this machine as it is, since they look at the
 # sources (architecture, documents, function_names, header), measure time, processors or memory (no_polling, shared_processor,
-# step_report, worker_costs, workers, fresh_outputs), start themselves again or fork, for which the system would have to know of qemu
-# (trace, strict, input_fork), interpret kernels for GPUs (cuda, gpu), or train for hours in so many combinations.
+# step_report, worker_costs, workers, fresh_outputs), start themselves again, for which the system would have to know of qemu
+# (trace, strict), interpret kernels for GPUs (cuda, gpu), or train for hours in so many combinations.
 tests=(--lib)
 for name in batched_reduce ffi_dataset ffi_extended ffi_gradients ffi_input ffi_tensor ffi_value reduce strategy; do
   tests+=(--test $name)
@@ -75,7 +75,6 @@ again=$(sed -n 's/.*same_in_every_set("\([a-z0-9_:]*\)".*/\1/p' tests/*.rs tests
 skips=()
 # And those that need a process of their own.
 again+=" run::the_deepest_nest_goes_through_run_reduce_and_gather"
-again+=" executor::fork::tests::a_leaf_that_is_first_locked_amid_a_fork_is_free_in_the_child"
 for name in $again; do
   echo "aarch64: $name is left out: it starts itself again"
   skips+=(--skip "$name")

@@ -80,8 +80,7 @@ for name in "${all[@]}"; do
     nequals1) arguments=("$PWD/c_examples/data/digits") ;;
     matrix) arguments=(--patience 120) ;;
     sequences) arguments=(--seconds "${SECONDS_EACH:-20}") ;;
-    # The sanitizers' own locks may be held in the child of a fork.
-    storm) arguments=(--seconds "${SECONDS_EACH:-20}" --forks 0) ;;
+    storm) arguments=(--seconds "${SECONDS_EACH:-20}") ;;
     *) arguments=() ;;
   esac
   more=
@@ -89,7 +88,7 @@ for name in "${all[@]}"; do
     # A child of this one dies by a signal, as it should: a sanitizer would make an exit of it.
     stacks) more=:handle_segv=0 ;;
     # Their children start threads, which ThreadSanitizer refuses unless it is told otherwise.
-    fork | fork_gradients) [ "$kind" = address ] || more=:die_after_fork=0 ;;
+    forks) [ "$kind" = address ] || more=:die_after_fork=0 ;;
   esac
   mkdir -p "$build/run/$name"
   if (cd "$build/run/$name" &&

@@ -1,8 +1,7 @@
-//! Heavy computations: the same results on many threads, on one, where the system has no thread, in the
-//! child of a fork and after the end of all threads; and rayon's global pool is never started. Alone in
+//! Heavy computations: the same results on many threads, on one, where the system has no thread, and after
+//! the end of all threads; and rayon's global pool is never started. Alone in
 //! its process, whose threads it counts and refuses.
 
-mod child;
 mod threads;
 
 use std::fmt::Write as _;
@@ -10,7 +9,6 @@ use std::io::{Cursor, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use child::in_child;
 use threads::allowing;
 use umbo::device::DeviceId;
 use umbo::equivalence::{Options, check};
@@ -241,12 +239,6 @@ fn heavy_work_is_the_same_whoever_does_it() {
     let ours = || map_ranges(ELEMENTS, |_| thread::current_name().starts_with("umbo-compute-"));
     assert!(programs.install(ours).into_iter().all(|ours| !ours));
 
-    // Children have pools of their own, whatever the parent has.
-    assert!(in_child(|| alive() == 0 && computes() && alive() == expected() && computes()));
-    assert!(in_child(|| shutdown::shut_down().is_ok() && computes() && reads(&good, ROWS)));
-    assert!(in_child(|| in_child(|| computes() && alive() == expected()) && computes()));
-    assert!(in_child(|| allowing(0, computes)));
-
     // Nobody ends the threads under somebody who computes.
     drop(model);
     if expected() > 0 {
@@ -262,7 +254,6 @@ fn heavy_work_is_the_same_whoever_does_it() {
         shutdown::shut_down().unwrap();
         assert_eq!(alive(), 0);
     }
-    assert!(in_child(|| computes() && alive() == expected()));
 
     // Several at once, one of which has a panic that reaches its caller alone.
     std::thread::scope(|scope| {

@@ -1,13 +1,10 @@
 //! Replicas that share compute devices: whatever they do, and however a step ends, at most one callback
 //! runs on a device at a time, and everything is as it is with a device for each.
 
-mod child;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use child::in_child;
 use umbo::collectives::{Assignment, ReduceOp};
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result, Status};
@@ -317,98 +314,9 @@ fn everything_is_as_with_a_device_for_each_replica() {
     }
 }
 
-/// Where in a step a process forks, and on which replica's thread.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Forks {
-    Between,
-    Callback(usize),
-    MergeFunction,
-    Nested(usize),
-}
-
-/// In the child the parent's strategy is refused and another one does everything.
-fn is_refused_and_can_begin_anew(parent: &Strategy, context: Option<&ReplicaContext>) -> bool {
-    let is_refused = |error: Error| error.status() == Status::FailedPrecondition;
-    let meets = context.is_none_or(|context| {
-        context.all_reduce(ReduceOp::Sum, scalar(1.0)).err().is_some_and(is_refused)
-    });
-    let runs = parent.run(&|_| Ok(None), None).err().is_some_and(is_refused);
-    let step = |context: &ReplicaContext| {
-        let sum = context.all_reduce(ReduceOp::Sum, scalar(1.0))?;
-        match number(sum.tensor_of(0)?) {
-            5.0 => Ok(None),
-            other => Err(Error::Internal(format!("{other} replicas"))),
-        }
-    };
-    let begins = on_another_thread(|| {
-        let own = strategy(2, 5);
-        (0..3).all(|_| own.run(&step, None).is_ok())
-    });
-    meets && runs && begins
-}
-
 /// A thread in a run may not run another strategy; one beside it may.
 fn on_another_thread<R: Send>(body: impl FnOnce() -> R + Send) -> R {
     std::thread::scope(|scope| scope.spawn(body).join().unwrap())
-}
-
-/// A step forks somewhere, while others have the device or wait for it; in the parent it goes on.
-#[test]
-fn a_fork_leaves_the_turns_as_they_are() {
-    for (devices, replicas) in [(1, 2), (1, 5), (2, 5)] {
-        let last = replicas - 1;
-        for forks in [
-            Forks::Between,
-            Forks::Callback(0),
-            Forks::Callback(last),
-            Forks::MergeFunction,
-            Forks::Nested(0),
-            Forks::Nested(last),
-        ] {
-            for bounded in [false, true] {
-                let what = format!("{replicas} on {devices}, {forks:?}, {bounded}");
-                let own = strategy(devices, replicas);
-                let forked = Arc::new(AtomicUsize::new(0));
-                let fork = {
-                    let (forked, what) = (Arc::clone(&forked), what.clone());
-                    move |strategy: &Strategy, context: Option<&ReplicaContext>| {
-                        let said = in_child(|| is_refused_and_can_begin_anew(strategy, context));
-                        assert!(said, "{what}");
-                        forked.fetch_add(1, Ordering::SeqCst);
-                    }
-                };
-                if forks == Forks::Between {
-                    fork(&own, None);
-                }
-                let step = move |context: &ReplicaContext| {
-                    if forks == Forks::Callback(context.replica()) {
-                        fork(context.strategy(), Some(context));
-                    }
-                    let fork = fork.clone();
-                    let merge = move |strategy: &Strategy, parts: Vec<Option<Value>>| {
-                        if forks == Forks::MergeFunction {
-                            fork(strategy, None);
-                        }
-                        let nested = move |context: &ReplicaContext| {
-                            if forks == Forks::Nested(context.replica()) {
-                                fork(context.strategy(), Some(context));
-                            }
-                            context.all_reduce(ReduceOp::Sum, scalar(1.0)).map(|_| None)
-                        };
-                        strategy.run_within(Arc::new(nested), None, Limits::default(), None)?;
-                        Ok(parts)
-                    };
-                    let operation = Operation::MergeCall { function: 1 };
-                    context.synchronize(operation, None, Box::new(merge)).map(|_| None)
-                };
-                let deadline = bounded.then(|| Instant::now() + Duration::from_secs(3600));
-                let limits = Limits { deadline, cancellation: None };
-                own.run_within(Arc::new(step), None, limits, None).unwrap();
-                assert_eq!(forked.load(Ordering::SeqCst), 1, "{what}");
-                own.run(&|_| Ok(None), None).unwrap();
-            }
-        }
-    }
 }
 
 #[test]

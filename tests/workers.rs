@@ -1,5 +1,4 @@
-//! What the worker set promises about a whole process: no allocation in the steady state, and no
-//! hang in the child of a fork, which makes threads of its own. A test binary of its own, for its allocator and its threads.
+//! What the worker set promises about a whole process: no allocation in the steady state. A test binary of its own, for its allocator and its threads.
 
 mod allocator;
 
@@ -17,7 +16,7 @@ fn enter() -> usize {
 }
 
 #[test]
-fn entering_allocates_nothing_and_survives_a_fork() {
+fn entering_allocates_nothing() {
     workers::set_count(4).unwrap();
     // So that they take part whether they have parked or not.
     workers::fix_costs(Some(workers::Costs::NONE));
@@ -29,19 +28,4 @@ fn entering_allocates_nothing_and_survives_a_fork() {
     let took_part: usize = (0..1000).map(|_| enter()).sum();
     assert_eq!(took_part, 4000);
     assert_eq!(allocator::of_all_threads(), before);
-
-    // SAFETY: the child enters the set and exits; an alarm ends it if it hangs.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // SAFETY: plain system calls.
-        unsafe {
-            libc::alarm(20);
-            libc::_exit(i32::from(enter() != 4 || enter() != 4));
-        }
-    }
-    let mut status = -1;
-    // SAFETY: the child is ours and the pointer is valid.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert_eq!(status, 0);
-    assert_eq!(enter(), 4);
 }

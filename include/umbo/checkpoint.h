@@ -258,9 +258,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_integer(
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a folder, a path that leads through
  *   a file, or two tensors that would have one name (the message says of which objects).
  * - UMBO_STATUS_FAILED_PRECONDITION: inside a run, while the strategy is draining, with gradients
- *   that were submitted and not applied, with gradients that were not added although an optimizer
- *   that was has applied them and they hold something (the message names their variables), or in
- *   the child of a fork.
+ *   that were submitted and not applied, or with gradients that were not added although an
+ *   optimizer that was has applied them and they hold something (the message names their
+ *   variables).
  * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the state, no room on the disk, or too
  *   many open files.
@@ -287,7 +287,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_save(
  *   file, or objects and file do not fit: the message lists all that is missing, unexpected, or of
  *   another dtype or shape, and iterators over other data.
  * - UMBO_STATUS_FAILED_PRECONDITION: a step is in progress, on whatever thread (the message names
- *   it), the strategy is draining, or in the child of a fork.
+ *   it), or the strategy is draining.
  * - UMBO_STATUS_DATA_LOSS: the file is damaged, or not in the safetensors format, whose headers
  *   have at most 100,000,000 bytes.
  * - UMBO_STATUS_UNIMPLEMENTED: a later version of Umbo has written the file.

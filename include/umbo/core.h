@@ -45,6 +45,11 @@
  * change the object; several threads may call such functions on it at the same time. While a call
  * reads or writes the elements of a tensor, nobody else may write them.
  *
+ * Forks. In the child of a process that has used the library (it has made a handle, started a
+ * thread or asked for GPUs) every function returns UMBO_STATUS_FAILED_PRECONDITION, except those of
+ * the version, the names of statuses and the last error; releases do nothing. Fork before the first
+ * use, or use exec. A child that is forked inside of a callback may only call exec or _exit.
+ *
  * Memory. A function that does not get the memory or the threads that it needs returns
  * UMBO_STATUS_RESOURCE_EXHAUSTED. Variables, gradients and optimizers are then as they were before
  * the call. The program can release memory and go on. What has been committed is never reported as

@@ -1317,8 +1317,6 @@ UMBO_API void umbo_distributed_dataset_release(const umbo_distributed_dataset *d
  *   this iterator calls, on whatever thread (of a generator, a map, the release of an element).
  * - UMBO_STATUS_FAILED_PRECONDITION: functions that iterators call would wait for each other, or
  *   such calls lie in one another over more than 32 iterators.
- * - UMBO_STATUS_FAILED_PRECONDITION: the process is the child of a fork, and the iterator had
- *   threads or another thread was using it.
  * - UMBO_STATUS_FAILED_PRECONDITION: the iterator is over a distributed dataset, and the call is
  *   made in a replica's callback (an element is for all replicas) or in the scope of another
  *   strategy.
@@ -1381,8 +1379,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_reset(umbo_iterator *iterator);
  * @param[out] length The length of the text in bytes, without the NUL.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_OUT_OF_RANGE: `capacity` is too small. `buffer` is not written, but `length` is.
- * - UMBO_STATUS_FAILED_PRECONDITION: for the causes that umbo_iterator_next() has. In the child of
- *   a fork the position can also be written if the iterator had threads.
+ * - UMBO_STATUS_FAILED_PRECONDITION: for the causes that umbo_iterator_next() has.
  * - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle, or an output is a null pointer.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory, or there was none to note the place of the
  *   last element.
@@ -1410,8 +1407,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_save_position(
  *   was changed or damaged, or the data have become fewer.
  * - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle, or `position` is a null
  *   pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: for the causes that umbo_iterator_next() has. In the child of
- *   a fork an iterator that had threads can be used again after this call.
+ * - UMBO_STATUS_FAILED_PRECONDITION: for the causes that umbo_iterator_next() has.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
  * - Any status with which a function of the program fails, or a source of the dataset, where
  *   elements are made again.

@@ -219,8 +219,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_device_parse(const char *name, umbo_devi
  * - UMBO_STATUS_NOT_FOUND: there is no such device.
  * - UMBO_STATUS_UNAVAILABLE: the system or the driver does not tell, or the GPU is lost to this
  *   process.
- * - UMBO_STATUS_FAILED_PRECONDITION: the device is a GPU that was used before this process was
- *   forked.
  * - UMBO_STATUS_INVALID_ARGUMENT: `device` is not a device name, or `info` is a null pointer, or
  *   its `struct_size` is not set.
  *

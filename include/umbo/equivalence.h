@@ -207,8 +207,7 @@ static inline umbo_equivalence_finding umbo_equivalence_finding_default(void) {
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a batch that cannot be split or
  *   has too few examples, gradients of another strategy, or a tolerance that is out of range.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback, a merge call or
- *   another strategy's scope; the strategy is draining; or the strategy was made before this
- *   process was forked.
+ *   another strategy's scope; or the strategy is draining.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory for the copies.
  * - what umbo_strategy_run() returns, if the callback fails on the batch in its usual split.
  *

@@ -879,8 +879,6 @@ static inline umbo_group_options umbo_group_options_default(void) {
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or settings that are out of range
  *   or exclude each other.
- * - UMBO_STATUS_FAILED_PRECONDITION: this process was forked while another thread was changing the
- *   optimizer.
  *
  * The settings are used from the next apply on. If a setting of the loss scale changes, the loss
  * scale starts again at `loss_scale`.
@@ -1008,8 +1006,7 @@ static inline umbo_apply_report umbo_apply_report_default(void) {
  *   gradient that is not finite with UMBO_NON_FINITE_FAIL.
  * - UMBO_STATUS_FAILED_PRECONDITION: nothing was submitted since the last apply, a replica has not
  *   submitted (the message names it), the last run failed, the call comes from the context of
- *   another strategy, the strategy was released or is draining, or the strategy was made before
- *   this process was forked.
+ *   another strategy, or the strategy was released or is draining.
  * - UMBO_STATUS_CANCELLED: in a replica's callback, another replica has failed or the run has
  *   ended.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.

@@ -314,10 +314,6 @@ static inline umbo_metric umbo_metric_default(void) {
  *
  * Every form of a device name is accepted: "CPU:1", "/cpu:1", "/device:CPU:1" and the full
  * "/job:localhost/replica:0/task:0/device:CPU:1".
- *
- * A strategy works in the process that made it. In the child of a fork its values can be read and
- * it can be released; runs, assignments, new variables and umbo_strategy_synchronize() give
- * UMBO_STATUS_FAILED_PRECONDITION there.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_create(
     const umbo_strategy_options *options, umbo_strategy **strategy);
@@ -468,8 +464,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_late_replicas(
  * @param[in] strategy The strategy.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a callback of the strategy, or the
- *   strategy was made before this process was forked.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a callback of the strategy.
  *
  * Blocks until all late callbacks have returned and the runs that other threads had under way have
  * ended. There is no time limit.
@@ -564,7 +559,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_num_local_replicas(
  *   that were made with the strategy and are in use, in the order in which they were made.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: the process was forked since the strategy was made.
  * - UMBO_STATUS_UNAVAILABLE: a GPU that was lost.
  *
  * Two processes of one version of the library have the same fingerprint if all of this is the same,
@@ -583,8 +577,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_fingerprint(
  *   strategy, which keeps no list.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: this process was forked while another thread was making a
- *   variable with the strategy, or was in this function or umbo_strategy_variable().
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_num_variables(
@@ -600,8 +592,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_num_variables(
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  * - UMBO_STATUS_OUT_OF_RANGE: there are not so many variables.
- * - UMBO_STATUS_FAILED_PRECONDITION: this process was forked while another thread was making a
- *   variable with the strategy, or was in this function or umbo_strategy_num_variables().
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * Places move up when a variable before them is released for the last time: take the list while
@@ -799,8 +789,7 @@ static inline umbo_run_options umbo_run_options_default(void) {
  *   per-replica value with the wrong number of components, or a result from some replicas only; or
  *   limits for a run inside a merge call.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback or from another
- *   strategy's scope; the strategy is draining; the strategy was made before this process was
- *   forked; or the replicas made different synchronising calls.
+ *   strategy's scope; the strategy is draining; or the replicas made different synchronising calls.
  * - UMBO_STATUS_DEADLINE_EXCEEDED: the time limit is over.
  * - UMBO_STATUS_CANCELLED: the token is cancelled.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
@@ -979,8 +968,8 @@ static inline umbo_update_options umbo_update_options_default(void) {
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an unknown grouping, or a variable
  *   of another strategy.
- * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope, the strategy is
- *   draining, or the strategy was made before this process was forked.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope, or the strategy
+ *   is draining.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  * - what `function` returned.
  *

@@ -227,8 +227,8 @@ static inline umbo_variable_options umbo_variable_options_default(void) {
  *   options, none or more than one of initial value, `initializer` and `initial`, or an `initial`
  *   other than UMBO_INITIAL_ZEROS of elements that are not floats.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call names a strategy and comes from a replica's
- *   callback; it comes from another strategy's scope, or from inside a scope of the default
- *   strategy and is for another one; or the strategy was made before this process was forked.
+ *   callback; or it comes from another strategy's scope, or from inside a scope of the default
+ *   strategy and is for another one.
  * - UMBO_STATUS_FAILED_PRECONDITION: in a replica's callback, replica 0 has not made this variable
  *   (see below).
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
@@ -410,8 +410,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_read(
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another dtype or shape, or values
  *   that the variable's aggregation cannot combine.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from the scope or a run of another strategy,
- *   the variable's strategy is draining, the replicas made different synchronising calls, or the
- *   strategy was made before this process was forked.
+ *   the variable's strategy is draining, or the replicas made different synchronising calls.
  * - UMBO_STATUS_CANCELLED: another replica has failed, or the run has ended.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
@@ -584,8 +583,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_all_weighted(
  *   row-major, or not in host memory, two views with elements in common, or an option that is out
  *   of range.
  * - UMBO_STATUS_UNIMPLEMENTED: the strategy's parameter device is a GPU.
- * - UMBO_STATUS_FAILED_PRECONDITION: a replica's callback, another strategy's scope, or the
- *   strategy was made before this process was forked.
+ * - UMBO_STATUS_FAILED_PRECONDITION: a replica's callback, or another strategy's scope.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * The value of such a variable is in this memory whenever no run or assignment is in progress:

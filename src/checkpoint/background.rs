@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use crate::checkpoint::writer::Snapshot;
 use crate::error::{Error, Result};
-use crate::executor::fork::Origin;
-use crate::executor::lock::{Condvar, Mutex, MutexGuard};
+use crate::executor::lock::{Condvar, Mutex};
 use crate::executor::thread::{self, Handle, Options, Purpose};
 use crate::observe::log::{self, Level};
 
@@ -19,7 +18,6 @@ pub(super) type Write = dyn Fn(u64, Snapshot) -> Result<()> + Send + Sync;
 pub(super) struct Background {
     shared: Arc<Shared>,
     thread: Mutex<Option<Handle>>,
-    origin: Origin,
 }
 
 struct Shared {
@@ -53,18 +51,18 @@ impl Background {
     pub fn new(write: Box<Write>) -> Background {
         let (wanted, moved) = (Condvar::default(), Condvar::default());
         let shared = Arc::new(Shared { state: Mutex::default(), wanted, moved, write });
-        Background { shared, thread: Mutex::default(), origin: Origin::here() }
+        Background { shared, thread: Mutex::default() }
     }
 
     /// Tells a failure that was not told yet.
     pub fn check(&self) -> Result<()> {
-        tell(&mut *self.state()?)
+        tell(&mut self.shared.state.lock())
     }
 
     /// Waits until no copy waits, and keeps that place as long as the result lives.
     pub fn make_room(&self) -> Result<Room<'_>> {
         self.ensure_thread()?;
-        let mut state = self.state()?;
+        let mut state = self.shared.state.lock();
         while state.reserved || state.waiting.is_some() {
             state = self.shared.moved.wait(state);
         }
@@ -74,24 +72,14 @@ impl Background {
 
     /// Waits until all is written, and tells what failed.
     pub fn wait(&self) -> Result<()> {
-        let mut state = self.state()?;
+        let mut state = self.shared.state.lock();
         while !state.is_idle() {
             state = self.shared.moved.wait(state);
         }
         tell(&mut state)
     }
 
-    fn state(&self) -> Result<MutexGuard<'_, State>> {
-        let forked = "manager: it was made before this process was forked, and the thread that writes is \
-                      the parent's; make a new one in this process";
-        if !self.origin.is_here() {
-            return Err(Error::precondition(forked));
-        }
-        Ok(self.shared.state.lock())
-    }
-
     fn ensure_thread(&self) -> Result<()> {
-        drop(self.state()?);
         let mut thread = self.thread.lock();
         if thread.is_none() {
             let shared = Arc::clone(&self.shared);
@@ -156,10 +144,6 @@ impl Shared {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        if !self.origin.is_here() {
-            // The thread is the parent's.
-            return;
-        }
         self.shared.state.lock().end = true;
         self.shared.wanted.notify_all();
         if let Some(thread) = self.thread.get_mut().take()

@@ -18,7 +18,6 @@ use crate::checkpoint::reader::CheckpointFile;
 use crate::checkpoint::saveable::{Changes, Names, Prepared, Saveable, Saved};
 use crate::error::{Error, Result, Status};
 use crate::executor::lock::Mutex;
-use crate::executor::object_lock::{ObjectGuard, ObjectLock};
 use crate::memory;
 use crate::observe::log::{self, Level};
 use crate::strategy::Strategy;
@@ -33,7 +32,7 @@ pub const LONGEST_NAME: usize = 4095;
 pub struct Checkpoint {
     strategy: Strategy,
     /// By name, in the order in which they were added.
-    entries: ObjectLock<IndexMap<String, Object>>,
+    entries: Mutex<IndexMap<String, Object>>,
     /// Where its managers may save.
     pub(super) homes: Homes,
 }
@@ -68,7 +67,7 @@ impl Checkpoint {
     /// Of nothing but the step number of `strategy` yet.
     pub fn new(strategy: &Strategy) -> Arc<Checkpoint> {
         let strategy = strategy.clone();
-        Arc::new(Checkpoint { strategy, entries: ObjectLock::default(), homes: Homes::default() })
+        Arc::new(Checkpoint { strategy, entries: Mutex::default(), homes: Homes::default() })
     }
 
     /// The strategy.
@@ -97,7 +96,7 @@ impl Checkpoint {
 
     fn insert(&self, name: &str, object: Object) -> Result<()> {
         check_name(name)?;
-        let mut entries = self.entries()?;
+        let mut entries = self.entries.lock();
         if let Some(other) = entries.get(name) {
             return Err(Error::invalid(
                 "name",
@@ -141,19 +140,14 @@ impl Checkpoint {
     }
 
     fn number_cell(&self, name: &str) -> Result<Option<Arc<NumberCell>>> {
-        Ok(match self.entries()?.get(name) {
+        Ok(match self.entries.lock().get(name) {
             Some(Object::Number(cell)) => Some(Arc::clone(cell)),
             Some(Object::Shared(_)) | None => None,
         })
     }
 
-    fn entries(&self) -> Result<ObjectGuard<'_, IndexMap<String, Object>>> {
-        self.entries
-            .lock_or("checkpoint: the process was forked while another thread was changing it")
-    }
-
     pub(super) fn copied_entries(&self) -> Result<Vec<Entry>> {
-        let entries = self.entries()?;
+        let entries = self.entries.lock();
         let entry = |(name, object): (&String, &Object)| Entry {
             name: name.clone(),
             object: object.clone(),

@@ -12,7 +12,7 @@ use crate::checkpoint::folder::{self, path_of, remove_old};
 use crate::checkpoint::saveable::number;
 use crate::checkpoint::writer::Snapshot;
 use crate::error::{Error, Result};
-use crate::executor::object_lock::{ObjectGuard, ObjectLock};
+use crate::executor::lock::Mutex;
 
 /// How files are kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,7 +62,7 @@ pub struct Manager {
     checkpoint: Arc<Checkpoint>,
     folder: Arc<Path>,
     options: ManagerOptions,
-    state: ObjectLock<State>,
+    state: Mutex<State>,
     background: Option<Background>,
 }
 
@@ -92,7 +92,7 @@ impl Manager {
         let folder: Arc<Path> = folder.into();
         // A resumed training goes on counting from the newest file.
         let newest = folder::files(&folder)?.last().map(|(step, _)| *step);
-        let state = ObjectLock::new(State {
+        let state = Mutex::new(State {
             last_step: newest.filter(|_| !options.begin_anew),
             last_time: Instant::now(),
             settled: false,
@@ -142,7 +142,7 @@ impl Manager {
             if let Some(background) = &self.background {
                 background.check()?;
             }
-            let mut state = self.state()?;
+            let mut state = self.state.lock();
             self.settle(&mut state)?;
             Ok(must || self.is_due(&state, step))
         };
@@ -201,7 +201,7 @@ impl Manager {
     /// Before the first file is saved: moves those of another training out of the way, if that was asked for.
     fn begin_anew(&self, step: u64) -> Result<()> {
         // Kept until it is done: whoever saves meanwhile must not have that moved.
-        let mut state = self.state()?;
+        let mut state = self.state.lock();
         if !state.anew {
             return Ok(());
         }
@@ -219,7 +219,7 @@ impl Manager {
 
     /// The files of this training, and their steps, in the order of these.
     fn files(&self) -> Result<Vec<(u64, PathBuf)>> {
-        match self.state()?.anew {
+        match self.state.lock().anew {
             true => Ok(Vec::new()),
             false => folder::files(&self.folder),
         }
@@ -326,13 +326,9 @@ impl Manager {
 
     /// A file is due as many steps after this one.
     fn note_file(&self, step: u64) -> Result<()> {
-        let mut state = self.state()?;
+        let mut state = self.state.lock();
         (state.last_step, state.last_time) = (Some(step), Instant::now());
         Ok(())
-    }
-
-    fn state(&self) -> Result<ObjectGuard<'_, State>> {
-        self.state.lock_or("manager: the process was forked while another thread was using it")
     }
 }
 

@@ -6,13 +6,11 @@ use std::fmt;
 use super::communicator::{Communicator, GpuCommunicator, Place, Vote};
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result};
-use crate::executor::fork::Origin;
 use crate::executor::lock::Mutex;
 
 /// An engine that only sees calls that are right.
 pub struct CheckedCommunicator {
     engine: Box<dyn Communicator>,
-    origin: Origin,
     /// Held during a call; what became of the one that failed.
     state: Mutex<State>,
 }
@@ -46,12 +44,11 @@ impl CheckedCommunicator {
             let problem = format!("{node_rank} is not in [0, {node_size}), those of this machine");
             return Err(Error::invalid("node_rank", problem));
         }
-        let (origin, state) = (Origin::here(), Mutex::new(State::Usable));
-        Ok(CheckedCommunicator { engine, origin, state })
+        let state = Mutex::new(State::Usable);
+        Ok(CheckedCommunicator { engine, state })
     }
 
     fn call<T>(&self, call: impl FnOnce(&dyn Communicator) -> Result<T>) -> Result<T> {
-        self.origin.check("a communicator")?;
         let Some(mut state) = self.state.try_lock() else {
             return Err(Error::precondition(
                 "another call of this communicator is in progress; the calls of a rank follow one another, \
@@ -175,9 +172,6 @@ impl Communicator for CheckedCommunicator {
     }
 
     fn abort(&self, error: &Error) {
-        if !self.origin.is_here() {
-            return;
-        }
         // Not while a call is in progress, which an engine may not bear; the call fails by itself.
         if let (Some(mut state), Ok(())) = (self.state.try_lock(), self.engine.check_thread()) {
             *state = State::Failed(format!("{}: {error}", error.status().name()));

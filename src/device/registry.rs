@@ -103,7 +103,7 @@ fn needs_note(device: DeviceId, what: &'static str, since: &str, is_given: bool)
 }
 
 /// A logical GPU, opened if nobody has yet, which takes a second. NOT_FOUND if there is no such device,
-/// UNAVAILABLE if it cannot be used, FAILED_PRECONDITION in the child of a fork that used one before.
+/// UNAVAILABLE if it cannot be used.
 pub fn gpu(device: DeviceId) -> Result<&'static Gpu> {
     REGISTRY.require(device)?;
     let cards = REGISTRY.card_count();

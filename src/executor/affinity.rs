@@ -103,17 +103,15 @@ impl fmt::Debug for CpuSet {
 /// asks first. Where the kernel does not tell, as many as the standard library counts.
 pub fn process_processors() -> &'static CpuSet {
     static PROCESSORS: OnceLock<CpuSet> = OnceLock::new();
-    if let Some(known) = PROCESSORS.get() {
-        return known;
-    }
-    // Before others are kept waiting: in the child of a fork the thread that reads may be missing.
-    let main_thread = std::process::id() as libc::pid_t;
-    let read = [main_thread, 0].into_iter().filter_map(|thread| read_thread(thread).ok());
-    let mut set: CpuSet = read.flat_map(|set| set.processors().collect::<Vec<_>>()).collect();
-    if set.is_empty() {
-        set = (0..available()).collect();
-    }
-    PROCESSORS.get_or_init(|| set)
+    PROCESSORS.get_or_init(|| {
+        let main_thread = std::process::id() as libc::pid_t;
+        let read = [main_thread, 0].into_iter().filter_map(|thread| read_thread(thread).ok());
+        let mut set: CpuSet = read.flat_map(|set| set.processors().collect::<Vec<_>>()).collect();
+        if set.is_empty() {
+            set = (0..available()).collect();
+        }
+        set
+    })
 }
 
 /// Which of the processes that share this machine this one is.

@@ -24,9 +24,7 @@ use std::cell::Cell;
 use std::io;
 use std::mem;
 use std::ops::Range;
-use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rayon::iter::{
@@ -38,7 +36,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::affinity;
 use super::floating_point::in_default_mode;
-use super::fork::Origin;
+use super::lock::{Mutex, MutexGuard};
 use super::thread::{self, Handle, Options, Purpose, Uncancelled};
 use crate::error::{Error, Result};
 use crate::memory;
@@ -59,25 +57,12 @@ const BYTES_PER_THREAD: usize = 8 << 10;
 /// How long no pool is made after the system has refused one.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The pool of this process. The child of a fork makes a place of its own. What the parent's points to
-/// is never freed there: dropping a pool wakes its threads and locks what they lock, and the child has
-/// none of the threads and perhaps a lock that nobody will free.
-static PLACE: AtomicPtr<Place> = AtomicPtr::new(ptr::null_mut());
-
-/// Whether a pool is being made. What crossbeam keeps for the whole process is made with the first one,
-/// and a child that was forked meanwhile would wait for it for ever. So such a child has no pool.
-static BUILDING: AtomicBool = AtomicBool::new(false);
+/// The pool. Never waited for: whoever finds it taken does its work alone.
+static STATE: Mutex<State> = Mutex::new(State { threads: None, refused: None });
 
 thread_local! {
     /// Whether this thread is one of the pool's.
     static OURS: Cell<bool> = const { Cell::new(false) };
-}
-
-struct Place {
-    origin: Origin,
-    usable: bool,
-    /// Never waited for: whoever finds it taken does its work alone.
-    state: Mutex<State>,
 }
 
 #[derive(Default)]
@@ -188,7 +173,7 @@ fn threads() -> Option<Arc<Threads>> {
     if count < 2 {
         return None;
     }
-    let mut state = place()?.free()?;
+    let mut state = STATE.try_lock()?;
     if let Some(threads) = &state.threads {
         return Some(Arc::clone(threads));
     }
@@ -211,59 +196,8 @@ fn threads() -> Option<Arc<Threads>> {
     }
 }
 
-/// The place of this process; `None` where another one is being put there, which takes a moment.
-fn place() -> Option<&'static Place> {
-    let current = PLACE.load(Ordering::Acquire);
-    // SAFETY: a pointer that was stored is to a place that is never freed.
-    if let Some(place) = unsafe { current.as_ref() }
-        && place.origin.is_here()
-    {
-        return Some(place);
-    }
-    make_place(current)
-}
-
-#[cold]
-fn make_place(current: *mut Place) -> Option<&'static Place> {
-    // The first of a process, so if a pool is being made now, then by the parent, or by the first
-    // place that somebody else has just put there, and then this one is not needed.
-    let usable = !BUILDING.load(Ordering::Relaxed);
-    let place = Place { origin: Origin::here(), usable, state: Mutex::default() };
-    let new = Box::into_raw(Box::new(place));
-    match PLACE.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire) {
-        // SAFETY: just made, and never freed from now on.
-        Ok(_) => Some(unsafe { &*new }),
-        Err(_) => {
-            // SAFETY: nobody else has seen it.
-            drop(unsafe { Box::from_raw(new) });
-            None
-        }
-    }
-}
-
-impl Place {
-    fn free(&self) -> Option<MutexGuard<'_, State>> {
-        if !self.usable {
-            return None;
-        }
-        match self.state.try_lock() {
-            Ok(state) => Some(state),
-            // Every change is complete when it is made.
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
-    }
-}
-
 impl Threads {
     fn start(count: usize) -> Result<Threads> {
-        BUILDING.store(true, Ordering::Relaxed);
-        let started = Threads::start_now(count);
-        BUILDING.store(false, Ordering::Relaxed);
-        started
-    }
-
-    fn start_now(count: usize) -> Result<Threads> {
         // Whether there is memory: rayon's own requests cannot be refused.
         memory::check()?;
         drop(memory::list::<u8>(count * BYTES_PER_THREAD, "bytes of threads' records")?);
@@ -316,25 +250,20 @@ fn join(handles: Vec<Handle>) {
 }
 
 /// The right to end the threads. While it lives nobody computes in them.
-pub(super) struct Idle(Option<MutexGuard<'static, State>>);
+pub(super) struct Idle(MutexGuard<'static, State>);
 
 /// The right to end the threads; nothing while somebody computes in them or starts them.
 pub(super) fn idle() -> Option<Idle> {
-    let place = place()?;
-    if !place.usable {
-        return Some(Idle(None));
-    }
-    let state = place.free()?;
+    let state = STATE.try_lock()?;
     // Clones are made under the lock, so that there will be none.
     let used = state.threads.as_ref().is_some_and(|threads| Arc::strong_count(threads) > 1);
-    (!used).then_some(Idle(Some(state)))
+    (!used).then_some(Idle(state))
 }
 
 impl Idle {
     /// Ends the threads, which later work starts anew, and waits until they have ended.
-    pub(super) fn end(self) {
-        let Some(mut state) = self.0 else { return };
-        if let Some(threads) = mem::take(&mut *state).threads.and_then(Arc::into_inner) {
+    pub(super) fn end(mut self) {
+        if let Some(threads) = mem::take(&mut *self.0).threads.and_then(Arc::into_inner) {
             threads.end();
         }
     }

@@ -2,8 +2,9 @@
 //!
 //! Nothing outside of this module starts a thread or knows of processors. [`thread`] starts all of
 //! them in the same way; [`workers`] and [`pieces`] share central work; [`pool`] calls functions that
-//! may wait; [`computing`] shares heavy work that does not; [`fork`] tells whether this process is the
-//! one in which something was made; [`lock`] has the locks, and [`object_lock`] those that a child may find taken; [`thread_pools`] knows those of other libraries; [`shutdown`] ends what is idle.
+//! may wait; [`computing`] shares heavy work that does not; [`fork`] tells whether this process is a child
+//! in which nothing works; [`lock`] has the locks; [`thread_pools`] knows those of other libraries;
+//! [`shutdown`] ends what is idle.
 
 #![expect(
     unsafe_code,
@@ -16,10 +17,8 @@ pub mod computing;
 mod costs;
 mod floating_point;
 pub mod fork;
-pub mod found_once;
 mod handover;
 pub mod lock;
-pub mod object_lock;
 pub mod pieces;
 pub mod pool;
 pub mod shutdown;

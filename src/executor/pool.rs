@@ -9,7 +9,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::fork;
 use super::thread::{self, Handle, Options, Purpose};
 use crate::error::{Error, Result};
 use crate::observe;
@@ -23,8 +22,6 @@ pub(crate) struct Pool<T, R> {
     name: &'static str,
     shared: Arc<Shared<T, R>>,
     threads: Vec<Handle>,
-    /// In which process the threads are, since there are any.
-    generation: u64,
 }
 
 struct Shared<T, R> {
@@ -68,15 +65,13 @@ impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
             wanted: Condvar::new(),
             finished: Condvar::new(),
         });
-        Pool { name, shared, threads: Vec::new(), generation: fork::generation() }
+        Pool { name, shared, threads: Vec::new() }
     }
 
     /// Starts threads until there are `count`, or as many as the system allows.
     ///
     /// RESOURCE_EXHAUSTED if there is none, or no memory; the next call tries again.
-    /// FAILED_PRECONDITION if the threads were started before a fork and this is the child.
     pub(crate) fn grow(&mut self, count: usize) -> Result<()> {
-        self.check_process()?;
         while self.threads.len() < count {
             let room = self.threads.try_reserve(count - self.threads.len());
             let started = match room {
@@ -94,21 +89,6 @@ impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
             }
         }
         Ok(())
-    }
-
-    /// The child of a fork has none of the threads that were started before it.
-    pub(crate) fn check_process(&mut self) -> Result<()> {
-        let now = fork::generation();
-        if self.threads.is_empty() {
-            self.generation = now;
-        }
-        match self.generation == now {
-            true => Ok(()),
-            false => Err(Error::precondition(
-                "the threads that this needs were started before the process forked, and the child \
-                 has none of them; make a new iterator in the child",
-            )),
-        }
     }
 
     /// Calls the function for each of `items`, which is left empty, and gives the outcomes to `take`
@@ -152,11 +132,6 @@ impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
 
 impl<T, R> Drop for Pool<T, R> {
     fn drop(&mut self) {
-        if self.generation != fork::generation() {
-            // The threads are the parent's. There is nobody to join, and the lock may be taken.
-            std::mem::forget(std::mem::take(&mut self.threads));
-            return;
-        }
         self.shared.lock().stop = true;
         self.shared.wanted.notify_all();
         for thread in self.threads.drain(..) {

@@ -10,7 +10,6 @@
 //!   program's handlers run on the program's threads.
 //! - They cannot be cancelled. Cancelling unwinds frames that must not be unwound.
 //! - They inherit no binding to processors that the library has made.
-//! - They belong to the process that started them: in the child of a fork nobody waits for them.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -23,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::affinity::{self, CpuSet};
-use super::fork::Origin;
+use super::fork;
 use super::stack::{Attributes, page_bytes};
 pub use super::stack::{
     LEAST_STACK_BYTES, MOST_INHERITED_STACK_BYTES, current_stack_bytes, process_stack_bytes,
@@ -57,13 +56,6 @@ static ALIVE: [AtomicUsize; 6] = [const { AtomicUsize::new(0) }; 6];
 /// How many threads of this purpose are alive in this process.
 pub fn alive(purpose: Purpose) -> usize {
     ALIVE[purpose as usize].load(Ordering::Acquire)
-}
-
-/// In the child of a fork none of them exist.
-pub(super) fn forget_all() {
-    for alive in &ALIVE {
-        alive.store(0, Ordering::Relaxed);
-    }
 }
 
 /// How a thread is started.
@@ -139,11 +131,9 @@ pub struct Handle {
     /// Until it is joined.
     thread: Option<libc::pthread_t>,
     panicked: Arc<AtomicBool>,
-    origin: Origin,
 }
 
-// SAFETY: the number of a thread may be used on any thread of the process, and the origin is asked
-// before it is used.
+// SAFETY: the number of a thread may be used on any thread of the process.
 unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
@@ -155,17 +145,16 @@ pub struct Panicked;
 impl Handle {
     /// Whether this is the calling thread.
     pub fn is_current(&self) -> bool {
-        self.origin.is_here()
-            && self.thread.is_some_and(|thread| {
-                // SAFETY: comparing numbers of threads has no conditions.
-                unsafe { libc::pthread_equal(thread, libc::pthread_self()) != 0 }
-            })
+        self.thread.is_some_and(|thread| {
+            // SAFETY: comparing numbers of threads has no conditions.
+            unsafe { libc::pthread_equal(thread, libc::pthread_self()) != 0 }
+        })
     }
 
-    /// Waits until the thread has ended. In the child of a fork, where it does not exist, and on the
-    /// thread itself, which cannot wait for its own end, it is left to itself instead.
+    /// Waits until the thread has ended. On the thread itself, which cannot wait for its own end, it is left
+    /// to itself instead.
     pub fn join(mut self) -> std::result::Result<(), Panicked> {
-        if !self.origin.is_here() || self.is_current() {
+        if self.is_current() {
             return Ok(());
         }
         if let Some(thread) = self.thread.take() {
@@ -180,7 +169,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if let Some(thread) = self.thread.take().filter(|_| self.origin.is_here()) {
+        if let Some(thread) = self.thread.take() {
             // SAFETY: the thread is of this process and was neither joined nor detached.
             unsafe { libc::pthread_detach(thread) };
         }
@@ -235,12 +224,12 @@ pub fn spawn(options: &Options, body: impl FnOnce() + Send + 'static) -> Result<
         panicked: Arc::clone(&panicked),
         prepared: Arc::clone(&prepared),
     });
-    let origin = Origin::here();
+    fork::note_use();
     // Counted before it can end.
     ALIVE[purpose as usize].fetch_add(1, Ordering::AcqRel);
     let start = Box::into_raw(start);
     match create(options.stack_bytes, start) {
-        Ok(thread) if prepared.wait() => Ok(Handle { thread: Some(thread), panicked, origin }),
+        Ok(thread) if prepared.wait() => Ok(Handle { thread: Some(thread), panicked }),
         Ok(thread) => {
             // SAFETY: the thread is ours, and it is about to end.
             unsafe { libc::pthread_join(thread, ptr::null_mut()) };
@@ -301,16 +290,12 @@ extern "C" fn main(start: *mut c_void) -> *mut c_void {
         let _ = is_ending();
     }
     prepared.tell(has_memory);
-    let origin = Origin::here();
     if !has_memory {
         drop(body);
     } else if panic::catch_unwind(AssertUnwindSafe(body)).is_err() {
         panicked.store(true, Ordering::Release);
     }
-    // In a child that a callback has forked, this thread is none of those that are counted.
-    if origin.is_here() {
-        ALIVE[purpose as usize].fetch_sub(1, Ordering::AcqRel);
-    }
+    ALIVE[purpose as usize].fetch_sub(1, Ordering::AcqRel);
     ptr::null_mut()
 }
 

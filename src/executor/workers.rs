@@ -17,7 +17,7 @@ use std::hint;
 use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,6 @@ use super::affinity;
 pub use super::costs::Costs;
 use super::costs::{Estimates, INLINE_BYTES};
 use super::floating_point::in_default_mode;
-use super::fork::Origin;
 use super::handover::{Countdown, Inbox};
 use super::lock::{Mutex, MutexGuard};
 use super::thread::{self, Handle, Options, Purpose};
@@ -57,18 +56,10 @@ static ESTIMATES: Estimates = Estimates::new();
 /// How often work was handed to threads.
 static ENTRIES: AtomicU64 = AtomicU64::new(0);
 
-/// The set of this process. The child of a fork, which has none of the threads, and perhaps a lock
-/// that nobody will free, makes a set of its own.
-static SET: AtomicPtr<Set> = AtomicPtr::new(ptr::null_mut());
-
-struct Set {
-    origin: Origin,
-    /// Held by the thread whose operation uses the threads.
-    threads: Mutex<Threads>,
-}
+/// The set. Held by the thread whose operation uses the threads.
+static SET: Mutex<Threads> = Mutex::new(Threads { workers: Vec::new(), refused: None });
 
 /// The threads beside the calling one.
-#[derive(Default)]
 struct Threads {
     workers: Vec<Worker>,
     /// When the system last refused another thread.
@@ -163,7 +154,7 @@ pub fn fix_costs(costs: Option<Costs>) {
 
 /// How many of the threads beside the calling one have parked. `None` while an operation uses them.
 pub fn parked() -> Option<usize> {
-    let threads = set()?.threads.try_lock()?;
+    let threads = SET.try_lock()?;
     Some(threads.workers.iter().filter(|worker| worker.slot.inbox.is_parked()).count())
 }
 
@@ -241,7 +232,7 @@ impl Entered {
         if most == 1 || thread::is_ending() {
             return None;
         }
-        let mut threads = set()?.threads.try_lock()?;
+        let mut threads = SET.try_lock()?;
         // All that could take part are made now, so that no later operation of this size starts any.
         let helpers = threads.at_least(most - 1);
         let shares = match threads.are_awake(helpers) {
@@ -262,36 +253,10 @@ impl Entered {
     }
 }
 
-/// The set of this process; `None` where another one is being put in its place, which takes a moment.
-fn set() -> Option<&'static Set> {
-    let current = SET.load(Ordering::Acquire);
-    // SAFETY: a pointer that was stored is to a set that is never freed.
-    if let Some(set) = unsafe { current.as_ref() }
-        && set.origin.is_here()
-    {
-        return Some(set);
-    }
-    make_set(current)
-}
-
-#[cold]
-fn make_set(current: *mut Set) -> Option<&'static Set> {
-    let new = Box::into_raw(Box::new(Set { origin: Origin::here(), threads: Mutex::default() }));
-    match SET.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire) {
-        // SAFETY: just made, and never freed from now on.
-        Ok(_) => Some(unsafe { &*new }),
-        Err(_) => {
-            // SAFETY: nobody else has seen it.
-            drop(unsafe { Box::from_raw(new) });
-            None
-        }
-    }
-}
-
 /// Ends the threads, which later work starts anew. Returns whether it did: not while an operation
 /// uses them.
 pub(super) fn end() -> bool {
-    let Some(mut threads) = set().and_then(|set| set.threads.try_lock()) else { return false };
+    let Some(mut threads) = SET.try_lock() else { return false };
     for worker in &threads.workers {
         worker.slot.inbox.give(END);
     }
@@ -344,7 +309,6 @@ fn dispatch(workers: &[Worker], items: usize, block: usize, bytes: usize, body: 
         countdown: Countdown::new(workers.len()),
         panic: Mutex::new(None),
     };
-    let origin = Origin::here();
     let mut woken = 0;
     for worker in workers {
         woken += usize::from(worker.slot.inbox.give((&raw const job).cast_mut()));
@@ -352,10 +316,6 @@ fn dispatch(workers: &[Worker], items: usize, block: usize, bytes: usize, body: 
     let started = Instant::now();
     let own = AssertUnwindSafe(|| in_default_mode(|| body(job.blocks.range(0))));
     let own = panic::catch_unwind(own);
-    if !origin.is_here() {
-        // The body has forked, and what the other workers were to do is done in the parent alone.
-        panic::resume_unwind(Box::new("central work ends in the child of a fork"));
-    }
     ESTIMATES.moved(bytes / job.blocks.shares, bytes, started.elapsed());
     job.countdown.wait(if woken > 0 { spin_for_woken } else { spin_until });
     let begun = Duration::from_nanos(job.begun.load(Ordering::Relaxed));
@@ -396,11 +356,8 @@ impl Job {
 impl Slot {
     /// The life of a worker.
     fn serve(&self) {
-        let origin = Origin::here();
         self.inbox.own();
-        // A body may have forked: the thread that it was on is the child's only one, and has no part
-        // in the child's set.
-        while origin.is_here() {
+        loop {
             let job = self.inbox.take(spin_until);
             if job == END {
                 return;

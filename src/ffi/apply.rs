@@ -6,7 +6,6 @@ use std::ptr;
 use super::boundary::{boundary, flag};
 use super::handle::get;
 use super::object::{umbo_gradients, umbo_optimizer};
-use super::optimizer::usable;
 use super::options::{self, Extensible};
 use super::status::umbo_status;
 use crate::optimizer::{ApplyOptions, ApplyReport, Outcome, apply_with};
@@ -91,8 +90,7 @@ unsafe impl Extensible for umbo_apply_report {}
 ///   gradient that is not finite with UMBO_NON_FINITE_FAIL.
 /// - UMBO_STATUS_FAILED_PRECONDITION: nothing was submitted since the last apply, a replica has not
 ///   submitted (the message names it), the last run failed, the call comes from the context of
-///   another strategy, the strategy was released or is draining, or the strategy was made before
-///   this process was forked.
+///   another strategy, or the strategy was released or is draining.
 /// - UMBO_STATUS_CANCELLED: in a replica's callback, another replica has failed or the run has
 ///   ended.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
@@ -134,7 +132,7 @@ pub unsafe extern "C" fn umbo_optimizer_apply(
             flush: flag(options.flush, "options.flush")?,
             measure_norm: flag(options.measure_norm, "options.measure_norm")?,
         };
-        let (optimizer, gradients) = (usable(optimizer)?, get(gradients, "gradients")?);
+        let (optimizer, gradients) = (get(optimizer, "optimizer")?, get(gradients, "gradients")?);
         let outcome = apply_with(&optimizer, &gradients, options)?;
         if let Some(report) = report {
             report.write(match outcome {
@@ -196,7 +194,7 @@ pub unsafe extern "C" fn umbo_optimizer_last_report(
     boundary("umbo_optimizer_last_report", || {
         // SAFETY: the caller gives NULL or a struct of the size that it states.
         let report = unsafe { options::out(report, "report") }?;
-        report.write(match usable(optimizer)?.last_report() {
+        report.write(match get(optimizer, "optimizer")?.last_report() {
             Some(done) => report_of(&done),
             None => EMPTY_REPORT,
         });

@@ -9,17 +9,19 @@ use super::callback::check_no_rule;
 use super::handle;
 use super::status::{self, UMBO_OK, umbo_status};
 use crate::error::{Error, Result};
+use crate::executor::fork;
 use crate::memory;
 use crate::observe::log::{self, Level};
 
 /// Runs the body of the C function of this name. An error becomes the thread's last error, with the
-/// name in front of its message, and its status is returned; so does a panic, as INTERNAL. Without
-/// memory to begin anything the body does not run:
-/// it is dropped, with what it has taken over, and the status is RESOURCE_EXHAUSTED.
+/// name in front of its message, and its status is returned; so does a panic, as INTERNAL. In the child
+/// of a fork, and without memory to begin anything, the body does not run: it is dropped, with what it has
+/// taken over, and the status is FAILED_PRECONDITION or RESOURCE_EXHAUSTED.
 pub(crate) fn boundary(function: &'static str, body: impl FnOnce() -> Result<()>) -> umbo_status {
     outcome(
         function,
         caught(|| {
+            fork::check()?;
             memory::greet_thread(status::prepare_thread)?;
             memory::check()?;
             check_no_rule()?;
@@ -37,6 +39,7 @@ pub(crate) fn boundary_in_need(
     outcome(
         function,
         caught(|| {
+            fork::check()?;
             greet_in_need();
             check_no_rule()?;
             body()
@@ -58,8 +61,11 @@ fn greet_in_need() {
 
 /// Runs the body of a C function that returns nothing, such as a release. What is wrong with its
 /// argument changes nothing and is logged; it does not become the last error, since nobody would
-/// look there.
+/// look there. In the child of a fork nothing is done and nothing said.
 pub(crate) fn quietly(function: &'static str, body: impl FnOnce() -> Result<()>) {
+    if fork::is_child() {
+        return;
+    }
     let result = caught(|| {
         greet_in_need();
         body()

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use crate::equivalence::{self, Written};
 use crate::error::Result;
-use crate::executor::fork::{Guards, Leaf};
+use crate::executor::lock::Mutex;
 use crate::input::PassIterator;
 use crate::observe::log::{self, Level};
 use crate::observe::switch::CHECK;
@@ -19,8 +19,7 @@ struct Noted {
     gradients: Vec<Weak<Gradients>>,
 }
 
-static NOTED: Leaf<Noted> =
-    Leaf::new(Guards::FirstBatches, Noted { elements: Vec::new(), gradients: Vec::new() });
+static NOTED: Mutex<Noted> = Mutex::new(Noted { elements: Vec::new(), gradients: Vec::new() });
 
 /// A program has made gradients.
 pub(super) fn note_gradients(gradients: &Arc<Gradients>) {

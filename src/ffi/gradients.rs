@@ -5,7 +5,6 @@ use super::dtype::{UMBO_DTYPE_NONE, dtype_from, umbo_dtype};
 use super::first_batch::note_gradients;
 use super::handle::{self, borrow, get, make};
 use super::object::{umbo_gradients, umbo_optimizer, umbo_strategy, umbo_value, umbo_variable};
-use super::optimizer::usable;
 use super::options::{self, Extensible};
 use super::status::umbo_status;
 use crate::error::{Error, Result};
@@ -301,7 +300,7 @@ pub unsafe extern "C" fn umbo_gradients_reduced(
         let gradients = get(gradients, "gradients")?;
         let optimizer = match optimizer.is_null() {
             true => None,
-            false => Some(usable(optimizer)?),
+            false => Some(get(optimizer, "optimizer")?),
         };
         value.write(make(reduced(&gradients, index, optimizer.as_ref())?)?);
         Ok(())

@@ -34,8 +34,8 @@ pub const UMBO_GRADIENT_ADD: umbo_gradient_mode = 2;
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown `mode`.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the variable is row-sparse, this is not a run of the strategy
-///   that the gradients were made for, the replica has submitted already, what an earlier run
-///   submitted was not applied, or the gradients were made before this process was forked.
+///   that the gradients were made for, the replica has submitted already, or what an earlier run
+///   submitted was not applied.
 /// - UMBO_STATUS_CANCELLED: the run has returned without this replica.
 ///
 /// If a replica does not view a variable in a step, its gradient counts as zero. If no replica

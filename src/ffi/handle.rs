@@ -27,7 +27,8 @@ use super::boundary::out;
 use super::hazard::{self, Hazard};
 use super::object::{Kind, Object, Opaque};
 use crate::error::{Error, Result};
-use crate::executor::fork::{Guards, Leaf};
+use crate::executor::fork;
+use crate::executor::lock::Mutex;
 use crate::memory;
 
 const SLOT_BITS: u32 = 26;
@@ -69,7 +70,7 @@ struct Free {
 
 struct Table {
     chunks: [AtomicPtr<Slot>; CHUNKS],
-    free: Leaf<Free>,
+    free: Mutex<Free>,
 }
 
 // SAFETY: an object is written only by the thread that took its slot from the free list, before
@@ -79,7 +80,7 @@ unsafe impl Sync for Table {}
 
 static TABLE: Table = Table {
     chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
-    free: Leaf::new(Guards::Handles, Free { head: NO_SLOT, fresh: 0 }),
+    free: Mutex::new(Free { head: NO_SLOT, fresh: 0 }),
 };
 
 /// Which chunk a slot is in, and where in it.
@@ -145,6 +146,8 @@ impl Table {
 
 /// Memory for the slots of a chunk, all free.
 fn new_chunk(chunk: usize) -> Result<*mut Slot> {
+    // Here, since the first handle of all comes here.
+    fork::note_use();
     let slots = 1usize << (chunk as u32 + FIRST_CHUNK_BITS);
     let exhausted = || Error::ResourceExhausted(format!("memory for {slots} more handles"));
     // There are lists of the objects behind the handles.

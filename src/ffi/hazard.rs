@@ -13,7 +13,6 @@ use std::ptr;
 
 use super::records::{Record, Records};
 use super::sync::{AtomicPtr, PLACES};
-use crate::executor::fork::{self, Repair};
 use crate::executor::thread;
 
 static RECORDS: Records = Records { head: AtomicPtr::new(ptr::null_mut()) };
@@ -68,7 +67,6 @@ impl Hazard {
 
     #[cold]
     fn elsewhere(current: &Current) -> Hazard {
-        fork::in_each_child(Repair::Hazards, forget_others);
         let record = RECORDS.take();
         let first = current.record.get().is_none();
         if first && !thread::is_ending() && OWNERSHIP.try_with(|_| ()).is_ok() {
@@ -91,12 +89,6 @@ impl Drop for Hazard {
             CURRENT.with(|current| current.depth.set(current.depth.get() - 1));
         }
     }
-}
-
-/// In the child of a fork: what other threads were looking at, nobody looks at. The thread that forked
-/// was looking at nothing, since no use of a slot runs the caller's code.
-fn forget_others() {
-    RECORDS.forget_others(CURRENT.with(|current| current.record.get()));
 }
 
 /// Returns when no thread uses `slot` any more. The caller has made sure, with a sequentially

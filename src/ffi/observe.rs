@@ -97,7 +97,6 @@ unsafe impl Extensible for umbo_step_times {}
 ///   none are measured, and what was measured is kept.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `strategy` is not a valid handle, or `measure` is neither 0 nor 1.
-/// - UMBO_STATUS_FAILED_PRECONDITION: in the child of a fork.
 ///
 /// A new strategy measures nothing, which costs nothing. Measuring takes at most 1 % of the time of a
 /// step: short steps are measured now and then only, after the first 32. The figures of the latest 256
@@ -130,7 +129,7 @@ pub unsafe extern "C" fn umbo_strategy_measure_steps(
 /// - UMBO_STATUS_OUT_OF_RANGE: `capacity` is too small. `buffer` is not written, but `length` and `causes`
 ///   are.
 /// - UMBO_STATUS_FAILED_PRECONDITION: no step was measured since umbo_strategy_measure_steps(), or none
-///   that was committed; or in the child of a fork.
+///   that was committed.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `strategy` is not a valid handle, or an output is a null pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
 ///
@@ -166,7 +165,7 @@ pub unsafe extern "C" fn umbo_strategy_step_report(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_OUT_OF_RANGE: no such replica.
 /// - UMBO_STATUS_FAILED_PRECONDITION: no step was measured since umbo_strategy_measure_steps(), or none
-///   that was committed; or in the child of a fork.
+///   that was committed.
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
 #[unsafe(no_mangle)]
@@ -250,8 +249,7 @@ const _: () = assert!(trace::MOST_EVENTS == 4_000_000);
 /// from being faster.
 ///
 /// Each thread keeps up to 2048 events until they are written, which happens at least five times in a
-/// second while threads work. What a process that dies has written by then can be read. In the child of
-/// a fork no trace is being written.
+/// second while threads work. What a process that dies has written by then can be read.
 ///
 /// The environment variable UMBO_TRACE has the process write a trace without this call, from its first
 /// strategy to its end: it names the file, and %p in it stands for the number of the process.

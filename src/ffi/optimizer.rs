@@ -9,7 +9,6 @@ use super::handle::{self, get, make};
 use super::object::{umbo_optimizer, umbo_tensor, umbo_variable};
 use super::status::umbo_status;
 use super::text::text;
-use crate::error::Result;
 
 /// Computes the learning rate of an update.
 ///
@@ -30,13 +29,6 @@ pub type umbo_schedule_fn = Option<
         learning_rate: *mut f64,
     ) -> umbo_status,
 >;
-
-/// The optimizer behind a handle, unless the child of a fork must not touch it.
-pub(super) fn usable(optimizer: *const umbo_optimizer) -> Result<Arc<crate::optimizer::Optimizer>> {
-    let optimizer = get(optimizer, "optimizer")?;
-    optimizer.check_process()?;
-    Ok(optimizer)
-}
 
 /// Sets a function that computes the learning rate of each update.
 ///
@@ -60,7 +52,7 @@ pub unsafe extern "C" fn umbo_optimizer_set_schedule(
     // SAFETY: the caller gives the user data and its function away.
     let user_data = unsafe { UserData::new(user_data, destroy) };
     boundary("umbo_optimizer_set_schedule", move || {
-        let optimizer = usable(optimizer)?;
+        let optimizer = get(optimizer, "optimizer")?;
         let Some(schedule) = schedule else {
             return optimizer.set_learning_rate(optimizer.learning_rate());
         };
@@ -97,7 +89,7 @@ pub unsafe extern "C" fn umbo_optimizer_loss_scale(
     boundary("umbo_optimizer_loss_scale", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let loss_scale = unsafe { out(loss_scale, "loss_scale") }?;
-        loss_scale.write(usable(optimizer)?.loss_scale());
+        loss_scale.write(get(optimizer, "optimizer")?.loss_scale());
         Ok(())
     })
 }
@@ -116,7 +108,7 @@ pub unsafe extern "C" fn umbo_optimizer_set_learning_rate(
     learning_rate: f64,
 ) -> umbo_status {
     boundary("umbo_optimizer_set_learning_rate", || {
-        usable(optimizer)?.set_learning_rate(learning_rate)
+        get(optimizer, "optimizer")?.set_learning_rate(learning_rate)
     })
 }
 
@@ -135,7 +127,7 @@ pub unsafe extern "C" fn umbo_optimizer_learning_rate(
     boundary("umbo_optimizer_learning_rate", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let learning_rate = unsafe { out(learning_rate, "learning_rate") }?;
-        learning_rate.write(usable(optimizer)?.learning_rate());
+        learning_rate.write(get(optimizer, "optimizer")?.learning_rate());
         Ok(())
     })
 }
@@ -155,7 +147,7 @@ pub unsafe extern "C" fn umbo_optimizer_iterations(
     boundary("umbo_optimizer_iterations", || {
         // SAFETY: the caller gives NULL or a place for the output.
         let iterations = unsafe { out(iterations, "iterations") }?;
-        iterations.write(usable(optimizer)?.iterations() as i64);
+        iterations.write(get(optimizer, "optimizer")?.iterations() as i64);
         Ok(())
     })
 }
@@ -187,7 +179,7 @@ pub unsafe extern "C" fn umbo_optimizer_state(
         // SAFETY: the caller keeps the header's promise on pointers.
         let (state, name) = unsafe { (out(state, "state")?, text(name, "name")?) };
         let variable = get(variable, "variable")?;
-        state.write(make(usable(optimizer)?.state(&variable, name)?)?);
+        state.write(make(get(optimizer, "optimizer")?.state(&variable, name)?)?);
         Ok(())
     })
 }

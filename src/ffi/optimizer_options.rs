@@ -3,7 +3,6 @@
 use super::boundary::{array, boundary, collect, constant, flag};
 use super::handle::get;
 use super::object::{umbo_optimizer, umbo_variable};
-use super::optimizer::usable;
 use super::options::{self, Extensible};
 use super::status::umbo_status;
 use crate::error::{Error, Result};
@@ -207,8 +206,6 @@ fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or settings that are out of range
 ///   or exclude each other.
-/// - UMBO_STATUS_FAILED_PRECONDITION: this process was forked while another thread was changing the
-///   optimizer.
 ///
 /// The settings are used from the next apply on. If a setting of the loss scale changes, the loss
 /// scale starts again at `loss_scale`.
@@ -220,7 +217,7 @@ pub unsafe extern "C" fn umbo_optimizer_configure(
     boundary("umbo_optimizer_configure", || {
         // SAFETY: the caller gives NULL or a struct of the size that it states.
         let options = unsafe { options::read(options, "options") }?;
-        usable(optimizer)?.configure(settings(&options)?)
+        get(optimizer, "optimizer")?.configure(settings(&options)?)
     })
 }
 
@@ -257,6 +254,6 @@ pub unsafe extern "C" fn umbo_optimizer_add_group(
             weight_decay: unless(options.weight_decay, UMBO_WEIGHT_DECAY_OF_OPTIMIZER),
             frozen: flag(options.frozen, "options.frozen")?,
         };
-        usable(optimizer)?.add_group(&variables, group)
+        get(optimizer, "optimizer")?.add_group(&variables, group)
     })
 }

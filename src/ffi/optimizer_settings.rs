@@ -5,7 +5,6 @@ use std::ffi::c_char;
 use super::boundary::{boundary, out};
 use super::handle::{borrow, get};
 use super::object::{umbo_optimizer, umbo_variable};
-use super::optimizer::usable;
 use super::optimizer_options::{
     UMBO_LOSS_SCALING_DYNAMIC, UMBO_LOSS_SCALING_FIXED, UMBO_LOSS_SCALING_NONE, UMBO_NO_CLIPPING,
     umbo_group_options, umbo_optimizer_options,
@@ -56,7 +55,7 @@ pub unsafe extern "C" fn umbo_optimizer_setting(
     boundary("umbo_optimizer_setting", || {
         // SAFETY: the caller keeps the header's promise on pointers.
         let (value, name) = unsafe { (out(value, "value")?, text(name, "name")?) };
-        value.write(usable(optimizer)?.setting(name)?);
+        value.write(get(optimizer, "optimizer")?.setting(name)?);
         Ok(())
     })
 }
@@ -81,7 +80,7 @@ pub unsafe extern "C" fn umbo_optimizer_get_options(
     boundary("umbo_optimizer_get_options", || {
         // SAFETY: the caller gives NULL or a struct of the size that it states.
         let options = unsafe { options::out(options, "options") }?;
-        options.write(options_of(&usable(optimizer)?.effective_settings()));
+        options.write(options_of(&get(optimizer, "optimizer")?.effective_settings()));
         Ok(())
     })
 }
@@ -139,7 +138,7 @@ pub unsafe extern "C" fn umbo_optimizer_get_group_options(
     boundary("umbo_optimizer_get_group_options", || {
         // SAFETY: the caller gives NULL or a struct of the size that it states.
         let options = unsafe { options::out(options, "options") }?;
-        let group = usable(optimizer)?.group(&get(variable, "variable")?)?;
+        let group = get(optimizer, "optimizer")?.group(&get(variable, "variable")?)?;
         let default = umbo_group_options::default();
         options.write(umbo_group_options {
             learning_rate_factor: group.learning_rate_factor,

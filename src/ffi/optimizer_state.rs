@@ -5,7 +5,6 @@ use std::ffi::c_char;
 use super::boundary::boundary;
 use super::handle::get;
 use super::object::{umbo_optimizer, umbo_tensor, umbo_variable};
-use super::optimizer::usable;
 use super::options::{self, Extensible};
 use super::status::umbo_status;
 use super::text::text;
@@ -69,7 +68,7 @@ pub unsafe extern "C" fn umbo_optimizer_set_state(
         // SAFETY: the caller keeps the header's promise on pointers.
         let name = unsafe { text(name, "name") }?;
         let (variable, state) = (get(variable, "variable")?, get(state, "state")?);
-        usable(optimizer)?.set_state(&variable, name, &state)
+        get(optimizer, "optimizer")?.set_state(&variable, name, &state)
     })
 }
 
@@ -91,7 +90,7 @@ pub unsafe extern "C" fn umbo_optimizer_variable_progress(
         // SAFETY: the caller gives NULL or a struct of the size that it states.
         let progress = unsafe { options::out(progress, "progress") }?;
         let variable = get(variable, "variable")?;
-        let found = usable(optimizer)?.variable_progress(&variable)?;
+        let found = get(optimizer, "optimizer")?.variable_progress(&variable)?;
         progress.write(umbo_variable_progress {
             struct_size: size_of::<umbo_variable_progress>(),
             updates: found.updates as i64,
@@ -126,7 +125,7 @@ pub unsafe extern "C" fn umbo_optimizer_set_variable_progress(
         let running = [progress.first_running, progress.second_running];
         let updates = count(progress.updates, "progress.updates")?;
         let progress = VariableProgress { updates, running };
-        usable(optimizer)?.set_variable_progress(&variable, progress)
+        get(optimizer, "optimizer")?.set_variable_progress(&variable, progress)
     })
 }
 
@@ -144,7 +143,7 @@ pub unsafe extern "C" fn umbo_optimizer_set_iterations(
 ) -> umbo_status {
     boundary("umbo_optimizer_set_iterations", || {
         let iterations = count(iterations, "iterations")?;
-        usable(optimizer)?.set_iterations(iterations)
+        get(optimizer, "optimizer")?.set_iterations(iterations)
     })
 }
 
@@ -165,7 +164,7 @@ pub unsafe extern "C" fn umbo_optimizer_set_loss_scale(
 ) -> umbo_status {
     boundary("umbo_optimizer_set_loss_scale", || {
         let applies = count(applies, "applies")?;
-        usable(optimizer)?.set_loss_scale(loss_scale, applies)
+        get(optimizer, "optimizer")?.set_loss_scale(loss_scale, applies)
     })
 }
 

@@ -105,18 +105,6 @@ impl Records {
         }
     }
 
-    /// Empties all records, and gives back all but the calling thread's own. There are no other
-    /// threads.
-    pub fn forget_others(&self, own: Option<&Record>) {
-        let own = own.map(ptr::from_ref);
-        for record in self.iter() {
-            for place in &record.places {
-                place.store(NONE, Ordering::SeqCst);
-            }
-            record.taken.store(own == Some(ptr::from_ref(record)), Ordering::Release);
-        }
-    }
-
     /// Whether some record names the slot.
     #[cfg(all(test, not(loom)))]
     pub fn names(&self, slot: u32) -> bool {

@@ -50,8 +50,7 @@ pub type umbo_merge_fn = Option<
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or arguments from some replicas
 ///   only.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the replicas made different synchronising calls (the message
-///   says which one each of them made), `ctx` is not the context that this thread is in, or the
-///   strategy was made before this process was forked.
+///   says which one each of them made), or `ctx` is not the context that this thread is in.
 /// - UMBO_STATUS_CANCELLED: another replica has failed, `function` has failed, or the run has
 ///   ended.
 ///

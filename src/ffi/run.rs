@@ -114,8 +114,7 @@ impl Passed {
 ///   per-replica value with the wrong number of components, or a result from some replicas only; or
 ///   limits for a run inside a merge call.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback or from another
-///   strategy's scope; the strategy is draining; the strategy was made before this process was
-///   forked; or the replicas made different synchronising calls.
+///   strategy's scope; the strategy is draining; or the replicas made different synchronising calls.
 /// - UMBO_STATUS_DEADLINE_EXCEEDED: the time limit is over.
 /// - UMBO_STATUS_CANCELLED: the token is cancelled.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.

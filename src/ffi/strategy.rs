@@ -144,10 +144,6 @@ impl Default for umbo_strategy_options {
 ///
 /// Every form of a device name is accepted: "CPU:1", "/cpu:1", "/device:CPU:1" and the full
 /// "/job:localhost/replica:0/task:0/device:CPU:1".
-///
-/// A strategy works in the process that made it. In the child of a fork its values can be read and
-/// it can be released; runs, assignments, new variables and umbo_strategy_synchronize() give
-/// UMBO_STATUS_FAILED_PRECONDITION there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_create(
     options: *const umbo_strategy_options,
@@ -464,8 +460,7 @@ pub unsafe extern "C" fn umbo_strategy_late_replicas(
 /// @param[in] strategy The strategy.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a callback of the strategy, or the
-///   strategy was made before this process was forked.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a callback of the strategy.
 ///
 /// Blocks until all late callbacks have returned and the runs that other threads had under way have
 /// ended. There is no time limit.

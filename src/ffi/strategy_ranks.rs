@@ -72,7 +72,6 @@ pub unsafe extern "C" fn umbo_strategy_num_local_replicas(
 ///   that were made with the strategy and are in use, in the order in which they were made.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_FAILED_PRECONDITION: the process was forked since the strategy was made.
 /// - UMBO_STATUS_UNAVAILABLE: a GPU that was lost.
 ///
 /// Two processes of one version of the library have the same fingerprint if all of this is the same,

@@ -15,8 +15,6 @@ use crate::error::Error;
 ///   keeps no list.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_FAILED_PRECONDITION: this process was forked while another thread was making a variable
-///   with the strategy, or was in this function or umbo_strategy_variable().
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_num_variables(
@@ -39,8 +37,6 @@ pub unsafe extern "C" fn umbo_strategy_num_variables(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_OUT_OF_RANGE: there are not so many variables.
-/// - UMBO_STATUS_FAILED_PRECONDITION: this process was forked while another thread was making a variable
-///   with the strategy, or was in this function or umbo_strategy_num_variables().
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// Places move up when a variable before them is released for the last time: take the list while nobody

@@ -9,7 +9,7 @@ use super::boundary::{Out, check};
 use crate::device::DeviceId;
 use crate::device::name::DeviceName;
 use crate::error::{Error, Result};
-use crate::executor::fork::{Guards, Leaf};
+use crate::executor::lock::Mutex;
 
 /// The longest text that comes in, in bytes: as long as the longest path of the system. Copies and
 /// messages that contain it are small then, so that there is always memory for them.
@@ -113,8 +113,7 @@ impl fmt::Write for Bytes {
 /// The canonical name of a device, for C. Lives as long as the process: devices are few, and none ever
 /// gets another name. Only the first call for a device allocates.
 pub(crate) fn device_name(device: DeviceId) -> *const c_char {
-    static KEPT: Leaf<BTreeMap<DeviceId, &'static CStr>> =
-        Leaf::new(Guards::DeviceNames, BTreeMap::new());
+    static KEPT: Mutex<BTreeMap<DeviceId, &'static CStr>> = Mutex::new(BTreeMap::new());
     let mut kept = KEPT.lock();
     let name = || &*Box::leak(c_string(&DeviceName::local(device)).into_boxed_c_str());
     kept.entry(device).or_insert_with(name).as_ptr()

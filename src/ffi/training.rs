@@ -215,10 +215,7 @@ pub unsafe extern "C" fn umbo_train_epoch(
         let (strategy, iterator) = (get(strategy, "strategy")?, get(iterator, "iterator")?);
         let optimizer = get_optional(optimizer, "optimizer")?;
         let update = match (optimizer, get_optional(gradients, "gradients")?) {
-            (Some(optimizer), Some(gradients)) => {
-                optimizer.check_process()?;
-                Some((optimizer, gradients))
-            }
+            (Some(optimizer), Some(gradients)) => Some((optimizer, gradients)),
             (None, None) => None,
             (Some(_), None) => return Err(alone("gradients", "an optimizer")),
             (None, Some(_)) => return Err(alone("optimizer", "gradients")),

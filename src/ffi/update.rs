@@ -145,8 +145,8 @@ pub(crate) unsafe fn update(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an unknown grouping, or a variable of
 ///   another strategy.
-/// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope, the strategy is
-///   draining, or the strategy was made before this process was forked.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope, or the strategy is
+///   draining.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 /// - what `function` returned.
 ///

@@ -175,8 +175,8 @@ pub(super) fn new_variable(
 ///   options, none or more than one of initial value, `initializer` and `initial`, or an `initial` other than
 ///   UMBO_INITIAL_ZEROS of elements that are not floats.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the call names a strategy and comes from a replica's
-///   callback; it comes from another strategy's scope, or from inside a scope of the default
-///   strategy and is for another one; or the strategy was made before this process was forked.
+///   callback; or it comes from another strategy's scope, or from inside a scope of the default
+///   strategy and is for another one.
 /// - UMBO_STATUS_FAILED_PRECONDITION: in a replica's callback, replica 0 has not made this variable
 ///   (see below).
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.

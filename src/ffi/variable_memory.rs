@@ -237,8 +237,7 @@ unsafe fn assign_views(
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a view that is read-only, not row-major, or
 ///   not in host memory, two views with elements in common, or an option that is out of range.
 /// - UMBO_STATUS_UNIMPLEMENTED: the strategy's parameter device is a GPU.
-/// - UMBO_STATUS_FAILED_PRECONDITION: a replica's callback, another strategy's scope, or the strategy was
-///   made before this process was forked.
+/// - UMBO_STATUS_FAILED_PRECONDITION: a replica's callback, or another strategy's scope.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// The value of such a variable is in this memory whenever no run or assignment is in progress: updates and

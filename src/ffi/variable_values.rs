@@ -152,8 +152,7 @@ fn assign(
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another dtype or shape, or values
 ///   that the variable's aggregation cannot combine.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from the scope or a run of another strategy,
-///   the variable's strategy is draining, the replicas made different synchronising calls, or the
-///   strategy was made before this process was forked.
+///   the variable's strategy is draining, or the replicas made different synchronising calls.
 /// - UMBO_STATUS_CANCELLED: another replica has failed, or the run has ended.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
-use crate::executor::fork;
-use crate::executor::object_lock::{Changes, ObjectGuard, ObjectLock};
+use crate::executor::lock::{Condvar, Mutex};
 use crate::input::position::{Description, Mark, Reader};
 use crate::input::position_text;
 use crate::input::spec::ElementSpec;
@@ -24,9 +23,9 @@ use crate::values::Value;
 /// Dropping it, also before the end, stops and joins its threads.
 pub struct PassIterator {
     node: Node,
-    state: ObjectLock<State>,
+    state: Mutex<State>,
     /// Threads wait for this: the pass is back.
-    freed: Changes,
+    freed: Condvar,
     /// The id of the strategy that its elements are distributed for, if they are.
     strategy: Option<u64>,
     /// Whether several ranks meet for each element, and so know of each other's failures.
@@ -41,8 +40,6 @@ pub struct PassIterator {
 struct State {
     /// None while a thread works on it.
     work: Option<Work>,
-    /// In which process it was last taken out.
-    generation: u64,
     /// The ticket that the next thread that has to wait draws.
     next: u64,
     /// The ticket that is served next. None waits if it is the same.
@@ -103,10 +100,9 @@ impl PassIterator {
     ) -> Result<PassIterator> {
         work::prepare()?;
         let pass = stage.start()?;
-        let generation = fork::generation();
         let work = Some(Work::new(pass, false));
-        let state = ObjectLock::new(State { work, generation, next: 0, serving: 0 });
-        let (node, freed) = (Node::new(), Changes::default());
+        let state = Mutex::new(State { work, next: 0, serving: 0 });
+        let (node, freed) = (Node::new(), Condvar::default());
         let meets_ranks = false;
         let begins = AtomicBool::new(true);
         Ok(PassIterator { node, state, freed, strategy, meets_ranks, begins, spec, stage })
@@ -126,7 +122,7 @@ impl PassIterator {
     /// next one has another order, where the dataset is shuffled. To be called once, before anything
     /// else; until then dropping it leaves no trace.
     pub(crate) fn announce(&self) {
-        if let Some(work) = self.state.lock().as_mut().and_then(|state| state.work.as_mut()) {
+        if let Some(work) = self.state.lock().work.as_mut() {
             work.pass.announce();
         }
     }
@@ -168,7 +164,6 @@ impl PassIterator {
     /// - in a function that this iterator has called, on whatever thread (a generator, a mapped
     ///   function, the release of an element), since the call would wait for itself; also where
     ///   functions of several iterators would wait for each other;
-    /// - in the child of a fork, if a thread of the parent was in the iterator or made its elements;
     /// - if elements are distributed for a strategy: inside of a replica's callback and in the
     ///   context of another strategy.
     pub fn next(&self) -> Result<Option<Value>> {
@@ -234,8 +229,7 @@ impl PassIterator {
     /// its failure; before one that a step has given back. What was made ahead of the consumer does not count. The text is JSON and says what
     /// the stages of the pipeline are; its numbers are for [`PassIterator::restore_position`].
     ///
-    /// FAILED_PRECONDITION as for [`PassIterator::next`], except that it can also be asked for in the
-    /// child of a fork whose parent has the threads that made the elements. RESOURCE_EXHAUSTED if there
+    /// FAILED_PRECONDITION as for [`PassIterator::next`]. RESOURCE_EXHAUSTED if there
     /// is no memory for it, or was none when the last element was made.
     pub fn save_position(&self) -> Result<String> {
         self.check_context()?;
@@ -293,14 +287,14 @@ impl PassIterator {
             )));
         }
         let inside = work::enter(self.node)?;
-        let mut state = self.lock()?;
+        let mut state = self.state.lock();
         if state.work.is_none() || state.serving != state.next {
             drop(inside);
             let ticket = state.next;
             work::wait_for(self.node, ticket)?;
             state.next += 1;
             while state.work.is_none() || state.serving != ticket {
-                state = state.wait(&self.freed);
+                state = self.freed.wait(state);
             }
             work::over(self.node, ticket);
             state.serving += 1;
@@ -313,27 +307,6 @@ impl PassIterator {
         }
         let work = state.work.take();
         Ok(Taken { iterator: self, work, inside: Some(inside) })
-    }
-
-    /// The state, if this process may have it.
-    fn lock(&self) -> Result<ObjectGuard<'_, State>> {
-        // The parent's threads are not here to give back what they had at the time of the fork.
-        let elsewhere = || {
-            Error::precondition(
-                "another thread was using the iterator when the process forked, and the child does \
-                 not have that thread; make a new iterator in the child",
-            )
-        };
-        let mut state = self.state.lock().ok_or_else(elsewhere)?;
-        let now = fork::generation();
-        if state.generation != now {
-            if state.work.is_none() {
-                return Err(elsewhere());
-            }
-            state.generation = now;
-            state.serving = state.next;
-        }
-        Ok(state)
     }
 }
 
@@ -354,12 +327,12 @@ impl Taken<'_> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         self.inside = None;
-        let Some(mut state) = self.iterator.state.lock() else { return };
+        let mut state = self.iterator.state.lock();
         state.work = self.work.take();
         if state.serving != state.next {
             work::over(self.iterator.node, state.serving);
             drop(state);
-            self.iterator.freed.announce();
+            self.iterator.freed.notify_all();
         }
     }
 }
@@ -433,7 +406,7 @@ mod tests {
                 let thread = std::thread::spawn(move || number(of_thread.next().unwrap()));
                 // The next one asks once this one is inside, or has drawn its ticket.
                 loop {
-                    let state = iterator.state.lock().unwrap();
+                    let state = iterator.state.lock();
                     if state.work.is_none() && state.next == turn {
                         break;
                     }

@@ -291,7 +291,6 @@ impl ParallelPass {
 
 impl Pass<Value> for ParallelPass {
     fn next(&mut self) -> Result<Option<Value>> {
-        self.pool.check_process()?;
         let mut is_new = true;
         if !self.again.is_empty() {
             self.work_again()?;
@@ -320,7 +319,6 @@ impl Pass<Value> for ParallelPass {
     }
 
     fn restart(&mut self) -> Result<()> {
-        self.pool.check_process()?;
         self.let_go();
         self.input.restart()
     }

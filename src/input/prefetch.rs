@@ -5,7 +5,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
-use crate::executor::fork;
 use crate::executor::pool::Outcome;
 use crate::executor::thread::{self, Purpose};
 use crate::input::cardinality::Cardinality;
@@ -107,16 +106,14 @@ pub(super) fn ahead(
     };
     let (arrived, wanted) = (Condvar::new(), Condvar::new());
     let ring = Ring { node: Node::new(), depth, state: Mutex::new(state), arrived, wanted };
-    let (ring, generation) = (Arc::new(ring), fork::generation());
     Ok(Box::new(PrefetchPass {
-        ring,
+        ring: Arc::new(ring),
         input: Some(input),
         announced: false,
         thread: None,
         spare,
         at,
         restarts: 0,
-        generation,
     }))
 }
 
@@ -216,8 +213,6 @@ struct PrefetchPass {
     at: Mark,
     /// How often the pass was restarted since.
     restarts: u64,
-    /// In which process the thread was started.
-    generation: u64,
 }
 
 impl PrefetchPass {
@@ -226,7 +221,6 @@ impl PrefetchPass {
         let Some(input) = self.input.take() else { return Ok(()) };
         self.at.clear();
         input.save(&mut self.at);
-        self.generation = fork::generation();
         self.ring.lock().input = Some(input);
         let (ring, chain) = (Arc::clone(&self.ring), Chain::of_producer(self.ring.node));
         let options = thread::Options::new("umbo-prefetch", Purpose::Prefetch);
@@ -245,22 +239,10 @@ impl PrefetchPass {
             }
         }
     }
-
-    /// The child of a fork does not have the thread that makes the elements.
-    fn check_process(&self) -> Result<()> {
-        if self.input.is_some() || self.generation == fork::generation() {
-            return Ok(());
-        }
-        Err(Error::precondition(
-            "the thread that makes the elements was started before the process forked, and the \
-             child does not have it; make a new iterator in the child",
-        ))
-    }
 }
 
 impl Pass<Value> for PrefetchPass {
     fn next(&mut self) -> Result<Option<Value>> {
-        self.check_process()?;
         if let Some(input) = &mut self.input {
             if !self.announced {
                 return input.next();
@@ -293,7 +275,6 @@ impl Pass<Value> for PrefetchPass {
     }
 
     fn restart(&mut self) -> Result<()> {
-        self.check_process()?;
         if let Some(input) = &mut self.input {
             return input.restart();
         }
@@ -367,11 +348,6 @@ impl Pass<Value> for PrefetchPass {
 impl Drop for PrefetchPass {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
-        if self.generation != fork::generation() {
-            // The thread is the parent's. There is nobody to join, and the lock may be taken.
-            std::mem::forget(thread);
-            return;
-        }
         let mut state = self.ring.lock();
         state.stop = true;
         state.waits += 1;

@@ -15,10 +15,9 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
-use crate::executor::fork;
+use crate::executor::lock::Mutex;
 
 /// How deep iterators can be used by what other iterators call.
 const MAX_DEPTH: usize = 32;
@@ -159,16 +158,7 @@ struct Graph {
     edges: Vec<Edge>,
 }
 
-/// One graph for each generation of forks, since the lock of the parent's may be taken by a thread
-/// that the child does not have. Children of so many forks in a row that there is none left share
-/// the last.
-static GRAPHS: [Mutex<Graph>; 16] = [const { Mutex::new(Graph { edges: Vec::new() }) }; 16];
-
-fn graph() -> MutexGuard<'static, Graph> {
-    let generation = usize::try_from(fork::generation()).unwrap_or(usize::MAX);
-    let graph = &GRAPHS[generation.min(GRAPHS.len() - 1)];
-    graph.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static GRAPH: Mutex<Graph> = Mutex::new(Graph { edges: Vec::new() });
 
 impl Graph {
     fn reserve(&mut self, edges: usize) -> Result<()> {
@@ -193,7 +183,7 @@ impl Graph {
 /// Makes room to write down who waits for whom, so that iterators need no memory for it when they
 /// are used. RESOURCE_EXHAUSTED without memory.
 pub(super) fn prepare() -> Result<()> {
-    graph().reserve(64)
+    GRAPH.lock().reserve(64)
 }
 
 /// Writes down that the calling thread waits for `node`. [`over`] with the same `ticket` ends it.
@@ -205,7 +195,7 @@ pub(super) fn wait_for(node: Node, ticket: u64) -> Result<()> {
         // Nobody waits for this thread.
         return Ok(());
     }
-    let mut graph = graph();
+    let mut graph = GRAPH.lock();
     if graph.leads_back(node, &chain, 0) {
         return Err(Error::precondition(
             "the iterator waits for a function that another iterator calls, and that one waits for \
@@ -221,7 +211,7 @@ pub(super) fn wait_for(node: Node, ticket: u64) -> Result<()> {
 
 /// The wait for `node` with this ticket is over, or about to be.
 pub(super) fn over(node: Node, ticket: u64) {
-    graph().edges.retain(|edge| edge.to != node || edge.ticket != ticket);
+    GRAPH.lock().edges.retain(|edge| edge.to != node || edge.ticket != ticket);
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ impl Additions for Metrics {
     }
 
     fn added(&self, step: u64, replica: usize) -> Result<Vec<Added>> {
-        let entries = self.entries()?;
+        let entries = self.entries.lock();
         let part = self.parts[replica].lock();
         if part.step != step {
             return Ok(Vec::new());

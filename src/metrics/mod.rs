@@ -22,9 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 
 use crate::error::{Error, Result};
-use crate::executor::fork::Origin;
 use crate::executor::lock::Mutex;
-use crate::executor::object_lock::{ObjectGuard, ObjectLock};
 use crate::kernels::view::View;
 use crate::memory;
 use crate::strategy::commit::StepParticipant;
@@ -42,12 +40,11 @@ pub struct Metrics {
     /// In this process, from 1 on.
     number: u64,
     strategy: u64,
-    origin: Origin,
     /// The last step that added to them, and in the lowest bit whether it is in progress.
     state: AtomicU64,
     /// One for each replica, whose thread has the lock to itself while steps run.
     parts: Vec<CachePadded<Mutex<Part>>>,
-    entries: ObjectLock<Vec<Entry>>,
+    entries: Mutex<Vec<Entry>>,
     /// What replicas add is added to the totals where the ranks tell each other, and not here.
     is_over_ranks: bool,
 }
@@ -65,10 +62,9 @@ impl Metrics {
         let metrics = Arc::new(Metrics {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             strategy: strategy.id(),
-            origin: Origin::here(),
             state: AtomicU64::new(0),
             parts: (0..strategy.num_replicas()).map(|_| CachePadded::default()).collect(),
-            entries: ObjectLock::default(),
+            entries: Mutex::default(),
             is_over_ranks: strategy.ranks().is_some(),
         });
         if let Some(ranks) = strategy.ranks() {
@@ -79,9 +75,8 @@ impl Metrics {
 
     /// Adds an entry, and says at which index. Fails while a step adds to the metrics.
     pub fn define(&self, name: &str, kind: Kind) -> Result<usize> {
-        self.check_process()?;
         let total = Total::new(kind)?;
-        let mut entries = self.entries()?;
+        let mut entries = self.entries.lock();
         self.check_idle()?;
         if entries.iter().any(|entry| entry.name.as_str() == name) {
             let problem = format!("there is a metric '{name}' already");
@@ -100,7 +95,7 @@ impl Metrics {
 
     /// How many there are.
     pub fn count(&self) -> Result<usize> {
-        Ok(self.entries()?.len())
+        Ok(self.entries.lock().len())
     }
 
     /// The name of entry `index`.
@@ -110,7 +105,7 @@ impl Metrics {
 
     /// Where the entry with this name is.
     pub fn index(&self, name: &str) -> Result<usize> {
-        let entries = self.entries()?;
+        let entries = self.entries.lock();
         entries.iter().position(|entry| entry.name.as_str() == name).ok_or_else(|| {
             let known: Vec<_> =
                 entries.iter().map(|entry| format!("'{}'", entry.name.as_str())).collect();
@@ -195,26 +190,14 @@ impl Metrics {
 
     /// Forgets what all entries have accumulated. Fails while a step adds to them.
     pub fn reset(&self) -> Result<()> {
-        self.check_process()?;
-        let mut entries = self.entries()?;
+        let mut entries = self.entries.lock();
         self.check_idle()?;
         entries.iter_mut().for_each(|entry| entry.total.clear());
         Ok(())
     }
 
-    /// FAILED_PRECONDITION in the child of a fork that happened since the metrics were made: what runs of
-    /// the parent add to is its own.
-    fn check_process(&self) -> Result<()> {
-        if self.origin.is_here() { Ok(()) } else { Err(of_the_parent()) }
-    }
-
-    fn entries(&self) -> Result<ObjectGuard<'_, Vec<Entry>>> {
-        self.entries
-            .lock_or("metrics: the process was forked while another thread was changing them")
-    }
-
     fn look_at<R>(&self, index: usize, look: impl FnOnce(&Entry) -> Result<R>) -> Result<R> {
-        let entries = self.entries()?;
+        let entries = self.entries.lock();
         entries.get(index).ok_or_else(|| no_entry(index, entries.len())).and_then(look)
     }
 
@@ -243,7 +226,6 @@ impl Metrics {
 
     /// Lets the metrics take part in the outcome of the context's step, and says which it is.
     fn take_part(self: &Arc<Self>, context: &ReplicaContext) -> Result<u64> {
-        self.check_process()?;
         context.check_live()?;
         let step = context.step_id();
         if step == 0 {
@@ -266,15 +248,6 @@ impl Metrics {
     }
 }
 
-#[cold]
-fn of_the_parent() -> Error {
-    Error::precondition(
-        "metrics: they were made before this process was forked, and belong to runs of the parent's \
-         strategy; what they have accumulated can be read here, but to add, define or reset make new \
-         metrics of a strategy of this process",
-    )
-}
-
 fn no_entry(index: usize, count: usize) -> Error {
     Error::out_of_range("index", format!("{index} is not in [0, {count}), the metrics defined"))
 }
@@ -287,7 +260,7 @@ impl StepParticipant for Metrics {
 
     fn commit(&self, step: u64) {
         // Steps are committed in the process that made the metrics, where it is always there.
-        let Some(mut entries) = self.entries.lock() else { return };
+        let mut entries = self.entries.lock();
         for part in &self.parts {
             let part = part.lock();
             if part.step == step && !self.is_over_ranks {

@@ -134,8 +134,7 @@ fn by_default() -> Receiver {
 
 const BY_DEFAULT: Level = Level::Warning;
 
-/// One line on standard error. Past Rust's own lock of that stream: in the child of a fork, whoever held it
-/// may be missing.
+/// One line on standard error, in one call, so that those of other processes do not come between.
 fn print(level: Level, message: &str) {
     let line = format!("umbo: {}: {message}\n", level.name());
     // SAFETY: the bytes are there and are read only. Nobody could be told if standard error is closed.
@@ -145,7 +144,7 @@ fn print(level: Level, message: &str) {
     }
 }
 
-/// Which messages were printed, without a lock that the child of a fork might find taken.
+/// Which messages were printed.
 struct Said {
     /// Hashes of messages, from the first place on; 0 where there is none yet.
     hashes: [AtomicU64; 64],
@@ -193,17 +192,6 @@ pub fn log(level: Level, message: impl FnOnce() -> String) {
         LOG.log(level, message);
     }
 }
-
-/// Waits until no thread looks at the sink or replaces it, and keeps others from it. For forks: in
-/// the child nobody else could let go of it.
-pub fn pause() -> Pause {
-    Pause(LOG.receiver())
-}
-
-/// While it lives, nobody looks at the sink or replaces it.
-pub struct Pause(
-    #[expect(dead_code, reason = "held, not used")] MutexGuard<'static, Option<Arc<Receiver>>>,
-);
 
 static LOG: Log = Log::new();
 

@@ -27,22 +27,3 @@ pub mod trace;
 
 pub use phase::{Counter, Phase};
 pub use span::{Span, count, note_rank, rank, share, span};
-
-/// Waits until no thread uses the log or the trace, and keeps others from them. For forks: in the child
-/// nobody else could let go of them.
-pub fn pause() -> Pause {
-    Pause { trace: trace::pause(), _log: log::pause() }
-}
-
-/// While it lives, nobody uses the log or the trace.
-pub struct Pause {
-    trace: trace::Pause,
-    _log: log::Pause,
-}
-
-impl Pause {
-    /// In the child of a fork: the trace is the parent's, and this process writes nothing to it.
-    pub fn in_child(&mut self) {
-        self.trace.forget();
-    }
-}

@@ -45,11 +45,7 @@ impl Switch {
 
     /// Read once, so that it is the same for the whole life of the process.
     fn setting(&self) -> &Setting {
-        self.setting.get().unwrap_or_else(|| {
-            // Before others are kept waiting: in the child of a fork the thread that reads may be missing.
-            let setting = setting_of(std::env::var_os(self.variable).as_deref());
-            self.setting.get_or_init(|| setting)
-        })
+        self.setting.get_or_init(|| setting_of(std::env::var_os(self.variable).as_deref()))
     }
 
     /// Whether the variable is 1.

@@ -41,7 +41,6 @@ pub fn apply_with(
     options: ApplyOptions,
 ) -> Result<Outcome> {
     check_same_strategy(optimizer, gradients)?;
-    gradients.check_process()?;
     match current() {
         Current::Replica(context) if context.strategy().id() == optimizer.strategy() => {
             apply_in_replica(&context, optimizer, gradients, options)?;

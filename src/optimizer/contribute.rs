@@ -75,7 +75,6 @@ impl Gradients {
 
     /// Lets the gradients take part in the outcome of the context's step.
     pub(super) fn take_part(self: &Arc<Self>, context: &ReplicaContext) -> Result<()> {
-        self.check_process()?;
         context.check_live()?;
         if context.strategy().id() != self.strategy() {
             return Err(Error::precondition(format!(

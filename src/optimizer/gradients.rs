@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use crossbeam_utils::CachePadded;
 
 use crate::device::DeviceId;
-use crate::error::{Error, Result};
-use crate::executor::fork::Origin;
+use crate::error::Result;
 use crate::executor::lock::{Mutex, MutexGuard};
 use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::exchange;
@@ -96,7 +95,6 @@ pub struct Gradients {
     /// One more than the first replica that submitted what it had not written; 0 as long as none did.
     pub(super) unwritten: AtomicUsize,
     /// In which process they were made.
-    origin: Origin,
     pub(super) devices: Vec<DeviceId>,
     variables: Vec<Variable>,
     loss_reduction: LossReduction,
@@ -166,7 +164,6 @@ impl Gradients {
             strategy,
             is_strict,
             unwritten: AtomicUsize::new(0),
-            origin: Origin::here(),
             devices: devices.to_vec(),
             dtype: options.dtype,
             accumulation_steps: options.accumulation_steps,
@@ -192,14 +189,6 @@ impl Gradients {
     /// Whether mistakes of callbacks are looked for, because the strategy is strict.
     pub(super) fn is_strict(&self) -> bool {
         self.is_strict
-    }
-
-    /// FAILED_PRECONDITION in the child of a fork that happened since the gradients were made: steps of
-    /// the parent's count here, one of them may never end, and a thread that the child does not have
-    /// may hold the locks. To be asked before a lock is taken and before a step is joined.
-    #[inline]
-    pub(super) fn check_process(&self) -> Result<()> {
-        if self.origin.is_here() { Ok(()) } else { Err(of_the_parent()) }
     }
 
     /// The variables whose gradients these are.
@@ -235,7 +224,6 @@ impl Gradients {
 
     /// How many runs are accumulated and wait for an update.
     pub fn accumulated_runs(&self) -> Result<u64> {
-        self.check_process()?;
         Ok(self.accumulation().runs)
     }
 
@@ -254,15 +242,6 @@ impl Gradients {
     pub fn replicas(&self) -> usize {
         self.replicas.len()
     }
-}
-
-#[cold]
-fn of_the_parent() -> Error {
-    Error::precondition(
-        "gradients: they were made before this process was forked, and the runs that contribute to \
-         them are those of the parent, whose threads are not here to end what they began; make new \
-         gradients in this process",
-    )
 }
 
 impl std::fmt::Debug for Gradients {

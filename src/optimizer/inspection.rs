@@ -62,7 +62,6 @@ impl Gradients {
     /// What [`Gradients::restore`] needs to make all as it is now. To be called before any replica
     /// touches the gradients in its step. If it fails, nothing has changed.
     pub fn remember(&self) -> Result<Before> {
-        self.check_process()?;
         let mut waiting = Vec::new();
         for own in self.replicas.iter().filter(|_| self.has_unapplied()) {
             let copies = own.buffers.iter().map(|buffer| match buffer {

@@ -45,7 +45,6 @@ pub fn reduced(
     if optimizer.is_some_and(|optimizer| optimizer.strategy() != gradients.strategy()) {
         return Err(Error::invalid("optimizer", "made for another strategy than the gradients"));
     }
-    gradients.check_process()?;
     let strategy = Strategy::with_id(gradients.strategy()).ok_or_else(|| {
         Error::precondition(
             "gradients: their strategy was released; keep that as long as they are used",

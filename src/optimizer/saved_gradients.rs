@@ -29,7 +29,6 @@ pub struct PreparedRuns {
 
 impl AppliedGradients for Gradients {
     fn unapplied(&self) -> Result<Option<String>> {
-        self.check_process()?;
         let held = match (self.check_applied(), self.accumulation().runs) {
             (Err(_), 0) => "what the last run submitted".to_owned(),
             (Err(_), runs) => format!("what the last run submitted and {runs} before it"),
@@ -50,7 +49,6 @@ impl Gradients {
     /// A copy of what is accumulated. FAILED_PRECONDITION if a run has submitted what was not applied: it
     /// would be left out; and with several ranks if anything is accumulated.
     pub fn export(&self) -> Result<AccumulatedRuns> {
-        self.check_process()?;
         if self.check_applied().is_err() {
             return Err(Error::precondition(
                 "gradients: what the last run submitted has not been applied, and would be left out; \
@@ -73,7 +71,6 @@ impl Gradients {
     /// Makes all ready for [`Gradients::import`]. Changes nothing that can be seen. The sums have been
     /// checked to be of variables of these gradients, of float64, with rows where these are row-sparse.
     pub fn prepare_import(&self, from: AccumulatedRuns) -> Result<PreparedRuns> {
-        self.check_process()?;
         let AccumulatedRuns { runs, mut weight, mut sums } = from;
         // Of several ranks, which all restore the same, the first one has it, unless they accumulate
         // together: then each uses its part of it, which is in host memory.

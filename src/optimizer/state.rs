@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::error::{Error, Result};
-use crate::executor::fork::Origin;
 use crate::executor::lock::{Mutex, MutexGuard};
 use crate::kernels::float::real::for_real;
 use crate::optimizer::exchange::{ranks_of, slots};
@@ -39,7 +38,6 @@ pub struct Optimizer {
     strategy: u64,
     rule: Box<dyn UpdateRule>,
     rule_name: Text,
-    origin: Origin,
     state: Mutex<State>,
 }
 
@@ -112,25 +110,13 @@ impl Optimizer {
         });
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let (rule_name, origin) = (Text::from(rule.name()), Origin::here());
-        Ok(Arc::new(Optimizer { id, strategy, rule, rule_name, origin, state }))
+        let rule_name = Text::from(rule.name());
+        Ok(Arc::new(Optimizer { id, strategy, rule, rule_name, state }))
     }
 
     /// A number that no other optimizer ever has.
     pub(super) fn id(&self) -> u64 {
         self.id
-    }
-
-    /// FAILED_PRECONDITION in the child of a fork that came while another thread was changing the
-    /// optimizer: what it left may be half changed, and its lock is never freed.
-    pub fn check_process(&self) -> Result<()> {
-        if self.origin.is_here() || self.state.try_lock().is_some() {
-            return Ok(());
-        }
-        Err(Error::precondition(
-            "optimizer: the process was forked while another thread was using it, so it may be half \
-             changed; make a new one in this process",
-        ))
     }
 
     /// The id of the strategy whose variables it updates.

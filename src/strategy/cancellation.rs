@@ -3,7 +3,6 @@
 use std::sync::{Arc, Weak};
 
 use super::protocol::sync::{AtomicBool, Mutex, Ordering};
-use crate::executor::fork::Origin;
 
 /// Something that waits and should look again when a token is cancelled.
 pub(super) trait Listener: Send + Sync {
@@ -18,17 +17,7 @@ pub struct Cancellation(Arc<State>);
 
 struct State {
     cancelled: AtomicBool,
-    origin: Origin,
-    /// Who listens in the process that made the token, and who in the children of its forks: there
-    /// the lock of the first list may be held for ever, by a thread that they do not have.
-    listeners: [Mutex<Vec<Weak<dyn Listener>>>; 2],
-}
-
-impl State {
-    /// Which of the lists is this process's.
-    fn list(&self) -> usize {
-        usize::from(!self.origin.is_here())
-    }
+    listeners: Mutex<Vec<Weak<dyn Listener>>>,
 }
 
 impl Cancellation {
@@ -36,15 +25,14 @@ impl Cancellation {
     pub fn new() -> Cancellation {
         Cancellation(Arc::new(State {
             cancelled: AtomicBool::new(false),
-            origin: Origin::here(),
-            listeners: [Mutex::new(Vec::new()), Mutex::new(Vec::new())],
+            listeners: Mutex::default(),
         }))
     }
 
     /// Cancels: runs with this token return CANCELLED, now and later. Any thread may call it, any
     /// number of times; it does not wait for them.
     pub fn cancel(&self) {
-        let listeners = self.0.listeners[self.0.list()].lock();
+        let listeners = self.0.listeners.lock();
         self.0.cancelled.store(true, Ordering::SeqCst);
         // Under the lock: whoever has stopped listening is not woken any more.
         for listener in listeners.iter() {
@@ -62,13 +50,12 @@ impl Cancellation {
     /// Has `listener` woken when the token is cancelled, as long as the result lives; at once if it
     /// was cancelled before.
     pub(super) fn listen(&self, listener: Arc<dyn Listener>) -> Listening<'_> {
-        let list = self.0.list();
-        let mut listeners = self.0.listeners[list].lock();
+        let mut listeners = self.0.listeners.lock();
         listeners.push(Arc::downgrade(&listener));
         if self.is_cancelled() {
             listener.wake();
         }
-        Listening { token: self, list, listener }
+        Listening { token: self, listener }
     }
 }
 
@@ -81,14 +68,12 @@ impl Default for Cancellation {
 /// Listening to a token, which ends with this.
 pub(super) struct Listening<'a> {
     token: &'a Cancellation,
-    /// The list that it is in.
-    list: usize,
     listener: Arc<dyn Listener>,
 }
 
 impl Drop for Listening<'_> {
     fn drop(&mut self) {
-        let mut listeners = self.token.0.listeners[self.list].lock();
+        let mut listeners = self.token.0.listeners.lock();
         let own = Arc::downgrade(&self.listener);
         if let Some(place) = listeners.iter().position(|other| other.ptr_eq(&own)) {
             listeners.swap_remove(place);

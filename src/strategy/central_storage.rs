@@ -26,9 +26,8 @@ use crate::device::{DeviceId, DeviceKind};
 use crate::error::{Error, Result};
 use crate::executor::affinity::{self, Part};
 use crate::executor::binding::Binding;
-use crate::executor::fork::{Guards, Leaf, Origin};
-use crate::executor::lock::{Mutex, RwLock, RwLockReadGuard};
-use crate::executor::object_lock::ObjectLock;
+use crate::executor::fork;
+use crate::executor::lock::{Mutex, RwLock};
 use crate::executor::thread::{self, Purpose};
 use crate::executor::workers;
 use crate::kernels::instruction_set::Instructions;
@@ -94,13 +93,11 @@ pub(super) struct Inner {
     /// After how many steps they compare their weights.
     fingerprint_interval: AtomicU64,
     /// The variables that were made in the strategy's scope.
-    pub made: ObjectLock<Made>,
+    pub made: Mutex<Made>,
     pub mailboxes: Mailboxes,
     /// Who has which device, if replicas share devices.
     pub turns: Option<Arc<Turns>>,
     threads: Mutex<Vec<Option<thread::Handle>>>,
-    /// The process that the threads are in.
-    pub origin: Origin,
     /// How replicas wait. Those that share devices leave them to each other at once.
     pub spin: Spin,
     /// Whether there are as many processors as devices, so that each device's threads can have theirs.
@@ -124,8 +121,7 @@ pub(super) struct Inner {
 }
 
 /// All strategies but the default one, by number: variables know theirs by it.
-static STRATEGIES: Leaf<BTreeMap<u64, Weak<Inner>>> =
-    Leaf::new(Guards::Strategies, BTreeMap::new());
+static STRATEGIES: Mutex<BTreeMap<u64, Weak<Inner>>> = Mutex::new(BTreeMap::new());
 
 impl Strategy {
     /// Makes a strategy. Starts a thread for each replica but the first. With a communicator all ranks
@@ -178,6 +174,7 @@ impl Strategy {
         threading: Threading,
         nature: Nature,
     ) -> Result<Strategy> {
+        fork::note_use();
         let Nature { cluster_resolver, is_default, is_strict } = nature;
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let hold = {
@@ -219,9 +216,8 @@ impl Strategy {
             cluster_resolver,
             ranks: OnceLock::new(),
             fingerprint_interval: AtomicU64::new(0),
-            made: ObjectLock::default(),
+            made: Mutex::default(),
             threads: Mutex::new(devices.iter().map(|_| None).collect()),
-            origin: Origin::here(),
             gpus,
             mailboxes,
             turns: layout.is_shared().then(|| {
@@ -371,18 +367,6 @@ impl Strategy {
         self.ranks().map_or(1, |ranks| ranks.size())
     }
 
-    /// FAILED_PRECONDITION in the child of a fork that happened since the strategy was made: neither
-    /// its threads nor those that may have held its locks exist there. What is not refused there
-    /// takes none of its locks.
-    pub(super) fn check_process(&self) -> Result<()> {
-        self.0.origin.check("strategy")
-    }
-
-    /// While it lives, committed values do not change. In the child of a fork nothing changes them.
-    pub(super) fn unchanging(&self) -> Option<RwLockReadGuard<'_, ()>> {
-        self.0.origin.is_here().then(|| self.0.central.read())
-    }
-
     /// The strategy with this number, while it lives.
     pub(crate) fn with_id(id: u64) -> Option<Strategy> {
         if id == 0 {
@@ -490,20 +474,12 @@ impl Strategy {
 
     /// A metric of the last run that was committed and measured anything, over all replicas in replica order.
     pub fn metric(&self, name: &str) -> Option<Metric> {
-        if !self.0.origin.is_here() {
-            // Whoever has the lock does not exist here.
-            return self.0.metrics.try_lock()?.get(name);
-        }
         self.0.metrics.lock().get(name)
     }
 
     /// The names of those metrics.
     pub fn metric_names(&self) -> Vec<String> {
-        let names = |metrics: &MetricTable| metrics.iter().map(|(name, _)| name.into()).collect();
-        if !self.0.origin.is_here() {
-            return self.0.metrics.try_lock().map(|metrics| names(&metrics)).unwrap_or_default();
-        }
-        names(&self.0.metrics.lock())
+        self.0.metrics.lock().iter().map(|(name, _)| name.into()).collect()
     }
 
     /// Starts the thread of `replica` unless it runs.
@@ -521,7 +497,6 @@ impl Strategy {
             inherit_processors: true,
             ..thread::Options::new(format!("umbo-replica-{replica}"), Purpose::Replica)
         };
-        let origin = self.0.origin;
         let handle = thread::spawn(&options, move || {
             let mut binding =
                 bind.then(|| bind_to(device, part)).transpose().unwrap_or_else(|error| {
@@ -534,21 +509,16 @@ impl Strategy {
                 });
             let home = |binding: &Option<Binding>| binding.as_ref().and_then(Binding::processor);
             mailboxes[replica].set_home(home(&binding));
-            // Between steps nothing but a step or the end can come; in a child that a callback has
-            // forked, nothing at all.
-            while origin.is_here()
-                && let Wake::Job(job) = mailboxes[replica].wait(spin, || false)
-            {
+            // Between steps nothing but a step or the end can come.
+            while let Wake::Job(job) = mailboxes[replica].wait(spin, || false) {
                 job.execute(replica);
                 // A caller makes way for a thread that is free, too, where it was seen last.
                 let moves = |binding: &mut Binding| binding.look() || binding.is_free();
-                if origin.is_here() && binding.as_mut().is_some_and(moves) {
+                if binding.as_mut().is_some_and(moves) {
                     mailboxes[replica].set_home(home(&binding));
                 }
             }
-            if origin.is_here() {
-                replica_threads::end_serving(place, hooks);
-            }
+            replica_threads::end_serving(place, hooks);
         })?;
         threads[replica] = Some(handle);
         Ok(())
@@ -563,13 +533,7 @@ fn bind_to(device: DeviceId, part: Part) -> Result<Binding> {
 
 impl Keeper for Inner {
     fn keep(&self, tensors: &mut dyn Iterator<Item = Tensor>) {
-        if self.origin.is_here() {
-            self.draining.keep(tensors);
-        } else if self.draining.is_in_flight() {
-            // A callback that has forked may still look at them, and nobody will say that it has
-            // returned.
-            tensors.for_each(std::mem::forget);
-        }
+        self.draining.keep(tensors);
     }
 }
 
@@ -581,10 +545,6 @@ impl Drop for Inner {
         };
         if last {
             blocks::release_kept();
-        }
-        if !self.origin.is_here() {
-            // The threads are the parent's, and so are the holders of locks.
-            return;
         }
         for mailbox in self.mailboxes.iter() {
             mailbox.close();

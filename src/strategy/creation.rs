@@ -63,7 +63,6 @@ pub fn create(
         return create_here(creators(&owner), &owner, new, initial);
     };
     context.check_live()?;
-    owner.check_process()?;
     let Some(step) = &context.step else {
         return create_here(creators(&owner), &owner, new, initial);
     };
@@ -100,7 +99,6 @@ fn create_here(
         let mut slab = owner.inner().variable_slab.lock();
         slab.zeros(dtype, shape, owner.parameter_device())
     };
-    owner.check_process()?;
     let name = new.name.clone();
     let made = create_through(chain, owner, new, || match initial {
         Initial::Value(tensor) => {

@@ -118,11 +118,6 @@ impl Draining {
         self.state.lock()
     }
 
-    /// Whether a callback may hold plain pointers to variables. Takes no lock.
-    pub fn is_in_flight(&self) -> bool {
-        self.in_flight.load(Ordering::SeqCst)
-    }
-
     /// Keeps the memory of variables while a callback may hold plain pointers to them.
     pub fn keep(&self, tensors: &mut dyn Iterator<Item = Tensor>) {
         if self.in_flight.load(Ordering::SeqCst) {

@@ -23,8 +23,6 @@ impl Job for StepRecord {
             Some(part) => self.call(part),
             None => (Err(Error::Internal("a replica was woken without a step".into())), None),
         };
-        let of_child = |part: &Role| part.context.strategy().check_process().is_err();
-        let is_child = part.as_ref().is_some_and(of_child);
         if outcome.is_err() {
             self.stopping.store(true, Ordering::Relaxed);
         }
@@ -34,10 +32,7 @@ impl Job for StepRecord {
             desk.part = part;
             desk.viewed.clear();
         }
-        // In the child of a fork nobody else is there to have the device.
-        if !is_child {
-            self.pass_device(replica);
-        }
+        self.pass_device(replica);
         let departure = self.rendezvous.finish(replica);
         if departure == Departure::LateAndLast {
             self.drain(replica);

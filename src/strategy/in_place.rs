@@ -26,7 +26,6 @@ pub unsafe fn create_in_place(
     tensors: Vec<(NewVariable, Tensor)>,
 ) -> Result<Vec<Variable>> {
     require_cross_replica(strategy)?;
-    strategy.check_process()?;
     let first = tensors.first().map(|(new, _)| new.name.clone());
     let values = match (values_of(strategy, &tensors), strategy.ranks(), first) {
         // The others, whose views may be right, make the first variable and wait for this rank.

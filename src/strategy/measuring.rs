@@ -26,7 +26,6 @@ impl Strategy {
     /// it. Measuring takes less than half of a hundredth of the steps' time: short steps are measured now and
     /// then only. In the default context too; does not wait for steps.
     pub fn measure_steps(&self, measure: bool) -> Result<()> {
-        self.check_process()?;
         match measure {
             true => self.inner().recorder.start(),
             false => self.inner().recorder.stop(),
@@ -39,10 +38,8 @@ impl Strategy {
         self.inner().recorder.is_on()
     }
 
-    /// What was measured since [`Strategy::measure_steps`]. FAILED_PRECONDITION if no step was, and in
-    /// the child of a fork.
+    /// What was measured since [`Strategy::measure_steps`]. FAILED_PRECONDITION if no step was.
     pub fn step_report(&self) -> Result<StepReport> {
-        self.check_process()?;
         let summary = self.inner().recorder.summary().ok_or_else(|| {
             Error::precondition(
                 "strategy: no step was measured; have steps measured first, and run some that are \

@@ -33,7 +33,6 @@ impl ReplicaContext {
             let mut parts = parts?;
             return Ok(parts.pop().flatten());
         };
-        self.strategy().check_process()?;
         self.check_live()?;
         let replica = self.replica();
         {

@@ -36,7 +36,6 @@ impl Strategy {
     }
 
     fn check_outside(&self) -> Result<()> {
-        self.check_process()?;
         if let Some(step) = self.step_around() {
             return Err(Error::precondition(format!(
                 "strategy: inside of step {step}, whose outcome is not known; call this after the run"

@@ -28,9 +28,6 @@ enum Ending {
     Finished,
     /// Its limits were reached before, for this reason. The coordinator is still present.
     Abandoned(Error),
-    /// A function of the caller's has forked, and this is the child, where nobody else is present: what
-    /// the step holds stays as it is, since those who have its locks do not exist.
-    Forked(Error),
 }
 
 impl Strategy {
@@ -103,7 +100,6 @@ impl Strategy {
         watcher: Option<Arc<dyn Watcher>>,
     ) -> Result<Option<Value>> {
         require_cross_replica(self)?;
-        self.check_process()?;
         match step_place(self) {
             None => self.run_outermost(callback, arguments, limits, baggage, watcher),
             Some(_) if limits.is_bounded() => Err(Error::invalid(
@@ -174,10 +170,6 @@ impl Strategy {
                 self.log_outcome(shown, Some(&error));
                 Err(error)
             }
-            Ending::Forked(why) => {
-                mem::forget(lock);
-                Err(why)
-            }
         }
     }
 
@@ -223,7 +215,6 @@ impl Strategy {
                 record.leave();
                 Err(error)
             }
-            Ending::Forked(why) => Err(why),
         }
     }
 
@@ -240,14 +231,9 @@ impl Strategy {
         if inline {
             Arc::clone(record).execute(0);
         }
-        let ending = match self.check_process() {
-            Ok(()) => self.coordinate(record, inline, &limits),
-            Err(forked) => Ending::Forked(forked),
-        };
+        let ending = self.coordinate(record, inline, &limits);
         mem::forget(present);
-        if matches!(ending, Ending::Forked(_)) {
-            mem::forget(listening);
-        }
+        drop(listening);
         ending
     }
 
@@ -262,12 +248,7 @@ impl Strategy {
             };
             match meeting {
                 Meeting::Finished => return Ending::Finished,
-                Meeting::Waiting => {
-                    record.serve();
-                    if let Err(forked) = self.check_process() {
-                        return Ending::Forked(forked);
-                    }
-                }
+                Meeting::Waiting => record.serve(),
                 Meeting::Abandoned => {
                     record.stopping.store(true, Ordering::Relaxed);
                     record.notify_all();
@@ -398,7 +379,6 @@ impl Strategy {
 
     /// Waits for the step lock, and checks that no callback is late.
     pub(super) fn enter(&self, limits: &Limits) -> Result<StepGuard<'_>> {
-        self.check_process()?;
         let lock = self.inner().step_lock.enter(limits)?;
         self.inner().draining.check().map_err(|late| self.draining(&late))?;
         Ok(lock)
@@ -406,7 +386,6 @@ impl Strategy {
 
     /// As [`Strategy::enter`], for a step, which is open then.
     pub(super) fn enter_step(&self, limits: &Limits) -> Result<StepGuard<'_>> {
-        self.check_process()?;
         let lock = self.inner().step_lock.enter(limits)?;
         self.open_step()?;
         Ok(lock)
@@ -414,7 +393,6 @@ impl Strategy {
 
     /// As [`Strategy::enter`], without waiting: FAILED_PRECONDITION if somebody has the step lock.
     pub(super) fn enter_now(&self) -> Result<StepGuard<'_>> {
-        self.check_process()?;
         let lock = self.inner().step_lock.enter_now()?;
         self.inner().draining.check().map_err(|late| self.draining(&late))?;
         Ok(lock)
@@ -445,10 +423,6 @@ impl Strategy {
 
     /// The replicas whose callbacks have not come back from runs that were given up.
     pub fn late_replicas(&self) -> Vec<usize> {
-        // In the child of a fork nobody is late, and the lock may be somebody's for ever.
-        if self.check_process().is_err() {
-            return Vec::new();
-        }
         self.inner().draining.late_replicas()
     }
 
@@ -460,7 +434,6 @@ impl Strategy {
             ));
         }
         require_cross_replica(self)?;
-        self.check_process()?;
         if releases_step_of(self) {
             return Err(Error::precondition(
                 "called from a function that releases what an abandoned run was given, \

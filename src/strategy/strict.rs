@@ -127,10 +127,6 @@ impl Guards {
 fn end(view: View) {
     let variable = view.variable().clone();
     let Some(strategy) = Strategy::with_id(variable.spec().strategy) else { return };
-    // In the child of a fork nobody has a use for the value, and the locks may be taken for ever.
-    if strategy.check_process().is_err() {
-        return;
-    }
     let ended = view.end(|restore| {
         let _changing = strategy.inner().central.write();
         restore()
@@ -200,7 +196,7 @@ impl ReplicaContext {
         self.with_guards(|guards| {
             if !guards.shown.iter().any(|view| view.is_of(variable, buffer, value)) {
                 memory::room(&mut guards.shown, 1, "views of variables")?;
-                guards.shown.extend(View::new(variable, buffer, value)?);
+                guards.shown.push(View::new(variable, buffer, value)?);
             }
             Ok(())
         })?;

@@ -86,7 +86,7 @@ impl Strategy {
     /// Tells the other ranks, which begin a run, that this one has nothing to begin one with, and gives
     /// the error back. `passes_over` says whether it passes over the element, so that the others have to.
     pub(crate) fn fail_to_begin(&self, error: Error, passes_over: bool) -> Error {
-        let Some(ranks) = self.ranks().filter(|_| self.check_process().is_ok()) else {
+        let Some(ranks) = self.ranks() else {
             return error;
         };
         // Nobody runs meanwhile on this rank. If that cannot be had, the others wait all the same.

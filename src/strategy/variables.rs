@@ -114,7 +114,7 @@ fn with_value<T>(variable: &Variable, look: impl FnOnce(&Tensor) -> Result<T>) -
         // SAFETY: whoever writes in a step waits for all of its replicas first, and so for this thread.
         return look(unsafe { variable.visible() });
     }
-    let _unchanging = owner.unchanging();
+    let _unchanging = owner.inner().central.read();
     // SAFETY: committed values do not change while `_unchanging` lives.
     look(unsafe { variable.committed() })
 }
@@ -258,7 +258,7 @@ pub unsafe fn bring_in_step<'a>(
         return guarded(context, variable, value);
     }
     let owner = owner(variable);
-    let _unchanging = owner.unchanging();
+    let _unchanging = owner.inner().central.read();
     // SAFETY: committed values do not change while `_unchanging` lives; for what is read afterwards the
     // caller's promise.
     unsafe { variable.bring_in_step(variable.committed_buffer(), number) }

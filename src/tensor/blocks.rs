@@ -52,8 +52,7 @@ impl Block {
 
     /// At least `bytes` bytes of whatever was in memory, of a kept block if there is one.
     pub fn uninitialized(bytes: usize) -> Option<Block> {
-        // A lock that is taken is not waited for: also not in the child of a fork, where whoever
-        // has it does not exist.
+        // A lock that is taken is not waited for: a new block is as good.
         let kept = KEPT.try_lock().and_then(|mut kept| kept.take(mapped_bytes(bytes)?));
         kept.map(|mapping| Block(Some(mapping))).or_else(|| Block::zeroed(bytes))
     }

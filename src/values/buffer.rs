@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::executor::object_lock::{ObjectGuard, ObjectLock};
+use crate::executor::lock::Mutex;
 use crate::kernels::cuda::on_gpu;
 use crate::kernels::float::narrow::narrow_all;
 use crate::kernels::instruction_set::Instructions;
@@ -86,11 +86,11 @@ pub(super) struct Buffer {
     /// How often somebody has begun to write the elements, updates at commit points aside.
     writes: AtomicU64,
     /// Held by who makes a copy or brings it in step.
-    converting: ObjectLock<()>,
+    converting: Mutex<()>,
     /// What is sealed is open for a trial, whatever it writes.
     is_on_trial: AtomicBool,
     /// What a strict strategy has shown of the elements and the copies.
-    pub(super) shown: ObjectLock<Shown>,
+    pub(super) shown: Mutex<Shown>,
 }
 
 impl Buffer {
@@ -142,7 +142,7 @@ impl Buffer {
 
     /// Opens what is sealed of the elements and the copies, and what comes of them, or closes it again.
     pub(super) fn set_on_trial(&self, is_on_trial: bool) -> Result<()> {
-        let _converting = self.converting()?;
+        let _converting = self.converting.lock();
         if self.is_on_trial.swap(is_on_trial, Ordering::AcqRel) != is_on_trial
             && self.elements.get().is_some()
         {
@@ -170,7 +170,7 @@ impl Buffer {
     /// A copy, which is made or brought in step if need be. Of several threads that ask at the same
     /// time one converts.
     pub(super) fn bring_in_step(&self, number: usize) -> Result<&Tensor> {
-        let _converting = self.converting()?;
+        let _converting = self.converting.lock();
         self.converted(number)
     }
 
@@ -186,19 +186,12 @@ impl Buffer {
         device: DeviceId,
         number: Option<usize>,
     ) -> Result<&Tensor> {
-        let _converting = self.converting()?;
+        let _converting = self.converting.lock();
         let value = match number {
             Some(number) => self.converted(number)?,
             None => self.elements(),
         };
         self.on_devices.bring_in_step(device, value)
-    }
-
-    fn converting(&self) -> Result<ObjectGuard<'_, ()>> {
-        self.converting.lock_or(
-            "another thread was making this copy of the variable when the process forked, and the child \
-             does not have that thread; view the variable in its own dtype, or copy the variable",
-        )
     }
 
     /// A copy in lower precision, which is made or brought in step if need be by who holds the lock.

@@ -45,11 +45,10 @@ pub struct View {
 
 impl View {
     /// Keeps what `value` is, which is that buffer of the variable or a copy of it. Nobody writes it before
-    /// this returns, unless by a view of it. None in the child of a fork that came while another thread was
-    /// here.
-    pub fn new(variable: &Variable, buffer: usize, value: &Tensor) -> Result<Option<View>> {
+    /// this returns, unless by a view of it.
+    pub fn new(variable: &Variable, buffer: usize, value: &Tensor) -> Result<View> {
         let of_buffer = variable.buffer(buffer);
-        let Some(mut shown) = of_buffer.shown.lock() else { return Ok(None) };
+        let mut shown = of_buffer.shown.lock();
         let writes = of_buffer.writes();
         let is_it = |kept: &Kept| kept.writes == writes && kept.region.is_of(value);
         if !shown.kept.iter().any(is_it) {
@@ -68,7 +67,7 @@ impl View {
             shown.kept.push(Kept { region, writes, fingerprint, elements, is_changed: false });
         }
         shown.views += 1;
-        Ok(Some(View { variable: variable.clone(), buffer, writes, value: value.clone() }))
+        Ok(View { variable: variable.clone(), buffer, writes, value: value.clone() })
     }
 
     /// The variable.
@@ -86,7 +85,7 @@ impl View {
     /// Whether the memory was written other than by the library.
     pub fn is_written(&self) -> Result<bool> {
         let buffer = self.variable.buffer(self.buffer);
-        let Some(mut shown) = buffer.shown.lock() else { return Ok(false) };
+        let mut shown = buffer.shown.lock();
         if buffer.writes() != self.writes {
             return Ok(false);
         }
@@ -105,7 +104,7 @@ impl View {
         alone: impl FnOnce(&mut dyn FnMut() -> Result<()>) -> Result<()>,
     ) -> Result<()> {
         let buffer = self.variable.buffer(self.buffer);
-        let Some(mut shown) = buffer.shown.lock() else { return Ok(()) };
+        let mut shown = buffer.shown.lock();
         shown.views -= 1;
         if shown.views > 0 {
             return Ok(());

@@ -270,8 +270,7 @@ impl Variable {
     /// which nobody may write meanwhile. A copy, once it exists, stays the same tensor as long as
     /// the variable lives. Several threads may ask at the same time; one converts.
     ///
-    /// Fails with RESOURCE_EXHAUSTED if there is no memory for it, and with FAILED_PRECONDITION in the
-    /// child of a fork that came while another thread was at it.
+    /// Fails with RESOURCE_EXHAUSTED if there is no memory for it.
     ///
     /// # Safety
     /// During the call, and as long as the elements are read by whoever got the copy from here, nobody

@@ -1,4 +1,4 @@
-//! Where GPUs meet forks, deadlines, cancellation, other strategies and other threads.
+//! Where GPUs meet deadlines, cancellation, other strategies and other threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,43 +14,6 @@ use umbo::values::variable::Aggregation;
 use super::optimizers::strategy_of;
 use super::strategy::{strategy, variable};
 use super::*;
-
-#[test]
-fn the_child_of_a_fork_is_refused_gpus_and_ends_well() {
-    let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
-    let strategy = strategy(&["GPU:0", "GPU:1"]).unwrap();
-    let weight = variable(&strategy, Aggregation::Sum, &[1.0, 2.0]).unwrap();
-    let held = tensor(&[1.0; 100], gpu(0));
-    // SAFETY: the child uses the library as a child may, and leaves without the parent's destructors.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let part = "before this process was forked";
-            refused(held.on_host(), Status::FailedPrecondition, &[part]);
-            refused(held.copied_to(gpu(1)), Status::FailedPrecondition, &[part]);
-            refused(
-                Tensor::zeros(held.dtype(), held.shape(), gpu(0)),
-                Status::FailedPrecondition,
-                &[part],
-            );
-            for used in [gpu(0), gpu(1)] {
-                refused(registry::memory_info(used), Status::FailedPrecondition, &[part]);
-            }
-            refused(strategy.run(&|_| Ok(None), None), Status::FailedPrecondition, &["forked"]);
-            assert_eq!(numbers(&variables::read(&weight).unwrap()), [1.0, 2.0]);
-            drop((held, weight, strategy));
-        }));
-        // SAFETY: it ends the process.
-        unsafe { libc::_exit(if asked.is_ok() { 0 } else { 1 }) };
-    }
-    let mut status = -1;
-    // SAFETY: the child is this process's, and the status a variable.
-    unsafe { libc::waitpid(child, &raw mut status, 0) };
-    assert_eq!(status, 0);
-    assert_eq!(numbers(&held), [1.0; 100]);
-    strategy.run(&|_| Ok(None), None).unwrap();
-    clean(&control);
-}
 
 #[test]
 fn runs_that_are_late_or_cancelled_leave_everything_as_it_was() {

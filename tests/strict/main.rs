@@ -11,8 +11,6 @@ mod stale;
 mod warnings;
 mod weights;
 
-#[path = "../child/mod.rs"]
-mod child;
 #[path = "../views/mod.rs"]
 mod views;
 

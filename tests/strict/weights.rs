@@ -7,8 +7,7 @@ use umbo::strategy::variables::{self, current_copy, current_tensor};
 use umbo::tensor::{DType, Tensor};
 use umbo::values::Value;
 
-use crate::child;
-use crate::scene::{Extras, Scene, Setting, put, variable};
+use crate::scene::{Scene, Setting, put, variable};
 
 /// The signal that ends a child that does `body`; 0 if none does.
 pub fn signal_of(body: impl FnOnce()) -> i32 {
@@ -149,7 +148,7 @@ fn the_library_writes_what_callbacks_may_not() {
 }
 
 #[test]
-fn several_strategies_and_a_child_of_a_fork() {
+fn several_strategies() {
     let strict = Scene::new(Setting::PLAIN);
     let lax = Scene::new(Setting { strict: false, ..Setting::PLAIN });
     strict.train_well();
@@ -167,14 +166,6 @@ fn several_strategies_and_a_child_of_a_fork() {
         );
         seen.unwrap();
     }
-    assert!(child::in_child(|| {
-        // What the parent has can be read, and new strategies do everything.
-        let read = strict.bits();
-        let own = Scene::new(Setting::PLAIN);
-        own.train_well();
-        let refused = strict.train(Extras::default()).is_err();
-        refused && own.bits() == read
-    }));
     strict.train_well();
     let own = variable(&strict.strategy, "late", DType::Float32, &[3]);
     assert!(own.is_same(&own.clone()));

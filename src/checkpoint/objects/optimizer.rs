@@ -34,7 +34,6 @@ impl Saveable for Optimizer {
     }
 
     fn save(&self, names: &Names, record: &mut Record) -> Result<()> {
-        self.check_process()?;
         let state = match record.shares(Saveable::strategy(self).unwrap_or_default()) {
             // SAFETY: applies of its strategy, which are done in steps, alone write it.
             true => unsafe { self.export_as_it_is() },
@@ -72,7 +71,6 @@ impl Saveable for Optimizer {
         names: &Names,
         saved: &mut Saved<'_>,
     ) -> Result<Option<Box<dyn Prepared + 'a>>> {
-        self.check_process()?;
         let rule = saved.read_property("rule", |json| json.as_str().map(str::to_owned));
         if rule.as_deref().is_some_and(|rule| rule != self.rule().name()) {
             let there = rule.unwrap_or_default();

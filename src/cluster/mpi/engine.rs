@@ -19,7 +19,6 @@ use super::link::{Link, starts_of};
 use super::waiting::Pending;
 use crate::cluster::communicator::{Communicator, Place, Vote};
 use crate::error::{Error, Result};
-use crate::executor::fork::Origin;
 use crate::observe::log::{self, Level};
 
 /// What the ranks wait for before there is a communicator.
@@ -29,7 +28,6 @@ const MADE: &str = "while the communicator was made";
 pub struct Engine {
     /// Over a duplicate, whose messages are nobody else's.
     link: Link,
-    origin: Origin,
     /// MPI may be called on its main thread alone.
     main_thread_only: bool,
     failed: AtomicBool,
@@ -67,7 +65,6 @@ impl Engine {
         let (communicator, rank, size) = (COMM_NULL, 0, 1);
         let mut engine = Engine {
             link: Link { mpi, communicator, rank, size, timeout, longest_message },
-            origin: Origin::here(),
             main_thread_only,
             failed: AtomicBool::new(true),
             node_rank: 0,
@@ -323,9 +320,6 @@ impl Communicator for Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        if !self.origin.is_here() {
-            return;
-        }
         let finalise = lifetime::leave();
         // Freeing and finalising are calls of all ranks, which after a failure would not come.
         if *self.failed.get_mut()

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use super::functions::{Comm, Config, Functions, IN_PROGRESS, SUCCESS, UINT8, UniqueId};
 use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result};
-use crate::executor::fork::Origin;
 
 /// What goes to, or comes from, a rank.
 #[derive(Clone, Copy)]
@@ -34,7 +33,6 @@ pub struct Membership {
     timeout: Option<Duration>,
     /// All ranks have joined, and know that they have.
     is_whole: AtomicBool,
-    origin: Origin,
 }
 
 impl Membership {
@@ -74,7 +72,6 @@ impl Membership {
             rank,
             timeout,
             is_whole: AtomicBool::new(false),
-            origin: Origin::here(),
         };
         // What was begun is ended with what was made.
         nccl.check(code, "ncclCommInitRankConfig")?;
@@ -190,7 +187,7 @@ impl Membership {
     fn end(&self, how: unsafe extern "C" fn(Comm) -> c_int) {
         let comm = self.comm.load(Ordering::Acquire);
         let had_ended = self.has_ended.swap(true, Ordering::Relaxed);
-        if comm.is_null() || had_ended || !self.origin.is_here() {
+        if comm.is_null() || had_ended {
             return;
         }
         // On a card that is lost it is ended as well.

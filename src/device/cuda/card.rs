@@ -12,7 +12,6 @@ use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute};
 use super::failure::{explain, is_out_of_memory, is_sticky, require_functions};
 use super::kernels::Kernels;
 use crate::error::{Error, Result};
-use crate::executor::fork::Origin;
 
 /// A physical GPU, opened. Its primary context stays for as long as the process lives.
 #[derive(Debug)]
@@ -24,7 +23,6 @@ pub struct Card {
     has_pools: bool,
     /// Why the card can be used no more.
     lost: OnceLock<String>,
-    origin: Origin,
     pub(super) kernels: OnceLock<Kernels>,
 }
 
@@ -67,7 +65,6 @@ impl Card {
             capability,
             has_pools,
             lost: OnceLock::new(),
-            origin: Origin::here(),
             kernels: OnceLock::new(),
         })
     }
@@ -100,7 +97,7 @@ impl Card {
     /// Makes the card's context this thread's until the result is dropped, which makes it the one
     /// that was before.
     ///
-    /// Fails with FAILED_PRECONDITION in the child of a fork, and with UNAVAILABLE if the card is lost.
+    /// Fails with UNAVAILABLE if the card is lost.
     pub fn enter(&self) -> Result<Entered> {
         self.check()?;
         let before = result::ctx::get_current().map_err(|error| self.failed("asking", error))?;
@@ -116,13 +113,6 @@ impl Card {
 
     /// Fails if the card cannot be used, as [`Card::enter`] does.
     pub fn check(&self) -> Result<()> {
-        if !self.origin.is_here() {
-            return Err(Error::precondition(format!(
-                "GPU {} was opened before this process was forked, and CUDA does not work in the child \
-                 of a fork; fork before the first use of a GPU",
-                self.ordinal
-            )));
-        }
         match self.lost.get() {
             Some(why) => Err(self.unavailable(why)),
             None => Ok(()),

@@ -5,6 +5,7 @@
 
 use std::ffi::c_int;
 use std::ptr;
+use std::sync::OnceLock;
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
@@ -13,16 +14,16 @@ use super::failure::{explain, guarded};
 use super::gpu::check_card;
 use crate::device::MemoryInfo;
 use crate::error::{Error, Result};
-use crate::executor::found_once::FoundOnce;
+use crate::executor::fork;
 
 /// How many CUDA devices this process can see, or why there are none. The driver is asked once;
-/// later calls return the first answer, also in the child of a fork. Never zero and never a panic. The first call may take
+/// later calls return the first answer. Never zero and never a panic. The first call may take
 /// hundreds of milliseconds while the driver starts.
 pub fn probe() -> &'static Result<u32, String> {
-    static PROBE: FoundOnce<Result<u32, String>> = FoundOnce::new();
-    let lost =
-        || Err("another thread was starting the CUDA driver when this process was forked".into());
-    let find = || {
+    static PROBE: OnceLock<Result<u32, String>> = OnceLock::new();
+    PROBE.get_or_init(|| {
+        // The driver does not work in a child.
+        fork::note_use();
         // SAFETY: it opens the driver's library and closes it again; the driver's initialisers
         // are written to run in any process that links it.
         let present = || unsafe { sys::is_culib_present() };
@@ -41,8 +42,7 @@ pub fn probe() -> &'static Result<u32, String> {
             Some(Err(error)) => Err(format!("the CUDA driver did not start: {}", explain(error))),
             None => Err("the CUDA driver library lacks a function that is needed".into()),
         }
-    };
-    PROBE.get(find, lost)
+    })
 }
 
 /// The model name of a CUDA device. NOT_FOUND if there is no such device.
@@ -67,7 +67,7 @@ pub fn capability(ordinal: u32) -> Result<(u32, u32)> {
 }
 
 /// The memory of a CUDA device, all and free. NOT_FOUND if there is no such device; UNAVAILABLE
-/// if the driver fails; FAILED_PRECONDITION in the child of a fork whose parent used the device. It makes
+/// if the driver fails; It makes
 /// the device's primary context current for a moment, which takes a second and some device memory if nobody
 /// else in the process holds it.
 pub fn memory_info(ordinal: u32) -> Result<MemoryInfo> {

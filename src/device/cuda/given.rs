@@ -97,7 +97,6 @@ fn with_primary<T>(
     what: &str,
     ask: impl FnOnce(sys::CUcontext) -> Result<T, DriverError>,
 ) -> Result<Result<T, DriverError>> {
-    // In the child of a fork nothing can be asked.
     check_card(ordinal)?;
     require_functions()?;
     let device = result::device::get(number(ordinal));

@@ -15,7 +15,6 @@ use super::staging::Staging;
 use super::timeline::Timeline;
 use crate::device::{DeviceId, DeviceKind};
 use crate::error::{Error, Result};
-use crate::executor::fork::{Guards, Leaf};
 use crate::executor::lock::Mutex;
 use crate::observe::{self, trace};
 
@@ -66,8 +65,8 @@ pub struct Place {
     pub pool: Option<usize>,
 }
 
-/// What was opened in this process. In the child of a fork it is the parent's, and each use says so.
-static OPEN: Leaf<Opened> = Leaf::new(Guards::Gpus, Opened::NONE);
+/// What was opened in this process.
+static OPEN: Mutex<Opened> = Mutex::new(Opened::NONE);
 
 struct Opened {
     cards: BTreeMap<u32, &'static Card>,
@@ -97,7 +96,7 @@ pub fn synchronize_all() {
 /// and to the host go through, and what their cards' pools have free.
 pub fn release_kept() {
     let open: Vec<&'static Gpu> = OPEN.lock().gpus.values().copied().collect();
-    // In the child of a fork, and of a card that is lost, there is nothing to be had.
+    // Of a card that is lost there is nothing to be had.
     for gpu in open.into_iter().filter(|gpu| gpu.card.check().is_ok()) {
         if gpu.attachment.get().is_none_or(|attachment| attachment.give_back()) {
             let staging = gpu.staging.lock().take();

@@ -96,8 +96,7 @@ impl Drop for DeviceMemory {
     fn drop(&mut self) {
         self.gpu.used.fetch_sub(self.bytes as u64, Ordering::Relaxed);
         // Nobody hears of a failure here. It may have been that of a call before this one, which the
-        // driver reports to whoever comes next; on a card that is lost, and in the child of a fork, there
-        // is nothing to be freed.
+        // driver reports to whoever comes next; on a card that is lost there is nothing to be freed.
         if self.free().is_err() {
             let _ = self.free();
         }

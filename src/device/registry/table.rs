@@ -8,7 +8,7 @@ use crate::device::logical_gpus::{LogicalGpus, MAX_PER_CARD};
 use crate::device::name::DeviceName;
 use crate::device::{DeviceId, DeviceKind, MemoryInfo};
 use crate::error::{Error, Result};
-use crate::executor::fork::{Guards, Leaf};
+use crate::executor::lock::Mutex;
 
 /// What is known of all devices.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(super) struct Registry {
     gpus: fn() -> &'static Result<u32, String>,
     /// The memory of a card.
     card_memory: fn(u32) -> Result<MemoryInfo>,
-    pub(super) state: Leaf<State>,
+    pub(super) state: Mutex<State>,
 }
 
 /// What may change.
@@ -35,7 +35,7 @@ impl Registry {
         card_memory: fn(u32) -> Result<MemoryInfo>,
     ) -> Registry {
         let state = State { logical_cpus: 1, gpus: LogicalGpus::new(), holders: BTreeMap::new() };
-        Registry { gpus, card_memory, state: Leaf::new(Guards::Devices, state) }
+        Registry { gpus, card_memory, state: Mutex::new(state) }
     }
 
     pub(super) fn card_count(&'static self) -> u32 {

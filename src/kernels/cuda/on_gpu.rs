@@ -202,7 +202,6 @@ pub fn on_gpu<T>(
     gpu: &'static Gpu,
     queue: impl FnOnce(&mut Launcher<OnGpu>) -> Result<T>,
 ) -> Result<T> {
-    // Before the lock: in the child of a fork its holder may be a thread of the parent's.
     let _entered = gpu.card().enter()?;
     let launcher: &Mutex<Launcher<OnGpu>> = gpu.attachment(|| {
         let memory = RefCell::new(Vec::new());

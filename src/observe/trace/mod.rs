@@ -179,13 +179,12 @@ pub fn stop() -> Result<Account> {
     if let Some(tell) = ASKED.get().filter(|_| is_on()) {
         tell();
     }
+    let none = || Error::precondition("no trace is being written; start one first");
+    if CURRENT.load(Ordering::Acquire) == 0 {
+        return Err(none());
+    }
     let mut current = session();
-    let Some(mut session) = current.take() else {
-        return Err(Error::precondition(
-            "no trace is being written; start one first (in the child of a fork the trace of its \
-             parent does not count)",
-        ));
-    };
+    let Some(mut session) = current.take() else { return Err(none()) };
     span::set_traced(false);
     CURRENT.store(0, Ordering::Release);
     session.write_all();
@@ -362,20 +361,9 @@ impl Session {
     }
 }
 
-/// Waits until nobody writes to the trace, and keeps others from it.
-pub(super) fn pause() -> Pause {
-    Pause(session())
-}
-
-/// While it lives, nobody writes to the trace.
-pub(super) struct Pause(MutexGuard<'static, Option<Session>>);
-
-impl Pause {
-    /// In the child of a fork: there is no trace. Nothing is dropped: threads that do not exist here
-    /// may have been in the middle of what it holds.
-    pub(super) fn forget(&mut self) {
-        span::set_traced(false);
-        CURRENT.store(0, Ordering::Relaxed);
-        mem::forget(self.0.take());
-    }
+/// Leaves the trace as it is: this is the child of a fork, and the file is the parent's. Waits for nobody and
+/// drops nothing, since threads that do not exist here may have been in the middle of it.
+pub(crate) fn abandon() {
+    span::set_traced(false);
+    CURRENT.store(0, Ordering::Relaxed);
 }

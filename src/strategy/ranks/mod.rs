@@ -36,7 +36,6 @@ use self::steps::AllTotals;
 use crate::cluster::communicator::Communicator;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::executor::fork::{Guards, Leaf};
 use crate::executor::lock::{Mutex, MutexGuard};
 use crate::tensor::{DType, Tensor};
 use crate::values::division::{Division, Loads};
@@ -210,7 +209,7 @@ impl Ranks {
 /// Whose turn it is to use `engine`: strategies that share one take turns.
 fn turn_of(engine: &Arc<dyn Communicator>) -> Arc<Mutex<Turn>> {
     type Known = (Weak<dyn Communicator>, Arc<Mutex<Turn>>);
-    static TURNS: Leaf<Vec<Known>> = Leaf::new(Guards::Communicators, Vec::new());
+    static TURNS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
     let mut turns = TURNS.lock();
     turns.retain(|(known, _)| known.strong_count() > 0);
     let is_known = |(known, _): &&Known| Weak::as_ptr(known).addr() == Arc::as_ptr(engine).addr();

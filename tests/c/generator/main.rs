@@ -3,9 +3,11 @@
 //! a plain `rustc`.
 //!
 //! `null_arguments` passes `NULL` for every pointer parameter, `matrix` calls every function in
-//! every context in which the library calls back, `sequences` makes random calls.
+//! every context in which the library calls back, `sequences` makes random calls, `forks` calls every function
+//! in the children of forks.
 
 mod cases;
+mod forks;
 mod header;
 mod matrix;
 mod sequences;
@@ -17,7 +19,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().collect();
     let [_, what, header, output] = arguments.as_slice() else {
-        eprintln!("usage: generator null_arguments|matrix|sequences HEADER OUTPUT");
+        eprintln!("usage: generator null_arguments|matrix|sequences|forks HEADER OUTPUT");
         return ExitCode::FAILURE;
     };
     match generate(what, header, output) {
@@ -36,6 +38,7 @@ fn generate(what: &str, header: &str, output: &str) -> Result<(), String> {
         "null_arguments" => cases::program(&read)?,
         "matrix" => matrix::program(&read)?,
         "sequences" => sequences::program(&read)?,
+        "forks" => forks::program(&read)?,
         _ => return Err("no such program".into()),
     };
     if count == 0 {

@@ -1,13 +1,13 @@
 /* A storm of runs: several threads and strategies, deadlines and tokens, failures, callbacks that
- * come back late, merge calls, nested runs, all-reduces, assignments, updates, applies and forks, all
+ * come back late, merge calls, nested runs, all-reduces, assignments, updates and applies, all
  * drawn from a seed; with numbers of 16, 32 and 64 bits, strided views, and gradients of rows. A model says after each run what central state has to be: changed if the run
  * succeeded, as before if not.
  *
- *   storm [--runs N] [--seconds S] [--seed X] [--threads T] [--forks N] [--gpus G]
+ *   storm [--runs N] [--seconds S] [--seed X] [--threads T] [--gpus G]
  *
- * Ends after so many runs or seconds, whichever is first; one run in N is followed by a fork, none if N is 0.
- * With --gpus two GPUs compute, one of them beside a CPU if G is odd, and hold some of the variables; there
- * are no forks then, since a GPU is of no use in a child. What it demands:
+ * Ends after so many runs or seconds, whichever is first.
+ * With --gpus two GPUs compute, one of them beside a CPU if G is odd, and hold some of the variables.
+ * What it demands:
  *
  * - each variable is what the model says after each run of the one thread that changes it;
  * - a run ends in a way that was drawn for it: one without a deadline and a token, for example, is
@@ -15,7 +15,6 @@
  * - the user data is destroyed exactly once, after the last callback is back, before the run
  *   returns if it has no limits, and in any case before synchronize returns;
  * - callbacks find what they are given, and all-reduces and nested runs give the right numbers;
- * - in the child of a fork nothing waits for threads that are not there;
  * - nothing hangs, and no handle is left. */
 #define _GNU_SOURCE
 #include <stdarg.h>
@@ -28,7 +27,7 @@ const int32_t replicas_of[STRATEGIES] = {2, 3, 1};
 umbo_strategy *strategies[STRATEGIES];
 struct thread threads[MOST_THREADS];
 int64_t gpu_seed = -1;
-int thread_count = 3, fork_interval = 500, failures;
+int thread_count = 3, failures;
 int64_t runs_wanted = 100000, runs_begun, late_callbacks, overtaken_most, started[STRATEGIES];
 double seconds_wanted = 1e9, began;
 static uint64_t seed = 1;
@@ -94,7 +93,7 @@ static void *watch(void *user_data) {
 }
 
 int main(int argc, char **argv) {
-    int64_t given = 0, destroyed = 0, ended[17] = {0}, runs = 0, nested = 0, others = 0, forks = 0;
+    int64_t given = 0, destroyed = 0, ended[17] = {0}, runs = 0, nested = 0, others = 0;
     int64_t applied[TRAINERS] = {0};
     int index, which;
     pthread_t watcher;
@@ -105,15 +104,13 @@ int main(int argc, char **argv) {
         else if (strcmp(argv[index], "--seed") == 0)
             seed = strtoull(argv[index + 1], NULL, 10);
         else if (strcmp(argv[index], "--threads") == 0) thread_count = atoi(argv[index + 1]);
-        else if (strcmp(argv[index], "--forks") == 0) fork_interval = atoi(argv[index + 1]);
         else if (strcmp(argv[index], "--gpus") == 0) gpu_seed = atoll(argv[index + 1]);
         else {
             fprintf(stderr, "usage: storm [--runs N] [--seconds S] [--seed X] [--threads T] "
-                            "[--forks N] [--gpus G]\n");
+                            "[--gpus G]\n");
             return 2;
         }
     }
-    if (gpu_seed >= 0) fork_interval = 0;
     CHECK(thread_count >= 1 && thread_count <= MOST_THREADS);
     printf("storm --seed %llu --threads %d\n", (unsigned long long)seed, thread_count);
     fflush(stdout);
@@ -140,7 +137,6 @@ int main(int argc, char **argv) {
         const struct thread *thread = &threads[index];
         runs += thread->runs;
         nested += thread->nested;
-        forks += thread->forks;
         for (which = 0; which < TRAINERS; which++) applied[which] += thread->applied[which];
         others += thread->assignments + thread->applies + thread->synchronisations +
                   thread->strategies + thread->cancelled;
@@ -162,10 +158,9 @@ int main(int argc, char **argv) {
     for (which = 0; which < 17; which++)
         if (ended[which] != 0)
             printf(" %lld %s", (long long)ended[which], umbo_status_name(which));
-    printf("\n%lld applies of doubles, %lld of float16, %lld of bfloat16, %lld and %lld of rows; "
-           "%lld forks",
+    printf("\n%lld applies of doubles, %lld of float16, %lld of bfloat16, %lld and %lld of rows",
            (long long)applied[DOUBLE], (long long)applied[HALF], (long long)applied[BRAIN],
-           (long long)applied[TABLE], (long long)applied[BRAIN_TABLE], (long long)forks);
+           (long long)applied[TABLE], (long long)applied[BRAIN_TABLE]);
     printf("\n%lld other calls, %lld callbacks of runs that were over, "
            "at most %lld runs between a call and its end, %d failures\n",
            (long long)others, (long long)late_callbacks, (long long)overtaken_most, failures);

@@ -4,8 +4,7 @@
  *   state.c      variables and gradients of each thread, and what a model says that they are
  *   plans.c      what a run is to do, drawn from the seed
  *   callbacks.c  doing it
- *   weather.c    what threads do one after the other
- *   forks.c      a child of a fork in between */
+ *   weather.c    what threads do one after the other */
 #ifndef UMBO_TESTS_STORM_H
 #define UMBO_TESTS_STORM_H
 
@@ -82,7 +81,7 @@ struct thread {
     int64_t given[2 * STRATEGIES], destroyed[2 * STRATEGIES];
     umbo_cancellation *last_token;
     int64_t runs, nested, ended[17], applied[TRAINERS];
-    int64_t assignments, applies, synchronisations, strategies, cancelled, forks;
+    int64_t assignments, applies, synchronisations, strategies, cancelled;
     const char *doing;
 };
 
@@ -90,7 +89,7 @@ extern umbo_strategy *strategies[STRATEGIES];
 extern struct thread threads[MOST_THREADS];
 /* Which devices compute and which hold the variables; CPUs if it is negative. */
 extern int64_t gpu_seed;
-extern int thread_count, fork_interval;
+extern int thread_count;
 extern int64_t runs_wanted, runs_begun, late_callbacks, overtaken_most, started[STRATEGIES];
 extern double seconds_wanted, began;
 extern int failures;
@@ -173,9 +172,5 @@ umbo_status assign_add(umbo_variable *variable, int64_t amount);
 void make_tokens(void);
 void release_tokens(void);
 void *weather(void *user_data);
-
-/* ---- forks.c */
-
-void fork_between(struct thread *thread, int strategy);
 
 #endif

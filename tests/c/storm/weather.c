@@ -178,11 +178,6 @@ void *weather(void *user_data) {
         if (one_in(thread, 4)) change_outside(thread, below(thread, STRATEGIES));
         if (one_in(thread, 16)) apply_outside(thread, below(thread, STRATEGIES));
         if (one_in(thread, 32)) synchronize(thread, below(thread, STRATEGIES));
-        if (fork_interval > 0 && one_in(thread, fork_interval)) {
-            thread->doing = "a fork";
-            fork_between(thread, below(thread, STRATEGIES));
-            thread->forks++;
-        }
         if (one_in(thread, 200)) short_life(thread, below(thread, STRATEGIES));
         /* The token of a run that has ended, which others may be using. */
         if (thread->last_token != NULL && one_in(thread, 12)) {

@@ -1,7 +1,7 @@
 //! What protocols use of the library's `executor`, and how work is handed to its workers, whose model
 //! stands beside it.
 
-pub use umbo::executor::{fork, thread};
+pub use umbo::executor::thread;
 
 #[path = "../../../src/executor/handover.rs"]
 mod handover;
