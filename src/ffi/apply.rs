@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::ptr;
 
-use super::boundary::{boundary, flag};
+use super::boundary::{c_call, flag};
 use super::handle::get;
 use super::object::{umbo_gradients, umbo_optimizer};
 use super::optimizer::usable;
@@ -114,6 +114,7 @@ unsafe impl Extensible for umbo_apply_report {}
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more. Ranks whose settings, progress or learning rates differ are
 /// UMBO_STATUS_FAILED_PRECONDITION, too.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_apply(
     optimizer: *mut umbo_optimizer,
@@ -121,29 +122,27 @@ pub unsafe extern "C" fn umbo_optimizer_apply(
     options: *const umbo_apply_options,
     report: *mut umbo_apply_report,
 ) -> umbo_status {
-    boundary("umbo_optimizer_apply", || {
-        let report = if report.is_null() {
-            None
-        } else {
-            // SAFETY: not NULL, so the caller gives a struct of the size that it states.
-            Some(unsafe { options::out(report, "report") }?)
-        };
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let options: umbo_apply_options = unsafe { options::read(options, "options") }?;
-        let options = ApplyOptions {
-            flush: flag(options.flush, "options.flush")?,
-            measure_norm: flag(options.measure_norm, "options.measure_norm")?,
-        };
-        let (optimizer, gradients) = (usable(optimizer)?, get(gradients, "gradients")?);
-        let outcome = apply_with(&optimizer, &gradients, options)?;
-        if let Some(report) = report {
-            report.write(match outcome {
-                Outcome::Done(done) => report_of(&done),
-                Outcome::Deferred => umbo_apply_report { deferred: 1, ..EMPTY_REPORT },
-            });
-        }
-        Ok(())
-    })
+    let report = if report.is_null() {
+        None
+    } else {
+        // SAFETY: not NULL, so the caller gives a struct of the size that it states.
+        Some(unsafe { options::out(report, "report") }?)
+    };
+    // SAFETY: the caller gives NULL or a struct of the size that it states.
+    let options: umbo_apply_options = unsafe { options::read(options, "options") }?;
+    let options = ApplyOptions {
+        flush: flag(options.flush, "options.flush")?,
+        measure_norm: flag(options.measure_norm, "options.measure_norm")?,
+    };
+    let (optimizer, gradients) = (usable(optimizer)?, get(gradients, "gradients")?);
+    let outcome = apply_with(&optimizer, &gradients, options)?;
+    if let Some(report) = report {
+        report.write(match outcome {
+            Outcome::Done(done) => report_of(&done),
+            Outcome::Deferred => umbo_apply_report { deferred: 1, ..EMPTY_REPORT },
+        });
+    }
+    Ok(())
 }
 
 const EMPTY_REPORT: umbo_apply_report = umbo_apply_report {
@@ -188,18 +187,14 @@ pub(super) fn report_of(done: &ApplyReport) -> umbo_apply_report {
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+#[c_call(result(report))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_last_report(
     optimizer: *const umbo_optimizer,
     report: *mut umbo_apply_report,
 ) -> umbo_status {
-    boundary("umbo_optimizer_last_report", || {
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let report = unsafe { options::out(report, "report") }?;
-        report.write(match usable(optimizer)?.last_report() {
-            Some(done) => report_of(&done),
-            None => EMPTY_REPORT,
-        });
-        Ok(())
-    })
+    report.write(match usable(optimizer)?.last_report() {
+        Some(done) => report_of(&done),
+        None => EMPTY_REPORT,
+    });
 }

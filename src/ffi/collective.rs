@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use super::boundary::{array_of, boundary, constant, out};
+use super::boundary::{array_of, c_call, constant};
 use super::handle::{get, get_optional, make};
 use super::object::{umbo_strategy, umbo_tensor, umbo_value, umbo_variable};
 use super::options::{self, Extensible};
@@ -124,6 +124,7 @@ unsafe fn reduction_from(pointer: *const umbo_reduce_options) -> Result<Reductio
 /// With several ranks a call that all of them make: it fails on all if it fails on one. Then
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more.
+#[c_call(out(result))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_reduce(
     strategy: *mut umbo_strategy,
@@ -132,13 +133,10 @@ pub unsafe extern "C" fn umbo_strategy_reduce(
     options: *const umbo_reduce_options,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_strategy_reduce", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (result, how) = unsafe { (out(result, "result")?, reduction_from(options)?) };
-        let strategy = get(strategy, "strategy")?;
-        result.write(make(strategy.reduce(op_from(op)?, &get(value, "value")?, &how)?)?);
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let how = unsafe { reduction_from(options) }?;
+    let strategy = get(strategy, "strategy")?;
+    result.write(make(strategy.reduce(op_from(op)?, &get(value, "value")?, &how)?)?);
 }
 
 /// Concatenates the components of a per-replica value.
@@ -165,6 +163,7 @@ pub unsafe extern "C" fn umbo_strategy_reduce(
 /// With several ranks a call that all of them make: it fails on all if it fails on one. Then
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more.
+#[c_call(out(result))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_gather(
     strategy: *mut umbo_strategy,
@@ -173,17 +172,14 @@ pub unsafe extern "C" fn umbo_strategy_gather(
     options: *const umbo_reduce_options,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_strategy_gather", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (result, how) = unsafe { (out(result, "result")?, reduction_from(options)?) };
-        if how.axes.is_some() {
-            let problem = "a gathering has one axis, its own argument; leave options.axes NULL";
-            return Err(Error::invalid("options.axes", problem));
-        }
-        let strategy = get(strategy, "strategy")?;
-        result.write(make(strategy.gather(&get(value, "value")?, axis.into(), &how)?)?);
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let how = unsafe { reduction_from(options) }?;
+    if how.axes.is_some() {
+        let problem = "a gathering has one axis, its own argument; leave options.axes NULL";
+        return Err(Error::invalid("options.axes", problem));
+    }
+    let strategy = get(strategy, "strategy")?;
+    result.write(make(strategy.gather(&get(value, "value")?, axis.into(), &how)?)?);
 }
 
 /// Gives the components of a value as a tuple.
@@ -197,19 +193,14 @@ pub unsafe extern "C" fn umbo_strategy_gather(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// It may be called in every context.
+#[c_call(out(results), get(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_local_results(
     strategy: *const umbo_strategy,
     value: *const umbo_value,
     results: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_strategy_local_results", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let results = unsafe { out(results, "results") }?;
-        let strategy = get(strategy, "strategy")?;
-        results.write(make(strategy.local_results(&get(value, "value")?)?)?);
-        Ok(())
-    })
+    results.write(make(strategy.local_results(&get(value, "value")?)?)?);
 }
 
 /// Where a reduced value goes. Start from UMBO_DESTINATION_INIT and set exactly one field.
@@ -285,6 +276,7 @@ pub(super) unsafe fn destination_from(pointer: *const umbo_destination) -> Resul
 /// With several ranks a call that all of them make: it fails on all if it fails on one. Then
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more.
+#[c_call(out(result))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_reduce_to(
     strategy: *mut umbo_strategy,
@@ -293,17 +285,8 @@ pub unsafe extern "C" fn umbo_strategy_reduce_to(
     destination: *const umbo_destination,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_strategy_reduce_to", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let result = unsafe { out(result, "result") }?;
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let destination = unsafe { destination_from(destination) }?;
-        let strategy = get(strategy, "strategy")?;
-        result.write(make(strategy.reduce_to(
-            op_from(op)?,
-            &get(value, "value")?,
-            &destination,
-        )?)?);
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let destination = unsafe { destination_from(destination) }?;
+    let strategy = get(strategy, "strategy")?;
+    result.write(make(strategy.reduce_to(op_from(op)?, &get(value, "value")?, &destination)?)?);
 }

@@ -4,13 +4,13 @@ use std::ffi::c_char;
 use std::ptr;
 use std::sync::Arc;
 
-use super::boundary::{boundary, out};
+use super::boundary::c_call;
 use super::communicator::timeout_of;
 use super::handle::{get, make};
 use super::object::umbo_communicator;
 use super::options::{self, Extensible};
 use super::status::umbo_status;
-use super::text::{optional_text, text};
+use super::text::optional_text;
 use crate::cluster::communicator::Communicator;
 use crate::cluster::nccl;
 use crate::device::registry;
@@ -87,6 +87,7 @@ unsafe fn read_options(options: *const umbo_nccl_options) -> Result<nccl::Option
 /// last handle ends NCCL's communicator, for which the ranks of a machine may wait for each other.
 ///
 /// This was run over the library's own stand-in for NCCL in tests, never on GPUs.
+#[c_call(out(communicator), text(device))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_communicator_create_nccl(
     base: *mut umbo_communicator,
@@ -94,15 +95,10 @@ pub unsafe extern "C" fn umbo_communicator_create_nccl(
     options: *const umbo_nccl_options,
     communicator: *mut *mut umbo_communicator,
 ) -> umbo_status {
-    boundary("umbo_communicator_create_nccl", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (communicator, device, options) = unsafe {
-            (out(communicator, "communicator")?, text(device, "device")?, read_options(options)?)
-        };
-        let base = get(base, "base")?;
-        // A device that is not there is told to the others.
-        let made = nccl::over(base, registry::resolve(device, "device"), &options)?;
-        communicator.write(make(Arc::new(made) as Arc<dyn Communicator>)?);
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let options = unsafe { read_options(options) }?;
+    let base = get(base, "base")?;
+    // A device that is not there is told to the others.
+    let made = nccl::over(base, registry::resolve(device, "device"), &options)?;
+    communicator.write(make(Arc::new(made) as Arc<dyn Communicator>)?);
 }

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
-use super::boundary::{boundary, check, out};
+use super::boundary::{c_call, check, out};
 use super::callback::{self, UserData, umbo_destroy_fn};
 use super::dataset::transformed;
 use super::element_spec::spec_of;
@@ -113,6 +113,7 @@ impl Default for umbo_generator {
 ///
 /// The number of elements is not known before a pass ends. umbo_iterator_next() fails with
 /// UMBO_STATUS_INVALID_ARGUMENT for an element that is not as `element_spec` says.
+#[c_call(gives(user_data, destroy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_generator(
     element_spec: *const umbo_element_spec,
@@ -121,25 +122,20 @@ pub unsafe extern "C" fn umbo_dataset_from_generator(
     destroy: umbo_destroy_fn,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    // SAFETY: the caller says how the user data is released.
-    let user_data = unsafe { UserData::new(user_data, destroy) };
-    boundary("umbo_dataset_from_generator", move || {
-        let user_data = Arc::new(user_data);
-        // SAFETY: the caller gives NULL or a place for the output.
-        let dataset = unsafe { out(dataset, "dataset") }?;
-        let element_spec = spec_of(element_spec, "element_spec")?;
-        check(generator, "generator", "a struct is expected")?;
-        // SAFETY: the caller gives a struct of the size that it states.
-        let functions = unsafe { options::read(generator, "generator") }?;
-        present(functions.next, "generator.next")?;
-        let begin = move || -> Result<Box<dyn Generator>> {
-            let mut generator = Pass { functions, user_data: Arc::clone(&user_data), pass: None };
-            generator.begin()?;
-            Ok(Box::new(generator))
-        };
-        dataset.write(make(Dataset::from_generator(element_spec, begin)?)?);
-        Ok(())
-    })
+    let user_data = Arc::new(user_data);
+    // SAFETY: the caller gives NULL or a place for the output.
+    let dataset = unsafe { out(dataset, "dataset") }?;
+    let element_spec = spec_of(element_spec, "element_spec")?;
+    check(generator, "generator", "a struct is expected")?;
+    // SAFETY: the caller gives a struct of the size that it states.
+    let functions = unsafe { options::read(generator, "generator") }?;
+    present(functions.next, "generator.next")?;
+    let begin = move || -> Result<Box<dyn Generator>> {
+        let mut generator = Pass { functions, user_data: Arc::clone(&user_data), pass: None };
+        generator.begin()?;
+        Ok(Box::new(generator))
+    };
+    dataset.write(make(Dataset::from_generator(element_spec, begin)?)?);
 }
 
 /// A pass of the caller's generator.

@@ -1,10 +1,10 @@
 //! Optimizers: what they do besides their rule, for all variables and for groups of them.
 
-use super::boundary::{array, boundary, collect, constant, flag};
+use super::boundary::{c_call, collect, constant, flag};
 use super::handle::get;
 use super::object::{umbo_optimizer, umbo_variable};
 use super::optimizer::usable;
-use super::options::{self, Extensible};
+use super::options::Extensible;
 use super::status::umbo_status;
 use crate::error::{Error, Result};
 use crate::optimizer::{Group, LossScaling, NonFinite, Settings};
@@ -212,16 +212,13 @@ fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
 ///
 /// The settings are used from the next apply on. If a setting of the loss scale changes, the loss
 /// scale starts again at `loss_scale`.
+#[c_call(options(options))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_configure(
     optimizer: *mut umbo_optimizer,
     options: *const umbo_optimizer_options,
 ) -> umbo_status {
-    boundary("umbo_optimizer_configure", || {
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let options = unsafe { options::read(options, "options") }?;
-        usable(optimizer)?.configure(settings(&options)?)
-    })
+    usable(optimizer)?.configure(settings(&options)?)
 }
 
 /// Treats some variables differently from the others.
@@ -240,6 +237,7 @@ pub unsafe extern "C" fn umbo_optimizer_configure(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// Variables in no group are treated as umbo_optimizer_configure() says.
+#[c_call(array(variables), options(options))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_add_group(
     optimizer: *mut umbo_optimizer,
@@ -247,16 +245,11 @@ pub unsafe extern "C" fn umbo_optimizer_add_group(
     variables: *const *mut umbo_variable,
     options: *const umbo_group_options,
 ) -> umbo_status {
-    boundary("umbo_optimizer_add_group", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (variables, options) =
-            unsafe { (array(variables, count, "variables")?, options::read(options, "options")?) };
-        let variables = collect(variables.iter().map(|&variable| get(variable, "variables")))?;
-        let group = Group {
-            learning_rate_factor: options.learning_rate_factor,
-            weight_decay: unless(options.weight_decay, UMBO_WEIGHT_DECAY_OF_OPTIMIZER),
-            frozen: flag(options.frozen, "options.frozen")?,
-        };
-        usable(optimizer)?.add_group(&variables, group)
-    })
+    let variables = collect(variables.iter().map(|&variable| get(variable, "variables")))?;
+    let group = Group {
+        learning_rate_factor: options.learning_rate_factor,
+        weight_decay: unless(options.weight_decay, UMBO_WEIGHT_DECAY_OF_OPTIMIZER),
+        frozen: flag(options.frozen, "options.frozen")?,
+    };
+    usable(optimizer)?.add_group(&variables, group)
 }

@@ -2,13 +2,12 @@
 
 use std::ffi::c_char;
 
-use super::boundary::boundary;
+use super::boundary::c_call;
 use super::handle::get;
 use super::object::{umbo_optimizer, umbo_tensor, umbo_variable};
 use super::optimizer::usable;
 use super::options::{self, Extensible};
 use super::status::umbo_status;
-use super::text::text;
 use crate::error::{Error, Result};
 use crate::optimizer::rule::VariableProgress;
 
@@ -58,6 +57,7 @@ impl Default for umbo_variable_progress {
 ///
 /// A variable that was not updated yet counts as updated once: umbo_optimizer_set_variable_progress()
 /// says how often it was.
+#[c_call(text(name), get(variable), get(state))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_set_state(
     optimizer: *mut umbo_optimizer,
@@ -65,12 +65,7 @@ pub unsafe extern "C" fn umbo_optimizer_set_state(
     name: *const c_char,
     state: *const umbo_tensor,
 ) -> umbo_status {
-    boundary("umbo_optimizer_set_state", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let name = unsafe { text(name, "name") }?;
-        let (variable, state) = (get(variable, "variable")?, get(state, "state")?);
-        usable(optimizer)?.set_state(&variable, name, &state)
-    })
+    usable(optimizer)?.set_state(&variable, name, &state)
 }
 
 /// Tells how often an optimizer has updated a variable, and what its rule carries along.
@@ -81,25 +76,20 @@ pub unsafe extern "C" fn umbo_optimizer_set_state(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a variable of another strategy.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+#[c_call(result(progress), get(variable))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_variable_progress(
     optimizer: *const umbo_optimizer,
     variable: *const umbo_variable,
     progress: *mut umbo_variable_progress,
 ) -> umbo_status {
-    boundary("umbo_optimizer_variable_progress", || {
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let progress = unsafe { options::out(progress, "progress") }?;
-        let variable = get(variable, "variable")?;
-        let found = usable(optimizer)?.variable_progress(&variable)?;
-        progress.write(umbo_variable_progress {
-            struct_size: size_of::<umbo_variable_progress>(),
-            updates: found.updates as i64,
-            first_running: found.running[0],
-            second_running: found.running[1],
-        });
-        Ok(())
-    })
+    let found = usable(optimizer)?.variable_progress(&variable)?;
+    progress.write(umbo_variable_progress {
+        struct_size: size_of::<umbo_variable_progress>(),
+        updates: found.updates as i64,
+        first_running: found.running[0],
+        second_running: found.running[1],
+    });
 }
 
 /// Sets how often an optimizer has updated a variable, and what its rule carries along.
@@ -112,22 +102,21 @@ pub unsafe extern "C" fn umbo_optimizer_variable_progress(
 ///   0 or not finite, or more than 2^52 updates.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_set_variable_progress(
     optimizer: *mut umbo_optimizer,
     variable: *const umbo_variable,
     progress: *const umbo_variable_progress,
 ) -> umbo_status {
-    boundary("umbo_optimizer_set_variable_progress", || {
-        super::boundary::check(progress, "progress", "a struct is expected")?;
-        // SAFETY: not NULL, so the caller gives a struct of the size that it states.
-        let progress: umbo_variable_progress = unsafe { options::read(progress, "progress") }?;
-        let variable = get(variable, "variable")?;
-        let running = [progress.first_running, progress.second_running];
-        let updates = count(progress.updates, "progress.updates")?;
-        let progress = VariableProgress { updates, running };
-        usable(optimizer)?.set_variable_progress(&variable, progress)
-    })
+    super::boundary::check(progress, "progress", "a struct is expected")?;
+    // SAFETY: not NULL, so the caller gives a struct of the size that it states.
+    let progress: umbo_variable_progress = unsafe { options::read(progress, "progress") }?;
+    let variable = get(variable, "variable")?;
+    let running = [progress.first_running, progress.second_running];
+    let updates = count(progress.updates, "progress.updates")?;
+    let progress = VariableProgress { updates, running };
+    usable(optimizer)?.set_variable_progress(&variable, progress)
 }
 
 /// Sets how many applies have taken effect, which a schedule is asked with.
@@ -137,15 +126,14 @@ pub unsafe extern "C" fn umbo_optimizer_set_variable_progress(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number out of range.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_set_iterations(
     optimizer: *mut umbo_optimizer,
     iterations: i64,
 ) -> umbo_status {
-    boundary("umbo_optimizer_set_iterations", || {
-        let iterations = count(iterations, "iterations")?;
-        usable(optimizer)?.set_iterations(iterations)
-    })
+    let iterations = count(iterations, "iterations")?;
+    usable(optimizer)?.set_iterations(iterations)
 }
 
 /// Sets the factor that callbacks multiply their loss by, from the next run on.
@@ -157,16 +145,15 @@ pub unsafe extern "C" fn umbo_optimizer_set_iterations(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number out of range.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_set_loss_scale(
     optimizer: *mut umbo_optimizer,
     loss_scale: f64,
     applies: i64,
 ) -> umbo_status {
-    boundary("umbo_optimizer_set_loss_scale", || {
-        let applies = count(applies, "applies")?;
-        usable(optimizer)?.set_loss_scale(loss_scale, applies)
-    })
+    let applies = count(applies, "applies")?;
+    usable(optimizer)?.set_loss_scale(loss_scale, applies)
 }
 
 fn count(number: i64, argument: &'static str) -> Result<u64> {
