@@ -1,7 +1,8 @@
-//! How a C function is written: an attribute above its plain signature, which is all that cbindgen
-//! reads, says what is checked and bound before its body runs.
+//! How the C layer is written. cbindgen reads functions and structs as they stand in the sources; the
+//! attributes here, above them, say what only Rust has to know.
 
 mod c_call;
+mod c_struct;
 
 use proc_macro::TokenStream;
 
@@ -40,6 +41,21 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn c_call(arguments: TokenStream, function: TokenStream) -> TokenStream {
     c_call::expand(arguments.into(), function.into())
+        .unwrap_or_else(syn::Error::into_compile_error)
+        .into()
+}
+
+/// Makes a struct one of those that begin with their size and may grow (`ffi::options`). The attribute
+/// says which defaults are not zero: `#[c_struct(keep = 5)]`. The header's `UMBO_..._INIT` says the same.
+///
+/// # Safety
+///
+/// The struct is `repr(C)`, its first field is the `usize` called `struct_size`, and all other fields are
+/// numbers, pointers, optional functions, or arrays or structs of these: all bytes zero is a value, and so is
+/// whatever C puts there.
+#[proc_macro_attribute]
+pub fn c_struct(defaults: TokenStream, item: TokenStream) -> TokenStream {
+    c_struct::expand(defaults.into(), item.into())
         .unwrap_or_else(syn::Error::into_compile_error)
         .into()
 }

@@ -7,12 +7,12 @@ use super::boundary::{c_call, flag};
 use super::handle::get;
 use super::object::{umbo_gradients, umbo_optimizer};
 use super::optimizer::usable;
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::status::umbo_status;
 use crate::optimizer::{ApplyOptions, ApplyReport, Outcome, apply_with};
 
 /// The options of one apply. UMBO_APPLY_OPTIONS_INIT gives the defaults.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_apply_options {
     /// sizeof(umbo_apply_options).
@@ -27,7 +27,7 @@ pub struct umbo_apply_options {
 }
 
 /// What an apply did. Start from UMBO_APPLY_REPORT_INIT.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_apply_report {
     /// sizeof(umbo_apply_report).
@@ -64,18 +64,6 @@ pub struct umbo_apply_report {
     /// How many runs are accumulated and wait for an update.
     pub accumulated_runs: i64,
 }
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers.
-unsafe impl Extensible for umbo_apply_options {}
-
-impl Default for umbo_apply_options {
-    fn default() -> Self {
-        umbo_apply_options { struct_size: size_of::<Self>(), flush: 0, measure_norm: 0 }
-    }
-}
-
-// SAFETY: as above.
-unsafe impl Extensible for umbo_apply_report {}
 
 /// Combines the submitted gradients and updates the variables.
 ///

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::boundary::{Out, c_call, check, flag, out};
 use super::handle::{get, make};
 use super::object::{umbo_checkpoint, umbo_checkpoint_manager};
-use super::options::Extensible;
+use super::options::c_struct;
 use super::status::umbo_status;
 use super::text::write_text;
 use crate::checkpoint::{Manager, ManagerOptions};
@@ -20,7 +20,7 @@ pub const UMBO_NEVER: i64 = -1;
 pub const UMBO_NO_CHECKPOINT: i64 = -1;
 
 /// Which checkpoints are kept, and when one is due. Start from UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(keep = 5, in_background = 1, every_steps = 1, every_seconds = UMBO_NEVER as f64)]
 #[repr(C)]
 pub struct umbo_checkpoint_manager_options {
     /// sizeof(umbo_checkpoint_manager_options).
@@ -45,24 +45,6 @@ pub struct umbo_checkpoint_manager_options {
     /// counted; and the first save moves them to a folder of their own in the folder, `before-1` or the next
     /// name that is free. None is deleted.
     pub begin_anew: i32,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers.
-unsafe impl Extensible for umbo_checkpoint_manager_options {}
-
-impl Default for umbo_checkpoint_manager_options {
-    fn default() -> Self {
-        umbo_checkpoint_manager_options {
-            struct_size: size_of::<Self>(),
-            keep: 5,
-            keep_best: 0,
-            larger_is_better: 0,
-            in_background: 1,
-            every_steps: 1,
-            every_seconds: UMBO_NEVER as f64,
-            begin_anew: 0,
-        }
-    }
 }
 
 /// Makes a manager, which keeps the checkpoints of one training in a folder: the newest ones, and the

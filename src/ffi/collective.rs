@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use super::boundary::{array_of, c_call, constant};
 use super::handle::{get, get_optional, make};
 use super::object::{umbo_strategy, umbo_tensor, umbo_value, umbo_variable};
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::status::umbo_status;
 use super::text::optional_text;
 use crate::collectives::ReduceOp;
@@ -29,7 +29,7 @@ pub(super) fn op_from(code: umbo_reduce_op) -> Result<ReduceOp> {
 }
 
 /// How a value is reduced or gathered. Start from UMBO_REDUCE_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_reduce_options {
     /// sizeof(umbo_reduce_options).
@@ -46,21 +46,6 @@ pub struct umbo_reduce_options {
     /// share memory with the value, and nobody else may use it during the call. NULL: a new tensor.
     /// Not possible for nests and indexed slices.
     pub output: *mut umbo_tensor,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_reduce_options {}
-
-impl Default for umbo_reduce_options {
-    fn default() -> Self {
-        umbo_reduce_options {
-            struct_size: size_of::<Self>(),
-            axes: std::ptr::null(),
-            axis_count: 0,
-            destination: std::ptr::null(),
-            output: std::ptr::null_mut(),
-        }
-    }
 }
 
 /// # Safety
@@ -204,7 +189,7 @@ pub unsafe extern "C" fn umbo_strategy_local_results(
 }
 
 /// Where a reduced value goes. Start from UMBO_DESTINATION_INIT and set exactly one field.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_destination {
     /// sizeof(umbo_destination).
@@ -216,20 +201,6 @@ pub struct umbo_destination {
     pub like: *const umbo_value,
     /// A variable on whose device the result shall lie.
     pub variable: *const umbo_variable,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_destination {}
-
-impl Default for umbo_destination {
-    fn default() -> Self {
-        umbo_destination {
-            struct_size: size_of::<Self>(),
-            device: std::ptr::null(),
-            like: std::ptr::null(),
-            variable: std::ptr::null(),
-        }
-    }
 }
 
 /// # Safety

@@ -1,14 +1,13 @@
 //! Communicators over MPI.
 
 use std::ffi::{CStr, c_char, c_void};
-use std::ptr;
 use std::sync::Arc;
 
 use super::boundary::c_call;
 use super::communicator::timeout_of;
 use super::handle::make;
 use super::object::umbo_communicator;
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::scope::present;
 use super::status::umbo_status;
 use super::text::optional_text;
@@ -18,7 +17,7 @@ use crate::cluster::mpi;
 use crate::error::{Error, Result};
 
 /// How a communicator over MPI is made. Start from UMBO_MPI_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(timeout_seconds = 600.0, longest_message = 1 << 30)]
 #[repr(C)]
 pub struct umbo_mpi_options {
     /// `sizeof(umbo_mpi_options)`; UMBO_MPI_OPTIONS_INIT sets it.
@@ -32,20 +31,6 @@ pub struct umbo_mpi_options {
     pub library: *const c_char,
     /// The most bytes of a message, 1 to 1073741824, which is the default; more go in several.
     pub longest_message: i64,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers and a pointer.
-unsafe impl Extensible for umbo_mpi_options {}
-
-impl Default for umbo_mpi_options {
-    fn default() -> Self {
-        umbo_mpi_options {
-            struct_size: size_of::<Self>(),
-            timeout_seconds: 600.0,
-            library: ptr::null(),
-            longest_message: 1 << 30,
-        }
-    }
 }
 
 /// Gives a function of the program's MPI, for umbo_communicator_create_mpi_of().

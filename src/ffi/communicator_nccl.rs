@@ -1,14 +1,13 @@
 //! Communicators over NCCL.
 
 use std::ffi::c_char;
-use std::ptr;
 use std::sync::Arc;
 
 use super::boundary::c_call;
 use super::communicator::timeout_of;
 use super::handle::{get, make};
 use super::object::umbo_communicator;
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::status::umbo_status;
 use super::text::optional_text;
 use crate::cluster::communicator::Communicator;
@@ -17,7 +16,7 @@ use crate::device::registry;
 use crate::error::Result;
 
 /// How a communicator over NCCL is made. Start from UMBO_NCCL_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(timeout_seconds = 300.0)]
 #[repr(C)]
 pub struct umbo_nccl_options {
     /// `sizeof(umbo_nccl_options)`; UMBO_NCCL_OPTIONS_INIT sets it.
@@ -28,19 +27,6 @@ pub struct umbo_nccl_options {
     /// The path of NCCL's library, 2.14 or newer. NULL, the default: the one that the environment
     /// variable UMBO_NCCL_LIBRARY names, else libnccl.so.2 where libraries are looked for.
     pub library: *const c_char,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then a number and a pointer.
-unsafe impl Extensible for umbo_nccl_options {}
-
-impl Default for umbo_nccl_options {
-    fn default() -> Self {
-        umbo_nccl_options {
-            struct_size: size_of::<Self>(),
-            timeout_seconds: 300.0,
-            library: ptr::null(),
-        }
-    }
 }
 
 /// # Safety

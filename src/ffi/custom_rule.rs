@@ -10,7 +10,7 @@ use super::device::{device_of, umbo_device};
 use super::dtype::umbo_dtype;
 use super::handle::{get, make};
 use super::object::{umbo_optimizer, umbo_strategy};
-use super::options::Extensible;
+use super::options::c_struct;
 use super::status::{UMBO_OK, umbo_status};
 use super::text::{optional_text, text};
 use crate::error::{Error, Result};
@@ -124,7 +124,7 @@ pub type umbo_update_on_gpu_fn = Option<
 >;
 
 /// What a rule of the program's keeps, and what it does on GPUs. Start from UMBO_CUSTOM_RULE_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(learning_rate = 0.01)]
 #[repr(C)]
 pub struct umbo_custom_rule_options {
     /// sizeof(umbo_custom_rule_options).
@@ -149,25 +149,6 @@ pub struct umbo_custom_rule_options {
     /// What updates variables that a GPU holds; it gets the same user data as the rule. NULL: such
     /// variables cannot be updated, which is UMBO_STATUS_UNIMPLEMENTED when they are.
     pub update_on_gpu: umbo_update_on_gpu_fn,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_custom_rule_options {}
-
-impl Default for umbo_custom_rule_options {
-    fn default() -> Self {
-        umbo_custom_rule_options {
-            struct_size: size_of::<Self>(),
-            name: std::ptr::null(),
-            learning_rate: 0.01,
-            weight_decay: 0.0,
-            decoupled_weight_decay: 0,
-            state_count: 0,
-            state_names: std::ptr::null(),
-            state_initials: std::ptr::null(),
-            update_on_gpu: None,
-        }
-    }
 }
 
 /// Makes an optimizer whose rule is a function of the program's.

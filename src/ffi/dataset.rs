@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::boundary::{array, boundary, c_call, check, collect, flag, out};
 use super::handle::{self, get, make, reserve};
 use super::object::{umbo_dataset, umbo_element_spec, umbo_iterator};
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::status::umbo_status;
 use super::text::text;
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ use crate::input::{Dataset, ShuffleOptions};
 pub const UMBO_SHUFFLE_WHOLE_DATASET: i64 = -1;
 
 /// How a dataset is shuffled. Start from UMBO_SHUFFLE_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(buffer_size = UMBO_SHUFFLE_WHOLE_DATASET)]
 #[repr(C)]
 pub struct umbo_shuffle_options {
     /// `sizeof(umbo_shuffle_options)`; UMBO_SHUFFLE_OPTIONS_INIT sets it.
@@ -28,20 +28,6 @@ pub struct umbo_shuffle_options {
     pub seed: u64,
     /// 0: each pass and each repetition has another order. 1: all have the same order.
     pub keep_order_each_pass: i32,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_shuffle_options {}
-
-impl Default for umbo_shuffle_options {
-    fn default() -> Self {
-        umbo_shuffle_options {
-            struct_size: size_of::<Self>(),
-            buffer_size: UMBO_SHUFFLE_WHOLE_DATASET,
-            seed: 0,
-            keep_order_each_pass: 0,
-        }
-    }
 }
 
 /// Puts a transformed dataset in the place of the one that is there, whose handle is released.

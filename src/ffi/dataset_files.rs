@@ -8,7 +8,7 @@ use super::callback::{self, umbo_destroy_fn};
 use super::element_spec::spec_of;
 use super::handle::{consume, make};
 use super::object::{umbo_dataset, umbo_element_spec};
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::scope::present;
 use super::status::umbo_status;
 use super::text::text;
@@ -39,7 +39,7 @@ pub type umbo_open_file_fn = Option<
 >;
 
 /// How a dataset reads files. Start from UMBO_FILES_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(files_at_once = 1, elements_in_turn = 1)]
 #[repr(C)]
 pub struct umbo_files_options {
     /// `sizeof(umbo_files_options)`; UMBO_FILES_OPTIONS_INIT sets it.
@@ -57,22 +57,6 @@ pub struct umbo_files_options {
     /// 1: the order of the files is random, another one in each pass and each repetition. 0, the default: they
     /// come in the order in which they are given.
     pub shuffle_files: i32,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_files_options {}
-
-impl Default for umbo_files_options {
-    fn default() -> Self {
-        umbo_files_options {
-            struct_size: size_of::<Self>(),
-            element_spec: ptr::null(),
-            files_at_once: 1,
-            elements_in_turn: 1,
-            seed: 0,
-            shuffle_files: 0,
-        }
-    }
 }
 
 fn files_options(options: &umbo_files_options) -> Result<FilesOptions> {

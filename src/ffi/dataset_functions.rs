@@ -10,7 +10,7 @@ use super::dataset::transformed;
 use super::element_spec::spec_of;
 use super::handle::{Lent, make};
 use super::object::{umbo_dataset, umbo_element_spec, umbo_value};
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::replica_context::take_result;
 use super::run::Passed;
 use super::scope::present;
@@ -67,7 +67,7 @@ pub type umbo_generator_end_fn =
 /// One thread at a time uses a pass. It need not be the caller's thread, nor always the same one.
 /// Several passes, of several iterators, may be used at the same time. The functions may use other
 /// iterators, but not the one that calls them (UMBO_STATUS_FAILED_PRECONDITION).
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_generator {
     /// `sizeof(umbo_generator)`; UMBO_GENERATOR_INIT sets it.
@@ -80,21 +80,6 @@ pub struct umbo_generator {
     pub reset: umbo_generator_reset_fn,
     /// Ends a pass, exactly once for each that was begun. NULL: there is nothing to do.
     pub end: umbo_generator_end_fn,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is no function.
-unsafe impl Extensible for umbo_generator {}
-
-impl Default for umbo_generator {
-    fn default() -> Self {
-        umbo_generator {
-            struct_size: size_of::<Self>(),
-            begin: None,
-            next: None,
-            reset: None,
-            end: None,
-        }
-    }
 }
 
 /// Makes a dataset of what functions of the program make.
@@ -221,7 +206,7 @@ pub type umbo_map_fn = Option<
 >;
 
 /// How a function is applied to elements. Start from UMBO_MAP_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(parallel_calls = 1)]
 #[repr(C)]
 pub struct umbo_map_options {
     /// `sizeof(umbo_map_options)`; UMBO_MAP_OPTIONS_INIT sets it.
@@ -233,19 +218,6 @@ pub struct umbo_map_options {
     /// the thread that asks for the element. With more, each call has a thread of the iterator's.
     /// There may be more of them than processors, since calls may wait.
     pub parallel_calls: i64,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_map_options {}
-
-impl Default for umbo_map_options {
-    fn default() -> Self {
-        umbo_map_options {
-            struct_size: size_of::<Self>(),
-            element_spec: std::ptr::null(),
-            parallel_calls: 1,
-        }
-    }
 }
 
 fn parallel_calls(calls: i64) -> Result<i64> {

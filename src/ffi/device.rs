@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 
 use super::boundary::{array, c_call, check, collect, constant};
-use super::options::Extensible;
+use super::options::c_struct;
 use super::status::umbo_status;
 use super::text::{optional_text, text, write_text};
 use crate::device::name::DeviceName;
@@ -35,7 +35,7 @@ pub struct umbo_device {
 /// The memory of a physical device.
 ///
 /// umbo_device_memory_info() fills it. Start from UMBO_MEMORY_INFO_INIT.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_memory_info {
     /// `sizeof(umbo_memory_info)`; UMBO_MEMORY_INFO_INIT sets it.
@@ -45,9 +45,6 @@ pub struct umbo_memory_info {
     /// How many bytes could be allocated now, if nobody else allocates any.
     pub available_bytes: u64,
 }
-
-// SAFETY: `repr(C)`, `struct_size` first, no padding; zero is a value of each field.
-unsafe impl Extensible for umbo_memory_info {}
 
 pub(crate) fn device_of(device: DeviceId) -> umbo_device {
     umbo_device { r#type: device.kind as i32, ordinal: device.index as i32 }

@@ -10,7 +10,7 @@ use super::handle::{borrow, consume, get, make};
 use super::object::{
     umbo_dataset, umbo_distributed_dataset, umbo_element_spec, umbo_iterator, umbo_strategy,
 };
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::scope::present;
 use super::status::umbo_status;
 use crate::error::{Error, Result};
@@ -71,7 +71,10 @@ pub const UMBO_SHARDING_FILE: umbo_sharding = 2;
 pub const UMBO_SHARDING_AUTO: umbo_sharding = 3;
 
 /// How a dataset is distributed. Start from UMBO_DISTRIBUTE_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(
+    split = UMBO_SPLIT_CEIL, per_replica_buffer_size = UMBO_BUFFER_OF_DEVICE,
+    replication_mode = UMBO_REPLICATION_PER_WORKER, sharding = UMBO_SHARDING_DATA
+)]
 #[repr(C)]
 pub struct umbo_distribute_options {
     /// `sizeof(umbo_distribute_options)`; UMBO_DISTRIBUTE_OPTIONS_INIT sets it.
@@ -98,24 +101,6 @@ pub struct umbo_distribute_options {
     /// Which rows each rank gets. Without other ranks it makes no difference, except that
     /// UMBO_SHARDING_FILE is refused where it could not be with any number of ranks.
     pub sharding: umbo_sharding,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_distribute_options {}
-
-impl Default for umbo_distribute_options {
-    fn default() -> Self {
-        umbo_distribute_options {
-            struct_size: size_of::<Self>(),
-            split: UMBO_SPLIT_CEIL,
-            drop_partial_step: 0,
-            host_only: 0,
-            per_replica_buffer_size: UMBO_BUFFER_OF_DEVICE,
-            replication_mode: UMBO_REPLICATION_PER_WORKER,
-            place_dataset_on_device: 0,
-            sharding: UMBO_SHARDING_DATA,
-        }
-    }
 }
 
 fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOptions> {
@@ -223,7 +208,7 @@ pub unsafe extern "C" fn umbo_strategy_distribute_dataset(
 }
 
 /// What a function that makes a dataset is told about its input pipeline.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_input_context {
     /// `sizeof(umbo_input_context)`.
@@ -234,20 +219,6 @@ pub struct umbo_input_context {
     pub input_pipeline_id: i32,
     /// How many replicas all pipelines serve together.
     pub num_replicas_in_sync: i64,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_input_context {}
-
-impl Default for umbo_input_context {
-    fn default() -> Self {
-        umbo_input_context {
-            struct_size: size_of::<Self>(),
-            num_input_pipelines: 0,
-            input_pipeline_id: 0,
-            num_replicas_in_sync: 0,
-        }
-    }
 }
 
 /// Makes the dataset of an input pipeline.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::boundary::c_call;
 use super::handle::{borrow, get, get_optional, make};
 use super::object::{umbo_equivalence, umbo_gradients, umbo_strategy, umbo_value};
-use super::options::Extensible;
+use super::options::c_struct;
 use super::replica_context::call_replica;
 use super::run::{Passed, umbo_replica_fn};
 use super::scope::present;
@@ -95,7 +95,7 @@ const _: () = assert!(Verdict::SizeDependent as i32 == UMBO_EQUIVALENCE_SIZE_DEP
 pub const UMBO_TOLERANCE_OF_DTYPE: f64 = -1.0;
 
 /// When two numbers count as the same. Start from UMBO_EQUIVALENCE_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(relative_tolerance = UMBO_TOLERANCE_OF_DTYPE)]
 #[repr(C)]
 pub struct umbo_equivalence_options {
     /// sizeof(umbo_equivalence_options).
@@ -109,23 +109,10 @@ pub struct umbo_equivalence_options {
     pub absolute_tolerance: f64,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_equivalence_options {}
-
-impl Default for umbo_equivalence_options {
-    fn default() -> Self {
-        umbo_equivalence_options {
-            struct_size: size_of::<Self>(),
-            relative_tolerance: UMBO_TOLERANCE_OF_DTYPE,
-            absolute_tolerance: 0.0,
-        }
-    }
-}
-
 /// One finding of a check. Start from UMBO_EQUIVALENCE_FINDING_INIT.
 ///
 /// The texts live as long as the umbo_equivalence.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_equivalence_finding {
     /// sizeof(umbo_equivalence_finding).
@@ -150,9 +137,6 @@ pub struct umbo_equivalence_finding {
     /// What was found, and what to do about it.
     pub text: *const c_char,
 }
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_equivalence_finding {}
 
 /// A report with its texts as C has them.
 pub struct CheckedStep {

@@ -6,7 +6,7 @@ use super::first_batch::note_gradients;
 use super::handle::{borrow, get, make};
 use super::object::{umbo_gradients, umbo_optimizer, umbo_strategy, umbo_value, umbo_variable};
 use super::optimizer::usable;
-use super::options::Extensible;
+use super::options::c_struct;
 use super::status::umbo_status;
 use crate::error::{Error, Result};
 use crate::optimizer::reduced::reduced;
@@ -28,7 +28,7 @@ pub const UMBO_LOSS_MEAN: umbo_loss_reduction = 2;
 pub const UMBO_LOSS_GLOBAL_MEAN: umbo_loss_reduction = 3;
 
 /// How gradients are combined. Start from UMBO_GRADIENTS_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(loss_reduction = UMBO_LOSS_UNSET, accumulation_steps = 1, dtype = UMBO_DTYPE_NONE)]
 #[repr(C)]
 pub struct umbo_gradients_options {
     /// sizeof(umbo_gradients_options).
@@ -53,21 +53,6 @@ pub struct umbo_gradients_options {
     /// many bytes, and an apply reads half as many. Sums over replicas are float64 in every case,
     /// and the variables and the optimizer's state keep their type.
     pub dtype: umbo_dtype,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_gradients_options {}
-
-impl Default for umbo_gradients_options {
-    fn default() -> Self {
-        umbo_gradients_options {
-            struct_size: size_of::<Self>(),
-            loss_reduction: UMBO_LOSS_UNSET,
-            accumulation_steps: 1,
-            row_sparse: std::ptr::null(),
-            dtype: UMBO_DTYPE_NONE,
-        }
-    }
 }
 
 const _: () = assert!(LossReduction::Sum as i32 == UMBO_LOSS_SUM);

@@ -6,7 +6,7 @@ use std::ptr;
 use super::boundary::{c_call, check, constant, out};
 use super::handle::{borrow, get, make};
 use super::object::{umbo_metrics, umbo_replica_context, umbo_strategy};
-use super::options::Extensible;
+use super::options::c_struct;
 use super::replica_context::in_context;
 use super::status::umbo_status;
 use super::strategy::umbo_metric;
@@ -38,7 +38,7 @@ pub const UMBO_METRIC_CONFUSION: umbo_metric_kind = 5;
 pub const UMBO_METRIC_AUC: umbo_metric_kind = 6;
 
 /// What a metric is more exactly. Start from UMBO_METRIC_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(bins = 200, highest_score = 1.0)]
 #[repr(C)]
 pub struct umbo_metric_options {
     /// sizeof(umbo_metric_options).
@@ -54,23 +54,8 @@ pub struct umbo_metric_options {
     pub highest_score: f64,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, then numbers.
-unsafe impl Extensible for umbo_metric_options {}
-
-impl Default for umbo_metric_options {
-    fn default() -> Self {
-        umbo_metric_options {
-            struct_size: size_of::<Self>(),
-            classes: 0,
-            bins: 200,
-            lowest_score: 0.0,
-            highest_score: 1.0,
-        }
-    }
-}
-
 /// How a class was predicted. Start from UMBO_CLASS_METRIC_INIT.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_class_metric {
     /// sizeof(umbo_class_metric).
@@ -88,9 +73,6 @@ pub struct umbo_class_metric {
     /// The harmonic mean of precision and recall; NaN if there were neither predictions nor examples.
     pub f1: f64,
 }
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers.
-unsafe impl Extensible for umbo_class_metric {}
 
 /// Makes metrics, none yet, to which the replicas of a strategy add in its runs.
 ///

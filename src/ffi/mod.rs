@@ -36,6 +36,9 @@
 //!    what may.
 //! 5. `UPDATE_HEADER=1 cargo test --test header`, and a test in `tests/`.
 //!
+//! A struct that begins with its size has `#[c_struct(...)]` above it, which says what is not zero by
+//! default; the skeleton of its header says the same in `UMBO_..._INIT`.
+//!
 //! # To add a handle type
 //!
 //! 1. Its object is a small type whose `clone` makes another reference to the same thing.

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::boundary::{Out, boundary, c_call, check, flag, out};
 use super::handle::get;
 use super::object::umbo_strategy;
-use super::options::Extensible;
+use super::options::c_struct;
 use super::status::umbo_status;
 use super::text::write_text;
 use crate::error::{Error, Result};
@@ -56,7 +56,7 @@ const _: () = assert!(Cause::UnevenSteps as i32 == UMBO_STEP_CAUSE_UNEVEN_STEPS)
 ///
 /// Input, update and other work that is done once for all replicas counts for each of them, so that
 /// the fields from `input` to `outside` add up to about a step.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_step_times {
     /// sizeof(umbo_step_times).
@@ -86,9 +86,6 @@ pub struct umbo_step_times {
     /// What the program does between the steps, outside of the library.
     pub outside: f64,
 }
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers.
-unsafe impl Extensible for umbo_step_times {}
 
 /// Measures the steps of a strategy, or stops measuring.
 ///
@@ -200,7 +197,7 @@ pub unsafe extern "C" fn umbo_strategy_step_times(
 }
 
 /// How a trace is written. Start from UMBO_TRACE_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(most_events = 4_000_000)]
 #[repr(C)]
 pub struct umbo_trace_options {
     /// sizeof(umbo_trace_options).
@@ -208,15 +205,6 @@ pub struct umbo_trace_options {
     /// The most events that are written, at least 1. Those that follow are counted and dropped. By
     /// default 4,000,000, which are about 500 MB.
     pub most_events: i64,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then a number.
-unsafe impl Extensible for umbo_trace_options {}
-
-impl Default for umbo_trace_options {
-    fn default() -> Self {
-        umbo_trace_options { struct_size: size_of::<Self>(), most_events: 4_000_000 }
-    }
 }
 
 const _: () = assert!(trace::MOST_EVENTS == 4_000_000);

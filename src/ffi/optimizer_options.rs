@@ -4,7 +4,7 @@ use super::boundary::{c_call, collect, constant, flag};
 use super::handle::get;
 use super::object::{umbo_optimizer, umbo_variable};
 use super::optimizer::usable;
-use super::options::Extensible;
+use super::options::c_struct;
 use super::status::umbo_status;
 use crate::error::{Error, Result};
 use crate::optimizer::{Group, LossScaling, NonFinite, Settings};
@@ -51,7 +51,12 @@ pub const UMBO_NO_CLIPPING: f64 = -1.0;
 /// An apply does this in order: it combines what the replicas submitted, divides by the loss scale,
 /// clips by norm, clips by value, adds the weight decay, and updates. By default all of it but the
 /// first and the last is off.
-#[derive(Clone, Copy)]
+#[c_struct(
+    weight_decay = UMBO_WEIGHT_DECAY_OF_RULE, global_clip_norm = UMBO_NO_CLIPPING,
+    clip_value = UMBO_NO_CLIPPING, non_finite = UMBO_NON_FINITE_AUTO,
+    loss_scaling = UMBO_LOSS_SCALING_NONE, loss_scale = 65536.0, loss_scale_growth_factor = 2.0,
+    loss_scale_backoff_factor = 0.5, loss_scale_minimum = 1.0, loss_scale_growth_interval = 2000
+)]
 #[repr(C)]
 pub struct umbo_optimizer_options {
     /// sizeof(umbo_optimizer_options).
@@ -100,7 +105,7 @@ pub struct umbo_optimizer_options {
 }
 
 /// How the variables of a group are treated. Start from UMBO_GROUP_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(learning_rate_factor = 1.0, weight_decay = UMBO_WEIGHT_DECAY_OF_OPTIMIZER)]
 #[repr(C)]
 pub struct umbo_group_options {
     /// sizeof(umbo_group_options).
@@ -113,42 +118,6 @@ pub struct umbo_group_options {
     /// 1: these variables are not updated, and their gradients are not read: they are not part of
     /// the norm either. 0, the default: they are updated.
     pub frozen: i32,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers.
-unsafe impl Extensible for umbo_optimizer_options {}
-
-impl Default for umbo_optimizer_options {
-    fn default() -> Self {
-        umbo_optimizer_options {
-            struct_size: size_of::<Self>(),
-            weight_decay: UMBO_WEIGHT_DECAY_OF_RULE,
-            global_clip_norm: UMBO_NO_CLIPPING,
-            clip_value: UMBO_NO_CLIPPING,
-            non_finite: UMBO_NON_FINITE_AUTO,
-            loss_scaling: UMBO_LOSS_SCALING_NONE,
-            loss_scale: 65536.0,
-            loss_scale_growth_factor: 2.0,
-            loss_scale_backoff_factor: 0.5,
-            loss_scale_minimum: 1.0,
-            loss_scale_growth_interval: 2000,
-            maximize: 0,
-        }
-    }
-}
-
-// SAFETY: as above.
-unsafe impl Extensible for umbo_group_options {}
-
-impl Default for umbo_group_options {
-    fn default() -> Self {
-        umbo_group_options {
-            struct_size: size_of::<Self>(),
-            learning_rate_factor: 1.0,
-            weight_decay: UMBO_WEIGHT_DECAY_OF_OPTIMIZER,
-            frozen: 0,
-        }
-    }
 }
 
 /// An option, unless it has the value that says that there is none.

@@ -6,14 +6,14 @@ use super::boundary::c_call;
 use super::handle::get;
 use super::object::{umbo_optimizer, umbo_tensor, umbo_variable};
 use super::optimizer::usable;
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::status::umbo_status;
 use crate::error::{Error, Result};
 use crate::optimizer::rule::VariableProgress;
 
 /// How often an optimizer has updated a variable, and the numbers that its rule carries from one update
 /// to the next. Start from UMBO_VARIABLE_PROGRESS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_variable_progress {
     /// sizeof(umbo_variable_progress).
@@ -26,20 +26,6 @@ pub struct umbo_variable_progress {
     pub first_running: f64,
     /// For Adam, AdamW and LAMB the power of beta2; otherwise 0.
     pub second_running: f64,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers.
-unsafe impl Extensible for umbo_variable_progress {}
-
-impl Default for umbo_variable_progress {
-    fn default() -> Self {
-        umbo_variable_progress {
-            struct_size: size_of::<Self>(),
-            updates: 0,
-            first_running: 0.0,
-            second_running: 0.0,
-        }
-    }
 }
 
 /// Sets what an optimizer keeps for a variable, as if an update had left it.

@@ -7,7 +7,7 @@ use super::boundary::{boundary, boundary_in_need, out};
 use super::callback;
 use super::handle::{Lent, borrow, consume, make};
 use super::object::{umbo_replica_context, umbo_strategy, umbo_value};
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::status::umbo_status;
 use super::text::{device_name, text};
 use crate::error::{Error, Result};
@@ -238,7 +238,7 @@ pub unsafe extern "C" fn umbo_replica_context_stream(
 ///
 /// What depends on an example (dropout, say) can use the example's number as its key. It then comes
 /// out the same for any number of replicas.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_batch_position {
     /// sizeof(umbo_batch_position).
@@ -256,9 +256,6 @@ pub struct umbo_batch_position {
     /// counted, and the next one has its number. So have the runs of umbo_strategy_check_equivalence().
     pub step: i64,
 }
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_batch_position {}
 
 /// Tells where the replica's part lies in the global batch.
 ///

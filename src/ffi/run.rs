@@ -10,7 +10,7 @@ use super::callback::{UserData, umbo_destroy_fn};
 use super::first_batch::check_run;
 use super::handle::{Reserved, borrow, get, get_optional, make, reserve};
 use super::object::{umbo_cancellation, umbo_replica_context, umbo_strategy, umbo_value};
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::replica_context::call_replica;
 use super::scope::present;
 use super::status::umbo_status;
@@ -48,7 +48,7 @@ pub type umbo_replica_fn = Option<
 pub const UMBO_NO_TIMEOUT: f64 = -1.0;
 
 /// The limits of a run. Start from UMBO_RUN_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(timeout_seconds = UMBO_NO_TIMEOUT)]
 #[repr(C)]
 pub struct umbo_run_options {
     /// sizeof(umbo_run_options).
@@ -63,20 +63,6 @@ pub struct umbo_run_options {
     /// cannot start. It may be called after the run has returned, and on another thread. NULL:
     /// nothing is released.
     pub user_data_destroy: umbo_destroy_fn,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_run_options {}
-
-impl Default for umbo_run_options {
-    fn default() -> Self {
-        umbo_run_options {
-            struct_size: size_of::<Self>(),
-            timeout_seconds: UMBO_NO_TIMEOUT,
-            cancellation: std::ptr::null(),
-            user_data_destroy: None,
-        }
-    }
 }
 
 /// A caller's pointer that is handed to callbacks on any thread.

@@ -6,7 +6,7 @@ use super::boundary::{array_of, boundary, c_call, collect, constant, flag, out};
 use super::callback::umbo_destroy_fn;
 use super::handle::{borrow, get_optional, make};
 use super::object::{umbo_cluster_resolver, umbo_communicator, umbo_strategy, umbo_variable};
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::replica_thread::{hooks_from, umbo_replica_thread_fn};
 use super::status::umbo_status;
 use super::text::{device_name, optional_text, text};
@@ -26,7 +26,7 @@ pub const UMBO_THREAD_BINDING_ON: umbo_thread_binding = 0;
 pub const UMBO_THREAD_BINDING_OFF: umbo_thread_binding = 1;
 
 /// The settings of a new strategy. Start from UMBO_STRATEGY_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(thread_binding = UMBO_THREAD_BINDING_ON)]
 #[repr(C)]
 pub struct umbo_strategy_options {
     /// sizeof(umbo_strategy_options).
@@ -93,32 +93,6 @@ pub struct umbo_strategy_options {
     /// device while they are in synchronising calls; they may wait for each other in these calls only. 0,
     /// the default: one replica for each compute device.
     pub replicas_in_sync: i64,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_strategy_options {}
-
-impl Default for umbo_strategy_options {
-    fn default() -> Self {
-        umbo_strategy_options {
-            struct_size: size_of::<Self>(),
-            compute_devices: std::ptr::null(),
-            compute_device_count: 0,
-            cpu_replicas: 0,
-            parameter_device: std::ptr::null(),
-            thread_binding: UMBO_THREAD_BINDING_ON,
-            cluster_resolver: std::ptr::null(),
-            thread_stack_bytes: 0,
-            replica_thread_start: None,
-            replica_thread_stop: None,
-            replica_thread_user_data: std::ptr::null_mut(),
-            replica_thread_user_data_destroy: None,
-            communicator: std::ptr::null(),
-            strict: 0,
-            fingerprint_interval: 0,
-            replicas_in_sync: 0,
-        }
-    }
 }
 
 /// Makes a strategy.
@@ -428,7 +402,7 @@ pub unsafe extern "C" fn umbo_strategy_synchronize(strategy: *mut umbo_strategy)
 /// The total of a metric over all replicas. Start from UMBO_METRIC_INIT.
 ///
 /// To merge the metrics of several steps, add their sums and their weights.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_metric {
     /// sizeof(umbo_metric).
@@ -440,9 +414,6 @@ pub struct umbo_metric {
     /// sum / weight; NaN if the weight is 0.
     pub mean: f64,
 }
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_metric {}
 
 fn unknown_metric(name: &str, known: &Result<Vec<String>>) -> Error {
     let known: Vec<_> = known.iter().flatten().map(|name| format!("'{name}'")).collect();

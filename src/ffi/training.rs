@@ -12,7 +12,7 @@ use super::handle::{get, get_optional};
 use super::object::{
     umbo_cancellation, umbo_gradients, umbo_iterator, umbo_metrics, umbo_optimizer, umbo_strategy,
 };
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::replica_context::call_replica;
 use super::run::{Passed, UMBO_NO_TIMEOUT, limits_from, umbo_replica_fn};
 use super::scope::present;
@@ -68,7 +68,9 @@ pub type umbo_progress_fn = Option<
 >;
 
 /// How an epoch is done. Start from UMBO_TRAIN_EPOCH_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(
+    timeout_seconds = UMBO_NO_TIMEOUT, most_steps = UMBO_ALL_STEPS, flush = 1, reset_iterator = 1
+)]
 #[repr(C)]
 pub struct umbo_train_epoch_options {
     /// sizeof(umbo_train_epoch_options).
@@ -103,29 +105,8 @@ pub struct umbo_train_epoch_options {
     pub keep_metrics: i32,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_train_epoch_options {}
-
-impl Default for umbo_train_epoch_options {
-    fn default() -> Self {
-        umbo_train_epoch_options {
-            struct_size: size_of::<Self>(),
-            metrics: ptr::null_mut(),
-            progress: None,
-            progress_user_data: ptr::null_mut(),
-            timeout_seconds: UMBO_NO_TIMEOUT,
-            cancellation: ptr::null(),
-            most_steps: UMBO_ALL_STEPS,
-            flush: 1,
-            reset_iterator: 1,
-            user_data_destroy: None,
-            keep_metrics: 0,
-        }
-    }
-}
-
 /// What an epoch did. Start from UMBO_TRAIN_EPOCH_REPORT_INIT.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_train_epoch_report {
     /// sizeof(umbo_train_epoch_report).
@@ -143,9 +124,6 @@ pub struct umbo_train_epoch_report {
     /// 1: the pass has ended. 0: `most_steps` came before.
     pub pass_ended: i32,
 }
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers.
-unsafe impl Extensible for umbo_train_epoch_report {}
 
 /// Trains, or evaluates, over a pass of an iterator: takes the next element, runs the step on it as
 /// umbo_strategy_run(), and applies the gradients that the replicas submitted as umbo_optimizer_apply(),

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use super::boundary::c_call;
 use super::handle::make;
 use super::object::{umbo_strategy, umbo_value};
-use super::options::Extensible;
+use super::options::c_struct;
 use super::replica_context::take_result;
 use super::scope::present;
 use super::status::umbo_status;
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::strategy::extended::ValueContext;
 
 /// For which replica a value is made.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_value_context {
     /// sizeof(umbo_value_context).
@@ -23,9 +23,6 @@ pub struct umbo_value_context {
     /// The number of replicas.
     pub num_replicas_in_sync: i64,
 }
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_value_context {}
 
 /// Makes the value of one replica.
 ///

@@ -8,7 +8,7 @@ use super::dtype::{UMBO_DTYPE_NONE, dtype_from, shape_from, umbo_dtype};
 use super::handle::{borrow, get_optional, reserve};
 use super::initial::{UMBO_INITIAL_NONE, distribution, umbo_initial};
 use super::object::{umbo_strategy, umbo_tensor, umbo_variable};
-use super::options::Extensible;
+use super::options::c_struct;
 use super::status::umbo_status;
 use super::text::device_name;
 use super::view::{umbo_view, view_to_write};
@@ -67,7 +67,11 @@ pub type umbo_initializer_fn = Option<
 >;
 
 /// The properties of a new variable. Start from UMBO_VARIABLE_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(
+    dtype = UMBO_DTYPE_NONE, trainable = UMBO_TRAINABLE_DEFAULT,
+    synchronization = UMBO_SYNCHRONIZATION_AUTO, aggregation = UMBO_AGGREGATION_NONE,
+    initial = UMBO_INITIAL_NONE, initial_spread = 0.05
+)]
 #[repr(C)]
 pub struct umbo_variable_options {
     /// sizeof(umbo_variable_options).
@@ -102,29 +106,6 @@ pub struct umbo_variable_options {
     /// Which elements are drawn, together with the variable's name: variables of different names differ
     /// under one seed, those without a name do not.
     pub initial_seed: u64,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_variable_options {}
-
-impl Default for umbo_variable_options {
-    fn default() -> Self {
-        umbo_variable_options {
-            struct_size: size_of::<Self>(),
-            initializer: None,
-            initializer_user_data: std::ptr::null_mut(),
-            dtype: UMBO_DTYPE_NONE,
-            rank: 0,
-            shape: std::ptr::null(),
-            trainable: UMBO_TRAINABLE_DEFAULT,
-            synchronization: UMBO_SYNCHRONIZATION_AUTO,
-            aggregation: UMBO_AGGREGATION_NONE,
-            initial: UMBO_INITIAL_NONE,
-            initial_mean: 0.0,
-            initial_spread: 0.05,
-            initial_seed: 0,
-        }
-    }
 }
 
 pub(super) fn trainable_from(code: i32, argument: &'static str) -> Result<Option<bool>> {
