@@ -123,14 +123,14 @@ pub unsafe extern "C" fn umbo_checkpoint_add_metrics(
 ///   the same way, over the same data.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
-#[c_call(text(name))]
+#[c_call(text(name), get(iterator))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_add_iterator(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
     iterator: *mut umbo_iterator,
 ) -> umbo_status {
-    let iterator = SavedIterator(get(iterator, "iterator")?);
+    let iterator = SavedIterator(iterator);
     get(checkpoint, "checkpoint")?.add(name, Arc::new(iterator))
 }
 
@@ -201,14 +201,14 @@ pub unsafe extern "C" fn umbo_checkpoint_set_integer(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_NOT_FOUND: no number of this name was set.
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a whole number.
-#[c_call(out(number), text(name))]
+#[c_call(out(number), text(name), get(checkpoint))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_number(
     checkpoint: *const umbo_checkpoint,
     name: *const c_char,
     number: *mut f64,
 ) -> umbo_status {
-    match get(checkpoint, "checkpoint")?.number(name)? {
+    match checkpoint.number(name)? {
         Number::Float(value) => number.write(value),
         Number::Integer(_) => return Err(is_whole(name)),
     }
@@ -224,14 +224,14 @@ pub unsafe extern "C" fn umbo_checkpoint_number(
 /// - UMBO_STATUS_NOT_FOUND: no number of this name was set.
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number that
 ///   umbo_checkpoint_set_number() has set.
-#[c_call(out(integer), text(name))]
+#[c_call(out(integer), text(name), get(checkpoint))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_integer(
     checkpoint: *const umbo_checkpoint,
     name: *const c_char,
     integer: *mut i64,
 ) -> umbo_status {
-    match get(checkpoint, "checkpoint")?.number(name)? {
+    match checkpoint.number(name)? {
         Number::Integer(value) => integer.write(value),
         Number::Float(_) => return Err(is_not_whole(name)),
     }

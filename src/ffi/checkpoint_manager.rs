@@ -214,13 +214,13 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_wait(
 ///   UMBO_STATUS_DATA_LOSS: all are damaged.
 ///
 /// With several ranks a call that all of them make.
-#[c_call(out(step))]
+#[c_call(out(step), get(manager))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_manager_restore_latest(
     manager: *mut umbo_checkpoint_manager,
     step: *mut i64,
 ) -> umbo_status {
-    write_step(step, get(manager, "manager")?.restore_latest()?);
+    write_step(step, manager.restore_latest()?);
 }
 
 /// Restores the checkpoint with the best metric, if there is one. One that is damaged, so that its metric is not
@@ -232,13 +232,13 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_restore_latest(
 /// @return UMBO_OK, or what umbo_checkpoint_restore() returns.
 ///
 /// With several ranks a call that all of them make.
-#[c_call(out(step))]
+#[c_call(out(step), get(manager))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_manager_restore_best(
     manager: *mut umbo_checkpoint_manager,
     step: *mut i64,
 ) -> umbo_status {
-    write_step(step, get(manager, "manager")?.restore_best()?);
+    write_step(step, manager.restore_best()?);
 }
 
 /// Tells which checkpoint is the newest. It waits for what is being written.
@@ -248,13 +248,13 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_restore_best(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - the failure of a checkpoint that could not be written, or of reading the folder or a file.
-#[c_call(out(step))]
+#[c_call(out(step), get(manager))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_manager_latest(
     manager: *const umbo_checkpoint_manager,
     step: *mut i64,
 ) -> umbo_status {
-    write_step(step, get(manager, "manager")?.latest()?);
+    write_step(step, manager.latest()?);
 }
 
 /// Tells which checkpoint has the best metric. It waits for what is being written. One that is damaged is passed
@@ -263,13 +263,13 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_latest(
 /// @param[in] manager The manager.
 /// @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if none has a metric.
 /// @return UMBO_OK, or the statuses of umbo_checkpoint_manager_latest().
-#[c_call(out(step))]
+#[c_call(out(step), get(manager))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_manager_best(
     manager: *const umbo_checkpoint_manager,
     step: *mut i64,
 ) -> umbo_status {
-    write_step(step, get(manager, "manager")?.best()?);
+    write_step(step, manager.best()?);
 }
 
 fn write_step(to: Out<i64>, step: Option<u64>) {

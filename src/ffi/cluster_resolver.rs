@@ -66,13 +66,13 @@ pub unsafe extern "C" fn umbo_cluster_resolver_from_environment(
 /// @param[out] count How many jobs there are.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `count` is a null pointer.
-#[c_call(out(count))]
+#[c_call(out(count), borrow(resolver))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_job_count(
     resolver: *const umbo_cluster_resolver,
     count: *mut i64,
 ) -> umbo_status {
-    count.write(borrow(resolver, "resolver", |resolver| resolver.jobs().len())? as i64);
+    count.write(resolver.jobs().len() as i64);
 }
 
 /// Gives the name of a job.

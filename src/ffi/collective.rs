@@ -178,14 +178,14 @@ pub unsafe extern "C" fn umbo_strategy_gather(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// It may be called in every context.
-#[c_call(out(results), get(strategy))]
+#[c_call(out(results), get(strategy), get(value))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_local_results(
     strategy: *const umbo_strategy,
     value: *const umbo_value,
     results: *mut *mut umbo_value,
 ) -> umbo_status {
-    results.write(make(strategy.local_results(&get(value, "value")?)?)?);
+    results.write(make(strategy.local_results(&value)?)?);
 }
 
 /// Where a reduced value goes. Start from UMBO_DESTINATION_INIT and set exactly one field.

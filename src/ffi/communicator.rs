@@ -56,13 +56,13 @@ pub unsafe extern "C" fn umbo_communicator_create(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or `rank` is a null
 ///   pointer.
-#[c_call(out(rank))]
+#[c_call(out(rank), borrow(communicator))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_communicator_rank(
     communicator: *const umbo_communicator,
     rank: *mut i64,
 ) -> umbo_status {
-    rank.write(borrow(communicator, "communicator", |it| it.rank())? as i64);
+    rank.write(communicator.rank() as i64);
 }
 
 /// Tells how many ranks there are.
@@ -72,13 +72,13 @@ pub unsafe extern "C" fn umbo_communicator_rank(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or `size` is a null
 ///   pointer.
-#[c_call(out(size))]
+#[c_call(out(size), borrow(communicator))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_communicator_size(
     communicator: *const umbo_communicator,
     size: *mut i64,
 ) -> umbo_status {
-    size.write(borrow(communicator, "communicator", |it| it.size())? as i64);
+    size.write(communicator.size() as i64);
 }
 
 /// Gives the number of this rank among those of its machine.

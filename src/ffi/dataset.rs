@@ -426,13 +426,13 @@ pub unsafe extern "C" fn umbo_dataset_cardinality(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `spec` is a null pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(out(spec))]
+#[c_call(out(spec), get(dataset))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_element_spec(
     dataset: *const umbo_dataset,
     spec: *mut *mut umbo_element_spec,
 ) -> umbo_status {
-    spec.write(make(Arc::new(get(dataset, "dataset")?.element_spec().clone()))?);
+    spec.write(make(Arc::new(dataset.element_spec().clone()))?);
 }
 
 /// Makes an iterator at the beginning of a pass.
@@ -445,13 +445,13 @@ pub unsafe extern "C" fn umbo_dataset_element_spec(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `iterator` is a null
 ///   pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(out(iterator))]
+#[c_call(out(iterator), get(dataset))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_from_dataset(
     dataset: *const umbo_dataset,
     iterator: *mut *mut umbo_iterator,
 ) -> umbo_status {
-    let object = Arc::new(get(dataset, "dataset")?.unannounced_iterator()?);
+    let object = Arc::new(dataset.unannounced_iterator()?);
     iterator.write(make(Arc::clone(&object))?);
     object.announce();
 }

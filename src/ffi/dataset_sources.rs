@@ -128,13 +128,13 @@ pub unsafe extern "C" fn umbo_dataset_from_npz_file(
 ///
 /// The dataset shares the tensors and does not copy them. Nobody may write them while the dataset
 /// or its element is in use.
-#[c_call(out(dataset))]
+#[c_call(out(dataset), get(element))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_tensors(
     element: *const umbo_value,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    dataset.write(make(Dataset::from_tensors(&get(element, "element")?)?)?);
+    dataset.write(make(Dataset::from_tensors(&element)?)?);
 }
 
 /// Makes a dataset of which each element is a tensor.

@@ -311,13 +311,13 @@ pub unsafe extern "C" fn umbo_strategy_distribute_datasets_from_function(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The number of rows is known only if it is the same in all steps.
-#[c_call(out(spec))]
+#[c_call(out(spec), get(distributed))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_distributed_dataset_element_spec(
     distributed: *const umbo_distributed_dataset,
     spec: *mut *mut umbo_element_spec,
 ) -> umbo_status {
-    spec.write(make(Arc::new(get(distributed, "distributed")?.element_spec().clone()))?);
+    spec.write(make(Arc::new(distributed.element_spec().clone()))?);
 }
 
 /// Tells how many steps a pass yields.
@@ -351,13 +351,13 @@ pub unsafe extern "C" fn umbo_distributed_dataset_cardinality(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `iterator` is a null
 ///   pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(out(iterator))]
+#[c_call(out(iterator), get(distributed))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_from_distributed_dataset(
     distributed: *const umbo_distributed_dataset,
     iterator: *mut *mut umbo_iterator,
 ) -> umbo_status {
-    let object = Arc::new(get(distributed, "distributed")?.unannounced_iterator()?);
+    let object = Arc::new(distributed.unannounced_iterator()?);
     iterator.write(make(Arc::clone(&object))?);
     object.announce();
 }

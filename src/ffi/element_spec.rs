@@ -161,13 +161,13 @@ pub unsafe extern "C" fn umbo_element_spec_get_kind(
 /// @param[out] count How many there are; 1 for a tensor.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `count` is a null pointer.
-#[c_call(out(count))]
+#[c_call(out(count), borrow(spec))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_count(
     spec: *const umbo_element_spec,
     count: *mut i64,
 ) -> umbo_status {
-    count.write(borrow(spec, "spec", |spec| spec.count())? as i64);
+    count.write(spec.count() as i64);
 }
 
 /// Gives the spec of an item, field or component.

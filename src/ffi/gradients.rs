@@ -123,13 +123,13 @@ pub unsafe extern "C" fn umbo_gradients_create(
 /// @param[in] gradients The gradients.
 /// @param[out] count The number of variables.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(count))]
+#[c_call(out(count), borrow(gradients))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_count(
     gradients: *const umbo_gradients,
     count: *mut i64,
 ) -> umbo_status {
-    count.write(borrow(gradients, "gradients", |own| own.variables().len())? as i64);
+    count.write(gradients.variables().len() as i64);
 }
 
 /// Gives one of the variables that the gradients are for.
@@ -171,13 +171,13 @@ pub unsafe extern "C" fn umbo_gradients_loss_reduction(
 /// @param[in] gradients The gradients.
 /// @param[out] steps The `accumulation_steps` that they were made with.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(steps))]
+#[c_call(out(steps), borrow(gradients))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_accumulation_steps(
     gradients: *const umbo_gradients,
     steps: *mut i64,
 ) -> umbo_status {
-    steps.write(borrow(gradients, "gradients", |own| own.accumulation_steps())? as i64);
+    steps.write(gradients.accumulation_steps() as i64);
 }
 
 /// Tells whether a variable is row-sparse.

@@ -61,13 +61,13 @@ pub unsafe extern "C" fn umbo_iterator_next(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle, or `spec` is a null pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(out(spec))]
+#[c_call(out(spec), get(iterator))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_element_spec(
     iterator: *const umbo_iterator,
     spec: *mut *mut umbo_element_spec,
 ) -> umbo_status {
-    spec.write(make(Arc::new(get(iterator, "iterator")?.element_spec().clone()))?);
+    spec.write(make(Arc::new(iterator.element_spec().clone()))?);
 }
 
 /// Starts a new pass from the beginning.

@@ -146,13 +146,13 @@ pub unsafe extern "C" fn umbo_metrics_define(
 /// @param[in] metrics The metrics.
 /// @param[out] count Their number.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(count))]
+#[c_call(out(count), borrow(metrics))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_count(
     metrics: *const umbo_metrics,
     count: *mut i64,
 ) -> umbo_status {
-    count.write(borrow(metrics, "metrics", |metrics| metrics.count())?? as i64);
+    count.write(metrics.count()? as i64);
 }
 
 /// Tells the name of a metric.
@@ -184,14 +184,14 @@ pub unsafe extern "C" fn umbo_metrics_name(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_NOT_FOUND: no metric of this name. The message lists the names that there are.
-#[c_call(out(index), text(name))]
+#[c_call(out(index), text(name), borrow(metrics))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_index(
     metrics: *const umbo_metrics,
     name: *const c_char,
     index: *mut i64,
 ) -> umbo_status {
-    index.write(borrow(metrics, "metrics", |metrics| metrics.index(name))?? as i64);
+    index.write(metrics.index(name)? as i64);
 }
 
 /// Adds a number and its weight to a sum, mean, count or accuracy, in a replica's callback.

@@ -213,13 +213,13 @@ pub unsafe extern "C" fn umbo_default_strategy(strategy: *mut *mut umbo_strategy
 ///
 /// With a communicator it is the number of all ranks' replicas together; this process has
 /// umbo_strategy_num_local_replicas().
-#[c_call(out(count))]
+#[c_call(out(count), borrow(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_num_replicas_in_sync(
     strategy: *const umbo_strategy,
     count: *mut i64,
 ) -> umbo_status {
-    count.write(borrow(strategy, "strategy", Strategy::num_replicas_in_sync)? as i64);
+    count.write(strategy.num_replicas_in_sync() as i64);
 }
 
 /// Tells how many compute devices a strategy has in this process.
@@ -302,13 +302,13 @@ pub unsafe extern "C" fn umbo_strategy_thread_binding(
 /// @param[out] bytes The size in bytes that the strategy was made with. If that was 0, the size
 ///   that was chosen. Threads get whole pages, so the stack may be a little larger.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(bytes))]
+#[c_call(out(bytes), borrow(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_thread_stack_bytes(
     strategy: *const umbo_strategy,
     bytes: *mut usize,
 ) -> umbo_status {
-    bytes.write(borrow(strategy, "strategy", Strategy::stack_bytes)?);
+    bytes.write(strategy.stack_bytes());
 }
 
 /// Tells whether a strategy is strict.

@@ -228,13 +228,13 @@ pub unsafe extern "C" fn umbo_tensor_from_memory(
 ///
 /// Elements that came from a dataset's arrays, from a cache or from a file are of all who iterate, and
 /// have a view for reading, without a pointer to write through (UMBO_VIEW_READ_ONLY).
-#[c_call(out(view))]
+#[c_call(out(view), borrow(tensor))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_view(
     tensor: *const umbo_tensor,
     view: *mut umbo_view,
 ) -> umbo_status {
-    view.write(borrow(tensor, "tensor", view_of)?);
+    view.write(view_of(tensor));
 }
 
 /// Makes a tensor of some positions along one axis; shares memory.

@@ -20,13 +20,13 @@ use crate::error::Result;
 /// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory, or no room on the disk.
 /// - UMBO_STATUS_UNAVAILABLE: another failure of the system's.
-#[c_call(text(path))]
+#[c_call(text(path), get(tensor))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_save(
     tensor: *const umbo_tensor,
     path: *const c_char,
 ) -> umbo_status {
-    arrays::save_npy(&get(tensor, "tensor")?, Path::new(path))
+    arrays::save_npy(&tensor, Path::new(path))
 }
 
 /// Saves tensors by name as a `.npz` file, which numpy.load() reads.

@@ -37,13 +37,13 @@ pub(super) fn index_from(index: i64) -> Result<usize> {
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `value` is a null pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(out(value))]
+#[c_call(out(value), get(tensor))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_from_tensor(
     tensor: *const umbo_tensor,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
-    value.write(make(Value::Tensor(get(tensor, "tensor")?))?);
+    value.write(make(Value::Tensor(tensor))?);
 }
 
 /// Makes a value with a copy of elements in host memory.
@@ -83,13 +83,13 @@ pub unsafe extern "C" fn umbo_value_from_data(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The value is the variable itself. It is not a copy of what the variable holds now.
-#[c_call(out(value))]
+#[c_call(out(value), get(variable))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_from_variable(
     variable: *const umbo_variable,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
-    value.write(make(Value::Variable(get(variable, "variable")?))?);
+    value.write(make(Value::Variable(variable))?);
 }
 
 /// A nest, once memory is set aside for lists of its leaves.

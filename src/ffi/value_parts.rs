@@ -78,13 +78,13 @@ pub unsafe extern "C" fn umbo_value_get_kind(
 /// @param[out] count How many there are; 1 for a tensor, indexed slices or a variable.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `count` is a null pointer.
-#[c_call(out(count))]
+#[c_call(out(count), borrow(value))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_count(
     value: *const umbo_value,
     count: *mut i64,
 ) -> umbo_status {
-    count.write(borrow(value, "value", Value::count)? as i64);
+    count.write(value.count() as i64);
 }
 
 /// Gives the item, field or component at a position.
@@ -270,14 +270,14 @@ pub unsafe extern "C" fn umbo_value_text(
 /// - UMBO_STATUS_OUT_OF_RANGE: there is no such replica.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not an element of a distributed dataset and has no
 ///   per-replica value in it, is not a valid handle, or `count` is a null pointer.
-#[c_call(out(count))]
+#[c_call(out(count), borrow(value))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_examples(
     value: *const umbo_value,
     replica: i32,
     count: *mut i64,
 ) -> umbo_status {
-    count.write(borrow(value, "value", |value| examples(value, replica))?? as i64);
+    count.write(examples(value, replica)? as i64);
 }
 
 fn examples(value: &Value, replica: i32) -> Result<u64> {

@@ -112,13 +112,13 @@ pub unsafe extern "C" fn umbo_variable_view_as(
 ///
 /// In a run and in a merge call the copy contains what the step has written so far. Elsewhere it is
 /// the value of the last step that succeeded.
-#[c_call(out(value))]
+#[c_call(out(value), get(variable))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_read(
     variable: *const umbo_variable,
     value: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    value.write(make(variables::read(&get(variable, "variable")?)?)?);
+    value.write(make(variables::read(&variable)?)?);
 }
 
 fn assign(

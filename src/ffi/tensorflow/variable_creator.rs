@@ -181,13 +181,13 @@ pub unsafe extern "C" fn umbo_variable_request_set_initial_value(
 /// @param[in] request The request.
 /// @param[out] trainable One of the UMBO_TRAINABLE_ constants.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(trainable))]
+#[c_call(out(trainable), get(request))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_trainable(
     request: *const umbo_variable_request,
     trainable: *mut umbo_trainable,
 ) -> umbo_status {
-    trainable.write(match get(request, "request")?.description().trainable {
+    trainable.write(match request.description().trainable {
         None => UMBO_TRAINABLE_DEFAULT,
         Some(true) => UMBO_TRAINABLE_YES,
         Some(false) => UMBO_TRAINABLE_NO,
