@@ -62,10 +62,10 @@ set(UMBO_STATIC_LIBRARY "${library_directory}/libumbo.a")
 set(UMBO_TOOL "${CMAKE_CURRENT_BINARY_DIR}/bin/umbo")
 
 file(GLOB_RECURSE rust_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/*"
-     "${CMAKE_CURRENT_SOURCE_DIR}/tool/src/*")
+     "${CMAKE_CURRENT_SOURCE_DIR}/macros/src/*" "${CMAKE_CURRENT_SOURCE_DIR}/tool/src/*")
 file(GLOB cargo_inputs CONFIGURE_DEPENDS
      "${CMAKE_CURRENT_SOURCE_DIR}/Cargo.toml" "${CMAKE_CURRENT_SOURCE_DIR}/Cargo.lock"
-     "${CMAKE_CURRENT_SOURCE_DIR}/tool/Cargo.toml"
+     "${CMAKE_CURRENT_SOURCE_DIR}/macros/Cargo.toml" "${CMAKE_CURRENT_SOURCE_DIR}/tool/Cargo.toml"
      "${CMAKE_CURRENT_SOURCE_DIR}/build.rs"
      "${CMAKE_CURRENT_SOURCE_DIR}/.cargo/config.toml"
      "${CMAKE_CURRENT_SOURCE_DIR}/rust-toolchain.toml")

@@ -13,7 +13,7 @@ tree=build/mutants/tree
 export CARGO_TARGET_DIR="$PWD/target"
 rm -rf "$tree"
 mkdir -p "$tree"
-cp -r src tests benches tool build.rs Cargo.toml Cargo.lock "$tree"
+cp -r src macros tests benches tool build.rs Cargo.toml Cargo.lock "$tree"
 sed -i 's/^version = "\(.*\)"/version = "\1-mistakes"/' "$tree/Cargo.toml"
 # The tests link Rust's libraries alone, and those for C have names without a version.
 sed -i 's/^crate-type = .*/crate-type = ["rlib"]/' "$tree/Cargo.toml" "$tree"/tests/*/Cargo.toml

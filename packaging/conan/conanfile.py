@@ -37,7 +37,8 @@ class Umbo(ConanFile):
 
     def export_sources(self):
         parts = ("Cargo.*", "CMakeLists.txt", "build.rs", "*.md", "LICENSE-*",
-                 "src/*", "include/*", "cmake/*", "adapters/*", "tool/*", "docs/*", "c_examples/*",
+                 "src/*", "include/*", "cmake/*", "adapters/*", "macros/*", "tool/*", "docs/*",
+                 "c_examples/*",
                  # Members of the cargo workspace, which cargo wants to see.
                  "tests/*", "benches/*")
         for part in parts:

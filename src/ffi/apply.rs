@@ -3,15 +3,15 @@
 use std::ffi::c_char;
 use std::ptr;
 
-use super::boundary::{boundary, flag};
+use super::boundary::{c_call, flag};
 use super::handle::get;
 use super::object::{umbo_gradients, umbo_optimizer};
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::status::umbo_status;
 use crate::optimizer::{ApplyOptions, ApplyReport, Outcome, apply_with};
 
 /// The options of one apply. UMBO_APPLY_OPTIONS_INIT gives the defaults.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_apply_options {
     /// sizeof(umbo_apply_options).
@@ -26,7 +26,7 @@ pub struct umbo_apply_options {
 }
 
 /// What an apply did. Start from UMBO_APPLY_REPORT_INIT.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_apply_report {
     /// sizeof(umbo_apply_report).
@@ -64,18 +64,6 @@ pub struct umbo_apply_report {
     pub accumulated_runs: i64,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, then numbers.
-unsafe impl Extensible for umbo_apply_options {}
-
-impl Default for umbo_apply_options {
-    fn default() -> Self {
-        umbo_apply_options { struct_size: size_of::<Self>(), flush: 0, measure_norm: 0 }
-    }
-}
-
-// SAFETY: as above.
-unsafe impl Extensible for umbo_apply_report {}
-
 /// Combines the submitted gradients and updates the variables.
 ///
 /// @param[in] optimizer The optimizer.
@@ -112,6 +100,7 @@ unsafe impl Extensible for umbo_apply_report {}
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more. Ranks whose settings, progress or learning rates differ are
 /// UMBO_STATUS_FAILED_PRECONDITION, too.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_apply(
     optimizer: *mut umbo_optimizer,
@@ -119,29 +108,27 @@ pub unsafe extern "C" fn umbo_optimizer_apply(
     options: *const umbo_apply_options,
     report: *mut umbo_apply_report,
 ) -> umbo_status {
-    boundary("umbo_optimizer_apply", || {
-        let report = if report.is_null() {
-            None
-        } else {
-            // SAFETY: not NULL, so the caller gives a struct of the size that it states.
-            Some(unsafe { options::out(report, "report") }?)
-        };
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let options: umbo_apply_options = unsafe { options::read(options, "options") }?;
-        let options = ApplyOptions {
-            flush: flag(options.flush, "options.flush")?,
-            measure_norm: flag(options.measure_norm, "options.measure_norm")?,
-        };
-        let (optimizer, gradients) = (get(optimizer, "optimizer")?, get(gradients, "gradients")?);
-        let outcome = apply_with(&optimizer, &gradients, options)?;
-        if let Some(report) = report {
-            report.write(match outcome {
-                Outcome::Done(done) => report_of(&done),
-                Outcome::Deferred => umbo_apply_report { deferred: 1, ..EMPTY_REPORT },
-            });
-        }
-        Ok(())
-    })
+    let report = if report.is_null() {
+        None
+    } else {
+        // SAFETY: not NULL, so the caller gives a struct of the size that it states.
+        Some(unsafe { options::out(report, "report") }?)
+    };
+    // SAFETY: the caller gives NULL or a struct of the size that it states.
+    let options: umbo_apply_options = unsafe { options::read(options, "options") }?;
+    let options = ApplyOptions {
+        flush: flag(options.flush, "options.flush")?,
+        measure_norm: flag(options.measure_norm, "options.measure_norm")?,
+    };
+    let (optimizer, gradients) = (get(optimizer, "optimizer")?, get(gradients, "gradients")?);
+    let outcome = apply_with(&optimizer, &gradients, options)?;
+    if let Some(report) = report {
+        report.write(match outcome {
+            Outcome::Done(done) => report_of(&done),
+            Outcome::Deferred => umbo_apply_report { deferred: 1, ..EMPTY_REPORT },
+        });
+    }
+    Ok(())
 }
 
 const EMPTY_REPORT: umbo_apply_report = umbo_apply_report {
@@ -186,18 +173,14 @@ pub(super) fn report_of(done: &ApplyReport) -> umbo_apply_report {
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+#[c_call(result(report))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_last_report(
     optimizer: *const umbo_optimizer,
     report: *mut umbo_apply_report,
 ) -> umbo_status {
-    boundary("umbo_optimizer_last_report", || {
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let report = unsafe { options::out(report, "report") }?;
-        report.write(match get(optimizer, "optimizer")?.last_report() {
-            Some(done) => report_of(&done),
-            None => EMPTY_REPORT,
-        });
-        Ok(())
-    })
+    report.write(match get(optimizer, "optimizer")?.last_report() {
+        Some(done) => report_of(&done),
+        None => EMPTY_REPORT,
+    });
 }

@@ -5,6 +5,8 @@ use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 use std::slice;
 
+pub(crate) use umbo_macros::c_call;
+
 use super::callback::check_no_rule;
 use super::handle;
 use super::status::{self, UMBO_OK, umbo_status};

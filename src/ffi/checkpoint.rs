@@ -4,14 +4,14 @@ use std::ffi::c_char;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::boundary::{array, boundary, out, quietly};
-use super::handle::{self, get, make};
+use super::boundary::{array, c_call};
+use super::handle::{get, make};
 use super::object::{
     umbo_checkpoint, umbo_gradients, umbo_iterator, umbo_metrics, umbo_optimizer, umbo_strategy,
     umbo_tensor, umbo_variable,
 };
 use super::status::umbo_status;
-use super::text::{optional_text, text};
+use super::text::text;
 use crate::checkpoint::{CallersTensor, Checkpoint, Number, SavedIterator};
 use crate::error::{Error, Result};
 
@@ -24,18 +24,13 @@ use crate::error::{Error, Result};
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 ///
 /// The checkpoint keeps all objects that are added alive.
+#[c_call(out(checkpoint), get(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_create(
     strategy: *const umbo_strategy,
     checkpoint: *mut *mut umbo_checkpoint,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_create", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let checkpoint = unsafe { out(checkpoint, "checkpoint") }?;
-        let strategy = get(strategy, "strategy")?;
-        checkpoint.write(make(Checkpoint::new(&strategy))?);
-        Ok(())
-    })
+    checkpoint.write(make(Checkpoint::new(&strategy))?);
 }
 
 /// Adds a variable: its value.
@@ -47,20 +42,16 @@ pub unsafe extern "C" fn umbo_checkpoint_create(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a name that is empty or that
 ///   something has already (the message names both), or a variable of another strategy.
+#[c_call(optional_text(name), get(variable))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_add_variable(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
     variable: *mut umbo_variable,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_add_variable", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let name = unsafe { optional_text(name, "name") }?;
-        let variable = get(variable, "variable")?;
-        let own = variable.name().clone();
-        let name = name.unwrap_or(own.as_str());
-        get(checkpoint, "checkpoint")?.add(name, Arc::new(variable))
-    })
+    let own = variable.name().clone();
+    let name = name.unwrap_or(own.as_str());
+    get(checkpoint, "checkpoint")?.add(name, Arc::new(variable))
 }
 
 /// Adds an optimizer: its learning rate, iterations and loss scale, and for each variable the state and
@@ -77,18 +68,14 @@ pub unsafe extern "C" fn umbo_checkpoint_add_variable(
 ///   saved: a program sets them again.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+#[c_call(text(name), get(optimizer), get(checkpoint))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_add_optimizer(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
     optimizer: *mut umbo_optimizer,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_add_optimizer", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let name = unsafe { text(name, "name") }?;
-        let optimizer = get(optimizer, "optimizer")?;
-        get(checkpoint, "checkpoint")?.add(name, optimizer)
-    })
+    checkpoint.add(name, optimizer)
 }
 
 /// Adds gradients: what several runs have accumulated with `accumulation_steps`.
@@ -98,18 +85,14 @@ pub unsafe extern "C" fn umbo_checkpoint_add_optimizer(
 /// @param[in] gradients The gradients.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+#[c_call(text(name), get(gradients), get(checkpoint))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_add_gradients(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
     gradients: *mut umbo_gradients,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_add_gradients", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let name = unsafe { text(name, "name") }?;
-        let gradients = get(gradients, "gradients")?;
-        get(checkpoint, "checkpoint")?.add(name, gradients)
-    })
+    checkpoint.add(name, gradients)
 }
 
 /// Adds metrics: what they have accumulated.
@@ -119,18 +102,14 @@ pub unsafe extern "C" fn umbo_checkpoint_add_gradients(
 /// @param[in] metrics The metrics.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+#[c_call(text(name), get(metrics), get(checkpoint))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_add_metrics(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
     metrics: *mut umbo_metrics,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_add_metrics", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let name = unsafe { text(name, "name") }?;
-        let metrics = get(metrics, "metrics")?;
-        get(checkpoint, "checkpoint")?.add(name, metrics)
-    })
+    checkpoint.add(name, metrics)
 }
 
 /// Adds an iterator: how far its pass over the data has come. See umbo_iterator_save_position().
@@ -144,18 +123,15 @@ pub unsafe extern "C" fn umbo_checkpoint_add_metrics(
 ///   the same way, over the same data.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+#[c_call(text(name), get(iterator))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_add_iterator(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
     iterator: *mut umbo_iterator,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_add_iterator", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let name = unsafe { text(name, "name") }?;
-        let iterator = SavedIterator(get(iterator, "iterator")?);
-        get(checkpoint, "checkpoint")?.add(name, Arc::new(iterator))
-    })
+    let iterator = SavedIterator(iterator);
+    get(checkpoint, "checkpoint")?.add(name, Arc::new(iterator))
 }
 
 /// Adds a tensor of the program's. It is saved with the elements that it has then, and restored into
@@ -168,20 +144,16 @@ pub unsafe extern "C" fn umbo_checkpoint_add_iterator(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable(), or a tensor that can only be
 ///   read.
+#[c_call(text(name), get(tensor))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_add_tensor(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
     tensor: *mut umbo_tensor,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_add_tensor", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let name = unsafe { text(name, "name") }?;
-        let tensor = get(tensor, "tensor")?;
-        // SAFETY: the caller promises what the documentation says.
-        let tensor = unsafe { CallersTensor::new(tensor) }?;
-        get(checkpoint, "checkpoint")?.add(name, Arc::new(tensor))
-    })
+    // SAFETY: the caller promises what the documentation says.
+    let tensor = unsafe { CallersTensor::new(tensor) }?;
+    get(checkpoint, "checkpoint")?.add(name, Arc::new(tensor))
 }
 
 /// Sets a number of the program's, such as a loss, and adds it if it was not there. It is saved with the
@@ -193,17 +165,14 @@ pub unsafe extern "C" fn umbo_checkpoint_add_tensor(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a name that is empty or that
 ///   something else has.
+#[c_call(text(name), get(checkpoint))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_set_number(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
     number: f64,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_set_number", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let name = unsafe { text(name, "name") }?;
-        get(checkpoint, "checkpoint")?.set_number(name, Number::Float(number))
-    })
+    checkpoint.set_number(name, Number::Float(number))
 }
 
 /// Sets a whole number of the program's, such as an epoch, and adds it if it was not there. It is saved
@@ -214,17 +183,14 @@ pub unsafe extern "C" fn umbo_checkpoint_set_number(
 /// @param[in] integer Its value.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_set_number().
+#[c_call(text(name), get(checkpoint))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_set_integer(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
     integer: i64,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_set_integer", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let name = unsafe { text(name, "name") }?;
-        get(checkpoint, "checkpoint")?.set_number(name, Number::Integer(integer))
-    })
+    checkpoint.set_number(name, Number::Integer(integer))
 }
 
 /// Tells a number of the program's: as it was set or restored last.
@@ -235,21 +201,18 @@ pub unsafe extern "C" fn umbo_checkpoint_set_integer(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_NOT_FOUND: no number of this name was set.
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a whole number.
+#[c_call(out(number), text(name), get(checkpoint))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_number(
     checkpoint: *const umbo_checkpoint,
     name: *const c_char,
     number: *mut f64,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_number", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (number, name) = unsafe { (out(number, "number")?, text(name, "name")?) };
-        match get(checkpoint, "checkpoint")?.number(name)? {
-            Number::Float(value) => number.write(value),
-            Number::Integer(_) => return Err(is_whole(name)),
-        }
-        Ok(())
-    })
+    match checkpoint.number(name)? {
+        Number::Float(value) => number.write(value),
+        Number::Integer(_) => return Err(is_whole(name)),
+    }
+    Ok(())
 }
 
 /// Tells a whole number of the program's: as it was set or restored last.
@@ -261,21 +224,18 @@ pub unsafe extern "C" fn umbo_checkpoint_number(
 /// - UMBO_STATUS_NOT_FOUND: no number of this name was set.
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number that
 ///   umbo_checkpoint_set_number() has set.
+#[c_call(out(integer), text(name), get(checkpoint))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_integer(
     checkpoint: *const umbo_checkpoint,
     name: *const c_char,
     integer: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_integer", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (integer, name) = unsafe { (out(integer, "integer")?, text(name, "name")?) };
-        match get(checkpoint, "checkpoint")?.number(name)? {
-            Number::Integer(value) => integer.write(value),
-            Number::Float(_) => return Err(is_not_whole(name)),
-        }
-        Ok(())
-    })
+    match checkpoint.number(name)? {
+        Number::Integer(value) => integer.write(value),
+        Number::Float(_) => return Err(is_not_whole(name)),
+    }
+    Ok(())
 }
 
 fn is_whole(name: &str) -> Error {
@@ -312,16 +272,13 @@ fn is_not_whole(name: &str) -> Error {
 ///
 /// A variable with a NaN in it is saved, and the log gets a warning; of a strict strategy the call is
 /// UMBO_STATUS_FAILED_PRECONDITION.
+#[c_call(text(path), get(checkpoint))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_save(
     checkpoint: *const umbo_checkpoint,
     path: *const c_char,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_save", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let path = unsafe { text(path, "path") }?;
-        get(checkpoint, "checkpoint")?.save(Path::new(path))
-    })
+    checkpoint.save(Path::new(path))
 }
 
 /// Makes everything that was added what it was when a file was saved, and lets the strategy count its
@@ -346,16 +303,13 @@ pub unsafe extern "C" fn umbo_checkpoint_save(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the state, or too many open files.
 /// - UMBO_STATUS_UNAVAILABLE: another failure of the system's, such as a disk that cannot be read.
 /// - what functions of an iterator's pipeline return, if elements have to be made again.
+#[c_call(text(path), get(checkpoint))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_restore(
     checkpoint: *mut umbo_checkpoint,
     path: *const c_char,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_restore", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let path = unsafe { text(path, "path") }?;
-        get(checkpoint, "checkpoint")?.restore(Path::new(path))
-    })
+    checkpoint.restore(Path::new(path))
 }
 
 /// Saves the variables that were added, and nothing else, for other programs.
@@ -363,16 +317,13 @@ pub unsafe extern "C" fn umbo_checkpoint_restore(
 /// @param[in] checkpoint The checkpoint.
 /// @param[in] path The file, in the safetensors format, replaced as by umbo_checkpoint_save().
 /// @return UMBO_OK, or the statuses of umbo_checkpoint_save().
+#[c_call(text(path), get(checkpoint))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_save_weights(
     checkpoint: *const umbo_checkpoint,
     path: *const c_char,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_save_weights", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let path = unsafe { text(path, "path") }?;
-        get(checkpoint, "checkpoint")?.save_weights(Path::new(path))
-    })
+    checkpoint.save_weights(Path::new(path))
 }
 
 /// Gives variables the values of tensors in a safetensors file, whichever program has written it. All
@@ -388,6 +339,7 @@ pub unsafe extern "C" fn umbo_checkpoint_save_weights(
 /// @return UMBO_OK, or, and then nothing has changed:
 /// - UMBO_STATUS_NOT_FOUND: no variable of a name was added; or no file.
 /// - what else umbo_checkpoint_restore() returns.
+#[c_call(text(path), get(checkpoint))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_load_weights(
     checkpoint: *mut umbo_checkpoint,
@@ -396,27 +348,22 @@ pub unsafe extern "C" fn umbo_checkpoint_load_weights(
     names: *const *const c_char,
     tensor_names: *const *const c_char,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_load_weights", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let path = unsafe { text(path, "path") }?;
-        let checkpoint = get(checkpoint, "checkpoint")?;
-        if names.is_null() {
-            if count != 0 {
-                let problem = format!("{count}, but no variables are listed; list them, or pass 0");
-                return Err(Error::invalid("count", problem));
-            }
-            return checkpoint.load_weights(Path::new(path), None);
+    if names.is_null() {
+        if count != 0 {
+            let problem = format!("{count}, but no variables are listed; list them, or pass 0");
+            return Err(Error::invalid("count", problem));
         }
+        return checkpoint.load_weights(Path::new(path), None);
+    }
+    // SAFETY: the caller gives arrays of this length.
+    let names = unsafe { texts(names, count, "names") }?;
+    let tensors = match tensor_names.is_null() {
+        true => names.clone(),
         // SAFETY: the caller gives arrays of this length.
-        let names = unsafe { texts(names, count, "names") }?;
-        let tensors = match tensor_names.is_null() {
-            true => names.clone(),
-            // SAFETY: the caller gives arrays of this length.
-            false => unsafe { texts(tensor_names, count, "tensor_names") }?,
-        };
-        let pairs: Vec<(&str, &str)> = names.into_iter().zip(tensors).collect();
-        checkpoint.load_weights(Path::new(path), Some(&pairs))
-    })
+        false => unsafe { texts(tensor_names, count, "tensor_names") }?,
+    };
+    let pairs: Vec<(&str, &str)> = names.into_iter().zip(tensors).collect();
+    checkpoint.load_weights(Path::new(path), Some(&pairs))
 }
 
 /// Texts that come in as an array.
@@ -440,21 +387,17 @@ unsafe fn texts<'a>(
 /// @param[out] retained The new handle. The caller releases it.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(retain(checkpoint))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_retain(
     checkpoint: *const umbo_checkpoint,
     retained: *mut *mut umbo_checkpoint,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_retain", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        unsafe { handle::retain(checkpoint, "checkpoint", retained) }
-    })
 }
 
 /// Releases a handle.
 ///
 /// @param[in] checkpoint The handle. NULL is fine: then nothing happens.
+#[c_call(release(checkpoint))]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_release(checkpoint: *const umbo_checkpoint) {
-    quietly("umbo_checkpoint_release", || handle::release(checkpoint, "checkpoint"));
-}
+pub unsafe extern "C" fn umbo_checkpoint_release(checkpoint: *const umbo_checkpoint) {}

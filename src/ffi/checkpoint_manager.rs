@@ -4,12 +4,12 @@ use std::ffi::c_char;
 use std::path::Path;
 use std::time::Duration;
 
-use super::boundary::{Out, boundary, check, flag, out, quietly};
-use super::handle::{self, get, make};
+use super::boundary::{Out, c_call, check, flag, out};
+use super::handle::{get, make};
 use super::object::{umbo_checkpoint, umbo_checkpoint_manager};
-use super::options::{self, Extensible};
+use super::options::c_struct;
 use super::status::umbo_status;
-use super::text::{text, write_text};
+use super::text::write_text;
 use crate::checkpoint::{Manager, ManagerOptions};
 use crate::error::{Error, Result};
 
@@ -20,7 +20,7 @@ pub const UMBO_NEVER: i64 = -1;
 pub const UMBO_NO_CHECKPOINT: i64 = -1;
 
 /// Which checkpoints are kept, and when one is due. Start from UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(keep = 5, in_background = 1, every_steps = 1, every_seconds = UMBO_NEVER as f64)]
 #[repr(C)]
 pub struct umbo_checkpoint_manager_options {
     /// sizeof(umbo_checkpoint_manager_options).
@@ -47,24 +47,6 @@ pub struct umbo_checkpoint_manager_options {
     pub begin_anew: i32,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, then numbers.
-unsafe impl Extensible for umbo_checkpoint_manager_options {}
-
-impl Default for umbo_checkpoint_manager_options {
-    fn default() -> Self {
-        umbo_checkpoint_manager_options {
-            struct_size: size_of::<Self>(),
-            keep: 5,
-            keep_best: 0,
-            larger_is_better: 0,
-            in_background: 1,
-            every_steps: 1,
-            every_seconds: UMBO_NEVER as f64,
-            begin_anew: 0,
-        }
-    }
-}
-
 /// Makes a manager, which keeps the checkpoints of one training in a folder: the newest ones, and the
 /// best by a metric. What is known of a file is in its name and in the file itself.
 ///
@@ -84,6 +66,7 @@ impl Default for umbo_checkpoint_manager_options {
 ///   a file or through one.
 /// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED, UMBO_STATUS_UNAVAILABLE: another failure of the system's.
+#[c_call(out(manager), text(folder), options(options), get(checkpoint))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_manager_create(
     checkpoint: *mut umbo_checkpoint,
@@ -91,20 +74,11 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_create(
     options: *const umbo_checkpoint_manager_options,
     manager: *mut *mut umbo_checkpoint_manager,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_manager_create", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (manager, folder) = unsafe { (out(manager, "manager")?, text(folder, "folder")?) };
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let options: umbo_checkpoint_manager_options =
-            unsafe { options::read(options, "options") }?;
-        let checkpoint = get(checkpoint, "checkpoint")?;
-        if folder.is_empty() {
-            return Err(Error::invalid("folder", "empty; name a folder, such as \".\""));
-        }
-        let options = options_from(&options)?;
-        manager.write(make(Manager::new(checkpoint, Path::new(folder), options)?)?);
-        Ok(())
-    })
+    if folder.is_empty() {
+        return Err(Error::invalid("folder", "empty; name a folder, such as \".\""));
+    }
+    let options = options_from(&options)?;
+    manager.write(make(Manager::new(checkpoint, Path::new(folder), options)?)?);
 }
 
 fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOptions> {
@@ -156,6 +130,7 @@ fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOpti
 /// @return UMBO_OK, or what umbo_checkpoint_save() returns, also for an earlier checkpoint that could
 ///   not be written in the background: the message names its step. UMBO_STATUS_FAILED_PRECONDITION: the
 ///   folder has checkpoints of another training, also if none is due; the message names the ways out.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_manager_save(
     manager: *mut umbo_checkpoint_manager,
@@ -163,10 +138,8 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_save(
     force: i32,
     saved: *mut i32,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_manager_save", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        unsafe { save(manager, step, None, force, saved) }
-    })
+    // SAFETY: the caller gives NULL or a place for the output.
+    unsafe { save(manager, step, None, force, saved) }
 }
 
 /// Saves a checkpoint with its metric if one is due, and removes what is not kept any more.
@@ -179,6 +152,7 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_save(
 /// @return UMBO_OK, or the statuses of umbo_checkpoint_manager_save().
 ///
 /// All else is as for umbo_checkpoint_manager_save().
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_manager_save_rated(
     manager: *mut umbo_checkpoint_manager,
@@ -187,10 +161,8 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_save_rated(
     force: i32,
     saved: *mut i32,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_manager_save_rated", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        unsafe { save(manager, step, Some(metric), force, saved) }
-    })
+    // SAFETY: the caller gives NULL or a place for the output.
+    unsafe { save(manager, step, Some(metric), force, saved) }
 }
 
 /// # Safety
@@ -224,11 +196,12 @@ fn checked_step(step: i64) -> Result<u64> {
 ///
 /// @param[in] manager The manager.
 /// @return UMBO_OK, or the failure of one that could not be written.
+#[c_call(get(manager))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_manager_wait(
     manager: *mut umbo_checkpoint_manager,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_manager_wait", || get(manager, "manager")?.wait())
+    manager.wait()
 }
 
 /// Restores the newest checkpoint, if there is one. One that is damaged is passed over for the one before it,
@@ -241,17 +214,13 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_wait(
 ///   UMBO_STATUS_DATA_LOSS: all are damaged.
 ///
 /// With several ranks a call that all of them make.
+#[c_call(out(step), get(manager))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_manager_restore_latest(
     manager: *mut umbo_checkpoint_manager,
     step: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_manager_restore_latest", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let step = unsafe { out(step, "step") }?;
-        write_step(step, get(manager, "manager")?.restore_latest()?);
-        Ok(())
-    })
+    write_step(step, manager.restore_latest()?);
 }
 
 /// Restores the checkpoint with the best metric, if there is one. One that is damaged, so that its metric is not
@@ -263,17 +232,13 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_restore_latest(
 /// @return UMBO_OK, or what umbo_checkpoint_restore() returns.
 ///
 /// With several ranks a call that all of them make.
+#[c_call(out(step), get(manager))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_manager_restore_best(
     manager: *mut umbo_checkpoint_manager,
     step: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_manager_restore_best", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let step = unsafe { out(step, "step") }?;
-        write_step(step, get(manager, "manager")?.restore_best()?);
-        Ok(())
-    })
+    write_step(step, manager.restore_best()?);
 }
 
 /// Tells which checkpoint is the newest. It waits for what is being written.
@@ -283,17 +248,13 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_restore_best(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - the failure of a checkpoint that could not be written, or of reading the folder or a file.
+#[c_call(out(step), get(manager))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_manager_latest(
     manager: *const umbo_checkpoint_manager,
     step: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_manager_latest", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let step = unsafe { out(step, "step") }?;
-        write_step(step, get(manager, "manager")?.latest()?);
-        Ok(())
-    })
+    write_step(step, manager.latest()?);
 }
 
 /// Tells which checkpoint has the best metric. It waits for what is being written. One that is damaged is passed
@@ -302,17 +263,13 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_latest(
 /// @param[in] manager The manager.
 /// @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if none has a metric.
 /// @return UMBO_OK, or the statuses of umbo_checkpoint_manager_latest().
+#[c_call(out(step), get(manager))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_manager_best(
     manager: *const umbo_checkpoint_manager,
     step: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_manager_best", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let step = unsafe { out(step, "step") }?;
-        write_step(step, get(manager, "manager")?.best()?);
-        Ok(())
-    })
+    write_step(step, manager.best()?);
 }
 
 fn write_step(to: Out<i64>, step: Option<u64>) {
@@ -330,6 +287,7 @@ fn write_step(to: Out<i64>, step: Option<u64>) {
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a step below 0.
 /// - UMBO_STATUS_OUT_OF_RANGE: too little room.
+#[c_call(out(length))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_manager_path(
     manager: *const umbo_checkpoint_manager,
@@ -338,18 +296,14 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_path(
     capacity: usize,
     length: *mut usize,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_manager_path", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let length = unsafe { out(length, "length") }?;
-        if capacity > 0 {
-            check(buffer.cast_const(), "buffer", "room for the path is expected")?;
-        }
-        let step = checked_step(step)?;
-        let path = get(manager, "manager")?.path(step);
-        let path = path.to_str().ok_or_else(|| Error::Internal("a path is not a text".into()))?;
-        // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
-        unsafe { write_text(path, buffer, capacity, length) }
-    })
+    if capacity > 0 {
+        check(buffer.cast_const(), "buffer", "room for the path is expected")?;
+    }
+    let step = checked_step(step)?;
+    let path = get(manager, "manager")?.path(step);
+    let path = path.to_str().ok_or_else(|| Error::Internal("a path is not a text".into()))?;
+    // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
+    unsafe { write_text(path, buffer, capacity, length) }
 }
 
 /// Makes another handle to the same manager.
@@ -358,21 +312,17 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_path(
 /// @param[out] retained The new handle. The caller releases it.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(retain(manager))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_checkpoint_manager_retain(
     manager: *const umbo_checkpoint_manager,
     retained: *mut *mut umbo_checkpoint_manager,
 ) -> umbo_status {
-    boundary("umbo_checkpoint_manager_retain", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        unsafe { handle::retain(manager, "manager", retained) }
-    })
 }
 
 /// Releases a handle. The last one waits for what is being written.
 ///
 /// @param[in] manager The handle. NULL is fine: then nothing happens.
+#[c_call(release(manager))]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_manager_release(manager: *const umbo_checkpoint_manager) {
-    quietly("umbo_checkpoint_manager_release", || handle::release(manager, "manager"));
-}
+pub unsafe extern "C" fn umbo_checkpoint_manager_release(manager: *const umbo_checkpoint_manager) {}

@@ -4,11 +4,11 @@ use std::ffi::c_char;
 use std::ptr;
 use std::sync::Arc;
 
-use super::boundary::{boundary, out, quietly};
-use super::handle::{self, borrow, make};
+use super::boundary::c_call;
+use super::handle::{borrow, make};
 use super::object::{umbo_cluster_resolver, umbo_strategy};
 use super::status::umbo_status;
-use super::text::{long_text, text};
+use super::text::long_text;
 use crate::cluster::resolver::ClusterResolver;
 use crate::error::Error;
 
@@ -27,22 +27,18 @@ use crate::error::Error;
 /// The tasks of a job are an array of addresses, or an object that gives each task's number its
 /// address. Fields other than "cluster" and "task" are ignored. A task of type "evaluator" need not
 /// be in the cluster.
+#[c_call(out(resolver))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_from_tf_config(
     text: *const c_char,
     resolver: *mut *mut umbo_cluster_resolver,
 ) -> umbo_status {
-    boundary("umbo_cluster_resolver_from_tf_config", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let resolver = unsafe { out(resolver, "resolver") }?;
-        let read = match text.is_null() {
-            // SAFETY: not NULL, so the caller promises a text.
-            false => ClusterResolver::parse(unsafe { long_text(text, "text") }?, "text"),
-            true => ClusterResolver::from_environment(),
-        };
-        resolver.write(make(Arc::new(read?))?);
-        Ok(())
-    })
+    let read = match text.is_null() {
+        // SAFETY: not NULL, so the caller promises a text.
+        false => ClusterResolver::parse(unsafe { long_text(text, "text") }?, "text"),
+        true => ClusterResolver::from_environment(),
+    };
+    resolver.write(make(Arc::new(read?))?);
 }
 
 /// Makes a resolver from all that the environment says.
@@ -56,16 +52,12 @@ pub unsafe extern "C" fn umbo_cluster_resolver_from_tf_config(
 /// It reads TF_CONFIG as umbo_cluster_resolver_from_tf_config() does, and what launchers set:
 /// OMPI_COMM_WORLD_RANK and _SIZE, PMI_RANK and PMI_SIZE, PMIX_RANK, and where none of these is
 /// set, SLURM_PROCID with SLURM_STEP_NUM_TASKS.
+#[c_call(out(resolver))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_from_environment(
     resolver: *mut *mut umbo_cluster_resolver,
 ) -> umbo_status {
-    boundary("umbo_cluster_resolver_from_environment", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let resolver = unsafe { out(resolver, "resolver") }?;
-        resolver.write(make(Arc::new(ClusterResolver::of_this_process()?))?);
-        Ok(())
-    })
+    resolver.write(make(Arc::new(ClusterResolver::of_this_process()?))?);
 }
 
 /// Counts the jobs of a cluster.
@@ -74,17 +66,13 @@ pub unsafe extern "C" fn umbo_cluster_resolver_from_environment(
 /// @param[out] count How many jobs there are.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `count` is a null pointer.
+#[c_call(out(count), borrow(resolver))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_job_count(
     resolver: *const umbo_cluster_resolver,
     count: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_cluster_resolver_job_count", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let count = unsafe { out(count, "count") }?;
-        count.write(borrow(resolver, "resolver", |resolver| resolver.jobs().len())? as i64);
-        Ok(())
-    })
+    count.write(resolver.jobs().len() as i64);
 }
 
 /// Gives the name of a job.
@@ -95,24 +83,20 @@ pub unsafe extern "C" fn umbo_cluster_resolver_job_count(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_OUT_OF_RANGE: there is no job at `index`.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `name` is a null pointer.
+#[c_call(out(name))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_job_name(
     resolver: *const umbo_cluster_resolver,
     index: i64,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary("umbo_cluster_resolver_job_name", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let name = unsafe { out(name, "name") }?;
-        name.write(borrow(resolver, "resolver", |resolver| {
-            let found = usize::try_from(index).ok().and_then(|index| resolver.jobs().nth(index));
-            found.map(|name| name.as_c_str().as_ptr()).ok_or_else(|| {
-                let problem = format!("{index} is not in [0, {}), the jobs", resolver.jobs().len());
-                Error::out_of_range("index", problem)
-            })
-        })??);
-        Ok(())
-    })
+    name.write(borrow(resolver, "resolver", |resolver| {
+        let found = usize::try_from(index).ok().and_then(|index| resolver.jobs().nth(index));
+        found.map(|name| name.as_c_str().as_ptr()).ok_or_else(|| {
+            let problem = format!("{index} is not in [0, {}), the jobs", resolver.jobs().len());
+            Error::out_of_range("index", problem)
+        })
+    })??);
 }
 
 /// Counts the tasks of a job.
@@ -124,20 +108,16 @@ pub unsafe extern "C" fn umbo_cluster_resolver_job_name(
 /// - UMBO_STATUS_NOT_FOUND: there is no such job.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `job` or `count` is a null
 ///   pointer.
+#[c_call(out(count), text(job))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_task_count(
     resolver: *const umbo_cluster_resolver,
     job: *const c_char,
     count: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_cluster_resolver_task_count", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (count, job) = unsafe { (out(count, "count")?, text(job, "job")?) };
-        let tasks =
-            borrow(resolver, "resolver", |resolver| resolver.tasks(job).map(|tasks| tasks.len()))??;
-        count.write(tasks as i64);
-        Ok(())
-    })
+    let tasks =
+        borrow(resolver, "resolver", |resolver| resolver.tasks(job).map(|tasks| tasks.len()))??;
+    count.write(tasks as i64);
 }
 
 /// Gives the number and the address of a task.
@@ -153,6 +133,7 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task_count(
 /// - UMBO_STATUS_OUT_OF_RANGE: the job has no task at `position`.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, `job` is a null pointer, or an
 ///   output is a null pointer.
+#[c_call(out(index), out(address), text(job))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_task(
     resolver: *const umbo_cluster_resolver,
@@ -161,23 +142,17 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task(
     index: *mut i64,
     address: *mut *const c_char,
 ) -> umbo_status {
-    boundary("umbo_cluster_resolver_task", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (index, address, job) =
-            unsafe { (out(index, "index")?, out(address, "address")?, text(job, "job")?) };
-        let found = borrow(resolver, "resolver", |resolver| {
-            let mut tasks = resolver.tasks(job)?;
-            let count = tasks.len();
-            let found = usize::try_from(position).ok().and_then(|position| tasks.nth(position));
-            found.map(|(index, address)| (index, address.as_c_str().as_ptr())).ok_or_else(|| {
-                let problem = format!("{position} is not in [0, {count}), the tasks of '{job}'");
-                Error::out_of_range("position", problem)
-            })
-        })??;
-        index.write(found.0 as i64);
-        address.write(found.1);
-        Ok(())
-    })
+    let found = borrow(resolver, "resolver", |resolver| {
+        let mut tasks = resolver.tasks(job)?;
+        let count = tasks.len();
+        let found = usize::try_from(position).ok().and_then(|position| tasks.nth(position));
+        found.map(|(index, address)| (index, address.as_c_str().as_ptr())).ok_or_else(|| {
+            let problem = format!("{position} is not in [0, {count}), the tasks of '{job}'");
+            Error::out_of_range("position", problem)
+        })
+    })??;
+    index.write(found.0 as i64);
+    address.write(found.1);
 }
 
 /// Tells which job this process is a task of.
@@ -188,19 +163,13 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `task_type` is a null
 ///   pointer.
+#[c_call(out(task_type), borrow(resolver))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_task_type(
     resolver: *const umbo_cluster_resolver,
     task_type: *mut *const c_char,
 ) -> umbo_status {
-    boundary("umbo_cluster_resolver_task_type", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let task_type = unsafe { out(task_type, "task_type") }?;
-        task_type.write(borrow(resolver, "resolver", |resolver| {
-            resolver.task_type().map_or(ptr::null(), |job| job.as_c_str().as_ptr())
-        })?);
-        Ok(())
-    })
+    task_type.write(resolver.task_type().map_or(ptr::null(), |job| job.as_c_str().as_ptr()));
 }
 
 /// Tells which task of its job this process is.
@@ -210,19 +179,13 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task_type(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `task_index` is a null
 ///   pointer.
+#[c_call(out(task_index), borrow(resolver))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_task_index(
     resolver: *const umbo_cluster_resolver,
     task_index: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_cluster_resolver_task_index", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let task_index = unsafe { out(task_index, "task_index") }?;
-        task_index.write(borrow(resolver, "resolver", |resolver| {
-            resolver.task_index().map_or(-1, |index| index as i64)
-        })?);
-        Ok(())
-    })
+    task_index.write(resolver.task_index().map_or(-1, |index| index as i64));
 }
 
 /// Tells which of the processes that train this one is.
@@ -235,20 +198,16 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task_index(
 ///
 /// In a cluster of TF_CONFIG the tasks of the job "chief" come first, then those of "worker"; no
 /// other task has a rank.
+#[c_call(out(rank), out(size))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_rank(
     resolver: *const umbo_cluster_resolver,
     rank: *mut i64,
     size: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_cluster_resolver_rank", || {
-        // SAFETY: the caller gives NULL or places for the outputs.
-        let (rank, size) = unsafe { (out(rank, "rank")?, out(size, "size")?) };
-        let place = borrow(resolver, "resolver", |resolver| resolver.place())?;
-        rank.write(place.map_or(-1, |place| place.rank as i64));
-        size.write(place.map_or(0, |place| place.size as i64));
-        Ok(())
-    })
+    let place = borrow(resolver, "resolver", |resolver| resolver.place())?;
+    rank.write(place.map_or(-1, |place| place.rank as i64));
+    size.write(place.map_or(0, |place| place.size as i64));
 }
 
 /// Gives the resolver that a strategy was made with.
@@ -261,18 +220,14 @@ pub unsafe extern "C" fn umbo_cluster_resolver_rank(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `strategy` is not a valid handle, or `resolver` is a null
 ///   pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(out(resolver))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_cluster_resolver(
     strategy: *const umbo_strategy,
     resolver: *mut *mut umbo_cluster_resolver,
 ) -> umbo_status {
-    boundary("umbo_strategy_cluster_resolver", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let resolver = unsafe { out(resolver, "resolver") }?;
-        let own = borrow(strategy, "strategy", |strategy| strategy.cluster_resolver().cloned())?;
-        resolver.write(own.map_or(Ok(ptr::null_mut()), make)?);
-        Ok(())
-    })
+    let own = borrow(strategy, "strategy", |strategy| strategy.cluster_resolver().cloned())?;
+    resolver.write(own.map_or(Ok(ptr::null_mut()), make)?);
 }
 
 /// Makes another handle to the same resolver.
@@ -284,21 +239,17 @@ pub unsafe extern "C" fn umbo_strategy_cluster_resolver(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `retained` is a null
 ///   pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(retain(resolver))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cluster_resolver_retain(
     resolver: *const umbo_cluster_resolver,
     retained: *mut *mut umbo_cluster_resolver,
 ) -> umbo_status {
-    boundary("umbo_cluster_resolver_retain", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        unsafe { handle::retain(resolver, "resolver", retained) }
-    })
 }
 
 /// Releases a handle to a resolver.
 ///
 /// @param[in] resolver The handle. NULL does nothing.
+#[c_call(release(resolver))]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_cluster_resolver_release(resolver: *const umbo_cluster_resolver) {
-    quietly("umbo_cluster_resolver_release", || handle::release(resolver, "resolver"));
-}
+pub unsafe extern "C" fn umbo_cluster_resolver_release(resolver: *const umbo_cluster_resolver) {}

@@ -2,10 +2,10 @@
 
 use std::ffi::c_char;
 
-use super::boundary::{array_of, boundary, constant, out};
+use super::boundary::{array_of, c_call, constant};
 use super::handle::{get, get_optional, make};
 use super::object::{umbo_strategy, umbo_tensor, umbo_value, umbo_variable};
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::status::umbo_status;
 use super::text::optional_text;
 use crate::collectives::ReduceOp;
@@ -29,7 +29,7 @@ pub(super) fn op_from(code: umbo_reduce_op) -> Result<ReduceOp> {
 }
 
 /// How a value is reduced or gathered. Start from UMBO_REDUCE_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_reduce_options {
     /// sizeof(umbo_reduce_options).
@@ -46,21 +46,6 @@ pub struct umbo_reduce_options {
     /// share memory with the value, and nobody else may use it during the call. NULL: a new tensor.
     /// Not possible for nests and indexed slices.
     pub output: *mut umbo_tensor,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_reduce_options {}
-
-impl Default for umbo_reduce_options {
-    fn default() -> Self {
-        umbo_reduce_options {
-            struct_size: size_of::<Self>(),
-            axes: std::ptr::null(),
-            axis_count: 0,
-            destination: std::ptr::null(),
-            output: std::ptr::null_mut(),
-        }
-    }
 }
 
 /// # Safety
@@ -124,6 +109,7 @@ unsafe fn reduction_from(pointer: *const umbo_reduce_options) -> Result<Reductio
 /// With several ranks a call that all of them make: it fails on all if it fails on one. Then
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more.
+#[c_call(out(result))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_reduce(
     strategy: *mut umbo_strategy,
@@ -132,13 +118,10 @@ pub unsafe extern "C" fn umbo_strategy_reduce(
     options: *const umbo_reduce_options,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_strategy_reduce", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (result, how) = unsafe { (out(result, "result")?, reduction_from(options)?) };
-        let strategy = get(strategy, "strategy")?;
-        result.write(make(strategy.reduce(op_from(op)?, &get(value, "value")?, &how)?)?);
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let how = unsafe { reduction_from(options) }?;
+    let strategy = get(strategy, "strategy")?;
+    result.write(make(strategy.reduce(op_from(op)?, &get(value, "value")?, &how)?)?);
 }
 
 /// Concatenates the components of a per-replica value.
@@ -165,6 +148,7 @@ pub unsafe extern "C" fn umbo_strategy_reduce(
 /// With several ranks a call that all of them make: it fails on all if it fails on one. Then
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more.
+#[c_call(out(result))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_gather(
     strategy: *mut umbo_strategy,
@@ -173,17 +157,14 @@ pub unsafe extern "C" fn umbo_strategy_gather(
     options: *const umbo_reduce_options,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_strategy_gather", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (result, how) = unsafe { (out(result, "result")?, reduction_from(options)?) };
-        if how.axes.is_some() {
-            let problem = "a gathering has one axis, its own argument; leave options.axes NULL";
-            return Err(Error::invalid("options.axes", problem));
-        }
-        let strategy = get(strategy, "strategy")?;
-        result.write(make(strategy.gather(&get(value, "value")?, axis.into(), &how)?)?);
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let how = unsafe { reduction_from(options) }?;
+    if how.axes.is_some() {
+        let problem = "a gathering has one axis, its own argument; leave options.axes NULL";
+        return Err(Error::invalid("options.axes", problem));
+    }
+    let strategy = get(strategy, "strategy")?;
+    result.write(make(strategy.gather(&get(value, "value")?, axis.into(), &how)?)?);
 }
 
 /// Gives the components of a value as a tuple.
@@ -197,23 +178,18 @@ pub unsafe extern "C" fn umbo_strategy_gather(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// It may be called in every context.
+#[c_call(out(results), get(strategy), get(value))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_local_results(
     strategy: *const umbo_strategy,
     value: *const umbo_value,
     results: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_strategy_local_results", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let results = unsafe { out(results, "results") }?;
-        let strategy = get(strategy, "strategy")?;
-        results.write(make(strategy.local_results(&get(value, "value")?)?)?);
-        Ok(())
-    })
+    results.write(make(strategy.local_results(&value)?)?);
 }
 
 /// Where a reduced value goes. Start from UMBO_DESTINATION_INIT and set exactly one field.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_destination {
     /// sizeof(umbo_destination).
@@ -225,20 +201,6 @@ pub struct umbo_destination {
     pub like: *const umbo_value,
     /// A variable on whose device the result shall lie.
     pub variable: *const umbo_variable,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_destination {}
-
-impl Default for umbo_destination {
-    fn default() -> Self {
-        umbo_destination {
-            struct_size: size_of::<Self>(),
-            device: std::ptr::null(),
-            like: std::ptr::null(),
-            variable: std::ptr::null(),
-        }
-    }
 }
 
 /// # Safety
@@ -285,6 +247,7 @@ pub(super) unsafe fn destination_from(pointer: *const umbo_destination) -> Resul
 /// With several ranks a call that all of them make: it fails on all if it fails on one. Then
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more.
+#[c_call(out(result))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_reduce_to(
     strategy: *mut umbo_strategy,
@@ -293,17 +256,8 @@ pub unsafe extern "C" fn umbo_strategy_reduce_to(
     destination: *const umbo_destination,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_strategy_reduce_to", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let result = unsafe { out(result, "result") }?;
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let destination = unsafe { destination_from(destination) }?;
-        let strategy = get(strategy, "strategy")?;
-        result.write(make(strategy.reduce_to(
-            op_from(op)?,
-            &get(value, "value")?,
-            &destination,
-        )?)?);
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let destination = unsafe { destination_from(destination) }?;
+    let strategy = get(strategy, "strategy")?;
+    result.write(make(strategy.reduce_to(op_from(op)?, &get(value, "value")?, &destination)?)?);
 }

@@ -5,10 +5,10 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::boundary::{array, boundary, check, out, quietly};
-use super::callback::{UserData, umbo_destroy_fn};
+use super::boundary::{array, c_call, check};
+use super::callback::umbo_destroy_fn;
 use super::communicator_functions::{Functions, natural, umbo_communicator_functions};
-use super::handle::{self, borrow, get, make};
+use super::handle::{borrow, get, make};
 use super::object::umbo_communicator;
 use super::options;
 use super::run::UMBO_NO_TIMEOUT;
@@ -32,6 +32,7 @@ const _: () = assert!(size_of::<usize>() == size_of::<i64>());
 /// - UMBO_STATUS_INVALID_ARGUMENT: a function that must be set is not, a flag is unknown, or a rank
 ///   is not among the ranks; or a null pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(gives(user_data, destroy), out(communicator))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_communicator_create(
     functions: *const umbo_communicator_functions,
@@ -39,20 +40,13 @@ pub unsafe extern "C" fn umbo_communicator_create(
     destroy: umbo_destroy_fn,
     communicator: *mut *mut umbo_communicator,
 ) -> umbo_status {
-    // SAFETY: the caller says how the user data is released.
-    let user_data = unsafe { UserData::new(user_data, destroy) };
-    boundary("umbo_communicator_create", move || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let communicator = unsafe { out(communicator, "communicator") }?;
-        check(functions, "functions", "a struct is expected")?;
-        // SAFETY: the caller gives a struct of the size that it states.
-        let functions = unsafe { options::read(functions, "functions") }?;
-        let engine = Functions::new(functions, user_data)?;
-        let checked = CheckedCommunicator::new(Box::new(engine))
-            .map_err(|error| error.within("functions"))?;
-        communicator.write(make(Arc::new(checked) as Arc<dyn Communicator>)?);
-        Ok(())
-    })
+    check(functions, "functions", "a struct is expected")?;
+    // SAFETY: the caller gives a struct of the size that it states.
+    let functions = unsafe { options::read(functions, "functions") }?;
+    let engine = Functions::new(functions, user_data)?;
+    let checked =
+        CheckedCommunicator::new(Box::new(engine)).map_err(|error| error.within("functions"))?;
+    communicator.write(make(Arc::new(checked) as Arc<dyn Communicator>)?);
 }
 
 /// Gives the number of this rank.
@@ -62,17 +56,13 @@ pub unsafe extern "C" fn umbo_communicator_create(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or `rank` is a null
 ///   pointer.
+#[c_call(out(rank), borrow(communicator))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_communicator_rank(
     communicator: *const umbo_communicator,
     rank: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_communicator_rank", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let rank = unsafe { out(rank, "rank") }?;
-        rank.write(borrow(communicator, "communicator", |it| it.rank())? as i64);
-        Ok(())
-    })
+    rank.write(communicator.rank() as i64);
 }
 
 /// Tells how many ranks there are.
@@ -82,17 +72,13 @@ pub unsafe extern "C" fn umbo_communicator_rank(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or `size` is a null
 ///   pointer.
+#[c_call(out(size), borrow(communicator))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_communicator_size(
     communicator: *const umbo_communicator,
     size: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_communicator_size", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let size = unsafe { out(size, "size") }?;
-        size.write(borrow(communicator, "communicator", |it| it.size())? as i64);
-        Ok(())
-    })
+    size.write(communicator.size() as i64);
 }
 
 /// Gives the number of this rank among those of its machine.
@@ -103,21 +89,16 @@ pub unsafe extern "C" fn umbo_communicator_size(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or an output is a null
 ///   pointer.
+#[c_call(out(node_rank), out(node_size))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_communicator_node(
     communicator: *const umbo_communicator,
     node_rank: *mut i64,
     node_size: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_communicator_node", || {
-        // SAFETY: the caller gives NULL or places for the outputs.
-        let (node_rank, node_size) =
-            unsafe { (out(node_rank, "node_rank")?, out(node_size, "node_size")?) };
-        let place = borrow(communicator, "communicator", |it| it.place())?;
-        node_rank.write(place.node_rank as i64);
-        node_size.write(place.node_size as i64);
-        Ok(())
-    })
+    let place = borrow(communicator, "communicator", |it| it.place())?;
+    node_rank.write(place.node_rank as i64);
+    node_size.write(place.node_size as i64);
 }
 
 /// The counts of all ranks, and their sum.
@@ -187,6 +168,7 @@ fn check_apart(send: *const c_void, sent: usize, receive: *mut c_void, room: usi
 /// - What the engine says, such as UMBO_STATUS_DEADLINE_EXCEEDED.
 ///
 /// Collective: all ranks call it, in the same order among their calls.
+#[c_call(get(communicator))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_communicator_all_to_all(
     communicator: *mut umbo_communicator,
@@ -195,23 +177,20 @@ pub unsafe extern "C" fn umbo_communicator_all_to_all(
     receive: *mut c_void,
     receive_counts: *const i64,
 ) -> umbo_status {
-    boundary("umbo_communicator_all_to_all", || {
-        let communicator = get(communicator, "communicator")?;
-        let size = communicator.size();
-        // SAFETY: the caller promises as many numbers as there are ranks.
-        let ((send_counts, sent), (receive_counts, room)) = unsafe {
-            (
-                counts_of(send_counts, size, "send_counts")?,
-                counts_of(receive_counts, size, "receive_counts")?,
-            )
-        };
-        check_apart(send, sent, receive, room)?;
-        // SAFETY: the caller promises as many bytes as the counts add up to; they were checked to be apart.
-        let (send, receive) = unsafe {
-            (array(send.cast::<u8>(), sent as i64, "send")?, bytes_mut(receive, room, "receive")?)
-        };
-        communicator.all_to_all(send, send_counts, receive, receive_counts)
-    })
+    let size = communicator.size();
+    // SAFETY: the caller promises as many numbers as there are ranks.
+    let ((send_counts, sent), (receive_counts, room)) = unsafe {
+        (
+            counts_of(send_counts, size, "send_counts")?,
+            counts_of(receive_counts, size, "receive_counts")?,
+        )
+    };
+    check_apart(send, sent, receive, room)?;
+    // SAFETY: the caller promises as many bytes as the counts add up to; they were checked to be apart.
+    let (send, receive) = unsafe {
+        (array(send.cast::<u8>(), sent as i64, "send")?, bytes_mut(receive, room, "receive")?)
+    };
+    communicator.all_to_all(send, send_counts, receive, receive_counts)
 }
 
 /// Receives what every rank sends.
@@ -225,6 +204,7 @@ pub unsafe extern "C" fn umbo_communicator_all_to_all(
 /// @return UMBO_OK, or an error as of umbo_communicator_all_to_all().
 ///
 /// Collective: all ranks call it, in the same order among their calls.
+#[c_call(get(communicator))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_communicator_all_gather(
     communicator: *mut umbo_communicator,
@@ -232,18 +212,15 @@ pub unsafe extern "C" fn umbo_communicator_all_gather(
     receive: *mut c_void,
     counts: *const i64,
 ) -> umbo_status {
-    boundary("umbo_communicator_all_gather", || {
-        let communicator = get(communicator, "communicator")?;
-        // SAFETY: the caller promises as many numbers as there are ranks.
-        let (counts, room) = unsafe { counts_of(counts, communicator.size(), "counts") }?;
-        let sent = counts[communicator.rank()];
-        check_apart(send, sent, receive, room)?;
-        // SAFETY: the caller promises as many bytes as the counts say; they were checked to be apart.
-        let (send, receive) = unsafe {
-            (array(send.cast::<u8>(), sent as i64, "send")?, bytes_mut(receive, room, "receive")?)
-        };
-        communicator.all_gather(send, receive, counts)
-    })
+    // SAFETY: the caller promises as many numbers as there are ranks.
+    let (counts, room) = unsafe { counts_of(counts, communicator.size(), "counts") }?;
+    let sent = counts[communicator.rank()];
+    check_apart(send, sent, receive, room)?;
+    // SAFETY: the caller promises as many bytes as the counts say; they were checked to be apart.
+    let (send, receive) = unsafe {
+        (array(send.cast::<u8>(), sent as i64, "send")?, bytes_mut(receive, room, "receive")?)
+    };
+    communicator.all_gather(send, receive, counts)
 }
 
 /// Sends what a rank has to all others.
@@ -256,6 +233,7 @@ pub unsafe extern "C" fn umbo_communicator_all_gather(
 /// @return UMBO_OK, or an error as of umbo_communicator_all_to_all().
 ///
 /// Collective: all ranks call it, in the same order among their calls.
+#[c_call(get(communicator))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_communicator_broadcast(
     communicator: *mut umbo_communicator,
@@ -263,13 +241,10 @@ pub unsafe extern "C" fn umbo_communicator_broadcast(
     bytes: i64,
     root: i64,
 ) -> umbo_status {
-    boundary("umbo_communicator_broadcast", || {
-        let communicator = get(communicator, "communicator")?;
-        let (bytes, root) = (natural(bytes, "bytes")?, natural(root, "root")?);
-        // SAFETY: the caller promises so many bytes.
-        let data = unsafe { bytes_mut(data, bytes, "data") }?;
-        communicator.broadcast(data, root)
-    })
+    let (bytes, root) = (natural(bytes, "bytes")?, natural(root, "root")?);
+    // SAFETY: the caller promises so many bytes.
+    let data = unsafe { bytes_mut(data, bytes, "data") }?;
+    communicator.broadcast(data, root)
 }
 
 /// Finds the least and the greatest of the ranks' numbers.
@@ -281,6 +256,7 @@ pub unsafe extern "C" fn umbo_communicator_broadcast(
 /// @return UMBO_OK, or an error as of umbo_communicator_all_to_all().
 ///
 /// Collective: all ranks call it, in the same order among their calls.
+#[c_call(out(least), out(greatest), get(communicator))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_communicator_vote(
     communicator: *mut umbo_communicator,
@@ -288,14 +264,9 @@ pub unsafe extern "C" fn umbo_communicator_vote(
     least: *mut i64,
     greatest: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_communicator_vote", || {
-        // SAFETY: the caller gives NULL or places for the outputs.
-        let (least, greatest) = unsafe { (out(least, "least")?, out(greatest, "greatest")?) };
-        let vote = get(communicator, "communicator")?.vote(number)?;
-        least.write(vote.least);
-        greatest.write(vote.greatest);
-        Ok(())
-    })
+    let vote = communicator.vote(number)?;
+    least.write(vote.least);
+    greatest.write(vote.greatest);
 }
 
 /// Waits until all ranks have called it.
@@ -304,11 +275,12 @@ pub unsafe extern "C" fn umbo_communicator_vote(
 /// @return UMBO_OK, or an error as of umbo_communicator_all_to_all().
 ///
 /// Collective: all ranks call it, in the same order among their calls.
+#[c_call(get(communicator))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_communicator_barrier(
     communicator: *mut umbo_communicator,
 ) -> umbo_status {
-    boundary("umbo_communicator_barrier", || get(communicator, "communicator")?.barrier())
+    communicator.barrier()
 }
 
 /// Tells the other ranks that this one cannot go on, so that they need not wait for it.
@@ -321,18 +293,16 @@ pub unsafe extern "C" fn umbo_communicator_barrier(
 ///
 /// Engines whose jobs end as one, such as MPI, end this process and the others. Where the function
 /// returns, the communicator is of no further use on this rank.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_communicator_abort(
     communicator: *mut umbo_communicator,
     message: *const c_char,
 ) -> umbo_status {
-    boundary("umbo_communicator_abort", || {
-        // SAFETY: the caller gives NULL or a text.
-        let message = unsafe { text(message, "message") }?.to_owned();
-        let communicator = get(communicator, "communicator")?;
-        communicator.abort(&Error::Callback { status: Status::Aborted, message, payload: None });
-        Ok(())
-    })
+    // SAFETY: the caller gives NULL or a text.
+    let message = unsafe { text(message, "message") }?.to_owned();
+    let communicator = get(communicator, "communicator")?;
+    communicator.abort(&Error::Callback { status: Status::Aborted, message, payload: None });
 }
 
 /// Makes another handle to the same communicator.
@@ -344,24 +314,20 @@ pub unsafe extern "C" fn umbo_communicator_abort(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or `retained` is a null
 ///   pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(retain(communicator))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_communicator_retain(
     communicator: *const umbo_communicator,
     retained: *mut *mut umbo_communicator,
 ) -> umbo_status {
-    boundary("umbo_communicator_retain", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        unsafe { handle::retain(communicator, "communicator", retained) }
-    })
 }
 
 /// Releases a handle to a communicator.
 ///
 /// @param[in] communicator The handle. NULL does nothing.
+#[c_call(release(communicator))]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_communicator_release(communicator: *const umbo_communicator) {
-    quietly("umbo_communicator_release", || handle::release(communicator, "communicator"));
-}
+pub unsafe extern "C" fn umbo_communicator_release(communicator: *const umbo_communicator) {}
 
 /// How long a call waits, if not for ever, as an option in seconds says.
 pub(super) fn timeout_of(seconds: f64) -> Result<Option<Duration>> {

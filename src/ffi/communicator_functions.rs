@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 
 use super::callback::{self, UserData};
-use super::options::Extensible;
+use super::options::c_struct;
 use super::scope::present;
 use super::status::umbo_status;
 use super::text::c_string;
@@ -119,7 +119,7 @@ pub const UMBO_COMMUNICATOR_DEVICE_POINTERS: i64 = 2;
 /// once it has what it needs of the others. It must not wait forever: an engine whose ranks can be
 /// lost returns an error after a time. After a failure no function but `abort` is called again. The
 /// functions must not use the communicator that calls them.
-#[derive(Clone, Copy)]
+#[c_struct(size = 1, node_size = 1)]
 #[repr(C)]
 pub struct umbo_communicator_functions {
     /// `sizeof(umbo_communicator_functions)`; UMBO_COMMUNICATOR_FUNCTIONS_INIT sets it.
@@ -146,28 +146,6 @@ pub struct umbo_communicator_functions {
     pub barrier: umbo_communicator_barrier_fn,
     /// NULL: the other ranks notice by their own means.
     pub abort: umbo_communicator_abort_fn,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is no function.
-unsafe impl Extensible for umbo_communicator_functions {}
-
-impl Default for umbo_communicator_functions {
-    fn default() -> Self {
-        umbo_communicator_functions {
-            struct_size: size_of::<Self>(),
-            flags: 0,
-            rank: 0,
-            size: 1,
-            node_rank: 0,
-            node_size: 1,
-            all_to_all: None,
-            all_gather: None,
-            broadcast: None,
-            vote: None,
-            barrier: None,
-            abort: None,
-        }
-    }
 }
 
 /// A number for the calling thread, which no other has while it lives. Unlike the standard library's it

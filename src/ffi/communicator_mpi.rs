@@ -1,14 +1,13 @@
 //! Communicators over MPI.
 
 use std::ffi::{CStr, c_char, c_void};
-use std::ptr;
 use std::sync::Arc;
 
-use super::boundary::{boundary, out};
+use super::boundary::c_call;
 use super::communicator::timeout_of;
 use super::handle::make;
 use super::object::umbo_communicator;
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::scope::present;
 use super::status::umbo_status;
 use super::text::optional_text;
@@ -18,7 +17,7 @@ use crate::cluster::mpi;
 use crate::error::{Error, Result};
 
 /// How a communicator over MPI is made. Start from UMBO_MPI_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(timeout_seconds = 600.0, longest_message = 1 << 30)]
 #[repr(C)]
 pub struct umbo_mpi_options {
     /// `sizeof(umbo_mpi_options)`; UMBO_MPI_OPTIONS_INIT sets it.
@@ -32,20 +31,6 @@ pub struct umbo_mpi_options {
     pub library: *const c_char,
     /// The most bytes of a message, 1 to 1073741824, which is the default; more go in several.
     pub longest_message: i64,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers and a pointer.
-unsafe impl Extensible for umbo_mpi_options {}
-
-impl Default for umbo_mpi_options {
-    fn default() -> Self {
-        umbo_mpi_options {
-            struct_size: size_of::<Self>(),
-            timeout_seconds: 600.0,
-            library: ptr::null(),
-            longest_message: 1 << 30,
-        }
-    }
 }
 
 /// Gives a function of the program's MPI, for umbo_communicator_create_mpi_of().
@@ -98,18 +83,15 @@ fn handle_of(made: CheckedCommunicator) -> Result<*mut umbo_communicator> {
 ///
 /// A rank that cannot go on calls umbo_communicator_abort() or ends without releasing its communicator;
 /// the launcher then ends the job.
+#[c_call(out(communicator))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_communicator_create_mpi_world(
     options: *const umbo_mpi_options,
     communicator: *mut *mut umbo_communicator,
 ) -> umbo_status {
-    boundary("umbo_communicator_create_mpi_world", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (communicator, options) =
-            unsafe { (out(communicator, "communicator")?, read_options(options)?) };
-        communicator.write(handle_of(mpi::world(&options)?)?);
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let options = unsafe { read_options(options) }?;
+    communicator.write(handle_of(mpi::world(&options)?)?);
 }
 
 /// Joins the ranks of a communicator of MPI's.
@@ -122,22 +104,19 @@ pub unsafe extern "C" fn umbo_communicator_create_mpi_world(
 ///
 /// Collective over the ranks of `mpi_communicator`. A program that was built with an mpi.h of another
 /// ABI uses umbo_mpi.c: it links `umbo::mpi`, of find_package(umbo COMPONENTS mpi).
+#[c_call(out(communicator))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_communicator_create_mpi(
     mpi_communicator: *mut c_void,
     options: *const umbo_mpi_options,
     communicator: *mut *mut umbo_communicator,
 ) -> umbo_status {
-    boundary("umbo_communicator_create_mpi", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (communicator, options) =
-            unsafe { (out(communicator, "communicator")?, read_options(options)?) };
-        check_some(mpi_communicator)?;
-        // SAFETY: the caller gives a communicator of the library that is found.
-        let made = unsafe { mpi::of_communicator(mpi_communicator, &options) }?;
-        communicator.write(handle_of(made)?);
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let options = unsafe { read_options(options) }?;
+    check_some(mpi_communicator)?;
+    // SAFETY: the caller gives a communicator of the library that is found.
+    let made = unsafe { mpi::of_communicator(mpi_communicator, &options) }?;
+    communicator.write(handle_of(made)?);
 }
 
 /// Joins the ranks of a communicator of an MPI of the program's own, whose functions it brings.
@@ -153,6 +132,7 @@ pub unsafe extern "C" fn umbo_communicator_create_mpi(
 ///   also if a function is missing.
 ///
 /// umbo_mpi.c, the source of the CMake target `umbo::mpi`, calls this for every MPI that has an mpi.h.
+#[c_call(out(communicator))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_communicator_create_mpi_of(
     mpi_communicator: *mut c_void,
@@ -161,19 +141,15 @@ pub unsafe extern "C" fn umbo_communicator_create_mpi_of(
     options: *const umbo_mpi_options,
     communicator: *mut *mut umbo_communicator,
 ) -> umbo_status {
-    boundary("umbo_communicator_create_mpi_of", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (communicator, options) =
-            unsafe { (out(communicator, "communicator")?, read_options(options)?) };
-        check_some(mpi_communicator)?;
-        let find = present(find, "find")?;
-        // SAFETY: the caller gave the function for this, with its user data.
-        let find = |name: &CStr| unsafe { find(name.as_ptr(), user_data) };
-        // SAFETY: the caller gives functions of the standard's types, and a communicator to them.
-        let made = unsafe { mpi::of_functions(&find, mpi_communicator, &options) }?;
-        communicator.write(handle_of(made)?);
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let options = unsafe { read_options(options) }?;
+    check_some(mpi_communicator)?;
+    let find = present(find, "find")?;
+    // SAFETY: the caller gave the function for this, with its user data.
+    let find = |name: &CStr| unsafe { find(name.as_ptr(), user_data) };
+    // SAFETY: the caller gives functions of the standard's types, and a communicator to them.
+    let made = unsafe { mpi::of_functions(&find, mpi_communicator, &options) }?;
+    communicator.write(handle_of(made)?);
 }
 
 fn check_some(mpi_communicator: *mut c_void) -> Result<()> {

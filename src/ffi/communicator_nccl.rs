@@ -1,23 +1,22 @@
 //! Communicators over NCCL.
 
 use std::ffi::c_char;
-use std::ptr;
 use std::sync::Arc;
 
-use super::boundary::{boundary, out};
+use super::boundary::c_call;
 use super::communicator::timeout_of;
 use super::handle::{get, make};
 use super::object::umbo_communicator;
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::status::umbo_status;
-use super::text::{optional_text, text};
+use super::text::optional_text;
 use crate::cluster::communicator::Communicator;
 use crate::cluster::nccl;
 use crate::device::registry;
 use crate::error::Result;
 
 /// How a communicator over NCCL is made. Start from UMBO_NCCL_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(timeout_seconds = 300.0)]
 #[repr(C)]
 pub struct umbo_nccl_options {
     /// `sizeof(umbo_nccl_options)`; UMBO_NCCL_OPTIONS_INIT sets it.
@@ -28,19 +27,6 @@ pub struct umbo_nccl_options {
     /// The path of NCCL's library, 2.14 or newer. NULL, the default: the one that the environment
     /// variable UMBO_NCCL_LIBRARY names, else libnccl.so.2 where libraries are looked for.
     pub library: *const c_char,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then a number and a pointer.
-unsafe impl Extensible for umbo_nccl_options {}
-
-impl Default for umbo_nccl_options {
-    fn default() -> Self {
-        umbo_nccl_options {
-            struct_size: size_of::<Self>(),
-            timeout_seconds: 300.0,
-            library: ptr::null(),
-        }
-    }
 }
 
 /// # Safety
@@ -87,6 +73,7 @@ unsafe fn read_options(options: *const umbo_nccl_options) -> Result<nccl::Option
 /// last handle ends NCCL's communicator, for which the ranks of a machine may wait for each other.
 ///
 /// This was run over the library's own stand-in for NCCL in tests, never on GPUs.
+#[c_call(out(communicator), text(device))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_communicator_create_nccl(
     base: *mut umbo_communicator,
@@ -94,15 +81,10 @@ pub unsafe extern "C" fn umbo_communicator_create_nccl(
     options: *const umbo_nccl_options,
     communicator: *mut *mut umbo_communicator,
 ) -> umbo_status {
-    boundary("umbo_communicator_create_nccl", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (communicator, device, options) = unsafe {
-            (out(communicator, "communicator")?, text(device, "device")?, read_options(options)?)
-        };
-        let base = get(base, "base")?;
-        // A device that is not there is told to the others.
-        let made = nccl::over(base, registry::resolve(device, "device"), &options)?;
-        communicator.write(make(Arc::new(made) as Arc<dyn Communicator>)?);
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let options = unsafe { read_options(options) }?;
+    let base = get(base, "base")?;
+    // A device that is not there is told to the others.
+    let made = nccl::over(base, registry::resolve(device, "device"), &options)?;
+    communicator.write(make(Arc::new(made) as Arc<dyn Communicator>)?);
 }

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use super::boundary::{boundary, check};
+use super::boundary::{c_call, check};
 use super::dtype::{dtype_from, umbo_dtype};
 use super::status::umbo_status;
 use crate::error::{Error, Result};
@@ -53,6 +53,7 @@ unsafe fn convert<A, B>(count: usize, from: *const A, to: *mut B, one: impl Fn(A
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another dtype, a negative `count`, or an invalid pointer.
 ///
 /// What is too large becomes infinite, and NaN stays NaN.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_convert_from_float(
     dtype: umbo_dtype,
@@ -60,18 +61,16 @@ pub unsafe extern "C" fn umbo_convert_from_float(
     from: *const f32,
     to: *mut c_void,
 ) -> umbo_status {
-    boundary("umbo_convert_from_float", || {
-        let to = to.cast::<u16>();
-        let (dtype, count) = checked(dtype, count, from, to.cast_const())?;
-        // SAFETY: the caller promises `count` numbers, and room for as many.
-        unsafe {
-            match dtype {
-                DType::Float16 => convert(count, from, to, |x| f32_to_f16(x).to_bits()),
-                _ => convert(count, from, to, |x| f32_to_bf16(x).to_bits()),
-            }
+    let to = to.cast::<u16>();
+    let (dtype, count) = checked(dtype, count, from, to.cast_const())?;
+    // SAFETY: the caller promises `count` numbers, and room for as many.
+    unsafe {
+        match dtype {
+            DType::Float16 => convert(count, from, to, |x| f32_to_f16(x).to_bits()),
+            _ => convert(count, from, to, |x| f32_to_bf16(x).to_bits()),
         }
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 /// Converts float16 or bfloat16 numbers to float32, which is exact.
@@ -81,6 +80,7 @@ pub unsafe extern "C" fn umbo_convert_from_float(
 /// @param[in] from The numbers, 2 bytes each, at a multiple of 2, in host memory. `from` may be NULL if there are none.
 /// @param[out] to The converted numbers. Other memory than that of `from`. `to` may be NULL if there are none.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another dtype, a negative `count`, or an invalid pointer.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_convert_to_float(
     dtype: umbo_dtype,
@@ -88,16 +88,14 @@ pub unsafe extern "C" fn umbo_convert_to_float(
     from: *const c_void,
     to: *mut f32,
 ) -> umbo_status {
-    boundary("umbo_convert_to_float", || {
-        let from = from.cast::<u16>();
-        let (dtype, count) = checked(dtype, count, from, to.cast_const())?;
-        // SAFETY: the caller promises `count` numbers, and room for as many.
-        unsafe {
-            match dtype {
-                DType::Float16 => convert(count, from, to, |x| f16_to_f32(half::f16::from_bits(x))),
-                _ => convert(count, from, to, |x| bf16_to_f32(half::bf16::from_bits(x))),
-            }
+    let from = from.cast::<u16>();
+    let (dtype, count) = checked(dtype, count, from, to.cast_const())?;
+    // SAFETY: the caller promises `count` numbers, and room for as many.
+    unsafe {
+        match dtype {
+            DType::Float16 => convert(count, from, to, |x| f16_to_f32(half::f16::from_bits(x))),
+            _ => convert(count, from, to, |x| bf16_to_f32(half::bf16::from_bits(x))),
         }
-        Ok(())
-    })
+    }
+    Ok(())
 }

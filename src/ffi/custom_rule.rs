@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use super::boundary::{array, boundary, check, collect, flag, out};
-use super::callback::{self, UserData, umbo_destroy_fn};
+use super::boundary::{array, c_call, check, collect, flag};
+use super::callback::{self, umbo_destroy_fn};
 use super::device::{device_of, umbo_device};
 use super::dtype::umbo_dtype;
 use super::handle::{get, make};
 use super::object::{umbo_optimizer, umbo_strategy};
-use super::options::{self, Extensible};
+use super::options::c_struct;
 use super::status::{UMBO_OK, umbo_status};
 use super::text::{optional_text, text};
 use crate::error::{Error, Result};
@@ -124,7 +124,7 @@ pub type umbo_update_on_gpu_fn = Option<
 >;
 
 /// What a rule of the program's keeps, and what it does on GPUs. Start from UMBO_CUSTOM_RULE_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(learning_rate = 0.01)]
 #[repr(C)]
 pub struct umbo_custom_rule_options {
     /// sizeof(umbo_custom_rule_options).
@@ -151,25 +151,6 @@ pub struct umbo_custom_rule_options {
     pub update_on_gpu: umbo_update_on_gpu_fn,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_custom_rule_options {}
-
-impl Default for umbo_custom_rule_options {
-    fn default() -> Self {
-        umbo_custom_rule_options {
-            struct_size: size_of::<Self>(),
-            name: std::ptr::null(),
-            learning_rate: 0.01,
-            weight_decay: 0.0,
-            decoupled_weight_decay: 0,
-            state_count: 0,
-            state_names: std::ptr::null(),
-            state_initials: std::ptr::null(),
-            update_on_gpu: None,
-        }
-    }
-}
-
 /// Makes an optimizer whose rule is a function of the program's.
 ///
 /// @param[in] strategy The strategy, whose variables the optimizer updates.
@@ -189,6 +170,7 @@ impl Default for umbo_custom_rule_options {
 /// those of 16 bits, clipped, and handed to `update` in tiles of some hundred elements while they are in the
 /// cache. Groups, schedules, loss scales and low-precision copies act. Row-sparse variables are updated by
 /// rows. umbo_optimizer_state() reads the states.
+#[c_call(gives(user_data, destroy), out(optimizer), options(options))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_create_custom(
     strategy: *mut umbo_strategy,
@@ -198,52 +180,42 @@ pub unsafe extern "C" fn umbo_optimizer_create_custom(
     options: *const umbo_custom_rule_options,
     optimizer: *mut *mut umbo_optimizer,
 ) -> umbo_status {
-    // SAFETY: the caller gives the user data and its function away.
-    let user_data = unsafe { UserData::new(user_data, destroy) };
-    boundary("umbo_optimizer_create_custom", move || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (optimizer, options) =
-            unsafe { (out(optimizer, "optimizer")?, options::read(options, "options")?) };
-        let update =
-            update.ok_or_else(|| Error::invalid("update", "is NULL; a function is expected"))?;
-        // SAFETY: as above.
-        let (name, slots) =
-            unsafe { (optional_text(options.name, "options.name")?, slots(&options)?) };
-        let meaning = match flag(options.decoupled_weight_decay, "options.decoupled_weight_decay")?
-        {
-            true => WeightDecay::Decoupled,
-            false => WeightDecay::L2,
-        };
-        let user_data = Arc::new(user_data);
-        let on_gpu = options.update_on_gpu.map(|update| {
-            let user_data = Arc::clone(&user_data);
-            move |own: &OwnUpdate<'_>| {
-                let update_for_c = gpu_update_for_c(own);
-                callback::run(|| {
-                    let mut returned = UMBO_OK;
-                    callback::run_rule(|| {
-                        // SAFETY: as below; the addresses are this call's until its kernels are done.
-                        returned = unsafe { update(&raw const update_for_c, user_data.pointer()) };
-                    });
-                    returned
-                })
-            }
-        });
-        let call = move |tile: &Tile<'_>, rates: &Rates, step: u64| {
-            let tile = tile_for_c(tile, rates, step);
-            // SAFETY: the caller gave the function for this, with the user data that lives as long as this
-            // closure; the tile's elements are this call's.
-            callback::run_rule(|| unsafe { update(&raw const tile, user_data.pointer()) });
-        };
-        let name = name.unwrap_or("custom").to_owned();
-        let mut rule = Custom::new(name, slots, options.weight_decay, meaning, Box::new(call))?;
-        if let Some(on_gpu) = on_gpu {
-            rule = rule.with_updates_on_gpus(Box::new(on_gpu));
+    let update =
+        update.ok_or_else(|| Error::invalid("update", "is NULL; a function is expected"))?;
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let (name, slots) = unsafe { (optional_text(options.name, "options.name")?, slots(&options)?) };
+    let meaning = match flag(options.decoupled_weight_decay, "options.decoupled_weight_decay")? {
+        true => WeightDecay::Decoupled,
+        false => WeightDecay::L2,
+    };
+    let user_data = Arc::new(user_data);
+    let on_gpu = options.update_on_gpu.map(|update| {
+        let user_data = Arc::clone(&user_data);
+        move |own: &OwnUpdate<'_>| {
+            let update_for_c = gpu_update_for_c(own);
+            callback::run(|| {
+                let mut returned = UMBO_OK;
+                callback::run_rule(|| {
+                    // SAFETY: as below; the addresses are this call's until its kernels are done.
+                    returned = unsafe { update(&raw const update_for_c, user_data.pointer()) };
+                });
+                returned
+            })
         }
-        let strategy = get(strategy, "strategy")?.id();
-        optimizer.write(make(Optimizer::new(strategy, Box::new(rule), options.learning_rate)?)?);
-        Ok(())
-    })
+    });
+    let call = move |tile: &Tile<'_>, rates: &Rates, step: u64| {
+        let tile = tile_for_c(tile, rates, step);
+        // SAFETY: the caller gave the function for this, with the user data that lives as long as this
+        // closure; the tile's elements are this call's.
+        callback::run_rule(|| unsafe { update(&raw const tile, user_data.pointer()) });
+    };
+    let name = name.unwrap_or("custom").to_owned();
+    let mut rule = Custom::new(name, slots, options.weight_decay, meaning, Box::new(call))?;
+    if let Some(on_gpu) = on_gpu {
+        rule = rule.with_updates_on_gpus(Box::new(on_gpu));
+    }
+    let strategy = get(strategy, "strategy")?.id();
+    optimizer.write(make(Optimizer::new(strategy, Box::new(rule), options.learning_rate)?)?);
 }
 
 fn tile_for_c(tile: &Tile<'_>, rates: &Rates, step: u64) -> umbo_update_tile {

@@ -3,10 +3,10 @@
 use std::ffi::c_char;
 use std::sync::Arc;
 
-use super::boundary::{array, boundary, check, collect, flag, out, quietly};
-use super::handle::{self, borrow, get, make, reserve};
+use super::boundary::{array, boundary, c_call, check, collect, flag, out};
+use super::handle::{self, get, make, reserve};
 use super::object::{umbo_dataset, umbo_element_spec, umbo_iterator};
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::status::umbo_status;
 use super::text::text;
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ use crate::input::{Dataset, ShuffleOptions};
 pub const UMBO_SHUFFLE_WHOLE_DATASET: i64 = -1;
 
 /// How a dataset is shuffled. Start from UMBO_SHUFFLE_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(buffer_size = UMBO_SHUFFLE_WHOLE_DATASET)]
 #[repr(C)]
 pub struct umbo_shuffle_options {
     /// `sizeof(umbo_shuffle_options)`; UMBO_SHUFFLE_OPTIONS_INIT sets it.
@@ -28,20 +28,6 @@ pub struct umbo_shuffle_options {
     pub seed: u64,
     /// 0: each pass and each repetition has another order. 1: all have the same order.
     pub keep_order_each_pass: i32,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_shuffle_options {}
-
-impl Default for umbo_shuffle_options {
-    fn default() -> Self {
-        umbo_shuffle_options {
-            struct_size: size_of::<Self>(),
-            buffer_size: UMBO_SHUFFLE_WHOLE_DATASET,
-            seed: 0,
-            keep_order_each_pass: 0,
-        }
-    }
 }
 
 /// Puts a transformed dataset in the place of the one that is there, whose handle is released.
@@ -87,6 +73,7 @@ pub(super) unsafe fn transformed(
 ///
 /// A pass ends with the dataset that ends first. If another one has more elements, the log gets a
 /// warning, once.
+#[c_call(out(zipped), array(datasets))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_zip(
     count: i64,
@@ -94,22 +81,16 @@ pub unsafe extern "C" fn umbo_dataset_zip(
     names: *const *const c_char,
     zipped: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary("umbo_dataset_zip", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (zipped, datasets) =
-            unsafe { (out(zipped, "zipped")?, array(datasets, count, "datasets")?) };
-        let datasets = collect(datasets.iter().map(|&dataset| get(dataset, "datasets")))?;
-        let names = if names.is_null() {
-            None
-        } else {
-            // SAFETY: not NULL, so the caller promises as many names as there are datasets.
-            let names = unsafe { array(names, count, "names") }?;
-            // SAFETY: the caller promises that each name is NULL or a text.
-            Some(collect(names.iter().map(|&name| unsafe { text(name, "names") }))?)
-        };
-        zipped.write(make(Dataset::zip(&datasets, names.as_deref())?)?);
-        Ok(())
-    })
+    let datasets = collect(datasets.iter().map(|&dataset| get(dataset, "datasets")))?;
+    let names = if names.is_null() {
+        None
+    } else {
+        // SAFETY: not NULL, so the caller promises as many names as there are datasets.
+        let names = unsafe { array(names, count, "names") }?;
+        // SAFETY: the caller promises that each name is NULL or a text.
+        Some(collect(names.iter().map(|&name| unsafe { text(name, "names") }))?)
+    };
+    zipped.write(make(Dataset::zip(&datasets, names.as_deref())?)?);
 }
 
 /// The core's buffer size, where 0 is the whole dataset.
@@ -405,20 +386,15 @@ pub unsafe extern "C" fn umbo_dataset_cache(dataset: *mut *mut umbo_dataset) -> 
 /// Sizes in which the datasets differ are unknown in the element spec. A program with many datasets
 /// gives them to one call: each call counts as a transformation. A dataset that is given twice counts
 /// twice; umbo_dataset_repeat() is for more rounds of one.
+#[c_call(out(concatenated), array(datasets))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_concatenate(
     count: i64,
     datasets: *const *const umbo_dataset,
     concatenated: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary("umbo_dataset_concatenate", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (concatenated, datasets) =
-            unsafe { (out(concatenated, "concatenated")?, array(datasets, count, "datasets")?) };
-        let datasets = collect(datasets.iter().map(|&dataset| get(dataset, "datasets")))?;
-        concatenated.write(make(Dataset::concatenate(&datasets)?)?);
-        Ok(())
-    })
+    let datasets = collect(datasets.iter().map(|&dataset| get(dataset, "datasets")))?;
+    concatenated.write(make(Dataset::concatenate(&datasets)?)?);
 }
 
 /// The number of elements or steps of a pass that never ends.
@@ -434,17 +410,13 @@ pub const UMBO_CARDINALITY_UNKNOWN: i64 = -2;
 ///   UMBO_CARDINALITY_UNKNOWN (-2).
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `count` is a null pointer.
+#[c_call(out(count), borrow(dataset))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_cardinality(
     dataset: *const umbo_dataset,
     count: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_dataset_cardinality", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let count = unsafe { out(count, "count") }?;
-        count.write(borrow(dataset, "dataset", |dataset| dataset.cardinality().code())?);
-        Ok(())
-    })
+    count.write(dataset.cardinality().code());
 }
 
 /// Gives the structure, dtypes and shapes of the elements.
@@ -454,17 +426,13 @@ pub unsafe extern "C" fn umbo_dataset_cardinality(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `spec` is a null pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(out(spec), get(dataset))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_element_spec(
     dataset: *const umbo_dataset,
     spec: *mut *mut umbo_element_spec,
 ) -> umbo_status {
-    boundary("umbo_dataset_element_spec", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let spec = unsafe { out(spec, "spec") }?;
-        spec.write(make(Arc::new(get(dataset, "dataset")?.element_spec().clone()))?);
-        Ok(())
-    })
+    spec.write(make(Arc::new(dataset.element_spec().clone()))?);
 }
 
 /// Makes an iterator at the beginning of a pass.
@@ -477,19 +445,15 @@ pub unsafe extern "C" fn umbo_dataset_element_spec(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `iterator` is a null
 ///   pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(out(iterator), get(dataset))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_from_dataset(
     dataset: *const umbo_dataset,
     iterator: *mut *mut umbo_iterator,
 ) -> umbo_status {
-    boundary("umbo_iterator_from_dataset", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let iterator = unsafe { out(iterator, "iterator") }?;
-        let object = Arc::new(get(dataset, "dataset")?.unannounced_iterator()?);
-        iterator.write(make(Arc::clone(&object))?);
-        object.announce();
-        Ok(())
-    })
+    let object = Arc::new(dataset.unannounced_iterator()?);
+    iterator.write(make(Arc::clone(&object))?);
+    object.announce();
 }
 
 /// Makes another handle to the same dataset.
@@ -501,21 +465,17 @@ pub unsafe extern "C" fn umbo_iterator_from_dataset(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `retained` is a null
 ///   pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(retain(dataset))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_retain(
     dataset: *const umbo_dataset,
     retained: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary("umbo_dataset_retain", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        unsafe { handle::retain(dataset, "dataset", retained) }
-    })
 }
 
 /// Releases a handle to a dataset.
 ///
 /// @param[in] dataset The handle. NULL does nothing.
+#[c_call(release(dataset))]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_release(dataset: *const umbo_dataset) {
-    quietly("umbo_dataset_release", || handle::release(dataset, "dataset"));
-}
+pub unsafe extern "C" fn umbo_dataset_release(dataset: *const umbo_dataset) {}

@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use super::boundary::{array, boundary, collect, out};
+use super::boundary::{array, c_call, collect, out};
 use super::handle::make;
 use super::object::umbo_dataset;
 use super::status::umbo_status;
@@ -47,6 +47,7 @@ fn check_count(count: i64) -> Result<()> {
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the copies.
 ///
 /// Element i consists of row i of each array. The arrays are copied before the call returns.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_arrays(
     count: i64,
@@ -54,17 +55,14 @@ pub unsafe extern "C" fn umbo_dataset_from_arrays(
     views: *const umbo_view,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary("umbo_dataset_from_arrays", || {
-        check_count(count)?;
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (dataset, names, views) = unsafe {
-            (out(dataset, "dataset")?, names_from(count, names)?, array(views, count, "views")?)
-        };
-        // SAFETY: the caller promises that the elements are where the views say.
-        let copies = collect(views.iter().map(|view| unsafe { tensor_of_view(view, "views") }))?;
-        dataset.write(make(Dataset::from_named_arrays(copies, names.as_deref())?)?);
-        Ok(())
-    })
+    check_count(count)?;
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let (dataset, names, views) = unsafe {
+        (out(dataset, "dataset")?, names_from(count, names)?, array(views, count, "views")?)
+    };
+    // SAFETY: the caller promises that the elements are where the views say.
+    let copies = collect(views.iter().map(|view| unsafe { tensor_of_view(view, "views") }))?;
+    dataset.write(make(Dataset::from_named_arrays(copies, names.as_deref())?)?);
 }
 
 /// Makes a dataset of the rows of arrays in several IDX files, such as images and labels.
@@ -79,6 +77,7 @@ pub unsafe extern "C" fn umbo_dataset_from_arrays(
 ///   same.
 ///
 /// Element i consists of row i of each array. Each file is read, or mapped, as by umbo_dataset_from_idx_file().
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_idx_files(
     count: i64,
@@ -86,15 +85,12 @@ pub unsafe extern "C" fn umbo_dataset_from_idx_files(
     names: *const *const c_char,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary("umbo_dataset_from_idx_files", || {
-        check_count(count)?;
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (dataset, names, paths) = unsafe {
-            (out(dataset, "dataset")?, names_from(count, names)?, array(paths, count, "paths")?)
-        };
-        // SAFETY: the caller promises that each path is NULL or a text.
-        let paths = collect(paths.iter().map(|&path| unsafe { text(path, "paths") }))?;
-        dataset.write(make(Dataset::from_idx_files(&paths, names.as_deref())?)?);
-        Ok(())
-    })
+    check_count(count)?;
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let (dataset, names, paths) = unsafe {
+        (out(dataset, "dataset")?, names_from(count, names)?, array(paths, count, "paths")?)
+    };
+    // SAFETY: the caller promises that each path is NULL or a text.
+    let paths = collect(paths.iter().map(|&path| unsafe { text(path, "paths") }))?;
+    dataset.write(make(Dataset::from_idx_files(&paths, names.as_deref())?)?);
 }

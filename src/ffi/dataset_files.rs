@@ -3,12 +3,12 @@
 use std::ffi::{c_char, c_void};
 use std::ptr;
 
-use super::boundary::{array, boundary, collect, flag, out};
-use super::callback::{self, UserData, umbo_destroy_fn};
+use super::boundary::{c_call, collect, flag};
+use super::callback::{self, umbo_destroy_fn};
 use super::element_spec::spec_of;
 use super::handle::{consume, make};
 use super::object::{umbo_dataset, umbo_element_spec};
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::scope::present;
 use super::status::umbo_status;
 use super::text::text;
@@ -39,7 +39,7 @@ pub type umbo_open_file_fn = Option<
 >;
 
 /// How a dataset reads files. Start from UMBO_FILES_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(files_at_once = 1, elements_in_turn = 1)]
 #[repr(C)]
 pub struct umbo_files_options {
     /// `sizeof(umbo_files_options)`; UMBO_FILES_OPTIONS_INIT sets it.
@@ -57,22 +57,6 @@ pub struct umbo_files_options {
     /// 1: the order of the files is random, another one in each pass and each repetition. 0, the default: they
     /// come in the order in which they are given.
     pub shuffle_files: i32,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_files_options {}
-
-impl Default for umbo_files_options {
-    fn default() -> Self {
-        umbo_files_options {
-            struct_size: size_of::<Self>(),
-            element_spec: ptr::null(),
-            files_at_once: 1,
-            elements_in_turn: 1,
-            seed: 0,
-            shuffle_files: 0,
-        }
-    }
 }
 
 fn files_options(options: &umbo_files_options) -> Result<FilesOptions> {
@@ -115,6 +99,7 @@ fn files_options(options: &umbo_files_options) -> Result<FilesOptions> {
 ///   transformations. A dataset of files itself counts as 128.
 ///
 /// UMBO_SHARDING_FILE has each rank read its own files. All ranks give the same names in the same order then.
+#[c_call(gives(user_data, destroy), out(dataset), array(paths))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_files(
     count: i64,
@@ -125,35 +110,28 @@ pub unsafe extern "C" fn umbo_dataset_from_files(
     options: *const umbo_files_options,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    // SAFETY: the caller says how the user data is released.
-    let user_data = unsafe { UserData::new(user_data, destroy) };
-    boundary("umbo_dataset_from_files", move || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (dataset, paths) = unsafe { (out(dataset, "dataset")?, array(paths, count, "paths")?) };
-        // SAFETY: the caller promises that each path is NULL or a text.
-        let paths = collect(paths.iter().map(|&path| unsafe { text(path, "paths") }))?;
-        let function = present(function, "function")?;
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let options = files_options(&unsafe { options::read(options, "options") }?)?;
-        let open = move |file: File<'_>| {
-            let mut made = ptr::null_mut();
-            let (path, index) = (file.path.as_c_str().as_ptr(), file.number as i64);
-            let ran = callback::run(|| {
-                // SAFETY: the caller gives a function of this type and its user data.
-                unsafe { function(path, index, user_data.pointer(), &raw mut made) }
-            });
-            // Taken over whatever the status.
-            let made = match made.is_null() {
-                true => Err(Error::invalid(
-                    "dataset",
-                    "the function that opens a file has stored none; it stores a dataset for each file",
-                )),
-                false => consume(made, "dataset"),
-            };
-            ran?;
-            made
+    // SAFETY: the caller promises that each path is NULL or a text.
+    let paths = collect(paths.iter().map(|&path| unsafe { text(path, "paths") }))?;
+    let function = present(function, "function")?;
+    // SAFETY: the caller gives NULL or a struct of the size that it states.
+    let options = files_options(&unsafe { options::read(options, "options") }?)?;
+    let open = move |file: File<'_>| {
+        let mut made = ptr::null_mut();
+        let (path, index) = (file.path.as_c_str().as_ptr(), file.number as i64);
+        let ran = callback::run(|| {
+            // SAFETY: the caller gives a function of this type and its user data.
+            unsafe { function(path, index, user_data.pointer(), &raw mut made) }
+        });
+        // Taken over whatever the status.
+        let made = match made.is_null() {
+            true => Err(Error::invalid(
+                "dataset",
+                "the function that opens a file has stored none; it stores a dataset for each file",
+            )),
+            false => consume(made, "dataset"),
         };
-        dataset.write(make(Dataset::from_files(&paths, open, options)?)?);
-        Ok(())
-    })
+        ran?;
+        made
+    };
+    dataset.write(make(Dataset::from_files(&paths, open, options)?)?);
 }

@@ -4,13 +4,13 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
-use super::boundary::{boundary, check, out};
+use super::boundary::{c_call, check, out};
 use super::callback::{self, UserData, umbo_destroy_fn};
 use super::dataset::transformed;
 use super::element_spec::spec_of;
 use super::handle::{Lent, make};
 use super::object::{umbo_dataset, umbo_element_spec, umbo_value};
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::replica_context::take_result;
 use super::run::Passed;
 use super::scope::present;
@@ -67,7 +67,7 @@ pub type umbo_generator_end_fn =
 /// One thread at a time uses a pass. It need not be the caller's thread, nor always the same one.
 /// Several passes, of several iterators, may be used at the same time. The functions may use other
 /// iterators, but not the one that calls them (UMBO_STATUS_FAILED_PRECONDITION).
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_generator {
     /// `sizeof(umbo_generator)`; UMBO_GENERATOR_INIT sets it.
@@ -80,21 +80,6 @@ pub struct umbo_generator {
     pub reset: umbo_generator_reset_fn,
     /// Ends a pass, exactly once for each that was begun. NULL: there is nothing to do.
     pub end: umbo_generator_end_fn,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, no padding, zero is no function.
-unsafe impl Extensible for umbo_generator {}
-
-impl Default for umbo_generator {
-    fn default() -> Self {
-        umbo_generator {
-            struct_size: size_of::<Self>(),
-            begin: None,
-            next: None,
-            reset: None,
-            end: None,
-        }
-    }
 }
 
 /// Makes a dataset of what functions of the program make.
@@ -113,6 +98,7 @@ impl Default for umbo_generator {
 ///
 /// The number of elements is not known before a pass ends. umbo_iterator_next() fails with
 /// UMBO_STATUS_INVALID_ARGUMENT for an element that is not as `element_spec` says.
+#[c_call(gives(user_data, destroy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_generator(
     element_spec: *const umbo_element_spec,
@@ -121,25 +107,20 @@ pub unsafe extern "C" fn umbo_dataset_from_generator(
     destroy: umbo_destroy_fn,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    // SAFETY: the caller says how the user data is released.
-    let user_data = unsafe { UserData::new(user_data, destroy) };
-    boundary("umbo_dataset_from_generator", move || {
-        let user_data = Arc::new(user_data);
-        // SAFETY: the caller gives NULL or a place for the output.
-        let dataset = unsafe { out(dataset, "dataset") }?;
-        let element_spec = spec_of(element_spec, "element_spec")?;
-        check(generator, "generator", "a struct is expected")?;
-        // SAFETY: the caller gives a struct of the size that it states.
-        let functions = unsafe { options::read(generator, "generator") }?;
-        present(functions.next, "generator.next")?;
-        let begin = move || -> Result<Box<dyn Generator>> {
-            let mut generator = Pass { functions, user_data: Arc::clone(&user_data), pass: None };
-            generator.begin()?;
-            Ok(Box::new(generator))
-        };
-        dataset.write(make(Dataset::from_generator(element_spec, begin)?)?);
-        Ok(())
-    })
+    let user_data = Arc::new(user_data);
+    // SAFETY: the caller gives NULL or a place for the output.
+    let dataset = unsafe { out(dataset, "dataset") }?;
+    let element_spec = spec_of(element_spec, "element_spec")?;
+    check(generator, "generator", "a struct is expected")?;
+    // SAFETY: the caller gives a struct of the size that it states.
+    let functions = unsafe { options::read(generator, "generator") }?;
+    present(functions.next, "generator.next")?;
+    let begin = move || -> Result<Box<dyn Generator>> {
+        let mut generator = Pass { functions, user_data: Arc::clone(&user_data), pass: None };
+        generator.begin()?;
+        Ok(Box::new(generator))
+    };
+    dataset.write(make(Dataset::from_generator(element_spec, begin)?)?);
 }
 
 /// A pass of the caller's generator.
@@ -225,7 +206,7 @@ pub type umbo_map_fn = Option<
 >;
 
 /// How a function is applied to elements. Start from UMBO_MAP_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(parallel_calls = 1)]
 #[repr(C)]
 pub struct umbo_map_options {
     /// `sizeof(umbo_map_options)`; UMBO_MAP_OPTIONS_INIT sets it.
@@ -237,19 +218,6 @@ pub struct umbo_map_options {
     /// the thread that asks for the element. With more, each call has a thread of the iterator's.
     /// There may be more of them than processors, since calls may wait.
     pub parallel_calls: i64,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_map_options {}
-
-impl Default for umbo_map_options {
-    fn default() -> Self {
-        umbo_map_options {
-            struct_size: size_of::<Self>(),
-            element_spec: std::ptr::null(),
-            parallel_calls: 1,
-        }
-    }
 }
 
 fn parallel_calls(calls: i64) -> Result<i64> {

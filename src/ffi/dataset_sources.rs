@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use super::boundary::{array, boundary, collect, out};
+use super::boundary::{array, c_call, collect};
 use super::handle::{get, make};
 use super::object::{umbo_dataset, umbo_tensor, umbo_value};
 use super::status::umbo_status;
@@ -23,18 +23,13 @@ use crate::input::Dataset;
 /// Element i consists of row i of each tensor and has the structure of `components`. The dataset
 /// shares the tensors and does not copy them. Nobody may write them while the dataset or an element
 /// of it is in use.
+#[c_call(out(dataset), get(components))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_tensor_slices(
     components: *const umbo_value,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary("umbo_dataset_from_tensor_slices", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let dataset = unsafe { out(dataset, "dataset") }?;
-        let components = get(components, "components")?;
-        dataset.write(make(Dataset::from_tensor_slices(&components)?)?);
-        Ok(())
-    })
+    dataset.write(make(Dataset::from_tensor_slices(&components)?)?);
 }
 
 /// Makes a dataset of the rows of an array in an IDX file.
@@ -52,17 +47,13 @@ pub unsafe extern "C" fn umbo_dataset_from_tensor_slices(
 /// The rows are the slices along dimension 0. A plain file of 8-bit elements is mapped into memory:
 /// nobody may rewrite or shorten it while the dataset or an element of it is in use. Other files
 /// are read by this call.
+#[c_call(out(dataset), text(path))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_idx_file(
     path: *const c_char,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary("umbo_dataset_from_idx_file", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (dataset, path) = unsafe { (out(dataset, "dataset")?, text(path, "path")?) };
-        dataset.write(make(Dataset::from_idx_file(path)?)?);
-        Ok(())
-    })
+    dataset.write(make(Dataset::from_idx_file(path)?)?);
 }
 
 /// Makes a dataset of the rows of an array in a NumPy `.npy` file.
@@ -81,17 +72,13 @@ pub unsafe extern "C" fn umbo_dataset_from_idx_file(
 /// The rows are the slices along dimension 0. A file in the machine's byte order and in C order, of
 /// any dtype but bool, is mapped into memory: nobody may rewrite or shorten it while the dataset or
 /// an element of it is in use. Other files are read and converted by this call.
+#[c_call(out(dataset), text(path))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_npy_file(
     path: *const c_char,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary("umbo_dataset_from_npy_file", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (dataset, path) = unsafe { (out(dataset, "dataset")?, text(path, "path")?) };
-        dataset.write(make(Dataset::from_npy_file(path)?)?);
-        Ok(())
-    })
+    dataset.write(make(Dataset::from_npy_file(path)?)?);
 }
 
 /// Makes a dataset of the rows of arrays in a NumPy `.npz` file.
@@ -110,6 +97,7 @@ pub unsafe extern "C" fn umbo_dataset_from_npy_file(
 ///
 /// Element i is a struct. It has a field for each array, with the array's name, which holds the
 /// array's row i. The call reads the arrays.
+#[c_call(out(dataset), text(path))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_npz_file(
     path: *const c_char,
@@ -117,20 +105,15 @@ pub unsafe extern "C" fn umbo_dataset_from_npz_file(
     names: *const *const c_char,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary("umbo_dataset_from_npz_file", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (dataset, path) = unsafe { (out(dataset, "dataset")?, text(path, "path")?) };
-        let names = if names.is_null() {
-            None
-        } else {
-            // SAFETY: not NULL, so the caller promises as many names as it says.
-            let names = unsafe { array(names, count, "names") }?;
-            // SAFETY: the caller promises that each name is NULL or a text.
-            Some(collect(names.iter().map(|&name| unsafe { text(name, "names") }))?)
-        };
-        dataset.write(make(Dataset::from_npz_file(path, names.as_deref())?)?);
-        Ok(())
-    })
+    let names = if names.is_null() {
+        None
+    } else {
+        // SAFETY: not NULL, so the caller promises as many names as it says.
+        let names = unsafe { array(names, count, "names") }?;
+        // SAFETY: the caller promises that each name is NULL or a text.
+        Some(collect(names.iter().map(|&name| unsafe { text(name, "names") }))?)
+    };
+    dataset.write(make(Dataset::from_npz_file(path, names.as_deref())?)?);
 }
 
 /// Makes a dataset of one element.
@@ -145,17 +128,13 @@ pub unsafe extern "C" fn umbo_dataset_from_npz_file(
 ///
 /// The dataset shares the tensors and does not copy them. Nobody may write them while the dataset
 /// or its element is in use.
+#[c_call(out(dataset), get(element))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_tensors(
     element: *const umbo_value,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary("umbo_dataset_from_tensors", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let dataset = unsafe { out(dataset, "dataset") }?;
-        dataset.write(make(Dataset::from_tensors(&get(element, "element")?)?)?);
-        Ok(())
-    })
+    dataset.write(make(Dataset::from_tensors(&element)?)?);
 }
 
 /// Makes a dataset of which each element is a tensor.
@@ -171,20 +150,15 @@ pub unsafe extern "C" fn umbo_dataset_from_tensors(
 ///
 /// All sizes in the element spec are unknown. The dataset shares the tensors and does not copy
 /// them. Nobody may write them while the dataset or an element of it is in use.
+#[c_call(out(dataset), array(tensors))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_elements(
     count: i64,
     tensors: *const *const umbo_tensor,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary("umbo_dataset_from_elements", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (dataset, tensors) =
-            unsafe { (out(dataset, "dataset")?, array(tensors, count, "tensors")?) };
-        let tensors = collect(tensors.iter().map(|&tensor| get(tensor, "tensors")))?;
-        dataset.write(make(Dataset::elements(&tensors)?)?);
-        Ok(())
-    })
+    let tensors = collect(tensors.iter().map(|&tensor| get(tensor, "tensors")))?;
+    dataset.write(make(Dataset::elements(&tensors)?)?);
 }
 
 /// Makes a dataset of numbers: int64 scalars at equal distances.
@@ -199,6 +173,7 @@ pub unsafe extern "C" fn umbo_dataset_from_elements(
 ///
 /// The numbers are `start`, `start + step`, and so on, as long as they are less than `stop`, or
 /// greater than `stop` if `step` is negative.
+#[c_call(out(dataset))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_dataset_from_range(
     start: i64,
@@ -206,10 +181,5 @@ pub unsafe extern "C" fn umbo_dataset_from_range(
     step: i64,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary("umbo_dataset_from_range", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let dataset = unsafe { out(dataset, "dataset") }?;
-        dataset.write(make(Dataset::range(start, stop, step)?)?);
-        Ok(())
-    })
+    dataset.write(make(Dataset::range(start, stop, step)?)?);
 }

@@ -2,8 +2,8 @@
 
 use std::ffi::{c_char, c_void};
 
-use super::boundary::{array, boundary, check, collect, constant, out};
-use super::options::{self, Extensible};
+use super::boundary::{array, c_call, check, collect, constant};
+use super::options::c_struct;
 use super::status::umbo_status;
 use super::text::{optional_text, text, write_text};
 use crate::device::name::DeviceName;
@@ -35,7 +35,7 @@ pub struct umbo_device {
 /// The memory of a physical device.
 ///
 /// umbo_device_memory_info() fills it. Start from UMBO_MEMORY_INFO_INIT.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_memory_info {
     /// `sizeof(umbo_memory_info)`; UMBO_MEMORY_INFO_INIT sets it.
@@ -45,9 +45,6 @@ pub struct umbo_memory_info {
     /// How many bytes could be allocated now, if nobody else allocates any.
     pub available_bytes: u64,
 }
-
-// SAFETY: `repr(C)`, `struct_size` first, no padding; zero is a value of each field.
-unsafe impl Extensible for umbo_memory_info {}
 
 pub(crate) fn device_of(device: DeviceId) -> umbo_device {
     umbo_device { r#type: device.kind as i32, ordinal: device.index as i32 }
@@ -104,17 +101,13 @@ fn kind_from(code: umbo_device_type) -> Result<DeviceKind> {
 ///
 /// There is one CPU, the host. GPUs are those that the CUDA driver shows to this process. The first
 /// call that asks about GPUs starts the driver.
+#[c_call(out(count))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_physical_device_count(
     r#type: umbo_device_type,
     count: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_physical_device_count", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let count = unsafe { out(count, "count") }?;
-        count.write(registry::physical_count(kind_from(r#type)?) as i64);
-        Ok(())
-    })
+    count.write(registry::physical_count(kind_from(r#type)?) as i64);
 }
 
 /// Counts the logical devices of a type.
@@ -123,17 +116,13 @@ pub unsafe extern "C" fn umbo_physical_device_count(
 /// @param[out] count How many there are. Their numbers are 0 to `count` - 1.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
+#[c_call(out(count))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_logical_device_count(
     r#type: umbo_device_type,
     count: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_logical_device_count", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let count = unsafe { out(count, "count") }?;
-        count.write(registry::logical_count(kind_from(r#type)?) as i64);
-        Ok(())
-    })
+    count.write(registry::logical_count(kind_from(r#type)?) as i64);
 }
 
 /// Splits a physical device into several logical devices.
@@ -160,6 +149,7 @@ pub unsafe extern "C" fn umbo_logical_device_count(
 /// other numbers. Each keeps the stream of umbo_set_device_stream() and the pool of
 /// umbo_set_device_memory_pool() under its new number. Of this GPU, the first `count` logical GPUs keep
 /// theirs, and what was set for others is forgotten.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_logical_device_count(
     r#type: umbo_device_type,
@@ -167,30 +157,28 @@ pub unsafe extern "C" fn umbo_set_logical_device_count(
     count: i64,
     memory_limits: *const i64,
 ) -> umbo_status {
-    boundary("umbo_set_logical_device_count", || {
-        let kind = kind_from(r#type)?;
-        let natural = |value: i64, argument: &'static str| {
-            let problem = if value < 0 { "is negative" } else { "is more than there can be" };
-            u32::try_from(value).map_err(|_| Error::invalid(argument, format!("{value} {problem}")))
-        };
-        let physical_ordinal = natural(physical_ordinal.into(), "physical_ordinal")?;
-        let natural_count = natural(count, "count")?;
-        if memory_limits.is_null() {
-            return registry::set_logical_count(kind, physical_ordinal, natural_count);
-        }
-        if kind == DeviceKind::Cpu {
-            let problem = "given for the host, whose logical devices share its memory; give NULL";
-            return Err(Error::invalid("memory_limits", problem));
-        }
-        // SAFETY: the caller promises as many numbers as logical devices.
-        let limits = unsafe { array(memory_limits, count, "memory_limits") }?;
-        let limits = collect(limits.iter().map(|&limit| {
-            u64::try_from(limit).map(Some).map_err(|_| {
-                Error::invalid("memory_limits", format!("{limit} bytes; limits are 1 or more"))
-            })
-        }))?;
-        registry::split_gpu(physical_ordinal, &limits)
-    })
+    let kind = kind_from(r#type)?;
+    let natural = |value: i64, argument: &'static str| {
+        let problem = if value < 0 { "is negative" } else { "is more than there can be" };
+        u32::try_from(value).map_err(|_| Error::invalid(argument, format!("{value} {problem}")))
+    };
+    let physical_ordinal = natural(physical_ordinal.into(), "physical_ordinal")?;
+    let natural_count = natural(count, "count")?;
+    if memory_limits.is_null() {
+        return registry::set_logical_count(kind, physical_ordinal, natural_count);
+    }
+    if kind == DeviceKind::Cpu {
+        let problem = "given for the host, whose logical devices share its memory; give NULL";
+        return Err(Error::invalid("memory_limits", problem));
+    }
+    // SAFETY: the caller promises as many numbers as logical devices.
+    let limits = unsafe { array(memory_limits, count, "memory_limits") }?;
+    let limits = collect(limits.iter().map(|&limit| {
+        u64::try_from(limit).map(Some).map_err(|_| {
+            Error::invalid("memory_limits", format!("{limit} bytes; limits are 1 or more"))
+        })
+    }))?;
+    registry::split_gpu(physical_ordinal, &limits)
 }
 
 /// Has a GPU work on a stream of the program's.
@@ -208,17 +196,16 @@ pub unsafe extern "C" fn umbo_set_logical_device_count(
 /// All that the library does with the GPU's memory then goes through this stream, and
 /// umbo_replica_context_stream() gives it. It stays with this part of its physical GPU when
 /// umbo_set_logical_device_count() gives that another number.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_device_stream(
     device: *const c_char,
     stream: *mut c_void,
 ) -> umbo_status {
-    boundary("umbo_set_device_stream", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let name = unsafe { text(device, "device") }?;
-        let device = registry::resolve(name, "device")?;
-        registry::set_stream(device, (!stream.is_null()).then(|| stream.expose_provenance()))
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let name = unsafe { text(device, "device") }?;
+    let device = registry::resolve(name, "device")?;
+    registry::set_stream(device, (!stream.is_null()).then(|| stream.expose_provenance()))
 }
 
 /// Has the memory of a GPU come from a memory pool of the program's.
@@ -237,17 +224,16 @@ pub unsafe extern "C" fn umbo_set_device_stream(
 /// goes back to it. A pool that has no more gives UMBO_STATUS_RESOURCE_EXHAUSTED to the call that needs memory.
 /// GPUs that have no memory pools are UMBO_STATUS_UNIMPLEMENTED at their first use. The pool stays with this
 /// part of its physical GPU when umbo_set_logical_device_count() gives that another number.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_device_memory_pool(
     device: *const c_char,
     pool: *mut c_void,
 ) -> umbo_status {
-    boundary("umbo_set_device_memory_pool", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let name = unsafe { text(device, "device") }?;
-        let device = registry::resolve(name, "device")?;
-        registry::set_memory_pool(device, (!pool.is_null()).then(|| pool.expose_provenance()))
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let name = unsafe { text(device, "device") }?;
+    let device = registry::resolve(name, "device")?;
+    registry::set_memory_pool(device, (!pool.is_null()).then(|| pool.expose_provenance()))
 }
 
 /// Writes the canonical form of a device name.
@@ -265,6 +251,7 @@ pub unsafe extern "C" fn umbo_set_device_memory_pool(
 ///
 /// A canonical name is, for example, "/job:localhost/replica:0/task:0/device:CPU:0". The device
 /// need not exist.
+#[c_call(out(length), text(name), optional_text(defaults))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_device_canonical_name(
     name: *const c_char,
@@ -273,23 +260,17 @@ pub unsafe extern "C" fn umbo_device_canonical_name(
     capacity: usize,
     length: *mut usize,
 ) -> umbo_status {
-    boundary("umbo_device_canonical_name", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (length, name, defaults) = unsafe {
-            (out(length, "length")?, text(name, "name")?, optional_text(defaults, "defaults")?)
-        };
-        if capacity > 0 {
-            check(buffer.cast_const(), "buffer", "room for the name is expected")?;
-        }
-        let local = DeviceName::default();
-        let defaults = match defaults {
-            Some(defaults) => DeviceName::parse(defaults, &local)?,
-            None => local,
-        };
-        let canonical = DeviceName::parse(name, &defaults)?.to_string();
-        // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
-        unsafe { write_text(&canonical, buffer, capacity, length) }
-    })
+    if capacity > 0 {
+        check(buffer.cast_const(), "buffer", "room for the name is expected")?;
+    }
+    let local = DeviceName::default();
+    let defaults = match defaults {
+        Some(defaults) => DeviceName::parse(defaults, &local)?,
+        None => local,
+    };
+    let canonical = DeviceName::parse(name, &defaults)?.to_string();
+    // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
+    unsafe { write_text(&canonical, buffer, capacity, length) }
 }
 
 /// Finds out which device of this process a name means.
@@ -302,22 +283,18 @@ pub unsafe extern "C" fn umbo_device_canonical_name(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `name` is not a device name, or `device` is a null pointer.
 ///
 /// The device need not exist.
+#[c_call(out(device), text(name))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_device_parse(
     name: *const c_char,
     device: *mut umbo_device,
 ) -> umbo_status {
-    boundary("umbo_device_parse", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (device, name) = unsafe { (out(device, "device")?, text(name, "name")?) };
-        let parsed = DeviceName::parse(name, &DeviceName::default())?;
-        if !parsed.is_local() {
-            let problem = format!("name: '{name}' is not a device of this process");
-            return Err(Error::NotFound(problem));
-        }
-        device.write(device_of(parsed.device));
-        Ok(())
-    })
+    let parsed = DeviceName::parse(name, &DeviceName::default())?;
+    if !parsed.is_local() {
+        let problem = format!("name: '{name}' is not a device of this process");
+        return Err(Error::NotFound(problem));
+    }
+    device.write(device_of(parsed.device));
 }
 
 /// Gives the memory of a physical device, in all and free.
@@ -332,20 +309,18 @@ pub unsafe extern "C" fn umbo_device_parse(
 ///   its `struct_size` is not set.
 ///
 /// For a GPU the call can be slow if nothing else in the process is using that GPU.
+#[c_call(result(info))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_device_memory_info(
     device: *const c_char,
     info: *mut umbo_memory_info,
 ) -> umbo_status {
-    boundary("umbo_device_memory_info", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (info, device) = unsafe { (options::out(info, "info")?, device_from(device)?) };
-        let memory = registry::memory_info(device)?;
-        info.write(umbo_memory_info {
-            struct_size: size_of::<umbo_memory_info>(),
-            total_bytes: memory.total_bytes,
-            available_bytes: memory.available_bytes,
-        });
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let device = unsafe { device_from(device) }?;
+    let memory = registry::memory_info(device)?;
+    info.write(umbo_memory_info {
+        struct_size: size_of::<umbo_memory_info>(),
+        total_bytes: memory.total_bytes,
+        available_bytes: memory.available_bytes,
+    });
 }

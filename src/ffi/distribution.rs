@@ -4,13 +4,13 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
-use super::boundary::{boundary, constant, flag, out, quietly};
+use super::boundary::{c_call, constant, flag};
 use super::callback;
-use super::handle::{self, borrow, consume, get, make};
+use super::handle::{borrow, consume, get, make};
 use super::object::{
     umbo_dataset, umbo_distributed_dataset, umbo_element_spec, umbo_iterator, umbo_strategy,
 };
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::scope::present;
 use super::status::umbo_status;
 use crate::error::{Error, Result};
@@ -71,7 +71,10 @@ pub const UMBO_SHARDING_FILE: umbo_sharding = 2;
 pub const UMBO_SHARDING_AUTO: umbo_sharding = 3;
 
 /// How a dataset is distributed. Start from UMBO_DISTRIBUTE_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(
+    split = UMBO_SPLIT_CEIL, per_replica_buffer_size = UMBO_BUFFER_OF_DEVICE,
+    replication_mode = UMBO_REPLICATION_PER_WORKER, sharding = UMBO_SHARDING_DATA
+)]
 #[repr(C)]
 pub struct umbo_distribute_options {
     /// `sizeof(umbo_distribute_options)`; UMBO_DISTRIBUTE_OPTIONS_INIT sets it.
@@ -98,24 +101,6 @@ pub struct umbo_distribute_options {
     /// Which rows each rank gets. Without other ranks it makes no difference, except that
     /// UMBO_SHARDING_FILE is refused where it could not be with any number of ranks.
     pub sharding: umbo_sharding,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_distribute_options {}
-
-impl Default for umbo_distribute_options {
-    fn default() -> Self {
-        umbo_distribute_options {
-            struct_size: size_of::<Self>(),
-            split: UMBO_SPLIT_CEIL,
-            drop_partial_step: 0,
-            host_only: 0,
-            per_replica_buffer_size: UMBO_BUFFER_OF_DEVICE,
-            replication_mode: UMBO_REPLICATION_PER_WORKER,
-            place_dataset_on_device: 0,
-            sharding: UMBO_SHARDING_DATA,
-        }
-    }
 }
 
 fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOptions> {
@@ -207,6 +192,7 @@ fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOpt
 /// With several ranks n is the number of all their replicas, and the elements have the components of this
 /// rank's, which may be one: then they are plain tensors. All ranks give the same dataset, shuffled with
 /// the same seed; `sharding` can say otherwise.
+#[c_call(out(distributed))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_distribute_dataset(
     strategy: *mut umbo_strategy,
@@ -214,20 +200,15 @@ pub unsafe extern "C" fn umbo_strategy_distribute_dataset(
     options: *const umbo_distribute_options,
     distributed: *mut *mut umbo_distributed_dataset,
 ) -> umbo_status {
-    boundary("umbo_strategy_distribute_dataset", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let distributed = unsafe { out(distributed, "distributed") }?;
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let options = distribute_options(&unsafe { options::read(options, "options") }?)?;
-        let (strategy, dataset) = (get(strategy, "strategy")?, get(dataset, "dataset")?);
-        let object = distribute_dataset(&strategy, &dataset, &options)?;
-        distributed.write(make(Arc::new(object))?);
-        Ok(())
-    })
+    // SAFETY: the caller gives NULL or a struct of the size that it states.
+    let options = distribute_options(&unsafe { options::read(options, "options") }?)?;
+    let (strategy, dataset) = (get(strategy, "strategy")?, get(dataset, "dataset")?);
+    let object = distribute_dataset(&strategy, &dataset, &options)?;
+    distributed.write(make(Arc::new(object))?);
 }
 
 /// What a function that makes a dataset is told about its input pipeline.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_input_context {
     /// `sizeof(umbo_input_context)`.
@@ -238,20 +219,6 @@ pub struct umbo_input_context {
     pub input_pipeline_id: i32,
     /// How many replicas all pipelines serve together.
     pub num_replicas_in_sync: i64,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_input_context {}
-
-impl Default for umbo_input_context {
-    fn default() -> Self {
-        umbo_input_context {
-            struct_size: size_of::<Self>(),
-            num_input_pipelines: 0,
-            input_pipeline_id: 0,
-            num_replicas_in_sync: 0,
-        }
-    }
 }
 
 /// Makes the dataset of an input pipeline.
@@ -294,6 +261,7 @@ pub type umbo_dataset_fn = Option<
 /// With several ranks each makes a dataset of its own, for its own replicas: the context says which
 /// pipeline of how many it is, so that `function` can choose files. The ranks meet for each element and go
 /// on as UMBO_SHARDING_OFF says, whatever the options say about sharding.
+#[c_call(out(distributed))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_distribute_datasets_from_function(
     strategy: *mut umbo_strategy,
@@ -302,39 +270,34 @@ pub unsafe extern "C" fn umbo_strategy_distribute_datasets_from_function(
     options: *const umbo_distribute_options,
     distributed: *mut *mut umbo_distributed_dataset,
 ) -> umbo_status {
-    boundary("umbo_strategy_distribute_datasets_from_function", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let distributed = unsafe { out(distributed, "distributed") }?;
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let options = distribute_options(&unsafe { options::read(options, "options") }?)?;
-        let (strategy, function) = (get(strategy, "strategy")?, present(function, "function")?);
-        let call = |context: &InputContext| -> Result<Dataset> {
-            let context = umbo_input_context {
-                struct_size: size_of::<umbo_input_context>(),
-                num_input_pipelines: context.num_input_pipelines,
-                input_pipeline_id: context.input_pipeline_id,
-                num_replicas_in_sync: context.num_replicas_in_sync,
-            };
-            let mut dataset = ptr::null_mut();
-            let ran = callback::run(|| {
-                // SAFETY: the caller gives a function of this type and its user data.
-                unsafe { function(&raw const context, user_data, &raw mut dataset) }
-            });
-            // Taken over whatever the status.
-            let dataset = match dataset.is_null() {
-                true => Err(Error::invalid(
-                    "dataset",
-                    "the function has stored none; it stores a dataset for each pipeline",
-                )),
-                false => consume(dataset, "dataset"),
-            };
-            ran?;
-            dataset
+    // SAFETY: the caller gives NULL or a struct of the size that it states.
+    let options = distribute_options(&unsafe { options::read(options, "options") }?)?;
+    let (strategy, function) = (get(strategy, "strategy")?, present(function, "function")?);
+    let call = |context: &InputContext| -> Result<Dataset> {
+        let context = umbo_input_context {
+            struct_size: size_of::<umbo_input_context>(),
+            num_input_pipelines: context.num_input_pipelines,
+            input_pipeline_id: context.input_pipeline_id,
+            num_replicas_in_sync: context.num_replicas_in_sync,
         };
-        let object = distribute_datasets_from_function(&strategy, call, &options)?;
-        distributed.write(make(Arc::new(object))?);
-        Ok(())
-    })
+        let mut dataset = ptr::null_mut();
+        let ran = callback::run(|| {
+            // SAFETY: the caller gives a function of this type and its user data.
+            unsafe { function(&raw const context, user_data, &raw mut dataset) }
+        });
+        // Taken over whatever the status.
+        let dataset = match dataset.is_null() {
+            true => Err(Error::invalid(
+                "dataset",
+                "the function has stored none; it stores a dataset for each pipeline",
+            )),
+            false => consume(dataset, "dataset"),
+        };
+        ran?;
+        dataset
+    };
+    let object = distribute_datasets_from_function(&strategy, call, &options)?;
+    distributed.write(make(Arc::new(object))?);
 }
 
 /// Gives the structure, dtypes and shapes of the steps.
@@ -348,17 +311,13 @@ pub unsafe extern "C" fn umbo_strategy_distribute_datasets_from_function(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The number of rows is known only if it is the same in all steps.
+#[c_call(out(spec), get(distributed))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_distributed_dataset_element_spec(
     distributed: *const umbo_distributed_dataset,
     spec: *mut *mut umbo_element_spec,
 ) -> umbo_status {
-    boundary("umbo_distributed_dataset_element_spec", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let spec = unsafe { out(spec, "spec") }?;
-        spec.write(make(Arc::new(get(distributed, "distributed")?.element_spec().clone()))?);
-        Ok(())
-    })
+    spec.write(make(Arc::new(distributed.element_spec().clone()))?);
 }
 
 /// Tells how many steps a pass yields.
@@ -372,18 +331,14 @@ pub unsafe extern "C" fn umbo_distributed_dataset_element_spec(
 ///
 /// With UMBO_SPLIT_BALANCED it follows from the number of rows. Where that is not known, as behind
 /// umbo_dataset_repeat() or umbo_dataset_skip(), the number of steps may be unknown.
+#[c_call(out(count))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_distributed_dataset_cardinality(
     distributed: *const umbo_distributed_dataset,
     count: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_distributed_dataset_cardinality", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let count = unsafe { out(count, "count") }?;
-        let cardinality = borrow(distributed, "distributed", |dataset| dataset.cardinality())?;
-        count.write(cardinality.code());
-        Ok(())
-    })
+    let cardinality = borrow(distributed, "distributed", |dataset| dataset.cardinality())?;
+    count.write(cardinality.code());
 }
 
 /// Makes an iterator at the beginning of a pass.
@@ -396,19 +351,15 @@ pub unsafe extern "C" fn umbo_distributed_dataset_cardinality(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `iterator` is a null
 ///   pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(out(iterator), get(distributed))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_from_distributed_dataset(
     distributed: *const umbo_distributed_dataset,
     iterator: *mut *mut umbo_iterator,
 ) -> umbo_status {
-    boundary("umbo_iterator_from_distributed_dataset", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let iterator = unsafe { out(iterator, "iterator") }?;
-        let object = Arc::new(get(distributed, "distributed")?.unannounced_iterator()?);
-        iterator.write(make(Arc::clone(&object))?);
-        object.announce();
-        Ok(())
-    })
+    let object = Arc::new(distributed.unannounced_iterator()?);
+    iterator.write(make(Arc::clone(&object))?);
+    object.announce();
 }
 
 /// Makes another handle to the same distributed dataset.
@@ -420,23 +371,20 @@ pub unsafe extern "C" fn umbo_iterator_from_distributed_dataset(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `retained` is a null
 ///   pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(retain(distributed))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_distributed_dataset_retain(
     distributed: *const umbo_distributed_dataset,
     retained: *mut *mut umbo_distributed_dataset,
 ) -> umbo_status {
-    boundary("umbo_distributed_dataset_retain", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        unsafe { handle::retain(distributed, "distributed", retained) }
-    })
 }
 
 /// Releases a handle to a distributed dataset.
 ///
 /// @param[in] distributed The handle. NULL does nothing.
+#[c_call(release(distributed))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_distributed_dataset_release(
     distributed: *const umbo_distributed_dataset,
 ) {
-    quietly("umbo_distributed_dataset_release", || handle::release(distributed, "distributed"));
 }

@@ -3,8 +3,8 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use super::boundary::{Out, boundary, check, out};
-use super::callback::{UserData, umbo_destroy_fn};
+use super::boundary::{Out, boundary, c_call, check, out};
+use super::callback::umbo_destroy_fn;
 use super::handle::{get, reserve};
 use super::object::umbo_tensor;
 use super::status::umbo_status;
@@ -144,6 +144,7 @@ unsafe fn import<F: Form>(managed: *mut F, tensor: *mut *mut umbo_tensor) -> Res
 /// not use the memory when the view is no longer valid: after the callback in which a gradient was
 /// viewed, or when a variable is written. A view that may only be read gives a tensor that says so.
 /// umbo_variable_read() and umbo_tensor_to_dlpack() give a copy that stays.
+#[c_call(gives(user_data, destroy), out(managed))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_view_to_dlpack(
     view: *const umbo_view,
@@ -151,14 +152,7 @@ pub unsafe extern "C" fn umbo_view_to_dlpack(
     destroy: umbo_destroy_fn,
     managed: *mut *mut DLManagedTensorVersioned,
 ) -> umbo_status {
-    // SAFETY: the caller gives the user data and its function away.
-    let owner = unsafe { UserData::new(user_data, destroy) };
-    boundary("umbo_view_to_dlpack", move || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let managed = unsafe { out(managed, "managed") }?;
-        // SAFETY: the caller gives NULL or a view whose elements are there.
-        let tensor = unsafe { tensor_over_view(view, "view", Box::new(owner)) }?;
-        managed.write(dlpack::export::<DLManagedTensorVersioned>(&tensor)?.as_ptr());
-        Ok(())
-    })
+    // SAFETY: the caller gives NULL or a view whose elements are there.
+    let tensor = unsafe { tensor_over_view(view, "view", Box::new(user_data)) }?;
+    managed.write(dlpack::export::<DLManagedTensorVersioned>(&tensor)?.as_ptr());
 }

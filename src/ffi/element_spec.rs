@@ -3,9 +3,9 @@
 use std::ffi::c_char;
 use std::sync::Arc;
 
-use super::boundary::{array, array_of, boundary, collect, out, quietly};
+use super::boundary::{array_of, c_call, collect, out};
 use super::dtype::{dtype_from, umbo_dtype};
-use super::handle::{self, borrow, get, make};
+use super::handle::{borrow, get, make};
 use super::object::umbo_element_spec;
 use super::status::umbo_status;
 use super::text::text;
@@ -32,6 +32,7 @@ pub const UMBO_SIZE_UNKNOWN: i64 = -1;
 /// - UMBO_STATUS_INVALID_ARGUMENT: `dtype` is none of the types, or `rank` or a size is out of its
 ///   limits.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(out(spec))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_create_tensor(
     dtype: umbo_dtype,
@@ -39,25 +40,21 @@ pub unsafe extern "C" fn umbo_element_spec_create_tensor(
     shape: *const i64,
     spec: *mut *mut umbo_element_spec,
 ) -> umbo_status {
-    boundary("umbo_element_spec_create_tensor", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (spec, shape) =
-            unsafe { (out(spec, "spec")?, array_of(shape, (rank.into(), "rank"), "shape")?) };
-        let dtype = dtype_from(dtype)?;
-        if shape.len() > MAX_RANK {
-            let problem = format!("{rank}; at most {MAX_RANK} is supported");
-            return Err(Error::invalid("rank", problem));
-        }
-        let shape = collect(shape.iter().map(|&size| match size {
-            UMBO_SIZE_UNKNOWN => Ok(None),
-            size => usize::try_from(size).map(Some).map_err(|_| {
-                let problem = format!("a size of {size}; sizes are 0 or more, or -1 if unknown");
-                Error::invalid("shape", problem)
-            }),
-        }))?;
-        spec.write(make(Arc::new(ElementSpec::Leaf(LeafSpec { dtype, shape })))?);
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let shape = unsafe { array_of(shape, (rank.into(), "rank"), "shape") }?;
+    let dtype = dtype_from(dtype)?;
+    if shape.len() > MAX_RANK {
+        let problem = format!("{rank}; at most {MAX_RANK} is supported");
+        return Err(Error::invalid("rank", problem));
+    }
+    let shape = collect(shape.iter().map(|&size| match size {
+        UMBO_SIZE_UNKNOWN => Ok(None),
+        size => usize::try_from(size).map(Some).map_err(|_| {
+            let problem = format!("a size of {size}; sizes are 0 or more, or -1 if unknown");
+            Error::invalid("shape", problem)
+        }),
+    }))?;
+    spec.write(make(Arc::new(ElementSpec::Leaf(LeafSpec { dtype, shape })))?);
 }
 
 /// Makes the spec of a tuple.
@@ -70,19 +67,15 @@ pub unsafe extern "C" fn umbo_element_spec_create_tensor(
 /// - UMBO_STATUS_INVALID_ARGUMENT: the spec would be deeper or larger than UMBO_MAX_NEST_DEPTH
 ///   allows, `count` is negative, or an item is not a valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(out(spec), array(items))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_create_tuple(
     count: i64,
     items: *const *const umbo_element_spec,
     spec: *mut *mut umbo_element_spec,
 ) -> umbo_status {
-    boundary("umbo_element_spec_create_tuple", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (spec, items) = unsafe { (out(spec, "spec")?, array(items, count, "items")?) };
-        let items = collect(items.iter().map(|&item| spec_of(item, "items")))?;
-        spec.write(make(Arc::new(ElementSpec::tuple(items)?))?);
-        Ok(())
-    })
+    let items = collect(items.iter().map(|&item| spec_of(item, "items")))?;
+    spec.write(make(Arc::new(ElementSpec::tuple(items)?))?);
 }
 
 /// Makes the spec of a list.
@@ -94,19 +87,15 @@ pub unsafe extern "C" fn umbo_element_spec_create_tuple(
 /// - UMBO_STATUS_INVALID_ARGUMENT: the spec would be deeper or larger than UMBO_MAX_NEST_DEPTH allows, `count` is
 ///   negative, or an item is not a valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(out(spec), array(items))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_create_list(
     count: i64,
     items: *const *const umbo_element_spec,
     spec: *mut *mut umbo_element_spec,
 ) -> umbo_status {
-    boundary("umbo_element_spec_create_list", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (spec, items) = unsafe { (out(spec, "spec")?, array(items, count, "items")?) };
-        let items = collect(items.iter().map(|&item| spec_of(item, "items")))?;
-        spec.write(make(Arc::new(ElementSpec::list(items)?))?);
-        Ok(())
-    })
+    let items = collect(items.iter().map(|&item| spec_of(item, "items")))?;
+    spec.write(make(Arc::new(ElementSpec::list(items)?))?);
 }
 
 /// Makes the spec of a struct.
@@ -120,6 +109,7 @@ pub unsafe extern "C" fn umbo_element_spec_create_list(
 /// - UMBO_STATUS_INVALID_ARGUMENT: two fields have the same name, the spec would be deeper or
 ///   larger than UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(out(spec), array(names), array(items))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_create_struct(
     count: i64,
@@ -127,19 +117,12 @@ pub unsafe extern "C" fn umbo_element_spec_create_struct(
     items: *const *const umbo_element_spec,
     spec: *mut *mut umbo_element_spec,
 ) -> umbo_status {
-    boundary("umbo_element_spec_create_struct", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (spec, names, items) = unsafe {
-            (out(spec, "spec")?, array(names, count, "names")?, array(items, count, "items")?)
-        };
-        let fields = collect(names.iter().zip(items).map(|(&name, &item)| {
-            // SAFETY: the caller promises that each name is NULL or a text.
-            let name = unsafe { text(name, "names") }?;
-            Ok((name.into(), spec_of(item, "items")?))
-        }))?;
-        spec.write(make(Arc::new(ElementSpec::structure(fields)?))?);
-        Ok(())
-    })
+    let fields = collect(names.iter().zip(items).map(|(&name, &item)| {
+        // SAFETY: the caller promises that each name is NULL or a text.
+        let name = unsafe { text(name, "names") }?;
+        Ok((name.into(), spec_of(item, "items")?))
+    }))?;
+    spec.write(make(Arc::new(ElementSpec::structure(fields)?))?);
 }
 
 /// The spec behind a handle.
@@ -157,23 +140,19 @@ pub(super) fn spec_of(
 ///   UMBO_VALUE_LIST or UMBO_VALUE_STRUCT.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `kind` is a null pointer.
+#[c_call(out(kind), borrow(spec))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_get_kind(
     spec: *const umbo_element_spec,
     kind: *mut umbo_value_kind,
 ) -> umbo_status {
-    boundary("umbo_element_spec_get_kind", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let kind = unsafe { out(kind, "kind") }?;
-        kind.write(borrow(spec, "spec", |spec| match **spec {
-            ElementSpec::Leaf(_) => UMBO_VALUE_TENSOR,
-            ElementSpec::PerReplica(..) => UMBO_VALUE_PER_REPLICA,
-            ElementSpec::Tuple(_) => UMBO_VALUE_TUPLE,
-            ElementSpec::List(_) => UMBO_VALUE_LIST,
-            ElementSpec::Struct(_) => UMBO_VALUE_STRUCT,
-        })?);
-        Ok(())
-    })
+    kind.write(match **spec {
+        ElementSpec::Leaf(_) => UMBO_VALUE_TENSOR,
+        ElementSpec::PerReplica(..) => UMBO_VALUE_PER_REPLICA,
+        ElementSpec::Tuple(_) => UMBO_VALUE_TUPLE,
+        ElementSpec::List(_) => UMBO_VALUE_LIST,
+        ElementSpec::Struct(_) => UMBO_VALUE_STRUCT,
+    });
 }
 
 /// Counts the items, fields or components of a spec.
@@ -182,17 +161,13 @@ pub unsafe extern "C" fn umbo_element_spec_get_kind(
 /// @param[out] count How many there are; 1 for a tensor.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `count` is a null pointer.
+#[c_call(out(count), borrow(spec))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_count(
     spec: *const umbo_element_spec,
     count: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_element_spec_count", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let count = unsafe { out(count, "count") }?;
-        count.write(borrow(spec, "spec", |spec| spec.count())? as i64);
-        Ok(())
-    })
+    count.write(spec.count() as i64);
 }
 
 /// Gives the spec of an item, field or component.
@@ -205,19 +180,15 @@ pub unsafe extern "C" fn umbo_element_spec_count(
 /// - UMBO_STATUS_OUT_OF_RANGE: there is nothing at `index`.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is that of a tensor, or is not a valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(out(item))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_item(
     spec: *const umbo_element_spec,
     index: i64,
     item: *mut *mut umbo_element_spec,
 ) -> umbo_status {
-    boundary("umbo_element_spec_item", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let item = unsafe { out(item, "item") }?;
-        let index = index_from(index)?;
-        item.write(make(Arc::new(get(spec, "spec")?.item(index)?))?);
-        Ok(())
-    })
+    let index = index_from(index)?;
+    item.write(make(Arc::new(get(spec, "spec")?.item(index)?))?);
 }
 
 /// Gives the name of the field of a struct at a position.
@@ -229,21 +200,17 @@ pub unsafe extern "C" fn umbo_element_spec_item(
 /// - UMBO_STATUS_OUT_OF_RANGE: there is no field at `index`.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not that of a struct, or is not a valid handle, or
 ///   `name` is a null pointer.
+#[c_call(out(name))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_field_name(
     spec: *const umbo_element_spec,
     index: i64,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary("umbo_element_spec_field_name", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let name = unsafe { out(name, "name") }?;
-        let index = index_from(index)?;
-        name.write(borrow(spec, "spec", |spec| {
-            spec.field_name(index).map(|name| name.as_c_str().as_ptr())
-        })??);
-        Ok(())
-    })
+    let index = index_from(index)?;
+    name.write(borrow(spec, "spec", |spec| {
+        spec.field_name(index).map(|name| name.as_c_str().as_ptr())
+    })??);
 }
 
 /// Gives the dtype, rank and shape of a tensor.
@@ -257,6 +224,7 @@ pub unsafe extern "C" fn umbo_element_spec_field_name(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is that of a tuple, a list or a struct, or is not a valid handle,
 ///   or an output is a null pointer.
+#[c_call(out(dtype), out(rank))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_leaf(
     spec: *const umbo_element_spec,
@@ -264,22 +232,17 @@ pub unsafe extern "C" fn umbo_element_spec_leaf(
     rank: *mut i32,
     shape: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_element_spec_leaf", || {
-        // SAFETY: the caller gives NULL or places for the outputs.
-        let (dtype, rank) = unsafe { (out(dtype, "dtype")?, out(rank, "rank")?) };
-        // SAFETY: the caller gives NULL or a place for 8 sizes.
-        let shape = unsafe { out(shape.cast::<[i64; MAX_RANK]>(), "shape") }?;
-        let spec = get(spec, "spec")?;
-        let leaf = spec.leaf()?;
-        let mut sizes = [0; MAX_RANK];
-        for (to, size) in sizes.iter_mut().zip(&leaf.shape) {
-            *to = size.map_or(UMBO_SIZE_UNKNOWN, |size| size as i64);
-        }
-        dtype.write(leaf.dtype as umbo_dtype);
-        rank.write(leaf.shape.len() as i32);
-        shape.write(sizes);
-        Ok(())
-    })
+    // SAFETY: the caller gives NULL or a place for 8 sizes.
+    let shape = unsafe { out(shape.cast::<[i64; MAX_RANK]>(), "shape") }?;
+    let spec = get(spec, "spec")?;
+    let leaf = spec.leaf()?;
+    let mut sizes = [0; MAX_RANK];
+    for (to, size) in sizes.iter_mut().zip(&leaf.shape) {
+        *to = size.map_or(UMBO_SIZE_UNKNOWN, |size| size as i64);
+    }
+    dtype.write(leaf.dtype as umbo_dtype);
+    rank.write(leaf.shape.len() as i32);
+    shape.write(sizes);
 }
 
 /// Makes another handle to the same spec.
@@ -290,21 +253,17 @@ pub unsafe extern "C" fn umbo_element_spec_leaf(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `retained` is a null pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(retain(spec))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_element_spec_retain(
     spec: *const umbo_element_spec,
     retained: *mut *mut umbo_element_spec,
 ) -> umbo_status {
-    boundary("umbo_element_spec_retain", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        unsafe { handle::retain(spec, "spec", retained) }
-    })
 }
 
 /// Releases a handle to a spec.
 ///
 /// @param[in] spec The handle. NULL does nothing.
+#[c_call(release(spec))]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_element_spec_release(spec: *const umbo_element_spec) {
-    quietly("umbo_element_spec_release", || handle::release(spec, "spec"));
-}
+pub unsafe extern "C" fn umbo_element_spec_release(spec: *const umbo_element_spec) {}

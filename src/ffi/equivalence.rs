@@ -4,10 +4,10 @@ use std::ffi::{CString, c_char, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-use super::boundary::{boundary, out, quietly};
-use super::handle::{self, borrow, get, get_optional, make};
+use super::boundary::c_call;
+use super::handle::{borrow, get, get_optional, make};
 use super::object::{umbo_equivalence, umbo_gradients, umbo_strategy, umbo_value};
-use super::options::{self, Extensible};
+use super::options::c_struct;
 use super::replica_context::call_replica;
 use super::run::{Passed, umbo_replica_fn};
 use super::scope::present;
@@ -95,7 +95,7 @@ const _: () = assert!(Verdict::SizeDependent as i32 == UMBO_EQUIVALENCE_SIZE_DEP
 pub const UMBO_TOLERANCE_OF_DTYPE: f64 = -1.0;
 
 /// When two numbers count as the same. Start from UMBO_EQUIVALENCE_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(relative_tolerance = UMBO_TOLERANCE_OF_DTYPE)]
 #[repr(C)]
 pub struct umbo_equivalence_options {
     /// sizeof(umbo_equivalence_options).
@@ -109,23 +109,10 @@ pub struct umbo_equivalence_options {
     pub absolute_tolerance: f64,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_equivalence_options {}
-
-impl Default for umbo_equivalence_options {
-    fn default() -> Self {
-        umbo_equivalence_options {
-            struct_size: size_of::<Self>(),
-            relative_tolerance: UMBO_TOLERANCE_OF_DTYPE,
-            absolute_tolerance: 0.0,
-        }
-    }
-}
-
 /// One finding of a check. Start from UMBO_EQUIVALENCE_FINDING_INIT.
 ///
 /// The texts live as long as the umbo_equivalence.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_equivalence_finding {
     /// sizeof(umbo_equivalence_finding).
@@ -150,9 +137,6 @@ pub struct umbo_equivalence_finding {
     /// What was found, and what to do about it.
     pub text: *const c_char,
 }
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_equivalence_finding {}
 
 /// A report with its texts as C has them.
 pub struct CheckedStep {
@@ -266,6 +250,7 @@ impl CheckedStep {
 /// With several ranks a call that all of them make: it fails on all if it fails on one. Then
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more. Each gives a batch of its own, of as many examples.
+#[c_call(out(equivalence), options(options), get(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_check_equivalence(
     strategy: *mut umbo_strategy,
@@ -276,33 +261,25 @@ pub unsafe extern "C" fn umbo_strategy_check_equivalence(
     options: *const umbo_equivalence_options,
     equivalence: *mut *mut umbo_equivalence,
 ) -> umbo_status {
-    boundary("umbo_strategy_check_equivalence", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let equivalence = unsafe { out(equivalence, "equivalence") }?;
-        // SAFETY: the caller gives NULL or options.
-        let options = unsafe { options::read(options, "options") }?;
-        let strategy = get(strategy, "strategy")?;
-        let function = present(function, "function")?;
-        let batch = get(batch, "batch")?;
-        let gradients = get_optional(gradients, "gradients")?;
-        let options = Options {
-            relative_tolerance: match options.relative_tolerance {
-                UMBO_TOLERANCE_OF_DTYPE => None,
-                tolerance => Some(tolerance),
-            },
-            absolute_tolerance: options.absolute_tolerance,
-        };
-        let passed = Passed::new(user_data);
-        let call = move |context: &ReplicaContext| {
-            call_replica(context, |ctx, args, result| {
-                // SAFETY: the caller gives a function of this type and its user data.
-                unsafe { function(ctx, args, passed.get(), result) }
-            })
-        };
-        let report = equivalence::check(&strategy, &call, &batch, gradients.as_ref(), &options)?;
-        equivalence.write(make(Arc::new(CheckedStep::new(report)))?);
-        Ok(())
-    })
+    let function = present(function, "function")?;
+    let batch = get(batch, "batch")?;
+    let gradients = get_optional(gradients, "gradients")?;
+    let options = Options {
+        relative_tolerance: match options.relative_tolerance {
+            UMBO_TOLERANCE_OF_DTYPE => None,
+            tolerance => Some(tolerance),
+        },
+        absolute_tolerance: options.absolute_tolerance,
+    };
+    let passed = Passed::new(user_data);
+    let call = move |context: &ReplicaContext| {
+        call_replica(context, |ctx, args, result| {
+            // SAFETY: the caller gives a function of this type and its user data.
+            unsafe { function(ctx, args, passed.get(), result) }
+        })
+    };
+    let report = equivalence::check(&strategy, &call, &batch, gradients.as_ref(), &options)?;
+    equivalence.write(make(Arc::new(CheckedStep::new(report)))?);
 }
 
 /// Tells whether the step does the same on one replica as on all.
@@ -310,18 +287,14 @@ pub unsafe extern "C" fn umbo_strategy_check_equivalence(
 /// @param[in] equivalence What the check found.
 /// @param[out] holds 1 if the update and the metrics are the same, else 0.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(out(holds))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_equivalence_holds(
     equivalence: *const umbo_equivalence,
     holds: *mut i32,
 ) -> umbo_status {
-    boundary("umbo_equivalence_holds", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let holds = unsafe { out(holds, "holds") }?;
-        let equivalent = |checked: &Arc<CheckedStep>| checked.report.equivalent;
-        holds.write(i32::from(borrow(equivalence, "equivalence", equivalent)?));
-        Ok(())
-    })
+    let equivalent = |checked: &Arc<CheckedStep>| checked.report.equivalent;
+    holds.write(i32::from(borrow(equivalence, "equivalence", equivalent)?));
 }
 
 /// Gives all findings as text.
@@ -331,17 +304,13 @@ pub unsafe extern "C" fn umbo_equivalence_holds(
 ///   batch, then a line for each finding that is not UMBO_EQUIVALENCE_EQUAL. Lives as long as
 ///   `equivalence`.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(out(text), borrow(equivalence))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_equivalence_text(
     equivalence: *const umbo_equivalence,
     text: *mut *const c_char,
 ) -> umbo_status {
-    boundary("umbo_equivalence_text", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let text = unsafe { out(text, "text") }?;
-        text.write(borrow(equivalence, "equivalence", |checked| checked.text.as_ptr())?);
-        Ok(())
-    })
+    text.write(equivalence.text.as_ptr());
 }
 
 /// Tells how many findings there are.
@@ -352,19 +321,15 @@ pub unsafe extern "C" fn umbo_equivalence_text(
 ///
 /// First come the findings about the step as a whole, if something is wrong with it. Then there is
 /// one for each gradient and each metric, also if it is UMBO_EQUIVALENCE_EQUAL.
+#[c_call(out(count))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_equivalence_count(
     equivalence: *const umbo_equivalence,
     count: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_equivalence_count", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let count = unsafe { out(count, "count") }?;
-        let findings = |checked: &Arc<CheckedStep>| checked.findings.len();
-        // Gradients list their variables by an `i32`; so many metrics nobody adds.
-        count.write(borrow(equivalence, "equivalence", findings)? as i64);
-        Ok(())
-    })
+    let findings = |checked: &Arc<CheckedStep>| checked.findings.len();
+    // Gradients list their variables by an `i32`; so many metrics nobody adds.
+    count.write(borrow(equivalence, "equivalence", findings)? as i64);
 }
 
 /// Gives one finding.
@@ -375,25 +340,21 @@ pub unsafe extern "C" fn umbo_equivalence_count(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such finding.
+#[c_call(result(finding))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_equivalence_at(
     equivalence: *const umbo_equivalence,
     index: i64,
     finding: *mut umbo_equivalence_finding,
 ) -> umbo_status {
-    boundary("umbo_equivalence_at", || {
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let finding = unsafe { options::out(finding, "finding") }?;
-        let found = borrow(equivalence, "equivalence", |checked| {
-            let found = usize::try_from(index).ok().and_then(|index| checked.finding(index));
-            found.ok_or_else(|| {
-                let problem = format!("{index}; there are {} findings", checked.findings.len());
-                Error::out_of_range("index", problem)
-            })
-        })?;
-        finding.write(found?);
-        Ok(())
-    })
+    let found = borrow(equivalence, "equivalence", |checked| {
+        let found = usize::try_from(index).ok().and_then(|index| checked.finding(index));
+        found.ok_or_else(|| {
+            let problem = format!("{index}; there are {} findings", checked.findings.len());
+            Error::out_of_range("index", problem)
+        })
+    })?;
+    finding.write(found?);
 }
 
 /// Makes another handle to the same findings.
@@ -406,15 +367,12 @@ pub unsafe extern "C" fn umbo_equivalence_at(
 ///
 /// Each handle is released once, by itself. Retain a lent handle to keep the object after the
 /// callback.
+#[c_call(retain(equivalence))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_equivalence_retain(
     equivalence: *const umbo_equivalence,
     retained: *mut *mut umbo_equivalence,
 ) -> umbo_status {
-    boundary("umbo_equivalence_retain", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        unsafe { handle::retain(equivalence, "equivalence", retained) }
-    })
 }
 
 /// Releases a handle.
@@ -422,7 +380,6 @@ pub unsafe extern "C" fn umbo_equivalence_retain(
 /// @param[in] equivalence The handle. NULL is fine: then nothing happens.
 ///
 /// When the last handle is released, the texts that were taken from it end.
+#[c_call(release(equivalence))]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_equivalence_release(equivalence: *const umbo_equivalence) {
-    quietly("umbo_equivalence_release", || handle::release(equivalence, "equivalence"));
-}
+pub unsafe extern "C" fn umbo_equivalence_release(equivalence: *const umbo_equivalence) {}

@@ -1,11 +1,11 @@
 //! Gradients: what replicas contribute to an update.
 
-use super::boundary::{array, boundary, collect, constant, flag, out, quietly};
+use super::boundary::{array, c_call, collect, constant, flag};
 use super::dtype::{UMBO_DTYPE_NONE, dtype_from, umbo_dtype};
 use super::first_batch::note_gradients;
-use super::handle::{self, borrow, get, make};
+use super::handle::{borrow, get, make};
 use super::object::{umbo_gradients, umbo_optimizer, umbo_strategy, umbo_value, umbo_variable};
-use super::options::{self, Extensible};
+use super::options::c_struct;
 use super::status::umbo_status;
 use crate::error::{Error, Result};
 use crate::optimizer::reduced::reduced;
@@ -27,7 +27,7 @@ pub const UMBO_LOSS_MEAN: umbo_loss_reduction = 2;
 pub const UMBO_LOSS_GLOBAL_MEAN: umbo_loss_reduction = 3;
 
 /// How gradients are combined. Start from UMBO_GRADIENTS_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(loss_reduction = UMBO_LOSS_UNSET, accumulation_steps = 1, dtype = UMBO_DTYPE_NONE)]
 #[repr(C)]
 pub struct umbo_gradients_options {
     /// sizeof(umbo_gradients_options).
@@ -54,21 +54,6 @@ pub struct umbo_gradients_options {
     pub dtype: umbo_dtype,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_gradients_options {}
-
-impl Default for umbo_gradients_options {
-    fn default() -> Self {
-        umbo_gradients_options {
-            struct_size: size_of::<Self>(),
-            loss_reduction: UMBO_LOSS_UNSET,
-            accumulation_steps: 1,
-            row_sparse: std::ptr::null(),
-            dtype: UMBO_DTYPE_NONE,
-        }
-    }
-}
-
 const _: () = assert!(LossReduction::Sum as i32 == UMBO_LOSS_SUM);
 const _: () = assert!(LossReduction::Mean as i32 == UMBO_LOSS_MEAN);
 const _: () = assert!(LossReduction::GlobalMean as i32 == UMBO_LOSS_GLOBAL_MEAN);
@@ -88,6 +73,7 @@ const _: () = assert!(LossReduction::GlobalMean as i32 == UMBO_LOSS_GLOBAL_MEAN)
 ///   another option that is out of range or does not fit.
 /// - UMBO_STATUS_UNIMPLEMENTED: a variable that is neither float32 nor float64.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+#[c_call(out(gradients), array(variables), options(options), get(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_create(
     strategy: *mut umbo_strategy,
@@ -96,48 +82,39 @@ pub unsafe extern "C" fn umbo_gradients_create(
     options: *const umbo_gradients_options,
     gradients: *mut *mut umbo_gradients,
 ) -> umbo_status {
-    boundary("umbo_gradients_create", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (gradients, variables) =
-            unsafe { (out(gradients, "gradients")?, array(variables, count, "variables")?) };
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let options = unsafe { options::read(options, "options") }?;
-        let strategy = get(strategy, "strategy")?;
-        let variables = collect(variables.iter().map(|&variable| get(variable, "variables")))?;
-        let loss_reduction = constant(
-            options.loss_reduction,
-            LossReduction::from_code(options.loss_reduction),
-            "options.loss_reduction",
-            "UMBO_LOSS_SUM (1), UMBO_LOSS_MEAN (2) and UMBO_LOSS_GLOBAL_MEAN (3), and one must be \
-             given: does the callback sum over its examples, take their mean, or divide by the \
-             examples of the global batch?",
-        )?;
-        let (id, devices) = (strategy.id(), strategy.replica_devices());
-        let steps = match options.accumulation_steps {
-            steps @ 1.. => steps as u64,
-            steps => {
-                let problem = format!("{steps}; must be 1 or more");
-                return Err(Error::invalid("options.accumulation_steps", problem));
-            }
-        };
-        let row_sparse = if options.row_sparse.is_null() {
-            &[][..]
-        } else {
-            // SAFETY: not NULL, so the caller gives as many numbers as variables.
-            unsafe { array(options.row_sparse, count, "options.row_sparse") }?
-        };
-        let row_sparse = row_sparse.iter().map(|&choice| flag(choice, "options.row_sparse"));
-        let row_sparse = &*collect(row_sparse)?;
-        let dtype = match options.dtype {
-            UMBO_DTYPE_NONE => None,
-            dtype => Some(dtype_from(dtype)?),
-        };
-        let options = GradientsOptions { accumulation_steps: steps, dtype, row_sparse };
-        let made = Gradients::with_options(id, devices, variables, loss_reduction, options)?;
-        note_gradients(&made);
-        gradients.write(make(made)?);
-        Ok(())
-    })
+    let variables = collect(variables.iter().map(|&variable| get(variable, "variables")))?;
+    let loss_reduction = constant(
+        options.loss_reduction,
+        LossReduction::from_code(options.loss_reduction),
+        "options.loss_reduction",
+        "UMBO_LOSS_SUM (1), UMBO_LOSS_MEAN (2) and UMBO_LOSS_GLOBAL_MEAN (3), and one must be \
+         given: does the callback sum over its examples, take their mean, or divide by the \
+         examples of the global batch?",
+    )?;
+    let (id, devices) = (strategy.id(), strategy.replica_devices());
+    let steps = match options.accumulation_steps {
+        steps @ 1.. => steps as u64,
+        steps => {
+            let problem = format!("{steps}; must be 1 or more");
+            return Err(Error::invalid("options.accumulation_steps", problem));
+        }
+    };
+    let row_sparse = if options.row_sparse.is_null() {
+        &[][..]
+    } else {
+        // SAFETY: not NULL, so the caller gives as many numbers as variables.
+        unsafe { array(options.row_sparse, count, "options.row_sparse") }?
+    };
+    let row_sparse = row_sparse.iter().map(|&choice| flag(choice, "options.row_sparse"));
+    let row_sparse = &*collect(row_sparse)?;
+    let dtype = match options.dtype {
+        UMBO_DTYPE_NONE => None,
+        dtype => Some(dtype_from(dtype)?),
+    };
+    let options = GradientsOptions { accumulation_steps: steps, dtype, row_sparse };
+    let made = Gradients::with_options(id, devices, variables, loss_reduction, options)?;
+    note_gradients(&made);
+    gradients.write(make(made)?);
 }
 
 /// Tells how many variables the gradients are for.
@@ -145,17 +122,13 @@ pub unsafe extern "C" fn umbo_gradients_create(
 /// @param[in] gradients The gradients.
 /// @param[out] count The number of variables.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(out(count), borrow(gradients))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_count(
     gradients: *const umbo_gradients,
     count: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_gradients_count", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let count = unsafe { out(count, "count") }?;
-        count.write(borrow(gradients, "gradients", |own| own.variables().len())? as i64);
-        Ok(())
-    })
+    count.write(gradients.variables().len() as i64);
 }
 
 /// Gives one of the variables that the gradients are for.
@@ -167,19 +140,15 @@ pub unsafe extern "C" fn umbo_gradients_count(
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+#[c_call(out(variable))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_variable(
     gradients: *const umbo_gradients,
     index: i64,
     variable: *mut *mut umbo_variable,
 ) -> umbo_status {
-    boundary("umbo_gradients_variable", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let variable = unsafe { out(variable, "variable") }?;
-        let found = of_variable(gradients, index, |own, index| own.variables()[index].clone())?;
-        variable.write(make(found)?);
-        Ok(())
-    })
+    let found = of_variable(gradients, index, |own, index| own.variables()[index].clone())?;
+    variable.write(make(found)?);
 }
 
 /// Tells what the gradients mean.
@@ -187,17 +156,13 @@ pub unsafe extern "C" fn umbo_gradients_variable(
 /// @param[in] gradients The gradients.
 /// @param[out] loss_reduction The loss reduction that they were made with.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(out(loss_reduction), borrow(gradients))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_loss_reduction(
     gradients: *const umbo_gradients,
     loss_reduction: *mut umbo_loss_reduction,
 ) -> umbo_status {
-    boundary("umbo_gradients_loss_reduction", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let loss_reduction = unsafe { out(loss_reduction, "loss_reduction") }?;
-        loss_reduction.write(borrow(gradients, "gradients", |own| own.loss_reduction() as i32)?);
-        Ok(())
-    })
+    loss_reduction.write(gradients.loss_reduction() as i32);
 }
 
 /// Tells how many runs make one update.
@@ -205,17 +170,13 @@ pub unsafe extern "C" fn umbo_gradients_loss_reduction(
 /// @param[in] gradients The gradients.
 /// @param[out] steps The `accumulation_steps` that they were made with.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(out(steps), borrow(gradients))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_accumulation_steps(
     gradients: *const umbo_gradients,
     steps: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_gradients_accumulation_steps", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let steps = unsafe { out(steps, "steps") }?;
-        steps.write(borrow(gradients, "gradients", |own| own.accumulation_steps())? as i64);
-        Ok(())
-    })
+    steps.write(gradients.accumulation_steps() as i64);
 }
 
 /// Tells whether a variable is row-sparse.
@@ -226,19 +187,15 @@ pub unsafe extern "C" fn umbo_gradients_accumulation_steps(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
+#[c_call(out(row_sparse))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_row_sparse(
     gradients: *const umbo_gradients,
     index: i64,
     row_sparse: *mut i32,
 ) -> umbo_status {
-    boundary("umbo_gradients_row_sparse", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let row_sparse = unsafe { out(row_sparse, "row_sparse") }?;
-        let found = of_variable(gradients, index, Gradients::is_row_sparse)?;
-        row_sparse.write(found.into());
-        Ok(())
-    })
+    let found = of_variable(gradients, index, Gradients::is_row_sparse)?;
+    row_sparse.write(found.into());
 }
 
 /// Tells the element type of the gradients of a variable.
@@ -250,18 +207,14 @@ pub unsafe extern "C" fn umbo_gradients_row_sparse(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
+#[c_call(out(dtype))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_dtype(
     gradients: *const umbo_gradients,
     index: i64,
     dtype: *mut umbo_dtype,
 ) -> umbo_status {
-    boundary("umbo_gradients_dtype", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let dtype = unsafe { out(dtype, "dtype") }?;
-        dtype.write(of_variable(gradients, index, Gradients::dtype)? as i32);
-        Ok(())
-    })
+    dtype.write(of_variable(gradients, index, Gradients::dtype)? as i32);
 }
 
 /// Gives the gradient of a variable that the next apply would take.
@@ -286,6 +239,7 @@ pub unsafe extern "C" fn umbo_gradients_dtype(
 ///
 /// With several ranks all of them call this, and each gets the gradient over all ranks' replicas. The ranks tell
 /// each other all that their replicas have contributed to the variable, which is more than an apply does.
+#[c_call(out(value))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_reduced(
     gradients: *const umbo_gradients,
@@ -293,18 +247,13 @@ pub unsafe extern "C" fn umbo_gradients_reduced(
     optimizer: *const umbo_optimizer,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_gradients_reduced", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let value = unsafe { out(value, "value") }?;
-        let index = variable_index(index)?;
-        let gradients = get(gradients, "gradients")?;
-        let optimizer = match optimizer.is_null() {
-            true => None,
-            false => Some(get(optimizer, "optimizer")?),
-        };
-        value.write(make(reduced(&gradients, index, optimizer.as_ref())?)?);
-        Ok(())
-    })
+    let index = variable_index(index)?;
+    let gradients = get(gradients, "gradients")?;
+    let optimizer = match optimizer.is_null() {
+        true => None,
+        false => Some(get(optimizer, "optimizer")?),
+    };
+    value.write(make(reduced(&gradients, index, optimizer.as_ref())?)?);
 }
 
 /// What `tell` says of the variable at `index`, if there is one.
@@ -339,15 +288,12 @@ pub(crate) fn variable_index(index: i64) -> Result<usize> {
 ///
 /// Each handle is released once, by itself. Retain a lent handle to keep the object after the
 /// callback.
+#[c_call(retain(gradients))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_retain(
     gradients: *const umbo_gradients,
     retained: *mut *mut umbo_gradients,
 ) -> umbo_status {
-    boundary("umbo_gradients_retain", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        unsafe { handle::retain(gradients, "gradients", retained) }
-    })
 }
 
 /// Releases a handle.
@@ -355,7 +301,6 @@ pub unsafe extern "C" fn umbo_gradients_retain(
 /// @param[in] gradients The handle. NULL is fine: then nothing happens.
 ///
 /// The object ends when its last handle is released and nothing else keeps it.
+#[c_call(release(gradients))]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_gradients_release(gradients: *const umbo_gradients) {
-    quietly("umbo_gradients_release", || handle::release(gradients, "gradients"));
-}
+pub unsafe extern "C" fn umbo_gradients_release(gradients: *const umbo_gradients) {}

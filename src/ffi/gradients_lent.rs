@@ -2,10 +2,9 @@
 
 use std::ffi::c_void;
 
-use super::boundary::boundary;
-use super::callback::{UserData, umbo_destroy_fn};
+use super::boundary::c_call;
+use super::callback::umbo_destroy_fn;
 use super::gradients::variable_index;
-use super::handle::get;
 use super::object::{umbo_gradients, umbo_replica_context};
 use super::replica_context::in_context;
 use super::status::umbo_status;
@@ -41,6 +40,7 @@ use super::view::{tensor_over_view, umbo_view};
 ///
 /// On a GPU replica the memory is that of its GPU; what the callback has queued there when it returns is
 /// waited for, as always.
+#[c_call(gives(user_data, destroy), get(gradients))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_attach(
     gradients: *mut umbo_gradients,
@@ -50,17 +50,13 @@ pub unsafe extern "C" fn umbo_gradients_attach(
     user_data: *mut c_void,
     destroy: umbo_destroy_fn,
 ) -> umbo_status {
-    // SAFETY: the caller gives the user data and its function away.
-    let owner = unsafe { UserData::new(user_data, destroy) };
-    boundary("umbo_gradients_attach", move || {
-        // Not borrowed: what an earlier step has lent is let go of here, and may release the gradients.
-        let gradients = get(gradients.cast_const(), "gradients")?;
-        let index = variable_index(index)?;
-        in_context(ctx, |context| {
-            // SAFETY: the caller gives NULL or a view whose elements are there until the owner is dropped.
-            let gradient = unsafe { tensor_over_view(view, "view", Box::new(owner)) }?;
-            gradients.attach_in(context, index, gradient)
-        })
+    // Not borrowed: what an earlier step has lent is let go of here, and may release the gradients.
+    let gradients = gradients;
+    let index = variable_index(index)?;
+    in_context(ctx, |context| {
+        // SAFETY: the caller gives NULL or a view whose elements are there until the user_data is dropped.
+        let gradient = unsafe { tensor_over_view(view, "view", Box::new(user_data)) }?;
+        gradients.attach_in(context, index, gradient)
     })
 }
 
@@ -79,15 +75,13 @@ pub unsafe extern "C" fn umbo_gradients_attach(
 /// variable, an apply leaves it alone: no weight decay, no momentum, and the optimizer's state for it
 /// stays. If others do contribute, this replica counts as zero. What was attached is given to its
 /// `destroy`. The replica may view, add or attach again before it submits.
+#[c_call(get(gradients))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_withdraw(
     gradients: *mut umbo_gradients,
     ctx: *mut umbo_replica_context,
     index: i64,
 ) -> umbo_status {
-    boundary("umbo_gradients_withdraw", || {
-        let gradients = get(gradients.cast_const(), "gradients")?;
-        let index = variable_index(index)?;
-        in_context(ctx, |context| gradients.withdraw_in(context, index))
-    })
+    let index = variable_index(index)?;
+    in_context(ctx, |context| gradients.withdraw_in(context, index))
 }

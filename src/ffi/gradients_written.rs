@@ -1,6 +1,6 @@
 //! What replicas write into gradients, and how they submit it: `umbo/gradients.h`.
 
-use super::boundary::{boundary, check, constant, out};
+use super::boundary::{c_call, check, constant};
 use super::gradients::variable_index;
 use super::handle::{borrow, get};
 use super::indexed_slices::slices_of;
@@ -44,6 +44,7 @@ pub const UMBO_GRADIENT_ADD: umbo_gradient_mode = 2;
 ///
 /// The buffer stays where it is: the view has the same address in every step as long as the gradients live.
 /// umbo_gradients_attach() lets a gradient stay in the program's memory instead.
+#[c_call(out(view))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_view(
     gradients: *mut umbo_gradients,
@@ -52,18 +53,13 @@ pub unsafe extern "C" fn umbo_gradients_view(
     mode: umbo_gradient_mode,
     view: *mut umbo_view,
 ) -> umbo_status {
-    boundary("umbo_gradients_view", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let view = unsafe { out(view, "view") }?;
-        let index = variable_index(index)?;
-        let mode = mode_from(mode)?;
-        view.write(in_context(ctx, |context| {
-            borrow(gradients, "gradients", |gradients| {
-                gradients.view_in(context, index, mode).map(view_to_write)
-            })?
-        })?);
-        Ok(())
-    })
+    let index = variable_index(index)?;
+    let mode = mode_from(mode)?;
+    view.write(in_context(ctx, |context| {
+        borrow(gradients, "gradients", |gradients| {
+            gradients.view_in(context, index, mode).map(view_to_write)
+        })?
+    })?);
 }
 
 /// Gives this replica's buffers for the gradients of all variables.
@@ -81,6 +77,7 @@ pub unsafe extern "C" fn umbo_gradients_view(
 /// It does what umbo_gradients_view() does for each variable, in one call. A row-sparse variable has no buffer, and
 /// gets a view of zeros, whose `mutable_data` is NULL. All others count as viewed, so with UMBO_GRADIENT_OVERWRITE all
 /// of them are written in full. If the call fails, none of them counts as viewed because of it.
+#[c_call(out(count))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_views(
     gradients: *mut umbo_gradients,
@@ -90,33 +87,29 @@ pub unsafe extern "C" fn umbo_gradients_views(
     views: *mut umbo_view,
     count: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_gradients_views", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let count = unsafe { out(count, "count") }?;
-        let mode = mode_from(mode)?;
-        if capacity > 0 {
-            check(views.cast_const(), "views", "a place for each view is expected")?;
-        }
-        in_context(ctx, |context| {
-            borrow(gradients, "gradients", |gradients| {
-                let all = gradients.variables().len();
-                count.write(all as i64);
-                if capacity < all as i64 {
-                    let problem = format!("{capacity}, but there are {all} variables");
-                    return Err(Error::out_of_range("capacity", problem));
-                }
-                gradients.check_views_in(context)?;
-                for index in 0..all {
-                    let view = match gradients.is_row_sparse(index) {
-                        true => NO_VIEW,
-                        false => gradients.view_in(context, index, mode).map(view_to_write)?,
-                    };
-                    // SAFETY: the caller gives room for `capacity` views, which are as many or more.
-                    unsafe { views.add(index).write(view) };
-                }
-                Ok(())
-            })?
-        })
+    let mode = mode_from(mode)?;
+    if capacity > 0 {
+        check(views.cast_const(), "views", "a place for each view is expected")?;
+    }
+    in_context(ctx, |context| {
+        borrow(gradients, "gradients", |gradients| {
+            let all = gradients.variables().len();
+            count.write(all as i64);
+            if capacity < all as i64 {
+                let problem = format!("{capacity}, but there are {all} variables");
+                return Err(Error::out_of_range("capacity", problem));
+            }
+            gradients.check_views_in(context)?;
+            for index in 0..all {
+                let view = match gradients.is_row_sparse(index) {
+                    true => NO_VIEW,
+                    false => gradients.view_in(context, index, mode).map(view_to_write)?,
+                };
+                // SAFETY: the caller gives room for `capacity` views, which are as many or more.
+                unsafe { views.add(index).write(view) };
+            }
+            Ok(())
+        })?
     })
 }
 
@@ -168,6 +161,7 @@ fn mode_from(mode: umbo_gradient_mode) -> Result<GradientMode> {
 ///
 /// Replicas call at the same time, and the call does not wait. It allocates nothing if an earlier
 /// step had as many rows in as many calls.
+#[c_call(out(indices), out(values))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_add_rows(
     gradients: *mut umbo_gradients,
@@ -177,17 +171,12 @@ pub unsafe extern "C" fn umbo_gradients_add_rows(
     indices: *mut umbo_view,
     values: *mut umbo_view,
 ) -> umbo_status {
-    boundary("umbo_gradients_add_rows", || {
-        // SAFETY: the caller gives NULL or places for the outputs.
-        let (indices, values) = unsafe { (out(indices, "indices")?, out(values, "values")?) };
-        let (index, rows) = (variable_index(index)?, row_count(rows)?);
-        let added = in_context(ctx, |context| {
-            borrow(gradients, "gradients", |gradients| gradients.add_rows_in(context, index, rows))?
-        })?;
-        indices.write(view_to_write(&added.indices));
-        values.write(view_to_write(&added.values));
-        Ok(())
-    })
+    let (index, rows) = (variable_index(index)?, row_count(rows)?);
+    let added = in_context(ctx, |context| {
+        borrow(gradients, "gradients", |gradients| gradients.add_rows_in(context, index, rows))?
+    })?;
+    indices.write(view_to_write(&added.indices));
+    values.write(view_to_write(&added.values));
 }
 
 /// Adds copies of indexed slices to a gradient.
@@ -203,6 +192,7 @@ pub unsafe extern "C" fn umbo_gradients_add_rows(
 /// - the others of umbo_gradients_add_rows().
 ///
 /// The rows count as those of umbo_gradients_add_rows().
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_add_indexed_slices(
     gradients: *mut umbo_gradients,
@@ -210,13 +200,11 @@ pub unsafe extern "C" fn umbo_gradients_add_indexed_slices(
     index: i64,
     slices: *const umbo_value,
 ) -> umbo_status {
-    boundary("umbo_gradients_add_indexed_slices", || {
-        let (index, slices) = (variable_index(index)?, get(slices, "slices")?);
-        in_context(ctx, |context| {
-            borrow(gradients, "gradients", |gradients| {
-                gradients.add_indexed_slices_in(context, index, slices_of(&slices, "slices")?)
-            })?
-        })
+    let (index, slices) = (variable_index(index)?, get(slices, "slices")?);
+    in_context(ctx, |context| {
+        borrow(gradients, "gradients", |gradients| {
+            gradients.add_indexed_slices_in(context, index, slices_of(&slices, "slices")?)
+        })?
     })
 }
 
@@ -242,12 +230,13 @@ fn row_count(rows: i64) -> Result<usize> {
 /// what it wrote is not read. One that has examples, and has viewed, attached or added none of the
 /// gradients in this step, submits zeros: the log gets a warning, once, and a strict strategy fails
 /// with UMBO_STATUS_FAILED_PRECONDITION.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_submit(
     gradients: *mut umbo_gradients,
     ctx: *mut umbo_replica_context,
 ) -> umbo_status {
-    boundary("umbo_gradients_submit", || submit(ctx, gradients, None))
+    submit(ctx, gradients, None)
 }
 
 /// Submits this replica's gradients with a given weight.
@@ -263,13 +252,14 @@ pub unsafe extern "C" fn umbo_gradients_submit(
 ///   umbo_gradients_view().
 /// - UMBO_STATUS_OUT_OF_RANGE: as for umbo_gradients_submit().
 /// - UMBO_STATUS_CANCELLED: the run has returned without this replica.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_gradients_submit_weighted(
     gradients: *mut umbo_gradients,
     ctx: *mut umbo_replica_context,
     weight: f64,
 ) -> umbo_status {
-    boundary("umbo_gradients_submit_weighted", || submit(ctx, gradients, Some(weight)))
+    submit(ctx, gradients, Some(weight))
 }
 
 fn submit(

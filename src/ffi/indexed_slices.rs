@@ -1,6 +1,6 @@
 //! Indexed slices.
 
-use super::boundary::{boundary, check, out};
+use super::boundary::{boundary, c_call, check, out};
 use super::dtype::{UMBO_MAX_RANK, shape_from};
 use super::handle::{borrow, get, make};
 use super::object::{umbo_tensor, umbo_value};
@@ -27,6 +27,7 @@ use crate::values::indexed_slices::IndexedSlices;
 /// A row that is named several times stands for the sum. The value keeps both tensors and does not
 /// copy them; the caller still releases its own handles. Whether the row numbers are in range is
 /// checked where they are used.
+#[c_call(out(value))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_create_indexed_slices(
     values: *const umbo_tensor,
@@ -35,14 +36,10 @@ pub unsafe extern "C" fn umbo_value_create_indexed_slices(
     dense_shape: *const i64,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_value_create_indexed_slices", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (value, shape) =
-            unsafe { (out(value, "value")?, shape_from(rank, dense_shape, "dense_shape")?) };
-        let (values, indices) = (get(values, "values")?, get(indices, "indices")?);
-        value.write(make(Value::indexed_slices(values, indices, shape)?)?);
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let shape = unsafe { shape_from(rank, dense_shape, "dense_shape") }?;
+    let (values, indices) = (get(values, "values")?, get(indices, "indices")?);
+    value.write(make(Value::indexed_slices(values, indices, shape)?)?);
 }
 
 fn with_slices<R>(value: *const umbo_value, look: impl FnOnce(&IndexedSlices) -> R) -> Result<R> {
@@ -114,24 +111,20 @@ pub unsafe extern "C" fn umbo_value_slices_indices(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a valid handle, or an
 ///   output is a null pointer.
+#[c_call(out(rank))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_slices_dense_shape(
     value: *const umbo_value,
     rank: *mut i32,
     shape: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_value_slices_dense_shape", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let rank = unsafe { out(rank, "rank") }?;
-        check(shape, "shape", "room for UMBO_MAX_RANK sizes is expected")?;
-        let dense = with_slices(value, IndexedSlices::dense_shape)?;
-        let mut sizes = [0i64; UMBO_MAX_RANK as usize];
-        for (size, &dense) in sizes.iter_mut().zip(dense.iter()) {
-            *size = dense as i64;
-        }
-        // SAFETY: the caller gives room for as many sizes, which was just checked not to be NULL.
-        unsafe { shape.cast::<[i64; UMBO_MAX_RANK as usize]>().write(sizes) };
-        rank.write(dense.rank() as i32);
-        Ok(())
-    })
+    check(shape, "shape", "room for UMBO_MAX_RANK sizes is expected")?;
+    let dense = with_slices(value, IndexedSlices::dense_shape)?;
+    let mut sizes = [0i64; UMBO_MAX_RANK as usize];
+    for (size, &dense) in sizes.iter_mut().zip(dense.iter()) {
+        *size = dense as i64;
+    }
+    // SAFETY: the caller gives room for as many sizes, which was just checked not to be NULL.
+    unsafe { shape.cast::<[i64; UMBO_MAX_RANK as usize]>().write(sizes) };
+    rank.write(dense.rank() as i32);
 }

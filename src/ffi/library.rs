@@ -3,12 +3,12 @@
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::OnceLock;
 
-use super::boundary::{boundary, boundary_in_need, constant, out};
-use super::callback::{UserData, umbo_destroy_fn};
+use super::boundary::{boundary, c_call, constant};
+use super::callback::umbo_destroy_fn;
 use super::handle;
 use super::object::{kind_selection, umbo_handle_type};
 use super::status::umbo_status;
-use super::text::{c_string, text};
+use super::text::c_string;
 use crate::device::cuda::gpu;
 use crate::device::{DeviceKind, registry};
 use crate::error::Error;
@@ -109,15 +109,11 @@ pub extern "C" fn umbo_build_info() -> *const c_char {
 /// - UMBO_STATUS_INVALID_ARGUMENT: `name` is not a text in UTF-8, or `result` is a null pointer.
 ///
 /// There is one name so far, "cuda": there is a GPU that can be a device of a strategy.
+#[c_call(out(result), text(name))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_has_feature(name: *const c_char, result: *mut i32) -> umbo_status {
-    boundary("umbo_has_feature", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (result, name) = unsafe { (out(result, "result")?, text(name, "name")?) };
-        let works = name == "cuda" && registry::physical_count(DeviceKind::Gpu) > 0;
-        result.write(works.into());
-        Ok(())
-    })
+    let works = name == "cuda" && registry::physical_count(DeviceKind::Gpu) > 0;
+    result.write(works.into());
 }
 
 /// Sends log messages to a function of the program.
@@ -139,6 +135,7 @@ pub unsafe extern "C" fn umbo_has_feature(name: *const c_char, result: *mut i32)
 /// comes. It is off, error, warning, info or debug, or a number from 0 to 4, and takes the place of
 /// `most_verbose` for all callbacks. Without a callback it has all messages up to that level written
 /// to standard error, also those that come again; off and 0 have none written.
+#[c_call(gives(user_data, destroy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_log_callback(
     most_verbose: umbo_log_level,
@@ -146,25 +143,20 @@ pub unsafe extern "C" fn umbo_set_log_callback(
     user_data: *mut c_void,
     destroy: umbo_destroy_fn,
 ) -> umbo_status {
-    // SAFETY: the caller gives the user data and its function away.
-    let user_data = unsafe { UserData::new(user_data, destroy) };
-    boundary("umbo_set_log_callback", move || {
-        let valid = "UMBO_LOG_ERROR (1) to UMBO_LOG_DEBUG (4)";
-        let level = constant(most_verbose, Level::from_code(most_verbose), "most_verbose", valid)?;
-        let Some(callback) = callback else {
-            log::clear_sink();
-            return Ok(());
-        };
-        let sink = move |level: Level, message: &str| {
-            let message = c_string(message);
-            let _uncancelled = Uncancelled::new();
-            // SAFETY: the caller gave the callback for this, with the user data that lives as long
-            // as this closure; the message lives until the call is over.
-            unsafe { callback(level as i32, message.as_ptr(), user_data.pointer()) }
-        };
-        log::set_sink(level, Box::new(sink));
-        Ok(())
-    })
+    let valid = "UMBO_LOG_ERROR (1) to UMBO_LOG_DEBUG (4)";
+    let level = constant(most_verbose, Level::from_code(most_verbose), "most_verbose", valid)?;
+    let Some(callback) = callback else {
+        log::clear_sink();
+        return Ok(());
+    };
+    let sink = move |level: Level, message: &str| {
+        let message = c_string(message);
+        let _uncancelled = Uncancelled::new();
+        // SAFETY: the caller gave the callback for this, with the user data that lives as long
+        // as this closure; the message lives until the call is over.
+        unsafe { callback(level as i32, message.as_ptr(), user_data.pointer()) }
+    };
+    log::set_sink(level, Box::new(sink));
 }
 
 /// Sets how many threads do central work: reductions, updates, copies.
@@ -176,13 +168,12 @@ pub unsafe extern "C" fn umbo_set_log_callback(
 /// At the start of the process, the number is that of the processors that the process may use. A
 /// new number counts from the next operation on. The call does not wait. Results do not depend on
 /// the number.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_worker_count(count: i64) -> umbo_status {
-    boundary("umbo_set_worker_count", || {
-        let count = usize::try_from(count)
-            .map_err(|_| Error::invalid("count", format!("{count}; 1 or more are expected")))?;
-        workers::set_count(count)
-    })
+    let count = usize::try_from(count)
+        .map_err(|_| Error::invalid("count", format!("{count}; 1 or more are expected")))?;
+    workers::set_count(count)
 }
 
 /// Gives how many threads do central work.
@@ -190,14 +181,10 @@ pub unsafe extern "C" fn umbo_set_worker_count(count: i64) -> umbo_status {
 /// @param[out] count The number of threads, including the calling one. Small operations use fewer.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `count` is a null pointer.
+#[c_call(out(count))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_worker_count(count: *mut i64) -> umbo_status {
-    boundary("umbo_worker_count", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let count = unsafe { out(count, "count") }?;
-        count.write(workers::count() as i64);
-        Ok(())
-    })
+    count.write(workers::count() as i64);
 }
 
 /// Ends the threads that no object needs, and gives kept memory back.
@@ -232,15 +219,11 @@ pub extern "C" fn umbo_shutdown() -> umbo_status {
 ///
 /// A program that releases all that it makes sees 0 at its end. What callbacks are lent does not
 /// count.
+#[c_call(in_need, out(count))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_live_handles(
     r#type: umbo_handle_type,
     count: *mut i64,
 ) -> umbo_status {
-    boundary_in_need("umbo_live_handles", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let count = unsafe { out(count, "count") }?;
-        count.write(handle::live(kind_selection(r#type)?));
-        Ok(())
-    })
+    count.write(handle::live(kind_selection(r#type)?));
 }

@@ -3,14 +3,13 @@
 use std::ffi::c_char;
 use std::ptr;
 
-use super::boundary::{boundary, check, constant, out, quietly};
-use super::handle::{self, borrow, get, make};
+use super::boundary::{c_call, check, constant, out};
+use super::handle::{borrow, get, make};
 use super::object::{umbo_metrics, umbo_replica_context, umbo_strategy};
-use super::options::{self, Extensible};
+use super::options::c_struct;
 use super::replica_context::in_context;
 use super::status::umbo_status;
 use super::strategy::umbo_metric;
-use super::text::text;
 use super::view::{umbo_view, view_from};
 use crate::error::{Error, Result};
 use crate::metrics::Metrics;
@@ -39,7 +38,7 @@ pub const UMBO_METRIC_CONFUSION: umbo_metric_kind = 5;
 pub const UMBO_METRIC_AUC: umbo_metric_kind = 6;
 
 /// What a metric is more exactly. Start from UMBO_METRIC_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(bins = 200, highest_score = 1.0)]
 #[repr(C)]
 pub struct umbo_metric_options {
     /// sizeof(umbo_metric_options).
@@ -55,23 +54,8 @@ pub struct umbo_metric_options {
     pub highest_score: f64,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, then numbers.
-unsafe impl Extensible for umbo_metric_options {}
-
-impl Default for umbo_metric_options {
-    fn default() -> Self {
-        umbo_metric_options {
-            struct_size: size_of::<Self>(),
-            classes: 0,
-            bins: 200,
-            lowest_score: 0.0,
-            highest_score: 1.0,
-        }
-    }
-}
-
 /// How a class was predicted. Start from UMBO_CLASS_METRIC_INIT.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_class_metric {
     /// sizeof(umbo_class_metric).
@@ -90,9 +74,6 @@ pub struct umbo_class_metric {
     pub f1: f64,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, then numbers.
-unsafe impl Extensible for umbo_class_metric {}
-
 /// Makes metrics, none yet, to which the replicas of a strategy add in its runs.
 ///
 /// @param[in] strategy Whose runs add to them.
@@ -103,18 +84,13 @@ unsafe impl Extensible for umbo_class_metric {}
 /// With several ranks all of them make the same metrics in the same order, define the same and reset them
 /// between the same runs. What is accumulated, and read by each, is that of the replicas of all ranks. A
 /// run of ranks whose metrics differ is UMBO_STATUS_FAILED_PRECONDITION.
+#[c_call(out(metrics), get(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_create(
     strategy: *const umbo_strategy,
     metrics: *mut *mut umbo_metrics,
 ) -> umbo_status {
-    boundary("umbo_metrics_create", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let metrics = unsafe { out(metrics, "metrics") }?;
-        let strategy = get(strategy, "strategy")?;
-        metrics.write(make(Metrics::new(&strategy))?);
-        Ok(())
-    })
+    metrics.write(make(Metrics::new(&strategy))?);
 }
 
 /// Adds a metric, between runs. The first one has index 0, the next one 1, and so on.
@@ -128,6 +104,7 @@ pub unsafe extern "C" fn umbo_metrics_create(
 /// - UMBO_STATUS_INVALID_ARGUMENT: a name that there is, options out of range.
 /// - UMBO_STATUS_FAILED_PRECONDITION: a run is adding to the metrics.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
+#[c_call(text(name), options(options))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_define(
     metrics: *mut umbo_metrics,
@@ -136,36 +113,32 @@ pub unsafe extern "C" fn umbo_metrics_define(
     options: *const umbo_metric_options,
     index: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_metrics_define", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (name, options) = unsafe { (text(name, "name")?, options::read(options, "options")?) };
-        let index = match index.is_null() {
-            true => None,
-            // SAFETY: the caller gives a place for the output.
-            false => Some(unsafe { out(index, "index") }?),
-        };
-        let kind = constant(
-            kind,
-            match kind {
-                UMBO_METRIC_SUM => Some(Ok(Kind::Sum)),
-                UMBO_METRIC_MEAN => Some(Ok(Kind::Mean)),
-                UMBO_METRIC_COUNT => Some(Ok(Kind::Count)),
-                UMBO_METRIC_ACCURACY => Some(Ok(Kind::Accuracy)),
-                UMBO_METRIC_CONFUSION => Some(Kind::confusion(options.classes)),
-                UMBO_METRIC_AUC => {
-                    Some(Kind::auc(options.bins, options.lowest_score, options.highest_score))
-                }
-                _ => None,
-            },
-            "kind",
-            "UMBO_METRIC_SUM (1) to UMBO_METRIC_AUC (6)",
-        )??;
-        let defined = get(metrics, "metrics")?.define(name, kind)?;
-        if let Some(index) = index {
-            index.write(defined as i64);
-        }
-        Ok(())
-    })
+    let index = match index.is_null() {
+        true => None,
+        // SAFETY: the caller gives a place for the output.
+        false => Some(unsafe { out(index, "index") }?),
+    };
+    let kind = constant(
+        kind,
+        match kind {
+            UMBO_METRIC_SUM => Some(Ok(Kind::Sum)),
+            UMBO_METRIC_MEAN => Some(Ok(Kind::Mean)),
+            UMBO_METRIC_COUNT => Some(Ok(Kind::Count)),
+            UMBO_METRIC_ACCURACY => Some(Ok(Kind::Accuracy)),
+            UMBO_METRIC_CONFUSION => Some(Kind::confusion(options.classes)),
+            UMBO_METRIC_AUC => {
+                Some(Kind::auc(options.bins, options.lowest_score, options.highest_score))
+            }
+            _ => None,
+        },
+        "kind",
+        "UMBO_METRIC_SUM (1) to UMBO_METRIC_AUC (6)",
+    )??;
+    let defined = get(metrics, "metrics")?.define(name, kind)?;
+    if let Some(index) = index {
+        index.write(defined as i64);
+    }
+    Ok(())
 }
 
 /// Tells how many metrics were defined.
@@ -173,17 +146,13 @@ pub unsafe extern "C" fn umbo_metrics_define(
 /// @param[in] metrics The metrics.
 /// @param[out] count Their number.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(out(count), borrow(metrics))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_count(
     metrics: *const umbo_metrics,
     count: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_metrics_count", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let count = unsafe { out(count, "count") }?;
-        count.write(borrow(metrics, "metrics", |metrics| metrics.count())?? as i64);
-        Ok(())
-    })
+    count.write(metrics.count()? as i64);
 }
 
 /// Tells the name of a metric.
@@ -194,21 +163,17 @@ pub unsafe extern "C" fn umbo_metrics_count(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such metric.
+#[c_call(out(name))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_name(
     metrics: *const umbo_metrics,
     index: i64,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary("umbo_metrics_name", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let name = unsafe { out(name, "name") }?;
-        let index = entry(index)?;
-        let found = borrow(metrics, "metrics", |metrics| metrics.name(index))??;
-        // The metrics keep the characters, and where they lie.
-        name.write(found.as_c_str().as_ptr());
-        Ok(())
-    })
+    let index = entry(index)?;
+    let found = borrow(metrics, "metrics", |metrics| metrics.name(index))??;
+    // The metrics keep the characters, and where they lie.
+    name.write(found.as_c_str().as_ptr());
 }
 
 /// Finds the metric with a name, for the functions that take an index.
@@ -219,18 +184,14 @@ pub unsafe extern "C" fn umbo_metrics_name(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_NOT_FOUND: no metric of this name. The message lists the names that there are.
+#[c_call(out(index), text(name), borrow(metrics))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_index(
     metrics: *const umbo_metrics,
     name: *const c_char,
     index: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_metrics_index", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (index, name) = unsafe { (out(index, "index")?, text(name, "name")?) };
-        index.write(borrow(metrics, "metrics", |metrics| metrics.index(name))?? as i64);
-        Ok(())
-    })
+    index.write(metrics.index(name)? as i64);
 }
 
 /// Adds a number and its weight to a sum, mean, count or accuracy, in a replica's callback.
@@ -251,6 +212,7 @@ pub unsafe extern "C" fn umbo_metrics_index(
 /// - UMBO_STATUS_FAILED_PRECONDITION: not in a run of the strategy that the metrics were made
 ///   for.
 /// - UMBO_STATUS_CANCELLED: the run has returned without this replica.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_add(
     metrics: *mut umbo_metrics,
@@ -259,11 +221,9 @@ pub unsafe extern "C" fn umbo_metrics_add(
     sum: f64,
     weight: f64,
 ) -> umbo_status {
-    boundary("umbo_metrics_add", || {
-        let index = entry(index)?;
-        in_context(ctx, |context| {
-            borrow(metrics, "metrics", |metrics| metrics.add_in(context, index, sum, weight))?
-        })
+    let index = entry(index)?;
+    in_context(ctx, |context| {
+        borrow(metrics, "metrics", |metrics| metrics.add_in(context, index, sum, weight))?
     })
 }
 
@@ -279,6 +239,7 @@ pub unsafe extern "C" fn umbo_metrics_add(
 /// - UMBO_STATUS_INVALID_ARGUMENT, UMBO_STATUS_FAILED_PRECONDITION, UMBO_STATUS_CANCELLED: as for
 ///   umbo_metrics_add().
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_add_label(
     metrics: *mut umbo_metrics,
@@ -287,13 +248,11 @@ pub unsafe extern "C" fn umbo_metrics_add_label(
     predicted: i64,
     label: i64,
 ) -> umbo_status {
-    boundary("umbo_metrics_add_label", || {
-        let index = entry(index)?;
-        in_context(ctx, |context| {
-            borrow(metrics, "metrics", |metrics| {
-                metrics.add_label_in(context, index, predicted, label)
-            })?
-        })
+    let index = entry(index)?;
+    in_context(ctx, |context| {
+        borrow(metrics, "metrics", |metrics| {
+            metrics.add_label_in(context, index, predicted, label)
+        })?
     })
 }
 
@@ -305,6 +264,7 @@ pub unsafe extern "C" fn umbo_metrics_add_label(
 /// @param[in] score The score, not NaN; higher ones speak for class 1.
 /// @param[in] label 0 for a negative example, 1 for a positive one.
 /// @return UMBO_OK, or the statuses of umbo_metrics_add_label().
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_add_score(
     metrics: *mut umbo_metrics,
@@ -313,13 +273,9 @@ pub unsafe extern "C" fn umbo_metrics_add_score(
     score: f64,
     label: i64,
 ) -> umbo_status {
-    boundary("umbo_metrics_add_score", || {
-        let index = entry(index)?;
-        in_context(ctx, |context| {
-            borrow(metrics, "metrics", |metrics| {
-                metrics.add_score_in(context, index, score, label)
-            })?
-        })
+    let index = entry(index)?;
+    in_context(ctx, |context| {
+        borrow(metrics, "metrics", |metrics| metrics.add_score_in(context, index, score, label))?
     })
 }
 
@@ -341,6 +297,7 @@ pub unsafe extern "C" fn umbo_metrics_add_score(
 /// - UMBO_STATUS_INVALID_ARGUMENT: other shapes or types.
 /// - UMBO_STATUS_FAILED_PRECONDITION, UMBO_STATUS_CANCELLED, UMBO_STATUS_RESOURCE_EXHAUSTED: as for
 ///   umbo_metrics_add_label().
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_add_labels(
     metrics: *mut umbo_metrics,
@@ -349,20 +306,18 @@ pub unsafe extern "C" fn umbo_metrics_add_labels(
     predicted: *const umbo_view,
     labels: *const umbo_view,
 ) -> umbo_status {
-    boundary("umbo_metrics_add_labels", || {
-        let index = entry(index)?;
-        check(predicted, "predicted", "a view is expected")?;
-        check(labels, "labels", "a view is expected")?;
-        in_context(ctx, |context| {
-            borrow(metrics, "metrics", |metrics| {
-                // SAFETY: the caller gives NULL or views, whose elements nobody writes during this
-                // call.
-                let (predicted, labels) =
-                    unsafe { (view_from(predicted, "predicted")?, view_from(labels, "labels")?) };
-                let (predicted, labels) = (predicted.reading()?, labels.reading()?);
-                metrics.add_labels_in(context, index, &predicted, &labels)
-            })?
-        })
+    let index = entry(index)?;
+    check(predicted, "predicted", "a view is expected")?;
+    check(labels, "labels", "a view is expected")?;
+    in_context(ctx, |context| {
+        borrow(metrics, "metrics", |metrics| {
+            // SAFETY: the caller gives NULL or views, whose elements nobody writes during this
+            // call.
+            let (predicted, labels) =
+                unsafe { (view_from(predicted, "predicted")?, view_from(labels, "labels")?) };
+            let (predicted, labels) = (predicted.reading()?, labels.reading()?);
+            metrics.add_labels_in(context, index, &predicted, &labels)
+        })?
     })
 }
 
@@ -378,20 +333,16 @@ pub unsafe extern "C" fn umbo_metrics_add_labels(
 ///
 /// Whole numbers are exact. Other sums are float64, in the order of the runs and in each of them of the
 /// replicas: the same bits for the same calls, however threads are scheduled.
+#[c_call(result(metric), get(metrics))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_result(
     metrics: *const umbo_metrics,
     index: i64,
     metric: *mut umbo_metric,
 ) -> umbo_status {
-    boundary("umbo_metrics_result", || {
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let metric = unsafe { options::out(metric, "metric") }?;
-        let found = get(metrics, "metrics")?.result(entry(index)?)?;
-        let (sum, weight, mean) = (found.sum, found.weight, found.mean());
-        metric.write(umbo_metric { struct_size: size_of::<umbo_metric>(), sum, weight, mean });
-        Ok(())
-    })
+    let found = metrics.result(entry(index)?)?;
+    let (sum, weight, mean) = (found.sum, found.weight, found.mean());
+    metric.write(umbo_metric { struct_size: size_of::<umbo_metric>(), sum, weight, mean });
 }
 
 /// Tells how a class was predicted, by a confusion matrix.
@@ -403,6 +354,7 @@ pub unsafe extern "C" fn umbo_metrics_result(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or not a confusion matrix.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such metric or class.
+#[c_call(result(metric), get(metrics))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_class_result(
     metrics: *const umbo_metrics,
@@ -410,21 +362,16 @@ pub unsafe extern "C" fn umbo_metrics_class_result(
     class_index: i64,
     metric: *mut umbo_class_metric,
 ) -> umbo_status {
-    boundary("umbo_metrics_class_result", || {
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let metric = unsafe { options::out(metric, "metric") }?;
-        let counts = get(metrics, "metrics")?.class(entry(index)?, class_index)?;
-        metric.write(umbo_class_metric {
-            struct_size: size_of::<umbo_class_metric>(),
-            true_positives: counts.true_positives,
-            false_positives: counts.false_positives,
-            false_negatives: counts.false_negatives,
-            precision: counts.precision(),
-            recall: counts.recall(),
-            f1: counts.f1(),
-        });
-        Ok(())
-    })
+    let counts = metrics.class(entry(index)?, class_index)?;
+    metric.write(umbo_class_metric {
+        struct_size: size_of::<umbo_class_metric>(),
+        true_positives: counts.true_positives,
+        false_positives: counts.false_positives,
+        false_negatives: counts.false_negatives,
+        precision: counts.precision(),
+        recall: counts.recall(),
+        f1: counts.f1(),
+    });
 }
 
 /// Copies the cells of a confusion matrix or of an AUC's histogram.
@@ -438,6 +385,7 @@ pub unsafe extern "C" fn umbo_metrics_class_result(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a metric without cells.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such metric, or `capacity` is too small; then `cells` stays as it is.
+#[c_call(out(count))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_cells(
     metrics: *const umbo_metrics,
@@ -446,24 +394,20 @@ pub unsafe extern "C" fn umbo_metrics_cells(
     cells: *mut i64,
     count: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_metrics_cells", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let count = unsafe { out(count, "count") }?;
-        let room = usize::try_from(capacity)
-            .map_err(|_| Error::invalid("capacity", format!("{capacity}; must be 0 or more")))?;
-        if room > 0 {
-            check(cells, "cells", "room for as many numbers as `capacity` says is expected")?;
+    let room = usize::try_from(capacity)
+        .map_err(|_| Error::invalid("capacity", format!("{capacity}; must be 0 or more")))?;
+    if room > 0 {
+        check(cells, "cells", "room for as many numbers as `capacity` says is expected")?;
+    }
+    get(metrics, "metrics")?.with_cells(entry(index)?, |found| {
+        count.write(found.len() as i64);
+        if found.len() > room {
+            let problem = format!("{capacity}; there are {} cells", found.len());
+            return Err(Error::out_of_range("capacity", problem));
         }
-        get(metrics, "metrics")?.with_cells(entry(index)?, |found| {
-            count.write(found.len() as i64);
-            if found.len() > room {
-                let problem = format!("{capacity}; there are {} cells", found.len());
-                return Err(Error::out_of_range("capacity", problem));
-            }
-            // SAFETY: checked, and the caller promises room for `capacity` numbers.
-            unsafe { ptr::copy_nonoverlapping(found.as_ptr(), cells, found.len()) };
-            Ok(())
-        })
+        // SAFETY: checked, and the caller promises room for `capacity` numbers.
+        unsafe { ptr::copy_nonoverlapping(found.as_ptr(), cells, found.len()) };
+        Ok(())
     })
 }
 
@@ -473,9 +417,10 @@ pub unsafe extern "C" fn umbo_metrics_cells(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_FAILED_PRECONDITION: a run is adding to them.
+#[c_call(get(metrics))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_reset(metrics: *mut umbo_metrics) -> umbo_status {
-    boundary("umbo_metrics_reset", || get(metrics, "metrics")?.reset())
+    metrics.reset()
 }
 
 fn entry(index: i64) -> Result<usize> {
@@ -492,15 +437,12 @@ fn entry(index: i64) -> Result<usize> {
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// Each handle is released once, by itself.
+#[c_call(retain(metrics))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_metrics_retain(
     metrics: *const umbo_metrics,
     retained: *mut *mut umbo_metrics,
 ) -> umbo_status {
-    boundary("umbo_metrics_retain", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        unsafe { handle::retain(metrics, "metrics", retained) }
-    })
 }
 
 /// Releases a handle.
@@ -508,7 +450,6 @@ pub unsafe extern "C" fn umbo_metrics_retain(
 /// @param[in] metrics The handle. NULL is fine: then nothing happens.
 ///
 /// The object ends when its last handle is released and nothing else keeps it.
+#[c_call(release(metrics))]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_metrics_release(metrics: *const umbo_metrics) {
-    quietly("umbo_metrics_release", || handle::release(metrics, "metrics"));
-}
+pub unsafe extern "C" fn umbo_metrics_release(metrics: *const umbo_metrics) {}

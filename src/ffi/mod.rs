@@ -26,13 +26,18 @@
 //!    cbindgen does not see what macros make. Self, inputs, callback and `user_data`, options,
 //!    outputs last. Integers come in as `i32` or `i64`, never as a Rust enum or `bool`.
 //! 2. The doc comment is the header's: what it does, what is given to whom, which errors.
-//! 3. The body is one `boundary("umbo_...", || ...)`, with the function's own name, which begins the
-//!    message of an error: the core does not know it. First check the outputs (`out`), then the inputs
-//!    (`text`, `array`, `options::read`, `borrow`), then do it, then write the outputs: nothing
-//!    is written unless all succeeded.
-//! 4. `handle::borrow` for what neither blocks nor runs the caller's code; `handle::get` (which
-//!    takes a reference) for what may.
+//! 3. `#[c_call(...)]` above it says what is checked and bound before the body, in this order: first the
+//!    outputs (`out`), then the inputs (`text`, `array`, `options`, `get`, `borrow`). The crate
+//!    `umbo-macros` lists them. It puts the body into [`boundary`], with the function's own name,
+//!    which begins the message of an error: the core does not know it. The body does it, then writes
+//!    the outputs: nothing is written unless all succeeded. What has checks of other kinds before
+//!    these makes them in the body.
+//! 4. `borrow` for what neither blocks nor runs the caller's code; `get` (which takes a reference) for
+//!    what may.
 //! 5. `UPDATE_HEADER=1 cargo test --test header`, and a test in `tests/`.
+//!
+//! A struct that begins with its size has `#[c_struct(...)]` above it, which says what is not zero by
+//! default; the skeleton of its header says the same in `UMBO_..._INIT`.
 //!
 //! # To add a handle type
 //!

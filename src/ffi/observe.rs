@@ -3,12 +3,12 @@
 use std::ffi::c_char;
 use std::path::Path;
 
-use super::boundary::{Out, boundary, check, flag, out};
+use super::boundary::{Out, boundary, c_call, check, flag, out};
 use super::handle::get;
 use super::object::umbo_strategy;
-use super::options::{self, Extensible};
+use super::options::c_struct;
 use super::status::umbo_status;
-use super::text::{optional_text, text, write_text};
+use super::text::write_text;
 use crate::error::{Error, Result};
 use crate::observe::advice::Cause;
 use crate::observe::phase::Phase;
@@ -56,7 +56,7 @@ const _: () = assert!(Cause::UnevenSteps as i32 == UMBO_STEP_CAUSE_UNEVEN_STEPS)
 ///
 /// Input, update and other work that is done once for all replicas counts for each of them, so that
 /// the fields from `input` to `outside` add up to about a step.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_step_times {
     /// sizeof(umbo_step_times).
@@ -87,9 +87,6 @@ pub struct umbo_step_times {
     pub outside: f64,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, then numbers.
-unsafe impl Extensible for umbo_step_times {}
-
 /// Measures the steps of a strategy, or stops measuring.
 ///
 /// @param[in] strategy The strategy.
@@ -104,15 +101,14 @@ unsafe impl Extensible for umbo_step_times {}
 ///
 /// While steps are measured, the log is told at UMBO_LOG_INFO what keeps them from being faster, once
 /// after 64 measured steps and again when that changes. A machine that becomes busy or quiet is no change.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_measure_steps(
     strategy: *const umbo_strategy,
     measure: i32,
 ) -> umbo_status {
-    boundary("umbo_strategy_measure_steps", || {
-        let measure = flag(measure, "measure")?;
-        get(strategy, "strategy")?.measure_steps(measure)
-    })
+    let measure = flag(measure, "measure")?;
+    get(strategy, "strategy")?.measure_steps(measure)
 }
 
 /// Says what the steps of a strategy spend their time on, and what to change to make them faster.
@@ -134,6 +130,7 @@ pub unsafe extern "C" fn umbo_strategy_measure_steps(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
 ///
 /// Can be called at any time, in a callback too.
+#[c_call(out(length))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_step_report(
     strategy: *const umbo_strategy,
@@ -142,19 +139,17 @@ pub unsafe extern "C" fn umbo_strategy_step_report(
     capacity: usize,
     length: *mut usize,
 ) -> umbo_status {
-    boundary("umbo_strategy_step_report", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let (length, causes) = unsafe { (out(length, "length")?, optional_out(causes, "causes")?) };
-        if capacity > 0 {
-            check(buffer.cast_const(), "buffer", "room for the text is expected")?;
-        }
-        let report = get(strategy, "strategy")?.step_report()?;
-        if let Some(causes) = causes {
-            causes.write(report.advice.iter().map(|advice| advice.cause as i32).sum());
-        }
-        // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
-        unsafe { write_text(&report.text(), buffer, capacity, length) }
-    })
+    // SAFETY: the caller gives NULL or a place for the output.
+    let causes = unsafe { optional_out(causes, "causes") }?;
+    if capacity > 0 {
+        check(buffer.cast_const(), "buffer", "room for the text is expected")?;
+    }
+    let report = get(strategy, "strategy")?.step_report()?;
+    if let Some(causes) = causes {
+        causes.write(report.advice.iter().map(|advice| advice.cause as i32).sum());
+    }
+    // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
+    unsafe { write_text(&report.text(), buffer, capacity, length) }
 }
 
 /// Gives the figures of one replica.
@@ -168,48 +163,40 @@ pub unsafe extern "C" fn umbo_strategy_step_report(
 ///   that was committed.
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
+#[c_call(result(times), get(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_step_times(
     strategy: *const umbo_strategy,
     replica: i32,
     times: *mut umbo_step_times,
 ) -> umbo_status {
-    boundary("umbo_strategy_step_times", || {
-        // SAFETY: the caller promises a struct of as many bytes as it says.
-        let times = unsafe { options::out(times, "times") }?;
-        let strategy = get(strategy, "strategy")?;
-        let summary = strategy.step_report()?.summary;
-        let of_replica = usize::try_from(replica).ok().and_then(|at| summary.replicas.get(at));
-        let of_replica = of_replica.ok_or_else(|| {
-            let replicas = summary.replicas.len();
-            Error::out_of_range(
-                "replica",
-                format!("{replica} is not in [0, {replicas}), the replicas"),
-            )
-        })?;
-        let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
-        let spent = |phase: Phase| seconds(of_replica.spent[phase as usize]);
-        times.write(umbo_step_times {
-            struct_size: size_of::<umbo_step_times>(),
-            steps_measured: summary.measured as i64,
-            steps: summary.seen as i64,
-            step: seconds(summary.period),
-            input: spent(Phase::Input),
-            split: spent(Phase::Split),
-            copy: spent(Phase::Copy),
-            compute: spent(Phase::Compute),
-            wait: spent(Phase::Wait),
-            reduce: spent(Phase::Reduce),
-            update: spent(Phase::Update),
-            exchange: spent(Phase::Exchange),
-            outside: seconds(summary.outside),
-        });
-        Ok(())
-    })
+    let summary = strategy.step_report()?.summary;
+    let of_replica = usize::try_from(replica).ok().and_then(|at| summary.replicas.get(at));
+    let of_replica = of_replica.ok_or_else(|| {
+        let replicas = summary.replicas.len();
+        Error::out_of_range("replica", format!("{replica} is not in [0, {replicas}), the replicas"))
+    })?;
+    let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
+    let spent = |phase: Phase| seconds(of_replica.spent[phase as usize]);
+    times.write(umbo_step_times {
+        struct_size: size_of::<umbo_step_times>(),
+        steps_measured: summary.measured as i64,
+        steps: summary.seen as i64,
+        step: seconds(summary.period),
+        input: spent(Phase::Input),
+        split: spent(Phase::Split),
+        copy: spent(Phase::Copy),
+        compute: spent(Phase::Compute),
+        wait: spent(Phase::Wait),
+        reduce: spent(Phase::Reduce),
+        update: spent(Phase::Update),
+        exchange: spent(Phase::Exchange),
+        outside: seconds(summary.outside),
+    });
 }
 
 /// How a trace is written. Start from UMBO_TRACE_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(most_events = 4_000_000)]
 #[repr(C)]
 pub struct umbo_trace_options {
     /// sizeof(umbo_trace_options).
@@ -217,15 +204,6 @@ pub struct umbo_trace_options {
     /// The most events that are written, at least 1. Those that follow are counted and dropped. By
     /// default 4,000,000, which are about 500 MB.
     pub most_events: i64,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then a number.
-unsafe impl Extensible for umbo_trace_options {}
-
-impl Default for umbo_trace_options {
-    fn default() -> Self {
-        umbo_trace_options { struct_size: size_of::<Self>(), most_events: 4_000_000 }
-    }
 }
 
 const _: () = assert!(trace::MOST_EVENTS == 4_000_000);
@@ -253,23 +231,20 @@ const _: () = assert!(trace::MOST_EVENTS == 4_000_000);
 ///
 /// The environment variable UMBO_TRACE has the process write a trace without this call, from its first
 /// strategy to its end: it names the file, and %p in it stands for the number of the process.
+#[c_call(text(path), options(options))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_trace_start(
     path: *const c_char,
     options: *const umbo_trace_options,
 ) -> umbo_status {
-    boundary("umbo_trace_start", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (path, options) = unsafe { (text(path, "path")?, options::read(options, "options")?) };
-        let most = match u64::try_from(options.most_events) {
-            Ok(most) if most > 0 => most,
-            _ => {
-                let problem = format!("{}; 1 or more are expected", options.most_events);
-                return Err(Error::invalid("options.most_events", problem));
-            }
-        };
-        trace::start(Path::new(path), most)
-    })
+    let most = match u64::try_from(options.most_events) {
+        Ok(most) if most > 0 => most,
+        _ => {
+            let problem = format!("{}; 1 or more are expected", options.most_events);
+            return Err(Error::invalid("options.most_events", problem));
+        }
+    };
+    trace::start(Path::new(path), most)
 }
 
 /// Ends the trace and finishes its file.
@@ -281,21 +256,20 @@ pub unsafe extern "C" fn umbo_trace_start(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: not all of it could be written since the disk is full;
 ///   UMBO_STATUS_UNAVAILABLE: for another reason. The trace has ended, and the file can be read as far as it
 ///   goes.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_trace_stop(events: *mut i64, dropped: *mut i64) -> umbo_status {
-    boundary("umbo_trace_stop", || {
-        // SAFETY: the caller gives NULL or a place for each output.
-        let (events, dropped) =
-            unsafe { (optional_out(events, "events")?, optional_out(dropped, "dropped")?) };
-        let account = trace::stop()?;
-        if let Some(events) = events {
-            events.write(account.events as i64);
-        }
-        if let Some(dropped) = dropped {
-            dropped.write(account.dropped as i64);
-        }
-        Ok(())
-    })
+    // SAFETY: the caller gives NULL or a place for each output.
+    let (events, dropped) =
+        unsafe { (optional_out(events, "events")?, optional_out(dropped, "dropped")?) };
+    let account = trace::stop()?;
+    if let Some(events) = events {
+        events.write(account.events as i64);
+    }
+    if let Some(dropped) = dropped {
+        dropped.write(account.dropped as i64);
+    }
+    Ok(())
 }
 
 /// Begins a span of the program's own in the trace, on the calling thread.
@@ -306,14 +280,10 @@ pub unsafe extern "C" fn umbo_trace_stop(events: *mut i64, dropped: *mut i64) ->
 ///
 /// Does nothing while no trace is being written. Spans may lie inside of each other, also inside of
 /// callbacks; the outermost 64 of a thread are in the trace. Each is ended on the thread that began it.
+#[c_call(optional_text(name))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_trace_span_begin(name: *const c_char) -> umbo_status {
-    boundary("umbo_trace_span_begin", || {
-        // SAFETY: the caller gives NULL or a text.
-        let name = unsafe { optional_text(name, "name") }?;
-        trace::own::begin(name.unwrap_or("program"));
-        Ok(())
-    })
+    trace::own::begin(name.unwrap_or("program"));
 }
 
 /// Ends the span that the calling thread began last.

@@ -3,12 +3,11 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use super::boundary::{boundary, out, quietly};
-use super::callback::{self, UserData, umbo_destroy_fn};
-use super::handle::{self, get, make};
+use super::boundary::c_call;
+use super::callback::{self, umbo_destroy_fn};
+use super::handle::{get, make};
 use super::object::{umbo_optimizer, umbo_tensor, umbo_variable};
 use super::status::umbo_status;
-use super::text::text;
 
 /// Computes the learning rate of an update.
 ///
@@ -42,6 +41,7 @@ pub type umbo_schedule_fn = Option<
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+#[c_call(gives(user_data, destroy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_set_schedule(
     optimizer: *mut umbo_optimizer,
@@ -49,24 +49,19 @@ pub unsafe extern "C" fn umbo_optimizer_set_schedule(
     user_data: *mut c_void,
     destroy: umbo_destroy_fn,
 ) -> umbo_status {
-    // SAFETY: the caller gives the user data and its function away.
-    let user_data = unsafe { UserData::new(user_data, destroy) };
-    boundary("umbo_optimizer_set_schedule", move || {
-        let optimizer = get(optimizer, "optimizer")?;
-        let Some(schedule) = schedule else {
-            return optimizer.set_learning_rate(optimizer.learning_rate());
-        };
-        optimizer.set_schedule(Arc::new(move |step: u64| {
-            let mut learning_rate = f64::NAN;
-            // SAFETY: the caller gave the function for this, with the user data that lives as long
-            // as this closure; the output is a variable.
-            callback::run(|| unsafe {
-                schedule(step as i64, user_data.pointer(), &raw mut learning_rate)
-            })?;
-            Ok(learning_rate)
-        }));
-        Ok(())
-    })
+    let optimizer = get(optimizer, "optimizer")?;
+    let Some(schedule) = schedule else {
+        return optimizer.set_learning_rate(optimizer.learning_rate());
+    };
+    optimizer.set_schedule(Arc::new(move |step: u64| {
+        let mut learning_rate = f64::NAN;
+        // SAFETY: the caller gave the function for this, with the user data that lives as long
+        // as this closure; the output is a variable.
+        callback::run(|| unsafe {
+            schedule(step as i64, user_data.pointer(), &raw mut learning_rate)
+        })?;
+        Ok(learning_rate)
+    }));
 }
 
 /// Tells the factor that callbacks multiply their loss by.
@@ -81,17 +76,13 @@ pub unsafe extern "C" fn umbo_optimizer_set_schedule(
 /// It may be called inside a run. A callback may multiply its gradients instead of its loss.
 /// Several gradients of one run may be applied one after the other: each apply divides by the scale
 /// that the run had.
+#[c_call(out(loss_scale))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_loss_scale(
     optimizer: *const umbo_optimizer,
     loss_scale: *mut f64,
 ) -> umbo_status {
-    boundary("umbo_optimizer_loss_scale", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let loss_scale = unsafe { out(loss_scale, "loss_scale") }?;
-        loss_scale.write(get(optimizer, "optimizer")?.loss_scale());
-        Ok(())
-    })
+    loss_scale.write(get(optimizer, "optimizer")?.loss_scale());
 }
 
 /// Sets the learning rate and ends a schedule.
@@ -102,14 +93,13 @@ pub unsafe extern "C" fn umbo_optimizer_loss_scale(
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a learning rate that is out of
 ///   range; 0 also is for FTRL, which divides by it.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_set_learning_rate(
     optimizer: *mut umbo_optimizer,
     learning_rate: f64,
 ) -> umbo_status {
-    boundary("umbo_optimizer_set_learning_rate", || {
-        get(optimizer, "optimizer")?.set_learning_rate(learning_rate)
-    })
+    get(optimizer, "optimizer")?.set_learning_rate(learning_rate)
 }
 
 /// Tells the learning rate.
@@ -119,17 +109,13 @@ pub unsafe extern "C" fn umbo_optimizer_set_learning_rate(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+#[c_call(out(learning_rate))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_learning_rate(
     optimizer: *const umbo_optimizer,
     learning_rate: *mut f64,
 ) -> umbo_status {
-    boundary("umbo_optimizer_learning_rate", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let learning_rate = unsafe { out(learning_rate, "learning_rate") }?;
-        learning_rate.write(get(optimizer, "optimizer")?.learning_rate());
-        Ok(())
-    })
+    learning_rate.write(get(optimizer, "optimizer")?.learning_rate());
 }
 
 /// Tells how many applies have taken effect.
@@ -139,17 +125,13 @@ pub unsafe extern "C" fn umbo_optimizer_learning_rate(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+#[c_call(out(iterations))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_iterations(
     optimizer: *const umbo_optimizer,
     iterations: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_optimizer_iterations", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let iterations = unsafe { out(iterations, "iterations") }?;
-        iterations.write(get(optimizer, "optimizer")?.iterations() as i64);
-        Ok(())
-    })
+    iterations.write(get(optimizer, "optimizer")?.iterations() as i64);
 }
 
 /// Copies what an optimizer keeps for a variable. Where several ranks train together each keeps a part of
@@ -168,6 +150,7 @@ pub unsafe extern "C" fn umbo_optimizer_iterations(
 ///   run, and if the ranks make different calls.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 /// - UMBO_STATUS_UNAVAILABLE: the ranks cannot meet any more.
+#[c_call(out(state), text(name), get(variable))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_state(
     optimizer: *const umbo_optimizer,
@@ -175,13 +158,7 @@ pub unsafe extern "C" fn umbo_optimizer_state(
     name: *const c_char,
     state: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary("umbo_optimizer_state", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (state, name) = unsafe { (out(state, "state")?, text(name, "name")?) };
-        let variable = get(variable, "variable")?;
-        state.write(make(get(optimizer, "optimizer")?.state(&variable, name)?)?);
-        Ok(())
-    })
+    state.write(make(get(optimizer, "optimizer")?.state(&variable, name)?)?);
 }
 
 /// Makes another handle to the same optimizer.
@@ -194,15 +171,12 @@ pub unsafe extern "C" fn umbo_optimizer_state(
 ///
 /// Each handle is released once, by itself. Retain a lent handle to keep the object after the
 /// callback.
+#[c_call(retain(optimizer))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_retain(
     optimizer: *const umbo_optimizer,
     retained: *mut *mut umbo_optimizer,
 ) -> umbo_status {
-    boundary("umbo_optimizer_retain", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        unsafe { handle::retain(optimizer, "optimizer", retained) }
-    })
 }
 
 /// Releases a handle.
@@ -210,7 +184,6 @@ pub unsafe extern "C" fn umbo_optimizer_retain(
 /// @param[in] optimizer The handle. NULL is fine: then nothing happens.
 ///
 /// The object ends when its last handle is released and nothing else keeps it.
+#[c_call(release(optimizer))]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_release(optimizer: *const umbo_optimizer) {
-    quietly("umbo_optimizer_release", || handle::release(optimizer, "optimizer"));
-}
+pub unsafe extern "C" fn umbo_optimizer_release(optimizer: *const umbo_optimizer) {}

@@ -1,9 +1,9 @@
 //! Optimizers: what they do besides their rule, for all variables and for groups of them.
 
-use super::boundary::{array, boundary, collect, constant, flag};
+use super::boundary::{c_call, collect, constant, flag};
 use super::handle::get;
 use super::object::{umbo_optimizer, umbo_variable};
-use super::options::{self, Extensible};
+use super::options::c_struct;
 use super::status::umbo_status;
 use crate::error::{Error, Result};
 use crate::optimizer::{Group, LossScaling, NonFinite, Settings};
@@ -50,7 +50,12 @@ pub const UMBO_NO_CLIPPING: f64 = -1.0;
 /// An apply does this in order: it combines what the replicas submitted, divides by the loss scale,
 /// clips by norm, clips by value, adds the weight decay, and updates. By default all of it but the
 /// first and the last is off.
-#[derive(Clone, Copy)]
+#[c_struct(
+    weight_decay = UMBO_WEIGHT_DECAY_OF_RULE, global_clip_norm = UMBO_NO_CLIPPING,
+    clip_value = UMBO_NO_CLIPPING, non_finite = UMBO_NON_FINITE_AUTO,
+    loss_scaling = UMBO_LOSS_SCALING_NONE, loss_scale = 65536.0, loss_scale_growth_factor = 2.0,
+    loss_scale_backoff_factor = 0.5, loss_scale_minimum = 1.0, loss_scale_growth_interval = 2000
+)]
 #[repr(C)]
 pub struct umbo_optimizer_options {
     /// sizeof(umbo_optimizer_options).
@@ -99,7 +104,7 @@ pub struct umbo_optimizer_options {
 }
 
 /// How the variables of a group are treated. Start from UMBO_GROUP_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(learning_rate_factor = 1.0, weight_decay = UMBO_WEIGHT_DECAY_OF_OPTIMIZER)]
 #[repr(C)]
 pub struct umbo_group_options {
     /// sizeof(umbo_group_options).
@@ -112,42 +117,6 @@ pub struct umbo_group_options {
     /// 1: these variables are not updated, and their gradients are not read: they are not part of
     /// the norm either. 0, the default: they are updated.
     pub frozen: i32,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers.
-unsafe impl Extensible for umbo_optimizer_options {}
-
-impl Default for umbo_optimizer_options {
-    fn default() -> Self {
-        umbo_optimizer_options {
-            struct_size: size_of::<Self>(),
-            weight_decay: UMBO_WEIGHT_DECAY_OF_RULE,
-            global_clip_norm: UMBO_NO_CLIPPING,
-            clip_value: UMBO_NO_CLIPPING,
-            non_finite: UMBO_NON_FINITE_AUTO,
-            loss_scaling: UMBO_LOSS_SCALING_NONE,
-            loss_scale: 65536.0,
-            loss_scale_growth_factor: 2.0,
-            loss_scale_backoff_factor: 0.5,
-            loss_scale_minimum: 1.0,
-            loss_scale_growth_interval: 2000,
-            maximize: 0,
-        }
-    }
-}
-
-// SAFETY: as above.
-unsafe impl Extensible for umbo_group_options {}
-
-impl Default for umbo_group_options {
-    fn default() -> Self {
-        umbo_group_options {
-            struct_size: size_of::<Self>(),
-            learning_rate_factor: 1.0,
-            weight_decay: UMBO_WEIGHT_DECAY_OF_OPTIMIZER,
-            frozen: 0,
-        }
-    }
 }
 
 /// An option, unless it has the value that says that there is none.
@@ -209,16 +178,13 @@ fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
 ///
 /// The settings are used from the next apply on. If a setting of the loss scale changes, the loss
 /// scale starts again at `loss_scale`.
+#[c_call(options(options))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_configure(
     optimizer: *mut umbo_optimizer,
     options: *const umbo_optimizer_options,
 ) -> umbo_status {
-    boundary("umbo_optimizer_configure", || {
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let options = unsafe { options::read(options, "options") }?;
-        get(optimizer, "optimizer")?.configure(settings(&options)?)
-    })
+    get(optimizer, "optimizer")?.configure(settings(&options)?)
 }
 
 /// Treats some variables differently from the others.
@@ -237,6 +203,7 @@ pub unsafe extern "C" fn umbo_optimizer_configure(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// Variables in no group are treated as umbo_optimizer_configure() says.
+#[c_call(array(variables), options(options))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_add_group(
     optimizer: *mut umbo_optimizer,
@@ -244,16 +211,11 @@ pub unsafe extern "C" fn umbo_optimizer_add_group(
     variables: *const *mut umbo_variable,
     options: *const umbo_group_options,
 ) -> umbo_status {
-    boundary("umbo_optimizer_add_group", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (variables, options) =
-            unsafe { (array(variables, count, "variables")?, options::read(options, "options")?) };
-        let variables = collect(variables.iter().map(|&variable| get(variable, "variables")))?;
-        let group = Group {
-            learning_rate_factor: options.learning_rate_factor,
-            weight_decay: unless(options.weight_decay, UMBO_WEIGHT_DECAY_OF_OPTIMIZER),
-            frozen: flag(options.frozen, "options.frozen")?,
-        };
-        get(optimizer, "optimizer")?.add_group(&variables, group)
-    })
+    let variables = collect(variables.iter().map(|&variable| get(variable, "variables")))?;
+    let group = Group {
+        learning_rate_factor: options.learning_rate_factor,
+        weight_decay: unless(options.weight_decay, UMBO_WEIGHT_DECAY_OF_OPTIMIZER),
+        frozen: flag(options.frozen, "options.frozen")?,
+    };
+    get(optimizer, "optimizer")?.add_group(&variables, group)
 }

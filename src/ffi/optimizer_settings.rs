@@ -2,16 +2,14 @@
 
 use std::ffi::c_char;
 
-use super::boundary::{boundary, out};
-use super::handle::{borrow, get};
+use super::boundary::c_call;
+use super::handle::get;
 use super::object::{umbo_optimizer, umbo_variable};
 use super::optimizer_options::{
     UMBO_LOSS_SCALING_DYNAMIC, UMBO_LOSS_SCALING_FIXED, UMBO_LOSS_SCALING_NONE, UMBO_NO_CLIPPING,
     umbo_group_options, umbo_optimizer_options,
 };
-use super::options;
 use super::status::umbo_status;
-use super::text::text;
 use crate::optimizer::{LossScaling, Settings};
 
 /// Tells the name of an optimizer's update rule.
@@ -20,19 +18,13 @@ use crate::optimizer::{LossScaling, Settings};
 /// @param[out] name "sgd", "momentum", "adam", "adamw", "lamb", "adagrad", "rmsprop" or "ftrl". For
 ///   a custom rule, what its umbo_custom_rule_options say. Lives as long as the optimizer.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(out(name), borrow(optimizer))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_rule(
     optimizer: *const umbo_optimizer,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary("umbo_optimizer_rule", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let name = unsafe { out(name, "name") }?;
-        name.write(borrow(optimizer, "optimizer", |optimizer| {
-            optimizer.rule_name().as_c_str().as_ptr()
-        })?);
-        Ok(())
-    })
+    name.write(optimizer.rule_name().as_c_str().as_ptr());
 }
 
 /// Tells one of the numbers that an optimizer was made with.
@@ -46,18 +38,14 @@ pub unsafe extern "C" fn umbo_optimizer_rule(
 /// - UMBO_STATUS_NOT_FOUND: the options have no such field. The message lists the names that there
 ///   are.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+#[c_call(out(value), text(name))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_setting(
     optimizer: *const umbo_optimizer,
     name: *const c_char,
     value: *mut f64,
 ) -> umbo_status {
-    boundary("umbo_optimizer_setting", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (value, name) = unsafe { (out(value, "value")?, text(name, "name")?) };
-        value.write(get(optimizer, "optimizer")?.setting(name)?);
-        Ok(())
-    })
+    value.write(get(optimizer, "optimizer")?.setting(name)?);
 }
 
 /// Tells what an optimizer does besides its update rule.
@@ -72,17 +60,13 @@ pub unsafe extern "C" fn umbo_optimizer_setting(
 /// They can be passed to umbo_optimizer_configure(). Choices are resolved: `weight_decay` is a
 /// number, that of the rule if none was configured, and `non_finite` is never UMBO_NON_FINITE_AUTO.
 /// Without a loss scale its fields have their defaults.
+#[c_call(result(options))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_get_options(
     optimizer: *const umbo_optimizer,
     options: *mut umbo_optimizer_options,
 ) -> umbo_status {
-    boundary("umbo_optimizer_get_options", || {
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let options = unsafe { options::out(options, "options") }?;
-        options.write(options_of(&get(optimizer, "optimizer")?.effective_settings()));
-        Ok(())
-    })
+    options.write(options_of(&get(optimizer, "optimizer")?.effective_settings()));
 }
 
 fn options_of(settings: &Settings) -> umbo_optimizer_options {
@@ -129,23 +113,19 @@ fn options_of(settings: &Settings) -> umbo_optimizer_options {
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a variable of another strategy.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+#[c_call(result(options))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_get_group_options(
     optimizer: *const umbo_optimizer,
     variable: *const umbo_variable,
     options: *mut umbo_group_options,
 ) -> umbo_status {
-    boundary("umbo_optimizer_get_group_options", || {
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let options = unsafe { options::out(options, "options") }?;
-        let group = get(optimizer, "optimizer")?.group(&get(variable, "variable")?)?;
-        let default = umbo_group_options::default();
-        options.write(umbo_group_options {
-            learning_rate_factor: group.learning_rate_factor,
-            weight_decay: group.weight_decay.unwrap_or(default.weight_decay),
-            frozen: group.frozen.into(),
-            ..default
-        });
-        Ok(())
-    })
+    let group = get(optimizer, "optimizer")?.group(&get(variable, "variable")?)?;
+    let default = umbo_group_options::default();
+    options.write(umbo_group_options {
+        learning_rate_factor: group.learning_rate_factor,
+        weight_decay: group.weight_decay.unwrap_or(default.weight_decay),
+        frozen: group.frozen.into(),
+        ..default
+    });
 }

@@ -2,18 +2,17 @@
 
 use std::ffi::c_char;
 
-use super::boundary::boundary;
+use super::boundary::c_call;
 use super::handle::get;
 use super::object::{umbo_optimizer, umbo_tensor, umbo_variable};
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::status::umbo_status;
-use super::text::text;
 use crate::error::{Error, Result};
 use crate::optimizer::rule::VariableProgress;
 
 /// How often an optimizer has updated a variable, and the numbers that its rule carries from one update
 /// to the next. Start from UMBO_VARIABLE_PROGRESS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_variable_progress {
     /// sizeof(umbo_variable_progress).
@@ -26,20 +25,6 @@ pub struct umbo_variable_progress {
     pub first_running: f64,
     /// For Adam, AdamW and LAMB the power of beta2; otherwise 0.
     pub second_running: f64,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers.
-unsafe impl Extensible for umbo_variable_progress {}
-
-impl Default for umbo_variable_progress {
-    fn default() -> Self {
-        umbo_variable_progress {
-            struct_size: size_of::<Self>(),
-            updates: 0,
-            first_running: 0.0,
-            second_running: 0.0,
-        }
-    }
 }
 
 /// Sets what an optimizer keeps for a variable, as if an update had left it.
@@ -57,6 +42,7 @@ impl Default for umbo_variable_progress {
 ///
 /// A variable that was not updated yet counts as updated once: umbo_optimizer_set_variable_progress()
 /// says how often it was.
+#[c_call(text(name), get(variable), get(state))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_set_state(
     optimizer: *mut umbo_optimizer,
@@ -64,12 +50,7 @@ pub unsafe extern "C" fn umbo_optimizer_set_state(
     name: *const c_char,
     state: *const umbo_tensor,
 ) -> umbo_status {
-    boundary("umbo_optimizer_set_state", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let name = unsafe { text(name, "name") }?;
-        let (variable, state) = (get(variable, "variable")?, get(state, "state")?);
-        get(optimizer, "optimizer")?.set_state(&variable, name, &state)
-    })
+    get(optimizer, "optimizer")?.set_state(&variable, name, &state)
 }
 
 /// Tells how often an optimizer has updated a variable, and what its rule carries along.
@@ -80,25 +61,20 @@ pub unsafe extern "C" fn umbo_optimizer_set_state(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a variable of another strategy.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+#[c_call(result(progress), get(variable))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_variable_progress(
     optimizer: *const umbo_optimizer,
     variable: *const umbo_variable,
     progress: *mut umbo_variable_progress,
 ) -> umbo_status {
-    boundary("umbo_optimizer_variable_progress", || {
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let progress = unsafe { options::out(progress, "progress") }?;
-        let variable = get(variable, "variable")?;
-        let found = get(optimizer, "optimizer")?.variable_progress(&variable)?;
-        progress.write(umbo_variable_progress {
-            struct_size: size_of::<umbo_variable_progress>(),
-            updates: found.updates as i64,
-            first_running: found.running[0],
-            second_running: found.running[1],
-        });
-        Ok(())
-    })
+    let found = get(optimizer, "optimizer")?.variable_progress(&variable)?;
+    progress.write(umbo_variable_progress {
+        struct_size: size_of::<umbo_variable_progress>(),
+        updates: found.updates as i64,
+        first_running: found.running[0],
+        second_running: found.running[1],
+    });
 }
 
 /// Sets how often an optimizer has updated a variable, and what its rule carries along.
@@ -111,22 +87,21 @@ pub unsafe extern "C" fn umbo_optimizer_variable_progress(
 ///   0 or not finite, or more than 2^52 updates.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_set_variable_progress(
     optimizer: *mut umbo_optimizer,
     variable: *const umbo_variable,
     progress: *const umbo_variable_progress,
 ) -> umbo_status {
-    boundary("umbo_optimizer_set_variable_progress", || {
-        super::boundary::check(progress, "progress", "a struct is expected")?;
-        // SAFETY: not NULL, so the caller gives a struct of the size that it states.
-        let progress: umbo_variable_progress = unsafe { options::read(progress, "progress") }?;
-        let variable = get(variable, "variable")?;
-        let running = [progress.first_running, progress.second_running];
-        let updates = count(progress.updates, "progress.updates")?;
-        let progress = VariableProgress { updates, running };
-        get(optimizer, "optimizer")?.set_variable_progress(&variable, progress)
-    })
+    super::boundary::check(progress, "progress", "a struct is expected")?;
+    // SAFETY: not NULL, so the caller gives a struct of the size that it states.
+    let progress: umbo_variable_progress = unsafe { options::read(progress, "progress") }?;
+    let variable = get(variable, "variable")?;
+    let running = [progress.first_running, progress.second_running];
+    let updates = count(progress.updates, "progress.updates")?;
+    let progress = VariableProgress { updates, running };
+    get(optimizer, "optimizer")?.set_variable_progress(&variable, progress)
 }
 
 /// Sets how many applies have taken effect, which a schedule is asked with.
@@ -136,15 +111,14 @@ pub unsafe extern "C" fn umbo_optimizer_set_variable_progress(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number out of range.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_set_iterations(
     optimizer: *mut umbo_optimizer,
     iterations: i64,
 ) -> umbo_status {
-    boundary("umbo_optimizer_set_iterations", || {
-        let iterations = count(iterations, "iterations")?;
-        get(optimizer, "optimizer")?.set_iterations(iterations)
-    })
+    let iterations = count(iterations, "iterations")?;
+    get(optimizer, "optimizer")?.set_iterations(iterations)
 }
 
 /// Sets the factor that callbacks multiply their loss by, from the next run on.
@@ -156,16 +130,15 @@ pub unsafe extern "C" fn umbo_optimizer_set_iterations(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number out of range.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_optimizer_set_loss_scale(
     optimizer: *mut umbo_optimizer,
     loss_scale: f64,
     applies: i64,
 ) -> umbo_status {
-    boundary("umbo_optimizer_set_loss_scale", || {
-        let applies = count(applies, "applies")?;
-        get(optimizer, "optimizer")?.set_loss_scale(loss_scale, applies)
-    })
+    let applies = count(applies, "applies")?;
+    get(optimizer, "optimizer")?.set_loss_scale(loss_scale, applies)
 }
 
 fn count(number: i64, argument: &'static str) -> Result<u64> {

@@ -12,6 +12,8 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::slice;
 
+pub(crate) use umbo_macros::c_struct;
+
 use super::boundary::check;
 use crate::error::{Error, Result};
 

@@ -3,13 +3,13 @@
 use std::ffi::{c_char, c_void};
 use std::ptr;
 
-use super::boundary::{boundary, boundary_in_need, out};
+use super::boundary::c_call;
 use super::callback;
 use super::handle::{Lent, borrow, consume, make};
 use super::object::{umbo_replica_context, umbo_strategy, umbo_value};
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::status::umbo_status;
-use super::text::{device_name, text};
+use super::text::device_name;
 use crate::error::{Error, Result};
 use crate::executor::lock::Mutex;
 use crate::strategy::context::with_current_replica;
@@ -115,17 +115,13 @@ pub(crate) fn in_context<R>(
 /// @param[in] ctx The replica's context.
 /// @param[out] replica The id: 0 to the number of replicas less one, those of all ranks included.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(out(replica), borrow(ctx))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_replica_id(
     ctx: *const umbo_replica_context,
     replica: *mut i32,
 ) -> umbo_status {
-    boundary("umbo_replica_context_replica_id", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let replica = unsafe { out(replica, "replica") }?;
-        replica.write(borrow(ctx, "ctx", ReplicaContext::replica_in_sync)? as i32);
-        Ok(())
-    })
+    replica.write(ctx.replica_in_sync() as i32);
 }
 
 /// Tells the id of the replica among those of this process.
@@ -136,17 +132,13 @@ pub unsafe extern "C" fn umbo_replica_context_replica_id(
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 ///
 /// Without other ranks it is umbo_replica_context_replica_id().
+#[c_call(out(replica), borrow(ctx))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_local_replica_id(
     ctx: *const umbo_replica_context,
     replica: *mut i32,
 ) -> umbo_status {
-    boundary("umbo_replica_context_local_replica_id", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let replica = unsafe { out(replica, "replica") }?;
-        replica.write(borrow(ctx, "ctx", ReplicaContext::replica)? as i32);
-        Ok(())
-    })
+    replica.write(ctx.replica() as i32);
 }
 
 /// Tells how many replicas take part.
@@ -154,18 +146,13 @@ pub unsafe extern "C" fn umbo_replica_context_local_replica_id(
 /// @param[in] ctx The replica's context.
 /// @param[out] count The number of replicas, this one included.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(out(count))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_num_replicas_in_sync(
     ctx: *const umbo_replica_context,
     count: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_replica_context_num_replicas_in_sync", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let count = unsafe { out(count, "count") }?;
-        count
-            .write(borrow(ctx, "ctx", |context| context.strategy().num_replicas_in_sync())? as i64);
-        Ok(())
-    })
+    count.write(borrow(ctx, "ctx", |context| context.strategy().num_replicas_in_sync())? as i64);
 }
 
 /// Tells the name of the replica's compute device.
@@ -173,19 +160,13 @@ pub unsafe extern "C" fn umbo_replica_context_num_replicas_in_sync(
 /// @param[in] ctx The replica's context.
 /// @param[out] name The canonical name of the device. Lives as long as the process.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(out(name), borrow(ctx))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_device(
     ctx: *const umbo_replica_context,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary("umbo_replica_context_device", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let name = unsafe { out(name, "name") }?;
-        name.write(borrow(ctx, "ctx", |context| {
-            device_name(context.strategy().replica_devices()[context.replica()])
-        })?);
-        Ok(())
-    })
+    name.write(device_name(ctx.strategy().replica_devices()[ctx.replica()]));
 }
 
 /// Gives the strategy whose run this is.
@@ -195,18 +176,14 @@ pub unsafe extern "C" fn umbo_replica_context_device(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+#[c_call(out(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_strategy(
     ctx: *const umbo_replica_context,
     strategy: *mut *mut umbo_strategy,
 ) -> umbo_status {
-    boundary("umbo_replica_context_strategy", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let strategy = unsafe { out(strategy, "strategy") }?;
-        let own: Strategy = borrow(ctx, "ctx", |context| context.strategy().clone())?;
-        strategy.write(make(own)?);
-        Ok(())
-    })
+    let own: Strategy = borrow(ctx, "ctx", |context| context.strategy().clone())?;
+    strategy.write(make(own)?);
 }
 
 /// Gives the stream on which the replica's device works.
@@ -220,25 +197,21 @@ pub unsafe extern "C" fn umbo_replica_context_strategy(
 /// arguments, and what is called after it sees its results. A callback returns when its work is queued;
 /// the run waits for it. Work on another stream is ordered against this one by the program, by events. The
 /// stream belongs to the library and lives as long as the process; never destroy it.
+#[c_call(out(stream))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_stream(
     ctx: *const umbo_replica_context,
     stream: *mut *mut c_void,
 ) -> umbo_status {
-    boundary("umbo_replica_context_stream", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let stream = unsafe { out(stream, "stream") }?;
-        let gpu = borrow(ctx, "ctx", |context| context.strategy().gpu(context.replica()))?;
-        stream.write(gpu.map_or(ptr::null_mut(), |gpu| gpu.stream().cast()));
-        Ok(())
-    })
+    let gpu = borrow(ctx, "ctx", |context| context.strategy().gpu(context.replica()))?;
+    stream.write(gpu.map_or(ptr::null_mut(), |gpu| gpu.stream().cast()));
 }
 
 /// Where a replica's part lies in the global batch. Start from UMBO_BATCH_POSITION_INIT.
 ///
 /// What depends on an example (dropout, say) can use the example's number as its key. It then comes
 /// out the same for any number of replicas.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_batch_position {
     /// sizeof(umbo_batch_position).
@@ -257,9 +230,6 @@ pub struct umbo_batch_position {
     pub step: i64,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_batch_position {}
-
 /// Tells where the replica's part lies in the global batch.
 ///
 /// @param[in] ctx The replica's context.
@@ -268,26 +238,24 @@ unsafe impl Extensible for umbo_batch_position {}
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_batch_position(
     ctx: *const umbo_replica_context,
     position: *mut umbo_batch_position,
 ) -> umbo_status {
-    boundary("umbo_replica_context_batch_position", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let out = unsafe { options::out(position, "position") }?;
-        out.write(in_context(ctx, |context| {
-            let position = context.batch_position();
-            Ok(umbo_batch_position {
-                struct_size: size_of::<umbo_batch_position>(),
-                first_example: position.first_example as i64,
-                local_examples: position.local_examples.map_or(-1, |count| count as i64),
-                global_examples: position.global_examples.map_or(-1, |count| count as i64),
-                step: context.step_number() as i64,
-            })
-        })?);
-        Ok(())
-    })
+    // SAFETY: the caller gives NULL or a place for the output.
+    let out = unsafe { options::out(position, "position") }?;
+    out.write(in_context(ctx, |context| {
+        let position = context.batch_position();
+        Ok(umbo_batch_position {
+            struct_size: size_of::<umbo_batch_position>(),
+            first_example: position.first_example as i64,
+            local_examples: position.local_examples.map_or(-1, |count| count as i64),
+            global_examples: position.global_examples.map_or(-1, |count| count as i64),
+            step: context.step_number() as i64,
+        })
+    })?);
 }
 
 /// Tells whether the callback should return early.
@@ -301,18 +269,14 @@ pub unsafe extern "C" fn umbo_replica_context_batch_position(
 /// The result is not used if another replica has failed, if the run was cancelled, or if its time
 /// limit is over. A callback that returns for this reason returns UMBO_STATUS_CANCELLED. The call
 /// is cheap: a long loop can make it every few thousand operations.
+#[c_call(in_need, out(result))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_is_cancelled(
     ctx: *const umbo_replica_context,
     result: *mut i32,
 ) -> umbo_status {
-    boundary_in_need("umbo_replica_context_is_cancelled", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let result = unsafe { out(result, "result") }?;
-        let cancelled = in_context(ctx, |context| Ok(context.is_cancelled()))?;
-        result.write(i32::from(cancelled));
-        Ok(())
-    })
+    let cancelled = in_context(ctx, |context| Ok(context.is_cancelled()))?;
+    result.write(i32::from(cancelled));
 }
 
 /// Lends memory to the callback until it returns. Where the replica is on a GPU, it is memory of that GPU.
@@ -329,19 +293,15 @@ pub unsafe extern "C" fn umbo_replica_context_is_cancelled(
 ///
 /// Each call lends another region. The library keeps the memory for the next step, so a step that
 /// asks for the same sizes as the one before allocates nothing.
+#[c_call(out(memory))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_scratch(
     ctx: *mut umbo_replica_context,
     bytes: usize,
     memory: *mut *mut c_void,
 ) -> umbo_status {
-    boundary("umbo_replica_context_scratch", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let memory = unsafe { out(memory, "memory") }?;
-        let region = in_context(ctx, |context| context.scratch(bytes))?;
-        memory.write(region.cast());
-        Ok(())
-    })
+    let region = in_context(ctx, |context| context.scratch(bytes))?;
+    memory.write(region.cast());
 }
 
 /// Adds to a metric of this step.
@@ -359,6 +319,7 @@ pub unsafe extern "C" fn umbo_replica_context_scratch(
 ///
 /// After the run umbo_strategy_metric() tells the total over all replicas. A few dozen different
 /// names are looked up fast.
+#[c_call(text(name))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_add_metric(
     ctx: *mut umbo_replica_context,
@@ -366,17 +327,13 @@ pub unsafe extern "C" fn umbo_replica_context_add_metric(
     sum: f64,
     weight: f64,
 ) -> umbo_status {
-    boundary("umbo_replica_context_add_metric", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let name = unsafe { text(name, "name") }?;
-        if !weight.is_finite() || weight < 0.0 {
-            return Err(Error::invalid(
-                "weight",
-                format!("{weight}; weights are finite and 0 or more"),
-            ));
-        }
-        in_context(ctx, |context| context.add_metric(name, Metric { sum, weight }))
-    })
+    if !weight.is_finite() || weight < 0.0 {
+        return Err(Error::invalid(
+            "weight",
+            format!("{weight}; weights are finite and 0 or more"),
+        ));
+    }
+    in_context(ctx, |context| context.add_metric(name, Metric { sum, weight }))
 }
 
 #[cfg(test)]

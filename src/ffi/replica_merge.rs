@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use super::boundary::{boundary, out};
+use super::boundary::c_call;
 use super::collective::op_from;
 use super::collective::umbo_reduce_op;
 use super::handle::{Lent, get, get_optional, make};
@@ -63,6 +63,7 @@ pub type umbo_merge_fn = Option<
 /// once.
 ///
 /// With several ranks each of them calls `function` once, with the values of its own replicas.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_merge_call(
     ctx: *mut umbo_replica_context,
@@ -71,36 +72,34 @@ pub unsafe extern "C" fn umbo_replica_context_merge_call(
     args: *const umbo_value,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_replica_context_merge_call", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let result = unsafe { optional_result(result, "result") }?;
-        let context = get(ctx, "ctx")?;
-        let function = present(function, "function")?;
-        let args = get_optional(args, "args")?;
-        let passed = Passed::new(user_data);
-        let merge = move |strategy: &Strategy, parts: Vec<Option<Value>>| {
-            let replicas = parts.len();
-            let merged = merged_arguments(parts)?;
-            let mut lent_strategy = Lent::<umbo_strategy>::new()?;
-            let mut lent_args = Lent::<umbo_value>::new()?;
-            let strategy = lent_strategy.lend(strategy.clone())?;
-            let args = merged.map_or(Ok(ptr::null_mut()), |merged| lent_args.lend(merged))?;
-            let value = take_result("result", |result| {
-                // SAFETY: the caller gives a function of this type and its user data.
-                unsafe { function(strategy, args, passed.get(), result) }
-            })?;
-            (0..replicas)
-                .map(|replica| value.as_ref().map(|value| value.component(replica)).transpose())
-                .collect()
-        };
-        let address = function as usize;
-        let operation = Operation::MergeCall { function: address };
-        let part = context.synchronize(operation, args, Box::new(merge))?;
-        if let Some(result) = result {
-            result.write(part);
-        }
-        Ok(())
-    })
+    // SAFETY: the caller gives NULL or a place for the output.
+    let result = unsafe { optional_result(result, "result") }?;
+    let context = get(ctx, "ctx")?;
+    let function = present(function, "function")?;
+    let args = get_optional(args, "args")?;
+    let passed = Passed::new(user_data);
+    let merge = move |strategy: &Strategy, parts: Vec<Option<Value>>| {
+        let replicas = parts.len();
+        let merged = merged_arguments(parts)?;
+        let mut lent_strategy = Lent::<umbo_strategy>::new()?;
+        let mut lent_args = Lent::<umbo_value>::new()?;
+        let strategy = lent_strategy.lend(strategy.clone())?;
+        let args = merged.map_or(Ok(ptr::null_mut()), |merged| lent_args.lend(merged))?;
+        let value = take_result("result", |result| {
+            // SAFETY: the caller gives a function of this type and its user data.
+            unsafe { function(strategy, args, passed.get(), result) }
+        })?;
+        (0..replicas)
+            .map(|replica| value.as_ref().map(|value| value.component(replica)).transpose())
+            .collect()
+    };
+    let address = function as usize;
+    let operation = Operation::MergeCall { function: address };
+    let part = context.synchronize(operation, args, Box::new(merge))?;
+    if let Some(result) = result {
+        result.write(part);
+    }
+    Ok(())
 }
 
 fn merged_arguments(parts: Vec<Option<Value>>) -> Result<Option<Value>> {
@@ -136,6 +135,7 @@ fn merged_arguments(parts: Vec<Option<Value>>) -> Result<Option<Value>> {
 ///
 /// With several ranks a call of the replicas of all of them. Then UMBO_STATUS_FAILED_PRECONDITION is also
 /// for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more.
+#[c_call(out(result), get(ctx))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_all_reduce(
     ctx: *mut umbo_replica_context,
@@ -143,13 +143,8 @@ pub unsafe extern "C" fn umbo_replica_context_all_reduce(
     value: *const umbo_value,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_replica_context_all_reduce", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let result = unsafe { out(result, "result") }?;
-        let context = get(ctx, "ctx")?;
-        result.write(make(context.all_reduce(op_from(op)?, get(value, "value")?)?)?);
-        Ok(())
-    })
+    let context = ctx;
+    result.write(make(context.all_reduce(op_from(op)?, get(value, "value")?)?)?);
 }
 
 /// Concatenates a tensor or nest of tensors over the replicas.
@@ -172,6 +167,7 @@ pub unsafe extern "C" fn umbo_replica_context_all_reduce(
 ///
 /// With several ranks a call of the replicas of all of them. Then UMBO_STATUS_FAILED_PRECONDITION is also
 /// for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more.
+#[c_call(out(result), get(ctx))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_all_gather(
     ctx: *mut umbo_replica_context,
@@ -179,11 +175,6 @@ pub unsafe extern "C" fn umbo_replica_context_all_gather(
     axis: i32,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_replica_context_all_gather", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let result = unsafe { out(result, "result") }?;
-        let context = get(ctx, "ctx")?;
-        result.write(make(context.all_gather(get(value, "value")?, axis.into())?)?);
-        Ok(())
-    })
+    let context = ctx;
+    result.write(make(context.all_gather(get(value, "value")?, axis.into())?)?);
 }

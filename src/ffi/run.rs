@@ -5,12 +5,12 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::boundary::{Out, boundary, boundary_in_need, out, quietly};
+use super::boundary::{Out, boundary_in_need, c_call, out};
 use super::callback::{UserData, umbo_destroy_fn};
 use super::first_batch::check_run;
-use super::handle::{self, Reserved, borrow, get, get_optional, make, reserve};
+use super::handle::{Reserved, borrow, get, get_optional, make, reserve};
 use super::object::{umbo_cancellation, umbo_replica_context, umbo_strategy, umbo_value};
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::replica_context::call_replica;
 use super::scope::present;
 use super::status::umbo_status;
@@ -48,7 +48,7 @@ pub type umbo_replica_fn = Option<
 pub const UMBO_NO_TIMEOUT: f64 = -1.0;
 
 /// The limits of a run. Start from UMBO_RUN_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(timeout_seconds = UMBO_NO_TIMEOUT)]
 #[repr(C)]
 pub struct umbo_run_options {
     /// sizeof(umbo_run_options).
@@ -63,20 +63,6 @@ pub struct umbo_run_options {
     /// cannot start. It may be called after the run has returned, and on another thread. NULL:
     /// nothing is released.
     pub user_data_destroy: umbo_destroy_fn,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_run_options {}
-
-impl Default for umbo_run_options {
-    fn default() -> Self {
-        umbo_run_options {
-            struct_size: size_of::<Self>(),
-            timeout_seconds: UMBO_NO_TIMEOUT,
-            cancellation: std::ptr::null(),
-            user_data_destroy: None,
-        }
-    }
 }
 
 /// A caller's pointer that is handed to callbacks on any thread.
@@ -269,16 +255,12 @@ pub(super) fn limits_from(seconds: f64, cancellation: *const umbo_cancellation) 
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// A token can serve one run or several; see umbo_run_options.
+#[c_call(out(cancellation))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cancellation_create(
     cancellation: *mut *mut umbo_cancellation,
 ) -> umbo_status {
-    boundary("umbo_cancellation_create", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let cancellation = unsafe { out(cancellation, "cancellation") }?;
-        cancellation.write(make(Cancellation::new())?);
-        Ok(())
-    })
+    cancellation.write(make(Cancellation::new())?);
 }
 
 /// Stops all runs that have a token.
@@ -288,14 +270,12 @@ pub unsafe extern "C" fn umbo_cancellation_create(
 ///
 /// Runs that have the token, and later ones that get it, return UMBO_STATUS_CANCELLED. The call
 /// does not wait for them. It cannot be undone. Callbacks may call it too.
+#[c_call(in_need, get(cancellation))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cancellation_cancel(
     cancellation: *mut umbo_cancellation,
 ) -> umbo_status {
-    boundary_in_need("umbo_cancellation_cancel", || {
-        get(cancellation, "cancellation")?.cancel();
-        Ok(())
-    })
+    cancellation.cancel();
 }
 
 /// Tells whether a token was cancelled.
@@ -303,18 +283,14 @@ pub unsafe extern "C" fn umbo_cancellation_cancel(
 /// @param[in] cancellation The token.
 /// @param[out] result 1 if umbo_cancellation_cancel() was called, else 0.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(in_need, out(result))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cancellation_is_cancelled(
     cancellation: *const umbo_cancellation,
     result: *mut i32,
 ) -> umbo_status {
-    boundary_in_need("umbo_cancellation_is_cancelled", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let result = unsafe { out(result, "result") }?;
-        let cancelled = borrow(cancellation, "cancellation", Cancellation::is_cancelled)?;
-        result.write(i32::from(cancelled));
-        Ok(())
-    })
+    let cancelled = borrow(cancellation, "cancellation", Cancellation::is_cancelled)?;
+    result.write(i32::from(cancelled));
 }
 
 /// Makes another handle to the same token.
@@ -327,15 +303,12 @@ pub unsafe extern "C" fn umbo_cancellation_is_cancelled(
 ///
 /// Each handle is released once, by itself. Retain a lent handle to keep the object after the
 /// callback.
+#[c_call(retain(cancellation))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cancellation_retain(
     cancellation: *const umbo_cancellation,
     retained: *mut *mut umbo_cancellation,
 ) -> umbo_status {
-    boundary("umbo_cancellation_retain", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        unsafe { handle::retain(cancellation, "cancellation", retained) }
-    })
 }
 
 /// Releases a handle.
@@ -343,7 +316,6 @@ pub unsafe extern "C" fn umbo_cancellation_retain(
 /// @param[in] cancellation The handle. NULL is fine: then nothing happens.
 ///
 /// Runs that have the token keep it until they end.
+#[c_call(release(cancellation))]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_cancellation_release(cancellation: *const umbo_cancellation) {
-    quietly("umbo_cancellation_release", || handle::release(cancellation, "cancellation"));
-}
+pub unsafe extern "C" fn umbo_cancellation_release(cancellation: *const umbo_cancellation) {}

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::ptr;
 
-use super::boundary::{boundary, boundary_in_need, check, out};
+use super::boundary::{c_call, check, out};
 use super::callback;
 use super::handle::{self, Lent, get, get_optional, make};
 use super::object::{umbo_replica_context, umbo_scope, umbo_strategy};
@@ -45,20 +45,19 @@ pub type umbo_scope_fn = Option<
 /// A strategy's scope may be entered again inside itself. The scope of the default strategy changes
 /// nothing: the thread stays in the default context, and another strategy's scope may be entered
 /// inside it. But no variable of another strategy can be made inside it.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_scope(
     strategy: *mut umbo_strategy,
     function: umbo_scope_fn,
     user_data: *mut c_void,
 ) -> umbo_status {
-    boundary("umbo_strategy_scope", || {
-        let function = present(function, "function")?;
-        let object = get(strategy, "strategy")?;
-        object.scope(|| {
-            // SAFETY: the caller gives a function of this type and its user data.
-            callback::run(|| unsafe { function(strategy, user_data) })
-        })?
-    })
+    let function = present(function, "function")?;
+    let object = get(strategy, "strategy")?;
+    object.scope(|| {
+        // SAFETY: the caller gives a function of this type and its user data.
+        callback::run(|| unsafe { function(strategy, user_data) })
+    })?
 }
 
 /// A callback argument, which must be there.
@@ -77,26 +76,23 @@ pub(super) fn present<F>(function: Option<F>, argument: &'static str) -> Result<
 ///
 /// Until the scope is left, the strategy is current and the thread is in cross-replica context. A
 /// scope that a callback enters and does not leave is left when the callback returns.
+#[c_call(out(scope), get(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_scope_enter(
     strategy: *mut umbo_strategy,
     scope: *mut *mut umbo_scope,
 ) -> umbo_status {
-    boundary("umbo_scope_enter", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let scope = unsafe { out(scope, "scope") }?;
-        let entered = get(strategy, "strategy")?.enter_scope()?;
-        match make(entered.clone()) {
-            Ok(handle) => {
-                scope.write(handle);
-                Ok(())
-            }
-            Err(error) => {
-                drop(entered.exit()?);
-                Err(error)
-            }
+    let entered = strategy.enter_scope()?;
+    match make(entered.clone()) {
+        Ok(handle) => {
+            scope.write(handle);
+            Ok(())
         }
-    })
+        Err(error) => {
+            drop(entered.exit()?);
+            Err(error)
+        }
+    }
 }
 
 /// Leaves a scope and releases its handle.
@@ -111,18 +107,17 @@ pub unsafe extern "C" fn umbo_scope_enter(
 ///
 /// The user data of a variable creator is destroyed last: at that time the scope is left and its
 /// handle is stale.
+#[c_call(in_need)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_scope_exit(scope: *mut umbo_scope) -> umbo_status {
-    boundary_in_need("umbo_scope_exit", || {
-        let open = get(scope, "scope")?;
-        let left = open.exit();
-        // Before what the scope held is dropped, which may run the caller's code: for that the handle
-        // is used up.
-        if left.is_ok() || !open.may_be_open() {
-            handle::release(scope, "scope")?;
-        }
-        left.map(drop)
-    })
+    let open = get(scope, "scope")?;
+    let left = open.exit();
+    // Before what the scope held is dropped, which may run the caller's code: for that the handle
+    // is used up.
+    if left.is_ok() || !open.may_be_open() {
+        handle::release(scope, "scope")?;
+    }
+    left.map(drop)
 }
 
 /// Makes a strategy current for this thread wherever no scope is open.
@@ -135,9 +130,10 @@ pub unsafe extern "C" fn umbo_scope_exit(scope: *mut umbo_scope) -> umbo_status 
 ///
 /// Until the next call, the strategy is current and the thread is in cross-replica context wherever
 /// no scope is open.
+#[c_call(in_need)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_strategy(strategy: *mut umbo_strategy) -> umbo_status {
-    boundary_in_need("umbo_set_strategy", || set_strategy(get_optional(strategy, "strategy")?))
+    set_strategy(get_optional(strategy, "strategy")?)
 }
 
 /// Tells whether a strategy other than the default one is current.
@@ -145,14 +141,10 @@ pub unsafe extern "C" fn umbo_set_strategy(strategy: *mut umbo_strategy) -> umbo
 /// @param[out] result 1 if this thread is in the scope or a run of one, or has set one with
 ///   umbo_set_strategy(); else 0.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
+#[c_call(in_need, out(result))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_has_strategy(result: *mut i32) -> umbo_status {
-    boundary_in_need("umbo_has_strategy", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let result = unsafe { out(result, "result") }?;
-        result.write(i32::from(!current_strategy().is_default()));
-        Ok(())
-    })
+    result.write(i32::from(!current_strategy().is_default()));
 }
 
 fn current_strategy() -> Strategy {
@@ -170,14 +162,10 @@ fn current_strategy() -> Strategy {
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
 ///
 /// Where this is 0, umbo_current_replica_context() gives a context.
+#[c_call(in_need, out(result))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_in_cross_replica_context(result: *mut i32) -> umbo_status {
-    boundary_in_need("umbo_in_cross_replica_context", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let result = unsafe { out(result, "result") }?;
-        result.write(i32::from(matches!(current(), Current::CrossReplica(_))));
-        Ok(())
-    })
+    result.write(i32::from(matches!(current(), Current::CrossReplica(_))));
 }
 
 /// Gives the strategy that is current on this thread.
@@ -187,14 +175,10 @@ pub unsafe extern "C" fn umbo_in_cross_replica_context(result: *mut i32) -> umbo
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+#[c_call(out(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_current_strategy(strategy: *mut *mut umbo_strategy) -> umbo_status {
-    boundary("umbo_current_strategy", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let strategy = unsafe { out(strategy, "strategy") }?;
-        strategy.write(make(current_strategy())?);
-        Ok(())
-    })
+    strategy.write(make(current_strategy())?);
 }
 
 /// A handle to a thread's default context, and what lends it.
@@ -236,19 +220,17 @@ fn default_context() -> Result<*mut umbo_replica_context> {
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// The context is lent: it is valid on this thread until the callback returns, and is not released.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_current_replica_context(
     context: *mut *mut umbo_replica_context,
 ) -> umbo_status {
-    boundary("umbo_current_replica_context", || {
-        check(context, "context", "a place for the output is expected")?;
-        // SAFETY: the caller gives a place for the output, which was just checked.
-        let context = unsafe { out(context, "context") }?;
-        context.write(match current() {
-            Current::Default => default_context()?,
-            Current::CrossReplica(_) => ptr::null_mut(),
-            Current::Replica(own) => handle_of(&own)?,
-        });
-        Ok(())
-    })
+    check(context, "context", "a place for the output is expected")?;
+    // SAFETY: the caller gives a place for the output, which was just checked.
+    let context = unsafe { out(context, "context") }?;
+    context.write(match current() {
+        Current::Default => default_context()?,
+        Current::CrossReplica(_) => ptr::null_mut(),
+        Current::Replica(own) => handle_of(&own)?,
+    });
 }

@@ -1,7 +1,7 @@
 //! Batches that a program has already, split over replicas.
 
-use super::boundary::{boundary, out};
-use super::handle::{get, make};
+use super::boundary::c_call;
+use super::handle::make;
 use super::object::{umbo_strategy, umbo_value};
 use super::status::umbo_status;
 use crate::input::split_for;
@@ -25,17 +25,12 @@ use crate::input::split_for;
 /// With several ranks the batch is the same on all of them, and each takes the parts of its own replicas. Its number
 /// of rows is compared when a run begins with the parts (UMBO_SHARDING_DATA says how). A rank
 /// that has a batch of its own makes values of its own with umbo_strategy_values_from_function().
+#[c_call(out(per_replica), get(strategy), get(value))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_split(
     strategy: *const umbo_strategy,
     value: *const umbo_value,
     per_replica: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_strategy_split", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let per_replica = unsafe { out(per_replica, "per_replica") }?;
-        let (strategy, value) = (get(strategy, "strategy")?, get(value, "value")?);
-        per_replica.write(make(split_for(&strategy, &value)?)?);
-        Ok(())
-    })
+    per_replica.write(make(split_for(&strategy, &value)?)?);
 }

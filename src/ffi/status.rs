@@ -9,7 +9,7 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr;
 
 use super::callback::{UserData, umbo_destroy_fn};
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::text::c_string;
 use crate::error::{Error, ReplicaFailure, Status};
 use crate::executor::thread;
@@ -56,7 +56,7 @@ pub const UMBO_STATUS_DATA_LOSS: umbo_status = 15;
 /// One failure: of the whole call, or of one replica.
 ///
 /// umbo_last_error_at() fills it. Start from UMBO_ERROR_INFO_INIT.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_error_info {
     /// `sizeof(umbo_error_info)`; UMBO_ERROR_INFO_INIT sets it.
@@ -76,9 +76,6 @@ pub struct umbo_error_info {
     /// its own.
     pub payload_destroy: umbo_destroy_fn,
 }
-
-// SAFETY: `repr(C)`, `struct_size` first, no padding; NULL, 0 and no function are all zero bits.
-unsafe impl Extensible for umbo_error_info {}
 
 /// A failure as C sees it.
 struct Record {

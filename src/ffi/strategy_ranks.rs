@@ -1,27 +1,21 @@
 //! What a strategy knows of the ranks that it is spread over.
 
-use super::boundary::{boundary, out};
-use super::handle::{borrow, get};
+use super::boundary::c_call;
 use super::object::umbo_strategy;
 use super::status::umbo_status;
-use crate::strategy::Strategy;
 
 /// Tells the number of this process among those that train together.
 ///
 /// @param[in] strategy The strategy.
 /// @param[out] rank The rank: 0 to the number of ranks less one. 0 for a process that is alone.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(out(rank), borrow(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_rank(
     strategy: *const umbo_strategy,
     rank: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_strategy_rank", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let rank = unsafe { out(rank, "rank") }?;
-        rank.write(borrow(strategy, "strategy", Strategy::rank)? as i64);
-        Ok(())
-    })
+    rank.write(strategy.rank() as i64);
 }
 
 /// Tells how many processes train together.
@@ -31,17 +25,13 @@ pub unsafe extern "C" fn umbo_strategy_rank(
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 ///
 /// They are those of the communicator that the strategy was made with.
+#[c_call(out(count), borrow(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_num_ranks(
     strategy: *const umbo_strategy,
     count: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_strategy_num_ranks", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let count = unsafe { out(count, "count") }?;
-        count.write(borrow(strategy, "strategy", Strategy::num_ranks)? as i64);
-        Ok(())
-    })
+    count.write(strategy.num_ranks() as i64);
 }
 
 /// Tells how many replicas of a strategy this process has.
@@ -52,17 +42,13 @@ pub unsafe extern "C" fn umbo_strategy_num_ranks(
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 ///
 /// Without other ranks it is umbo_strategy_num_replicas_in_sync().
+#[c_call(out(count), borrow(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_num_local_replicas(
     strategy: *const umbo_strategy,
     count: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_strategy_num_local_replicas", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let count = unsafe { out(count, "count") }?;
-        count.write(borrow(strategy, "strategy", Strategy::num_replicas)? as i64);
-        Ok(())
-    })
+    count.write(strategy.num_replicas() as i64);
 }
 
 /// Hashes all variables of a strategy, so that processes can compare their weights.
@@ -77,15 +63,11 @@ pub unsafe extern "C" fn umbo_strategy_num_local_replicas(
 /// Two processes of one version of the library have the same fingerprint if all of this is the same,
 /// and, but for one case in 2^64, only then. Nothing is exchanged; for ranks that compare by themselves
 /// see `fingerprint_interval` in umbo_strategy_options. The function reads all weights.
+#[c_call(out(fingerprint), get(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_fingerprint(
     strategy: *const umbo_strategy,
     fingerprint: *mut u64,
 ) -> umbo_status {
-    boundary("umbo_strategy_fingerprint", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let fingerprint = unsafe { out(fingerprint, "fingerprint") }?;
-        fingerprint.write(get(strategy, "strategy")?.fingerprint()?);
-        Ok(())
-    })
+    fingerprint.write(strategy.fingerprint()?);
 }

@@ -1,6 +1,6 @@
 //! The variables of a strategy, for programs that did not keep a list of their own.
 
-use super::boundary::{boundary, out};
+use super::boundary::c_call;
 use super::handle::{get, make};
 use super::object::{umbo_strategy, umbo_variable};
 use super::status::umbo_status;
@@ -16,17 +16,13 @@ use crate::error::Error;
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+#[c_call(out(count), get(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_num_variables(
     strategy: *const umbo_strategy,
     count: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_strategy_num_variables", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let count = unsafe { out(count, "count") }?;
-        count.write(get(strategy, "strategy")?.variables()?.len() as i64);
-        Ok(())
-    })
+    count.write(strategy.variables()?.len() as i64);
 }
 
 /// Gives one of the variables of a strategy.
@@ -42,23 +38,19 @@ pub unsafe extern "C" fn umbo_strategy_num_variables(
 /// Places move up when a variable before them is released for the last time: take the list while nobody
 /// makes or releases variables. Variables that code of others has made, such as an adapter for an engine,
 /// are there too, so that a loop over all of them adds everything to a checkpoint.
+#[c_call(out(variable))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_variable(
     strategy: *const umbo_strategy,
     index: i64,
     variable: *mut *mut umbo_variable,
 ) -> umbo_status {
-    boundary("umbo_strategy_variable", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let variable = unsafe { out(variable, "variable") }?;
-        let index = index_from(index)?;
-        let mut all = get(strategy, "strategy")?.variables()?;
-        let count = all.len();
-        if index >= count {
-            let problem = format!("{index} is not in [0, {count}), the variables of the strategy");
-            return Err(Error::out_of_range("index", problem));
-        }
-        variable.write(make(all.swap_remove(index))?);
-        Ok(())
-    })
+    let index = index_from(index)?;
+    let mut all = get(strategy, "strategy")?.variables()?;
+    let count = all.len();
+    if index >= count {
+        let problem = format!("{index} is not in [0, {count}), the variables of the strategy");
+        return Err(Error::out_of_range("index", problem));
+    }
+    variable.write(make(all.swap_remove(index))?);
 }

@@ -3,8 +3,8 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use super::boundary::{array, boundary, check, out, quietly};
-use super::callback::{UserData, umbo_destroy_fn};
+use super::boundary::{array, c_call, check};
+use super::callback::umbo_destroy_fn;
 use super::device::tensor_device_from;
 use super::dtype::{dtype_from, shape_from, umbo_dtype};
 use super::handle::{self, borrow, make};
@@ -33,6 +33,7 @@ use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor, TensorMut};
 /// - UMBO_STATUS_NOT_FOUND: there is no such device.
 /// - UMBO_STATUS_UNAVAILABLE: the device is a GPU that cannot be used.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
+#[c_call(out(tensor))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_create_zeros(
     dtype: umbo_dtype,
@@ -41,23 +42,19 @@ pub unsafe extern "C" fn umbo_tensor_create_zeros(
     device: *const c_char,
     tensor: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary("umbo_tensor_create_zeros", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (tensor, shape, device) = unsafe {
-            (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, tensor_device_from(device)?)
-        };
-        let dtype = dtype_from(dtype)?;
-        let made = match guarded(dtype, shape, device)? {
-            Some(made) => {
-                // SAFETY: nobody else has the fresh tensor.
-                unsafe { made.assume_exclusive() }.fill_zeros()?;
-                made
-            }
-            None => Tensor::zeros(dtype, shape, device)?,
-        };
-        tensor.write(make(made)?);
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let (shape, device) =
+        unsafe { (shape_from(rank, shape, "shape")?, tensor_device_from(device)?) };
+    let dtype = dtype_from(dtype)?;
+    let made = match guarded(dtype, shape, device)? {
+        Some(made) => {
+            // SAFETY: nobody else has the fresh tensor.
+            unsafe { made.assume_exclusive() }.fill_zeros()?;
+            made
+        }
+        None => Tensor::zeros(dtype, shape, device)?,
+    };
+    tensor.write(make(made)?);
 }
 
 /// Makes a contiguous tensor without setting its elements.
@@ -71,6 +68,7 @@ pub unsafe extern "C" fn umbo_tensor_create_zeros(
 /// @return UMBO_OK, or a status that umbo_tensor_create_zeros() can return, for the same causes.
 ///
 /// The elements are whatever the memory held before.
+#[c_call(out(tensor))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_create_uninitialized(
     dtype: umbo_dtype,
@@ -79,19 +77,15 @@ pub unsafe extern "C" fn umbo_tensor_create_uninitialized(
     device: *const c_char,
     tensor: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary("umbo_tensor_create_uninitialized", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (tensor, shape, device) = unsafe {
-            (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, tensor_device_from(device)?)
-        };
-        let dtype = dtype_from(dtype)?;
-        let made = match guarded(dtype, shape, device)? {
-            Some(made) => made,
-            None => Tensor::uninitialized(dtype, shape, device)?,
-        };
-        tensor.write(make(made)?);
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let (shape, device) =
+        unsafe { (shape_from(rank, shape, "shape")?, tensor_device_from(device)?) };
+    let dtype = dtype_from(dtype)?;
+    let made = match guarded(dtype, shape, device)? {
+        Some(made) => made,
+        None => Tensor::uninitialized(dtype, shape, device)?,
+    };
+    tensor.write(make(made)?);
 }
 
 /// A tensor with a fence around it and anything in it, if this is a callback of a strict strategy.
@@ -123,6 +117,7 @@ fn guarded_as(made: Tensor) -> Result<Tensor> {
 ///   replica's callback the replica's device, elsewhere CPU:0.
 /// @param[out] tensor The new tensor. Release it with umbo_tensor_release().
 /// @return UMBO_OK, or a status that umbo_tensor_create_zeros() can return, for the same causes.
+#[c_call(out(tensor))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_from_data(
     dtype: umbo_dtype,
@@ -132,13 +127,8 @@ pub unsafe extern "C" fn umbo_tensor_from_data(
     device: *const c_char,
     tensor: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary("umbo_tensor_from_data", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let tensor = unsafe { out(tensor, "tensor") }?;
-        // SAFETY: the same.
-        tensor.write(make(unsafe { tensor_of_data(dtype, rank, shape, data, device) }?)?);
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    tensor.write(make(unsafe { tensor_of_data(dtype, rank, shape, data, device) }?)?);
 }
 
 /// A tensor with a copy of the caller's elements.
@@ -186,6 +176,7 @@ pub(crate) unsafe fn tensor_of_data(
 ///
 /// The memory must stay until the library calls `destroy`, which it does when the last tensor over
 /// the memory is gone. All elements must be initialised.
+#[c_call(gives(user_data, destroy), out(tensor))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_from_memory(
     dtype: umbo_dtype,
@@ -198,38 +189,33 @@ pub unsafe extern "C" fn umbo_tensor_from_memory(
     destroy: umbo_destroy_fn,
     tensor: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    // SAFETY: the caller gives the user data and its function away.
-    let owner = unsafe { UserData::new(user_data, destroy) };
-    boundary("umbo_tensor_from_memory", move || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (tensor, shape, device) = unsafe {
-            (out(tensor, "tensor")?, shape_from(rank, shape, "shape")?, tensor_device_from(device)?)
-        };
-        let dtype = dtype_from(dtype)?;
-        let layout = if strides.is_null() {
-            Layout::row_major(shape)
-        } else {
-            // SAFETY: not NULL, so the caller promises `rank` strides.
-            let strides = unsafe { array(strides, rank.into(), "strides") }?;
-            let mut checked = [0isize; MAX_RANK];
-            for (to, &stride) in checked.iter_mut().zip(strides) {
-                *to = stride as isize;
-            }
-            Layout::strided(shape, &checked[..strides.len()])?
-        };
-        let bytes = layout.extent().checked_mul(dtype.size()).ok_or_else(|| {
-            Error::invalid("strides", "they reach further than memory can address")
-        })?;
-        if bytes > 0 {
-            check(data.cast_const().cast::<u8>(), "data", "memory with the elements is expected")?;
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let (shape, device) =
+        unsafe { (shape_from(rank, shape, "shape")?, tensor_device_from(device)?) };
+    let dtype = dtype_from(dtype)?;
+    let layout = if strides.is_null() {
+        Layout::row_major(shape)
+    } else {
+        // SAFETY: not NULL, so the caller promises `rank` strides.
+        let strides = unsafe { array(strides, rank.into(), "strides") }?;
+        let mut checked = [0isize; MAX_RANK];
+        for (to, &stride) in checked.iter_mut().zip(strides) {
+            *to = stride as isize;
         }
-        // SAFETY: the caller promises that the elements which shape and strides reach are there
-        // and initialised until `destroy` runs, which is when `owner` is dropped.
-        let storage =
-            unsafe { Storage::foreign(data.cast(), bytes, device, false, Box::new(owner)) };
-        tensor.write(make(Tensor::from_storage(Arc::new(storage), dtype, layout, 0)?)?);
-        Ok(())
-    })
+        Layout::strided(shape, &checked[..strides.len()])?
+    };
+    let bytes = layout
+        .extent()
+        .checked_mul(dtype.size())
+        .ok_or_else(|| Error::invalid("strides", "they reach further than memory can address"))?;
+    if bytes > 0 {
+        check(data.cast_const().cast::<u8>(), "data", "memory with the elements is expected")?;
+    }
+    // SAFETY: the caller promises that the elements which shape and strides reach are there
+    // and initialised until `destroy` runs, which is when `user_data` is dropped.
+    let storage =
+        unsafe { Storage::foreign(data.cast(), bytes, device, false, Box::new(user_data)) };
+    tensor.write(make(Tensor::from_storage(Arc::new(storage), dtype, layout, 0)?)?);
 }
 
 /// Gives a view of the elements, for writing too where they may be written.
@@ -242,17 +228,13 @@ pub unsafe extern "C" fn umbo_tensor_from_memory(
 ///
 /// Elements that came from a dataset's arrays, from a cache or from a file are of all who iterate, and
 /// have a view for reading, without a pointer to write through (UMBO_VIEW_READ_ONLY).
+#[c_call(out(view), borrow(tensor))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_view(
     tensor: *const umbo_tensor,
     view: *mut umbo_view,
 ) -> umbo_status {
-    boundary("umbo_tensor_view", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let view = unsafe { out(view, "view") }?;
-        view.write(borrow(tensor, "tensor", view_of)?);
-        Ok(())
-    })
+    view.write(view_of(tensor));
 }
 
 /// Makes a tensor of some positions along one axis; shares memory.
@@ -268,6 +250,7 @@ pub unsafe extern "C" fn umbo_tensor_view(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `step` is less than 1, `tensor` is not a valid handle, or
 ///   `slice` is a null pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(out(slice))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_slice(
     tensor: *const umbo_tensor,
@@ -277,23 +260,18 @@ pub unsafe extern "C" fn umbo_tensor_slice(
     step: i64,
     slice: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary("umbo_tensor_slice", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let slice = unsafe { out(slice, "slice") }?;
-        let position = |value: i64| {
-            usize::try_from(value).map_err(|_| {
-                Error::out_of_range("start, stop", format!("{value}; positions are 0 or more"))
-            })
-        };
-        let (start, stop) = (position(start)?, position(stop)?);
-        let step = usize::try_from(step)
-            .map_err(|_| Error::invalid("step", format!("{step}; steps are 1 or more")))?;
-        let part = borrow(tensor, "tensor", |tensor| {
-            tensor.slice(tensor.shape().axis(axis.into())?, start, stop, step)
-        })??;
-        slice.write(make(part)?);
-        Ok(())
-    })
+    let position = |value: i64| {
+        usize::try_from(value).map_err(|_| {
+            Error::out_of_range("start, stop", format!("{value}; positions are 0 or more"))
+        })
+    };
+    let (start, stop) = (position(start)?, position(stop)?);
+    let step = usize::try_from(step)
+        .map_err(|_| Error::invalid("step", format!("{step}; steps are 1 or more")))?;
+    let part = borrow(tensor, "tensor", |tensor| {
+        tensor.slice(tensor.shape().axis(axis.into())?, start, stop, step)
+    })??;
+    slice.write(make(part)?);
 }
 
 /// Makes a tensor of the same elements in another shape; shares memory.
@@ -309,6 +287,7 @@ pub unsafe extern "C" fn umbo_tensor_slice(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The elements keep their row-major order.
+#[c_call(out(reshaped))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_reshape(
     tensor: *const umbo_tensor,
@@ -316,13 +295,9 @@ pub unsafe extern "C" fn umbo_tensor_reshape(
     shape: *const i64,
     reshaped: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary("umbo_tensor_reshape", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (reshaped, shape) =
-            unsafe { (out(reshaped, "reshaped")?, shape_from(rank, shape, "shape")?) };
-        reshaped.write(make(borrow(tensor, "tensor", |tensor| tensor.reshape(shape))??)?);
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let shape = unsafe { shape_from(rank, shape, "shape") }?;
+    reshaped.write(make(borrow(tensor, "tensor", |tensor| tensor.reshape(shape))??)?);
 }
 
 /// Makes a tensor with the axes in another order; shares memory.
@@ -337,30 +312,25 @@ pub unsafe extern "C" fn umbo_tensor_reshape(
 /// - UMBO_STATUS_INVALID_ARGUMENT: an axis appears twice, `tensor` is not a valid handle, or
 ///   `transposed` is a null pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(out(transposed), get(tensor))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_transpose(
     tensor: *const umbo_tensor,
     axes: *const i32,
     transposed: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary("umbo_tensor_transpose", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let transposed = unsafe { out(transposed, "transposed") }?;
-        let tensor = handle::get(tensor, "tensor")?;
-        let rank = tensor.shape().rank();
-        let mut order = [0usize; MAX_RANK];
-        if axes.is_null() {
-            order[..rank].iter_mut().enumerate().for_each(|(to, axis)| *axis = rank - 1 - to);
-        } else {
-            // SAFETY: not NULL, so the caller promises as many numbers as there are axes.
-            let axes = unsafe { array(axes, rank as i64, "axes") }?;
-            for (to, &axis) in order.iter_mut().zip(axes) {
-                *to = tensor.shape().axis(axis.into())?;
-            }
+    let rank = tensor.shape().rank();
+    let mut order = [0usize; MAX_RANK];
+    if axes.is_null() {
+        order[..rank].iter_mut().enumerate().for_each(|(to, axis)| *axis = rank - 1 - to);
+    } else {
+        // SAFETY: not NULL, so the caller promises as many numbers as there are axes.
+        let axes = unsafe { array(axes, rank as i64, "axes") }?;
+        for (to, &axis) in order.iter_mut().zip(axes) {
+            *to = tensor.shape().axis(axis.into())?;
         }
-        transposed.write(make(tensor.transpose(&order[..rank])?)?);
-        Ok(())
-    })
+    }
+    transposed.write(make(tensor.transpose(&order[..rank])?)?);
 }
 
 /// Makes a contiguous copy that shares nothing with the tensor.
@@ -375,19 +345,17 @@ pub unsafe extern "C" fn umbo_tensor_transpose(
 ///   or `copy` is a null pointer.
 /// - UMBO_STATUS_UNAVAILABLE: a GPU that is needed for it cannot be used, or is lost.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
+#[c_call(out(copy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_copy(
     tensor: *const umbo_tensor,
     device: *const c_char,
     copy: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary("umbo_tensor_copy", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (copy, device) = unsafe { (out(copy, "copy")?, tensor_device_from(device)?) };
-        let made = copy_to(&handle::get(tensor, "tensor")?, device)?;
-        copy.write(make(guarded_as(made)?)?);
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let device = unsafe { tensor_device_from(device) }?;
+    let made = copy_to(&handle::get(tensor, "tensor")?, device)?;
+    copy.write(make(guarded_as(made)?)?);
 }
 
 /// Copies the elements to host memory, in row-major order.
@@ -400,22 +368,18 @@ pub unsafe extern "C" fn umbo_tensor_copy(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `bytes` is not the size of all elements, the address of
 ///   `destination` is not a multiple of an element's size, or `tensor` is not a valid handle.
 /// - UMBO_STATUS_UNAVAILABLE: a GPU that is needed for it cannot be used, or is lost.
+#[c_call(get(tensor))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_copy_to_host(
     tensor: *const umbo_tensor,
     destination: *mut c_void,
     bytes: usize,
 ) -> umbo_status {
-    boundary("umbo_tensor_copy_to_host", || {
-        let tensor = handle::get(tensor, "tensor")?;
-        let (dtype, shape) = (tensor.dtype(), tensor.shape());
-        // SAFETY: the caller promises `bytes` bytes there, which may be written for this call.
-        unsafe {
-            write_to_host(dtype, shape, destination, bytes, "destination", |to| {
-                copy_into(&tensor, to)
-            })
-        }
-    })
+    let (dtype, shape) = (tensor.dtype(), tensor.shape());
+    // SAFETY: the caller promises `bytes` bytes there, which may be written for this call.
+    unsafe {
+        write_to_host(dtype, shape, destination, bytes, "destination", |to| copy_into(&tensor, to))
+    }
 }
 
 /// Refuses a size in bytes that is not that of all elements.
@@ -474,18 +438,14 @@ pub(crate) unsafe fn write_to_host(
 ///   long as the process.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `name` is a null pointer.
+#[c_call(out(name))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_device(
     tensor: *const umbo_tensor,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary("umbo_tensor_device", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let name = unsafe { out(name, "name") }?;
-        let device = borrow(tensor, "tensor", Tensor::device)?;
-        name.write(device_name(device));
-        Ok(())
-    })
+    let device = borrow(tensor, "tensor", Tensor::device)?;
+    name.write(device_name(device));
 }
 
 /// Makes another handle to the same tensor.
@@ -498,15 +458,12 @@ pub unsafe extern "C" fn umbo_tensor_device(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// A callback calls it to keep a tensor that it was only lent.
+#[c_call(retain(tensor))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_retain(
     tensor: *const umbo_tensor,
     retained: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary("umbo_tensor_retain", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        unsafe { handle::retain(tensor, "tensor", retained) }
-    })
 }
 
 /// Releases a handle to a tensor.
@@ -514,7 +471,6 @@ pub unsafe extern "C" fn umbo_tensor_retain(
 /// @param[in] tensor The handle. NULL does nothing.
 ///
 /// The memory goes with the last handle to it, unless something else keeps it: a value, or a slice.
+#[c_call(release(tensor))]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_release(tensor: *const umbo_tensor) {
-    quietly("umbo_tensor_release", || handle::release(tensor, "tensor"));
-}
+pub unsafe extern "C" fn umbo_tensor_release(tensor: *const umbo_tensor) {}

@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::path::Path;
 
-use super::boundary::{array, boundary, collect, out};
+use super::boundary::{c_call, collect};
 use super::handle::{get, make};
 use super::object::umbo_tensor;
 use super::status::umbo_status;
@@ -20,16 +20,13 @@ use crate::error::Result;
 /// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory, or no room on the disk.
 /// - UMBO_STATUS_UNAVAILABLE: another failure of the system's.
+#[c_call(text(path), get(tensor))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_save(
     tensor: *const umbo_tensor,
     path: *const c_char,
 ) -> umbo_status {
-    boundary("umbo_tensor_save", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let path = unsafe { text(path, "path") }?;
-        arrays::save_npy(&get(tensor, "tensor")?, Path::new(path))
-    })
+    arrays::save_npy(&tensor, Path::new(path))
 }
 
 /// Saves tensors by name as a `.npz` file, which numpy.load() reads.
@@ -40,6 +37,7 @@ pub unsafe extern "C" fn umbo_tensor_save(
 /// @param[in] path The file. It is replaced as a whole: if anything fails it is as it was.
 /// @return UMBO_OK, or the statuses of umbo_tensor_save(), and UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, or
 ///   wrong names.
+#[c_call(text(path), array(tensors), array(names))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_save_all(
     count: i64,
@@ -47,18 +45,11 @@ pub unsafe extern "C" fn umbo_tensor_save_all(
     names: *const *const c_char,
     path: *const c_char,
 ) -> umbo_status {
-    boundary("umbo_tensor_save_all", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let path = unsafe { text(path, "path") }?;
-        // SAFETY: the caller gives arrays of this length.
-        let (tensors, names) =
-            unsafe { (array(tensors, count, "tensors")?, array(names, count, "names")?) };
-        let tensors = collect(tensors.iter().map(|&tensor| get(tensor, "tensors")))?;
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let names: Vec<&str> = collect(names.iter().map(|&name| unsafe { text(name, "names") }))?;
-        let arrays: Vec<_> = names.into_iter().zip(&tensors).collect();
-        arrays::save_npz(&arrays, Path::new(path))
-    })
+    let tensors = collect(tensors.iter().map(|&tensor| get(tensor, "tensors")))?;
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let names: Vec<&str> = collect(names.iter().map(|&name| unsafe { text(name, "names") }))?;
+    let arrays: Vec<_> = names.into_iter().zip(&tensors).collect();
+    arrays::save_npz(&arrays, Path::new(path))
 }
 
 /// Loads a tensor from a `.npy` file, or an array by its name from a `.npz` file, into memory of its own.
@@ -73,23 +64,19 @@ pub unsafe extern "C" fn umbo_tensor_save_all(
 /// - UMBO_STATUS_DATA_LOSS: the file is damaged.
 /// - UMBO_STATUS_PERMISSION_DENIED: as the system says.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory.
+#[c_call(out(tensor), text(path))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_tensor_load(
     path: *const c_char,
     name: *const c_char,
     tensor: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary("umbo_tensor_load", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (tensor, path) = unsafe { (out(tensor, "tensor")?, text(path, "path")?) };
-        // SAFETY: as above.
-        let name: Option<&str> = unsafe { optional_text(name, "name") }?;
-        let path = Path::new(path);
-        let loaded: Result<_> = match name {
-            Some(name) => arrays::load_npz(path, name),
-            None => arrays::load_npy(path),
-        };
-        tensor.write(make(loaded?)?);
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let name: Option<&str> = unsafe { optional_text(name, "name") }?;
+    let path = Path::new(path);
+    let loaded: Result<_> = match name {
+        Some(name) => arrays::load_npz(path, name),
+        None => arrays::load_npy(path),
+    };
+    tensor.write(make(loaded?)?);
 }

@@ -6,13 +6,13 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::apply::{report_of, umbo_apply_report};
-use super::boundary::{boundary_in_need, flag};
+use super::boundary::{c_call, flag};
 use super::callback::{self, UserData, umbo_destroy_fn};
 use super::handle::{get, get_optional};
 use super::object::{
     umbo_cancellation, umbo_gradients, umbo_iterator, umbo_metrics, umbo_optimizer, umbo_strategy,
 };
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::replica_context::call_replica;
 use super::run::{Passed, UMBO_NO_TIMEOUT, limits_from, umbo_replica_fn};
 use super::scope::present;
@@ -68,7 +68,9 @@ pub type umbo_progress_fn = Option<
 >;
 
 /// How an epoch is done. Start from UMBO_TRAIN_EPOCH_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(
+    timeout_seconds = UMBO_NO_TIMEOUT, most_steps = UMBO_ALL_STEPS, flush = 1, reset_iterator = 1
+)]
 #[repr(C)]
 pub struct umbo_train_epoch_options {
     /// sizeof(umbo_train_epoch_options).
@@ -103,29 +105,8 @@ pub struct umbo_train_epoch_options {
     pub keep_metrics: i32,
 }
 
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_train_epoch_options {}
-
-impl Default for umbo_train_epoch_options {
-    fn default() -> Self {
-        umbo_train_epoch_options {
-            struct_size: size_of::<Self>(),
-            metrics: ptr::null_mut(),
-            progress: None,
-            progress_user_data: ptr::null_mut(),
-            timeout_seconds: UMBO_NO_TIMEOUT,
-            cancellation: ptr::null(),
-            most_steps: UMBO_ALL_STEPS,
-            flush: 1,
-            reset_iterator: 1,
-            user_data_destroy: None,
-            keep_metrics: 0,
-        }
-    }
-}
-
 /// What an epoch did. Start from UMBO_TRAIN_EPOCH_REPORT_INIT.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_train_epoch_report {
     /// sizeof(umbo_train_epoch_report).
@@ -143,9 +124,6 @@ pub struct umbo_train_epoch_report {
     /// 1: the pass has ended. 0: `most_steps` came before.
     pub pass_ended: i32,
 }
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers.
-unsafe impl Extensible for umbo_train_epoch_report {}
 
 /// Trains, or evaluates, over a pass of an iterator: takes the next element, runs the step on it as
 /// umbo_strategy_run(), and applies the gradients that the replicas submitted as umbo_optimizer_apply(),
@@ -187,6 +165,7 @@ unsafe impl Extensible for umbo_train_epoch_report {}
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more. What another rank has failed with is the status here, too, and the
 /// message names that rank.
+#[c_call(in_need)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_train_epoch(
     strategy: *mut umbo_strategy,
@@ -198,81 +177,77 @@ pub unsafe extern "C" fn umbo_train_epoch(
     options: *const umbo_train_epoch_options,
     report: *mut umbo_train_epoch_report,
 ) -> umbo_status {
-    boundary_in_need("umbo_train_epoch", || {
-        // SAFETY: the caller gives NULL or options.
-        let known = unsafe { options::known_part(options, "options") };
-        let destroy = known.ok().and_then(|(known, _)| known.user_data_destroy);
-        // SAFETY: as for umbo_strategy_run().
-        let baggage = unsafe { UserData::new(user_data, destroy) };
-        // SAFETY: the caller gives NULL or options.
-        let options = unsafe { options::read(options, "options") }?;
-        memory::check()?;
-        let report = match report.is_null() {
-            true => None,
-            // SAFETY: not NULL, so the caller gives a struct of the size that it states.
-            false => Some(unsafe { options::out(report, "report") }?),
-        };
-        let (strategy, iterator) = (get(strategy, "strategy")?, get(iterator, "iterator")?);
-        let optimizer = get_optional(optimizer, "optimizer")?;
-        let update = match (optimizer, get_optional(gradients, "gradients")?) {
-            (Some(optimizer), Some(gradients)) => Some((optimizer, gradients)),
-            (None, None) => None,
-            (Some(_), None) => return Err(alone("gradients", "an optimizer")),
-            (None, Some(_)) => return Err(alone("optimizer", "gradients")),
-        };
-        let step = present(step, "step")?;
-        let metrics = get_optional(options.metrics, "options.metrics")?;
-        let epoch = Epoch {
-            strategy: &strategy,
-            iterator: &iterator,
-            update,
-            metrics: metrics.as_deref(),
-            limits: limits_from(options.timeout_seconds, options.cancellation)?,
-            most_steps: most_steps(options.most_steps)?,
-            flush: flag(options.flush, "options.flush")?,
-            keep_metrics: flag(options.keep_metrics, "options.keep_metrics")?,
-            reset: flag(options.reset_iterator, "options.reset_iterator")?,
-        };
-        let checked = |function: &FunctionFor<'_>, element: &Value| {
-            let written = epoch
-                .update
-                .as_ref()
-                .map_or(Written::None, |(_, gradients)| Written::By(gradients));
-            match CHECK.is_on() {
-                true => equivalence::check_first(&strategy, function, element, written),
-                false => Ok(()),
-            }
-        };
-        let passed = Passed::new(user_data);
-        let function = move |context: &ReplicaContext| {
-            call_replica(context, |ctx, args, result| {
-                // SAFETY: the caller gives a function of this type and its user data.
-                unsafe { step(ctx, args, passed.get(), result) }
-            })
-        };
-        let baggage: Arc<dyn Any + Send + Sync> = Arc::new(baggage);
-        let done =
-            epoch.run_from(Arc::new(function), Some(baggage), &checked, &mut |done, applied| {
-                let Some(progress) = options.progress else { return Ok(()) };
-                let applied = applied.map(report_of);
-                let told = umbo_progress {
-                    struct_size: size_of::<umbo_progress>(),
-                    steps: done.steps as i64,
-                    examples: done.examples as i64,
-                    applied: done.applied as i64,
-                    skipped: done.skipped as i64,
-                    seconds: done.seconds,
-                    last_apply: applied.as_ref().map_or(ptr::null(), ptr::from_ref),
-                    metrics: options.metrics,
-                };
-                // SAFETY: the caller gives a function of this type and its user data.
-                callback::run(|| unsafe { progress(&raw const told, options.progress_user_data) })
-            })?;
-        if let Some(report) = report {
-            report.write(report_from(&done));
+    // SAFETY: the caller gives NULL or options.
+    let known = unsafe { options::known_part(options, "options") };
+    let destroy = known.ok().and_then(|(known, _)| known.user_data_destroy);
+    // SAFETY: as for umbo_strategy_run().
+    let baggage = unsafe { UserData::new(user_data, destroy) };
+    // SAFETY: the caller gives NULL or options.
+    let options = unsafe { options::read(options, "options") }?;
+    memory::check()?;
+    let report = match report.is_null() {
+        true => None,
+        // SAFETY: not NULL, so the caller gives a struct of the size that it states.
+        false => Some(unsafe { options::out(report, "report") }?),
+    };
+    let (strategy, iterator) = (get(strategy, "strategy")?, get(iterator, "iterator")?);
+    let optimizer = get_optional(optimizer, "optimizer")?;
+    let update = match (optimizer, get_optional(gradients, "gradients")?) {
+        (Some(optimizer), Some(gradients)) => Some((optimizer, gradients)),
+        (None, None) => None,
+        (Some(_), None) => return Err(alone("gradients", "an optimizer")),
+        (None, Some(_)) => return Err(alone("optimizer", "gradients")),
+    };
+    let step = present(step, "step")?;
+    let metrics = get_optional(options.metrics, "options.metrics")?;
+    let epoch = Epoch {
+        strategy: &strategy,
+        iterator: &iterator,
+        update,
+        metrics: metrics.as_deref(),
+        limits: limits_from(options.timeout_seconds, options.cancellation)?,
+        most_steps: most_steps(options.most_steps)?,
+        flush: flag(options.flush, "options.flush")?,
+        keep_metrics: flag(options.keep_metrics, "options.keep_metrics")?,
+        reset: flag(options.reset_iterator, "options.reset_iterator")?,
+    };
+    let checked = |function: &FunctionFor<'_>, element: &Value| {
+        let written =
+            epoch.update.as_ref().map_or(Written::None, |(_, gradients)| Written::By(gradients));
+        match CHECK.is_on() {
+            true => equivalence::check_first(&strategy, function, element, written),
+            false => Ok(()),
         }
-        Ok(())
-    })
+    };
+    let passed = Passed::new(user_data);
+    let function = move |context: &ReplicaContext| {
+        call_replica(context, |ctx, args, result| {
+            // SAFETY: the caller gives a function of this type and its user data.
+            unsafe { step(ctx, args, passed.get(), result) }
+        })
+    };
+    let baggage: Arc<dyn Any + Send + Sync> = Arc::new(baggage);
+    let done =
+        epoch.run_from(Arc::new(function), Some(baggage), &checked, &mut |done, applied| {
+            let Some(progress) = options.progress else { return Ok(()) };
+            let applied = applied.map(report_of);
+            let told = umbo_progress {
+                struct_size: size_of::<umbo_progress>(),
+                steps: done.steps as i64,
+                examples: done.examples as i64,
+                applied: done.applied as i64,
+                skipped: done.skipped as i64,
+                seconds: done.seconds,
+                last_apply: applied.as_ref().map_or(ptr::null(), ptr::from_ref),
+                metrics: options.metrics,
+            };
+            // SAFETY: the caller gives a function of this type and its user data.
+            callback::run(|| unsafe { progress(&raw const told, options.progress_user_data) })
+        })?;
+    if let Some(report) = report {
+        report.write(report_from(&done));
+    }
+    Ok(())
 }
 
 fn report_from(done: &EpochReport) -> umbo_train_epoch_report {

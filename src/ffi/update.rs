@@ -6,7 +6,7 @@ use std::ptr;
 use super::boundary::{boundary, constant};
 use super::handle::{Lent, get, get_optional};
 use super::object::{umbo_strategy, umbo_value, umbo_variable};
-use super::options::{self, Extensible};
+use super::options::{self, c_struct};
 use super::replica_context::take_result;
 use super::run::{Passed, optional_result};
 use super::scope::present;
@@ -45,22 +45,13 @@ pub const UMBO_UPDATE_GROUPED: umbo_update_grouping = 0;
 pub const UMBO_UPDATE_UNGROUPED: umbo_update_grouping = 1;
 
 /// How an update is done. Start from UMBO_UPDATE_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(grouping = UMBO_UPDATE_GROUPED)]
 #[repr(C)]
 pub struct umbo_update_options {
     /// sizeof(umbo_update_options).
     pub struct_size: usize,
     /// UMBO_UPDATE_GROUPED, the default, or UMBO_UPDATE_UNGROUPED.
     pub grouping: umbo_update_grouping,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_update_options {}
-
-impl Default for umbo_update_options {
-    fn default() -> Self {
-        umbo_update_options { struct_size: size_of::<Self>(), grouping: UMBO_UPDATE_GROUPED }
-    }
 }
 
 /// # Safety

@@ -3,7 +3,7 @@
 use super::boundary::{boundary, flag, out};
 use super::handle::{get, make};
 use super::object::{umbo_optimizer, umbo_strategy};
-use super::options::{self, Extensible};
+use super::options::{self, Extensible, c_struct};
 use super::status::umbo_status;
 use crate::error::Result;
 use crate::optimizer::adagrad::Adagrad;
@@ -17,7 +17,7 @@ use crate::optimizer::sgd::Sgd;
 use crate::optimizer::{Optimizer, UpdateRule};
 
 /// The options of stochastic gradient descent. UMBO_SGD_OPTIONS_INIT gives the defaults.
-#[derive(Clone, Copy)]
+#[c_struct(learning_rate = 0.01)]
 #[repr(C)]
 pub struct umbo_sgd_options {
     /// sizeof(umbo_sgd_options).
@@ -27,7 +27,7 @@ pub struct umbo_sgd_options {
 }
 
 /// The options of gradient descent with momentum. UMBO_MOMENTUM_OPTIONS_INIT gives the defaults.
-#[derive(Clone, Copy)]
+#[c_struct(learning_rate = 0.01, momentum = 0.9)]
 #[repr(C)]
 pub struct umbo_momentum_options {
     /// sizeof(umbo_momentum_options).
@@ -44,7 +44,7 @@ pub struct umbo_momentum_options {
 }
 
 /// The options of Adam. UMBO_ADAM_OPTIONS_INIT gives the defaults.
-#[derive(Clone, Copy)]
+#[c_struct(learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8)]
 #[repr(C)]
 pub struct umbo_adam_options {
     /// sizeof(umbo_adam_options).
@@ -63,7 +63,7 @@ pub struct umbo_adam_options {
 }
 
 /// The options of Adam with decoupled weight decay. UMBO_ADAMW_OPTIONS_INIT gives the defaults.
-#[derive(Clone, Copy)]
+#[c_struct(learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01)]
 #[repr(C)]
 pub struct umbo_adamw_options {
     /// sizeof(umbo_adamw_options).
@@ -85,7 +85,7 @@ pub struct umbo_adamw_options {
 }
 
 /// The options of LAMB. UMBO_LAMB_OPTIONS_INIT gives the defaults.
-#[derive(Clone, Copy)]
+#[c_struct(learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, weight_decay = 0.01)]
 #[repr(C)]
 pub struct umbo_lamb_options {
     /// sizeof(umbo_lamb_options).
@@ -104,7 +104,7 @@ pub struct umbo_lamb_options {
 }
 
 /// The options of Adagrad. UMBO_ADAGRAD_OPTIONS_INIT gives the defaults.
-#[derive(Clone, Copy)]
+#[c_struct(learning_rate = 0.01, epsilon = 1e-10)]
 #[repr(C)]
 pub struct umbo_adagrad_options {
     /// sizeof(umbo_adagrad_options).
@@ -121,7 +121,7 @@ pub struct umbo_adagrad_options {
 }
 
 /// The options of RMSprop. UMBO_RMSPROP_OPTIONS_INIT gives the defaults.
-#[derive(Clone, Copy)]
+#[c_struct(learning_rate = 0.01, rho = 0.99, epsilon = 1e-8)]
 #[repr(C)]
 pub struct umbo_rmsprop_options {
     /// sizeof(umbo_rmsprop_options).
@@ -141,7 +141,7 @@ pub struct umbo_rmsprop_options {
 /// The options of FTRL-Proximal. UMBO_FTRL_OPTIONS_INIT gives the defaults.
 ///
 /// `beta`, `l2` and `initial_accumulator` must not all be 0.
-#[derive(Clone, Copy)]
+#[c_struct(learning_rate = 0.1, beta = 1.0)]
 #[repr(C)]
 pub struct umbo_ftrl_options {
     /// sizeof(umbo_ftrl_options).
@@ -156,126 +156,6 @@ pub struct umbo_ftrl_options {
     pub l2: f64,
     /// The first value of the sums of squares; finite and 0 or more. By default 0.
     pub initial_accumulator: f64,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_sgd_options {}
-
-impl Default for umbo_sgd_options {
-    fn default() -> Self {
-        umbo_sgd_options { struct_size: size_of::<Self>(), learning_rate: 0.01 }
-    }
-}
-
-// SAFETY: as above.
-unsafe impl Extensible for umbo_momentum_options {}
-
-impl Default for umbo_momentum_options {
-    fn default() -> Self {
-        umbo_momentum_options {
-            struct_size: size_of::<Self>(),
-            learning_rate: 0.01,
-            momentum: 0.9,
-            nesterov: 0,
-            dampening: 0.0,
-        }
-    }
-}
-
-// SAFETY: as above.
-unsafe impl Extensible for umbo_adam_options {}
-
-impl Default for umbo_adam_options {
-    fn default() -> Self {
-        umbo_adam_options {
-            struct_size: size_of::<Self>(),
-            learning_rate: 0.001,
-            beta1: 0.9,
-            beta2: 0.999,
-            epsilon: 1e-8,
-            amsgrad: 0,
-        }
-    }
-}
-
-// SAFETY: as above.
-unsafe impl Extensible for umbo_adamw_options {}
-
-impl Default for umbo_adamw_options {
-    fn default() -> Self {
-        umbo_adamw_options {
-            struct_size: size_of::<Self>(),
-            learning_rate: 0.001,
-            beta1: 0.9,
-            beta2: 0.999,
-            epsilon: 1e-8,
-            weight_decay: 0.01,
-            amsgrad: 0,
-        }
-    }
-}
-
-// SAFETY: as above.
-unsafe impl Extensible for umbo_lamb_options {}
-
-impl Default for umbo_lamb_options {
-    fn default() -> Self {
-        umbo_lamb_options {
-            struct_size: size_of::<Self>(),
-            learning_rate: 0.001,
-            beta1: 0.9,
-            beta2: 0.999,
-            epsilon: 1e-6,
-            weight_decay: 0.01,
-        }
-    }
-}
-
-// SAFETY: as above.
-unsafe impl Extensible for umbo_adagrad_options {}
-
-impl Default for umbo_adagrad_options {
-    fn default() -> Self {
-        umbo_adagrad_options {
-            struct_size: size_of::<Self>(),
-            learning_rate: 0.01,
-            initial_accumulator: 0.0,
-            epsilon: 1e-10,
-            learning_rate_decay: 0.0,
-        }
-    }
-}
-
-// SAFETY: as above.
-unsafe impl Extensible for umbo_rmsprop_options {}
-
-impl Default for umbo_rmsprop_options {
-    fn default() -> Self {
-        umbo_rmsprop_options {
-            struct_size: size_of::<Self>(),
-            learning_rate: 0.01,
-            rho: 0.99,
-            momentum: 0.0,
-            epsilon: 1e-8,
-            centered: 0,
-        }
-    }
-}
-
-// SAFETY: as above.
-unsafe impl Extensible for umbo_ftrl_options {}
-
-impl Default for umbo_ftrl_options {
-    fn default() -> Self {
-        umbo_ftrl_options {
-            struct_size: size_of::<Self>(),
-            learning_rate: 0.1,
-            beta: 1.0,
-            l1: 0.0,
-            l2: 0.0,
-            initial_accumulator: 0.0,
-        }
-    }
 }
 
 /// # Safety

@@ -2,9 +2,9 @@
 
 use std::ffi::{c_char, c_void};
 
-use super::boundary::{array, boundary, collect, out, quietly};
+use super::boundary::{c_call, collect};
 use super::dtype::umbo_dtype;
-use super::handle::{self, get, make};
+use super::handle::{get, make};
 use super::object::{umbo_tensor, umbo_value, umbo_variable};
 use super::status::umbo_status;
 use super::tensor::tensor_of_data;
@@ -37,17 +37,13 @@ pub(super) fn index_from(index: i64) -> Result<usize> {
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `value` is a null pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(out(value), get(tensor))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_from_tensor(
     tensor: *const umbo_tensor,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_value_from_tensor", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let value = unsafe { out(value, "value") }?;
-        value.write(make(Value::Tensor(get(tensor, "tensor")?))?);
-        Ok(())
-    })
+    value.write(make(Value::Tensor(tensor))?);
 }
 
 /// Makes a value with a copy of elements in host memory.
@@ -63,6 +59,7 @@ pub unsafe extern "C" fn umbo_value_from_tensor(
 /// @return UMBO_OK, or a status that umbo_tensor_from_data() can return, for the same causes.
 ///
 /// It does what umbo_tensor_from_data() and umbo_value_from_tensor() do, in one call.
+#[c_call(out(value))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_from_data(
     dtype: umbo_dtype,
@@ -72,14 +69,9 @@ pub unsafe extern "C" fn umbo_value_from_data(
     device: *const c_char,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_value_from_data", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let value = unsafe { out(value, "value") }?;
-        // SAFETY: the same.
-        let tensor = unsafe { tensor_of_data(dtype, rank, shape, data, device) }?;
-        value.write(make(Value::Tensor(tensor))?);
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let tensor = unsafe { tensor_of_data(dtype, rank, shape, data, device) }?;
+    value.write(make(Value::Tensor(tensor))?);
 }
 
 /// Makes a value that is a variable.
@@ -91,17 +83,13 @@ pub unsafe extern "C" fn umbo_value_from_data(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The value is the variable itself. It is not a copy of what the variable holds now.
+#[c_call(out(value), get(variable))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_from_variable(
     variable: *const umbo_variable,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_value_from_variable", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let value = unsafe { out(value, "value") }?;
-        value.write(make(Value::Variable(get(variable, "variable")?))?);
-        Ok(())
-    })
+    value.write(make(Value::Variable(variable))?);
 }
 
 /// A nest, once memory is set aside for lists of its leaves.
@@ -119,19 +107,15 @@ fn with_room(nest: Value) -> Result<Value> {
 /// - UMBO_STATUS_INVALID_ARGUMENT: the tuple would be deeper or larger than UMBO_MAX_NEST_DEPTH
 ///   allows, `count` is negative, or an item is not a valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(out(value), array(items))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_create_tuple(
     count: i64,
     items: *const *const umbo_value,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_value_create_tuple", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (value, items) = unsafe { (out(value, "value")?, array(items, count, "items")?) };
-        let items = collect(items.iter().map(|&item| get(item, "items")))?;
-        value.write(make(with_room(Value::tuple(items)?)?)?);
-        Ok(())
-    })
+    let items = collect(items.iter().map(|&item| get(item, "items")))?;
+    value.write(make(with_room(Value::tuple(items)?)?)?);
 }
 
 /// Makes a list of values.
@@ -146,19 +130,15 @@ pub unsafe extern "C" fn umbo_value_create_tuple(
 ///
 /// All that is done with nests treats a list as a tuple, but a list and a tuple of the same items differ in
 /// structure. umbo_strategy_make_numpy_dataset() stacks lists of arrays.
+#[c_call(out(value), array(items))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_create_list(
     count: i64,
     items: *const *const umbo_value,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_value_create_list", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (value, items) = unsafe { (out(value, "value")?, array(items, count, "items")?) };
-        let items = collect(items.iter().map(|&item| get(item, "items")))?;
-        value.write(make(with_room(Value::list(items)?)?)?);
-        Ok(())
-    })
+    let items = collect(items.iter().map(|&item| get(item, "items")))?;
+    value.write(make(with_room(Value::list(items)?)?)?);
 }
 
 /// Makes a struct of values with names.
@@ -172,6 +152,7 @@ pub unsafe extern "C" fn umbo_value_create_list(
 /// - UMBO_STATUS_INVALID_ARGUMENT: two fields have the same name, the struct would be deeper or
 ///   larger than UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(out(value), array(names), array(items))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_create_struct(
     count: i64,
@@ -179,19 +160,12 @@ pub unsafe extern "C" fn umbo_value_create_struct(
     items: *const *const umbo_value,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_value_create_struct", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (value, names, items) = unsafe {
-            (out(value, "value")?, array(names, count, "names")?, array(items, count, "items")?)
-        };
-        let fields = collect(names.iter().zip(items).map(|(&name, &item)| {
-            // SAFETY: the caller promises that each name is NULL or a text.
-            let name = unsafe { text(name, "names") }?;
-            Ok((name.into(), get(item, "items")?))
-        }))?;
-        value.write(make(with_room(Value::structure(fields)?)?)?);
-        Ok(())
-    })
+    let fields = collect(names.iter().zip(items).map(|(&name, &item)| {
+        // SAFETY: the caller promises that each name is NULL or a text.
+        let name = unsafe { text(name, "names") }?;
+        Ok((name.into(), get(item, "items")?))
+    }))?;
+    value.write(make(with_room(Value::structure(fields)?)?)?);
 }
 
 /// Makes a per-replica value: one component for each replica.
@@ -204,20 +178,15 @@ pub unsafe extern "C" fn umbo_value_create_struct(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, or a component is not a valid handle or
 ///   neither a tensor nor indexed slices.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(out(value), array(components))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_create_per_replica(
     count: i64,
     components: *const *const umbo_value,
     value: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_value_create_per_replica", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (value, components) =
-            unsafe { (out(value, "value")?, array(components, count, "components")?) };
-        let components = collect(components.iter().map(|&component| get(component, "components")))?;
-        value.write(make(Value::per_replica_of(components)?)?);
-        Ok(())
-    })
+    let components = collect(components.iter().map(|&component| get(component, "components")))?;
+    value.write(make(Value::per_replica_of(components)?)?);
 }
 
 /// Makes another handle to the same value.
@@ -230,21 +199,17 @@ pub unsafe extern "C" fn umbo_value_create_per_replica(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// A callback calls it to keep a value that it was only lent.
+#[c_call(retain(value))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_retain(
     value: *const umbo_value,
     retained: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_value_retain", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        unsafe { handle::retain(value, "value", retained) }
-    })
 }
 
 /// Releases a handle to a value.
 ///
 /// @param[in] value The handle. NULL does nothing.
+#[c_call(release(value))]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_release(value: *const umbo_value) {
-    quietly("umbo_value_release", || handle::release(value, "value"));
-}
+pub unsafe extern "C" fn umbo_value_release(value: *const umbo_value) {}

@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 use std::ffi::c_char;
 
-use super::boundary::{boundary, check, out};
+use super::boundary::{c_call, check};
 use super::handle::{borrow, get, make};
 use super::object::{umbo_tensor, umbo_value, umbo_variable};
 use super::status::umbo_status;
-use super::text::{optional_text, text, write_text};
+use super::text::write_text;
 use super::value::index_from;
 use super::view::{umbo_view, view_to_read};
 use crate::error::{Error, Result};
@@ -55,25 +55,21 @@ fn leaf(value: &Value) -> Result<&Tensor> {
 /// @param[out] kind One of the `UMBO_VALUE_` constants.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `kind` is a null pointer.
+#[c_call(out(kind), borrow(value))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_get_kind(
     value: *const umbo_value,
     kind: *mut umbo_value_kind,
 ) -> umbo_status {
-    boundary("umbo_value_get_kind", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let kind = unsafe { out(kind, "kind") }?;
-        kind.write(borrow(value, "value", |value| match value {
-            Value::Tensor(_) => UMBO_VALUE_TENSOR,
-            Value::PerReplica(_) => UMBO_VALUE_PER_REPLICA,
-            Value::Tuple(_) => UMBO_VALUE_TUPLE,
-            Value::List(_) => UMBO_VALUE_LIST,
-            Value::Struct(_) => UMBO_VALUE_STRUCT,
-            Value::Variable(_) => UMBO_VALUE_VARIABLE,
-            Value::IndexedSlices(_) => UMBO_VALUE_INDEXED_SLICES,
-        })?);
-        Ok(())
-    })
+    kind.write(match value {
+        Value::Tensor(_) => UMBO_VALUE_TENSOR,
+        Value::PerReplica(_) => UMBO_VALUE_PER_REPLICA,
+        Value::Tuple(_) => UMBO_VALUE_TUPLE,
+        Value::List(_) => UMBO_VALUE_LIST,
+        Value::Struct(_) => UMBO_VALUE_STRUCT,
+        Value::Variable(_) => UMBO_VALUE_VARIABLE,
+        Value::IndexedSlices(_) => UMBO_VALUE_INDEXED_SLICES,
+    });
 }
 
 /// Counts the items, fields or components of a value.
@@ -82,17 +78,13 @@ pub unsafe extern "C" fn umbo_value_get_kind(
 /// @param[out] count How many there are; 1 for a tensor, indexed slices or a variable.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `count` is a null pointer.
+#[c_call(out(count), borrow(value))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_count(
     value: *const umbo_value,
     count: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_value_count", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let count = unsafe { out(count, "count") }?;
-        count.write(borrow(value, "value", Value::count)? as i64);
-        Ok(())
-    })
+    count.write(value.count() as i64);
 }
 
 /// Gives the item, field or component at a position.
@@ -105,19 +97,15 @@ pub unsafe extern "C" fn umbo_value_count(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is a tensor, indexed slices or a variable, or is not a
 ///   valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(out(item))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_item(
     value: *const umbo_value,
     index: i64,
     item: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_value_item", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let item = unsafe { out(item, "item") }?;
-        let index = index_from(index)?;
-        item.write(make(borrow(value, "value", |value| value.item(index))??)?);
-        Ok(())
-    })
+    let index = index_from(index)?;
+    item.write(make(borrow(value, "value", |value| value.item(index))??)?);
 }
 
 /// Gives the field of a struct by its name.
@@ -131,18 +119,14 @@ pub unsafe extern "C" fn umbo_value_item(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `name` or `field` is a null
 ///   pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(out(field), text(name))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_field(
     value: *const umbo_value,
     name: *const c_char,
     field: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_value_field", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (field, name) = unsafe { (out(field, "field")?, text(name, "name")?) };
-        field.write(make(borrow(value, "value", |value| value.at_path(name).cloned())??)?);
-        Ok(())
-    })
+    field.write(make(borrow(value, "value", |value| value.at_path(name).cloned())??)?);
 }
 
 /// Gives the name of the field of a struct at a position.
@@ -154,29 +138,25 @@ pub unsafe extern "C" fn umbo_value_field(
 /// - UMBO_STATUS_OUT_OF_RANGE: there is no field at `index`.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a struct, or is not a valid handle, or `name` is
 ///   a null pointer.
+#[c_call(out(name))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_field_name(
     value: *const umbo_value,
     index: i64,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary("umbo_value_field_name", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let name = unsafe { out(name, "name") }?;
-        let index = index_from(index)?;
-        name.write(borrow(value, "value", |value| {
-            let Value::Struct(fields) = value else {
-                let problem = format!("is {}; only a struct has field names", value.kind_name());
-                return Err(Error::invalid("value", problem));
-            };
-            let (field, _) = fields.get(index).ok_or_else(|| {
-                let problem = format!("{index} is not in [0, {}), the fields", fields.len());
-                Error::out_of_range("index", problem)
-            })?;
-            Ok(field.as_c_str().as_ptr())
-        })??);
-        Ok(())
-    })
+    let index = index_from(index)?;
+    name.write(borrow(value, "value", |value| {
+        let Value::Struct(fields) = value else {
+            let problem = format!("is {}; only a struct has field names", value.kind_name());
+            return Err(Error::invalid("value", problem));
+        };
+        let (field, _) = fields.get(index).ok_or_else(|| {
+            let problem = format!("{index} is not in [0, {}), the fields", fields.len());
+            Error::out_of_range("index", problem)
+        })?;
+        Ok(field.as_c_str().as_ptr())
+    })??);
 }
 
 /// Gives the tensor of a value that is a tensor.
@@ -186,17 +166,13 @@ pub unsafe extern "C" fn umbo_value_field_name(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a tensor, or is not a valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(out(tensor))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_tensor(
     value: *const umbo_value,
     tensor: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary("umbo_value_tensor", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let tensor = unsafe { out(tensor, "tensor") }?;
-        tensor.write(make(borrow(value, "value", |value| leaf(value).cloned())??)?);
-        Ok(())
-    })
+    tensor.write(make(borrow(value, "value", |value| leaf(value).cloned())??)?);
 }
 
 /// Gives the variable of a value that is a variable.
@@ -206,24 +182,20 @@ pub unsafe extern "C" fn umbo_value_tensor(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a variable, or is not a valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+#[c_call(out(variable))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_variable(
     value: *const umbo_value,
     variable: *mut *mut umbo_variable,
 ) -> umbo_status {
-    boundary("umbo_value_variable", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let variable = unsafe { out(variable, "variable") }?;
-        let object = borrow(value, "value", |value| match value {
-            Value::Variable(variable) => Ok(variable.clone()),
-            other => {
-                let problem = format!("is {}, not a variable", other.kind_name());
-                Err(Error::invalid("value", problem))
-            }
-        })??;
-        variable.write(make(object)?);
-        Ok(())
-    })
+    let object = borrow(value, "value", |value| match value {
+        Value::Variable(variable) => Ok(variable.clone()),
+        other => {
+            let problem = format!("is {}, not a variable", other.kind_name());
+            Err(Error::invalid("value", problem))
+        }
+    })??;
+    variable.write(make(object)?);
 }
 
 /// Gives a view of a tensor in a value, for reading only.
@@ -241,21 +213,17 @@ pub unsafe extern "C" fn umbo_value_variable(
 /// The memory of a batch serves a later one once nobody holds the batch. Whoever keeps the view for longer
 /// than the callback, such as a tensor of an engine that is made over it, holds the value (umbo_value_retain())
 /// or its tensor (umbo_value_tensor()) for as long.
+#[c_call(out(view), optional_text(name))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_view(
     value: *const umbo_value,
     name: *const c_char,
     view: *mut umbo_view,
 ) -> umbo_status {
-    boundary("umbo_value_view", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (view, name) = unsafe { (out(view, "view")?, optional_text(name, "name")?) };
-        view.write(borrow(value, "value", |value| {
-            let named = name.map_or(Ok(value), |name| value.at_path(name));
-            named.and_then(leaf).map(view_to_read)
-        })??);
-        Ok(())
-    })
+    view.write(borrow(value, "value", |value| {
+        let named = name.map_or(Ok(value), |name| value.at_path(name));
+        named.and_then(leaf).map(view_to_read)
+    })??);
 }
 
 /// Writes a value in words: dtype, shape, device and elements.
@@ -270,6 +238,7 @@ pub unsafe extern "C" fn umbo_value_view(
 /// - Any status of umbo_variable_read(), if the value contains a variable.
 ///
 /// The text describes each tensor in the value. The middle of a long axis is left out.
+#[c_call(out(length))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_text(
     value: *const umbo_value,
@@ -277,22 +246,18 @@ pub unsafe extern "C" fn umbo_value_text(
     capacity: usize,
     length: *mut usize,
 ) -> umbo_status {
-    boundary("umbo_value_text", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let length = unsafe { out(length, "length") }?;
-        if capacity > 0 {
-            check(buffer.cast_const(), "buffer", "room for the text is expected")?;
-        }
-        let failure = RefCell::new(None);
-        let contents = |variable: &Variable| {
-            let read = variables::read(variable);
-            read.map_err(|error| failure.borrow_mut().get_or_insert(error).status()).ok()
-        };
-        let text = get(value, "value")?.text_with(&contents).to_string();
-        failure.take().map_or(Ok(()), Err)?;
-        // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
-        unsafe { write_text(&text, buffer, capacity, length) }
-    })
+    if capacity > 0 {
+        check(buffer.cast_const(), "buffer", "room for the text is expected")?;
+    }
+    let failure = RefCell::new(None);
+    let contents = |variable: &Variable| {
+        let read = variables::read(variable);
+        read.map_err(|error| failure.borrow_mut().get_or_insert(error).status()).ok()
+    };
+    let text = get(value, "value")?.text_with(&contents).to_string();
+    failure.take().map_or(Ok(()), Err)?;
+    // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
+    unsafe { write_text(&text, buffer, capacity, length) }
 }
 
 /// Tells how many examples of the global batch a value holds.
@@ -305,18 +270,14 @@ pub unsafe extern "C" fn umbo_value_text(
 /// - UMBO_STATUS_OUT_OF_RANGE: there is no such replica.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not an element of a distributed dataset and has no
 ///   per-replica value in it, is not a valid handle, or `count` is a null pointer.
+#[c_call(out(count), borrow(value))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_value_examples(
     value: *const umbo_value,
     replica: i32,
     count: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_value_examples", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let count = unsafe { out(count, "count") }?;
-        count.write(borrow(value, "value", |value| examples(value, replica))?? as i64);
-        Ok(())
-    })
+    count.write(examples(value, replica)? as i64);
 }
 
 fn examples(value: &Value, replica: i32) -> Result<u64> {

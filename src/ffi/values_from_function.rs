@@ -2,10 +2,10 @@
 
 use std::ffi::c_void;
 
-use super::boundary::{boundary, out};
-use super::handle::{get, make};
+use super::boundary::c_call;
+use super::handle::make;
 use super::object::{umbo_strategy, umbo_value};
-use super::options::Extensible;
+use super::options::c_struct;
 use super::replica_context::take_result;
 use super::scope::present;
 use super::status::umbo_status;
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::strategy::extended::ValueContext;
 
 /// For which replica a value is made.
-#[derive(Clone, Copy)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_value_context {
     /// sizeof(umbo_value_context).
@@ -23,9 +23,6 @@ pub struct umbo_value_context {
     /// The number of replicas.
     pub num_replicas_in_sync: i64,
 }
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_value_context {}
 
 /// Makes the value of one replica.
 ///
@@ -59,6 +56,7 @@ pub type umbo_value_fn = Option<
 /// per-replica value, also with one replica, and also if all replicas give the very same tensor.
 /// Only the default strategy, which has one replica, gives its value as it is. Components stay on
 /// the devices that they were made on.
+#[c_call(out(result), get(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_values_from_function(
     strategy: *mut umbo_strategy,
@@ -66,27 +64,21 @@ pub unsafe extern "C" fn umbo_strategy_values_from_function(
     user_data: *mut c_void,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_strategy_values_from_function", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let result = unsafe { out(result, "result") }?;
-        let strategy = get(strategy, "strategy")?;
-        let function = present(function, "function")?;
-        let mut call = |context: ValueContext| {
-            let given = umbo_value_context {
-                struct_size: size_of::<umbo_value_context>(),
-                replica_id_in_sync_group: context.replica_id_in_sync_group as i32,
-                num_replicas_in_sync: context.num_replicas_in_sync as i64,
-            };
-            let value = take_result("value", |value| {
-                // SAFETY: the caller gives a function of this type and its user data.
-                unsafe { function(&raw const given, user_data, value) }
-            })?;
-            value.ok_or_else(|| {
-                let replica = context.replica_id_in_sync_group;
-                Error::invalid("value_fn", format!("stored no value for replica {replica}"))
-            })
+    let function = present(function, "function")?;
+    let mut call = |context: ValueContext| {
+        let given = umbo_value_context {
+            struct_size: size_of::<umbo_value_context>(),
+            replica_id_in_sync_group: context.replica_id_in_sync_group as i32,
+            num_replicas_in_sync: context.num_replicas_in_sync as i64,
         };
-        result.write(make(strategy.values_from_function(&mut call)?)?);
-        Ok(())
-    })
+        let value = take_result("value", |value| {
+            // SAFETY: the caller gives a function of this type and its user data.
+            unsafe { function(&raw const given, user_data, value) }
+        })?;
+        value.ok_or_else(|| {
+            let replica = context.replica_id_in_sync_group;
+            Error::invalid("value_fn", format!("stored no value for replica {replica}"))
+        })
+    };
+    result.write(make(strategy.values_from_function(&mut call)?)?);
 }

@@ -2,15 +2,15 @@
 
 use std::ffi::{c_char, c_void};
 
-use super::boundary::{boundary, constant, out, quietly};
+use super::boundary::{boundary, c_call, constant, out};
 use super::callback;
 use super::dtype::{UMBO_DTYPE_NONE, dtype_from, shape_from, umbo_dtype};
-use super::handle::{self, borrow, get_optional, reserve};
+use super::handle::{borrow, get_optional, reserve};
 use super::initial::{UMBO_INITIAL_NONE, distribution, umbo_initial};
 use super::object::{umbo_strategy, umbo_tensor, umbo_variable};
-use super::options::{self, Extensible};
+use super::options::c_struct;
 use super::status::umbo_status;
-use super::text::{device_name, optional_text};
+use super::text::device_name;
 use super::view::{umbo_view, view_to_write};
 use crate::error::{Error, Result};
 use crate::strategy::variables::{self, Initial, NewVariable};
@@ -67,7 +67,11 @@ pub type umbo_initializer_fn = Option<
 >;
 
 /// The properties of a new variable. Start from UMBO_VARIABLE_OPTIONS_INIT.
-#[derive(Clone, Copy)]
+#[c_struct(
+    dtype = UMBO_DTYPE_NONE, trainable = UMBO_TRAINABLE_DEFAULT,
+    synchronization = UMBO_SYNCHRONIZATION_AUTO, aggregation = UMBO_AGGREGATION_NONE,
+    initial = UMBO_INITIAL_NONE, initial_spread = 0.05
+)]
 #[repr(C)]
 pub struct umbo_variable_options {
     /// sizeof(umbo_variable_options).
@@ -102,29 +106,6 @@ pub struct umbo_variable_options {
     /// Which elements are drawn, together with the variable's name: variables of different names differ
     /// under one seed, those without a name do not.
     pub initial_seed: u64,
-}
-
-// SAFETY: `repr(C)`, `struct_size` first, then numbers, pointers and optional functions.
-unsafe impl Extensible for umbo_variable_options {}
-
-impl Default for umbo_variable_options {
-    fn default() -> Self {
-        umbo_variable_options {
-            struct_size: size_of::<Self>(),
-            initializer: None,
-            initializer_user_data: std::ptr::null_mut(),
-            dtype: UMBO_DTYPE_NONE,
-            rank: 0,
-            shape: std::ptr::null(),
-            trainable: UMBO_TRAINABLE_DEFAULT,
-            synchronization: UMBO_SYNCHRONIZATION_AUTO,
-            aggregation: UMBO_AGGREGATION_NONE,
-            initial: UMBO_INITIAL_NONE,
-            initial_mean: 0.0,
-            initial_spread: 0.05,
-            initial_seed: 0,
-        }
-    }
 }
 
 pub(super) fn trainable_from(code: i32, argument: &'static str) -> Result<Option<bool>> {
@@ -193,6 +174,7 @@ pub(super) fn new_variable(
 /// With several ranks a call that all of them make: it fails on all if it fails on one. Then
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more. The value is that of rank 0.
+#[c_call(out(variable), optional_text(name), options(options), get_optional(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_create(
     strategy: *mut umbo_strategy,
@@ -201,62 +183,50 @@ pub unsafe extern "C" fn umbo_variable_create(
     options: *const umbo_variable_options,
     variable: *mut *mut umbo_variable,
 ) -> umbo_status {
-    boundary("umbo_variable_create", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (variable, name, options) = unsafe {
-            (
-                out(variable, "variable")?,
-                optional_text(name, "name")?,
-                options::read(options, "options")?,
-            )
-        };
-        let strategy = get_optional(strategy, "strategy")?;
-        let tensor = get_optional(initial_value, "initial_value")?;
-        let new = new_variable(name, &options)?;
-        let handle = reserve()?;
-        // SAFETY: the caller promises NULL or `rank` numbers.
-        let like = || unsafe {
-            Ok((dtype_from(options.dtype)?, shape_from(options.rank, options.shape, "shape")?))
-        };
-        let created = match (&tensor, options.initializer, distribution(&options)?) {
-            (Some(tensor), None, None) => {
-                variables::create(strategy.as_ref(), new, Initial::Value(tensor))
-            }
-            (None, Some(initializer), None) => {
-                let mut fill = |memory: &Tensor| {
-                    let view = view_to_write(memory);
-                    // SAFETY: the caller gives a function of this type and its user data.
-                    callback::run(|| unsafe {
-                        initializer(&raw const view, options.initializer_user_data)
-                    })
-                };
-                let (dtype, shape) = like()?;
-                let initial = Initial::Fill { dtype, shape, fill: &mut fill };
-                variables::create(strategy.as_ref(), new, initial)
-            }
-            (None, None, Some(distribution)) => {
-                let (dtype, shape) = like()?;
-                let name = new.name.clone();
-                let mut fill = |memory: &Tensor| {
-                    // SAFETY: the variable is being made, and nobody else has its memory.
-                    let mut memory = unsafe { memory.assume_exclusive() };
-                    distribution.fill(&mut memory, options.initial_seed, &name)
-                };
-                let initial = Initial::Fill { dtype, shape, fill: &mut fill };
-                variables::create(strategy.as_ref(), new, initial)
-            }
-            (None, None, None) => Err(Error::invalid(
-                "initial_value",
-                "is NULL; a tensor, options.initializer or options.initial is expected",
-            )),
-            _ => Err(Error::invalid(
-                "initial_value, options.initializer, options.initial",
-                "several are given; give one of the three",
-            )),
-        };
-        variable.write(handle.make(created?));
-        Ok(())
-    })
+    let tensor = get_optional(initial_value, "initial_value")?;
+    let new = new_variable(name, &options)?;
+    let handle = reserve()?;
+    // SAFETY: the caller promises NULL or `rank` numbers.
+    let like = || unsafe {
+        Ok((dtype_from(options.dtype)?, shape_from(options.rank, options.shape, "shape")?))
+    };
+    let created = match (&tensor, options.initializer, distribution(&options)?) {
+        (Some(tensor), None, None) => {
+            variables::create(strategy.as_ref(), new, Initial::Value(tensor))
+        }
+        (None, Some(initializer), None) => {
+            let mut fill = |memory: &Tensor| {
+                let view = view_to_write(memory);
+                // SAFETY: the caller gives a function of this type and its user data.
+                callback::run(|| unsafe {
+                    initializer(&raw const view, options.initializer_user_data)
+                })
+            };
+            let (dtype, shape) = like()?;
+            let initial = Initial::Fill { dtype, shape, fill: &mut fill };
+            variables::create(strategy.as_ref(), new, initial)
+        }
+        (None, None, Some(distribution)) => {
+            let (dtype, shape) = like()?;
+            let name = new.name.clone();
+            let mut fill = |memory: &Tensor| {
+                // SAFETY: the variable is being made, and nobody else has its memory.
+                let mut memory = unsafe { memory.assume_exclusive() };
+                distribution.fill(&mut memory, options.initial_seed, &name)
+            };
+            let initial = Initial::Fill { dtype, shape, fill: &mut fill };
+            variables::create(strategy.as_ref(), new, initial)
+        }
+        (None, None, None) => Err(Error::invalid(
+            "initial_value",
+            "is NULL; a tensor, options.initializer or options.initial is expected",
+        )),
+        _ => Err(Error::invalid(
+            "initial_value, options.initializer, options.initial",
+            "several are given; give one of the three",
+        )),
+    };
+    variable.write(handle.make(created?));
 }
 
 /// Tells the name of a variable.
@@ -264,17 +234,13 @@ pub unsafe extern "C" fn umbo_variable_create(
 /// @param[in] variable The variable.
 /// @param[out] name The name. Lives as long as the variable.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(out(name), borrow(variable))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_name(
     variable: *const umbo_variable,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary("umbo_variable_name", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let name = unsafe { out(name, "name") }?;
-        name.write(borrow(variable, "variable", |variable| variable.name().as_c_str().as_ptr())?);
-        Ok(())
-    })
+    name.write(variable.name().as_c_str().as_ptr());
 }
 
 fn number(
@@ -359,17 +325,13 @@ pub unsafe extern "C" fn umbo_variable_synchronization(
 /// @param[in] variable The variable.
 /// @param[out] name The canonical name of the device. Lives as long as the process.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(out(name), borrow(variable))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_device(
     variable: *const umbo_variable,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary("umbo_variable_device", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let name = unsafe { out(name, "name") }?;
-        name.write(borrow(variable, "variable", |variable| device_name(variable.device()))?);
-        Ok(())
-    })
+    name.write(device_name(variable.device()));
 }
 
 /// Makes another handle to the same variable.
@@ -382,15 +344,12 @@ pub unsafe extern "C" fn umbo_variable_device(
 ///
 /// Each handle is released once, by itself. Retain a lent handle to keep the object after the
 /// callback.
+#[c_call(retain(variable))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_retain(
     variable: *const umbo_variable,
     retained: *mut *mut umbo_variable,
 ) -> umbo_status {
-    boundary("umbo_variable_retain", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        unsafe { handle::retain(variable, "variable", retained) }
-    })
 }
 
 /// Releases a handle.
@@ -398,7 +357,6 @@ pub unsafe extern "C" fn umbo_variable_retain(
 /// @param[in] variable The handle. NULL is fine: then nothing happens.
 ///
 /// Gradients and values that have the variable keep it.
+#[c_call(release(variable))]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_release(variable: *const umbo_variable) {
-    quietly("umbo_variable_release", || handle::release(variable, "variable"));
-}
+pub unsafe extern "C" fn umbo_variable_release(variable: *const umbo_variable) {}

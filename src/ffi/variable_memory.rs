@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use super::boundary::{array, boundary, check, collect};
+use super::boundary::{array, boundary, c_call, check, collect};
 use super::callback::{UserData, umbo_destroy_fn};
 use super::handle::{borrow, get, reserve};
 use super::initial::UMBO_INITIAL_NONE;
@@ -36,24 +36,22 @@ use crate::values::Value;
 /// It does what umbo_variable_assign() does with a value of these elements, in every context. In a replica's callback
 /// it is a synchronising call, and each replica writes its own memory: the replicas' elements are combined by the
 /// variable's aggregation.
+#[c_call(get(variable))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_write(
     variable: *mut umbo_variable,
     data: *const c_void,
     bytes: usize,
 ) -> umbo_status {
-    boundary("umbo_variable_write", || {
-        let variable = get(variable, "variable")?;
-        if bytes > 0 {
-            check(data.cast::<u8>(), "data", "the elements are expected")?;
-        }
-        check_bytes(variable.dtype(), variable.shape(), bytes)?;
-        // SAFETY: the caller promises as many bytes.
-        let data = unsafe { array(data.cast::<u8>(), bytes as i64, "data") }?;
-        let (dtype, shape, device) = (variable.dtype(), variable.shape(), variable.device());
-        let value = Value::Tensor(Tensor::from_bytes(dtype, shape, data, device)?);
-        variables::assign(&variable, Assignment::Assign, &value)
-    })
+    if bytes > 0 {
+        check(data.cast::<u8>(), "data", "the elements are expected")?;
+    }
+    check_bytes(variable.dtype(), variable.shape(), bytes)?;
+    // SAFETY: the caller promises as many bytes.
+    let data = unsafe { array(data.cast::<u8>(), bytes as i64, "data") }?;
+    let (dtype, shape, device) = (variable.dtype(), variable.shape(), variable.device());
+    let value = Value::Tensor(Tensor::from_bytes(dtype, shape, data, device)?);
+    variables::assign(&variable, Assignment::Assign, &value)
 }
 
 /// Copies the value of a variable to host memory, in row-major order.
@@ -68,22 +66,18 @@ pub unsafe extern "C" fn umbo_variable_write(
 /// - UMBO_STATUS_UNAVAILABLE: a GPU that is needed for it cannot be used, or is lost.
 ///
 /// It is the value that umbo_variable_read() gives.
+#[c_call(get(variable))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_copy_to_host(
     variable: *const umbo_variable,
     data: *mut c_void,
     bytes: usize,
 ) -> umbo_status {
-    boundary("umbo_variable_copy_to_host", || {
-        let variable = get(variable, "variable")?;
-        let (dtype, shape) = (variable.dtype(), variable.shape());
-        // SAFETY: the caller promises `bytes` bytes there, which may be written for this call.
-        unsafe {
-            write_to_host(dtype, shape, data, bytes, "data", |to| {
-                variables::read_into(&variable, to)
-            })
-        }
-    })
+    let (dtype, shape) = (variable.dtype(), variable.shape());
+    // SAFETY: the caller promises `bytes` bytes there, which may be written for this call.
+    unsafe {
+        write_to_host(dtype, shape, data, bytes, "data", |to| variables::read_into(&variable, to))
+    }
 }
 
 /// Shows where the values of several variables lie, for reading.
@@ -95,6 +89,7 @@ pub unsafe extern "C" fn umbo_variable_copy_to_host(
 /// @return UMBO_OK, or the statuses of umbo_variable_view().
 ///
 /// It does what umbo_variable_view() does for each variable, in one call.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_views(
     count: i64,
@@ -102,32 +97,30 @@ pub unsafe extern "C" fn umbo_variable_views(
     ctx: *const umbo_replica_context,
     views: *mut umbo_view,
 ) -> umbo_status {
-    boundary("umbo_variable_views", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let given = unsafe { array(variables, count, "variables") }?;
-        if !given.is_empty() {
-            check(views.cast_const(), "views", "a place for each view is expected")?;
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let given = unsafe { array(variables, count, "variables") }?;
+    if !given.is_empty() {
+        check(views.cast_const(), "views", "a place for each view is expected")?;
+    }
+    // Nothing is written if a handle is stale, and no list is made, since steps allocate nothing.
+    for &variable in given {
+        borrow(variable.cast_const(), "variables", |_| ())?;
+    }
+    let look = |context: Option<&_>| -> Result<()> {
+        for (index, &variable) in given.iter().enumerate() {
+            let view = borrow(variable.cast_const(), "variables", |variable| {
+                // SAFETY: the program reads the views as the contract of `umbo_variable_view` says.
+                unsafe { variables::current_tensor(context, variable) }.map(view_to_read)
+            })??;
+            // SAFETY: the caller gives a place for as many views as there are variables.
+            unsafe { views.add(index).write(view) };
         }
-        // Nothing is written if a handle is stale, and no list is made, since steps allocate nothing.
-        for &variable in given {
-            borrow(variable.cast_const(), "variables", |_| ())?;
-        }
-        let look = |context: Option<&_>| -> Result<()> {
-            for (index, &variable) in given.iter().enumerate() {
-                let view = borrow(variable.cast_const(), "variables", |variable| {
-                    // SAFETY: the program reads the views as the contract of `umbo_variable_view` says.
-                    unsafe { variables::current_tensor(context, variable) }.map(view_to_read)
-                })??;
-                // SAFETY: the caller gives a place for as many views as there are variables.
-                unsafe { views.add(index).write(view) };
-            }
-            Ok(())
-        };
-        match ctx.is_null() {
-            true => with_current_replica(look),
-            false => in_context(ctx, |own| look(Some(own))),
-        }
-    })
+        Ok(())
+    };
+    match ctx.is_null() {
+        true => with_current_replica(look),
+        false => in_context(ctx, |own| look(Some(own))),
+    }
 }
 
 /// Gives several variables new values at once, from replicas that count by their examples.
@@ -159,6 +152,7 @@ pub unsafe extern "C" fn umbo_variable_views(
 ///
 /// With several ranks a call of the replicas of all of them. Then UMBO_STATUS_FAILED_PRECONDITION is also
 /// for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_assign_all(
     count: i64,
@@ -166,10 +160,8 @@ pub unsafe extern "C" fn umbo_variable_assign_all(
     ctx: *mut umbo_replica_context,
     views: *const umbo_view,
 ) -> umbo_status {
-    boundary("umbo_variable_assign_all", || {
-        // SAFETY: the caller's promise is the same.
-        unsafe { assign_views(count, variables, ctx, views, None) }
-    })
+    // SAFETY: the caller's promise is the same.
+    unsafe { assign_views(count, variables, ctx, views, None) }
 }
 
 /// Gives several variables new values at once, from replicas with given weights.
@@ -183,6 +175,7 @@ pub unsafe extern "C" fn umbo_variable_assign_all(
 ///   negative or not finite.
 ///
 /// All else is as for umbo_variable_assign_all().
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_assign_all_weighted(
     count: i64,
@@ -191,10 +184,8 @@ pub unsafe extern "C" fn umbo_variable_assign_all_weighted(
     views: *const umbo_view,
     weight: f64,
 ) -> umbo_status {
-    boundary("umbo_variable_assign_all_weighted", || {
-        // SAFETY: the caller's promise is the same.
-        unsafe { assign_views(count, variables, ctx, views, Some(weight)) }
-    })
+    // SAFETY: the caller's promise is the same.
+    unsafe { assign_views(count, variables, ctx, views, Some(weight)) }
 }
 
 /// # Safety

@@ -1,6 +1,6 @@
 //! Reading variables and assigning to them: `umbo/variable.h`.
 
-use super::boundary::{boundary, out};
+use super::boundary::{boundary, c_call};
 use super::dtype::{dtype_from, umbo_dtype};
 use super::handle::{borrow, get, make};
 use super::object::{umbo_replica_context, umbo_tensor, umbo_value, umbo_variable};
@@ -31,25 +31,21 @@ use crate::values::variable::Variable;
 /// of runs, write it in place, so that the view has the same address after them. A run that assigns moves
 /// the value to a second place, and the next one back: ask for the view anew then. A variable that was made
 /// with umbo_variable_create_in_memory() is always where the program put it when a run is over.
+#[c_call(out(view))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_view(
     variable: *const umbo_variable,
     ctx: *const umbo_replica_context,
     view: *mut umbo_view,
 ) -> umbo_status {
-    boundary("umbo_variable_view", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let view = unsafe { out(view, "view") }?;
-        let look = |context: Option<&_>, variable: &Variable| {
-            // SAFETY: the program reads the view as this function's contract says.
-            unsafe { variables::current_tensor(context, variable) }.map(view_to_read)
-        };
-        view.write(borrow(variable, "variable", |variable| match ctx.is_null() {
-            true => with_current_replica(|own| look(own, variable)),
-            false => in_context(ctx, |own| look(Some(own), variable)),
-        })??);
-        Ok(())
-    })
+    let look = |context: Option<&_>, variable: &Variable| {
+        // SAFETY: the program reads the view as this function's contract says.
+        unsafe { variables::current_tensor(context, variable) }.map(view_to_read)
+    };
+    view.write(borrow(variable, "variable", |variable| match ctx.is_null() {
+        true => with_current_replica(|own| look(own, variable)),
+        false => in_context(ctx, |own| look(Some(own), variable)),
+    })??);
 }
 
 /// Shows the value of a variable in another type, for reading.
@@ -73,6 +69,7 @@ pub unsafe extern "C" fn umbo_variable_view(
 ///
 /// Replicas may call at the same time. If the copy has to be made or converted, one thread does it
 /// and the others wait.
+#[c_call(out(view))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_view_as(
     variable: *const umbo_variable,
@@ -80,34 +77,29 @@ pub unsafe extern "C" fn umbo_variable_view_as(
     dtype: umbo_dtype,
     view: *mut umbo_view,
 ) -> umbo_status {
-    boundary("umbo_variable_view_as", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let view = unsafe { out(view, "view") }?;
-        let dtype = dtype_from(dtype)?;
-        let look = |context: Option<&_>, variable: &Variable| {
-            // SAFETY: the program reads the view as the contract of `umbo_variable_view` says.
-            unsafe { variables::current_copy(context, variable, dtype) }
-                .map(|copy| copy.map(view_to_read))
-        };
-        let ready = borrow(variable, "variable", |variable| match ctx.is_null() {
-            true => with_current_replica(|own| look(own, variable)),
-            false => in_context(ctx, |own| look(Some(own), variable)),
-        })??;
-        if let Some(ready) = ready {
-            view.write(ready);
-            return Ok(());
-        }
-        let context = match ctx.is_null() {
-            true => with_current_replica(|own| own.cloned()),
-            false => in_context(ctx, |own| Ok(Some(own.clone())))?,
-        };
-        let variable = get(variable, "variable")?;
-        // SAFETY: as above; and nobody writes the variable meanwhile, which outside of runs is the
-        // program's promise.
-        let copy = unsafe { variables::bring_in_step(context.as_ref(), &variable, dtype) }?;
-        view.write(view_to_read(copy));
-        Ok(())
-    })
+    let dtype = dtype_from(dtype)?;
+    let look = |context: Option<&_>, variable: &Variable| {
+        // SAFETY: the program reads the view as the contract of `umbo_variable_view` says.
+        unsafe { variables::current_copy(context, variable, dtype) }
+            .map(|copy| copy.map(view_to_read))
+    };
+    let ready = borrow(variable, "variable", |variable| match ctx.is_null() {
+        true => with_current_replica(|own| look(own, variable)),
+        false => in_context(ctx, |own| look(Some(own), variable)),
+    })??;
+    if let Some(ready) = ready {
+        view.write(ready);
+        return Ok(());
+    }
+    let context = match ctx.is_null() {
+        true => with_current_replica(|own| own.cloned()),
+        false => in_context(ctx, |own| Ok(Some(own.clone())))?,
+    };
+    let variable = get(variable, "variable")?;
+    // SAFETY: as above; and nobody writes the variable meanwhile, which outside of runs is the
+    // program's promise.
+    let copy = unsafe { variables::bring_in_step(context.as_ref(), &variable, dtype) }?;
+    view.write(view_to_read(copy));
 }
 
 /// Copies the value of a variable.
@@ -120,17 +112,13 @@ pub unsafe extern "C" fn umbo_variable_view_as(
 ///
 /// In a run and in a merge call the copy contains what the step has written so far. Elsewhere it is
 /// the value of the last step that succeeded.
+#[c_call(out(value), get(variable))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_read(
     variable: *const umbo_variable,
     value: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary("umbo_variable_read", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let value = unsafe { out(value, "value") }?;
-        value.write(make(variables::read(&get(variable, "variable")?)?)?);
-        Ok(())
-    })
+    value.write(make(variables::read(&variable)?)?);
 }
 
 fn assign(

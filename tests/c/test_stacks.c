@@ -207,6 +207,8 @@ static void cancelling(void) {
 int main(void) {
     struct rlimit limit;
     CHECK(getrlimit(RLIMIT_STACK, &limit) == 0);
+    /* First, since its child is to use the library. */
+    one_large_array();
     the_option();
     signals();
     cancelling();
@@ -215,6 +217,5 @@ int main(void) {
         in_thread(every_replica, (size_t)6 * MIB);
     }
     in_thread(every_replica_of_a_large_thread, (size_t)24 * MIB);
-    one_large_array();
     return finish();
 }

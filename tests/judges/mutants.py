@@ -27,7 +27,7 @@ def built(mutants):
     tree = BUILD / "tree"
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(parents=True)
-    for name in ("src", "tests", "benches", "tool"):
+    for name in ("src", "macros", "tests", "benches", "tool"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("build.rs", "Cargo.toml", "Cargo.lock"):
         shutil.copy(ROOT / name, tree / name)

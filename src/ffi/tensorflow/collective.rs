@@ -1,6 +1,6 @@
 //! Reductions to several destinations, and copies to one.
 
-use crate::ffi::boundary::{array, boundary, collect, out};
+use crate::ffi::boundary::{c_call, collect};
 use crate::ffi::collective::{destination_from, op_from, umbo_destination, umbo_reduce_op};
 use crate::ffi::handle::{get, make};
 use crate::ffi::object::{umbo_strategy, umbo_value};
@@ -24,6 +24,7 @@ use crate::ffi::status::umbo_status;
 /// With several ranks a call that all of them make: it fails on all if it fails on one. Then
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more.
+#[c_call(out(results), array(values), array(destinations), get(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_batch_reduce_to(
     strategy: *mut umbo_strategy,
@@ -33,21 +34,12 @@ pub unsafe extern "C" fn umbo_strategy_batch_reduce_to(
     destinations: *const *const umbo_destination,
     results: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_strategy_batch_reduce_to", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (results, values) =
-            unsafe { (out(results, "results")?, array(values, count, "values")?) };
-        // SAFETY: as above.
-        let destinations = unsafe { array(destinations, count, "destinations") }?;
-        let strategy = get(strategy, "strategy")?;
-        let pairs = collect(values.iter().zip(destinations).map(|(&value, &destination)| {
-            // SAFETY: the caller gives NULL or a struct of the size that it states.
-            let destination = unsafe { destination_from(destination) }?;
-            Ok((get(value, "values")?, destination))
-        }))?;
-        results.write(make(strategy.batch_reduce_to(op_from(op)?, &pairs)?)?);
-        Ok(())
-    })
+    let pairs = collect(values.iter().zip(destinations).map(|(&value, &destination)| {
+        // SAFETY: the caller gives NULL or a struct of the size that it states.
+        let destination = unsafe { destination_from(destination) }?;
+        Ok((get(value, "values")?, destination))
+    }))?;
+    results.write(make(strategy.batch_reduce_to(op_from(op)?, &pairs)?)?);
 }
 
 /// Copies a value to a destination.
@@ -64,6 +56,7 @@ pub unsafe extern "C" fn umbo_strategy_batch_reduce_to(
 /// - UMBO_STATUS_UNIMPLEMENTED: the default strategy, which has no devices of its own.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_reduce().
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+#[c_call(out(result))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_broadcast_to(
     strategy: *mut umbo_strategy,
@@ -71,13 +64,8 @@ pub unsafe extern "C" fn umbo_strategy_broadcast_to(
     destination: *const umbo_destination,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_strategy_broadcast_to", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let result = unsafe { out(result, "result") }?;
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let destination = unsafe { destination_from(destination) }?;
-        let strategy = get(strategy, "strategy")?;
-        result.write(make(strategy.broadcast_to(&get(value, "value")?, &destination)?)?);
-        Ok(())
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let destination = unsafe { destination_from(destination) }?;
+    let strategy = get(strategy, "strategy")?;
+    result.write(make(strategy.broadcast_to(&get(value, "value")?, &destination)?)?);
 }

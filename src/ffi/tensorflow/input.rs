@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use crate::ffi::boundary::{boundary, check, out};
+use crate::ffi::boundary::{c_call, check};
 use crate::ffi::distribution::umbo_input_context;
 use crate::ffi::handle::{get, make, reserve};
 use crate::ffi::object::{umbo_dataset, umbo_iterator, umbo_strategy, umbo_value};
@@ -17,26 +17,22 @@ use crate::input::{InputContext, make_numpy_dataset};
 /// @param[out] size The number of examples of one replica.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or the number of
 ///   replicas does not divide `global_batch_size`.
+#[c_call(out(size))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_input_context_per_replica_batch_size(
     context: *const umbo_input_context,
     global_batch_size: i64,
     size: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_input_context_per_replica_batch_size", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let size = unsafe { out(size, "size") }?;
-        check(context, "context", "a struct is expected")?;
-        // SAFETY: the caller gives a struct of the size that it states.
-        let context = unsafe { options::read(context, "context") }?;
-        let context = InputContext {
-            num_input_pipelines: context.num_input_pipelines,
-            input_pipeline_id: context.input_pipeline_id,
-            num_replicas_in_sync: context.num_replicas_in_sync,
-        };
-        size.write(context.per_replica_batch_size(global_batch_size)?);
-        Ok(())
-    })
+    check(context, "context", "a struct is expected")?;
+    // SAFETY: the caller gives a struct of the size that it states.
+    let context = unsafe { options::read(context, "context") }?;
+    let context = InputContext {
+        num_input_pipelines: context.num_input_pipelines,
+        input_pipeline_id: context.input_pipeline_id,
+        num_replicas_in_sync: context.num_replicas_in_sync,
+    };
+    size.write(context.per_replica_batch_size(global_batch_size)?);
 }
 
 /// Makes a dataset of the slices of arrays along dimension 0.
@@ -53,19 +49,14 @@ pub unsafe extern "C" fn umbo_input_context_per_replica_batch_size(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// Its elements are those of umbo_dataset_from_tensor_slices().
+#[c_call(out(dataset), get(strategy), get(arrays))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_make_numpy_dataset(
     strategy: *mut umbo_strategy,
     arrays: *const umbo_value,
     dataset: *mut *mut umbo_dataset,
 ) -> umbo_status {
-    boundary("umbo_strategy_make_numpy_dataset", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let dataset = unsafe { out(dataset, "dataset") }?;
-        let (strategy, arrays) = (get(strategy, "strategy")?, get(arrays, "arrays")?);
-        dataset.write(make(make_numpy_dataset(&strategy, &arrays)?)?);
-        Ok(())
-    })
+    dataset.write(make(make_numpy_dataset(&strategy, &arrays)?)?);
 }
 
 /// Gives the next element and tells whether there was one.
@@ -74,21 +65,16 @@ pub unsafe extern "C" fn umbo_strategy_make_numpy_dataset(
 /// @param[out] has_value 1 if there is an element; 0 at the end of the pass and in each later call.
 /// @param[out] element The element, which the caller releases. Without one `*element` gets NULL.
 /// @return UMBO_OK, or the statuses of umbo_iterator_next().
+#[c_call(out(has_value), out(element))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_iterator_next_as_optional(
     iterator: *mut umbo_iterator,
     has_value: *mut i32,
     element: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_iterator_next_as_optional", || {
-        // SAFETY: the caller gives NULL or places for the outputs.
-        let (has_value, element) =
-            unsafe { (out(has_value, "has_value")?, out(element, "element")?) };
-        let handle = reserve()?;
-        let next = get(iterator, "iterator")?.next()?;
-        let handle: *mut umbo_value = next.map_or(ptr::null_mut(), |next| handle.make(next));
-        has_value.write(i32::from(!handle.is_null()));
-        element.write(handle);
-        Ok(())
-    })
+    let handle = reserve()?;
+    let next = get(iterator, "iterator")?.next()?;
+    let handle: *mut umbo_value = next.map_or(ptr::null_mut(), |next| handle.make(next));
+    has_value.write(i32::from(!handle.is_null()));
+    element.write(handle);
 }

@@ -5,7 +5,7 @@ use std::ptr;
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::ffi::boundary::{array_of, boundary, out};
+use crate::ffi::boundary::{array_of, c_call, out};
 use crate::ffi::handle::{borrow, get, make};
 use crate::ffi::object::{umbo_iterator, umbo_strategy, umbo_tensor, umbo_value, umbo_variable};
 use crate::ffi::run::{run, umbo_replica_fn};
@@ -27,17 +27,13 @@ use crate::ffi::text::device_name;
 /// With several ranks a call that all of them make: it fails on all if it fails on one. Then
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more.
+#[c_call(out(copy), get(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_copy(
     strategy: *const umbo_strategy,
     copy: *mut *mut umbo_strategy,
 ) -> umbo_status {
-    boundary("umbo_strategy_copy", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let copy = unsafe { out(copy, "copy") }?;
-        copy.write(make(get(strategy, "strategy")?.deep_copy()?)?);
-        Ok(())
-    })
+    copy.write(make(strategy.deep_copy()?)?);
 }
 
 /// Calls umbo_strategy_run() without options.
@@ -74,6 +70,7 @@ pub unsafe extern "C" fn umbo_strategy_call_for_each_replica(
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_UNIMPLEMENTED: in all other cases. Call umbo_strategy_run() for each element of
 ///   the iterator.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_run_steps_on_iterator(
     strategy: *mut umbo_strategy,
@@ -83,18 +80,16 @@ pub unsafe extern "C" fn umbo_strategy_run_steps_on_iterator(
     steps: i64,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_strategy_run_steps_on_iterator", || {
-        // SAFETY: the caller gives NULL or a place for the output, which is never written.
-        unsafe { out(result, "result") }?;
-        borrow(strategy, "strategy", |_| ())?;
-        present(function, "function")?;
-        borrow(iterator, "iterator", |_| ())?;
-        let _ = (user_data, steps);
-        Err(Error::Unimplemented(
-            "not offered by this strategy; call umbo_strategy_run for each element of the iterator"
-                .into(),
-        ))
-    })
+    // SAFETY: the caller gives NULL or a place for the output, which is never written.
+    unsafe { out(result, "result") }?;
+    borrow(strategy, "strategy", |_| ())?;
+    present(function, "function")?;
+    borrow(iterator, "iterator", |_| ())?;
+    let _ = (user_data, steps);
+    Err(Error::Unimplemented(
+        "not offered by this strategy; call umbo_strategy_run for each element of the iterator"
+            .into(),
+    ))
 }
 
 /// Copies the value of a variable, as umbo_variable_read() does.
@@ -107,19 +102,14 @@ pub unsafe extern "C" fn umbo_strategy_run_steps_on_iterator(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// It may be called in every context.
+#[c_call(out(value), get(strategy), get(variable))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_read_var(
     strategy: *const umbo_strategy,
     variable: *const umbo_variable,
     value: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary("umbo_strategy_read_var", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let value = unsafe { out(value, "value") }?;
-        let (strategy, variable) = (get(strategy, "strategy")?, get(variable, "variable")?);
-        value.write(make(strategy.read_variable(&variable)?)?);
-        Ok(())
-    })
+    value.write(make(strategy.read_variable(&variable)?)?);
 }
 
 /// Gives the value that contains a value: itself.
@@ -132,19 +122,15 @@ pub unsafe extern "C" fn umbo_strategy_read_var(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// A variable has one copy only, and that copy is the variable.
+#[c_call(out(container))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_value_container(
     strategy: *const umbo_strategy,
     value: *const umbo_value,
     container: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary("umbo_strategy_value_container", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let container = unsafe { out(container, "container") }?;
-        borrow(strategy, "strategy", |_| ())?;
-        container.write(make(get(value, "value")?)?);
-        Ok(())
-    })
+    borrow(strategy, "strategy", |_| ())?;
+    container.write(make(get(value, "value")?)?);
 }
 
 /// # Safety
@@ -177,6 +163,7 @@ unsafe fn write_names(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a negative capacity.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the default strategy, which was given no devices.
+#[c_call(get(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_worker_devices(
     strategy: *const umbo_strategy,
@@ -184,11 +171,8 @@ pub unsafe extern "C" fn umbo_strategy_worker_devices(
     names: *mut *const c_char,
     count: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_strategy_worker_devices", || {
-        let strategy = get(strategy, "strategy")?;
-        // SAFETY: the caller keeps the header's promise on pointers.
-        unsafe { write_names(strategy.worker_devices()?, capacity, names, count) }
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    unsafe { write_names(strategy.worker_devices()?, capacity, names, count) }
 }
 
 /// Lists the name of the device of the variables.
@@ -199,6 +183,7 @@ pub unsafe extern "C" fn umbo_strategy_worker_devices(
 ///   many as fit; NULL if `capacity` is 0. The names live as long as the process.
 /// @param[out] count The number of devices: 1.
 /// @return UMBO_OK, or the statuses of umbo_strategy_worker_devices().
+#[c_call(get(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_parameter_devices(
     strategy: *const umbo_strategy,
@@ -206,9 +191,6 @@ pub unsafe extern "C" fn umbo_strategy_parameter_devices(
     names: *mut *const c_char,
     count: *mut i64,
 ) -> umbo_status {
-    boundary("umbo_strategy_parameter_devices", || {
-        let strategy = get(strategy, "strategy")?;
-        // SAFETY: the caller keeps the header's promise on pointers.
-        unsafe { write_names(&strategy.parameter_devices()?, capacity, names, count) }
-    })
+    // SAFETY: the caller keeps the header's promise on pointers.
+    unsafe { write_names(&strategy.parameter_devices()?, capacity, names, count) }
 }

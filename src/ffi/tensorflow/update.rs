@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use crate::ffi::boundary::{array, boundary, collect, out};
+use crate::ffi::boundary::{c_call, collect};
 use crate::ffi::callback;
 use crate::ffi::handle::{get, make};
 use crate::ffi::object::{umbo_strategy, umbo_value, umbo_variable};
@@ -70,6 +70,7 @@ pub unsafe extern "C" fn umbo_strategy_update_non_slot(
 ///
 /// Shared state is what belongs to all of the variables together, such as a step count. See
 /// umbo_strategy_update_non_slot().
+#[c_call(out(variable), array(variables))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_non_slot_devices(
     strategy: *const umbo_strategy,
@@ -77,15 +78,9 @@ pub unsafe extern "C" fn umbo_strategy_non_slot_devices(
     variables: *const *mut umbo_variable,
     variable: *mut *mut umbo_variable,
 ) -> umbo_status {
-    boundary("umbo_strategy_non_slot_devices", || {
-        // SAFETY: the caller keeps the header's promise on pointers.
-        let (variable, variables) =
-            unsafe { (out(variable, "variable")?, array(variables, count, "variables")?) };
-        let variables = collect(variables.iter().map(|&variable| get(variable, "variables")))?;
-        let strategy = get(strategy, "strategy")?;
-        variable.write(make(strategy.non_slot_devices(&variables)?.clone())?);
-        Ok(())
-    })
+    let variables = collect(variables.iter().map(|&variable| get(variable, "variables")))?;
+    let strategy = get(strategy, "strategy")?;
+    variable.write(make(strategy.non_slot_devices(&variables)?.clone())?);
 }
 
 /// Calls a function that makes variables beside another.
@@ -103,6 +98,7 @@ pub unsafe extern "C" fn umbo_strategy_non_slot_devices(
 ///
 /// All variables of a strategy lie on its parameter device anyway, so this changes nothing for
 /// `function`.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_colocate_vars_with(
     strategy: *mut umbo_strategy,
@@ -110,12 +106,10 @@ pub unsafe extern "C" fn umbo_strategy_colocate_vars_with(
     function: umbo_scope_fn,
     user_data: *mut c_void,
 ) -> umbo_status {
-    boundary("umbo_strategy_colocate_vars_with", || {
-        let function = present(function, "function")?;
-        let variable = get(variable, "variable")?;
-        get(strategy, "strategy")?.colocate_vars_with(&variable, || {
-            // SAFETY: the caller gives a function of this type and its user data.
-            callback::run(|| unsafe { function(strategy, user_data) })
-        })
+    let function = present(function, "function")?;
+    let variable = get(variable, "variable")?;
+    get(strategy, "strategy")?.colocate_vars_with(&variable, || {
+        // SAFETY: the caller gives a function of this type and its user data.
+        callback::run(|| unsafe { function(strategy, user_data) })
     })
 }

@@ -1,7 +1,7 @@
 //! Deep copies of variables.
 
-use crate::ffi::boundary::{boundary, out};
-use crate::ffi::handle::{get, make};
+use crate::ffi::boundary::c_call;
+use crate::ffi::handle::make;
 use crate::ffi::object::umbo_variable;
 use crate::ffi::status::umbo_status;
 use crate::strategy::variables;
@@ -16,15 +16,11 @@ use crate::strategy::variables;
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope or run.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+#[c_call(out(copy), get(variable))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_copy(
     variable: *const umbo_variable,
     copy: *mut *mut umbo_variable,
 ) -> umbo_status {
-    boundary("umbo_variable_copy", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let copy = unsafe { out(copy, "copy") }?;
-        copy.write(make(variables::deep_copy(&get(variable, "variable")?)?)?);
-        Ok(())
-    })
+    copy.write(make(variables::deep_copy(&variable)?)?);
 }

@@ -4,13 +4,13 @@ use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-use crate::ffi::boundary::{boundary, constant, out};
-use crate::ffi::callback::{self, UserData, umbo_destroy_fn};
-use crate::ffi::handle::{Lent, borrow, consume, get, make, reserve};
+use crate::ffi::boundary::{c_call, constant};
+use crate::ffi::callback::{self, umbo_destroy_fn};
+use crate::ffi::handle::{Lent, consume, get, make, reserve};
 use crate::ffi::object::{umbo_scope, umbo_tensor, umbo_variable, umbo_variable_request};
 use crate::ffi::scope::present;
 use crate::ffi::status::umbo_status;
-use crate::ffi::text::{device_name, text};
+use crate::ffi::text::device_name;
 use crate::ffi::variable::{
     UMBO_TRAINABLE_DEFAULT, UMBO_TRAINABLE_NO, UMBO_TRAINABLE_YES, trainable_from,
     umbo_aggregation, umbo_synchronization, umbo_trainable,
@@ -58,6 +58,7 @@ pub type umbo_variable_creator_fn = Option<
 /// Runs that this thread starts meanwhile are inside the scope too. With several replicas only
 /// replica 0 makes variables, so `creator` is called on replica 0's thread only. An initializer is
 /// called before the creators, which see the initial value.
+#[c_call(gives(user_data, destroy), out(scope))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_creator_scope_enter(
     creator: umbo_variable_creator_fn,
@@ -65,39 +66,32 @@ pub unsafe extern "C" fn umbo_variable_creator_scope_enter(
     destroy: umbo_destroy_fn,
     scope: *mut *mut umbo_scope,
 ) -> umbo_status {
-    // SAFETY: the caller gives the user data and its function away.
-    let user_data = unsafe { UserData::new(user_data, destroy) };
-    boundary("umbo_variable_creator_scope_enter", move || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let scope = unsafe { out(scope, "scope") }?;
-        let function = present(creator, "creator")?;
-        let call = move |request: &VariableRequest| {
-            let mut lent = Lent::<umbo_variable_request>::new()?;
-            let request = lent.lend(request.clone())?;
-            let mut variable = ptr::null_mut();
-            // SAFETY: the caller gives a function of this type and its user data.
-            let ran = callback::run(|| unsafe {
-                function(request, user_data.pointer(), &raw mut variable)
-            });
-            let stored = match variable.is_null() {
-                true => None,
-                false => Some(consume(variable, "variable")),
-            };
-            ran?;
-            stored.transpose()
+    let function = present(creator, "creator")?;
+    let call = move |request: &VariableRequest| {
+        let mut lent = Lent::<umbo_variable_request>::new()?;
+        let request = lent.lend(request.clone())?;
+        let mut variable = ptr::null_mut();
+        // SAFETY: the caller gives a function of this type and its user data.
+        let ran =
+            callback::run(|| unsafe { function(request, user_data.pointer(), &raw mut variable) });
+        let stored = match variable.is_null() {
+            true => None,
+            false => Some(consume(variable, "variable")),
         };
-        let entered = enter_creator_scope(Arc::new(call));
-        match make(entered.clone()) {
-            Ok(handle) => {
-                scope.write(handle);
-                Ok(())
-            }
-            Err(error) => {
-                drop(entered.exit()?);
-                Err(error)
-            }
+        ran?;
+        stored.transpose()
+    };
+    let entered = enter_creator_scope(Arc::new(call));
+    match make(entered.clone()) {
+        Ok(handle) => {
+            scope.write(handle);
+            Ok(())
         }
-    })
+        Err(error) => {
+            drop(entered.exit()?);
+            Err(error)
+        }
+    }
 }
 
 /// Makes the variable of a request.
@@ -111,18 +105,14 @@ pub unsafe extern "C" fn umbo_variable_creator_scope_enter(
 ///
 /// It calls the next creator; after the last one the variable itself is made. Each call makes a
 /// variable.
+#[c_call(out(variable))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_next(
     request: *mut umbo_variable_request,
     variable: *mut *mut umbo_variable,
 ) -> umbo_status {
-    boundary("umbo_variable_request_next", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let variable = unsafe { out(variable, "variable") }?;
-        let handle = reserve()?;
-        variable.write(handle.make(get(request, "request")?.next()?));
-        Ok(())
-    })
+    let handle = reserve()?;
+    variable.write(handle.make(get(request, "request")?.next()?));
 }
 
 /// Tells the name that the variable is to have.
@@ -131,17 +121,13 @@ pub unsafe extern "C" fn umbo_variable_request_next(
 /// @param[out] name The name. Lives as long as the call of the creator, or until
 ///   umbo_variable_request_set_name().
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(out(name), borrow(request))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_name(
     request: *const umbo_variable_request,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary("umbo_variable_request_name", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let name = unsafe { out(name, "name") }?;
-        name.write(borrow(request, "request", |request| request.name().as_c_str().as_ptr())?);
-        Ok(())
-    })
+    name.write(request.name().as_c_str().as_ptr());
 }
 
 /// Gives the variable another name.
@@ -149,17 +135,13 @@ pub unsafe extern "C" fn umbo_variable_request_name(
 /// @param[in] request The request.
 /// @param[in] name The name, which is copied.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(text(name), get(request))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_set_name(
     request: *mut umbo_variable_request,
     name: *const c_char,
 ) -> umbo_status {
-    boundary("umbo_variable_request_set_name", || {
-        // SAFETY: the caller promises NULL or a text.
-        let name = unsafe { text(name, "name") }?;
-        get(request, "request")?.describe(|new| new.name = name.into());
-        Ok(())
-    })
+    request.describe(|new| new.name = name.into());
 }
 
 /// Gives the initial value that the variable is to have.
@@ -170,17 +152,13 @@ pub unsafe extern "C" fn umbo_variable_request_set_name(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+#[c_call(out(tensor), get(request))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_initial_value(
     request: *const umbo_variable_request,
     tensor: *mut *mut umbo_tensor,
 ) -> umbo_status {
-    boundary("umbo_variable_request_initial_value", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let tensor = unsafe { out(tensor, "tensor") }?;
-        tensor.write(make(get(request, "request")?.initial_value())?);
-        Ok(())
-    })
+    tensor.write(make(request.initial_value())?);
 }
 
 /// Gives the variable another initial value.
@@ -189,16 +167,13 @@ pub unsafe extern "C" fn umbo_variable_request_initial_value(
 /// @param[in] tensor The initial value, of any dtype and shape. It stays the caller's to release.
 ///   It is copied when the variable is made.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(get(tensor), get(request))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_set_initial_value(
     request: *mut umbo_variable_request,
     tensor: *const umbo_tensor,
 ) -> umbo_status {
-    boundary("umbo_variable_request_set_initial_value", || {
-        let tensor = get(tensor, "tensor")?;
-        get(request, "request")?.set_initial_value(tensor);
-        Ok(())
-    })
+    request.set_initial_value(tensor);
 }
 
 /// Tells whether an optimizer should change the variable.
@@ -206,21 +181,17 @@ pub unsafe extern "C" fn umbo_variable_request_set_initial_value(
 /// @param[in] request The request.
 /// @param[out] trainable One of the UMBO_TRAINABLE_ constants.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(out(trainable), get(request))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_trainable(
     request: *const umbo_variable_request,
     trainable: *mut umbo_trainable,
 ) -> umbo_status {
-    boundary("umbo_variable_request_trainable", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let trainable = unsafe { out(trainable, "trainable") }?;
-        trainable.write(match get(request, "request")?.description().trainable {
-            None => UMBO_TRAINABLE_DEFAULT,
-            Some(true) => UMBO_TRAINABLE_YES,
-            Some(false) => UMBO_TRAINABLE_NO,
-        });
-        Ok(())
-    })
+    trainable.write(match request.description().trainable {
+        None => UMBO_TRAINABLE_DEFAULT,
+        Some(true) => UMBO_TRAINABLE_YES,
+        Some(false) => UMBO_TRAINABLE_NO,
+    });
 }
 
 /// Says whether an optimizer should change the variable.
@@ -229,16 +200,14 @@ pub unsafe extern "C" fn umbo_variable_request_trainable(
 /// @param[in] trainable One of the UMBO_TRAINABLE_ constants.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown
 ///   constant.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_set_trainable(
     request: *mut umbo_variable_request,
     trainable: umbo_trainable,
 ) -> umbo_status {
-    boundary("umbo_variable_request_set_trainable", || {
-        let trainable = trainable_from(trainable, "trainable")?;
-        get(request, "request")?.describe(|new| new.trainable = trainable);
-        Ok(())
-    })
+    let trainable = trainable_from(trainable, "trainable")?;
+    get(request, "request")?.describe(|new| new.trainable = trainable);
 }
 
 /// Tells how values that replicas assign are to be combined.
@@ -246,17 +215,13 @@ pub unsafe extern "C" fn umbo_variable_request_set_trainable(
 /// @param[in] request The request.
 /// @param[out] aggregation One of the UMBO_AGGREGATION_ constants.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(out(aggregation), get(request))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_aggregation(
     request: *const umbo_variable_request,
     aggregation: *mut umbo_aggregation,
 ) -> umbo_status {
-    boundary("umbo_variable_request_aggregation", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let aggregation = unsafe { out(aggregation, "aggregation") }?;
-        aggregation.write(get(request, "request")?.description().aggregation as i32);
-        Ok(())
-    })
+    aggregation.write(request.description().aggregation as i32);
 }
 
 /// Says how values that replicas assign are combined.
@@ -265,21 +230,19 @@ pub unsafe extern "C" fn umbo_variable_request_aggregation(
 /// @param[in] aggregation One of the UMBO_AGGREGATION_ constants.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown
 ///   constant.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_set_aggregation(
     request: *mut umbo_variable_request,
     aggregation: umbo_aggregation,
 ) -> umbo_status {
-    boundary("umbo_variable_request_set_aggregation", || {
-        let aggregation = constant(
-            aggregation,
-            Aggregation::from_code(aggregation),
-            "aggregation",
-            "UMBO_AGGREGATION_NONE (0) to UMBO_AGGREGATION_ONLY_FIRST_REPLICA (3)",
-        )?;
-        get(request, "request")?.describe(|new| new.aggregation = aggregation);
-        Ok(())
-    })
+    let aggregation = constant(
+        aggregation,
+        Aggregation::from_code(aggregation),
+        "aggregation",
+        "UMBO_AGGREGATION_NONE (0) to UMBO_AGGREGATION_ONLY_FIRST_REPLICA (3)",
+    )?;
+    get(request, "request")?.describe(|new| new.aggregation = aggregation);
 }
 
 /// Tells the synchronisation that was asked for.
@@ -287,17 +250,13 @@ pub unsafe extern "C" fn umbo_variable_request_set_aggregation(
 /// @param[in] request The request.
 /// @param[out] synchronization One of the UMBO_SYNCHRONIZATION_ constants.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(out(synchronization), get(request))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_synchronization(
     request: *const umbo_variable_request,
     synchronization: *mut umbo_synchronization,
 ) -> umbo_status {
-    boundary("umbo_variable_request_synchronization", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let synchronization = unsafe { out(synchronization, "synchronization") }?;
-        synchronization.write(get(request, "request")?.description().synchronization as i32);
-        Ok(())
-    })
+    synchronization.write(request.description().synchronization as i32);
 }
 
 /// Gives the variable another synchronisation.
@@ -306,21 +265,19 @@ pub unsafe extern "C" fn umbo_variable_request_synchronization(
 /// @param[in] synchronization One of the UMBO_SYNCHRONIZATION_ constants.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown
 ///   constant.
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_set_synchronization(
     request: *mut umbo_variable_request,
     synchronization: umbo_synchronization,
 ) -> umbo_status {
-    boundary("umbo_variable_request_set_synchronization", || {
-        let synchronization = constant(
-            synchronization,
-            Synchronization::from_code(synchronization),
-            "synchronization",
-            "UMBO_SYNCHRONIZATION_AUTO (0) to UMBO_SYNCHRONIZATION_ON_READ (3)",
-        )?;
-        get(request, "request")?.describe(|new| new.synchronization = synchronization);
-        Ok(())
-    })
+    let synchronization = constant(
+        synchronization,
+        Synchronization::from_code(synchronization),
+        "synchronization",
+        "UMBO_SYNCHRONIZATION_AUTO (0) to UMBO_SYNCHRONIZATION_ON_READ (3)",
+    )?;
+    get(request, "request")?.describe(|new| new.synchronization = synchronization);
 }
 
 /// Tells the device that the variable will lie on.
@@ -329,17 +286,11 @@ pub unsafe extern "C" fn umbo_variable_request_set_synchronization(
 /// @param[out] name The canonical name of the device, which lives as long as the process. Before
 ///   the strategy's own creator has run, `*name` gets NULL.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(out(name), borrow(request))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_variable_request_device(
     request: *const umbo_variable_request,
     name: *mut *const c_char,
 ) -> umbo_status {
-    boundary("umbo_variable_request_device", || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let name = unsafe { out(name, "name") }?;
-        name.write(borrow(request, "request", |request| {
-            request.device().map_or(ptr::null(), device_name)
-        })?);
-        Ok(())
-    })
+    name.write(request.device().map_or(ptr::null(), device_name));
 }

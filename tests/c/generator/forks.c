@@ -142,7 +142,10 @@ static umbo_value *make_values(void) {
 
 int main(void) {
     const int forks = getenv("UMBO_TEST_UNDER_VALGRIND") != NULL ? 5 : FORKS;
+    const int64_t rows = 100;
     umbo_dataset *dataset = NULL;
+    umbo_tensor *tensor = NULL;
+    umbo_value *elements;
     pthread_t thread;
     unsigned seed = 1;
     int number;
@@ -165,7 +168,10 @@ int main(void) {
     strategy = make_strategy(REPLICAS);
     variable = make_variable(strategy, 0, UMBO_AGGREGATION_MEAN);
     values = make_values();
-    CHECK_OK(umbo_dataset_range(0, 100, 1, &dataset));
+    CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &rows, NULL, &tensor));
+    elements = into_value(tensor);
+    CHECK_OK(umbo_dataset_from_tensor_slices(elements, &dataset));
+    umbo_value_release(elements);
     CHECK_OK(umbo_dataset_prefetch(&dataset, 4));
     CHECK_OK(umbo_iterator_from_dataset(dataset, &iterator));
     umbo_dataset_release(dataset);

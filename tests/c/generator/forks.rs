@@ -22,9 +22,10 @@ pub fn program(header: &Header) -> Result<(String, usize), String> {
             .collect();
         let call = format!("{}({})", function.name, arguments.join(", "));
         let line = match function.returns.as_str() {
-            "umbo_status" if !ALLOWED.contains(&function.name.as_str()) => {
-                format!("refused({call}, \"{}\");", function.name)
+            "umbo_status" if ALLOWED.contains(&function.name.as_str()) => {
+                format!("umbo_ignore({call});")
             }
+            "umbo_status" => format!("refused({call}, \"{}\");", function.name),
             "void" => format!("{call};"),
             _ => format!("(void){call};"),
         };

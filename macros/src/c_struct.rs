@@ -1,0 +1,115 @@
+//! The expansion of `#[c_struct]`.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::punctuated::Punctuated;
+use syn::{Error, Expr, Ident, ItemStruct, Result, Token, Type, parse2};
+
+/// What a field is by default, such as `keep = 5`.
+struct Field {
+    name: Ident,
+    value: Expr,
+}
+
+impl Parse for Field {
+    fn parse(input: ParseStream<'_>) -> Result<Field> {
+        let name = input.parse()?;
+        input.parse::<Token![=]>()?;
+        Ok(Field { name, value: input.parse()? })
+    }
+}
+
+pub(crate) fn expand(defaults: TokenStream, item: TokenStream) -> Result<TokenStream> {
+    let defaults = Punctuated::<Field, Token![,]>::parse_terminated.parse2(defaults)?;
+    let item: ItemStruct = parse2(item)?;
+    check(&item)?;
+    let name = &item.ident;
+    let set = defaults.iter().map(|Field { name, value }| quote!(options.#name = #value;));
+    Ok(quote! {
+        #[derive(Clone, Copy)]
+        #item
+
+        unsafe impl crate::ffi::options::Extensible for #name {}
+
+        impl Default for #name {
+            fn default() -> Self {
+                let mut options: Self = unsafe { ::std::mem::zeroed() };
+                options.struct_size = size_of::<Self>();
+                #(#set)*
+                options
+            }
+        }
+    })
+}
+
+/// Refuses what C has not, or has in another layout.
+fn check(item: &ItemStruct) -> Result<()> {
+    let laid_out = item.attrs.iter().any(|attribute| {
+        attribute.path().is_ident("repr")
+            && attribute.parse_args::<Ident>().is_ok_and(|layout| layout == "C")
+    });
+    let first = item.fields.iter().next();
+    let sized = first.and_then(|field| field.ident.as_ref()).is_some_and(|it| it == "struct_size");
+    if !laid_out || !sized {
+        let problem = "a struct for C is `repr(C)` and begins with its `struct_size`";
+        return Err(Error::new(item.ident.span(), problem));
+    }
+    for field in &item.fields {
+        let plain = match &field.ty {
+            Type::Path(path) => !["bool", "char"].iter().any(|name| path.path.is_ident(name)),
+            other => matches!(other, Type::Ptr(_) | Type::Array(_)),
+        };
+        if !plain {
+            return Err(Error::new_spanned(&field.ty, "not any bits are a value of this type"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_named_is_zero() {
+        let item = quote! {
+            #[repr(C)]
+            pub struct umbo_x {
+                pub struct_size: usize,
+                pub keep: i64,
+                pub rest: f64,
+            }
+        };
+        let expected = quote! {
+            #[derive(Clone, Copy)]
+            #item
+
+            unsafe impl crate::ffi::options::Extensible for umbo_x {}
+
+            impl Default for umbo_x {
+                fn default() -> Self {
+                    let mut options: Self = unsafe { ::std::mem::zeroed() };
+                    options.struct_size = size_of::<Self>();
+                    options.keep = 5;
+                    options
+                }
+            }
+        };
+        let made = expand(quote!(keep = 5), item).unwrap();
+        assert_eq!(made.to_string(), expected.to_string());
+    }
+
+    #[test]
+    fn what_c_has_not_is_refused() {
+        for item in [
+            quote! { struct umbo_x { struct_size: usize } },
+            quote! { #[repr(C)] struct umbo_x { size: usize } },
+            quote! { #[repr(C)] struct umbo_x { struct_size: usize, yes: bool } },
+            quote! { #[repr(C)] struct umbo_x { struct_size: usize, function: fn() } },
+            quote! { #[repr(C)] struct umbo_x { struct_size: usize, name: &'static i8 } },
+        ] {
+            assert!(expand(TokenStream::new(), item).is_err());
+        }
+    }
+}
