@@ -37,7 +37,7 @@ pub(super) fn next_noted(iterator: &PassIterator) -> Result<Option<Value>> {
         && let Some(strategy) = iterator.distributed_for()
         && iterator.begins()
     {
-        iterator.has_begun();
+        iterator.note_begun();
         let mut noted = NOTED.lock();
         let before = noted.elements.iter().position(|&(of, _)| of == strategy);
         let before = before.map(|place| noted.elements.swap_remove(place));

@@ -13,7 +13,7 @@ use super::replica_context::handle_of;
 use super::status::umbo_status;
 use crate::error::{Error, Result};
 use crate::executor::thread_end::AtThreadEnd;
-use crate::strategy::context::{Current, current, set_strategy};
+use crate::strategy::context::{Current, Scope, current, set_strategy};
 use crate::strategy::{ReplicaContext, Strategy};
 
 /// What runs in a scope.
@@ -61,6 +61,14 @@ pub unsafe extern "C" fn umbo_strategy_scope(
 }
 
 /// A callback argument, which must be there.
+/// A handle to a scope that this thread has just entered. Without one the thread is outside again.
+pub(super) fn handle_to(entered: Scope) -> Result<*mut umbo_scope> {
+    make(entered.clone()).or_else(|error| {
+        drop(entered.exit()?);
+        Err(error)
+    })
+}
+
 pub(super) fn present<F>(function: Option<F>, argument: &'static str) -> Result<F> {
     function.ok_or_else(|| Error::invalid(argument, "is NULL; a function is expected"))
 }
@@ -82,17 +90,7 @@ pub unsafe extern "C" fn umbo_scope_enter(
     strategy: *mut umbo_strategy,
     scope: *mut *mut umbo_scope,
 ) -> umbo_status {
-    let entered = strategy.enter_scope()?;
-    match make(entered.clone()) {
-        Ok(handle) => {
-            scope.write(handle);
-            Ok(())
-        }
-        Err(error) => {
-            drop(entered.exit()?);
-            Err(error)
-        }
-    }
+    scope.write(handle_to(strategy.enter_scope()?)?);
 }
 
 /// Leaves a scope and releases its handle.

@@ -132,14 +132,14 @@ impl PassIterator {
         self.strategy
     }
 
-    /// Whether nobody has called [`PassIterator::has_begun`] since the pass has begun: with the iterator, or
+    /// Whether nobody has called [`PassIterator::note_begun`] since the pass has begun: with the iterator, or
     /// with its last [`PassIterator::reset`] or [`PassIterator::restore_position`].
     pub fn begins(&self) -> bool {
         self.begins.load(Ordering::Relaxed)
     }
 
-    /// What is done with the first element of a pass was done.
-    pub fn has_begun(&self) {
+    /// Notes that what is done with the first element of a pass was done.
+    pub fn note_begun(&self) {
         self.begins.store(false, Ordering::Relaxed);
     }
 

@@ -224,7 +224,7 @@ impl Strategy {
         record.creations.open(creators(self));
         record.open(task, baggage);
         // From here on a token reaches this step, and not any more when this function returns.
-        let listening =
+        let _listening =
             limits.cancellation.as_ref().map(|token| token.listen(Arc::clone(record) as _));
         let present = Present(record);
         record.dispatch(usize::from(inline));
@@ -233,7 +233,6 @@ impl Strategy {
         }
         let ending = self.coordinate(record, inline, &limits);
         mem::forget(present);
-        drop(listening);
         ending
     }
 

@@ -107,7 +107,7 @@ impl Epoch<'_> {
             };
             let checked = match self.iterator.begins() {
                 // What fails here comes again with its element.
-                true => first(&*function, &lent.element).map(|()| self.iterator.has_begun()),
+                true => first(&*function, &lent.element).map(|()| self.iterator.note_begun()),
                 false => Ok(()),
             };
             let (what, done) = match checked {

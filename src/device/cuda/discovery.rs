@@ -67,7 +67,7 @@ pub fn capability(ordinal: u32) -> Result<(u32, u32)> {
 }
 
 /// The memory of a CUDA device, all and free. NOT_FOUND if there is no such device; UNAVAILABLE
-/// if the driver fails; It makes
+/// if the driver fails. It makes
 /// the device's primary context current for a moment, which takes a second and some device memory if nobody
 /// else in the process holds it.
 pub fn memory_info(ordinal: u32) -> Result<MemoryInfo> {

@@ -8,7 +8,7 @@ use crate::ffi::boundary::{c_call, constant};
 use crate::ffi::callback::{self, umbo_destroy_fn};
 use crate::ffi::handle::{Lent, consume, get, make, reserve};
 use crate::ffi::object::{umbo_scope, umbo_tensor, umbo_variable, umbo_variable_request};
-use crate::ffi::scope::present;
+use crate::ffi::scope::{handle_to, present};
 use crate::ffi::status::umbo_status;
 use crate::ffi::text::device_name;
 use crate::ffi::variable::{
@@ -81,17 +81,7 @@ pub unsafe extern "C" fn umbo_variable_creator_scope_enter(
         ran?;
         stored.transpose()
     };
-    let entered = enter_creator_scope(Arc::new(call));
-    match make(entered.clone()) {
-        Ok(handle) => {
-            scope.write(handle);
-            Ok(())
-        }
-        Err(error) => {
-            drop(entered.exit()?);
-            Err(error)
-        }
-    }
+    scope.write(handle_to(enter_creator_scope(Arc::new(call)))?);
 }
 
 /// Makes the variable of a request.
