@@ -377,7 +377,7 @@ unsafe fn texts<'a>(
 ) -> Result<Vec<&'a str>> {
     // SAFETY: the caller's promise is the same.
     let pointers = unsafe { array(pointers, count, argument) }?;
-    // SAFETY: as above.
+    // SAFETY: the caller promises that each of the pointers is NULL or leads to a text.
     super::boundary::collect(pointers.iter().map(|&pointer| unsafe { text(pointer, argument) }))
 }
 

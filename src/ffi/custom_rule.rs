@@ -268,12 +268,12 @@ unsafe fn slots(options: &umbo_custom_rule_options) -> Result<Vec<Slot>> {
     let initials = if options.state_initials.is_null() {
         &[][..]
     } else {
-        // SAFETY: as above.
+        // SAFETY: the caller promises as many numbers as there are names.
         unsafe { array(options.state_initials, count, "options.state_initials") }?
     };
     collect(names.iter().enumerate().map(|(position, &name)| {
         check(name, "options.state_names", "a name is expected")?;
-        // SAFETY: as above; each name is a text.
+        // SAFETY: the caller promises that each name is a text; NULL was refused.
         let name = unsafe { text(name, "options.state_names") }?.to_owned();
         let initial = initials.get(position).copied().unwrap_or(0.0);
         Ok(Slot { name: Cow::Owned(name), initial })
