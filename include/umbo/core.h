@@ -50,21 +50,10 @@
  * the version, the names of statuses and the last error; releases do nothing. Fork before the first
  * use, or use exec. A child that is forked inside of a callback may only call exec or _exit.
  *
- * Memory. A function that does not get the memory or the threads that it needs returns
- * UMBO_STATUS_RESOURCE_EXHAUSTED. Variables, gradients and optimizers are then as they were before
- * the call. The program can release memory and go on. What has been committed is never reported as
- * failed. The library keeps a small reserve, so that the program can end in order what it has
- * begun. Releases work without memory, and so do the functions of the last error,
- * umbo_scope_exit(), umbo_set_strategy(), umbo_cancellation_cancel(), umbo_strategy_synchronize()
- * and umbo_live_handles(). Want of memory still ends the process in these cases:
- * - The C library and Rust keep records of a thread, less than 100 bytes each. They make them when
- *   a thread first calls the library or when one of the library's threads starts. The library asks
- *   for 64 KiB first; the process ends if another thread then takes the last memory.
- * - The C library makes the thread-local data of a library that was loaded by dlopen() at a
- *   thread's first call, and there is no memory for them.
- * - A .npz file names so many arrays that a table of them takes more than 64 KiB, and there is no
- *   memory for the table.
- * - The system has promised memory that it does not have.
+ * Memory. A function that gets no thread, or no memory for what has a size that the caller decides
+ * (tensors, gradients, state, buffers, lists, files), returns UMBO_STATUS_RESOURCE_EXHAUSTED;
+ * nothing is lost, and the call succeeds when it is repeated with enough memory. The library's own
+ * small records are not covered: if the system refuses memory for one of them, the process ends.
  *
  * Options. A struct of options starts with `struct_size`. The macro UMBO_X_INIT sets it and gives
  * every other field its default; start from it. A field means what it says: 0 is 0, and not "the

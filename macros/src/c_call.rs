@@ -28,7 +28,7 @@ impl Parse for Argument {
 pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<TokenStream> {
     let arguments = Punctuated::<Argument, Token![,]>::parse_terminated.parse2(arguments)?;
     let mut function: ItemFn = parse2(function)?;
-    let mut runs = match function.sig.output {
+    let runs = match function.sig.output {
         ReturnType::Default => quote!(quietly),
         ReturnType::Type(..) => quote!(boundary),
     };
@@ -37,7 +37,6 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
     // From the last to the first, since what is borrowed is there in all that follows.
     for Argument { what, parameters } in arguments.iter().rev() {
         match (what.to_string().as_str(), parameters.as_slice()) {
-            ("in_need", []) => runs = quote!(boundary_in_need),
             ("gives", [data, destroy]) => {
                 before = quote! {
                     let #data = unsafe { crate::ffi::callback::UserData::new(#data, #destroy) };
@@ -171,7 +170,7 @@ mod tests {
     #[test]
     fn user_data_is_taken_over_before_anything_fails() {
         let made = expanded(
-            quote!(in_need, gives(user_data, destroy), get(x)),
+            quote!(gives(user_data, destroy), get(x)),
             quote! { fn umbo_x() -> umbo_status { x.run(user_data) } },
         );
         let expected = quote! {
@@ -179,7 +178,7 @@ mod tests {
                 let user_data = unsafe {
                     crate::ffi::callback::UserData::new(user_data, destroy)
                 };
-                crate::ffi::boundary::boundary_in_need("umbo_x", move || {
+                crate::ffi::boundary::boundary("umbo_x", move || {
                     let x = crate::ffi::handle::get(x, "x")?;
                     x.run(user_data)
                 })
@@ -190,7 +189,7 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_an_error_where_it_stands() {
-        for arguments in [quote!(give(x)), quote!(out), quote!(out(x, y)), quote!(in_need(x))] {
+        for arguments in [quote!(give(x)), quote!(out), quote!(out(x, y))] {
             assert!(
                 expanded(
                     arguments,

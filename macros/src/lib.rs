@@ -25,7 +25,6 @@ use proc_macro::TokenStream;
 ///
 /// Others stand alone or first:
 ///
-/// - `in_need`: the function is also for when there is no memory (`boundary_in_need`).
 /// - `gives(user_data, destroy)`: the caller gives user data away, which is destroyed whatever else
 ///   happens; `user_data` becomes the `UserData`.
 /// - `retain(h)`, `release(h)`: all that the function does, whose body is empty. The new handle is

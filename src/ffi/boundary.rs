@@ -2,6 +2,7 @@
 //! count that comes in is checked.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 use std::slice;
 
@@ -15,50 +16,41 @@ use crate::executor::fork;
 use crate::memory;
 use crate::observe::log::{self, Level};
 
+thread_local! {
+    static PREPARED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes what is kept of each thread that calls the library, which may be the program's. The first call on
+/// a thread does it, so that no later one allocates for it: a steady step does not allocate.
+#[inline]
+fn prepare_thread() {
+    if !PREPARED.replace(true) {
+        prepare_now();
+    }
+}
+
+#[cold]
+fn prepare_now() {
+    // The standard library's record of the thread.
+    drop(std::thread::current());
+    status::prepare_thread();
+}
+
 /// Runs the body of the C function of this name. An error becomes the thread's last error, with the
 /// name in front of its message, and its status is returned; so does a panic, as INTERNAL. In the child
-/// of a fork, and without memory to begin anything, the body does not run: it is dropped, with what it has
-/// taken over, and the status is FAILED_PRECONDITION or RESOURCE_EXHAUSTED.
+/// of a fork the body does not run: it is dropped, with what it has taken over, and the status is
+/// FAILED_PRECONDITION.
 pub(crate) fn boundary(function: &'static str, body: impl FnOnce() -> Result<()>) -> umbo_status {
-    outcome(
-        function,
-        caught(|| {
-            fork::check()?;
-            memory::greet_thread(status::prepare_thread)?;
-            memory::check()?;
-            check_no_rule()?;
-            body()
-        }),
-    )
-}
-
-/// As [`boundary`], for what a program must be able to do also when there is no memory, so that it
-/// gets out of what it is in: leave a scope, stop a run, wait for its end, and ask how things are.
-pub(crate) fn boundary_in_need(
-    function: &'static str,
-    body: impl FnOnce() -> Result<()>,
-) -> umbo_status {
-    outcome(
-        function,
-        caught(|| {
-            fork::check()?;
-            greet_in_need();
-            check_no_rule()?;
-            body()
-        }),
-    )
-}
-
-fn outcome(function: &'static str, result: Result<()>) -> umbo_status {
+    let result = caught(|| {
+        fork::check()?;
+        prepare_thread();
+        check_no_rule()?;
+        body()
+    });
     match result {
         Ok(()) => UMBO_OK,
         Err(error) => status::set(function, error),
     }
-}
-
-/// Prepares the thread if there is memory; if not, the call may do without what is prepared.
-fn greet_in_need() {
-    let _ = memory::greet_thread(status::prepare_thread);
 }
 
 /// Runs the body of a C function that returns nothing, such as a release. What is wrong with its
@@ -69,7 +61,7 @@ pub(crate) fn quietly(function: &'static str, body: impl FnOnce() -> Result<()>)
         return;
     }
     let result = caught(|| {
-        greet_in_need();
+        prepare_thread();
         body()
     });
     if let Err(error) = result {
@@ -146,10 +138,6 @@ pub(crate) unsafe fn array_of<'a, T>(
         return Ok(&[]);
     }
     check(pointer, argument, "an array is expected")?;
-    if size_of::<T>() > 1 {
-        // Not data: lists of as many objects follow from it.
-        memory::provide(elements)?;
-    }
     // SAFETY: the pointer is neither null nor misaligned, the size fits in memory, and the caller
     // promises that the elements are there.
     Ok(unsafe { slice::from_raw_parts(pointer, elements) })

@@ -16,7 +16,7 @@
 //! Slots lie in chunks of doubling size that are never moved or freed, objects lie in the slots.
 //! Making and releasing handles allocates nothing once the table has its size.
 
-use std::alloc::Layout;
+use std::alloc::{self, Layout};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -29,7 +29,6 @@ use super::object::{Kind, Object, Opaque};
 use crate::error::{Error, Result};
 use crate::executor::fork;
 use crate::executor::lock::Mutex;
-use crate::memory;
 
 const SLOT_BITS: u32 = 26;
 const GENERATION_BITS: u32 = 30;
@@ -150,11 +149,9 @@ fn new_chunk(chunk: usize) -> Result<*mut Slot> {
     fork::note_use();
     let slots = 1usize << (chunk as u32 + FIRST_CHUNK_BITS);
     let exhausted = || Error::ResourceExhausted(format!("memory for {slots} more handles"));
-    // There are lists of the objects behind the handles.
-    memory::provide(slots)?;
     let layout = Layout::array::<Slot>(slots).map_err(|_| exhausted())?;
     // SAFETY: the layout has a size, since there is at least one slot.
-    let memory = unsafe { memory::alloc_data_zeroed(layout) };
+    let memory = unsafe { alloc::alloc_zeroed(layout) };
     if memory.is_null() { Err(exhausted()) } else { Ok(memory.cast()) }
 }
 

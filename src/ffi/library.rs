@@ -219,7 +219,7 @@ pub extern "C" fn umbo_shutdown() -> umbo_status {
 ///
 /// A program that releases all that it makes sees 0 at its end. What callbacks are lent does not
 /// count.
-#[c_call(in_need, out(count))]
+#[c_call(out(count))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_live_handles(
     r#type: umbo_handle_type,

@@ -269,7 +269,7 @@ pub unsafe extern "C" fn umbo_replica_context_batch_position(
 /// The result is not used if another replica has failed, if the run was cancelled, or if its time
 /// limit is over. A callback that returns for this reason returns UMBO_STATUS_CANCELLED. The call
 /// is cheap: a long loop can make it every few thousand operations.
-#[c_call(in_need, out(result))]
+#[c_call(out(result))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_replica_context_is_cancelled(
     ctx: *const umbo_replica_context,

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::boundary::{Out, boundary_in_need, c_call, out};
+use super::boundary::{Out, boundary, c_call, out};
 use super::callback::{UserData, umbo_destroy_fn};
 use super::first_batch::check_run;
 use super::handle::{Reserved, borrow, get, get_optional, make, reserve};
@@ -15,7 +15,6 @@ use super::replica_context::call_replica;
 use super::scope::present;
 use super::status::umbo_status;
 use crate::error::{Error, Result};
-use crate::memory;
 use crate::strategy::cancellation::Cancellation;
 use crate::strategy::run::Limits;
 use crate::strategy::{Baggage, ReplicaContext};
@@ -159,7 +158,7 @@ pub(super) unsafe fn run(
     options: *const umbo_run_options,
     result: *mut *mut umbo_value,
 ) -> umbo_status {
-    boundary_in_need(name, || {
+    boundary(name, || {
         // SAFETY: the caller gives NULL or options.
         let known = unsafe { options::known_part(options, "options") };
         let destroy = known.ok().and_then(|(known, _)| known.user_data_destroy);
@@ -168,7 +167,6 @@ pub(super) unsafe fn run(
         let baggage = unsafe { UserData::new(user_data, destroy) };
         // SAFETY: as above.
         let options = unsafe { options::read(options, "options") }?;
-        memory::check()?;
         // SAFETY: the caller gives NULL or a place for the output.
         let result = unsafe { optional_result(result, "result") }?;
         let strategy = get(strategy, "strategy")?;
@@ -270,7 +268,7 @@ pub unsafe extern "C" fn umbo_cancellation_create(
 ///
 /// Runs that have the token, and later ones that get it, return UMBO_STATUS_CANCELLED. The call
 /// does not wait for them. It cannot be undone. Callbacks may call it too.
-#[c_call(in_need, get(cancellation))]
+#[c_call(get(cancellation))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cancellation_cancel(
     cancellation: *mut umbo_cancellation,
@@ -283,7 +281,7 @@ pub unsafe extern "C" fn umbo_cancellation_cancel(
 /// @param[in] cancellation The token.
 /// @param[out] result 1 if umbo_cancellation_cancel() was called, else 0.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(in_need, out(result))]
+#[c_call(out(result))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_cancellation_is_cancelled(
     cancellation: *const umbo_cancellation,

@@ -105,7 +105,7 @@ pub unsafe extern "C" fn umbo_scope_enter(
 ///
 /// The user data of a variable creator is destroyed last: at that time the scope is left and its
 /// handle is stale.
-#[c_call(in_need)]
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_scope_exit(scope: *mut umbo_scope) -> umbo_status {
     let open = get(scope, "scope")?;
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn umbo_scope_exit(scope: *mut umbo_scope) -> umbo_status 
 ///
 /// Until the next call, the strategy is current and the thread is in cross-replica context wherever
 /// no scope is open.
-#[c_call(in_need)]
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_strategy(strategy: *mut umbo_strategy) -> umbo_status {
     set_strategy(get_optional(strategy, "strategy")?)
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn umbo_set_strategy(strategy: *mut umbo_strategy) -> umbo
 /// @param[out] result 1 if this thread is in the scope or a run of one, or has set one with
 ///   umbo_set_strategy(); else 0.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
-#[c_call(in_need, out(result))]
+#[c_call(out(result))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_has_strategy(result: *mut i32) -> umbo_status {
     result.write(i32::from(!current_strategy().is_default()));
@@ -160,7 +160,7 @@ fn current_strategy() -> Strategy {
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
 ///
 /// Where this is 0, umbo_current_replica_context() gives a context.
-#[c_call(in_need, out(result))]
+#[c_call(out(result))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_in_cross_replica_context(result: *mut i32) -> umbo_status {
     result.write(i32::from(matches!(current(), Current::CrossReplica(_))));

@@ -370,7 +370,7 @@ pub unsafe extern "C" fn umbo_strategy_created_variable(
 ///
 /// While there are any, the strategy is *draining*: values can be read; runs, assignments and
 /// applies give UMBO_STATUS_FAILED_PRECONDITION, and the message names the replicas.
-#[c_call(in_need, out(count), get(strategy))]
+#[c_call(out(count), get(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_late_replicas(
     strategy: *const umbo_strategy,
@@ -388,7 +388,7 @@ pub unsafe extern "C" fn umbo_strategy_late_replicas(
 ///
 /// Blocks until all late callbacks have returned and the runs that other threads had under way have
 /// ended. There is no time limit.
-#[c_call(in_need, get(strategy))]
+#[c_call(get(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_synchronize(strategy: *mut umbo_strategy) -> umbo_status {
     strategy.synchronize()

@@ -19,7 +19,6 @@ use super::scope::present;
 use super::status::umbo_status;
 use crate::equivalence::{self, Written};
 use crate::error::{Error, Result};
-use crate::memory;
 use crate::observe::switch::CHECK;
 use crate::strategy::{FunctionFor, ReplicaContext};
 use crate::training::{Epoch, EpochReport};
@@ -165,7 +164,7 @@ pub struct umbo_train_epoch_report {
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more. What another rank has failed with is the status here, too, and the
 /// message names that rank.
-#[c_call(in_need)]
+#[c_call]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_train_epoch(
     strategy: *mut umbo_strategy,
@@ -184,7 +183,6 @@ pub unsafe extern "C" fn umbo_train_epoch(
     let baggage = unsafe { UserData::new(user_data, destroy) };
     // SAFETY: the caller gives NULL or options.
     let options = unsafe { options::read(options, "options") }?;
-    memory::check()?;
     let report = match report.is_null() {
         true => None,
         // SAFETY: not NULL, so the caller gives a struct of the size that it states.

@@ -10,7 +10,6 @@ use super::status::umbo_status;
 use super::tensor::tensor_of_data;
 use super::text::text;
 use crate::error::{Error, Result};
-use crate::memory;
 use crate::values::Value;
 use crate::values::limits::MAX_NEST_DEPTH;
 
@@ -92,12 +91,6 @@ pub unsafe extern "C" fn umbo_value_from_variable(
     value.write(make(Value::Variable(variable))?);
 }
 
-/// A nest, once memory is set aside for lists of its leaves.
-fn with_room(nest: Value) -> Result<Value> {
-    memory::provide(nest.leaves())?;
-    Ok(nest)
-}
-
 /// Makes a tuple of values.
 ///
 /// @param[in] count How many items there are, 0 or more.
@@ -115,7 +108,7 @@ pub unsafe extern "C" fn umbo_value_create_tuple(
     value: *mut *mut umbo_value,
 ) -> umbo_status {
     let items = collect(items.iter().map(|&item| get(item, "items")))?;
-    value.write(make(with_room(Value::tuple(items)?)?)?);
+    value.write(make(Value::tuple(items)?)?);
 }
 
 /// Makes a list of values.
@@ -138,7 +131,7 @@ pub unsafe extern "C" fn umbo_value_create_list(
     value: *mut *mut umbo_value,
 ) -> umbo_status {
     let items = collect(items.iter().map(|&item| get(item, "items")))?;
-    value.write(make(with_room(Value::list(items)?)?)?);
+    value.write(make(Value::list(items)?)?);
 }
 
 /// Makes a struct of values with names.
@@ -165,7 +158,7 @@ pub unsafe extern "C" fn umbo_value_create_struct(
         let name = unsafe { text(name, "names") }?;
         Ok((name.into(), get(item, "items")?))
     }))?;
-    value.write(make(with_room(Value::structure(fields)?)?)?);
+    value.write(make(Value::structure(fields)?)?);
 }
 
 /// Makes a per-replica value: one component for each replica.
