@@ -36,11 +36,11 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::affinity;
 use super::floating_point::in_default_mode;
-use super::lock::{Mutex, MutexGuard};
 use super::thread::{self, Handle, Options, Purpose, Uncancelled};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::observe::log::{self, Level};
+use parking_lot::{Mutex, MutexGuard};
 
 /// A range of fewer elements is not worth another thread's attention.
 const LEAST_ELEMENTS: usize = 16 << 10;

@@ -18,8 +18,11 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
 
 use super::affinity::{self, CpuSet};
 use super::fork;
@@ -176,6 +179,21 @@ impl Drop for Handle {
     }
 }
 
+/// Has the standard library and parking_lot make what they keep of each thread, for the calling one, so
+/// that waiting at a lock or parking allocates nothing later. A thread of the library's does it when it
+/// starts and one of the program's when it first calls; further calls cost a look.
+pub fn init_thread() {
+    thread_local! {
+        static IS_DONE: Cell<bool> = const { Cell::new(false) };
+    }
+    if !IS_DONE.replace(true) {
+        drop(std::thread::current());
+        let lock = Mutex::new(());
+        // A wait that is over when it begins.
+        Condvar::new().wait_until(&mut lock.lock(), Instant::now());
+    }
+}
+
 /// What a new thread is given.
 struct Start {
     body: Box<dyn FnOnce() + Send>,
@@ -195,14 +213,14 @@ struct Prepared {
 
 impl Prepared {
     fn tell(&self, prepared: bool) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(prepared);
+        *self.state.lock() = Some(prepared);
         self.known.notify_one();
     }
 
     fn wait(&self) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = self.known.wait_while(state, |state| state.is_none());
-        known.unwrap_or_else(PoisonError::into_inner).unwrap_or(false)
+        let mut state = self.state.lock();
+        self.known.wait_while(&mut state, |state| state.is_none());
+        state.unwrap_or(false)
     }
 }
 
@@ -213,6 +231,7 @@ impl Prepared {
 /// succeed.
 pub fn spawn(options: &Options, body: impl FnOnce() + Send + 'static) -> Result<Handle> {
     memory::ask_system()?;
+    init_thread();
     let purpose = options.purpose;
     let panicked = Arc::new(AtomicBool::new(false));
     let prepared = Arc::new(Prepared::default());
@@ -285,7 +304,7 @@ extern "C" fn main(start: *mut c_void) -> *mut c_void {
     // would end the process, so the thread ends instead.
     let has_memory = memory::ask_system().is_ok();
     if has_memory {
-        let _ = std::thread::current();
+        init_thread();
         // And so that the thread's end is noticed.
         let _ = is_ending();
     }

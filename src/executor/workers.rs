@@ -26,11 +26,11 @@ pub use super::costs::Costs;
 use super::costs::{Estimates, INLINE_BYTES};
 use super::floating_point::in_default_mode;
 use super::handover::{Countdown, Inbox};
-use super::lock::{Mutex, MutexGuard};
 use super::thread::{self, Handle, Options, Purpose};
 use crate::error::{Error, Result};
 use crate::observe;
 use crate::observe::log::{self, Level};
+use parking_lot::{Mutex, MutexGuard};
 
 /// The largest number of workers.
 pub const MAX_COUNT: usize = 1024;

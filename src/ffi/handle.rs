@@ -28,8 +28,8 @@ use super::hazard::{self, Hazard};
 use super::object::{Kind, Object, Opaque};
 use crate::error::{Error, Result};
 use crate::executor::fork;
-use crate::executor::lock::Mutex;
 use crate::memory;
+use parking_lot::Mutex;
 
 const SLOT_BITS: u32 = 26;
 const GENERATION_BITS: u32 = 30;

@@ -133,6 +133,7 @@ fn replace(new: Option<LastError>) -> Option<LastError> {
 /// Has the C library note now that the thread's last error is to be dropped at the thread's end, and
 /// that the thread is to be known as one that ends when its thread-local values are destroyed.
 pub(crate) fn prepare_thread() {
+    thread::init_thread();
     let _ = thread::is_ending();
     // A thread that is ending has none any more.
     let _ = LAST.try_with(|_| ());

@@ -319,7 +319,6 @@ pub fn greet_thread(more: fn()) -> Result<()> {
 fn greet_now(more: fn()) -> Result<()> {
     ask_system()?;
     GREETED.set(true);
-    drop(std::thread::current());
     more();
     Ok(())
 }

@@ -8,8 +8,8 @@ use super::cancellation::Listener;
 use super::limits::Limits;
 use super::protocol::queue::{Queue, Wait, Waiter};
 use super::protocol::signal::Spin;
-use super::protocol::sync::{AtomicUsize, Mutex, Ordering, Thread, current};
 use crate::error::{Error, Result};
+use crate::executor::sync::{AtomicUsize, Mutex, Ordering, Thread, current};
 use crate::executor::thread;
 use crate::observe::log::{self, Level};
 

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::sync::{AtomicBool, Mutex, Ordering, Thread, current, fence, park, spin_loop};
+use crate::executor::sync::{AtomicBool, Mutex, Ordering, Thread, current, fence, park, spin_loop};
 
 /// How long a waiting thread spins before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,19 +1,19 @@
-//! What the protocol is built from: the standard library's atomics, locks and threads, or
-//! loom's stand-ins when the protocol is model-checked (`tests/models`).
+//! What protocols between threads are built from: atomics, locks and parking, or loom's stand-ins where a
+//! protocol is model-checked (`tests/models`).
 
 #[cfg(not(loom))]
-pub use crate::executor::lock::Mutex;
+pub use parking_lot::Mutex;
 #[cfg(not(loom))]
 pub use std::{
     hint::spin_loop,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering, fence},
     thread::{Thread, park},
 };
 
 #[cfg(loom)]
 pub use loom::{
     hint::spin_loop,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering, fence},
     thread::{Thread, park},
 };
 
@@ -29,7 +29,7 @@ pub fn current() -> Option<Thread> {
     Some(loom::thread::current())
 }
 
-/// loom's mutex, as the library's own.
+/// loom's mutex, with the functions of parking_lot's.
 #[cfg(loom)]
 pub struct Mutex<T>(loom::sync::Mutex<T>);
 
