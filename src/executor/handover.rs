@@ -12,13 +12,8 @@ use std::ptr;
 
 use crossbeam_utils::CachePadded;
 
-#[cfg(loom)]
-use loom::thread::current;
-#[cfg(not(loom))]
-use std::thread::current;
-
 use crate::executor::sync::{
-    AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Mutex, Ordering, Thread, fence, park,
+    AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Mutex, Ordering, Thread, current, fence, park,
 };
 
 /// Waits for a bounded time until a condition holds; returns whether it does.

@@ -7,27 +7,15 @@ pub use parking_lot::Mutex;
 pub use std::{
     hint::spin_loop,
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering, fence},
-    thread::{Thread, park},
+    thread::{Thread, current, park},
 };
 
 #[cfg(loom)]
 pub use loom::{
     hint::spin_loop,
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering, fence},
-    thread::{Thread, park},
+    thread::{Thread, current, park},
 };
-
-/// A handle to this thread; none if the thread is ending and its handle is gone.
-#[cfg(not(loom))]
-pub fn current() -> Option<Thread> {
-    (!crate::executor::thread::is_ending()).then(std::thread::current)
-}
-
-/// A handle to this thread.
-#[cfg(loom)]
-pub fn current() -> Option<Thread> {
-    Some(loom::thread::current())
-}
 
 /// loom's mutex, with the functions of parking_lot's.
 #[cfg(loom)]

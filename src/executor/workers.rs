@@ -228,8 +228,7 @@ impl Entered {
     /// is to be done by the calling thread alone.
     fn new(bytes: usize, most: usize) -> Option<Entered> {
         let most = Estimates::of_spinning(bytes, count().min(most));
-        // A thread that is ending could not wait for the others.
-        if most == 1 || thread::is_ending() {
+        if most == 1 {
             return None;
         }
         let mut threads = SET.try_lock()?;

@@ -11,20 +11,20 @@ use super::callback::check_no_rule;
 use super::handle;
 use super::status::{self, UMBO_OK, umbo_status};
 use crate::error::{Error, Result};
-use crate::executor::fork;
+use crate::executor::{fork, thread};
 use crate::memory;
 use crate::observe::log::{self, Level};
 
 /// Runs the body of the C function of this name. An error becomes the thread's last error, with the
 /// name in front of its message, and its status is returned; so does a panic, as INTERNAL. In the child
-/// of a fork, and without memory to begin anything, the body does not run: it is dropped, with what it has
-/// taken over, and the status is FAILED_PRECONDITION or RESOURCE_EXHAUSTED.
+/// of a fork, on a thread that has all but ended, and without memory to begin anything, the body does not run:
+/// it is dropped, with what it has taken over, and the status is FAILED_PRECONDITION or RESOURCE_EXHAUSTED.
 pub(crate) fn boundary(function: &'static str, body: impl FnOnce() -> Result<()>) -> umbo_status {
     outcome(
         function,
         caught(|| {
             fork::check()?;
-            memory::greet_thread(status::prepare_thread)?;
+            thread::init_thread()?;
             memory::check()?;
             check_no_rule()?;
             body()
@@ -42,7 +42,7 @@ pub(crate) fn boundary_in_need(
         function,
         caught(|| {
             fork::check()?;
-            greet_in_need();
+            thread::init_thread()?;
             check_no_rule()?;
             body()
         }),
@@ -56,11 +56,6 @@ fn outcome(function: &'static str, result: Result<()>) -> umbo_status {
     }
 }
 
-/// Prepares the thread if there is memory; if not, the call may do without what is prepared.
-fn greet_in_need() {
-    let _ = memory::greet_thread(status::prepare_thread);
-}
-
 /// Runs the body of a C function that returns nothing, such as a release. What is wrong with its
 /// argument changes nothing and is logged; it does not become the last error, since nobody would
 /// look there. In the child of a fork nothing is done and nothing said.
@@ -69,7 +64,8 @@ pub(crate) fn quietly(function: &'static str, body: impl FnOnce() -> Result<()>)
         return;
     }
     let result = caught(|| {
-        greet_in_need();
+        // A thread that has all but ended can still release.
+        let _ = thread::init_thread();
         body()
     });
     if let Err(error) = result {

@@ -285,9 +285,8 @@ mod tests {
 
     fn recorder(most_verbose: Level, lines: &Arc<Mutex<Vec<String>>>) -> Receiver {
         let lines = Arc::clone(lines);
-        let sink: Sink = Box::new(move |level, text| {
-            lines.lock().push(format!("{}: {text}", level.name()))
-        });
+        let sink: Sink =
+            Box::new(move |level, text| lines.lock().push(format!("{}: {text}", level.name())));
         Receiver { most_verbose, sink }
     }
 

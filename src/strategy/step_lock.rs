@@ -120,7 +120,7 @@ impl StepLock {
         let mut inside = self.inside.lock();
         if inside.number != this_thread() {
             inside.number = this_thread();
-            inside.thread = current();
+            inside.thread = Some(current());
         }
         inside.since = Instant::now();
         drop(inside);

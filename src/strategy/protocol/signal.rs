@@ -58,9 +58,7 @@ impl Signal {
         if spin == Spin::Bounded && spin_until(&mut ready) {
             return true;
         }
-        let Some(own) = current() else {
-            return nap_until(deadline, ready);
-        };
+        let own = current();
         loop {
             *self.sleeper.lock() = Some(own.clone());
             self.asleep.store(true, Ordering::Relaxed);
@@ -75,20 +73,6 @@ impl Signal {
                 return !late;
             }
         }
-    }
-}
-
-/// Waits on a thread that is ending and cannot be woken any more.
-fn nap_until(deadline: Option<Instant>, mut ready: impl FnMut() -> bool) -> bool {
-    const NAP: Duration = Duration::from_micros(200);
-    loop {
-        if ready() {
-            return true;
-        }
-        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return false;
-        }
-        std::thread::sleep(NAP);
     }
 }
 
