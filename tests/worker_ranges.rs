@@ -6,7 +6,7 @@ use std::panic;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use umbo::executor::lock::Mutex;
+use parking_lot::Mutex;
 use umbo::executor::thread::current_name;
 use umbo::executor::workers::{
     Costs, MAX_COUNT, count, fix_costs, for_each_range, for_each_task, set_count,

@@ -195,10 +195,8 @@ typedef struct umbo_strategy_options {
   const umbo_cluster_resolver *cluster_resolver;
   /**
    * The size of the stack of each replica's thread, in bytes: 262144 (256 KiB) to 64 GiB. 0, the
-   * default: the stack size of the thread that makes the strategy, but at least 2 MiB. For the
-   * first thread of the process that is what `ulimit -s` says, or 8 MiB if that is unlimited.
-   * Replica 0 usually runs on the stack of the thread that calls. Below each stack 16 MiB of
-   * address space are closed, so that an array that does not fit ends the process with SIGSEGV.
+   * default: what `ulimit -s` says, but at least 2 MiB and at most 1 GiB; 8 MiB if it is unlimited.
+   * Replica 0 usually runs on the stack of the thread that calls.
    */
   size_t thread_stack_bytes;
   /**

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use crate::checkpoint::writer::Snapshot;
 use crate::error::{Error, Result};
-use crate::executor::lock::{Condvar, Mutex};
 use crate::executor::thread::{self, Handle, Options, Purpose};
 use crate::observe::log::{self, Level};
+use parking_lot::{Condvar, Mutex};
 
 /// Writes the copy of a step.
 pub(super) type Write = dyn Fn(u64, Snapshot) -> Result<()> + Send + Sync;
@@ -64,7 +64,7 @@ impl Background {
         self.ensure_thread()?;
         let mut state = self.shared.state.lock();
         while state.reserved || state.waiting.is_some() {
-            state = self.shared.moved.wait(state);
+            self.shared.moved.wait(&mut state);
         }
         state.reserved = true;
         Ok(Room(self))
@@ -74,7 +74,7 @@ impl Background {
     pub fn wait(&self) -> Result<()> {
         let mut state = self.shared.state.lock();
         while !state.is_idle() {
-            state = self.shared.moved.wait(state);
+            self.shared.moved.wait(&mut state);
         }
         tell(&mut state)
     }
@@ -136,7 +136,7 @@ impl Shared {
             } else if state.end {
                 return;
             } else {
-                state = self.wanted.wait(state);
+                self.wanted.wait(&mut state);
             }
         }
     }

@@ -17,12 +17,12 @@ pub use crate::checkpoint::objects::tensor::CallersTensor;
 use crate::checkpoint::reader::CheckpointFile;
 use crate::checkpoint::saveable::{Changes, Names, Prepared, Saveable, Saved};
 use crate::error::{Error, Result, Status};
-use crate::executor::lock::Mutex;
 use crate::memory;
 use crate::observe::log::{self, Level};
 use crate::strategy::Strategy;
 use crate::strategy::quiet::{Changing, Quiet};
 use crate::text::with_article;
+use parking_lot::Mutex;
 
 /// The longest name of an object.
 pub const LONGEST_NAME: usize = 4095;

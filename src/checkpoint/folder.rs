@@ -13,8 +13,8 @@ use crate::checkpoint::parts::{folder_of, remove_parts, save_of};
 use crate::checkpoint::reader::CheckpointFile;
 use crate::checkpoint::saveable::read_number;
 use crate::error::{Error, Result, Status};
-use crate::executor::lock::Mutex;
 use crate::observe::log::{self, Level};
+use parking_lot::Mutex;
 
 /// What the names of files begin and end with; between them stands the step.
 const START: &str = "step-";

@@ -12,7 +12,7 @@ use crate::checkpoint::folder::{self, path_of, remove_old};
 use crate::checkpoint::saveable::number;
 use crate::checkpoint::writer::Snapshot;
 use crate::error::{Error, Result};
-use crate::executor::lock::Mutex;
+use parking_lot::Mutex;
 
 /// How files are kept.
 #[derive(Clone, Copy, Debug, PartialEq)]

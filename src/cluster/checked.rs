@@ -6,7 +6,7 @@ use std::fmt;
 use super::communicator::{Communicator, GpuCommunicator, Place, Vote};
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result};
-use crate::executor::lock::Mutex;
+use parking_lot::Mutex;
 
 /// An engine that only sees calls that are right.
 pub struct CheckedCommunicator {

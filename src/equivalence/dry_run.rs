@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::watched::{Watched, WrittenVariable};
 use crate::error::{Error, Result};
 use crate::executor::computing;
-use crate::executor::lock::Mutex;
 use crate::input;
 use crate::memory;
 use crate::observe::log;
@@ -19,6 +18,7 @@ use crate::strategy::{ReplicaContext, Strategy, Watcher};
 use crate::tensor::{DType, Element, Tensor};
 use crate::values::Value;
 use crate::values::variable::Variable;
+use parking_lot::Mutex;
 
 /// What all runs of a check have in common.
 pub(super) struct DryRun<'a> {

@@ -13,7 +13,7 @@
 //! The pool belongs to the process and is private: rayon's global one is never started, whose threads
 //! would be none of the executor's. Its threads are started by [`thread::spawn`] when they are first
 //! needed, as many as the process has processors, and stay until [`super::shutdown`]. Where there can
-//! be none (the system refuses, the calling thread is about to end, the process has one processor) the
+//! be none (the system refuses, or the process has one processor) the
 //! calling thread does the work, and a later call tries again. The same goes for a thread of a rayon
 //! pool of the program's: there rayon would have it do the program's work while it waits.
 //!
@@ -36,11 +36,11 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::affinity;
 use super::floating_point::in_default_mode;
-use super::lock::{Mutex, MutexGuard};
-use super::thread::{self, Handle, Options, Purpose, Uncancelled};
+use super::thread::{self, Handle, Options, Purpose};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::observe::log::{self, Level};
+use parking_lot::{Mutex, MutexGuard};
 
 /// A range of fewer elements is not worth another thread's attention.
 const LEAST_ELEMENTS: usize = 16 << 10;
@@ -157,12 +157,9 @@ fn in_pool<R: Send>(items: usize, body: impl FnOnce(bool) -> R + Send) -> R {
     if items > 1 && OURS.get() {
         return body(true);
     }
-    let alone = items < 2 || thread::is_ending() || rayon::current_thread_index().is_some();
+    let alone = items < 2 || rayon::current_thread_index().is_some();
     match if alone { None } else { threads() } {
-        Some(threads) => {
-            let _uncancelled = Uncancelled::new();
-            threads.pool.install(|| body(true))
-        }
+        Some(threads) => threads.pool.install(|| body(true)),
         None => in_default_mode(|| body(false)),
     }
 }

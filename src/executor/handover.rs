@@ -8,24 +8,13 @@
 //! sees that it is about to park and wakes it: between the store and the look of each side lies a
 //! sequentially consistent fence.
 
-#[cfg(not(loom))]
-use std::{
-    sync::Mutex,
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering, fence},
-    thread::{Thread, current, park},
-};
-
 use std::ptr;
-use std::sync::PoisonError;
-
-#[cfg(loom)]
-use loom::{
-    sync::Mutex,
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering, fence},
-    thread::{Thread, current, park},
-};
 
 use crossbeam_utils::CachePadded;
+
+use crate::executor::sync::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Mutex, Ordering, Thread, current, fence, park,
+};
 
 /// Waits for a bounded time until a condition holds; returns whether it does.
 pub(super) type Spin = fn(&dyn Fn() -> bool) -> bool;
@@ -50,7 +39,7 @@ impl<J> Inbox<J> {
 
     /// The calling thread is the worker.
     pub fn own(&self) {
-        *self.owner.lock().unwrap_or_else(PoisonError::into_inner) = Some(current());
+        *self.owner.lock() = Some(current());
     }
 
     /// Whether the worker has parked, or is about to.
@@ -65,7 +54,7 @@ impl<J> Inbox<J> {
         fence(Ordering::SeqCst);
         let parked = self.is_parked();
         if parked {
-            let owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let owner = self.owner.lock().clone();
             if let Some(owner) = owner {
                 owner.unpark();
             }

@@ -3,7 +3,7 @@
 //! Nothing outside of this module starts a thread or knows of processors. [`thread`] starts all of
 //! them in the same way; [`workers`] and [`pieces`] share central work; [`pool`] calls functions that
 //! may wait; [`computing`] shares heavy work that does not; [`fork`] tells whether this process is a child
-//! in which nothing works; [`lock`] has the locks; [`thread_pools`] knows those of other libraries;
+//! in which nothing works; [`sync`] has what protocols between threads are built from;
 //! [`shutdown`] ends what is idle.
 
 #![expect(
@@ -18,12 +18,9 @@ mod costs;
 mod floating_point;
 pub mod fork;
 mod handover;
-pub mod lock;
 pub mod pieces;
 pub mod pool;
 pub mod shutdown;
-mod stack;
+pub mod sync;
 pub mod thread;
-pub mod thread_end;
-pub mod thread_pools;
 pub mod workers;

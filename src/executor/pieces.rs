@@ -131,7 +131,7 @@ impl Piece {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::executor::lock::Mutex;
+    use parking_lot::Mutex;
 
     #[test]
     fn shares_have_every_element_once() {

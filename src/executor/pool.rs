@@ -7,7 +7,9 @@
 //! work, where the call that it takes may wait for the one below it on the same stack.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
 
 use super::thread::{self, Handle, Options, Purpose};
 use crate::error::{Error, Result};
@@ -26,8 +28,7 @@ pub(crate) struct Pool<T, R> {
 
 struct Shared<T, R> {
     function: Box<dyn Fn(T) -> R + Send + Sync>,
-    /// The standard library's lock, because it never allocates. Nothing of the caller's runs under
-    /// it.
+    /// Nothing of the caller's runs under it.
     calls: Mutex<Calls<T, R>>,
     /// Threads wait for this: calls to make, the end of the pool.
     wanted: Condvar,
@@ -105,7 +106,7 @@ impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
             return Ok(());
         }
         self.grow(1)?;
-        let mut calls = self.shared.lock();
+        let mut calls = self.shared.calls.lock();
         calls
             .items
             .try_reserve(items.len())
@@ -114,7 +115,7 @@ impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
         (calls.next, calls.done) = (0, 0);
         self.shared.wake_one(&calls);
         while calls.done < calls.items.len() {
-            calls = wait(&self.shared.finished, calls);
+            self.shared.finished.wait(&mut calls);
         }
         // Taken out, so that what the caller does with an outcome is not done under the lock.
         let mut outcomes = std::mem::take(&mut calls.items);
@@ -125,14 +126,14 @@ impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
                 take(outcome);
             }
         }
-        self.shared.lock().items = outcomes;
+        self.shared.calls.lock().items = outcomes;
         Ok(())
     }
 }
 
 impl<T, R> Drop for Pool<T, R> {
     fn drop(&mut self) {
-        self.shared.lock().stop = true;
+        self.shared.calls.lock().stop = true;
         self.shared.wanted.notify_all();
         for thread in self.threads.drain(..) {
             // Panics of calls are outcomes, so the thread has none.
@@ -142,11 +143,6 @@ impl<T, R> Drop for Pool<T, R> {
 }
 
 impl<T, R> Shared<T, R> {
-    fn lock(&self) -> MutexGuard<'_, Calls<T, R>> {
-        // Every change is complete when it is made, so a panic leaves the calls whole.
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Wakes a thread if there is a call for it. Each thread that takes a call wakes another one for
     /// the next, so that short calls are not outrun by the threads that are woken for them.
     fn wake_one(&self, calls: &Calls<T, R>) {
@@ -157,7 +153,7 @@ impl<T, R> Shared<T, R> {
 
     /// Makes calls until the pool ends.
     fn serve(&self) {
-        let mut calls = self.lock();
+        let mut calls = self.calls.lock();
         loop {
             if calls.stop {
                 return;
@@ -165,7 +161,7 @@ impl<T, R> Shared<T, R> {
             let at = calls.next;
             let Some(item) = calls.items.get_mut(at) else {
                 calls.asleep += 1;
-                calls = wait(&self.wanted, calls);
+                self.wanted.wait(&mut calls);
                 calls.asleep -= 1;
                 continue;
             };
@@ -179,7 +175,7 @@ impl<T, R> Shared<T, R> {
                 let _share = observe::share("parallel call");
                 catch_unwind(AssertUnwindSafe(|| (self.function)(item)))
             };
-            calls = self.lock();
+            calls = self.calls.lock();
             if let Some(item) = calls.items.get_mut(at) {
                 *item = Item::Done(outcome);
             }
@@ -189,10 +185,6 @@ impl<T, R> Shared<T, R> {
             }
         }
     }
-}
-
-fn wait<'a, S>(for_what: &Condvar, guard: MutexGuard<'a, S>) -> MutexGuard<'a, S> {
-    for_what.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

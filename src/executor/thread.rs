@@ -1,37 +1,35 @@
-//! How every thread of the library is started.
+//! How every thread of the library is started: by the standard library, and
 //!
-//! The standard library decides neither the guard below a stack nor signals and cancellation, so
-//! threads are made with the functions of POSIX that it uses itself. What all of them have in common:
-//!
-//! - A stack of the size that [`Options`] says, and below it [`GUARD_BYTES`] of address space that
-//!   nobody may touch: one large array that does not fit ends the process and does not reach into
-//!   what lies below.
-//! - All signals are blocked but those that the thread causes itself, and the profiling one: the
-//!   program's handlers run on the program's threads.
-//! - They cannot be cancelled. Cancelling unwinds frames that must not be unwound.
-//! - They inherit no binding to processors that the library has made.
+//! - with a stack of the size that [`Options`] says;
+//! - with all signals blocked but those that the thread causes itself, and the profiling one: the
+//!   program's handlers run on the program's threads;
+//! - without a binding to processors that the library has made for its starter.
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::ffi::{CString, c_int, c_void};
-use std::io;
+use std::ffi::c_int;
 use std::mem::MaybeUninit;
-use std::panic::{self, AssertUnwindSafe};
+use std::os::unix::thread::JoinHandleExt;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
 
 use super::affinity::{self, CpuSet};
 use super::fork;
-use super::stack::{Attributes, page_bytes};
-pub use super::stack::{
-    LEAST_STACK_BYTES, MOST_INHERITED_STACK_BYTES, current_stack_bytes, process_stack_bytes,
-};
 use crate::error::{Error, Result};
 use crate::memory;
 
-/// The address space below each stack that nobody may touch.
-pub const GUARD_BYTES: usize = 16 << 20;
+/// The smallest stack that a thread gets which is to have the process's.
+const LEAST_STACK_BYTES: usize = 2 << 20;
+
+/// The largest stack that a thread gets which is to have the process's.
+const MOST_STACK_BYTES: usize = 1 << 30;
+
+/// The stack of threads where that of the process has no limit.
+const USUAL_STACK_BYTES: usize = 8 << 20;
 
 /// What a thread is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +56,22 @@ pub fn alive(purpose: Purpose) -> usize {
     ALIVE[purpose as usize].load(Ordering::Acquire)
 }
 
+/// Counts a thread as long as it lives.
+struct Alive(Purpose);
+
+impl Alive {
+    fn new(purpose: Purpose) -> Alive {
+        ALIVE[purpose as usize].fetch_add(1, Ordering::AcqRel);
+        Alive(purpose)
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        ALIVE[self.0 as usize].fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// How a thread is started.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -65,8 +79,7 @@ pub struct Options {
     pub name: Cow<'static, str>,
     /// What it is for.
     pub purpose: Purpose,
-    /// The size of its stack, the guard not included; see [`process_stack_bytes`] and
-    /// [`current_stack_bytes`].
+    /// The size of its stack.
     pub stack_bytes: usize,
     /// Whether it may run where its starter may. If not, it runs on all processors of the process. A
     /// binding that the library has made is never inherited.
@@ -85,36 +98,22 @@ impl Options {
     }
 }
 
+/// How large the stack of the process's first thread may grow, but at least 2 MiB and at most 1 GiB; 8 MiB
+/// where it has no limit.
+pub fn process_stack_bytes() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limits have a place.
+    let failed = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &mut limit) } != 0;
+    if failed || limit.rlim_cur == libc::RLIM_INFINITY {
+        return USUAL_STACK_BYTES;
+    }
+    let bytes = usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX);
+    bytes.clamp(LEAST_STACK_BYTES, MOST_STACK_BYTES)
+}
+
 thread_local! {
     /// Whether the library has bound this thread to some processors.
     static BOUND: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Notices that its thread ends.
-struct Life;
-
-impl Drop for Life {
-    fn drop(&mut self) {}
-}
-
-thread_local! {
-    static LIFE: Life = const { Life };
-}
-
-/// Whether the calling thread is about to end and has given up what it keeps for itself, without which
-/// it can neither wait nor be in a context: it runs destructors of the program's thread-specific data.
-/// Known of threads that have asked before, or looked at an object.
-pub fn is_ending() -> bool {
-    LIFE.try_with(|_| ()).is_err()
-}
-
-/// The error of what a thread that [`is_ending`] cannot do.
-#[cold]
-pub fn ending() -> Error {
-    Error::precondition(
-        "called from a destructor of thread-specific data, when this thread can no longer wait or be \
-         in a context; call it before the thread ends, or on another thread",
-    )
 }
 
 /// Binds the calling thread, one of the library's, to these processors. Threads that the library
@@ -125,18 +124,48 @@ pub fn bind(processors: &CpuSet) -> Result<()> {
     Ok(())
 }
 
-/// A thread that was started. Dropping it leaves the thread to itself.
-#[derive(Debug)]
-pub struct Handle {
-    /// Until it is joined.
-    thread: Option<libc::pthread_t>,
-    panicked: Arc<AtomicBool>,
+/// A thread that is known to the libraries which keep something of each thread.
+struct Known;
+
+impl Known {
+    fn new() -> Known {
+        drop(thread::current());
+        let lock = Mutex::new(());
+        // A wait that is over when it begins.
+        Condvar::new().wait_until(&mut lock.lock(), Instant::now());
+        Known
+    }
 }
 
-// SAFETY: the number of a thread may be used on any thread of the process.
-unsafe impl Send for Handle {}
-// SAFETY: as above.
-unsafe impl Sync for Handle {}
+impl Drop for Known {
+    // Only so that the thread's end is noticed.
+    fn drop(&mut self) {}
+}
+
+/// Has the standard library and parking_lot make what they keep of each thread, for the calling one, so
+/// that waiting at a lock or parking allocates nothing later. A thread of the library's does it when it
+/// starts and one of the program's when it first calls; further calls cost a look.
+///
+/// FAILED_PRECONDITION if the thread is about to end and has given all of that up.
+#[inline]
+pub fn init_thread() -> Result<()> {
+    thread_local! {
+        static KNOWN: Known = Known::new();
+    }
+    KNOWN.try_with(|_| ()).map_err(|_| ending())
+}
+
+#[cold]
+fn ending() -> Error {
+    Error::precondition(
+        "called when this thread has all but ended (in a destructor of thread-specific data, or on the way \
+         out of the process), where it can only release handles; call it before, or on another thread",
+    )
+}
+
+/// A thread that was started. Dropping it leaves the thread to itself.
+#[derive(Debug)]
+pub struct Handle(JoinHandle<()>);
 
 /// A thread whose body has panicked.
 #[derive(Debug, PartialEq, Eq)]
@@ -145,158 +174,46 @@ pub struct Panicked;
 impl Handle {
     /// Whether this is the calling thread.
     pub fn is_current(&self) -> bool {
-        self.thread.is_some_and(|thread| {
-            // SAFETY: comparing numbers of threads has no conditions.
-            unsafe { libc::pthread_equal(thread, libc::pthread_self()) != 0 }
-        })
+        // SAFETY: a thread asks for its own number.
+        self.0.as_pthread_t() as usize == unsafe { libc::pthread_self() } as usize
     }
 
     /// Waits until the thread has ended. On the thread itself, which cannot wait for its own end, it is left
     /// to itself instead.
-    pub fn join(mut self) -> std::result::Result<(), Panicked> {
-        if self.is_current() {
-            return Ok(());
-        }
-        if let Some(thread) = self.thread.take() {
-            let _uncancelled = Uncancelled::new();
-            // SAFETY: the thread is one of this process, was neither joined nor detached, and is
-            // neither again.
-            unsafe { libc::pthread_join(thread, ptr::null_mut()) };
-        }
-        if self.panicked.load(Ordering::Acquire) { Err(Panicked) } else { Ok(()) }
+    pub fn join(self) -> std::result::Result<(), Panicked> {
+        if self.is_current() { Ok(()) } else { self.0.join().map_err(|_| Panicked) }
     }
 }
 
-impl Drop for Handle {
-    fn drop(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            // SAFETY: the thread is of this process and was neither joined nor detached.
-            unsafe { libc::pthread_detach(thread) };
-        }
-    }
-}
-
-/// What a new thread is given.
-struct Start {
-    body: Box<dyn FnOnce() + Send>,
-    name: CString,
-    purpose: Purpose,
-    everywhere: bool,
-    panicked: Arc<AtomicBool>,
-    prepared: Arc<Prepared>,
-}
-
-/// Whether a new thread had memory for what is kept of a thread, once it is known.
-#[derive(Default)]
-struct Prepared {
-    state: Mutex<Option<bool>>,
-    known: Condvar,
-}
-
-impl Prepared {
-    fn tell(&self, prepared: bool) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(prepared);
-        self.known.notify_one();
-    }
-
-    fn wait(&self) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = self.known.wait_while(state, |state| state.is_none());
-        known.unwrap_or_else(PoisonError::into_inner).unwrap_or(false)
-    }
-}
-
-/// Starts a thread that runs `body`. A panic of `body` ends the thread and is told by
-/// [`Handle::join`].
+/// Starts a thread that runs `body`. A panic of `body` ends the thread, and [`Handle::join`] says so.
 ///
 /// RESOURCE_EXHAUSTED, with what the system says, if there can be no thread now; a later call may
-/// succeed.
+/// succeed. FAILED_PRECONDITION as for [`init_thread`].
 pub fn spawn(options: &Options, body: impl FnOnce() + Send + 'static) -> Result<Handle> {
     memory::ask_system()?;
-    let purpose = options.purpose;
-    let panicked = Arc::new(AtomicBool::new(false));
-    let prepared = Arc::new(Prepared::default());
-    let start = Box::new(Start {
-        body: Box::new(body),
-        name: short_name(&options.name),
-        purpose,
-        everywhere: !options.inherit_processors || BOUND.get(),
-        panicked: Arc::clone(&panicked),
-        prepared: Arc::clone(&prepared),
-    });
+    init_thread()?;
     fork::note_use();
+    let everywhere = !options.inherit_processors || BOUND.get();
     // Counted before it can end.
-    ALIVE[purpose as usize].fetch_add(1, Ordering::AcqRel);
-    let start = Box::into_raw(start);
-    match create(options.stack_bytes, start) {
-        Ok(thread) if prepared.wait() => Ok(Handle { thread: Some(thread), panicked }),
-        Ok(thread) => {
-            // SAFETY: the thread is ours, and it is about to end.
-            unsafe { libc::pthread_join(thread, ptr::null_mut()) };
-            Err(Error::ResourceExhausted(format!("memory for a thread '{}'", options.name)))
+    let alive = Alive::new(options.purpose);
+    let main = move || {
+        let _alive = alive;
+        if everywhere {
+            // Where the system refuses, the thread runs where its starter does.
+            let _ = affinity::bind_current_thread(affinity::process_processors());
         }
-        Err(cause) => {
-            ALIVE[purpose as usize].fetch_sub(1, Ordering::AcqRel);
-            // SAFETY: the thread that would have taken it over does not exist.
-            drop(unsafe { Box::from_raw(start) });
-            Err(Error::ResourceExhausted(format!(
-                "no thread '{}' with a stack of {} bytes: {cause}",
-                options.name, options.stack_bytes
-            )))
-        }
-    }
-}
-
-/// Makes the thread, with everything in place before its first instruction.
-fn create(stack_bytes: usize, start: *mut Start) -> io::Result<libc::pthread_t> {
-    let check = |code: c_int| match code {
-        0 => Ok(()),
-        code => Err(io::Error::from_raw_os_error(code)),
+        // It has just begun.
+        let _ = init_thread();
+        body();
     };
-    let mut attributes = Attributes::new()?;
-    let page = page_bytes();
-    let stack_bytes = stack_bytes.max(libc::PTHREAD_STACK_MIN).next_multiple_of(page);
-    let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
+    let builder = thread::Builder::new().name(options.name.to_string());
     let _masked = Masked::new();
-    // SAFETY: the attributes are initialised and live over the calls; the thread takes `start` over,
-    // which is what `main` expects.
-    unsafe {
-        check(libc::pthread_attr_setstacksize(&mut attributes.0, stack_bytes))?;
-        check(libc::pthread_attr_setguardsize(&mut attributes.0, GUARD_BYTES))?;
-        check(libc::pthread_create(thread.as_mut_ptr(), &attributes.0, main, start.cast()))?;
-        Ok(thread.assume_init())
-    }
-}
-
-extern "C" fn main(start: *mut c_void) -> *mut c_void {
-    // SAFETY: `spawn` gave this thread alone a `Start` that came out of a box.
-    let Start { body, name, purpose, everywhere, panicked, prepared } =
-        *unsafe { Box::from_raw(start.cast::<Start>()) };
-    // SAFETY: the thread's own state is changed, with arguments that live over the calls.
-    unsafe {
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, ptr::null_mut());
-        libc::pthread_setname_np(libc::pthread_self(), name.as_ptr());
-    }
-    if everywhere {
-        // Where the system refuses, the thread runs where its starter does.
-        let _ = affinity::bind_current_thread(affinity::process_processors());
-    }
-    // The first call allocates, and a thread that goes to sleep in a step must not. Without memory it
-    // would end the process, so the thread ends instead.
-    let has_memory = memory::ask_system().is_ok();
-    if has_memory {
-        let _ = std::thread::current();
-        // And so that the thread's end is noticed.
-        let _ = is_ending();
-    }
-    prepared.tell(has_memory);
-    if !has_memory {
-        drop(body);
-    } else if panic::catch_unwind(AssertUnwindSafe(body)).is_err() {
-        panicked.store(true, Ordering::Release);
-    }
-    ALIVE[purpose as usize].fetch_sub(1, Ordering::AcqRel);
-    ptr::null_mut()
+    builder.stack_size(options.stack_bytes).spawn(main).map(Handle).map_err(|cause| {
+        Error::ResourceExhausted(format!(
+            "no thread '{}' with a stack of {} bytes: {cause}",
+            options.name, options.stack_bytes
+        ))
+    })
 }
 
 /// What the system calls the calling thread, of the library or not.
@@ -306,15 +223,6 @@ pub fn current_name() -> String {
     unsafe { libc::pthread_getname_np(libc::pthread_self(), name.as_mut_ptr().cast(), name.len()) };
     let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
     String::from_utf8_lossy(&name[..end]).into_owned()
-}
-
-/// The system keeps 15 bytes of a name.
-fn short_name(name: &str) -> CString {
-    let mut end = name.len().min(15);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    CString::new(&name[..end]).unwrap_or_default()
 }
 
 /// Blocks signals on this thread, and so on the threads that it makes, until it is dropped.
@@ -354,48 +262,9 @@ impl Drop for Masked {
     }
 }
 
-/// The same number on glibc and on musl; the `libc` crate does not have it for Linux.
-const PTHREAD_CANCEL_DISABLE: c_int = 1;
-
-unsafe extern "C" {
-    fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
-}
-
-/// While it lives, a request to cancel the calling thread waits.
-#[derive(Debug)]
-pub struct Uncancelled {
-    before: c_int,
-    /// It belongs to its thread.
-    _thread: std::marker::PhantomData<*const ()>,
-}
-
-impl Uncancelled {
-    /// Puts requests off from now on. Costs some nanoseconds; nests.
-    pub fn new() -> Uncancelled {
-        let mut before = 0;
-        // SAFETY: the old state has a place.
-        unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &mut before) };
-        Uncancelled { before, _thread: std::marker::PhantomData }
-    }
-}
-
-impl Default for Uncancelled {
-    fn default() -> Uncancelled {
-        Uncancelled::new()
-    }
-}
-
-impl Drop for Uncancelled {
-    fn drop(&mut self) {
-        // SAFETY: the state is one that the thread has had; nothing is asked back.
-        unsafe { pthread_setcancelstate(self.before, ptr::null_mut()) };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::executor::stack::current_attributes;
     use std::sync::mpsc;
 
     fn started<R: Send + 'static>(
@@ -414,32 +283,33 @@ mod tests {
     }
 
     #[test]
-    fn stacks_are_as_large_as_asked_for_and_have_a_wide_guard() {
-        for stack_bytes in [3 << 20, 11 << 20] {
-            let (stack, guard) = started(&Options { stack_bytes, ..options() }, || {
-                let attributes = current_attributes().unwrap();
-                let (mut stack, mut guard) = (0, 0);
-                // SAFETY: the attributes are initialised and the sizes have places.
-                unsafe {
-                    libc::pthread_attr_getstacksize(&attributes.0, &mut stack);
-                    libc::pthread_attr_getguardsize(&attributes.0, &mut guard);
-                }
-                (stack, guard)
-            });
-            // Perhaps a larger one, which a thread before it has had.
-            assert!(stack >= stack_bytes, "{stack}");
-            assert_eq!(guard, GUARD_BYTES);
+    fn stacks_are_as_large_as_asked_for() {
+        fn fill(quarters: usize) -> usize {
+            let locals = [1u8; 256 << 10];
+            let below = if quarters > 1 { fill(quarters - 1) } else { 0 };
+            below + usize::from(std::hint::black_box(&locals)[quarters])
         }
+        assert_eq!(started(&Options { stack_bytes: 11 << 20, ..options() }, || fill(40)), 40);
+        assert_eq!(started(&options(), current_name), "umbo-a-name-tha");
+        assert!((LEAST_STACK_BYTES..=MOST_STACK_BYTES).contains(&process_stack_bytes()));
     }
 
     #[test]
-    fn threads_have_the_stack_of_their_starter() {
-        let stack_bytes = 5 << 20;
-        let seen = started(&Options { stack_bytes, ..options() }, current_stack_bytes);
-        assert!(seen >= stack_bytes, "{seen}");
-        let small = Options { stack_bytes: 256 << 10, ..options() };
-        assert!(started(&small, current_stack_bytes) >= LEAST_STACK_BYTES);
-        assert_eq!(started(&options(), current_name), "umbo-a-name-tha");
+    fn a_thread_that_ends_is_refused_and_not_stopped() {
+        struct AtEnd(mpsc::Sender<bool>);
+        impl Drop for AtEnd {
+            fn drop(&mut self) {
+                self.0.send(init_thread().is_err()).unwrap();
+            }
+        }
+        thread_local!(static LATE: Cell<Option<AtEnd>> = const { Cell::new(None) });
+        let (sender, receiver) = mpsc::channel();
+        // What was made first is destroyed last, when the thread has given up the rest.
+        std::thread::spawn(move || {
+            LATE.set(Some(AtEnd(sender)));
+            init_thread().unwrap();
+        });
+        assert!(receiver.recv().unwrap());
     }
 
     #[test]
@@ -459,8 +329,9 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_ends_the_thread_and_is_told() {
-        let handle = spawn(&options(), || panic::resume_unwind(Box::new("no message"))).unwrap();
+    fn a_panic_ends_the_thread_and_join_says_so() {
+        let handle =
+            spawn(&options(), || std::panic::resume_unwind(Box::new("no message"))).unwrap();
         assert_eq!(handle.join(), Err(Panicked));
     }
 

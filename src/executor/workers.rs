@@ -26,11 +26,11 @@ pub use super::costs::Costs;
 use super::costs::{Estimates, INLINE_BYTES};
 use super::floating_point::in_default_mode;
 use super::handover::{Countdown, Inbox};
-use super::lock::{Mutex, MutexGuard};
 use super::thread::{self, Handle, Options, Purpose};
 use crate::error::{Error, Result};
 use crate::observe;
 use crate::observe::log::{self, Level};
+use parking_lot::{Mutex, MutexGuard};
 
 /// The largest number of workers.
 pub const MAX_COUNT: usize = 1024;
@@ -228,8 +228,7 @@ impl Entered {
     /// is to be done by the calling thread alone.
     fn new(bytes: usize, most: usize) -> Option<Entered> {
         let most = Estimates::of_spinning(bytes, count().min(most));
-        // A thread that is ending could not wait for the others.
-        if most == 1 || thread::is_ending() {
+        if most == 1 {
             return None;
         }
         let mut threads = SET.try_lock()?;

@@ -2,7 +2,6 @@
 //! count that comes in is checked.
 
 use std::any::Any;
-use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 use std::slice;
 
@@ -12,38 +11,18 @@ use super::callback::check_no_rule;
 use super::handle;
 use super::status::{self, UMBO_OK, umbo_status};
 use crate::error::{Error, Result};
-use crate::executor::fork;
+use crate::executor::{fork, thread};
 use crate::memory;
 use crate::observe::log::{self, Level};
 
-thread_local! {
-    static PREPARED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Makes what is kept of each thread that calls the library, which may be the program's. The first call on
-/// a thread does it, so that no later one allocates for it: a steady step does not allocate.
-#[inline]
-fn prepare_thread() {
-    if !PREPARED.replace(true) {
-        prepare_now();
-    }
-}
-
-#[cold]
-fn prepare_now() {
-    // The standard library's record of the thread.
-    drop(std::thread::current());
-    status::prepare_thread();
-}
-
 /// Runs the body of the C function of this name. An error becomes the thread's last error, with the
 /// name in front of its message, and its status is returned; so does a panic, as INTERNAL. In the child
-/// of a fork the body does not run: it is dropped, with what it has taken over, and the status is
-/// FAILED_PRECONDITION.
+/// of a fork, and on a thread that has all but ended, the body does not run: it is dropped, with what it has
+/// taken over, and the status is FAILED_PRECONDITION.
 pub(crate) fn boundary(function: &'static str, body: impl FnOnce() -> Result<()>) -> umbo_status {
     let result = caught(|| {
         fork::check()?;
-        prepare_thread();
+        thread::init_thread()?;
         check_no_rule()?;
         body()
     });
@@ -61,7 +40,8 @@ pub(crate) fn quietly(function: &'static str, body: impl FnOnce() -> Result<()>)
         return;
     }
     let result = caught(|| {
-        prepare_thread();
+        // A thread that has all but ended can still release.
+        let _ = thread::init_thread();
         body()
     });
     if let Err(error) = result {

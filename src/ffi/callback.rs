@@ -5,7 +5,6 @@ use std::ffi::c_void;
 
 use super::status::{self, umbo_status};
 use crate::error::{Error, Result};
-use crate::executor::thread::Uncancelled;
 
 /// Releases `user_data`.
 ///
@@ -51,7 +50,6 @@ impl UserData {
 impl Drop for UserData {
     fn drop(&mut self) {
         if let Some(destroy) = self.destroy {
-            let _uncancelled = Uncancelled::new();
             // SAFETY: promised to `new`, and a value is dropped once.
             unsafe { destroy(self.pointer) }
         }
@@ -89,14 +87,10 @@ pub(crate) fn check_no_rule() -> Result<()> {
 }
 
 /// Runs a callback and reads its failure: the last error that it set or passed on, whose status
-/// it must have returned, else a message that says that there was none. A request to cancel the
-/// thread waits until the callback has returned: cancelling would unwind the library's frames.
+/// it must have returned, else a message that says that there was none.
 pub(crate) fn run(callback: impl FnOnce() -> umbo_status) -> Result<()> {
     status::clear();
-    let uncancelled = Uncancelled::new();
-    let returned = callback();
-    drop(uncancelled);
-    match returned {
+    match callback() {
         status::UMBO_OK => Ok(()),
         code => Err(status::callback_failure(code)),
     }

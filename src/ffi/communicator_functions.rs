@@ -10,7 +10,6 @@ use super::text::c_string;
 use crate::cluster::communicator::{Communicator, GpuCommunicator, Place, Vote};
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result};
-use crate::executor::thread::Uncancelled;
 
 // Counts are handed over as they lie.
 const _: () = assert!(size_of::<usize>() == size_of::<i64>());
@@ -329,7 +328,6 @@ impl Communicator for Functions {
     fn abort(&self, error: &Error) {
         if let Some(function) = self.functions.abort {
             let message = c_string(error);
-            let _uncancelled = Uncancelled::new();
             // SAFETY: as above; the text lives until the function returns.
             unsafe { function(message.as_ptr(), self.user_data.pointer()) };
         }

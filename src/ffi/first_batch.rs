@@ -5,13 +5,13 @@ use std::sync::{Arc, Weak};
 
 use crate::equivalence::{self, Written};
 use crate::error::Result;
-use crate::executor::lock::Mutex;
 use crate::input::PassIterator;
 use crate::observe::log::{self, Level};
 use crate::observe::switch::CHECK;
 use crate::optimizer::Gradients;
 use crate::strategy::{FunctionFor, Strategy};
 use crate::values::Value;
+use parking_lot::Mutex;
 
 struct Noted {
     /// By the id of their strategy: elements with which passes have begun, and that no run has got yet.

@@ -28,7 +28,7 @@ use super::hazard::{self, Hazard};
 use super::object::{Kind, Object, Opaque};
 use crate::error::{Error, Result};
 use crate::executor::fork;
-use crate::executor::lock::Mutex;
+use parking_lot::Mutex;
 
 const SLOT_BITS: u32 = 26;
 const GENERATION_BITS: u32 = 30;

@@ -13,7 +13,6 @@ use std::ptr;
 
 use super::records::{Record, Records};
 use super::sync::{AtomicPtr, PLACES};
-use crate::executor::thread;
 
 static RECORDS: Records = Records { head: AtomicPtr::new(ptr::null_mut()) };
 
@@ -69,7 +68,7 @@ impl Hazard {
     fn elsewhere(current: &Current) -> Hazard {
         let record = RECORDS.take();
         let first = current.record.get().is_none();
-        if first && !thread::is_ending() && OWNERSHIP.try_with(|_| ()).is_ok() {
+        if first && OWNERSHIP.try_with(|_| ()).is_ok() {
             current.record.set(Some(record));
             current.depth.set(1);
             Hazard { record, place: 0, is_extra: false }

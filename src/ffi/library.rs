@@ -13,7 +13,6 @@ use crate::device::cuda::gpu;
 use crate::device::{DeviceKind, registry};
 use crate::error::Error;
 use crate::executor::shutdown;
-use crate::executor::thread::Uncancelled;
 use crate::executor::workers;
 use crate::observe::log::{self, Level};
 use crate::tensor::blocks;
@@ -151,7 +150,6 @@ pub unsafe extern "C" fn umbo_set_log_callback(
     };
     let sink = move |level: Level, message: &str| {
         let message = c_string(message);
-        let _uncancelled = Uncancelled::new();
         // SAFETY: the caller gave the callback for this, with the user data that lives as long
         // as this closure; the message lives until the call is over.
         unsafe { callback(level as i32, message.as_ptr(), user_data.pointer()) }

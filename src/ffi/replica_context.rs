@@ -11,11 +11,11 @@ use super::options::{self, c_struct};
 use super::status::umbo_status;
 use super::text::device_name;
 use crate::error::{Error, Result};
-use crate::executor::lock::Mutex;
 use crate::strategy::context::with_current_replica;
 use crate::strategy::metrics::Metric;
 use crate::strategy::{ReplicaContext, Strategy};
 use crate::values::Value;
+use parking_lot::Mutex;
 
 /// What the C layer lends to the callback of one replica; kept from step to step.
 struct Loan {

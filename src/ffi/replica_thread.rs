@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::callback::{UserData, umbo_destroy_fn};
 use super::strategy::umbo_strategy_options;
 use super::text::device_name;
-use crate::executor::thread::Uncancelled;
 use crate::strategy::replica_threads::{Hooks, ReplicaThread, ThreadHooks};
 
 /// A thread that serves as a replica. It is filled by the library; later versions may add fields at the
@@ -95,7 +94,6 @@ impl Functions {
             processor_count: processors.len() as i64,
             computing_threads: thread.computing_threads as i32,
         };
-        let _uncancelled = Uncancelled::new();
         // SAFETY: the program gave a function of this type with its user data.
         unsafe { function(&told, self.user_data.pointer()) }
     }

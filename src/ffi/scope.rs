@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::ffi::c_void;
-use std::mem::ManuallyDrop;
 use std::ptr;
 
 use super::boundary::{c_call, check, out};
@@ -12,7 +11,6 @@ use super::object::{umbo_replica_context, umbo_scope, umbo_strategy};
 use super::replica_context::handle_of;
 use super::status::umbo_status;
 use crate::error::{Error, Result};
-use crate::executor::thread_end::AtThreadEnd;
 use crate::strategy::context::{Current, Scope, current, set_strategy};
 use crate::strategy::{ReplicaContext, Strategy};
 
@@ -183,15 +181,8 @@ pub unsafe extern "C" fn umbo_current_strategy(strategy: *mut *mut umbo_strategy
 type DefaultContext = RefCell<Option<(Lent<umbo_replica_context>, usize)>>;
 
 thread_local! {
-    /// That of this thread, once it was asked for. Let go of by [`LET_GO`].
-    static DEFAULT_CONTEXT: ManuallyDrop<DefaultContext> =
-        const { ManuallyDrop::new(RefCell::new(None)) };
-}
-
-static LET_GO: AtThreadEnd = AtThreadEnd::new(let_go_of_default_context);
-
-extern "C" fn let_go_of_default_context(_: *mut c_void) {
-    drop(DEFAULT_CONTEXT.with(|kept| kept.take()));
+    /// That of this thread, once it was asked for.
+    static DEFAULT_CONTEXT: DefaultContext = const { RefCell::new(None) };
 }
 
 fn default_context() -> Result<*mut umbo_replica_context> {
@@ -203,7 +194,6 @@ fn default_context() -> Result<*mut umbo_replica_context> {
         let mut lent = Lent::new()?;
         let handle = lent.lend(ReplicaContext::default_context())?;
         *kept = Some((lent, handle.addr()));
-        LET_GO.arm();
         Ok(handle)
     })
 }

@@ -12,7 +12,6 @@ use super::callback::{UserData, umbo_destroy_fn};
 use super::options::{self, c_struct};
 use super::text::c_string;
 use crate::error::{Error, ReplicaFailure, Status};
-use crate::executor::thread;
 
 /// What a function returns: UMBO_OK, or why it failed.
 ///
@@ -128,14 +127,6 @@ thread_local! {
 /// about to end.
 fn replace(new: Option<LastError>) -> Option<LastError> {
     LAST.try_with(|last| last.replace(new)).ok().flatten()
-}
-
-/// Has the C library note now that the thread's last error is to be dropped at the thread's end, and
-/// that the thread is to be known as one that ends when its thread-local values are destroyed.
-pub(crate) fn prepare_thread() {
-    let _ = thread::is_ending();
-    // A thread that is ending has none any more.
-    let _ = LAST.try_with(|_| ());
 }
 
 /// Makes `error` of the C function of this name the thread's last error and returns its status.

@@ -50,10 +50,8 @@ pub struct umbo_strategy_options {
     /// of its own.
     pub cluster_resolver: *const umbo_cluster_resolver,
     /// The size of the stack of each replica's thread, in bytes: 262144 (256 KiB) to 64 GiB. 0, the
-    /// default: the stack size of the thread that makes the strategy, but at least 2 MiB. For the
-    /// first thread of the process that is what `ulimit -s` says, or 8 MiB if that is unlimited.
-    /// Replica 0 usually runs on the stack of the thread that calls. Below each stack 16 MiB of
-    /// address space are closed, so that an array that does not fit ends the process with SIGSEGV.
+    /// default: what `ulimit -s` says, but at least 2 MiB and at most 1 GiB; 8 MiB if it is unlimited.
+    /// Replica 0 usually runs on the stack of the thread that calls.
     pub thread_stack_bytes: usize,
     /// Called on each thread when it serves as a replica of this strategy for the first time, just before
     /// the callback and as a part of it, so that no run can begin in it: the place to say how many threads OpenMP, a BLAS

@@ -9,7 +9,7 @@ use super::boundary::{Out, check};
 use crate::device::DeviceId;
 use crate::device::name::DeviceName;
 use crate::error::{Error, Result};
-use crate::executor::lock::Mutex;
+use parking_lot::Mutex;
 
 /// The longest text that comes in, in bytes: as long as the longest path of the system. Copies and
 /// messages that contain it are small then, so that there is always memory for them.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
-use crate::executor::lock::{Condvar, Mutex};
 use crate::input::position::{Description, Mark, Reader};
 use crate::input::position_text;
 use crate::input::spec::ElementSpec;
@@ -13,6 +12,7 @@ use crate::input::work::{self, Inside, Node};
 use crate::observe::{self, Phase};
 use crate::strategy::context::require_cross_replica_of;
 use crate::values::Value;
+use parking_lot::{Condvar, Mutex};
 
 /// A pass over a dataset. Threads may share it; each element goes to one of them.
 ///
@@ -294,7 +294,7 @@ impl PassIterator {
             work::wait_for(self.node, ticket)?;
             state.next += 1;
             while state.work.is_none() || state.serving != ticket {
-                state = self.freed.wait(state);
+                self.freed.wait(&mut state);
             }
             work::over(self.node, ticket);
             state.serving += 1;

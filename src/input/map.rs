@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result, Status};
 use crate::executor::pool::{Outcome, Pool};
@@ -96,7 +98,7 @@ impl Stage<Value> for Map {
         let caller = Arc::new(Mutex::new(Chain::EMPTY));
         let of_calls = Arc::clone(&caller);
         let pool = Pool::new("umbo-map", move |element: Value| {
-            let _inside = of_calls.lock().unwrap_or_else(PoisonError::into_inner).enter();
+            let _inside = of_calls.lock().enter();
             // Released inside too: releasing an element may run the caller's code.
             let element = element;
             match mapper.apply(&element) {
@@ -254,7 +256,7 @@ impl ParallelPass {
 
     /// Has the calls be inside of what this thread is inside of.
     fn enter(&self) {
-        *self.caller.lock().unwrap_or_else(PoisonError::into_inner) = Chain::current();
+        *self.caller.lock() = Chain::current();
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::error::{Error, Result};
 use crate::executor::pool::Outcome;
@@ -117,8 +119,7 @@ pub(super) fn ahead(
     }))
 }
 
-/// What consumer and producer share. The locks are those of the standard library because they
-/// never allocate, on no thread. Nothing of the caller's runs under them: no element is made or
+/// What consumer and producer share. Nothing of the caller's runs under the lock: no element is made or
 /// dropped.
 struct Ring {
     /// What a consumer waits for that finds no element.
@@ -160,11 +161,6 @@ struct Waiting {
 }
 
 impl Ring {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // Every change of the state is complete when it is made, so a panic leaves it whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Wakes the consumer, if it waits. Its wait is struck out here, since it is over now and not
     /// when the consumer gets to run.
     fn tell(&self, state: &mut Waiting) {
@@ -181,14 +177,10 @@ impl Ring {
         work::wait_for(self.node, state.waits)?;
         state.waiting = true;
         while state.waiting {
-            state = wait(&self.arrived, state);
+            self.arrived.wait(&mut state);
         }
         Ok(state)
     }
-}
-
-fn wait<'a>(for_what: &Condvar, state: MutexGuard<'a, Waiting>) -> MutexGuard<'a, Waiting> {
-    for_what.wait(state).unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes the input of a pass to where its consumer was: behind an element, and restarted since.
@@ -221,7 +213,7 @@ impl PrefetchPass {
         let Some(input) = self.input.take() else { return Ok(()) };
         self.at.clear();
         input.save(&mut self.at);
-        self.ring.lock().input = Some(input);
+        self.ring.state.lock().input = Some(input);
         let (ring, chain) = (Arc::clone(&self.ring), Chain::of_producer(self.ring.node));
         let options = thread::Options::new("umbo-prefetch", Purpose::Prefetch);
         let started = thread::spawn(&options, move || {
@@ -234,7 +226,7 @@ impl PrefetchPass {
                 Ok(())
             }
             Err(error) => {
-                self.input = self.ring.lock().input.take();
+                self.input = self.ring.state.lock().input.take();
                 Err(error)
             }
         }
@@ -250,7 +242,7 @@ impl Pass<Value> for PrefetchPass {
             memory::ask_system()?;
         }
         self.start()?;
-        let mut state = self.ring.lock();
+        let mut state = self.ring.state.lock();
         loop {
             if let Some((made, mark)) = state.queue.pop_front() {
                 state.marks.push(std::mem::replace(&mut self.at, mark));
@@ -285,7 +277,7 @@ impl Pass<Value> for PrefetchPass {
             )));
         }
         self.restarts += 1;
-        let mut state = self.ring.lock();
+        let mut state = self.ring.state.lock();
         state.round += 1;
         let Waiting { queue, marks, .. } = &mut *state;
         marks.extend(queue.iter_mut().map(|made| std::mem::take(&mut made.1)));
@@ -348,7 +340,7 @@ impl Pass<Value> for PrefetchPass {
 impl Drop for PrefetchPass {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
-        let mut state = self.ring.lock();
+        let mut state = self.ring.state.lock();
         state.stop = true;
         state.waits += 1;
         let ticket = state.waits;
@@ -369,7 +361,7 @@ struct Gone<'a>(&'a Ring);
 
 impl Drop for Gone<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         state.gone = true;
         self.0.tell(&mut state);
     }
@@ -378,11 +370,11 @@ impl Drop for Gone<'_> {
 /// Makes elements until it is told to stop.
 fn produce(ring: &Ring) {
     let _gone = Gone(ring);
-    let Some(mut input) = ring.lock().input.take() else { return };
+    let Some(mut input) = ring.state.lock().input.take() else { return };
     let mut round = 0;
-    let mut mark = ring.lock().marks.pop().unwrap_or_default();
+    let mut mark = ring.state.lock().marks.pop().unwrap_or_default();
     loop {
-        let mut state = ring.lock();
+        let mut state = ring.state.lock();
         loop {
             if state.stop {
                 return;
@@ -391,7 +383,7 @@ fn produce(ring: &Ring) {
             if state.round != round || makes_more {
                 break;
             }
-            state = wait(&ring.wanted, state);
+            ring.wanted.wait(&mut state);
         }
         let restart = state.round != round;
         // Rounds that the consumer has passed over are passed over here too, one by one, so that
@@ -414,7 +406,7 @@ fn produce(ring: &Ring) {
 
         mark.clear();
         input.save(&mut mark);
-        let mut state = ring.lock();
+        let mut state = ring.state.lock();
         if state.round != round {
             // Dropped without the lock: releasing an element may run the caller's code.
             drop(state);

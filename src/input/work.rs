@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
-use crate::executor::lock::Mutex;
+use parking_lot::Mutex;
 
 /// How deep iterators can be used by what other iterators call.
 const MAX_DEPTH: usize = 32;

@@ -29,9 +29,9 @@
 //! before the change.
 //!
 //! Two small things come neither from here nor from the reserve, since the standard library and the C
-//! library ask the system themselves and end the process if it refuses: the records of a thread,
-//! when it starts or first calls. So the library asks beforehand ([`ask_system`], [`greet_thread`])
-//! and refuses in its own words; what remains is memory that vanishes in between.
+//! library ask the system themselves and end the process if it refuses: the records of a thread that
+//! starts. So the library asks beforehand ([`ask_system`]) and refuses in its own words; what remains is
+//! memory that vanishes in between.
 //!
 //! An allocation by the library is one relaxed load dearer than the system's, a release one
 //! comparison. Programs in Rust that use this crate get its allocator too, which for memory that is
@@ -43,7 +43,6 @@ mod reserve;
 mod spares;
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -300,28 +299,6 @@ pub fn ask_system() -> Result<()> {
     Err(Error::ResourceExhausted(
         "the process is out of memory; release what is not needed and try again".into(),
     ))
-}
-
-thread_local! {
-    static GREETED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Makes what the standard library keeps of each thread that uses it, for the calling thread, which
-/// may be the program's; `more` adds what else is to be there. Both last until the thread ends, so the
-/// first call on a thread does it and the others cost a look. RESOURCE_EXHAUSTED without memory for
-/// it.
-#[inline]
-pub fn greet_thread(more: fn()) -> Result<()> {
-    if GREETED.get() { Ok(()) } else { greet_now(more) }
-}
-
-#[cold]
-fn greet_now(more: fn()) -> Result<()> {
-    ask_system()?;
-    GREETED.set(true);
-    drop(std::thread::current());
-    more();
-    Ok(())
 }
 
 /// How many blocks of the reserve are taken. For tests.

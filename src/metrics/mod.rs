@@ -22,13 +22,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 
 use crate::error::{Error, Result};
-use crate::executor::lock::Mutex;
 use crate::kernels::view::View;
 use crate::memory;
 use crate::strategy::commit::StepParticipant;
 use crate::strategy::metrics::Metric;
 use crate::strategy::{ReplicaContext, Strategy};
 use crate::text::Text;
+use parking_lot::Mutex;
 
 use kind::Kind;
 use part::{Part, Slot};

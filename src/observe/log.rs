@@ -4,8 +4,10 @@
 use std::cell::Cell;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 /// How important a message is. The numbers are those of the C constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -216,14 +218,10 @@ impl Log {
         Log { wanted: AtomicI32::new(BY_DEFAULT as i32), receiver: Mutex::new(None) }
     }
 
-    fn receiver(&self) -> MutexGuard<'_, Option<Arc<Receiver>>> {
-        self.receiver.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn replace(&self, receiver: Option<Receiver>) {
         let wanted = receiver.as_ref().map_or(0, |receiver| receiver.most_verbose as i32);
         let old = {
-            let mut current = self.receiver();
+            let mut current = self.receiver.lock();
             self.wanted.store(wanted, Ordering::Relaxed);
             std::mem::replace(&mut *current, receiver.map(Arc::new))
         };
@@ -233,7 +231,7 @@ impl Log {
 
     /// Makes a receiver if nobody has set one.
     fn begin(&self) {
-        let mut current = self.receiver();
+        let mut current = self.receiver.lock();
         if current.is_none() {
             *current = without_sink().map(Arc::new);
         }
@@ -241,7 +239,7 @@ impl Log {
 
     /// Gives the receiver there is another level, or makes one where there is none.
     fn set_level(&self, level: Option<Level>) {
-        let was = self.receiver().clone();
+        let was = self.receiver.lock().clone();
         let receiver = match (level, was) {
             (None, _) => None,
             (Some(level), None) => Some(to_standard_error(level)),
@@ -258,7 +256,7 @@ impl Log {
             return;
         }
         // A reference of its own keeps the sink alive through the call without the lock.
-        let receiver = self.receiver().clone();
+        let receiver = self.receiver.lock().clone();
         let Some(receiver) = receiver.filter(|receiver| level <= receiver.most_verbose) else {
             return;
         };
@@ -287,9 +285,8 @@ mod tests {
 
     fn recorder(most_verbose: Level, lines: &Arc<Mutex<Vec<String>>>) -> Receiver {
         let lines = Arc::clone(lines);
-        let sink: Sink = Box::new(move |level, text| {
-            lines.lock().unwrap().push(format!("{}: {text}", level.name()))
-        });
+        let sink: Sink =
+            Box::new(move |level, text| lines.lock().push(format!("{}: {text}", level.name())));
         Receiver { most_verbose, sink }
     }
 
@@ -301,7 +298,7 @@ mod tests {
             assert_eq!(level as i32, code);
             log.log(level, || format!("message {code}"));
         }
-        assert_eq!(*lines.lock().unwrap(), ["ERROR: message 1", "WARNING: message 2"]);
+        assert_eq!(*lines.lock(), ["ERROR: message 1", "WARNING: message 2"]);
         assert_eq!(Level::from_code(0), None);
         assert_eq!(Level::from_code(5), None);
     }
@@ -335,8 +332,8 @@ mod tests {
         log.replace(Some(recorder(Level::Info, &second)));
         log.log(Level::Info, || "hello".into());
         log.log(Level::Debug, || "too much".into());
-        assert!(first.lock().unwrap().is_empty());
-        assert_eq!(*second.lock().unwrap(), ["INFO: hello"]);
+        assert!(first.lock().is_empty());
+        assert_eq!(*second.lock(), ["INFO: hello"]);
     }
 
     #[test]
@@ -377,7 +374,7 @@ mod tests {
             sink: Box::new(move |_, _| {
                 let _owned = &guard;
                 entered.send(()).unwrap();
-                may_leave.lock().unwrap().recv().unwrap();
+                may_leave.lock().recv().unwrap();
             }),
         }));
         std::thread::scope(|scope| {

@@ -9,8 +9,8 @@
 //! thread is measured from the end of the run before one that is measured, whose end is marked
 //! (`running`). A step whose beginning was not marked, as the first one's, says nothing of what was before.
 
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::advice::{self, Cause};
 use super::clock;
@@ -120,10 +120,6 @@ struct Kept {
     told: Option<Vec<Cause>>,
 }
 
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Recorder {
     /// A recorder for a strategy, which measures nothing yet.
     pub fn new(setup: Setup) -> Recorder {
@@ -154,7 +150,7 @@ impl Recorder {
             callers: Vec::with_capacity(8),
             told: None,
         };
-        *locked(&self.kept) = Some(fresh);
+        *self.kept.lock() = Some(fresh);
         self.usual_run.store(0, Ordering::Relaxed);
         if !self.on.swap(true, Ordering::Relaxed) {
             span::add_measurer();
@@ -194,7 +190,7 @@ impl Recorder {
             }
             let turn = self.take_turn();
             let measured = (turn == Turn::Now || span::is_traced()).then(|| {
-                let mark = locked(&self.mark).take().filter(|mark| mark.is_of(local));
+                let mark = self.mark.lock().take().filter(|mark| mark.is_of(local));
                 local.measure_for(strategy);
                 local.running.set(true);
                 local.inside.set(0);
@@ -217,7 +213,7 @@ impl Recorder {
         if !self.is_on() {
             return Turn::Later;
         }
-        let mut kept = locked(&self.kept);
+        let mut kept = self.kept.lock();
         let Some(kept) = kept.as_mut() else { return Turn::Later };
         kept.seen += 1;
         let left_out = kept.left_out;
@@ -231,7 +227,7 @@ impl Recorder {
 
     /// Notes what `replica` did in the step at hand.
     pub fn note(&self, place: StepPlace, replica: usize, sample: ReplicaSample, start: u64) {
-        *locked(&self.replicas[replica]) = sample;
+        *self.replicas[replica].lock() = sample;
         if span::is_traced() {
             trace::record(Event {
                 name: Name::Own("compute"),
@@ -246,7 +242,7 @@ impl Recorder {
     /// What was measured since [`Recorder::start`]; nothing if that never was called, or no step was
     /// measured since.
     pub fn summary(&self) -> Option<Summary> {
-        let kept = locked(&self.kept);
+        let kept = self.kept.lock();
         let kept = kept.as_ref().filter(|kept| !kept.steps.is_empty())?;
         Some(kept.summary(self.setup))
     }
@@ -264,13 +260,13 @@ impl Recorder {
 
     /// Keeps a step. Returns whether the log may be told.
     pub(super) fn keep(&self, sample: StepSample, with_clocks: bool) -> bool {
-        let mut kept = locked(&self.kept);
+        let mut kept = self.kept.lock();
         let Some(kept) = kept.as_mut().filter(|_| self.is_on()) else { return false };
         let thread = clock::thread_number();
         if kept.callers.len() < kept.callers.capacity() && !kept.callers.contains(&thread) {
             kept.callers.push(thread);
         }
-        let replicas = self.replicas.iter().map(|sample| *locked(sample));
+        let replicas = self.replicas.iter().map(|sample| *sample.lock());
         if kept.steps.len() < kept.room {
             kept.steps.push(sample);
             kept.replicas.extend(replicas);
@@ -293,7 +289,7 @@ impl Recorder {
 
     /// Whether the run that begins next is to be measured.
     pub(super) fn is_due(&self) -> bool {
-        self.is_on() && locked(&self.kept).as_ref().is_some_and(|kept| kept.left_out == 0)
+        self.is_on() && self.kept.lock().as_ref().is_some_and(|kept| kept.left_out == 0)
     }
 
     /// Tells the log what could be better, if that is not what it was told before.
@@ -306,7 +302,9 @@ impl Recorder {
         // What comes and goes with other programs is no news.
         let causes = advice.iter().map(|advice| advice.cause);
         let causes: Vec<Cause> = causes.filter(|cause| !cause.is_of_machine()).collect();
-        let is_new = locked(&self.kept)
+        let is_new = self
+            .kept
+            .lock()
             .as_mut()
             .is_some_and(|kept| kept.told.replace(causes.clone()).as_ref() != Some(&causes));
         if is_new {
@@ -392,7 +390,7 @@ mod tests {
         let measured = (0..20_000).filter(|_| step(&recorder, 0)).count();
         assert!(measured >= FIRST_STEPS as usize, "{measured}");
         assert!(measured < 10_000, "{measured}");
-        let kept = locked(&recorder.kept);
+        let kept = recorder.kept.lock();
         let kept = kept.as_ref().unwrap();
         assert_eq!((kept.seen, kept.measured), (20_000, measured as u64));
         assert!(kept.steps.len() <= KEPT && kept.steps.capacity() == KEPT);
@@ -421,7 +419,7 @@ mod tests {
 
     #[track_caller]
     fn knows_what_was_between(recorder: &Recorder, unknown: usize) {
-        let kept = locked(&recorder.kept);
+        let kept = recorder.kept.lock();
         let kept = kept.as_ref().unwrap();
         let steps: Vec<&StepSample> = kept.steps.iter().filter(|step| step.period > 0).collect();
         assert!(

@@ -3,7 +3,7 @@
 use super::clock;
 use super::meter::Opened;
 use super::phase::ByPhase;
-use super::report::{Recorder, StepPlace, StepSample, locked};
+use super::report::{Recorder, StepPlace, StepSample};
 use super::span::{self, LOCAL, Local};
 use super::trace::{self, Detail, Event, Name};
 
@@ -115,7 +115,7 @@ impl Running<'_> {
         local.updated.set(self.updated);
         if next {
             local.measure_for(self.strategy);
-            *locked(&self.recorder.mark) = Some(Mark::now(local));
+            *self.recorder.mark.lock() = Some(Mark::now(local));
         } else {
             local.leave_out(self.strategy);
         }

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use crate::error::{Error, Result};
-use crate::executor::thread::Uncancelled;
 use crate::kernels::update::pass::Pass;
 use crate::kernels::update::tiles::{MOST_SLOTS, Tile};
 use crate::optimizer::own_on_gpu::{OwnStep, QueueUpdate};
@@ -118,8 +117,6 @@ impl UpdateRule for Custom {
 
     fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
         let (rates, step) = self.rates(scalars);
-        // Cancelling the thread would unwind the frames of the pass.
-        let _uncancelled = Uncancelled::new();
         pass.run_tiles(&mut |tile| (self.update)(tile, &rates, step));
     }
 }

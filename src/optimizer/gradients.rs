@@ -9,7 +9,6 @@ use crossbeam_utils::CachePadded;
 
 use crate::device::DeviceId;
 use crate::error::Result;
-use crate::executor::lock::{Mutex, MutexGuard};
 use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::exchange;
 use crate::optimizer::gradients_options::GradientsOptions;
@@ -19,6 +18,7 @@ use crate::optimizer::replica::{Buffer, Replica};
 use crate::strategy::Strategy;
 use crate::tensor::DType;
 use crate::values::variable::Variable;
+use parking_lot::{Mutex, MutexGuard};
 
 /// How a replica's callback reduces the losses of its examples, and so what its gradient stands
 /// for. The numbers are those of the C constants.

@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
-use crate::executor::lock::Mutex;
 use crate::kernels::view::Span;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::replica::Buffer;
 use crate::strategy::ReplicaContext;
 use crate::tensor::Tensor;
 use crate::values::device_copies::memory_of;
+use parking_lot::Mutex;
 
 /// What a replica has lent for one variable, if it has.
 #[derive(Default)]

@@ -5,12 +5,12 @@
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::executor::lock::{Mutex, MutexGuard};
 use crate::kernels::rows::order::{self, NoSuchRow};
 use crate::optimizer::row_buffer::RowBuffer;
 use crate::tensor::fence::{Breach, Fenced};
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Rows that a replica adds, to be written until it submits.
 #[derive(Clone, Debug)]

@@ -7,7 +7,6 @@ use crate::device::DeviceId;
 use crate::device::cuda::gpu::Gpu;
 use crate::device::registry;
 use crate::error::{Error, Result};
-use crate::executor::lock::MutexGuard;
 use crate::kernels::cuda;
 use crate::kernels::dtype::DType;
 use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
@@ -21,6 +20,7 @@ use crate::optimizer::row_sums::{Merged, Source};
 use crate::optimizer::rule::UpdateRule;
 use crate::tensor::Tensor;
 use crate::values::variable::Variable;
+use parking_lot::MutexGuard;
 
 /// The contributions of the last run, the sums of those before it, and what makes gradients of
 /// them.

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::error::{Error, Result};
-use crate::executor::lock::{Mutex, MutexGuard};
 use crate::kernels::float::real::for_real;
 use crate::optimizer::exchange::{ranks_of, slots};
 use crate::optimizer::plan::{Plan, Treatment};
@@ -19,6 +18,7 @@ use crate::strategy::Strategy;
 use crate::tensor::Tensor;
 use crate::text::Text;
 use crate::values::variable::Variable;
+use parking_lot::{Mutex, MutexGuard};
 
 /// In the place of a run and its loss scale: steps count from 1. (An `Option` would do, but what the
 /// compiler makes of that looks at the scale of none, which valgrind takes for a mistake.)

@@ -6,7 +6,6 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
-use crate::executor::lock::Mutex;
 use crate::executor::workers;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::streaming;
@@ -28,6 +27,7 @@ use crate::optimizer::workspace::{Item, Update, Work};
 use crate::strategy::ranks::Ranks;
 use crate::values::buffer::OfCopies;
 use crate::values::variable::Variable;
+use parking_lot::Mutex;
 
 /// Parts of variables start at multiples of this, so that no two workers write one cache line.
 const BLOCK: usize = 64;

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::AtomicBool;
 
-use crate::executor::lock::Mutex;
 use crate::executor::pieces::Pieces;
 use crate::kernels::update::measure::{ChunkSums, Squares};
 use crate::kernels::update::weighted_sum::Contribution;
 use crate::optimizer::on_gpu::Ready;
 use crate::optimizer::rule::Scalars;
 use crate::values::buffer::OfCopies;
+use parking_lot::Mutex;
 
 /// The memory that an apply works in. One apply leaves it to the next, so that a steady step
 /// allocates nothing.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use super::protocol::sync::{AtomicBool, Mutex, Ordering};
+use crate::executor::sync::{AtomicBool, Mutex, Ordering};
 
 /// Something that waits and should look again when a token is cancelled.
 pub(super) trait Listener: Send + Sync {

@@ -27,7 +27,6 @@ use crate::error::{Error, Result};
 use crate::executor::affinity::{self, Part};
 use crate::executor::binding::Binding;
 use crate::executor::fork;
-use crate::executor::lock::{Mutex, RwLock};
 use crate::executor::thread::{self, Purpose};
 use crate::executor::workers;
 use crate::kernels::instruction_set::Instructions;
@@ -37,6 +36,7 @@ use crate::observe::{self, environment, log, strict};
 use crate::tensor::slab::Slab;
 use crate::tensor::{Tensor, blocks};
 use crate::values::variable::Keeper;
+use parking_lot::{Mutex, RwLock};
 
 pub use super::options::{MAX_REPLICAS, Options};
 

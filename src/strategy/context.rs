@@ -5,7 +5,6 @@
 //! replica's thread, a merge call a cross-replica frame on the thread that called `run`.
 
 use std::cell::{Cell, RefCell};
-use std::ffi::c_void;
 use std::mem::{self, ManuallyDrop};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +15,6 @@ pub use super::step::ReplicaContext;
 use super::step::StepPlace;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::executor::thread_end::AtThreadEnd;
 
 /// One entry of a thread's stack of contexts.
 pub(super) enum Frame {
@@ -46,15 +44,12 @@ impl Frame {
     }
 }
 
-/// What a thread is in. It has no destructor, so that it can be used until the thread's very end,
-/// also by functions that run when other thread-local things have been destroyed.
+/// What a thread is in. It has no destructor, so that handles can be released until the thread's very end.
 struct Own {
     frames: RefCell<Vec<Frame>>,
     /// What `set_strategy` set; counts where no frame is open.
     chosen: RefCell<Option<Strategy>>,
     number: Cell<u64>,
-    /// Whether the thread's end will find this.
-    is_armed: Cell<bool>,
 }
 
 thread_local! {
@@ -63,27 +58,27 @@ thread_local! {
             frames: RefCell::new(Vec::new()),
             chosen: RefCell::new(None),
             number: Cell::new(0),
-            is_armed: Cell::new(false),
         })
     };
 }
 
-/// Leaves what a thread has not left when it ends.
-static CLEANUP: AtThreadEnd = AtThreadEnd::new(leave_all);
+/// Leaves what its thread has not left when it ends.
+struct Leave;
 
-extern "C" fn leave_all(_: *mut c_void) {
-    OWN.with(|own| own.is_armed.set(false));
-    // Out of their places first: their release may look at this thread's frames.
-    let frames = with_frames(mem::take);
-    let chosen = OWN.with(|own| own.chosen.take());
-    drop((frames, chosen));
+impl Drop for Leave {
+    fn drop(&mut self) {
+        // Out of their places first: their release may look at this thread's frames.
+        let frames = with_frames(mem::take);
+        let chosen = OWN.with(|own| own.chosen.take());
+        drop((frames, chosen));
+    }
 }
 
-/// Has [`leave_all`] called at the end of this thread.
-fn arm_cleanup() {
-    if !OWN.with(|own| own.is_armed.replace(true)) {
-        CLEANUP.arm();
-    }
+/// Has this thread leave at its end what it has not left by then.
+fn leave_at_the_end() {
+    thread_local!(static LEAVE: Leave = const { Leave });
+    // A thread that has left already keeps what it enters.
+    let _ = LEAVE.try_with(|_| ());
 }
 
 fn with_frames<R>(change: impl FnOnce(&mut Vec<Frame>) -> R) -> R {
@@ -96,7 +91,7 @@ fn look_at_frames<R>(look: impl FnOnce(&[Frame]) -> R) -> R {
 
 /// Puts a frame on this thread's stack; returns how many are below it.
 fn push(frame: Frame) -> usize {
-    arm_cleanup();
+    leave_at_the_end();
     with_frames(|frames| {
         frames.push(frame);
         frames.len() - 1
@@ -406,7 +401,7 @@ pub fn set_strategy(strategy: Option<Strategy>) -> Result<()> {
             "the strategy of a thread cannot be set inside of a scope or a run; leave that first",
         ));
     }
-    arm_cleanup();
+    leave_at_the_end();
     let chosen = strategy.filter(|strategy| !strategy.is_default());
     let before = OWN.with(|own| own.chosen.replace(chosen));
     drop(before);

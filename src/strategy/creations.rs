@@ -4,8 +4,8 @@ use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use super::creator::Chain;
-use crate::executor::lock::{Condvar, Mutex};
 use crate::values::variable::Variable;
+use parking_lot::{Condvar, Mutex};
 
 /// What becomes of a replica's request for a variable.
 pub(super) enum Request {
@@ -121,7 +121,7 @@ impl Creations {
             if stopped {
                 return Request::Missing { position };
             }
-            state = self.changed.wait(state);
+            self.changed.wait(&mut state);
         }
     }
 }

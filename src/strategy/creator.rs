@@ -11,10 +11,10 @@ use super::central_storage::Strategy;
 use crate::collectives;
 use crate::device::DeviceId;
 use crate::error::Result;
-use crate::executor::lock::Mutex;
 use crate::tensor::Tensor;
 use crate::text::Text;
 use crate::values::variable::{Aggregation, Synchronization, Variable, VariableSpec};
+use parking_lot::Mutex;
 
 /// A creator. It returns the variable, usually what [`VariableRequest::next`] gave; if it returns
 /// none, the request, as it now is, goes on by itself.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::executor::lock::{Condvar, Mutex};
 use crate::observe::log::{self, Level};
 use crate::tensor::Tensor;
+use parking_lot::{Condvar, Mutex};
 
 /// A step that may be abandoned.
 pub(super) trait Abandonable: Send + Sync {
@@ -92,10 +92,10 @@ impl Draining {
         let mut state = self.state.lock();
         while !state.steps.is_empty() {
             if complained {
-                state = self.drained.wait(state);
+                self.drained.wait(&mut state);
                 continue;
             }
-            state = self.drained.wait_until(state, patience);
+            self.drained.wait_until(&mut state, patience);
             if !state.steps.is_empty() && Instant::now() >= patience {
                 complained = true;
                 let late = late_replicas(&state);

@@ -37,8 +37,8 @@ pub struct Options {
     pub parameter_device: Option<String>,
     /// Whether each replica's thread is bound to the processors of its device.
     pub bind_threads: bool,
-    /// The stack of each replica's thread; `None`: as large as the calling thread's, see
-    /// [`thread::current_stack_bytes`].
+    /// The stack of each replica's thread; `None`: as large as the process's, see
+    /// [`thread::process_stack_bytes`].
     pub stack_bytes: Option<usize>,
     /// The cluster that this process is part of, for programs that ask the strategy.
     pub cluster_resolver: Option<Arc<ClusterResolver>>,
@@ -161,7 +161,7 @@ impl Options {
     pub(super) fn resolved_stack_bytes(&self) -> Result<usize> {
         match self.stack_bytes {
             Some(bytes) => checked_stack(bytes),
-            None => Ok(thread::current_stack_bytes()),
+            None => Ok(thread::process_stack_bytes()),
         }
     }
 }
@@ -175,7 +175,7 @@ fn checked_stack(bytes: usize) -> Result<usize> {
         "thread_stack_bytes",
         format!(
             "{bytes}; a stack has {LEAST_STACK} (256 KiB) to {MOST_STACK} bytes (64 GiB), and 0 is the \
-             size of the calling thread's"
+             size of the process's"
         ),
     ))
 }

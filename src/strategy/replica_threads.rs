@@ -7,15 +7,11 @@
 //! told when they end; one of the program's goes on, and nobody can say for how long.
 
 use std::cell::RefCell;
-use std::ffi::c_void;
 use std::fmt;
-use std::mem::{self, ManuallyDrop};
 use std::sync::Arc;
 
 use crate::device::{DeviceId, registry};
-use crate::executor::affinity::{self, CpuSet, Part};
-use crate::executor::thread_end::AtThreadEnd;
-use crate::executor::thread_pools;
+use crate::executor::affinity::{CpuSet, Part};
 
 /// A thread that serves as a replica.
 pub struct ReplicaThread {
@@ -63,17 +59,8 @@ impl fmt::Debug for Hooks {
 }
 
 thread_local! {
-    /// The strategies that this thread has served, by number. Without a destructor, as all that may be
-    /// used at a thread's end.
-    static SERVED: ManuallyDrop<RefCell<Vec<u64>>> =
-        const { ManuallyDrop::new(RefCell::new(Vec::new())) };
-}
-
-/// Frees the list of a thread that ends.
-static CLEANUP: AtThreadEnd = AtThreadEnd::new(forget_all);
-
-extern "C" fn forget_all(_: *mut c_void) {
-    drop(SERVED.with(|served| mem::take(&mut *served.borrow_mut())));
+    /// The strategies that this thread has served, by number.
+    static SERVED: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A list this long is looked through for strategies that are gone.
@@ -81,20 +68,19 @@ const LONG: usize = 64;
 
 /// Notes that this thread serves the strategy; returns whether it did not before.
 fn is_new(strategy: u64, is_there: impl Fn(u64) -> bool) -> bool {
-    SERVED.with(|served| {
+    let note = |served: &RefCell<Vec<u64>>| {
         let mut served = served.borrow_mut();
         if served.contains(&strategy) {
             return false;
-        }
-        if served.is_empty() {
-            CLEANUP.arm();
         }
         if served.len() >= LONG {
             served.retain(|&id| is_there(id));
         }
         served.push(strategy);
         true
-    })
+    };
+    // A thread that ends has lost the list.
+    SERVED.try_with(note).unwrap_or(false)
 }
 
 /// Who serves as which replica.
@@ -113,24 +99,18 @@ pub(super) struct Seat {
     pub part: Part,
 }
 
-/// Tells the program, and looks at the pools of libraries that compute, if the calling thread serves at
-/// this place's strategy for the first time. `is_there` says whether there is a strategy of that number.
+/// Calls the program's function if the calling thread serves at this place's strategy for the first time.
+/// `is_there` says whether there is a strategy of that number.
 pub(super) fn begin_serving(
     place: Seat,
     hooks: Option<&Hooks>,
     is_callers: bool,
     is_there: impl Fn(u64) -> bool,
 ) {
-    if (place.replicas == 1 && hooks.is_none()) || !is_new(place.strategy, is_there) {
-        return;
-    }
-    if let Some(Hooks(hooks)) = hooks {
+    if let Some(Hooks(hooks)) = hooks
+        && is_new(place.strategy, is_there)
+    {
         hooks.start(&place.thread(is_callers));
-    }
-    // Afterwards, since that is where pools are made smaller.
-    if place.devices > 1 {
-        let processors = affinity::available().min(place.part.processors().count());
-        thread_pools::warn_of_too_many(place.devices, processors);
     }
 }
 

@@ -8,8 +8,8 @@ use super::cancellation::Listener;
 use super::limits::Limits;
 use super::protocol::queue::{Queue, Wait, Waiter};
 use super::protocol::signal::Spin;
-use super::protocol::sync::{AtomicUsize, Mutex, Ordering, Thread, current};
 use crate::error::{Error, Result};
+use crate::executor::sync::{AtomicUsize, Mutex, Ordering, Thread, current};
 use crate::executor::thread;
 use crate::observe::log::{self, Level};
 
@@ -120,7 +120,7 @@ impl StepLock {
         let mut inside = self.inside.lock();
         if inside.number != this_thread() {
             inside.number = this_thread();
-            inside.thread = current();
+            inside.thread = Some(current());
         }
         inside.since = Instant::now();
         drop(inside);

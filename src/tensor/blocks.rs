@@ -8,8 +8,8 @@
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::executor::lock::Mutex;
 use crate::memory;
+use parking_lot::Mutex;
 
 /// From this size on memory comes from here. Miri knows only mappings that are unmapped as a whole, so
 /// there it never does.

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::device::cuda::gpu;
 use crate::device::{DeviceId, registry};
 use crate::error::{Error, Result};
-use crate::executor::thread::Uncancelled;
 use crate::memory;
 use crate::tensor::storage::Storage;
 use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor};
@@ -284,7 +283,6 @@ impl<F: Form> Drop for Owner<F> {
             if self.on_gpu {
                 gpu::synchronize_all();
             }
-            let _uncancelled = Uncancelled::new();
             // SAFETY: the producer's, taken over, and no tensor uses it any more.
             unsafe { F::release(self.managed) }
         }

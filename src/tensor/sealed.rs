@@ -4,8 +4,8 @@
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::executor::lock::Mutex;
 use crate::observe::log::{self, Level};
+use parking_lot::Mutex;
 
 /// Pages of their own, with a closed one on each side, so that no other mapping becomes one with them:
 /// opening and closing them then needs nothing that the system could refuse.

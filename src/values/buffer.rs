@@ -20,7 +20,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::executor::lock::Mutex;
 use crate::kernels::cuda::on_gpu;
 use crate::kernels::float::narrow::narrow_all;
 use crate::kernels::instruction_set::Instructions;
@@ -28,6 +27,7 @@ use crate::kernels::view::SpanMut;
 use crate::tensor::{DType, Tensor};
 use crate::values::device_copies::DeviceCopies;
 use crate::values::shown::Shown;
+use parking_lot::Mutex;
 
 /// The element types that copies can have. A place in this list is a copy's number.
 pub const COPY_DTYPES: [DType; 2] = [DType::Float16, DType::BFloat16];

@@ -1,4 +1,4 @@
-/* What a program is told on the threads that serve as replicas, and what the log says of pools. */
+/* What a program is told on the threads that serve as replicas. */
 #include <pthread.h>
 
 #include <umbo/tensorflow.h>
@@ -6,14 +6,6 @@
 #include "check.h"
 
 #define MOST 8
-
-/* A pool as OpenMP has one; the test program plays the library. */
-static int pool_size = 1;
-#ifdef __cplusplus
-extern "C"
-#endif
-int omp_get_max_threads(void);
-int omp_get_max_threads(void) { return __atomic_load_n(&pool_size, __ATOMIC_SEQ_CST); }
 
 typedef struct {
     int started[MOST], stopped[MOST], callers[MOST], destroyed;
@@ -163,54 +155,11 @@ static void nothing_to_tell(void) {
     CHECK(seen.destroyed == 1);
 }
 
-static int warnings;
-
-static void count_warnings(umbo_log_level level, const char *message, void *user_data) {
-    (void)user_data;
-    if (level == UMBO_LOG_WARNING && strstr(message, "OpenMP computes with") != NULL) {
-        CHECK(strstr(message, "omp_set_num_threads") != NULL);
-        CHECK(strstr(message, "OMP_NUM_THREADS") != NULL);
-        __atomic_add_fetch(&warnings, 1, __ATOMIC_SEQ_CST);
-    }
-}
-
-static void shrink(const umbo_replica_thread *thread, void *user_data) {
-    (void)user_data;
-    __atomic_store_n(&pool_size, thread->computing_threads, __ATOMIC_SEQ_CST);
-}
-
-static void run_once(umbo_strategy_options options) {
-    umbo_strategy *strategy = NULL;
-    CHECK_OK(umbo_strategy_create(&options, &strategy));
-    CHECK_OK(umbo_strategy_run(strategy, nothing, NULL, NULL, NULL, NULL));
-    umbo_strategy_release(strategy);
-}
-
-static void pools_that_are_too_large(void) {
-    umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-    CHECK_OK(umbo_set_log_callback(UMBO_LOG_WARNING, count_warnings, NULL, NULL));
-    /* One replica may use all processors, and pools that were made smaller are fine. */
-    pool_size = 1000000;
-    options.cpu_replicas = 1;
-    run_once(options);
-    options.cpu_replicas = 2;
-    options.replica_thread_start = shrink;
-    run_once(options);
-    CHECK(warnings == 0);
-    pool_size = 1000000;
-    options.replica_thread_start = NULL;
-    run_once(options);
-    run_once(options);
-    CHECK(warnings == 1);
-    CHECK_OK(umbo_set_log_callback(UMBO_LOG_WARNING, NULL, NULL, NULL));
-}
-
 int main(void) {
     each_thread_is_told_once(1);
     each_thread_is_told_once(2);
     each_thread_is_told_once(4);
     copies();
     nothing_to_tell();
-    pools_that_are_too_large();
     return finish();
 }

@@ -1,5 +1,5 @@
-/* The threads of the library: stacks as large as the caller's, or as asked for; a guard that one large
- * array cannot pass; signals that go to the program's threads; cancelling that waits. */
+/* The threads of the library: stacks as large as the process's, or as asked for; signals that go to the
+ * program's threads. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/types.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -31,13 +30,6 @@ static int fill_3(void) {
 
 static int fill_20(void) {
     return fill(20 * 4);
-}
-
-/* One array that does not fit, of which only the far end is written, as sparse code does. */
-static int far_end_of_12(void) {
-    volatile char locals[(size_t)12 * MIB];
-    locals[64] = 1;
-    return locals[64];
 }
 
 typedef struct {
@@ -83,18 +75,6 @@ static void *every_replica(void *nothing) {
     return NULL;
 }
 
-/* The thread that makes the strategy has a stack of its own size, larger than the process's. */
-static void *every_replica_of_a_large_thread(void *nothing) {
-    umbo_strategy *strategy = make_strategy(REPLICAS), *copy = NULL;
-    (void)nothing;
-    CHECK_OK(umbo_strategy_copy(strategy, &copy));
-    CHECK_OK(run(strategy, fill_20, -1, UMBO_NO_TIMEOUT));
-    CHECK_OK(run(copy, fill_20, -1, 600));
-    umbo_strategy_release(copy);
-    umbo_strategy_release(strategy);
-    return NULL;
-}
-
 static void in_thread(void *(*function)(void *), size_t stack) {
     pthread_attr_t attributes;
     pthread_t thread;
@@ -121,24 +101,6 @@ static void the_option(void) {
     CHECK_STATUS(umbo_strategy_create(&options, &strategy), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("thread_stack_bytes");
     CHECK(strategy == NULL);
-}
-
-/* A child overflows the stack of replica 1 with one array: it dies, by SIGSEGV, and has written
- * nothing elsewhere. */
-static void one_large_array(void) {
-    pid_t pid = fork();
-    int ended = 0;
-    CHECK(pid >= 0);
-    if (pid == 0) {
-        const struct rlimit none = {0, 0};
-        umbo_strategy *strategy = with_stack((size_t)1 * MIB);
-        setrlimit(RLIMIT_CORE, &none);
-        alarm(60);
-        (void)run(strategy, far_end_of_12, 1, UMBO_NO_TIMEOUT);
-        _exit(0);
-    }
-    CHECK(waitpid(pid, &ended, 0) == pid);
-    CHECK(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGSEGV);
 }
 
 static int usr1_is_blocked(void) {
@@ -175,47 +137,14 @@ static void signals(void) {
     umbo_strategy_release(strategy);
 }
 
-/* A request to cancel the thread that runs waits until the run has returned. */
-static umbo_strategy *cancelled;
-static volatile int returned;
-
-static int cancel_self(void) {
-    CHECK(pthread_cancel(pthread_self()) == 0);
-    pthread_testcancel();
-    usleep(1000);
-    return 1;
-}
-
-static void *to_be_cancelled(void *nothing) {
-    (void)nothing;
-    if (run(cancelled, cancel_self, -1, UMBO_NO_TIMEOUT) == UMBO_OK) returned = 1;
-    for (;;) pthread_testcancel();
-    return NULL;
-}
-
-static void cancelling(void) {
-    pthread_t thread;
-    void *result = NULL;
-    cancelled = make_strategy(REPLICAS);
-    CHECK(pthread_create(&thread, NULL, to_be_cancelled, NULL) == 0);
-    CHECK(pthread_join(thread, &result) == 0);
-    CHECK(result == PTHREAD_CANCELED && returned == 1);
-    CHECK_OK(run(cancelled, fill_3, -1, UMBO_NO_TIMEOUT));
-    umbo_strategy_release(cancelled);
-}
-
 int main(void) {
     struct rlimit limit;
     CHECK(getrlimit(RLIMIT_STACK, &limit) == 0);
-    /* First, since its child is to use the library. */
-    one_large_array();
     the_option();
     signals();
-    cancelling();
     if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= (rlim_t)6 * MIB) {
         every_replica(NULL);
         in_thread(every_replica, (size_t)6 * MIB);
     }
-    in_thread(every_replica_of_a_large_thread, (size_t)24 * MIB);
     return finish();
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
-use umbo::executor::lock::Mutex;
+use parking_lot::Mutex;
 use umbo::ffi::*;
 
 use crate::failure::{Result, wrong};

@@ -125,6 +125,7 @@ fn examine() -> Vec<Finding> {
         load(machine::load_now(), std::fs::read_to_string("/proc/loadavg").ok().as_deref()),
         binding(),
         central_work(),
+        other_pools(processors.count(), env::var("OMP_NUM_THREADS").ok()),
         memory(registry::memory_info(DeviceId::HOST)),
         huge_pages(std::fs::read_to_string(HUGE_PAGES).ok().as_deref()),
         gpus(cuda::probe()),
@@ -138,6 +139,31 @@ fn central_work() -> Finding {
     let (workers, instructions) = (workers::count(), Instructions::chosen().set().name());
     let text = format!("{workers} workers, {instructions} instructions");
     Finding::new(Verdict::Fine, "central work", text)
+}
+
+/// How many threads a library that computes would use in the callback of each replica. OpenBLAS, MKL and
+/// BLIS have variables of their own, and go by OpenMP's where those are not set.
+fn other_pools(processors: usize, threads: Option<String>) -> Finding {
+    let subject = "other libraries";
+    match threads {
+        Some(threads) => Finding::new(
+            Verdict::Fine,
+            subject,
+            format!(
+                "OMP_NUM_THREADS={threads}: so many threads compute in each replica's callback"
+            ),
+        ),
+        None if processors < 2 => Finding::new(Verdict::Fine, subject, "one processor, one thread"),
+        None => Finding::new(
+            Verdict::Note,
+            subject,
+            format!(
+                "OMP_NUM_THREADS is not set: OpenMP, OpenBLAS, MKL and BLIS compute with {processors} \
+                 threads in each replica's callback. With several replicas set it, or \
+                 OPENBLAS_NUM_THREADS and MKL_NUM_THREADS, to the processors that each replica has"
+            ),
+        ),
+    }
 }
 
 fn version() -> Finding {
@@ -359,6 +385,13 @@ mod tests {
         let all = as_json(&examine(), true);
         let subjects = all["findings"].as_array().unwrap().iter();
         assert_eq!(subjects.filter(|finding| finding["subject"] == "load").count(), 1, "{all}");
+    }
+
+    #[test]
+    fn threads_of_other_libraries_are_worth_knowing() {
+        check(&other_pools(4, None), Verdict::Note, "compute with 4 threads");
+        check(&other_pools(1, None), Verdict::Fine, "one thread");
+        check(&other_pools(4, Some("2".into())), Verdict::Fine, "OMP_NUM_THREADS=2");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::checkpoint::saveable::{
     Changes, Names, Prepared, Record, Saveable, Saved, number, read_number,
 };
 use crate::error::Result;
-use crate::executor::lock::Mutex;
+use parking_lot::Mutex;
 
 /// A number of the caller's.
 #[derive(Clone, Copy, Debug, PartialEq)]

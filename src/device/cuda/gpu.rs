@@ -15,8 +15,8 @@ use super::staging::Staging;
 use super::timeline::Timeline;
 use crate::device::{DeviceId, DeviceKind};
 use crate::error::{Error, Result};
-use crate::executor::lock::Mutex;
 use crate::observe::{self, trace};
+use parking_lot::Mutex;
 
 /// A logical GPU, opened. See [the module](super) for how its stream orders work.
 #[derive(Debug)]

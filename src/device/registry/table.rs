@@ -8,7 +8,7 @@ use crate::device::logical_gpus::{LogicalGpus, MAX_PER_CARD};
 use crate::device::name::DeviceName;
 use crate::device::{DeviceId, DeviceKind, MemoryInfo};
 use crate::error::{Error, Result};
-use crate::executor::lock::Mutex;
+use parking_lot::Mutex;
 
 /// What is known of all devices.
 #[derive(Debug)]

@@ -9,10 +9,10 @@ use crate::device::cuda::gpu::{Attachment, Gpu};
 use crate::device::cuda::kernels::{self as driver, Kernels};
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result, Status};
-use crate::executor::lock::Mutex;
 use crate::kernels::cuda::entries::Extent;
 use crate::kernels::cuda::queue::{Address, Grid, Launcher, Queue, THREADS};
 use crate::kernels::cuda::{float64_is_slow, modules};
+use parking_lot::Mutex;
 
 /// The stream of a logical GPU, with memory for the tables of kernels, which is used again: what is
 /// written to it comes, on the stream, after all that reads what it held before.

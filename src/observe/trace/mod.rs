@@ -18,7 +18,9 @@ use std::io::Write;
 use std::mem;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
 
 pub use row::{Row, RowSpan, record_row};
 
@@ -126,21 +128,13 @@ thread_local! {
     static OWN: RefCell<Option<Own>> = const { RefCell::new(None) };
 }
 
-fn session() -> MutexGuard<'static, Option<Session>> {
-    SESSION.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Begins a trace in the file `path`, which is made anew, of at most `most` events.
 ///
 /// FAILED_PRECONDITION while there is one. NOT_FOUND, PERMISSION_DENIED or UNAVAILABLE if the file cannot
 /// be made.
 pub fn start(path: &Path, most: u64) -> Result<()> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    let mut current = session();
+    let mut current = SESSION.lock();
     if let Some(current) = &*current {
         return Err(Error::precondition(format!(
             "a trace is being written to '{}'; stop that one first",
@@ -183,7 +177,7 @@ pub fn stop() -> Result<Account> {
     if CURRENT.load(Ordering::Acquire) == 0 {
         return Err(none());
     }
-    let mut current = session();
+    let mut current = SESSION.lock();
     let Some(mut session) = current.take() else { return Err(none()) };
     span::set_traced(false);
     CURRENT.store(0, Ordering::Release);
@@ -231,7 +225,7 @@ pub(super) fn record(event: Event) {
         }
         let Some(own) = &*own else { return };
         let full = {
-            let mut events = locked(&own.buffer.events);
+            let mut events = own.buffer.events.lock();
             events.push(event);
             events.len() >= KEPT
         };
@@ -244,7 +238,7 @@ pub(super) fn record(event: Event) {
 
 /// A buffer for the calling thread, if there is a trace.
 fn register() -> Option<Own> {
-    let mut current = session();
+    let mut current = SESSION.lock();
     let session = current.as_mut()?;
     let buffer = Arc::new(Buffer {
         thread: clock::thread_number(),
@@ -262,7 +256,7 @@ impl Drop for Own {
         if self.session != CURRENT.load(Ordering::Acquire) {
             return;
         }
-        let mut current = session();
+        let mut current = SESSION.lock();
         let Some(session) = current.as_mut().filter(|session| session.number == self.session)
         else {
             return;
@@ -276,9 +270,9 @@ impl Drop for Own {
 /// Writes what all threads have; unless it must, not if another one is doing so.
 fn write(must: bool) {
     let mut current = match SESSION.try_lock() {
-        Ok(current) => current,
-        Err(_) if must => session(),
-        Err(_) => return,
+        Some(current) => current,
+        None if must => SESSION.lock(),
+        None => return,
     };
     let Some(session) = current.as_mut() else { return };
     session.last_write.store(clock::now(), Ordering::Relaxed);
@@ -308,7 +302,7 @@ impl Session {
     /// Puts what a thread has into the text.
     fn write_buffer(&mut self, buffer: &Buffer) {
         let mut events = {
-            let mut events = locked(&buffer.events);
+            let mut events = buffer.events.lock();
             if events.is_empty() {
                 return;
             }
@@ -318,7 +312,7 @@ impl Session {
         if self.process.replace(process) != Some(process) {
             json::process(&mut self.text, process, span::rank());
         }
-        let mut introduced = locked(&buffer.introduced);
+        let mut introduced = buffer.introduced.lock();
         if !introduced.by_name {
             introduced.by_name = true;
             json::thread(&mut self.text, process, buffer.thread, &buffer.name, None);

@@ -1,9 +1,11 @@
 //! Rows of the trace that are no thread's, such as a GPU's stream: whoever knows what was done there tells
 //! it afterwards.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use super::{Buffer, Detail, Event, Introduced, KEPT, Name, locked, session};
+use parking_lot::Mutex;
+
+use super::{Buffer, Detail, Event, Introduced, KEPT, Name, SESSION};
 
 /// Rows have numbers that no thread of the system has.
 const FIRST: u32 = 1 << 30;
@@ -32,7 +34,7 @@ pub struct RowSpan {
 
 /// Notes what was done on a row, in the order in which it began.
 pub fn record_row(row: &Row, spans: Vec<RowSpan>) {
-    let mut current = session();
+    let mut current = SESSION.lock();
     let Some(session) = current.as_mut() else { return };
     let thread = FIRST.saturating_add(row.number);
     let known = session.buffers.iter().find(|buffer| buffer.thread == thread).map(Arc::clone);
@@ -47,7 +49,7 @@ pub fn record_row(row: &Row, spans: Vec<RowSpan>) {
         buffer
     });
     let is_full = {
-        let mut events = locked(&buffer.events);
+        let mut events = buffer.events.lock();
         events.extend(spans.into_iter().map(|span| {
             let RowSpan { name, category, bytes, start, duration } = span;
             let detail = if bytes > 0 { Detail::Bytes(bytes) } else { Detail::None };

@@ -13,7 +13,6 @@ use std::sync::atomic::Ordering;
 use super::buffers::Words;
 use super::parts::{Parts, WORD, copy, span, span_mut, take};
 use crate::error::{Error, Result};
-use crate::executor::lock::Mutex;
 use crate::executor::pieces::Part;
 use crate::executor::workers;
 use crate::kernels::float::narrow::narrow;
@@ -27,6 +26,7 @@ use crate::optimizer::sources::Sources;
 use crate::optimizer::variables::Variables;
 use crate::optimizer::workspace::{self, Update};
 use crate::strategy::ranks::Meeting;
+use parking_lot::Mutex;
 
 /// Workers share updates at multiples of so many elements.
 const BLOCK: usize = 64;

@@ -1,7 +1,7 @@
 //! The mailbox of one replica thread.
 
 use super::signal::{Signal, Spin};
-use super::sync::{AtomicBool, Mutex, Ordering};
+use crate::executor::sync::{AtomicBool, Mutex, Ordering};
 
 /// Why a waiting replica thread woke.
 #[derive(Debug)]

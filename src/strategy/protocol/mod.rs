@@ -1,7 +1,6 @@
 //! How the threads of a step meet, from the bottom up. Nothing here knows of callbacks, values or
 //! strategies, and all of it is model-checked (`tests/models`).
 //!
-//! - `sync`: atomics, locks and threads, the standard library's or loom's;
 //! - [`signal`]: one thread waits, others tell it to look again;
 //! - [`mailbox`]: where a replica thread waits and finds its next job;
 //! - [`queue`]: who may take the next step, in the order of asking;
@@ -42,5 +41,4 @@ pub mod mailbox;
 pub mod queue;
 pub mod rendezvous;
 pub mod signal;
-pub mod sync;
 pub mod turns;

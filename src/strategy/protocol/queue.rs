@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::signal::{Signal, Spin};
-use super::sync::{AtomicBool, Mutex, Ordering};
+use crate::executor::sync::{AtomicBool, Mutex, Ordering};
 
 /// The lock.
 pub struct Queue {

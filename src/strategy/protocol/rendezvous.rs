@@ -16,7 +16,7 @@ use std::time::Instant;
 use crossbeam_utils::CachePadded;
 
 use super::signal::{Signal, Spin};
-use super::sync::{AtomicBool, AtomicUsize, Ordering};
+use crate::executor::sync::{AtomicBool, AtomicUsize, Ordering};
 
 /// What a replica is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

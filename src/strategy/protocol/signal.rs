@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::sync::{AtomicBool, Mutex, Ordering, Thread, current, fence, park, spin_loop};
+use crate::executor::sync::{AtomicBool, Mutex, Ordering, Thread, current, fence, park, spin_loop};
 
 /// How long a waiting thread spins before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,9 +58,7 @@ impl Signal {
         if spin == Spin::Bounded && spin_until(&mut ready) {
             return true;
         }
-        let Some(own) = current() else {
-            return nap_until(deadline, ready);
-        };
+        let own = current();
         loop {
             *self.sleeper.lock() = Some(own.clone());
             self.asleep.store(true, Ordering::Relaxed);
@@ -75,20 +73,6 @@ impl Signal {
                 return !late;
             }
         }
-    }
-}
-
-/// Waits on a thread that is ending and cannot be woken any more.
-fn nap_until(deadline: Option<Instant>, mut ready: impl FnMut() -> bool) -> bool {
-    const NAP: Duration = Duration::from_micros(200);
-    loop {
-        if ready() {
-            return true;
-        }
-        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return false;
-        }
-        std::thread::sleep(NAP);
     }
 }
 

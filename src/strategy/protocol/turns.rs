@@ -16,7 +16,7 @@
 
 use crossbeam_utils::CachePadded;
 
-use super::sync::{AtomicBool, Mutex, Ordering};
+use crate::executor::sync::{AtomicBool, Mutex, Ordering};
 
 /// A replica that has the turn from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

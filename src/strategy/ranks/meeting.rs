@@ -9,8 +9,8 @@ use super::quantities::{Quantities, agreement_of};
 use crate::cluster::communicator::GpuCommunicator;
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, ReplicaFailures, Result, Status};
-use crate::executor::lock::MutexGuard;
 use crate::observe::{self, Counter, Phase};
+use parking_lot::MutexGuard;
 
 /// What this rank calls the others for.
 pub(crate) struct Call<'a> {

@@ -36,9 +36,9 @@ use self::steps::AllTotals;
 use crate::cluster::communicator::Communicator;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::executor::lock::{Mutex, MutexGuard};
 use crate::tensor::{DType, Tensor};
 use crate::values::division::{Division, Loads};
+use parking_lot::{Mutex, MutexGuard};
 
 /// The ranks that one strategy is spread over, of which there are two or more.
 pub struct Ranks {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::Value as Json;
-use umbo::executor::lock::Mutex;
 use umbo::ffi::*;
 
 use super::strategies::strategy_of;

@@ -5,3 +5,5 @@ pub use umbo::executor::thread;
 
 #[path = "../../../src/executor/handover.rs"]
 mod handover;
+#[path = "../../../src/executor/sync.rs"]
+pub mod sync;

@@ -13,8 +13,8 @@ use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::queue::{Queue, Wait};
 use super::protocol::rendezvous::{Departure, Meeting, Rendezvous};
 use super::protocol::signal::{Signal, Spin};
-use super::protocol::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use super::step_lock::StepLock;
+use crate::executor::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 
 /// A thread of a model.
 pub type Body = Box<dyn FnOnce() + Send>;

@@ -7,8 +7,8 @@ use super::model::{Body, explore, long};
 use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::rendezvous::{Departure, Meeting, Phase, Rendezvous};
 use super::protocol::signal::{Signal, Spin};
-use super::protocol::sync::{AtomicBool, AtomicUsize, Ordering};
 use super::protocol::turns::{Next, Turns};
+use crate::executor::sync::{AtomicBool, AtomicUsize, Ordering};
 
 /// Replicas on one device, of a step with so many merge calls, and their coordinator.
 struct Device {

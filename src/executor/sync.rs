@@ -1,0 +1,40 @@
+//! What protocols between threads are built from: atomics, locks and parking, or loom's stand-ins where a
+//! protocol is model-checked (`tests/models`).
+
+#[cfg(not(loom))]
+pub use parking_lot::Mutex;
+#[cfg(not(loom))]
+pub use std::{
+    hint::spin_loop,
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering, fence},
+    thread::{Thread, current, park},
+};
+
+#[cfg(loom)]
+pub use loom::{
+    hint::spin_loop,
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering, fence},
+    thread::{Thread, current, park},
+};
+
+/// loom's mutex, with the functions of parking_lot's.
+#[cfg(loom)]
+pub struct Mutex<T>(loom::sync::Mutex<T>);
+
+#[cfg(loom)]
+impl<T> Mutex<T> {
+    pub fn new(value: T) -> Mutex<T> {
+        Mutex(loom::sync::Mutex::new(value))
+    }
+
+    pub fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+#[cfg(loom)]
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Mutex<T> {
+        Mutex::new(T::default())
+    }
+}
