@@ -173,7 +173,8 @@ mutants-gpu: ## Show the tests of GPU kernels small changes of the PTX, one at a
 	@cargo build --locked $(call package,fake-cuda) --example mutants
 	@program=$$(cargo test --locked $(call package,umbo) --test cuda --no-run 2>&1 \
 	    | sed -n 's/.*Executable.*(\(.*\))/\1/p'); \
-	  target/debug/examples/mutants src/kernels/cuda/umbo.ptx $$program $(COUNT) $(SEED) 1000 \
+	  xz --decompress --stdout src/kernels/cuda/umbo.ptx.lzma >target/umbo.ptx; \
+	  target/debug/examples/mutants target/umbo.ptx $$program $(COUNT) $(SEED) 1000 \
 	    $(if $(SMALL),as_ptx::fills,as_ptx) \
 	    tests/cuda/mutants.txt
 

@@ -1,11 +1,7 @@
-//! What the linker has to know, what the library says about its build, and the kernels of GPUs, packed.
-//! Writes nothing else, unless the feature `headers` asks for the C headers.
+//! What the linker has to know, and what the library says about its build.
+//! Writes nothing, unless the feature `headers` asks for the C headers.
 
-use std::io::{self, Write};
-use std::path::Path;
-use std::{env, fs};
-
-use lzma_rust2::{LzmaOptions, LzmaWriter};
+use std::env;
 
 #[cfg(feature = "headers")]
 #[path = "src/ffi/headers/generate.rs"]
@@ -21,8 +17,6 @@ fn main() {
         }
     }
     println!("cargo::rerun-if-changed=build.rs");
-    pack(Path::new("src/kernels/cuda"), &["umbo.ptx", "words.ptx"])
-        .expect("the kernels can be packed");
     let variable = |name: &str| env::var(name).unwrap_or_default();
     println!("cargo::rustc-env=UMBO_TARGET={}", variable("TARGET"));
     println!("cargo::rustc-env=UMBO_PROFILE={}", variable("PROFILE"));
@@ -36,25 +30,4 @@ fn main() {
         // Threads and thread-locals of the library outlive dlclose.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     }
-}
-
-/// Packs texts, with a NUL between them, as `OUT_DIR/ptx.lzma`: the library is megabytes smaller. They are
-/// much alike, so that the second one needs almost nothing beside the first.
-fn pack(folder: &Path, names: &[&str]) -> io::Result<()> {
-    let texts: Vec<String> = names
-        .iter()
-        .map(|name| {
-            let source = folder.join(name);
-            println!("cargo::rerun-if-changed={}", source.display());
-            fs::read_to_string(source)
-        })
-        .collect::<io::Result<_>>()?;
-    let text = texts.join("\0");
-    let mut options = LzmaOptions::with_preset(9);
-    // No more than there is to look back on, since who unpacks has to provide as much.
-    options.dict_size = u32::try_from(text.len()).unwrap_or(u32::MAX);
-    let mut packed = LzmaWriter::new_use_header(Vec::new(), &options, Some(text.len() as u64))?;
-    packed.write_all(text.as_bytes())?;
-    let target = Path::new(&env::var_os("OUT_DIR").unwrap_or_default()).join("ptx.lzma");
-    fs::write(target, packed.finish()?)
 }

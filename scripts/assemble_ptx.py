@@ -8,6 +8,7 @@ is there. Fails if a kernel keeps registers in memory (spills). PTXAS is NVIDIA'
 nvidia-cuda-nvcc brings one). Exit code 77: there is none.
 """
 
+import lzma
 import pathlib
 import re
 import shutil
@@ -16,7 +17,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MODULES = [ROOT / f"src/kernels/cuda/{name}.ptx" for name in ("umbo", "words")]
+PACKED = ROOT / "src/kernels/cuda/umbo.ptx.lzma"
 RESULTS = ROOT / "docs/gpu-results.md"
 ARCHITECTURES = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120"]
 # What the names of all kernels begin with, and no name of the C API in the documents may.
@@ -45,12 +46,13 @@ def table(ptxas):
     version = subprocess.run([ptxas, "--version"], capture_output=True, text=True, check=True)
     version = re.search(r"V([\d.]+)", version.stdout)[1]
     found = {architecture: {} for architecture in ARCHITECTURES}
-    names = []
+    ptx = lzma.decompress(PACKED.read_bytes())
+    names = re.findall(r"\.visible \.entry (\w+)\(", ptx.decode())
     with tempfile.TemporaryDirectory() as folder:
-        for module in MODULES:
-            names += re.findall(r"\.visible \.entry (\w+)\(", module.read_text())
-            for architecture, kernels in found.items():
-                kernels.update(assemble(ptxas, module, architecture, pathlib.Path(folder)))
+        module = pathlib.Path(folder) / "umbo.ptx"
+        module.write_bytes(ptx)
+        for architecture, kernels in found.items():
+            kernels.update(assemble(ptxas, module, architecture, pathlib.Path(folder)))
     lines = [
         f"ptxas {version}. Registers of a thread. No kernel spills.",
         "",

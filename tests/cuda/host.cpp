@@ -6,11 +6,7 @@
 #include <utility>
 #include <ucontext.h>
 
-#if WORDS
-#include "words.cu"
-#else
 #include "umbo.cu"
-#endif
 
 namespace {
 
@@ -88,11 +84,7 @@ struct Kernel {
 const Kernel KERNELS[] = {
 #define CALL(name, has_barriers)                                                                 \
     {#name, has_barriers, [](void **arguments) { unpack(&name, arguments); }},
-#if WORDS
-#include "words.inc"
-#else
 #include "umbo.inc"
-#endif
 };
 
 } // namespace
@@ -106,15 +98,6 @@ void barrier() {
     swapcontext(&block->threads[thread].context, &block->scheduler);
     this_thread = thread;
 }
-
-#if WORDS
-static thread_local u64 recomputed;
-void note_recomputed() { recomputed++; }
-// How many elements were added in float64 after all, on this thread and since it last asked.
-extern "C" u64 host_recomputed() { return std::exchange(recomputed, 0); }
-#else
-void note_recomputed() {}
-#endif
 
 // Runs a kernel. Returns whether there is one of this name.
 extern "C" bool host_launch(const char *name, u32 blocks, u32 rows, void **arguments) {

@@ -5,14 +5,14 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_void};
 use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use umbo::device::cuda::gpu::Gpu;
 use umbo::device::cuda::kernels::{self as driver, Kernels};
 use umbo::device::cuda::memory::DeviceMemory;
 use umbo::device::{DeviceId, DeviceKind, registry};
 use umbo::error::Result;
-use umbo::kernels::cuda::{Address, Grid, PTX, PTX_OF_WORDS, Queue, THREADS, modules};
+use umbo::kernels::cuda::{Address, Grid, PTX, Queue, THREADS};
 
 /// Something that runs kernels, and its memory.
 pub trait Machine: Queue {
@@ -53,8 +53,7 @@ pub(crate) use on_every_machine;
 pub fn on_the_fake_driver(test: fn(&dyn Machine)) {
     let Some(control) = fake_cuda::harness::under_driver(&[]) else { return };
     let gpu = registry::gpu(DeviceId { kind: DeviceKind::Gpu, index: 0 }).unwrap();
-    // Those of a GPU with few float64 units are all there are.
-    let kernels = gpu.card().kernels(&modules((8, 6))).unwrap();
+    let kernels = gpu.card().kernels(|| &PTX).unwrap();
     let driver = Driver { gpu, kernels, memory: RefCell::default() };
     test(&driver);
     gpu.synchronize().unwrap();
@@ -122,16 +121,13 @@ impl Queue for Driver {
     }
 }
 
-/// The names of all kernels in a PTX, and whether they have barriers.
-fn kernels(ptx: &'static str) -> Vec<(&'static str, bool)> {
-    let bodies = ptx.split(".visible .entry ").skip(1);
-    bodies
-        .map(|body| {
-            let name = body.split('(').next().unwrap();
-            let body = &body[..body.find("// -- End function").unwrap()];
-            (name, body.contains("bar.sync"))
-        })
-        .collect()
+/// The names of all kernels, and whether they have barriers.
+fn kernels() -> impl Iterator<Item = (&'static str, bool)> {
+    PTX.split(".visible .entry ").skip(1).map(|body| {
+        let name = body.split('(').next().unwrap();
+        let body = &body[..body.find("// -- End function").unwrap()];
+        (name, body.contains("bar.sync"))
+    })
 }
 
 type HostLaunch = unsafe extern "C" fn(*const c_char, u32, u32, *mut *mut c_void) -> bool;
@@ -181,13 +177,10 @@ impl Queue for Host {
         arguments: &mut [*mut c_void],
     ) -> Result<()> {
         let name = CString::new(kernel).unwrap();
-        let launch = |library: &Library| {
-            // SAFETY: the caller's promise.
-            unsafe {
-                (library.launch)(name.as_ptr(), grid.blocks, grid.rows, arguments.as_mut_ptr())
-            }
-        };
-        assert!(libraries().iter().any(launch), "no kernel {kernel}");
+        let arguments = arguments.as_mut_ptr();
+        // SAFETY: the caller's promise.
+        let launched = unsafe { host_launch()(name.as_ptr(), grid.blocks, grid.rows, arguments) };
+        assert!(launched, "no kernel {kernel}");
         Ok(())
     }
 
@@ -200,62 +193,31 @@ impl Queue for Host {
     }
 }
 
-/// How many elements kernels of words added in float64 after all, on this thread and since it last
-/// asked.
-pub fn recomputed() -> u64 {
-    let [_, words] = libraries();
-    let name = c"host_recomputed".as_ptr();
-    // SAFETY: the library has this function with this signature.
-    unsafe {
-        let function = libc::dlsym(words.handle as *mut c_void, name);
-        assert!(!function.is_null());
-        std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> u64>(function)()
-    }
-}
-
-/// The kernels of one module.
-struct Library {
-    handle: usize,
-    launch: HostLaunch,
-}
-
-/// Those of all modules, made anew.
-fn libraries() -> &'static [Library; 2] {
-    static LIBRARIES: OnceLock<[Library; 2]> = OnceLock::new();
-    LIBRARIES.get_or_init(|| {
+/// The function that launches the kernels, which are compiled anew.
+fn host_launch() -> HostLaunch {
+    static FUNCTION: LazyLock<HostLaunch> = LazyLock::new(|| {
         let folder =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cuda-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        for (name, ptx) in [("umbo", PTX.as_str()), ("words", PTX_OF_WORDS.as_str())] {
-            let call = |(name, barriers)| format!("CALL({name}, {barriers})\n");
-            let calls: String = kernels(ptx).into_iter().map(call).collect();
-            std::fs::write(folder.join(format!("{name}.inc")), calls).unwrap();
-        }
-        let libraries = std::thread::scope(|scope| {
-            [0, 1]
-                .map(|words| {
-                    scope.spawn({
-                        let folder = &folder;
-                        move || compiled(folder, words)
-                    })
-                })
-                .map(|library| library.join().expect("the kernels compile as C++"))
-        });
+        let calls: String =
+            kernels().map(|(name, barriers)| format!("CALL({name}, {barriers})\n")).collect();
+        std::fs::write(folder.join("umbo.inc"), calls).unwrap();
+        let launch = compiled(&folder);
         std::fs::remove_dir_all(&folder).unwrap();
-        libraries
-    })
+        launch
+    });
+    *FUNCTION
 }
 
-fn compiled(folder: &Path, words: u32) -> Library {
+fn compiled(folder: &Path) -> HostLaunch {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let library = folder.join(format!("kernels{words}.so"));
+    let library = folder.join("kernels.so");
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
     let status = Command::new(compiler)
         .args(["-std=c++17", "-O1", "-ffp-contract=off", "-fPIC", "-shared", "-w", "-I"])
         .arg(root.join("src/kernels/cuda/source"))
         .arg("-I")
         .arg(folder)
-        .arg(format!("-DWORDS={words}"))
         .arg("-o")
         .arg(&library)
         .arg(root.join("tests/cuda/host.cpp"))
@@ -269,7 +231,6 @@ fn compiled(folder: &Path, words: u32) -> Library {
         assert!(!library.is_null(), "the kernels compiled as C++ do not load");
         let function = libc::dlsym(library, c"host_launch".as_ptr());
         assert!(!function.is_null());
-        let launch = std::mem::transmute::<*mut c_void, HostLaunch>(function);
-        Library { handle: library.expose_provenance(), launch }
+        std::mem::transmute::<*mut c_void, HostLaunch>(function)
     }
 }

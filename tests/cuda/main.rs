@@ -19,7 +19,6 @@ mod sources;
 mod table;
 mod table_updates;
 mod update;
-mod words;
 
 use umbo::kernels::cuda::Thresholds;
 

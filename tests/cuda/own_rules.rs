@@ -58,7 +58,6 @@ fn gradients_are_treated(machine: &dyn Machine) {
                 not_finite: flag,
             };
             let mut launcher = Launcher::new(machine)
-                .with_slow_float64(noise.below(2) == 0)
                 .with_thresholds(thresholds((round + usize::from(tame)) % 2 == 0));
             // SAFETY: nobody else has the memory.
             unsafe { launcher.treat_gradients(&[treated]).unwrap() };

@@ -1,15 +1,11 @@
-use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 
-use umbo::kernels::cuda::{PTX, PTX_OF_WORDS};
+use umbo::kernels::cuda::PTX;
 
-/// Statements of all PTX, without comments.
+/// Statements of the PTX, without comments.
 fn statements() -> impl Iterator<Item = &'static str> {
-    PTX.lines()
-        .chain(PTX_OF_WORDS.lines())
-        .map(|line| line.split("//").next().unwrap().trim())
-        .filter(|line| !line.is_empty())
+    PTX.lines().map(|line| line.split("//").next().unwrap().trim()).filter(|line| !line.is_empty())
 }
 
 /// The operation of a statement, without the predicate that it may have.
@@ -26,8 +22,6 @@ fn objection(operation: &str) -> Option<&'static str> {
     let parts: Vec<&str> = operation.split('.').collect();
     let is_float = parts.iter().any(|part| ["f16", "f32", "f64", "bf16"].contains(part));
     match parts[0] {
-        // See `only_what_a_product_loses_is_fused`.
-        "fma" if parts == ["fma", "rn", "f32"] => None,
         "fma" => Some("is fused"),
         "mad" if is_float => Some("is fused"),
         _ if parts.contains(&"ftz") => Some("flushes denormals"),
@@ -74,37 +68,6 @@ fn what_could_differ_is_noticed() {
     }
 }
 
-/// The one fused operation that there may be is a * b − (a * b rounded): what the rounding of a product
-/// loses.
-#[test]
-fn only_what_a_product_loses_is_fused() {
-    assert!(!PTX.contains("fma"));
-    let mut count = 0;
-    for kernel in PTX_OF_WORDS.split(".visible .entry ").skip(1) {
-        // What each register was last set to, by its operation and operands.
-        let mut set: HashMap<&str, Vec<&str>> = HashMap::new();
-        for line in kernel.lines() {
-            let statement = line.split("//").next().unwrap().trim().trim_end_matches(';');
-            let words: Vec<&str> =
-                statement.split([' ', '\t', ',']).filter(|word| !word.is_empty()).collect();
-            let [operation, to, operands @ ..] = &words[..] else { continue };
-            if *operation == "fma.rn.f32" {
-                let [a, b, c] = operands else { panic!("{statement}") };
-                let Some(["neg.f32", product]) = set.get(c).map(Vec::as_slice) else {
-                    panic!("{statement}: {c} is no negative")
-                };
-                let product = set.get(product).map(Vec::as_slice);
-                let either = [["mul.rn.f32", a, b], ["mul.rn.f32", b, a]];
-                assert!(either.iter().any(|way| product == Some(&way[..])), "{statement}");
-                count += 1;
-            }
-            let value = [&[*operation][..], operands].concat();
-            set.insert(to, value);
-        }
-    }
-    assert!(count > 50, "{count}");
-}
-
 /// Loads and stores that the compiler does not know to be of the card's memory are slower, and hide
 /// from the driver what a kernel can reach.
 #[test]
@@ -122,15 +85,12 @@ fn no_access_is_generic() {
 #[test]
 fn the_committed_ptx_is_what_the_source_gives() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fresh-ptx");
-    std::fs::create_dir_all(&folder).unwrap();
-    let status = Command::new(root.join("scripts/build_ptx.sh")).arg(&folder).status().unwrap();
+    let fresh = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fresh.ptx");
+    let status = Command::new(root.join("scripts/build_ptx.sh")).arg(&fresh).status().unwrap();
     if status.code() == Some(77) {
         return crate::skip("cuda.ptx", "no clang-19 to make the PTX with");
     }
     assert!(status.success(), "the kernels do not compile");
-    for (name, ptx) in [("umbo.ptx", PTX.as_str()), ("words.ptx", PTX_OF_WORDS.as_str())] {
-        let fresh = std::fs::read_to_string(folder.join(name)).unwrap();
-        assert!(fresh == ptx, "src/kernels/cuda/{name} is not what scripts/build_ptx.sh makes");
-    }
+    let fresh = std::fs::read_to_string(fresh).unwrap();
+    assert!(fresh == *PTX, "src/kernels/cuda/umbo.ptx.lzma is not what scripts/build_ptx.sh makes");
 }

@@ -47,9 +47,7 @@ fn every_operation_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
                 let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
                 let place = output.on(machine);
                 let reduction = Reduction { op, inputs: &places, output: place };
-                launcher = launcher
-                    .with_slow_float64(noise.below(2) == 0)
-                    .with_thresholds(thresholds(replicas % 2 == 0));
+                launcher = launcher.with_thresholds(thresholds(replicas % 2 == 0));
                 // SAFETY: nobody else has the memory.
                 unsafe { launcher.reduce_over_replicas(&[reduction]).unwrap() };
                 check(machine, op, &inputs, &mut output, &place);
@@ -73,7 +71,6 @@ fn every_layout(machine: &dyn Machine) {
                 let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
                 let place = output.on(machine);
                 let reduction = Reduction { op, inputs: &places, output: place };
-                launcher = launcher.with_slow_float64(noise.below(2) == 0);
                 // SAFETY: nobody else has the memory.
                 unsafe { launcher.reduce_over_replicas(&[reduction]).unwrap() };
                 check(machine, op, &inputs, &mut output, &place);
@@ -101,32 +98,30 @@ fn more_replicas_than_small_integers_are_added_exactly_in_float32(machine: &dyn 
 fn a_list_of_reductions(machine: &dyn Machine) {
     let mut noise = Noise::new(14);
     let dtypes: Vec<DType> = numeric().collect();
-    for slow in [false, true] {
-        let mut all = Vec::new();
-        // Three of each kind, of which one at most is empty.
-        for position in 0..6 * dtypes.len() {
-            let op = OPERATIONS[position % 2];
-            let dtype = dtypes[position / 2 % dtypes.len()];
-            let size = [0, 1, 1023, 2500][(position / 2 + position / (2 * dtypes.len())) % 4];
-            let inputs: Vec<Memory> = (0..1 + position % 5)
-                .map(|_| Memory::noise(dtype, &[size], LIES[position % 3], &mut noise))
-                .collect();
-            let result = result_dtype(op, dtype).unwrap();
-            let output = Memory::noise(result, &[size], Lie::Dense, &mut noise);
-            let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
-            let place = output.on(machine);
-            all.push((op, inputs, output, places, place));
-        }
-        let reductions: Vec<_> = all
-            .iter()
-            .map(|(op, _, _, inputs, output)| Reduction { op: *op, inputs, output: *output })
+    let mut all = Vec::new();
+    // Three of each kind, of which one at most is empty.
+    for position in 0..6 * dtypes.len() {
+        let op = OPERATIONS[position % 2];
+        let dtype = dtypes[position / 2 % dtypes.len()];
+        let size = [0, 1, 1023, 2500][(position / 2 + position / (2 * dtypes.len())) % 4];
+        let inputs: Vec<Memory> = (0..1 + position % 5)
+            .map(|_| Memory::noise(dtype, &[size], LIES[position % 3], &mut noise))
             .collect();
-        let mut launcher = Launcher::new(machine).with_slow_float64(slow);
-        // SAFETY: nobody else has the memory.
-        unsafe { launcher.reduce_over_replicas(&reductions).unwrap() };
-        for (op, inputs, output, _, place) in &mut all {
-            check(machine, *op, inputs, output, place);
-        }
+        let result = result_dtype(op, dtype).unwrap();
+        let output = Memory::noise(result, &[size], Lie::Dense, &mut noise);
+        let places: Vec<_> = inputs.iter().map(|input| input.on(machine)).collect();
+        let place = output.on(machine);
+        all.push((op, inputs, output, places, place));
+    }
+    let reductions: Vec<_> = all
+        .iter()
+        .map(|(op, _, _, inputs, output)| Reduction { op: *op, inputs, output: *output })
+        .collect();
+    let mut launcher = Launcher::new(machine);
+    // SAFETY: nobody else has the memory.
+    unsafe { launcher.reduce_over_replicas(&reductions).unwrap() };
+    for (op, inputs, output, _, place) in &mut all {
+        check(machine, *op, inputs, output, place);
     }
 }
 

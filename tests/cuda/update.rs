@@ -126,9 +126,8 @@ fn every_rule_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
                 let replicas = (position + 4 * round + rule) % 9;
                 let sources = Sources::new(machine, pair, size, replicas, tame, &mut noise);
                 let case = Case::new(machine, &rules, rule, sources, tame, &mut noise);
-                launcher = launcher
-                    .with_slow_float64(round % 2 == 1 || noise.below(2) == 0)
-                    .with_thresholds(thresholds((position + round / 2 + rule) % 2 == 0));
+                launcher =
+                    launcher.with_thresholds(thresholds((position + round / 2 + rule) % 2 == 0));
                 // SAFETY: nobody else has the memory.
                 unsafe { launcher.update(&[case.update(&*rules[rule])]).unwrap() };
                 case.check(machine, &*rules[rule]);
@@ -140,24 +139,22 @@ fn every_rule_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
 /// Of each rule and pair of types several variables, so that every kernel finds its way in a list.
 fn a_list_of_variables_of_all_kinds(machine: &dyn Machine) {
     let (mut noise, rules) = (Noise::new(42), rules());
-    for slow in [false, true] {
-        let kinds = (0..rules.len()).flat_map(|rule| PAIRS.map(|pair| (rule, pair)));
-        let cases: Vec<Case> = kinds
-            .flat_map(|kind| [kind; 2])
-            .map(|(rule, pair)| {
-                let size = [0, 1, 7, 1024, 1025, 5000][noise.below(6)];
-                let sources = Sources::new(machine, pair, size, noise.below(9), true, &mut noise);
-                Case::new(machine, &rules, rule, sources, true, &mut noise)
-            })
-            .collect();
-        let updates: Vec<_> = cases.iter().map(|case| case.update(&*rules[case.rule])).collect();
-        let mut launcher = Launcher::new(machine).with_slow_float64(slow);
-        // SAFETY: nobody else has the memory.
-        unsafe { launcher.update(&updates).unwrap() };
-        for case in cases {
-            let rule = &rules[case.rule];
-            case.check(machine, &**rule);
-        }
+    let kinds = (0..rules.len()).flat_map(|rule| PAIRS.map(|pair| (rule, pair)));
+    let cases: Vec<Case> = kinds
+        .flat_map(|kind| [kind; 2])
+        .map(|(rule, pair)| {
+            let size = [0, 1, 7, 1024, 1025, 5000][noise.below(6)];
+            let sources = Sources::new(machine, pair, size, noise.below(9), true, &mut noise);
+            Case::new(machine, &rules, rule, sources, true, &mut noise)
+        })
+        .collect();
+    let updates: Vec<_> = cases.iter().map(|case| case.update(&*rules[case.rule])).collect();
+    let mut launcher = Launcher::new(machine);
+    // SAFETY: nobody else has the memory.
+    unsafe { launcher.update(&updates).unwrap() };
+    for case in cases {
+        let rule = &rules[case.rule];
+        case.check(machine, &**rule);
     }
 }
 

@@ -40,34 +40,31 @@ impl Grid {
     }
 }
 
-impl Card {
-    /// The card's kernels, if they are loaded.
-    pub fn loaded_kernels(&self) -> Option<&Kernels> {
-        self.kernels.get()
-    }
+/// The names of all kernels in a text of PTX, in the order in which they stand there.
+fn kernel_names(ptx: &str) -> impl Iterator<Item = &str> {
+    ptx.split(".visible .entry ").skip(1).filter_map(|entry| entry.split('(').next())
+}
 
-    /// The card's kernels: those that are named beside each PTX, the same at each call, which are
-    /// loaded at the first.
-    pub fn kernels(&self, modules: &[(&'static str, Vec<&'static str>)]) -> Result<&Kernels> {
+impl Card {
+    /// The card's kernels: all those of the PTX, which is the same at each call and loaded at the first.
+    pub fn kernels(&self, ptx: impl FnOnce() -> &'static str) -> Result<&Kernels> {
         if let Some(kernels) = self.kernels.get() {
             return Ok(kernels);
         }
         let _entered = self.enter()?;
+        let ptx = ptx();
+        let image = CString::new(ptx).map_err(|_| Error::Internal("a NUL in the PTX".into()))?;
+        // SAFETY: the image is PTX with a NUL at its end, and the card's context is current.
+        let module = unsafe { result::module::load_data(image.as_ptr().cast()) }
+            .map_err(|error| self.failed("loading the kernels", error))?;
         let mut functions = HashMap::new();
-        for (ptx, names) in modules {
-            let image =
-                CString::new(*ptx).map_err(|_| Error::Internal("a NUL in the PTX".into()))?;
-            // SAFETY: the image is PTX with a NUL at its end, and the card's context is current.
-            let module = unsafe { result::module::load_data(image.as_ptr().cast()) }
-                .map_err(|error| self.failed("loading the kernels", error))?;
-            for &name in names {
-                let text = CString::new(name)
-                    .map_err(|_| Error::Internal(format!("the kernel name {name:?}")))?;
-                // SAFETY: the module was just loaded and stays.
-                let function = unsafe { result::module::get_function(module, text) }
-                    .map_err(|error| self.failed(&format!("finding the kernel {name}"), error))?;
-                functions.insert(name, function);
-            }
+        for name in kernel_names(ptx) {
+            let text = CString::new(name)
+                .map_err(|_| Error::Internal(format!("the kernel name {name:?}")))?;
+            // SAFETY: the module was just loaded and stays.
+            let function = unsafe { result::module::get_function(module, text) }
+                .map_err(|error| self.failed(&format!("finding the kernel {name}"), error))?;
+            functions.insert(name, function);
         }
         // Who was slower has loaded a module for nothing, once in a process.
         Ok(self.kernels.get_or_init(|| Kernels { functions }))

@@ -8,9 +8,6 @@ use crate::kernels::cuda::gradient::{Addend, Gradient};
 use crate::kernels::cuda::place::divisor;
 use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue, Work, argument, blocks_of};
 use crate::kernels::cuda::update::{TableRows, Update};
-use crate::kernels::cuda::words;
-use crate::kernels::cuda::words::in_words;
-use crate::kernels::dtype::DType;
 use crate::kernels::float::real::Real;
 use crate::kernels::update::step::{MOST_SLOTS, SCALARS, Step};
 use crate::kernels::update::weighted_sum::{Clipping, Finish, Scale};
@@ -28,8 +25,6 @@ pub(super) struct Variable {
     width_factor: u64,
     width_shift: u32,
     treatment: u32,
-    words: u32,
-    powers: u32,
     elements: u64,
     first_contribution: u64,
     contributions: u32,
@@ -39,7 +34,7 @@ pub(super) struct Variable {
     first_tile: u64,
 }
 
-const _: () = assert!(size_of::<Variable>() == 144);
+const _: () = assert!(size_of::<Variable>() == 136);
 
 // SAFETY: numbers whose sizes add up to that of the whole, as asserted.
 unsafe impl Plain for Variable {}
@@ -52,14 +47,13 @@ pub(super) struct Treatment<T> {
     rate: f64,
     divides: u32,
     has_l2: u32,
-    scale_words: [f32; 2],
     factors: [T; 2],
     limit: T,
     l2: T,
     scalars: [T; SCALARS],
 }
 
-const _: () = assert!(size_of::<Treatment<f32>>() == 88 && size_of::<Treatment<f64>>() == 144);
+const _: () = assert!(size_of::<Treatment<f32>>() == 80 && size_of::<Treatment<f64>>() == 136);
 
 // SAFETY: as above.
 unsafe impl Plain for Treatment<f32> {}
@@ -79,7 +73,6 @@ impl<T: Real> Treatment<T> {
             rate: scalars[SCALARS - 1],
             divides,
             has_l2: u32::from(l2 != 0.0),
-            scale_words: in_words(scale),
             factors,
             limit,
             l2: T::from_f64(l2),
@@ -114,8 +107,6 @@ impl<'a> Entry<'a> {
             width_factor: 0,
             width_shift: 0,
             treatment: 0,
-            words: 0,
-            powers: 0,
             elements: gradient.elements,
             first_contribution: 0,
             contributions: gradient.contributions.len() as u32,
@@ -144,19 +135,6 @@ impl<'a> Entry<'a> {
             rows: update.rows,
             ..entry
         }
-    }
-
-    /// Whether the sum may be tried without float64, and whether its factors and scale are powers
-    /// of two.
-    fn words<T>(&self, treatment: &Treatment<T>) -> (bool, bool) {
-        let Gradient { dtype, accumulated, contributions, .. } = self.gradient;
-        let (scale, divides) = (treatment.scale, treatment.divides != 0);
-        let factors = || contributions.iter().map(|contribution| contribution.factor);
-        let tried = dtype == DType::Float32 && accumulated.is_none() && !divides;
-        (
-            tried && words::may_be_tried(factors(), scale),
-            words::are_powers(factors().chain([scale])),
-        )
     }
 
     fn treatment<T: Real>(&self) -> Treatment<T> {
@@ -315,10 +293,7 @@ impl<Q: Queue> Launcher<Q> {
             }
             let count = entry.rows.map_or(0, |rows| rows.numbers.len());
             let rows = if entry.rows.is_some() { numbers + 8 * next_row } else { 0 };
-            let (words, powers) = entry.words(&treatment);
             table.push(Variable {
-                words: u32::from(words),
-                powers: u32::from(powers),
                 treatment: kinds - 1,
                 first_contribution,
                 first_tile: tiles,

@@ -3,7 +3,6 @@
 use crate::error::{Error, Result};
 use crate::kernels::cuda::entries::Entry;
 use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue};
-use crate::kernels::cuda::words::in_words;
 use crate::kernels::dtype::DType;
 use crate::kernels::float::{gradient_element, real};
 
@@ -22,17 +21,16 @@ pub struct Contribution {
 pub(super) struct Addend {
     gradient: Address,
     factor: f64,
-    factor_words: [f32; 2],
 }
 
-const _: () = assert!(size_of::<Addend>() == 24);
+const _: () = assert!(size_of::<Addend>() == 16);
 
 // SAFETY: numbers whose sizes add up to that of the whole, as asserted.
 unsafe impl Plain for Addend {}
 
 impl From<Contribution> for Addend {
     fn from(Contribution { gradient, factor }: Contribution) -> Addend {
-        Addend { gradient, factor, factor_words: in_words(factor) }
+        Addend { gradient, factor }
     }
 }
 
@@ -62,12 +60,8 @@ impl<Q: Queue> Launcher<Q> {
     /// # Safety
     /// As for [`Launcher::update`].
     pub unsafe fn write_gradients(&mut self, all: &[(Gradient<'_>, Address)]) -> Result<()> {
-        let of_float32 = match self.words {
-            true => "umbo_gradient_f32_words",
-            false => "umbo_gradient_f32",
-        };
         // SAFETY: the caller's promise.
-        unsafe { self.queue_gradients([of_float32, "umbo_gradient_f64"], all) }
+        unsafe { self.queue_gradients(["umbo_gradient_f32", "umbo_gradient_f64"], all) }
     }
 
     /// Queues that the contributions of gradients are added to what they start from, and written, in

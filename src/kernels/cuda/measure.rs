@@ -43,11 +43,7 @@ impl<Q: Queue> Launcher<Q> {
             unsafe {
                 match dtype {
                     DType::Float32 => {
-                        let kernel = match self.words {
-                            true => "umbo_squares_f32_words",
-                            false => "umbo_squares_f32",
-                        };
-                        self.queue_measure::<f32>(kernel, entries, false)?;
+                        self.queue_measure::<f32>("umbo_squares_f32", entries, false)?;
                     }
                     _ => self.queue_measure::<f64>("umbo_squares_f64", entries, false)?,
                 }

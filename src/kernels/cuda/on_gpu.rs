@@ -9,9 +9,9 @@ use crate::device::cuda::gpu::{Attachment, Gpu};
 use crate::device::cuda::kernels::{self as driver, Kernels};
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result, Status};
+use crate::kernels::cuda::PTX;
 use crate::kernels::cuda::entries::Extent;
 use crate::kernels::cuda::queue::{Address, Grid, Launcher, Queue, THREADS};
-use crate::kernels::cuda::{float64_is_slow, modules};
 use parking_lot::Mutex;
 
 /// The stream of a logical GPU, with memory for the tables of kernels, which is used again: what is
@@ -173,11 +173,7 @@ impl OnGpu {
     }
 
     fn kernels(&self) -> Result<&'static Kernels> {
-        let card = self.gpu.card();
-        match card.loaded_kernels() {
-            Some(kernels) => Ok(kernels),
-            None => card.kernels(&modules(card.capability())),
-        }
+        self.gpu.card().kernels(|| &PTX)
     }
 
     /// How many blocks of memory it keeps for tables.
@@ -206,8 +202,7 @@ pub fn on_gpu<T>(
     let launcher: &Mutex<Launcher<OnGpu>> = gpu.attachment(|| {
         let memory = RefCell::new(Vec::new());
         let (taken, promised) = (Cell::new((0, 0)), Arc::default());
-        let launcher = Launcher::new(OnGpu { gpu, memory, taken, promised });
-        Mutex::new(launcher.with_slow_float64(float64_is_slow(gpu.card().capability())))
+        Mutex::new(Launcher::new(OnGpu { gpu, memory, taken, promised }))
     })?;
     let mut launcher = launcher.lock();
     let _again = LaunchesAgain(LAUNCHES.replace(true));

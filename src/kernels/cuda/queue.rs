@@ -70,7 +70,6 @@ impl<Q: Queue + ?Sized> Queue for &Q {
 pub struct Launcher<Q> {
     pub(super) queue: Q,
     pub(super) table: Table,
-    pub(super) words: bool,
     pub(super) thresholds: Thresholds,
 }
 
@@ -95,19 +94,12 @@ impl<Q: Queue> Launcher<Q> {
     /// Queues at `queue`.
     pub fn new(queue: Q) -> Launcher<Q> {
         let thresholds = Thresholds::default();
-        Launcher { queue, table: Table::default(), words: false, thresholds }
+        Launcher { queue, table: Table::default(), thresholds }
     }
 
     /// The same, with other thresholds.
     pub fn with_thresholds(mut self, thresholds: Thresholds) -> Launcher<Q> {
         self.thresholds = thresholds;
-        self
-    }
-
-    /// The same, for a device whose float64 units are few, if `slow` says so: sums of float32 are
-    /// tried without them, by kernels of a module of their own. The bits are the same.
-    pub fn with_slow_float64(mut self, slow: bool) -> Launcher<Q> {
-        self.words = slow;
         self
     }
 

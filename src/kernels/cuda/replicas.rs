@@ -3,7 +3,6 @@
 use crate::error::{Error, Result};
 use crate::kernels::cuda::place::{Place, Runs};
 use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue, argument};
-use crate::kernels::cuda::words;
 use crate::kernels::dtype::DType;
 use crate::kernels::reduce::over_replicas::result_dtype;
 use crate::kernels::reduce::reduction::{MAX_ADDENDS, ReduceOp};
@@ -28,13 +27,10 @@ struct Item {
     first_input: u64,
     inputs: u32,
     dense: u32,
-    words: u32,
-    powers: u32,
-    scale_words: [f32; 2],
     output_runs: Runs,
 }
 
-const _: () = assert!(size_of::<Item>() == 280);
+const _: () = assert!(size_of::<Item>() == 264);
 
 // SAFETY: numbers and plain data whose sizes add up to that of the whole, as asserted.
 unsafe impl Plain for Item {}
@@ -68,12 +64,10 @@ impl<Q: Queue> Launcher<Q> {
         for reduction in all {
             reduction.check()?;
         }
-        let words = self.words;
         for (position, Reduction { op, output, inputs }) in all.iter().enumerate() {
-            let kernel = kernel(*op, inputs[0].dtype, words);
-            let same = |other: &&Reduction<'_>| {
-                kernel == self::kernel(other.op, other.inputs[0].dtype, words)
-            };
+            let kernel = kernel(*op, inputs[0].dtype);
+            let same =
+                |other: &&Reduction<'_>| kernel == self::kernel(other.op, other.inputs[0].dtype);
             if output.elements() == 0 && all.len() == 1 || all[..position].iter().any(|r| same(&r))
             {
                 continue;
@@ -132,32 +126,21 @@ impl Reduction<'_> {
 
     fn item(&self, first_input: u64) -> Item {
         let output_runs = Runs::new(&self.output.layout);
-        let count = self.inputs.len();
-        let scale = match self.op {
-            ReduceOp::Sum => 1.0,
-            ReduceOp::Mean => 1.0 / count as f64,
-        };
         let is_dense = |input: &Place| Runs::new(&input.layout).is_dense();
         Item {
             output: self.output.address,
             elements: self.output.elements(),
             first_input,
-            inputs: count as u32,
+            inputs: self.inputs.len() as u32,
             dense: u32::from(output_runs.is_dense() && self.inputs.iter().all(is_dense)),
-            words: u32::from(words::may_be_tried(self.inputs.iter().map(|_| 1.0), scale)),
-            powers: u32::from(words::are_powers([scale].into_iter())),
-            scale_words: words::in_words(scale),
             output_runs,
         }
     }
 }
 
-/// The kernel of an operation, which tries sums of float32 without float64 if `words` says so; `check`
-/// refused bool.
-fn kernel(op: ReduceOp, dtype: DType, words: bool) -> &'static str {
+/// The kernel of an operation; `check` refused bool.
+fn kernel(op: ReduceOp, dtype: DType) -> &'static str {
     match (op, dtype) {
-        (ReduceOp::Sum, DType::Float32) if words => "umbo_sum_f32_words",
-        (ReduceOp::Mean, DType::Float32) if words => "umbo_mean_f32_words",
         (ReduceOp::Sum, DType::Float16) => "umbo_sum_f16",
         (ReduceOp::Sum, DType::BFloat16) => "umbo_sum_bf16",
         (ReduceOp::Sum, DType::Float32) => "umbo_sum_f32",

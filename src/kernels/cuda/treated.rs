@@ -47,13 +47,7 @@ impl<Q: Queue> Launcher<Q> {
             // SAFETY: the caller's promise.
             unsafe {
                 match dtype {
-                    DType::Float32 => {
-                        let kernel = match self.words {
-                            true => "umbo_treated_f32_words",
-                            false => "umbo_treated_f32",
-                        };
-                        self.queue_entries::<f32>(kernel, entries)?;
-                    }
+                    DType::Float32 => self.queue_entries::<f32>("umbo_treated_f32", entries)?,
                     _ => self.queue_entries::<f64>("umbo_treated_f64", entries)?,
                 }
             }

@@ -73,10 +73,9 @@ impl<Q: Queue> Launcher<Q> {
                         (DType::Float32, StepKind::Lamb) => self.queue_lamb::<f32>(entries)?,
                         (_, StepKind::Lamb) => self.queue_lamb::<f64>(entries)?,
                         (DType::Float32, _) => {
-                            let kernel = kernel(kind, dtype, self.words);
-                            self.queue_entries::<f32>(kernel, entries)?;
+                            self.queue_entries::<f32>(kernel(kind, dtype), entries)?;
                         }
-                        _ => self.queue_entries::<f64>(kernel(kind, dtype, false), entries)?,
+                        _ => self.queue_entries::<f64>(kernel(kind, dtype), entries)?,
                     }
                 }
             }
@@ -103,9 +102,8 @@ impl<Q: Queue> Launcher<Q> {
             entry.variable.result = place;
             entry
         });
-        let (squares, update) = match (T::DTYPE, self.words) {
-            (DType::Float32, true) => ("umbo_lamb_squares_f32_words", "umbo_lamb_f32_words"),
-            (DType::Float32, false) => ("umbo_lamb_squares_f32", "umbo_lamb_f32"),
+        let (squares, update) = match T::DTYPE {
+            DType::Float32 => ("umbo_lamb_squares_f32", "umbo_lamb_f32"),
             _ => ("umbo_lamb_squares_f64", "umbo_lamb_f64"),
         };
         // SAFETY: the caller's promise.
@@ -145,13 +143,11 @@ fn check(update: &Update<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The kernel of a kind of steps of variables of a type, which tries sums without float64 if `words`
-/// says so.
-fn kernel(kind: StepKind, dtype: DType, words: bool) -> &'static str {
+/// The kernel of a kind of steps of variables of a type.
+fn kernel(kind: StepKind, dtype: DType) -> &'static str {
     macro_rules! kernel {
         ($name:literal) => {
             match dtype {
-                DType::Float32 if words => concat!("umbo_", $name, "_f32_words"),
                 DType::Float32 => concat!("umbo_", $name, "_f32"),
                 _ => concat!("umbo_", $name, "_f64"),
             }

@@ -3,7 +3,6 @@
 #pragma once
 #include "element.cuh"
 #include "layout.cuh"
-#include "words.cuh"
 #include "work.cuh"
 
 // A number whose operators round: every operation stands alone.
@@ -37,11 +36,8 @@ template <class T> DEVICE Real<T> limited(Real<T> number, Real<T> limit) {
 struct Contribution {
     const void *gradient;
     double factor;
-    // The factor as two float32 numbers.
-    float factor_high;
-    float factor_low;
 };
-static_assert(sizeof(Contribution) == 24, "as in Rust");
+static_assert(sizeof(Contribution) == 16, "as in Rust");
 
 // A variable and what its gradient is made of.
 struct Variable {
@@ -60,9 +56,6 @@ struct Variable {
     u32 width_shift;
     // Which of the treatments it gets.
     u32 treatment;
-    // Whether sums are tried without float64, and whether factors and scale are powers of two.
-    u32 words;
-    u32 powers;
     // Of the sum.
     u64 elements;
     u64 first_contribution;
@@ -76,7 +69,7 @@ struct Variable {
     // Where the sums of its tiles begin, among those of all variables.
     u64 first_tile;
 };
-static_assert(sizeof(Variable) == 144, "as in Rust");
+static_assert(sizeof(Variable) == 136, "as in Rust");
 
 // What is done with some variables' gradients.
 template <class T> struct Treatment {
@@ -86,9 +79,6 @@ template <class T> struct Treatment {
     double rate;
     u32 divides;
     u32 has_l2;
-    // The scale as two float32 numbers, if the sum is not divided.
-    float scale_high;
-    float scale_low;
     // What clips: two factors, one after the other, and the largest magnitude.
     T first_factor;
     T second_factor;
@@ -97,7 +87,7 @@ template <class T> struct Treatment {
     // Those of the update's step.
     T scalars[SCALARS];
 };
-static_assert(sizeof(Treatment<float>) == 88 && sizeof(Treatment<double>) == 144, "as in Rust");
+static_assert(sizeof(Treatment<float>) == 80 && sizeof(Treatment<double>) == 136, "as in Rust");
 
 // Adds `factor` times N elements, every STEP-th from `first` on, to the sums.
 template <class G, int N, int STEP>
@@ -111,21 +101,6 @@ DEVICE void add_contribution(const void *gradient, double factor, u64 first, dou
     UNROLL
     for (int i = 0; i < N; i++) {
         sums[i] = add(sums[i], mul(factor, G::wide(elements[i])));
-    }
-}
-
-// The same for sums of two numbers.
-template <class G, int N, int STEP>
-DEVICE void add_words(const void *gradient, float high, float low, u64 first, WordSum (&sums)[N]) {
-    GLOBAL const typename G::Stored *data = reading<typename G::Stored>(gradient) + first;
-    typename G::Stored elements[N];
-    UNROLL
-    for (int i = 0; i < N; i++) {
-        elements[i] = data[i * STEP];
-    }
-    UNROLL
-    for (int i = 0; i < N; i++) {
-        sums[i].plus_product(high, low, G::single(elements[i]));
     }
 }
 
@@ -146,20 +121,6 @@ template <> struct Gradient<float> {
             add_contribution<F16, N, STEP>(gradient, factor, first, sums);
         }
     }
-
-    template <int N, int STEP>
-    DEVICE void words(u32 dtype, GLOBAL const Contribution *contribution, u64 first,
-                      WordSum (&sums)[N]) {
-        const void *gradient = contribution->gradient;
-        float high = contribution->factor_high, low = contribution->factor_low;
-        if (dtype == DTYPE_FLOAT32) {
-            add_words<F32, N, STEP>(gradient, high, low, first, sums);
-        } else if (dtype == DTYPE_BFLOAT16) {
-            add_words<BF16, N, STEP>(gradient, high, low, first, sums);
-        } else {
-            add_words<F16, N, STEP>(gradient, high, low, first, sums);
-        }
-    }
 };
 template <> struct Gradient<double> {
     template <int N, int STEP>
@@ -167,14 +128,7 @@ template <> struct Gradient<double> {
                              double (&sums)[N]) {
         add_contribution<F64, N, STEP>(gradient, factor, first, sums);
     }
-
-    template <int N, int STEP>
-    DEVICE void words(u32, GLOBAL const Contribution *, u64, WordSum (&)[N]) {}
 };
-
-DEVICE void set(Real<float> &to, float value) { to.value = value; }
-// Sums of float64 are not made of words.
-DEVICE void set(Real<double> &, float) {}
 
 // What a block needs to make the gradient of its variable. If it is of ROWS it has no contributions:
 // what it starts from is all.
@@ -194,44 +148,15 @@ template <class T, bool ROWS = false> struct Source {
 
     // N elements of the gradient, every STEP-th from `first` on.
     template <int N, int STEP> DEVICE_MEMBER void make(u64 first, Real<T> (&gradient)[N]) const {
-        if (ROWS || !WORDS || !variable->words || !try_words<N, STEP>(first, gradient)) {
-            double sums[N];
-            sum<N, STEP>(first, sums);
-            scale<N>(sums, gradient);
-        }
+        double sums[N];
+        sum<N, STEP>(first, sums);
+        scale<N>(sums, gradient);
         Real<T> one = {treatment->first_factor}, two = {treatment->second_factor};
         Real<T> limit = {treatment->limit};
         UNROLL
         for (int i = 0; i < N; i++) {
             gradient[i] = limited(gradient[i] * one * two, limit);
         }
-    }
-
-    // The scaled sums without float64. Returns whether all of them are known.
-    template <int N, int STEP>
-    DEVICE_MEMBER bool try_words(u64 first, Real<T> (&gradient)[N]) const {
-        WordSum sums[N];
-        UNROLL
-        for (int i = 0; i < N; i++) {
-            sums[i] = WordSum::empty();
-        }
-        u32 dtype = variable->gradient_dtype;
-        NO_UNROLL
-        for (u32 replica = 0; replica < count; replica++) {
-            Gradient<T>::template words<N, STEP>(dtype, contributions + replica, first, sums);
-        }
-        bool known = true, powers = variable->powers != 0;
-        float high = treatment->scale_high, low = treatment->scale_low, addends = (float)count;
-        UNROLL
-        for (int i = 0; i < N; i++) {
-            float result;
-            if (!sums[i].finish(high, low, powers, addends, result)) {
-                note_recomputed();
-                known = false;
-            }
-            set(gradient[i], result);
-        }
-        return known;
     }
 
     template <int N, int STEP> DEVICE_MEMBER void sum(u64 first, double (&sums)[N]) const {

@@ -121,10 +121,6 @@ DEVICE void measure_tiles(const Variable *variables, const Contribution *contrib
         measure_tiles<Terms<T>, T>(variables, contributions, treatments, chunks, size,           \
                                    tile_sums);                                                   \
     }
-#if WORDS
-MEASURE(squares, Squares, f32_words, float)
-MEASURE(lamb_squares, LambSquares, f32_words, float)
-#else
 MEASURE(squares, Squares, f32, float)
 MEASURE(squares, Squares, f64, double)
 MEASURE(lamb_squares, LambSquares, f32, float)
@@ -170,4 +166,3 @@ KERNEL void umbo_totals(const Variable *variables, const double *tile_sums, u32 
         result[1] = totals[1];
     }
 }
-#endif

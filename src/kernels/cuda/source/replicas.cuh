@@ -2,7 +2,6 @@
 #pragma once
 #include "element.cuh"
 #include "layout.cuh"
-#include "words.cuh"
 #include "work.cuh"
 
 struct Input {
@@ -19,15 +18,9 @@ struct Reduction {
     u32 inputs;
     // Whether the output and all inputs are dense.
     u32 dense;
-    // Whether sums of float32 are tried without float64.
-    u32 words;
-    // 1 or 1/inputs as two float32 numbers, and whether it is a power of two.
-    u32 powers;
-    float scale_high;
-    float scale_low;
     Runs output_runs;
 };
-static_assert(sizeof(Reduction) == 280, "as in Rust");
+static_assert(sizeof(Reduction) == 264, "as in Rust");
 
 // Division by a number of addends: by a power of two it is a multiplication.
 DEVICE bool is_power_of_two(u32 count) { return (count & (count - 1)) == 0; }
@@ -127,11 +120,6 @@ template <class How> struct Means {
     DEVICE To finish(typename How::Sum total, u32 count) { return How::mean(total, count); }
 };
 
-// Sums without float64, where there are any: returns whether they are known, and written.
-template <class Result> struct Words {
-    template <int N, class Reducing> DEVICE bool run(const Reducing &, u64) { return false; }
-};
-
 template <class Result, bool DENSE> struct Reducing {
     typedef typename Result::Way How;
     GLOBAL const Reduction *reduction;
@@ -140,12 +128,6 @@ template <class Result, bool DENSE> struct Reducing {
     GLOBAL typename Result::To *output;
 
     template <int N> DEVICE_MEMBER void run(u64 first) const {
-        if (!WORDS || !Words<Result>::template run<N>(*this, first)) {
-            add_up<N>(first);
-        }
-    }
-
-    template <int N> DEVICE_MEMBER void add_up(u64 first) const {
         typename How::Sum sums[N];
         read<N>(0, first, sums);
         NO_UNROLL
@@ -162,11 +144,6 @@ template <class Result, bool DENSE> struct Reducing {
         for (int i = 0; i < N; i++) {
             results[i] = Result::finish(sums[i], count);
         }
-        write<N>(first, results);
-    }
-
-    template <int N>
-    DEVICE_MEMBER void write(u64 first, const typename Result::To (&results)[N]) const {
         UNROLL
         for (int i = 0; i < N; i++) {
             output[place_of<DENSE>(&reduction->output_runs, first + i * THREADS)] = results[i];
@@ -174,19 +151,14 @@ template <class Result, bool DENSE> struct Reducing {
     }
 
     template <int N>
-    DEVICE_MEMBER void elements(u32 replica, u64 first, typename How::From (&elements)[N]) const {
+    DEVICE_MEMBER void read(u32 replica, u64 first, typename How::Sum (&sums)[N]) const {
         GLOBAL const Input *input = inputs + replica;
         GLOBAL const typename How::From *data = reading<typename How::From>(input->data);
+        typename How::From values[N];
         UNROLL
         for (int i = 0; i < N; i++) {
-            elements[i] = data[place_of<DENSE>(&input->runs, first + i * THREADS)];
+            values[i] = data[place_of<DENSE>(&input->runs, first + i * THREADS)];
         }
-    }
-
-    template <int N>
-    DEVICE_MEMBER void read(u32 replica, u64 first, typename How::Sum (&sums)[N]) const {
-        typename How::From values[N];
-        elements<N>(replica, first, values);
         UNROLL
         for (int i = 0; i < N; i++) {
             sums[i] = How::of(values[i]);
@@ -212,54 +184,11 @@ DEVICE void reduce_part(const Reduction *reductions, const Input *inputs, const 
     }
 }
 
-struct SingleWords {
-    template <int N, class Reducing> DEVICE bool run(const Reducing &reducing, u64 first) {
-        GLOBAL const Reduction *reduction = reducing.reduction;
-        if (!reduction->words) {
-            return false;
-        }
-        WordSum sums[N];
-        UNROLL
-        for (int i = 0; i < N; i++) {
-            sums[i] = WordSum::empty();
-        }
-        NO_UNROLL
-        for (u32 replica = 0; replica < reducing.count; replica++) {
-            float elements[N];
-            reducing.template elements<N>(replica, first, elements);
-            UNROLL
-            for (int i = 0; i < N; i++) {
-                sums[i].plus(elements[i], 0.0f, magnitude(elements[i]));
-            }
-        }
-        float results[N], addends = (float)reducing.count;
-        bool known = true;
-        UNROLL
-        for (int i = 0; i < N; i++) {
-            if (!sums[i].finish(reduction->scale_high, reduction->scale_low,
-                                reduction->powers != 0, addends, results[i])) {
-                note_recomputed();
-                known = false;
-            }
-        }
-        if (known) {
-            reducing.template write<N>(first, results);
-        }
-        return known;
-    }
-};
-template <> struct Words<Sums<WideFloats<F32>>> : SingleWords {};
-template <> struct Words<Means<WideFloats<F32>>> : SingleWords {};
-
 #define REDUCE(name, ...)                                                                        \
     KERNEL void umbo_##name(const Reduction *reductions, const Input *inputs,                    \
                             const Chunk *chunks, u64 size) {                                     \
         reduce_part<__VA_ARGS__>(reductions, inputs, chunks, size);                              \
     }
-#if WORDS
-REDUCE(sum_f32_words, Sums<WideFloats<F32>>)
-REDUCE(mean_f32_words, Means<WideFloats<F32>>)
-#else
 REDUCE(sum_f16, Sums<NarrowFloats<F16>>)
 REDUCE(sum_bf16, Sums<NarrowFloats<BF16>>)
 REDUCE(sum_f32, Sums<WideFloats<F32>>)
@@ -280,4 +209,3 @@ REDUCE(mean_i32, Means<MiddleIntegers<i32>>)
 REDUCE(mean_u32, Means<MiddleIntegers<u32>>)
 REDUCE(mean_i64, Means<LargeIntegers<i64>>)
 REDUCE(mean_u64, Means<LargeIntegers<u64>>)
-#endif

@@ -14,11 +14,6 @@ typedef short i16;
 typedef int i32;
 typedef long long i64;
 
-// Whether float32 sums are tried without float64 (words.cuh): 1 in `words.cu`, 0 elsewhere.
-#ifndef WORDS
-#define WORDS 0
-#endif
-
 // Threads of every block. Beside it kernels ask for one block at a time on a processor of the card, which is no
 // more than there is: left to itself, the assembler keeps registers in memory for the sake of more blocks.
 #define THREADS 256

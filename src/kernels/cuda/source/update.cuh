@@ -129,13 +129,9 @@ DEVICE void update_part(const Variable *variables, const Contribution *contribut
                                      u64 size) {                                                 \
         update_part<Rule, T>(variables, contributions, treatments, chunks, size);                \
     }
-#if WORDS
-#define UPDATE(name, Rule) UPDATE_OF(name, Rule, f32_words, float)
-#else
 #define UPDATE(name, Rule)                                                                       \
     UPDATE_OF(name, Rule, f32, float)                                                            \
     UPDATE_OF(name, Rule, f64, double)
-#endif
 UPDATE(sgd, Sgd)
 UPDATE(momentum, Momentum)
 UPDATE(nesterov, Nesterov)
@@ -176,12 +172,8 @@ template <class T> struct Writing {
         u64 end = smaller(part.end, source.variable->elements);                                  \
         for_each_element<TOGETHER>(part.start, end, Writing<T>{source});                         \
     }
-#if WORDS
-GRADIENT(f32_words, float)
-#else
 GRADIENT(f32, float)
 GRADIENT(f64, double)
-#endif
 
 // Sums in float64 that an update some runs later starts from: `accumulated` is where they start,
 // `weights` where they are written, which may be the same.
@@ -208,7 +200,5 @@ template <class T> struct Accumulating {
         u64 end = smaller(part.end, source.variable->elements);                                  \
         for_each_element<TOGETHER>(part.start, end, Accumulating<T>{source});                    \
     }
-#if !WORDS
 ACCUMULATE(f32, float)
 ACCUMULATE(f64, double)
-#endif
