@@ -4,6 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use umbo::optimizer::UpdateRule;
+use umbo::optimizer::adagrad::Adagrad;
+use umbo::optimizer::adam::Adam;
+use umbo::optimizer::adamw::AdamW;
+use umbo::optimizer::ftrl::Ftrl;
+use umbo::optimizer::lamb::Lamb;
+use umbo::optimizer::momentum::Momentum;
+use umbo::optimizer::rmsprop::RmsProp;
+use umbo::optimizer::sgd::Sgd;
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -306,4 +316,41 @@ fn the_table_of_defaults_is_that_of_the_header() {
     let known = defaults_of_the_header();
     assert!(known.len() > 30, "{known:?}");
     assert_eq!(said, known);
+}
+
+/// The lines of the table of rules, without the indentation.
+#[test]
+fn the_formulas_are_those_of_the_source() {
+    let source = fs::read_to_string(root().join("src/kernels/update/rules.rs")).unwrap();
+    let (_, table) = source.split_once("rules! { w g:\n").unwrap();
+    let (table, _) = table.split_once("\n}\n").unwrap();
+    let text = fs::read_to_string(root().join("docs/optimizers.md")).unwrap();
+    let (_, block) = text.split_once("```rust\n").unwrap();
+    let (block, _) = block.split_once("\n```\n").unwrap();
+    let lines = table.lines().map(|line| line.strip_prefix("    ").unwrap());
+    assert_eq!(block.lines().collect::<Vec<_>>(), lines.collect::<Vec<_>>());
+}
+
+#[test]
+fn the_states_are_those_of_the_rules() {
+    let rules: [Box<dyn UpdateRule>; 8] = [
+        Box::new(Sgd),
+        Box::new(Momentum::new(0.9, false).unwrap()),
+        Box::new(Adam::new(0.9, 0.999, 1e-8).unwrap().amsgrad(true)),
+        Box::new(AdamW::new(0.9, 0.999, 1e-8, 0.01).unwrap().amsgrad(true)),
+        Box::new(Lamb::new(0.9, 0.999, 1e-6, 0.01).unwrap()),
+        Box::new(Adagrad::new(0.0, 1e-10).unwrap()),
+        Box::new(RmsProp::new(0.99, 0.5, true, 1e-8).unwrap()),
+        Box::new(Ftrl::new(1.0, 0.0, 0.0, 0.0).unwrap()),
+    ];
+    let text = fs::read_to_string(root().join("docs/optimizers.md")).unwrap();
+    let (_, table) = text.split_once("| rule | states |\n").unwrap();
+    let mut rows = table.lines().skip(1).take_while(|line| line.starts_with('|'));
+    for (rule, row) in rules.iter().zip(rows.by_ref()) {
+        let (name, states) = row.trim_matches('|').split_once('|').unwrap();
+        let said: Vec<&str> = states.split('"').skip(1).step_by(2).collect();
+        let known: Vec<&str> = rule.slots().iter().map(|slot| &*slot.name).collect();
+        assert_eq!((name.trim(), said), (rule.name(), known));
+    }
+    assert_eq!(rows.next(), None);
 }

@@ -487,7 +487,7 @@ impl ApplyAction {
                 let (variables, rule) = (&mut state.variables, self.optimizer.rule());
                 let found = match gpu {
                     Some(gpu) => {
-                        let updated = work.update_on_gpu(gpu, variables, &sources, rule, clipping);
+                        let updated = work.update_on_gpu(gpu, variables, &sources, clipping);
                         updated.unwrap_or_else(|error| {
                             failure = Some(error);
                             None

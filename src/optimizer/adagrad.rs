@@ -1,12 +1,7 @@
 //! Adagrad.
 
-use std::borrow::Cow;
-
 use crate::error::Result;
-use crate::kernels::float::real::{Real, for_real};
-use crate::kernels::update::formula::Formula;
-use crate::kernels::update::pass::Pass;
-use crate::kernels::update::step::{Step, StepKind};
+use crate::kernels::update::rules::RuleKind;
 use crate::optimizer::rule::{
     Rates, Running, Scalars, Slot, UpdateRule, check_epsilon, check_not_negative,
 };
@@ -37,7 +32,7 @@ impl Adagrad {
         Ok(Adagrad {
             epsilon,
             learning_rate_decay: 0.0,
-            slots: [Slot { name: Cow::Borrowed("accumulator"), initial: initial_accumulator }],
+            slots: [Slot::new("accumulator", initial_accumulator)],
         })
     }
 
@@ -66,38 +61,11 @@ impl UpdateRule for Adagrad {
     }
 
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
-        let mut scalars = Scalars::of(rates, running);
+        let (mut rate, mut running) = (rates.learning_rate, *running);
         if self.learning_rate_decay != 0.0 {
-            scalars.rates.learning_rate /= 1.0 + running[0] * self.learning_rate_decay;
-            scalars.running[0] += 1.0;
+            rate /= 1.0 + running[0] * self.learning_rate_decay;
+            running[0] += 1.0;
         }
-        Ok(scalars)
-    }
-
-    fn step(&self, scalars: &Scalars) -> Option<Step> {
-        Some(Step::new(StepKind::Adagrad, [scalars.rates.learning_rate, self.epsilon]))
-    }
-
-    fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
-        for_real!(pass.dtype(), T => pass.run(AdagradFormula {
-            learning_rate: T::from_f64(scalars.rates.learning_rate),
-            epsilon: T::from_f64(self.epsilon),
-        }));
-    }
-}
-
-#[derive(Clone, Copy)]
-struct AdagradFormula<T> {
-    learning_rate: T,
-    epsilon: T,
-}
-
-impl<T: Real> Formula<1> for AdagradFormula<T> {
-    type Element = T;
-
-    #[inline(always)]
-    fn apply(self, weight: T, [sum]: [T; 1], gradient: T) -> (T, [T; 1]) {
-        let sum = sum + gradient * gradient;
-        (weight - self.learning_rate * (gradient / (sum.sqrt() + self.epsilon)), [sum])
+        Ok(Scalars::of(rates, running, RuleKind::Adagrad, [rate, self.epsilon]))
     }
 }

@@ -1,11 +1,8 @@
 //! Adam with decoupled weight decay.
 
 use crate::error::Result;
-use crate::kernels::float::real::{Real, for_real};
-use crate::kernels::update::formula::Formula;
-use crate::kernels::update::pass::Pass;
-use crate::kernels::update::step::{Step, StepKind};
-use crate::optimizer::adam::{self, Adam};
+use crate::kernels::update::rules::RuleKind;
+use crate::optimizer::adam::Adam;
 use crate::optimizer::rule::{
     Rates, Running, Scalars, Slot, UpdateRule, WeightDecay, check_not_negative,
 };
@@ -66,45 +63,9 @@ impl UpdateRule for AdamW {
     }
 
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
-        self.adam.prepare(rates, running)
-    }
-
-    fn step(&self, scalars: &Scalars) -> Option<Step> {
-        let [beta1, beta2, rest1, rest2, step, correction, epsilon] =
-            self.adam.step_scalars(scalars);
-        let kept = 1.0 - scalars.rates.learning_rate * scalars.rates.weight_decay;
-        let all = [beta1, beta2, rest1, rest2, step, correction, epsilon, kept];
-        let kind = if self.adam.is_amsgrad() { StepKind::AmsGradW } else { StepKind::AdamW };
-        Some(Step::new(kind, all))
-    }
-
-    fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
-        let Rates { learning_rate, weight_decay } = scalars.rates;
-        for_real!(pass.dtype(), T => {
-            let kept = T::from_f64(1.0 - learning_rate * weight_decay);
-            let adam = self.adam.formula::<T>(scalars);
-            if self.adam.is_amsgrad() {
-                pass.run(AdamWFormula { kept, adam: adam::AmsGradFormula(adam) });
-            } else {
-                pass.run(AdamWFormula { kept, adam });
-            }
-        });
-    }
-}
-
-#[derive(Clone, Copy)]
-struct AdamWFormula<T, A> {
-    /// 1 − η·λ.
-    kept: T,
-    adam: A,
-}
-
-impl<T: Real, A: Formula<N, Element = T>, const N: usize> Formula<N> for AdamWFormula<T, A> {
-    const IS_RARE: bool = A::IS_RARE;
-    type Element = T;
-
-    #[inline(always)]
-    fn apply(self, weight: T, moments: [T; N], gradient: T) -> (T, [T; N]) {
-        self.adam.apply(self.kept * weight, moments, gradient)
+        let kind = if self.adam.amsgrad { RuleKind::AmsGradW } else { RuleKind::AdamW };
+        let (adam, running) = self.adam.scalars(rates, running);
+        let kept = 1.0 - rates.learning_rate * rates.weight_decay;
+        Ok(Scalars::of(rates, running, kind, adam.into_iter().chain([kept])))
     }
 }

@@ -68,7 +68,7 @@ impl Custom {
         if self.meaning == WeightDecay::L2 {
             rates.weight_decay = 0.0;
         }
-        (rates, scalars.derived[0] as u64)
+        (rates, scalars.running[0] as u64 - 1)
     }
 }
 
@@ -104,10 +104,8 @@ impl UpdateRule for Custom {
     }
 
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
-        let mut scalars = Scalars::of(rates, running);
-        scalars.derived[0] = running[0];
-        scalars.running[0] += 1.0;
-        Ok(scalars)
+        // The running scalar counts the updates.
+        Ok(Scalars { rates: *rates, step: None, running: [running[0] + 1.0, running[1]] })
     }
 
     fn own_step(&self, scalars: &Scalars) -> Option<OwnStep<'_>> {

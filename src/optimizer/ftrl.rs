@@ -1,12 +1,7 @@
 //! FTRL-Proximal.
 
-use std::borrow::Cow;
-
 use crate::error::{Error, Result};
-use crate::kernels::float::real::{Real, for_real};
-use crate::kernels::update::formula::Formula;
-use crate::kernels::update::pass::Pass;
-use crate::kernels::update::step::{Step, StepKind};
+use crate::kernels::update::rules::RuleKind;
 use crate::optimizer::rule::{Rates, Running, Scalars, Slot, UpdateRule, check_not_negative};
 
 /// Follow the regularised leader, proximal (McMahan et al., "Ad Click Prediction: a View from the
@@ -41,10 +36,7 @@ impl Ftrl {
             let problem = "0 together with l2 and initial_accumulator; one must be more than 0";
             return Err(Error::invalid("beta", problem));
         }
-        let slots = [
-            Slot { name: Cow::Borrowed("z"), initial: 0.0 },
-            Slot { name: Cow::Borrowed("n"), initial: initial_accumulator },
-        ];
+        let slots = [Slot::new("z", 0.0), Slot::new("n", initial_accumulator)];
         Ok(Ftrl { beta, l1, l2, slots })
     }
 }
@@ -76,9 +68,8 @@ impl UpdateRule for Ftrl {
     }
 
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
-        let mut scalars = Scalars::of(rates, running);
-        scalars.derived[0] = rates.learning_rate.recip();
-        if !scalars.derived[0].is_finite() {
+        let per_rate = rates.learning_rate.recip();
+        if !per_rate.is_finite() {
             let problem = format!(
                 "{:?}; FTRL divides by it: begin a warm-up above 0, and freeze the variables of a group \
                  instead of giving it a factor of 0",
@@ -86,42 +77,7 @@ impl UpdateRule for Ftrl {
             );
             return Err(Error::invalid("learning_rate", problem));
         }
-        Ok(scalars)
-    }
-
-    fn step(&self, scalars: &Scalars) -> Option<Step> {
-        Some(Step::new(StepKind::Ftrl, [scalars.derived[0], self.beta, self.l1, self.l2]))
-    }
-
-    fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
-        for_real!(pass.dtype(), T => pass.run(FtrlFormula {
-            per_rate: T::from_f64(scalars.derived[0]),
-            beta: T::from_f64(self.beta),
-            l1: T::from_f64(self.l1),
-            l2: T::from_f64(self.l2),
-        }));
-    }
-}
-
-#[derive(Clone, Copy)]
-struct FtrlFormula<T> {
-    /// 1/α.
-    per_rate: T,
-    beta: T,
-    l1: T,
-    l2: T,
-}
-
-impl<T: Real> Formula<2> for FtrlFormula<T> {
-    type Element = T;
-
-    #[inline(always)]
-    fn apply(self, weight: T, [z, n]: [T; 2], gradient: T) -> (T, [T; 2]) {
-        let next = n + gradient * gradient;
-        let root = next.sqrt();
-        let z = z + gradient - (root - n.sqrt()) * self.per_rate * weight;
-        // z − sgn(z)·λ₁ outside of [−λ₁, λ₁], and 0 inside.
-        let excess = z - z.limited(self.l1);
-        (-(excess / ((self.beta + root) * self.per_rate + self.l2)), [z, next])
+        let scalars = [per_rate, self.beta, self.l1, self.l2];
+        Ok(Scalars::of(rates, *running, RuleKind::Ftrl, scalars))
     }
 }

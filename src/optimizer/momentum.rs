@@ -1,12 +1,7 @@
 //! Gradient descent with momentum, also Nesterov's.
 
-use std::borrow::Cow;
-
 use crate::error::{Error, Result};
-use crate::kernels::float::real::{Real, for_real};
-use crate::kernels::update::formula::Formula;
-use crate::kernels::update::pass::Pass;
-use crate::kernels::update::step::{Step, StepKind};
+use crate::kernels::update::rules::RuleKind;
 use crate::optimizer::rule::{Rates, Running, Scalars, Slot, UpdateRule, check_decay};
 
 /// Gradient descent with a decaying sum of gradients in the slot `momentum`:
@@ -64,88 +59,19 @@ impl UpdateRule for Momentum {
     }
 
     fn slots(&self) -> &[Slot] {
-        &[Slot { name: Cow::Borrowed("momentum"), initial: 0.0 }]
+        static SLOTS: [Slot; 1] = [Slot::new("momentum", 0.0)];
+        &SLOTS
     }
 
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
-        let mut scalars = Scalars::of(rates, running);
-        if self.dampening != 0.0 {
-            scalars.running[0] = 1.0;
-        }
-        let dampens = running[0] != 0.0;
-        scalars.derived[0] = if dampens { 1.0 - self.dampening } else { 1.0 };
-        Ok(scalars)
-    }
-
-    fn step(&self, scalars: &Scalars) -> Option<Step> {
-        let kind = if self.nesterov { StepKind::Nesterov } else { StepKind::Momentum };
-        let [rest, ..] = scalars.derived;
-        Some(Step::new(kind, [scalars.rates.learning_rate, self.momentum, rest]))
-    }
-
-    fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
-        for_real!(pass.dtype(), T => {
-            let learning_rate = T::from_f64(scalars.rates.learning_rate);
-            let momentum = T::from_f64(self.momentum);
-            if self.nesterov {
-                pass.run(Nesterov { learning_rate, momentum });
-            } else if self.dampening != 0.0 {
-                let rest = T::from_f64(scalars.derived[0]);
-                pass.run(Dampened { learning_rate, momentum, rest });
-            } else {
-                pass.run(Plain { learning_rate, momentum });
-            }
-        });
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Plain<T> {
-    learning_rate: T,
-    momentum: T,
-}
-
-impl<T: Real> Formula<1> for Plain<T> {
-    type Element = T;
-
-    #[inline(always)]
-    fn apply(self, weight: T, [sum]: [T; 1], gradient: T) -> (T, [T; 1]) {
-        let sum = self.momentum * sum + gradient;
-        (weight - self.learning_rate * sum, [sum])
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Dampened<T> {
-    learning_rate: T,
-    momentum: T,
-    /// 1 − δ, or 1 in the first update.
-    rest: T,
-}
-
-impl<T: Real> Formula<1> for Dampened<T> {
-    const IS_RARE: bool = true;
-    type Element = T;
-
-    #[inline(always)]
-    fn apply(self, weight: T, [sum]: [T; 1], gradient: T) -> (T, [T; 1]) {
-        let sum = self.momentum * sum + self.rest * gradient;
-        (weight - self.learning_rate * sum, [sum])
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Nesterov<T> {
-    learning_rate: T,
-    momentum: T,
-}
-
-impl<T: Real> Formula<1> for Nesterov<T> {
-    type Element = T;
-
-    #[inline(always)]
-    fn apply(self, weight: T, [sum]: [T; 1], gradient: T) -> (T, [T; 1]) {
-        let sum = self.momentum * sum + gradient;
-        (weight - self.learning_rate * (gradient + self.momentum * sum), [sum])
+        let kind = match (self.nesterov, self.dampening != 0.0) {
+            (true, _) => RuleKind::Nesterov,
+            (false, true) => RuleKind::MomentumDampened,
+            (false, false) => RuleKind::Momentum,
+        };
+        let rest = if running[0] != 0.0 { 1.0 - self.dampening } else { 1.0 };
+        let has_sum = if self.dampening != 0.0 { 1.0 } else { running[0] };
+        let scalars = [rates.learning_rate, self.momentum, rest];
+        Ok(Scalars::of(rates, [has_sum, running[1]], kind, scalars))
     }
 }

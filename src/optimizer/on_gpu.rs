@@ -13,7 +13,7 @@ use crate::kernels::cuda::{
     Address, Contribution, Extent, Gradient, Measured, Reserved, TableRows, Update, on_gpu,
 };
 use crate::kernels::update::measure::Squares;
-use crate::kernels::update::step::{Step, StepKind};
+use crate::kernels::update::rules::RuleStep;
 use crate::kernels::update::weighted_sum::Clipping;
 use crate::optimizer::own_on_gpu::{Computed, address_of, own_step};
 use crate::optimizer::rule::{Scalars, UpdateRule};
@@ -199,8 +199,8 @@ impl Work {
     ) -> Result<()> {
         let (mut is_own, mut measures) = (false, false);
         for (index, update) in Item::prepared(&self.items) {
-            match rule.step(&update.scalars) {
-                Some(step) => measures |= step.kind == StepKind::Lamb,
+            match update.scalars.step {
+                Some(step) => measures |= step.kind.measures(),
                 None => is_own = own_step(rule, &update.scalars, index, sources).map(|_| true)?,
             }
         }
@@ -217,7 +217,6 @@ impl Work {
         gpu: &'static Gpu,
         variables: &mut Variables,
         sources: &Sources<'_>,
-        rule: &dyn UpdateRule,
         clipping: Clipping,
     ) -> Result<Option<usize>> {
         let prepared: Vec<_> = self
@@ -249,7 +248,7 @@ impl Work {
                 gradient: operands.gradient(sources, at, *index),
                 clipping,
                 l2: update.l2,
-                step: step_of(rule, &update.scalars, variable)?,
+                step: step_of(&update.scalars, variable)?,
                 weights: address_of(variable, update.buffer),
                 slots: &slots[at],
                 copies: [None, None],
@@ -284,8 +283,8 @@ impl Item {
 }
 
 /// The rule's step, which it had when the update was prepared.
-fn step_of(rule: &dyn UpdateRule, scalars: &Scalars, variable: &Variable) -> Result<Step> {
-    rule.step(scalars).ok_or_else(|| {
+fn step_of(scalars: &Scalars, variable: &Variable) -> Result<RuleStep> {
+    scalars.step.ok_or_else(|| {
         Error::Internal(format!("{variable:?}: a rule without steps has computed nothing"))
     })
 }

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 
 use crate::error::{Error, Result};
 use crate::kernels::update::pass::Pass;
-use crate::kernels::update::step::Step;
+use crate::kernels::update::rules::{RuleKind, RuleStep, SUMS};
 use crate::optimizer::own_on_gpu::OwnStep;
 
 /// One tensor of state that a rule keeps for each variable, of the variable's dtype and shape.
@@ -15,6 +15,13 @@ pub struct Slot {
     pub name: Cow<'static, str>,
     /// What every element is before the first update.
     pub initial: f64,
+}
+
+impl Slot {
+    /// State with this name that starts at `initial`.
+    pub const fn new(name: &'static str, initial: f64) -> Slot {
+        Slot { name: Cow::Borrowed(name), initial }
+    }
 }
 
 /// Scalars that a rule carries from one update of a variable to the next, such as powers of beta.
@@ -39,24 +46,32 @@ pub struct Rates {
     pub weight_decay: f64,
 }
 
-/// How many sums over a variable a rule may need.
-pub const SUMS: usize = 2;
-
 /// The scalars of one update of one variable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scalars {
     /// The rates of this update.
     pub rates: Rates,
-    /// What the rule made of rates and running scalars; its own affair.
-    pub derived: [f64; 4],
+    /// What it does to each element; `None` if the program's own function does it.
+    pub step: Option<RuleStep>,
     /// The running scalars, once this update is done.
     pub running: Running,
 }
 
 impl Scalars {
-    /// The scalars of a rule that needs nothing but the rates.
-    pub fn of(rates: &Rates, running: &Running) -> Scalars {
-        Scalars { rates: *rates, derived: [0.0; 4], running: *running }
+    /// The scalars of an update by a rule of the table, in the table's order.
+    pub fn of(
+        rates: &Rates,
+        running: Running,
+        kind: RuleKind,
+        scalars: impl IntoIterator<Item = f64>,
+    ) -> Scalars {
+        Scalars { rates: *rates, step: Some(RuleStep::new(kind, scalars)), running }
+    }
+
+    /// The sums over all elements of a variable, or of tiles of it, that its rule needs before it updates one
+    /// of them, such as squares of norms. `pass` is the one that is about to be run. Cannot fail.
+    pub fn sums(&self, pass: &Pass<'_>) -> [f64; SUMS] {
+        self.step.map_or([0.0; SUMS], |step| step.measure(pass))
     }
 }
 
@@ -102,12 +117,6 @@ pub trait UpdateRule: Send + Sync + Debug {
         0.0
     }
 
-    /// Whether what becomes of an element depends on that element, its gradient and its state
-    /// alone, so that some rows of a variable can be updated without the others.
-    fn is_elementwise(&self) -> bool {
-        true
-    }
-
     /// Refuses a learning rate, finite and at least 0, with which no update could be computed. Asked when
     /// the program sets it; what a schedule gives, and what a group makes of it, is seen by
     /// [`UpdateRule::prepare`].
@@ -120,15 +129,10 @@ pub trait UpdateRule: Send + Sync + Debug {
     /// if they cannot be computed; the apply then changes nothing.
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars>;
 
-    /// Whether [`UpdateRule::sums`] are needed.
+    /// Whether [`Scalars::sums`] are needed: what becomes of an element then depends on all others, and rows
+    /// of a variable cannot be updated alone.
     fn measures(&self) -> bool {
         false
-    }
-
-    /// The sums over all elements of a variable that a rule must know before it updates one of them, such
-    /// as squares of norms: [`Pass::measure`] of the pass that is about to be run. Cannot fail.
-    fn sums(&self, _scalars: &Scalars, _pass: &Pass<'_>) -> [f64; SUMS] {
-        [0.0; SUMS]
     }
 
     /// `scalars`, completed by what the sums are. Cannot fail.
@@ -136,15 +140,9 @@ pub trait UpdateRule: Send + Sync + Debug {
         scalars
     }
 
-    /// Both, where the pass is over a whole variable.
+    /// Measures, where the pass is over a whole variable.
     fn measure(&self, scalars: Scalars, pass: &Pass<'_>) -> Scalars {
-        self.measured(scalars, self.sums(&scalars, pass))
-    }
-
-    /// What [`UpdateRule::update`] does to an element with these scalars, as data for other devices;
-    /// `None` if it cannot be said so. The state is that of [`UpdateRule::slots`], in their order.
-    fn step(&self, _scalars: &Scalars) -> Option<Step> {
-        None
+        self.measured(scalars, scalars.sums(pass))
     }
 
     /// How the program updates a variable that a GPU holds, with these scalars; `None` if it does not.
@@ -155,7 +153,10 @@ pub trait UpdateRule: Send + Sync + Debug {
 
     /// Updates a variable's weights and slots, the latter in the order of [`UpdateRule::slots`].
     /// Cannot fail.
-    fn update(&self, scalars: &Scalars, pass: &Pass<'_>);
+    fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {
+        let step = scalars.step.expect("a rule without steps updates by itself");
+        step.run(pass);
+    }
 }
 
 /// Refuses an epsilon that does not keep a division from being 0/0, in float32 too.

@@ -110,7 +110,7 @@ impl<'a> Sources<'a> {
             let rows = self.contributions.rows_of(index, factor).filter(move |_| !frozen);
             self.accumulation.merge_rows(index, variable, rows)?;
             // Also those of earlier runs, which another optimizer may have accumulated.
-            if !rule.is_elementwise() && !frozen && self.accumulation.rows(index).is_some() {
+            if rule.measures() && !frozen && self.accumulation.rows(index).is_some() {
                 return Err(needs_all_rows(variable, rule));
             }
             number += 1;
@@ -132,7 +132,7 @@ impl<'a> Sources<'a> {
             let (variable, frozen) =
                 (&self.variables()[index], plan.of_variable(index).group.frozen);
             self.merge_touched_of(index, touched, with_before)?;
-            if !rule.is_elementwise() && !frozen && self.accumulation.rows(index).is_some() {
+            if rule.measures() && !frozen && self.accumulation.rows(index).is_some() {
                 return Err(needs_all_rows(variable, rule));
             }
             number += 1;

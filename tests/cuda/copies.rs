@@ -31,7 +31,7 @@ fn copies_are_rounded_to_even(machine: &dyn Machine) {
     *ftrl = Box::new(Ftrl::new(1.0, 0.0, 0.0, 0.0).unwrap());
     for rule in &rules {
         for (of_rows, few_are_many) in [(false, false), (false, true), (true, false)] {
-            if !of_rows || rule.is_elementwise() {
+            if !of_rows || !rule.measures() {
                 check(machine, &**rule, of_rows, few_are_many, &mut noise);
             }
         }
@@ -76,7 +76,7 @@ fn check(
         },
         clipping: Clipping::NONE,
         l2: 0.0,
-        step: rule.step(&scalars).unwrap(),
+        step: scalars.step.unwrap(),
         weights: place.address,
         slots: &slots,
         copies: copies.each_ref().map(|copy| Some(copy.address)),

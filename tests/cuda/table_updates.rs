@@ -13,7 +13,7 @@ use crate::rules::{operands, rules, scalars};
 /// Rows of a table are updated by sums of their own, and others are left alone.
 fn rows_of_tables(machine: &dyn Machine) {
     let (mut noise, rules) = (Noise::new(43), rules());
-    for rule in rules.iter().filter(|rule| rule.is_elementwise()) {
+    for rule in rules.iter().filter(|rule| !rule.measures()) {
         for dtype in [DType::Float32, DType::Float64] {
             for (table, width) in [(1, 1), (9, 1), (50, 3), (300, 16), (70, 33), (3, 2500), (5, 0)]
             {
@@ -51,7 +51,7 @@ fn rows_of_tables(machine: &dyn Machine) {
                     },
                     clipping: Clipping { factor: 0.5, limit: 2.0 },
                     l2: 1e-3,
-                    step: rule.step(&scalars).unwrap(),
+                    step: scalars.step.unwrap(),
                     weights: places[0].address,
                     slots: &slots,
                     copies: copies.each_ref().map(|copy| copy.as_ref().map(|copy| copy.1.address)),

@@ -58,12 +58,12 @@ impl Case {
         Case { rule, scalars, sources, clipping, l2, operands, places, slots, copies, flag }
     }
 
-    fn update<'a>(&'a self, rule: &dyn UpdateRule) -> Update<'a> {
+    fn update(&self) -> Update<'_> {
         Update {
             gradient: self.sources.gradient(),
             clipping: self.clipping,
             l2: self.l2,
-            step: rule.step(&self.scalars).unwrap(),
+            step: self.scalars.step.unwrap(),
             weights: self.places[0].address,
             slots: &self.slots,
             copies: self.copies.each_ref().map(|copy| copy.as_ref().map(|copy| copy.1.address)),
@@ -129,7 +129,7 @@ fn every_rule_dtype_size_and_number_of_replicas(machine: &dyn Machine) {
                 launcher =
                     launcher.with_thresholds(thresholds((position + round / 2 + rule) % 2 == 0));
                 // SAFETY: nobody else has the memory.
-                unsafe { launcher.update(&[case.update(&*rules[rule])]).unwrap() };
+                unsafe { launcher.update(&[case.update()]).unwrap() };
                 case.check(machine, &*rules[rule]);
             }
         }
@@ -148,7 +148,7 @@ fn a_list_of_variables_of_all_kinds(machine: &dyn Machine) {
             Case::new(machine, &rules, rule, sources, true, &mut noise)
         })
         .collect();
-    let updates: Vec<_> = cases.iter().map(|case| case.update(&*rules[case.rule])).collect();
+    let updates: Vec<_> = cases.iter().map(|case| case.update()).collect();
     let mut launcher = Launcher::new(machine);
     // SAFETY: nobody else has the memory.
     unsafe { launcher.update(&updates).unwrap() };
@@ -162,13 +162,14 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
     let (mut noise, rules) = (Noise::new(47), rules());
     let pair = (DType::Float32, DType::Float32);
     let sources = Sources::new(machine, pair, 6, 0, true, &mut noise);
-    let case = Case::new(machine, &rules, 3, sources, true, &mut noise);
-    let right = Update { rows: None, copies: [None; 2], ..case.update(&*rules[3]) };
+    let number = |name| rules.iter().position(|rule| rule.name() == name).unwrap();
+    let case = Case::new(machine, &rules, number("adam"), sources, true, &mut noise);
+    let right = Update { rows: None, copies: [None; 2], ..case.update() };
     let sums = machine.memory(&[0; 48]);
     let rows = |numbers: &'static [usize]| Some(TableRows { numbers, elements: 2, of: 3 });
     let of_rows = Gradient { accumulated: Some(sums), contributions: &[], ..right.gradient };
     let contribution = [cuda::Contribution { gradient: sums, factor: 1.0 }];
-    let lamb = rules[10].step(&scalars(&*rules[10], 0)).unwrap();
+    let lamb = scalars(&*rules[number("lamb")], 0).step.unwrap();
     let cases = [
         (Update { slots: &case.slots[..1], ..right }, "slots"),
         (

@@ -137,7 +137,7 @@ fn kernels_that_are_queued_have_the_bits_of_the_rule_that_they_are() {
         let queue = |own: &OwnUpdate<'_>| {
             let gradient = [cuda::Contribution { gradient: own.gradient, factor: 1.0 }];
             let rule = Momentum::new(0.9, false).unwrap();
-            let step = rule.step(&rule.prepare(&own.rates, &rule.initial_running())?).unwrap();
+            let step = rule.prepare(&own.rates, &rule.initial_running())?.step.unwrap();
             let update = Update {
                 gradient: Gradient {
                     dtype: own.dtype,

@@ -64,7 +64,7 @@ impl Training {
     fn new(strategy: Strategy, rule: Box<dyn UpdateRule>) -> Training {
         let variables = make(&strategy, &SHAPES);
         // LAMB updates no rows.
-        let row_sparse = [false, rule.is_elementwise(), false, false, false];
+        let row_sparse = [false, !rule.measures(), false, false, false];
         let options = GradientsOptions { row_sparse: &row_sparse, ..GradientsOptions::default() };
         let gradients = gradients(&strategy, &variables, options);
         let optimizer = Optimizer::new(strategy.id(), rule, 0.05).unwrap();

@@ -9,7 +9,7 @@ use crate::kernels::cuda::place::divisor;
 use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue, Work, argument, blocks_of};
 use crate::kernels::cuda::update::{TableRows, Update};
 use crate::kernels::float::real::Real;
-use crate::kernels::update::step::{MOST_SLOTS, SCALARS, Step};
+use crate::kernels::update::rules::{MOST_STATES, RuleStep, SCALARS};
 use crate::kernels::update::weighted_sum::{Clipping, Finish, Scale};
 
 /// As the kernels read it.
@@ -17,7 +17,7 @@ use crate::kernels::update::weighted_sum::{Clipping, Finish, Scale};
 #[repr(C)]
 pub(super) struct Variable {
     weights: Address,
-    pub(super) slots: [Address; MOST_SLOTS],
+    pub(super) slots: [Address; MOST_STATES],
     copies: [Address; 2],
     accumulated: Address,
     rows: Address,
@@ -61,7 +61,7 @@ unsafe impl Plain for Treatment<f32> {}
 unsafe impl Plain for Treatment<f64> {}
 
 impl<T: Real> Treatment<T> {
-    fn new(divisor: f64, clipping: Clipping, l2: f64, step: Option<&Step>) -> Treatment<T> {
+    fn new(divisor: f64, clipping: Clipping, l2: f64, step: Option<&RuleStep>) -> Treatment<T> {
         let Finish { scale, factors, limit } = Finish::new(divisor, clipping);
         let scalars = step.map_or([0.0; SCALARS], |step| step.scalars);
         let (scale, divides) = match scale {
@@ -90,7 +90,7 @@ pub(super) struct Entry<'a> {
     gradient: Gradient<'a>,
     pub(super) clipping: Clipping,
     pub(super) l2: f64,
-    step: Option<Step>,
+    step: Option<RuleStep>,
     rows: Option<TableRows<'a>>,
     pub(super) variable: Variable,
 }
@@ -99,7 +99,7 @@ impl<'a> Entry<'a> {
     pub(super) fn new(gradient: Gradient<'a>, weights: Address) -> Entry<'a> {
         let variable = Variable {
             weights,
-            slots: [0; MOST_SLOTS],
+            slots: [0; MOST_STATES],
             copies: [0; 2],
             accumulated: gradient.accumulated.unwrap_or(0),
             rows: 0,

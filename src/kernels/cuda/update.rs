@@ -6,7 +6,7 @@ use crate::kernels::cuda::gradient::{Gradient, check_gradient};
 use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue};
 use crate::kernels::dtype::DType;
 use crate::kernels::float::real::Real;
-use crate::kernels::update::step::{Step, StepKind};
+use crate::kernels::update::rules::{RuleKind, RuleStep};
 use crate::kernels::update::weighted_sum::Clipping;
 
 /// Rows of a table.
@@ -32,7 +32,7 @@ pub struct Update<'a> {
     pub l2: f64,
     /// What is done to each element. For LAMB the norms are measured; its last scalar is what
     /// their quotient is multiplied with.
-    pub step: Step,
+    pub step: RuleStep,
     /// Contiguous elements.
     pub weights: Address,
     /// As many tensors of state as the step has, contiguous.
@@ -62,7 +62,7 @@ impl<Q: Queue> Launcher<Q> {
     pub unsafe fn update(&mut self, updates: &[Update<'_>]) -> Result<()> {
         updates.iter().try_for_each(check)?;
         for dtype in [DType::Float32, DType::Float64] {
-            for kind in StepKind::ALL {
+            for &kind in RuleKind::ALL {
                 let of_kind = |update: &&Update<'_>| {
                     update.gradient.dtype == dtype && update.step.kind == kind
                 };
@@ -70,12 +70,12 @@ impl<Q: Queue> Launcher<Q> {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match (dtype, kind) {
-                        (DType::Float32, StepKind::Lamb) => self.queue_lamb::<f32>(entries)?,
-                        (_, StepKind::Lamb) => self.queue_lamb::<f64>(entries)?,
+                        (DType::Float32, RuleKind::Lamb) => self.queue_lamb::<f32>(entries)?,
+                        (_, RuleKind::Lamb) => self.queue_lamb::<f64>(entries)?,
                         (DType::Float32, _) => {
-                            self.queue_entries::<f32>(kernel(kind, dtype), entries)?;
+                            self.queue_entries::<f32>(kind.kernel(dtype), entries)?;
                         }
-                        _ => self.queue_entries::<f64>(kernel(kind, dtype), entries)?,
+                        _ => self.queue_entries::<f64>(kind.kernel(dtype), entries)?,
                     }
                 }
             }
@@ -117,8 +117,8 @@ impl<Q: Queue> Launcher<Q> {
 fn check(update: &Update<'_>) -> Result<()> {
     check_gradient(&update.gradient)?;
     let kind = update.step.kind;
-    if update.slots.len() != kind.slots() {
-        let (found, expected) = (update.slots.len(), kind.slots());
+    if update.slots.len() != kind.states() {
+        let (found, expected) = (update.slots.len(), kind.states());
         return Err(Error::invalid("slots", format!("{found}; {kind:?} has {expected}")));
     }
     if update.gradient.dtype != DType::Float32 && update.copies.iter().any(Option::is_some) {
@@ -130,7 +130,7 @@ fn check(update: &Update<'_>) -> Result<()> {
     let fits = sum.contributions.is_empty()
         && sum.accumulated.is_some()
         && rows.elements.checked_mul(numbers.len() as u64) == Some(sum.elements)
-        && kind != StepKind::Lamb;
+        && kind != RuleKind::Lamb;
     if !fits {
         let problem = "rows are updated by sums of their own, one for each, and not by LAMB";
         return Err(Error::invalid("rows", problem));
@@ -141,32 +141,4 @@ fn check(update: &Update<'_>) -> Result<()> {
         return Err(Error::invalid("rows", problem));
     }
     Ok(())
-}
-
-/// The kernel of a kind of steps of variables of a type.
-fn kernel(kind: StepKind, dtype: DType) -> &'static str {
-    macro_rules! kernel {
-        ($name:literal) => {
-            match dtype {
-                DType::Float32 => concat!("umbo_", $name, "_f32"),
-                _ => concat!("umbo_", $name, "_f64"),
-            }
-        };
-    }
-    match kind {
-        StepKind::Sgd => kernel!("sgd"),
-        StepKind::Momentum => kernel!("momentum"),
-        StepKind::Nesterov => kernel!("nesterov"),
-        StepKind::Adam => kernel!("adam"),
-        StepKind::AdamW => kernel!("adamw"),
-        StepKind::Adagrad => kernel!("adagrad"),
-        StepKind::RmsProp => kernel!("rmsprop"),
-        StepKind::RmsPropMomentum => kernel!("rmsprop_momentum"),
-        StepKind::RmsPropCentered => kernel!("rmsprop_centered"),
-        StepKind::RmsPropCenteredMomentum => kernel!("rmsprop_centered_momentum"),
-        StepKind::Lamb => kernel!("lamb"),
-        StepKind::Ftrl => kernel!("ftrl"),
-        StepKind::AmsGrad => kernel!("amsgrad"),
-        StepKind::AmsGradW => kernel!("amsgradw"),
-    }
 }

@@ -6,6 +6,6 @@ mod gradients;
 pub mod measure;
 pub mod pass;
 mod pass_loop;
-pub mod step;
+pub mod rules;
 pub mod tiles;
 pub mod weighted_sum;

@@ -120,7 +120,7 @@ impl Parts {
                 let weights = weights.part(&range);
                 let gradient = alone(gradient);
                 let pass = means.pass(update, &weights, slots, &gradient, range.start);
-                means.rule.sums(&update.scalars, &pass.telling_tiles(own.as_flattened()));
+                update.scalars.sums(&pass.telling_tiles(own.as_flattened()));
             }
         }
         let totals = self.total_sums(meeting, send, receive)?;
