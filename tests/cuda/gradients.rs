@@ -136,7 +136,6 @@ fn gradients_are_measured(machine: &dyn Machine) {
     unsafe { Launcher::new(machine).measure(&measured, results).unwrap() };
     let results = machine.read(results, 16 * all.len());
     for ((sources, mut kept), result) in all.into_iter().zip(results.chunks(16)) {
-        let case = sources.describe();
         let number = |at: usize| f64::from_ne_bytes(result[8 * at..8 * at + 8].try_into().unwrap());
         let found = Squares { sum: number(0), finite: number(1) == 0.0 };
         let expected = squares(&sources, kept.as_mut().map(|(kept, _)| kept));
