@@ -11,23 +11,13 @@ use crate::collectives::copy_to;
 use crate::device::DeviceId;
 use crate::error::Result;
 use crate::memory;
-use crate::observe::log::{self, Level};
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
 
-/// A variable and its committed value. Memory that is sealed is open as long as this lives, so that the
-/// check can say what a strict strategy otherwise ends the process for.
+/// A variable and its committed value.
 pub(super) struct Watched {
     variable: Variable,
     was: Tensor,
-}
-
-impl Drop for Watched {
-    fn drop(&mut self) {
-        if let Err(error) = self.variable.set_on_trial(false) {
-            log::log(Level::Error, || format!("{:?} stays open: {error}", self.variable));
-        }
-    }
 }
 
 /// A variable that was written, and where.
@@ -47,9 +37,7 @@ impl Watched {
     pub fn new(variable: &Variable) -> Result<Watched> {
         // SAFETY: the caller's promise: nobody writes the variable before or while it is copied.
         let was = copy_to(unsafe { variable.committed() }, variable.device())?;
-        let watched = Watched { variable: variable.clone(), was };
-        variable.set_on_trial(true)?;
-        Ok(watched)
+        Ok(Watched { variable: variable.clone(), was })
     }
 
     pub fn is_of(&self, variable: &Variable) -> bool {

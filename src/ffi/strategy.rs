@@ -315,8 +315,8 @@ pub unsafe extern "C" fn umbo_strategy_thread_stack_bytes(
 /// A strict strategy looks for mistakes of callbacks. What it finds is UMBO_STATUS_FAILED_PRECONDITION,
 /// with a message that begins with "strict mode" and names the replica, the variable and the place:
 /// umbo_gradients_submit() gives it for gradients, and the run gives it, as that replica's failure, for
-/// what is found when the callback has returned. A write to a variable in host memory through a view of
-/// it ends the process with SIGSEGV, at the instruction that writes.
+/// what is found when the callback has returned: also that a variable was written through a view, which is
+/// then put back.
 #[c_call(out(strict))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_strict(

@@ -93,9 +93,6 @@ fn create_here(
     initial: Initial<'_>,
 ) -> Result<Variable> {
     let zeros = |dtype, shape| {
-        if owner.is_strict() {
-            return Tensor::sealable(dtype, shape, owner.parameter_device());
-        }
         let mut slab = owner.inner().variable_slab.lock();
         slab.zeros(dtype, shape, owner.parameter_device())
     };

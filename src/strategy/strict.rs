@@ -1,9 +1,8 @@
 //! What a strict strategy looks for around the callback of a replica: writes beside the memory that the
 //! callback was given, writes after it has returned, and writes to what is only to be read.
 //!
-//! Weights in host memory need no looking after: their pages are closed for writing (see
-//! [`Storage::sealable`](crate::tensor::storage::Storage::sealable)). Those that a callback can write are
-//! put back, since no failing step does that: they are committed already, and steps see them as they are.
+//! Weights that a callback has written are put back, since no failing step does that: they are committed
+//! already, and steps see them as they are.
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
@@ -34,7 +33,7 @@ pub(super) struct Guards {
     spent: Vec<Fenced>,
     /// Tensors that the callback has made: what they are, and what is around them.
     made: Vec<(String, Fence)>,
-    /// Views of variables, of memory that cannot be closed for writing.
+    /// Views of variables.
     shown: Vec<View>,
     others: Vec<Box<dyn AtReturn>>,
     /// What was found of the last step.
@@ -182,15 +181,15 @@ impl ReplicaContext {
         })
     }
 
-    /// Notes that the callback was shown `value`, which is a buffer of `variable` or a copy of it. What
-    /// is sealed needs no notes.
+    /// Notes that the callback was shown `value`, which is a buffer of `variable` or a copy of it. A trial
+    /// finds by itself what was written.
     pub(super) fn guard_view(
         &self,
         variable: &Variable,
         buffer: usize,
         value: &Tensor,
     ) -> Result<()> {
-        if value.storage().0.is_sealed() || self.watcher.is_some() {
+        if self.watcher.is_some() {
             return Ok(());
         }
         self.with_guards(|guards| {

@@ -53,16 +53,7 @@ pub fn deep_copy(variable: &Variable) -> Result<Variable> {
         }
         _ => {}
     }
-    let fresh = match owner.is_strict() {
-        false => read(variable)?,
-        true => {
-            let fresh = Tensor::sealable(variable.dtype(), variable.shape(), variable.device())?;
-            // SAFETY: nobody else has the fresh tensor.
-            read_into(variable, &mut unsafe { fresh.assume_exclusive() })?;
-            fresh
-        }
-    };
-    let division = variable.division().cloned();
+    let (fresh, division) = (read(variable)?, variable.division().cloned());
     Ok(Variable::divided(variable.spec().clone(), fresh, owner.keeper(), division))
 }
 

@@ -35,7 +35,6 @@ pub mod dlpack;
 pub mod fence;
 pub mod ops;
 pub mod origin;
-mod sealed;
 pub mod slab;
 pub mod storage;
 mod text;
@@ -102,12 +101,6 @@ impl Tensor {
     /// A contiguous tensor whose elements are whatever was in memory.
     pub fn uninitialized(dtype: DType, shape: Shape, device: DeviceId) -> Result<Tensor> {
         let storage = Storage::uninitialized(shape.bytes(dtype)?, device)?;
-        Ok(Tensor::from_parts(Arc::new(storage), dtype, Layout::row_major(shape), 0))
-    }
-
-    /// A contiguous tensor of zeros that can be closed for writing; see [`Storage::sealable`].
-    pub fn sealable(dtype: DType, shape: Shape, device: DeviceId) -> Result<Tensor> {
-        let storage = Storage::sealable(shape.bytes(dtype)?, device)?;
         Ok(Tensor::from_parts(Arc::new(storage), dtype, Layout::row_major(shape), 0))
     }
 

@@ -10,7 +10,6 @@ use crate::device::{DeviceId, registry};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::tensor::blocks::{Block, LARGE};
-use crate::tensor::sealed::Pages;
 
 /// Every allocation starts at a cache line.
 pub const ALIGNMENT: usize = 64;
@@ -31,8 +30,6 @@ enum Owner {
     Small { start: NonNull<u8>, layout: Allocation },
     /// A block of its own.
     Large { _block: Block },
-    /// Pages that can be closed for writing.
-    Pages(Pages),
     /// Memory of a GPU.
     Device { memory: DeviceMemory },
     /// Somebody else's; dropping the box tells them that it is no longer used, by a GPU neither.
@@ -69,51 +66,6 @@ impl Storage {
         // SAFETY: `allocate` calls this with a layout of non-zero size.
         let small = |layout| settled(unsafe { unsettled(layout) });
         Storage::allocate(bytes, device, Block::uninitialized, small)
-    }
-
-    /// `bytes` zeros, in host memory on pages of their own, which [`Storage::seal`] closes for writing.
-    pub fn sealable(bytes: usize, device: DeviceId) -> Result<Storage> {
-        if !device.is_host_memory() || cfg!(miri) {
-            return Storage::zeroed(bytes, device);
-        }
-        let exhausted = || exhausted(bytes, device);
-        let pages = Pages::new(bytes).ok_or_else(exhausted)?;
-        let data = NonNull::new(pages.data()).ok_or_else(exhausted)?;
-        Ok(Storage { data, bytes, device, owner: Owner::Pages(pages) })
-    }
-
-    fn pages(&self) -> Option<&Pages> {
-        match &self.owner {
-            Owner::Pages(pages) => Some(pages),
-            _ => None,
-        }
-    }
-
-    /// Closes the bytes for writing, but for who opens them, if they are on pages of their own. `name` is
-    /// what the system's list of mappings calls them.
-    pub fn seal(&self, name: impl FnOnce() -> String) {
-        if let Some(pages) = self.pages() {
-            pages.seal(&name());
-        }
-    }
-
-    /// Whether whoever writes the bytes without having opened them ends the process.
-    pub fn is_sealed(&self) -> bool {
-        self.pages().is_some_and(Pages::is_sealed)
-    }
-
-    /// Lets sealed bytes be written until [`Storage::close`] is called as often.
-    pub fn open(&self) {
-        if let Some(pages) = self.pages() {
-            pages.open();
-        }
-    }
-
-    /// Ends what [`Storage::open`] began.
-    pub fn close(&self) {
-        if let Some(pages) = self.pages() {
-            pages.close();
-        }
     }
 
     /// Memory of a GPU, with anything in it.

@@ -49,9 +49,9 @@ struct Copy {
 }
 
 impl Copy {
-    /// A copy of that dtype of `elements`, with nothing in it, and sealed as they are.
+    /// A copy of that dtype of `elements`, with nothing in it.
     fn new(dtype: DType, elements: &Tensor) -> Result<Copy> {
-        let tensor = like(elements, dtype)?;
+        let tensor = Tensor::uninitialized(dtype, elements.shape(), elements.device())?;
         if !tensor.device().is_host_memory() {
             return Ok(Copy { tensor, span: None });
         }
@@ -66,16 +66,6 @@ impl Copy {
     }
 }
 
-/// A tensor of another dtype, with anything in it, that is closed for writing if `other` is.
-pub(super) fn like(other: &Tensor, dtype: DType) -> Result<Tensor> {
-    if !other.storage().0.is_sealed() {
-        return Tensor::uninitialized(dtype, other.shape(), other.device());
-    }
-    let tensor = Tensor::sealable(dtype, other.shape(), other.device())?;
-    tensor.storage().0.seal(|| "umbo: a copy of a variable".into());
-    Ok(tensor)
-}
-
 #[derive(Default)]
 pub(super) struct Buffer {
     elements: OnceLock<Tensor>,
@@ -87,8 +77,6 @@ pub(super) struct Buffer {
     writes: AtomicU64,
     /// Held by who makes a copy or brings it in step.
     converting: Mutex<()>,
-    /// What is sealed is open for a trial, whatever it writes.
-    is_on_trial: AtomicBool,
     /// What a strict strategy has shown of the elements and the copies.
     pub(super) shown: Mutex<Shown>,
 }
@@ -103,7 +91,7 @@ impl Buffer {
     pub(super) fn reserve(&self, other: &Buffer) -> Result<()> {
         if self.elements.get().is_none() {
             let other = other.elements();
-            let fresh = self.opened(like(other, other.dtype())?);
+            let fresh = Tensor::uninitialized(other.dtype(), other.shape(), other.device())?;
             // Only one thread writes central state at a time; should that ever fail, one of the
             // two fresh tensors is dropped unused.
             let _ = self.elements.set(fresh);
@@ -138,26 +126,6 @@ impl Buffer {
     pub(super) fn copies_in_step(&self) -> impl Iterator<Item = &Tensor> {
         let here = (0..COPY_DTYPES.len()).filter_map(|number| self.copy(number));
         here.chain(self.on_devices.all_in_step())
-    }
-
-    /// Opens what is sealed of the elements and the copies, and what comes of them, or closes it again.
-    pub(super) fn set_on_trial(&self, is_on_trial: bool) -> Result<()> {
-        let _converting = self.converting.lock();
-        if self.is_on_trial.swap(is_on_trial, Ordering::AcqRel) != is_on_trial
-            && self.elements.get().is_some()
-        {
-            let which = self.copies.each_ref().map(|copy| copy.get().is_some());
-            self.set_open(which, is_on_trial);
-        }
-        Ok(())
-    }
-
-    /// A tensor that is open if there is a trial.
-    fn opened(&self, fresh: Tensor) -> Tensor {
-        if self.is_on_trial.load(Ordering::Acquire) {
-            fresh.storage().0.open();
-        }
-        fresh
     }
 
     /// A copy, if it is in step.
@@ -202,7 +170,6 @@ impl Buffer {
         let elements = self.elements();
         if self.copies[number].get().is_none() {
             let fresh = Copy::new(COPY_DTYPES[number], elements)?;
-            self.opened(fresh.tensor.clone());
             // Copies are made under the lock, so that nobody was faster.
             let _ = self.copies[number].set(fresh);
         }
@@ -219,10 +186,7 @@ impl Buffer {
         // writes it; updates do not run meanwhile.
         let mut to = unsafe { copy.tensor.assume_exclusive() };
         let mut to = to.writing()?.into_span().ok_or_else(not_contiguous)?;
-        let storage = copy.tensor.storage().0;
-        storage.open();
         narrow_all(Instructions::chosen(), from, &mut to);
-        storage.close();
         self.in_step[number].store(true, Ordering::Release);
         Ok(&copy.tensor)
     }
@@ -239,18 +203,6 @@ impl Buffer {
             let exists = self.copies[number].get().is_some_and(|copy| copy.span.is_some());
             exists && (was_in_step || all)
         })
-    }
-
-    /// Opens, or closes again, the elements and these copies of them for an update, if they are sealed.
-    pub(super) fn set_open(&self, which: OfCopies<bool>, open: bool) {
-        let copies =
-            self.copies.iter().zip(which).filter_map(|(copy, written)| {
-                copy.get().filter(|_| written).map(|copy| &copy.tensor)
-            });
-        for tensor in copies.chain([self.elements()]) {
-            let storage = tensor.storage().0;
-            if open { storage.open() } else { storage.close() }
-        }
     }
 
     /// The copies that an update writes along.

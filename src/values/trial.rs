@@ -1,5 +1,4 @@
-//! What a trial of a callback needs of variables: to let it write what is sealed, and to find what it has
-//! written in their copies.
+//! What a trial of a callback needs of variables: to find what it has written in their copies.
 
 #![expect(unsafe_code, reason = "copies are read when nobody writes them")]
 
@@ -9,12 +8,6 @@ use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
 impl Variable {
-    /// Lets callbacks write what is sealed of the variable, and of the copies that there are or will be, or
-    /// closes it again.
-    pub(crate) fn set_on_trial(&self, is_on_trial: bool) -> Result<()> {
-        (0..2).try_for_each(|buffer| self.buffer(buffer).set_on_trial(is_on_trial))
-    }
-
     /// Shows `look` each copy of the committed value that counts as in step, with what it is to be if the
     /// value is `value`, which is in memory of the same device.
     ///

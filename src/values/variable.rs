@@ -7,7 +7,6 @@
 #![expect(unsafe_code, reason = "who may read and write a variable is the strategy's business")]
 
 use std::fmt;
-use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -66,58 +65,14 @@ struct Parts {
     updates_ahead: AtomicU32,
     /// The log has been told of a per-replica value of which this variable got one component.
     has_warned: AtomicBool,
-    /// The memory is closed for writing, but for those who open it.
-    is_sealed: bool,
     /// The value is to be in the first buffer whenever no step is in progress.
     stays: bool,
     keeper: Weak<dyn Keeper>,
 }
 
-/// A variable's elements, to be written. If they are sealed they are open as long as this lives.
-pub struct Changing<'a> {
-    tensor: TensorMut<'a>,
-    whole: &'a Tensor,
-}
-
-impl<'a> Changing<'a> {
-    /// # Safety
-    /// As for [`Tensor::assume_exclusive`].
-    unsafe fn new(tensor: &'a Tensor) -> Changing<'a> {
-        tensor.storage().0.open();
-        // SAFETY: the caller's promise.
-        Changing { tensor: unsafe { tensor.assume_exclusive() }, whole: tensor }
-    }
-
-    /// The tensor, and no right any more to write it.
-    pub fn done(self) -> Tensor {
-        self.whole.clone()
-    }
-}
-
-impl<'a> Deref for Changing<'a> {
-    type Target = TensorMut<'a>;
-
-    fn deref(&self) -> &TensorMut<'a> {
-        &self.tensor
-    }
-}
-
-impl<'a> DerefMut for Changing<'a> {
-    fn deref_mut(&mut self) -> &mut TensorMut<'a> {
-        &mut self.tensor
-    }
-}
-
-impl Drop for Changing<'_> {
-    fn drop(&mut self) {
-        self.whole.storage().0.close();
-    }
-}
-
 impl Variable {
-    /// A variable whose value is `value`, which nobody else may hold. If it is on pages of its own
-    /// ([`Tensor::sealable`]), they are closed for writing, but for those who write by this variable. If its
-    /// memory is somebody else's, the variable [stays](Variable::stays) there.
+    /// A variable whose value is `value`, which nobody else may hold. If its memory is somebody else's, the
+    /// variable [stays](Variable::stays) there.
     pub fn new(spec: VariableSpec, value: Tensor, keeper: Weak<dyn Keeper>) -> Variable {
         Variable::divided(spec, value, keeper, None)
     }
@@ -130,12 +85,9 @@ impl Variable {
         division: Option<Division>,
     ) -> Variable {
         let (dtype, shape, device) = (value.dtype(), value.shape(), value.device());
-        let storage = value.storage().0;
-        storage.seal(|| format!("umbo: variable {}", spec.name));
-        let (is_sealed, stays) = (storage.is_sealed(), !storage.is_own());
+        let stays = !value.storage().0.is_own();
         Variable(Arc::new(Parts {
             spec,
-            is_sealed,
             dtype,
             shape,
             device,
@@ -246,9 +198,9 @@ impl Variable {
     /// As long as the result is used, nobody else reads or writes the committed value: the caller has
     /// the step lock, which keeps other writers out, and the lock of central state, which keeps readers
     /// out.
-    pub unsafe fn changing(&self) -> Changing<'_> {
+    pub unsafe fn changing(&self) -> TensorMut<'_> {
         // SAFETY: the caller's promise.
-        unsafe { Changing::new(self.0.buffers[self.committed_buffer()].to_write()) }
+        unsafe { self.0.buffers[self.committed_buffer()].to_write().assume_exclusive() }
     }
 
     /// How often somebody has begun to write a buffer other than by an update at a commit point.
@@ -329,14 +281,10 @@ impl Variable {
     /// To be called before an update writes `all` or some elements of a buffer: which copies of the
     /// buffer it has to write along. None is in step before [`Variable::end_update`].
     pub fn begin_update(&self, buffer: usize, all: bool) -> OfCopies<bool> {
-        let copies = match self.0.has_copies.load(Ordering::Acquire) {
+        match self.0.has_copies.load(Ordering::Acquire) {
             true => self.0.buffers[buffer].begin_update(all),
             false => OfCopies::default(),
-        };
-        if self.0.is_sealed {
-            self.0.buffers[buffer].set_open(copies, true);
         }
-        copies
     }
 
     /// Those copies of a buffer that an update writes along.
@@ -353,9 +301,6 @@ impl Variable {
 
     /// To be called when an update has written elements of a buffer, and these copies of them.
     pub fn end_update(&self, buffer: usize, written: OfCopies<bool>) {
-        if self.0.is_sealed {
-            self.0.buffers[buffer].set_open(written, false);
-        }
         self.0.buffers[buffer].end_update(written);
     }
 
@@ -372,12 +317,12 @@ impl Variable {
     /// As long as the result is used, nobody else reads or writes that buffer: the caller is the one
     /// thread that writes in the step in flight, or there is none and it has the step lock; and no view
     /// that was given out is read.
-    pub unsafe fn staging(&self) -> Result<Changing<'_>> {
+    pub unsafe fn staging(&self) -> Result<TensorMut<'_>> {
         let committed = self.0.committed.load(Ordering::Acquire);
         let buffer = &self.0.buffers[1 - committed];
         buffer.reserve(&self.0.buffers[committed])?;
         // SAFETY: the caller's promise.
-        Ok(unsafe { Changing::new(buffer.to_write()) })
+        Ok(unsafe { buffer.to_write().assume_exclusive() })
     }
 
     /// Lets the step in flight see the staging buffer.

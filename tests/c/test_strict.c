@@ -1,9 +1,4 @@
-/* Strict mode from C: what callbacks do wrong is named, and weights cannot be written. */
-#include <signal.h>
-#include <sys/types.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
+/* Strict mode from C: what callbacks do wrong is named, and weights that they write are put back. */
 #include "check.h"
 
 enum { REPLICAS = 2 };
@@ -155,26 +150,21 @@ static void elsewhere(void) {
     release(strategy, &self, optimizer);
 }
 
-/* In a child, since it ends the process. Checkers of memory end it in their own way. */
+/* What is written through a view is found behind the callback, and put back. */
 static void weights(void) {
-    int status = 0;
-    pid_t pid = fork();
-    CHECK(pid >= 0);
-    if (pid == 0) {
-        umbo_strategy *strategy = NULL;
-        umbo_optimizer *optimizer = NULL;
-        training self = {NULL, NULL, NOTHING};
-        alarm(60);
-        setting(1, &strategy, &self, &optimizer);
-        CHECK_OK(run(strategy, &self, NOTHING));
-        CHECK_OK(umbo_optimizer_apply(optimizer, self.gradients, NULL, NULL));
-        (void)!freopen("/dev/null", "w", stderr);
-        (void)!run(strategy, &self, THE_WEIGHTS);
-        _exit(0);
-    }
-    CHECK(waitpid(pid, &status, 0) == pid);
-    CHECK(!(WIFEXITED(status) && WEXITSTATUS(status) == 0));
-    CHECK(!WIFSIGNALED(status) || WTERMSIG(status) == SIGSEGV);
+    umbo_strategy *strategy = NULL;
+    umbo_optimizer *optimizer = NULL;
+    training self = {NULL, NULL, NOTHING};
+    umbo_view view;
+    setting(1, &strategy, &self, &optimizer);
+    CHECK_STATUS(run(strategy, &self, THE_WEIGHTS), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_MESSAGE("strict mode: variable 'w' (float32 [5]) was written through a view of it");
+    CHECK_MESSAGE("the callback of replica 1");
+    CHECK_OK(umbo_variable_view(self.variable, NULL, &view));
+    CHECK(((const float *)view.data)[0] == 0);
+    CHECK_OK(run(strategy, &self, NOTHING));
+    CHECK_OK(umbo_optimizer_apply(optimizer, self.gradients, NULL, NULL));
+    release(strategy, &self, optimizer);
 }
 
 static void options(void) {
@@ -187,13 +177,13 @@ static void options(void) {
 }
 
 int main(void) {
-    weights();
     options();
     {
         /* Of two replicas that fail, one is told to the log. */
         static int64_t messages;
         expect_messages(&messages);
         mistakes();
+        weights();
         expect_no_messages();
     }
     elsewhere();

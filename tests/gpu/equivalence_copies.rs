@@ -213,13 +213,6 @@ impl Scene {
         assert!(wrong.is_empty(), "{:?}, after {after}: {wrong:?}", self.place);
     }
 
-    /// Whether the memory that a replica sees can be closed for writing: the variable's own, and copies
-    /// beside it, in host memory.
-    fn is_sealed(&self, write: Write) -> bool {
-        let device = self.strategy.replica_devices()[write.replica];
-        is_cpu(device) && is_cpu(self.strategy.parameter_device())
-    }
-
     /// What the check says of a write, and that nothing is left of that.
     #[track_caller]
     fn checked(&self, write: Write, uses: bool) {
@@ -286,7 +279,7 @@ fn all_writes(control: &Control, places: &[Place]) {
                 assert!(report.equivalent, "{place:?}, after {write:?}: {}", report.text);
                 let Write { variable, dtype, replica } = write;
                 tried.insert((seed, strict, format!("{variable} as {dtype}"), replica));
-                if strict && !used.is_sealed(write) {
+                if strict {
                     Scene::new(place, strict).caught(write);
                     used.caught(write);
                 }

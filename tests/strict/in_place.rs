@@ -1,5 +1,5 @@
-//! Variables over the program's own memory, whose pages cannot be closed: a callback that writes one
-//! through a view fails, and nothing is left of what it wrote.
+//! Variables in the library's memory and over the program's own: a callback that writes one through a view
+//! fails, and nothing is left of what it wrote.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use umbo::strategy::ReplicaContext;
 use umbo::strategy::cancellation::Cancellation;
 use umbo::strategy::in_place::create_in_place;
 use umbo::strategy::limits::Limits;
-use umbo::strategy::variables::{self, NewVariable};
+use umbo::strategy::variables::{self, Initial, NewVariable};
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Synchronization, Variable};
@@ -25,16 +25,25 @@ const VALUES: [f32; 3] = [0.1, -0.7, 1.3];
 
 const VIEWS: [DType; 3] = [DType::Float32, DType::Float16, DType::BFloat16];
 
-fn over_own_memory(scene: &Scene) -> Variable {
+fn new_variable() -> (NewVariable, Tensor) {
     let new = NewVariable {
         name: "own".into(),
         trainable: None,
         synchronization: Synchronization::Auto,
         aggregation: Aggregation::OnlyFirstReplica,
     };
-    let memory = Tensor::from_slice(&VALUES, Shape::new(&[3]).unwrap(), DeviceId::HOST).unwrap();
+    let initial = Tensor::from_slice(&VALUES, Shape::new(&[3]).unwrap(), DeviceId::HOST);
+    (new, initial.unwrap())
+}
+
+fn over_own_memory(scene: &Scene) -> Variable {
     // SAFETY: nobody else has the memory; that it is written through views is what is tested.
-    unsafe { create_in_place(&scene.strategy, vec![(new, memory)]) }.unwrap().remove(0)
+    unsafe { create_in_place(&scene.strategy, vec![new_variable()]) }.unwrap().remove(0)
+}
+
+fn in_the_librarys(scene: &Scene) -> Variable {
+    let (new, initial) = new_variable();
+    variables::create(Some(&scene.strategy), new, Initial::Value(&initial)).unwrap()
 }
 
 fn rounded(dtype: DType) -> Vec<f32> {
@@ -99,9 +108,9 @@ enum Beside {
 
 #[test]
 fn writes_through_views_are_put_back() {
-    for setting in settings() {
+    for (setting, is_own) in settings().flat_map(|setting| [(setting, false), (setting, true)]) {
         let scene = Scene::new(setting);
-        let variable = over_own_memory(&scene);
+        let variable = if is_own { over_own_memory(&scene) } else { in_the_librarys(&scene) };
         for dtype in VIEWS {
             for writer in 0..setting.replicas {
                 for beside in [
@@ -111,7 +120,7 @@ fn writes_through_views_are_put_back() {
                     Beside::EarlyWrite,
                     Beside::Assignment,
                 ] {
-                    let what = format!("{setting:?}, {dtype}, {writer}, {beside:?}");
+                    let what = format!("{setting:?}, {is_own}, {dtype}, {writer}, {beside:?}");
                     let failed = scene.run(writing(&variable, dtype, writer, beside));
                     match beside {
                         Beside::Failure => {

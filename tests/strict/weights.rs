@@ -1,87 +1,11 @@
-//! Variables: whoever writes one through a view ends the process.
+//! What the library and the program write of variables as they may.
 
-use umbo::error::Result;
 use umbo::optimizer::GradientMode;
-use umbo::strategy::ReplicaContext;
-use umbo::strategy::variables::{self, current_copy, current_tensor};
+use umbo::strategy::variables::{self, current_tensor};
 use umbo::tensor::{DType, Tensor};
 use umbo::values::Value;
 
-use crate::scene::{Scene, Setting, put, variable};
-
-/// The signal that ends a child that does `body`; 0 if none does.
-pub fn signal_of(body: impl FnOnce()) -> i32 {
-    // SAFETY: the child does the body and leaves without the harness.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0, "no process");
-    if child == 0 {
-        // SAFETY: what Rust's own handler would say of a stack is of no use here; and a child that
-        // hangs ends.
-        unsafe {
-            libc::signal(libc::SIGSEGV, libc::SIG_DFL);
-            libc::alarm(60);
-        }
-        body();
-        // SAFETY: ends the child.
-        unsafe { libc::_exit(0) };
-    }
-    let mut status = 0;
-    // SAFETY: the child is ours, and the output a variable.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    if libc::WIFSIGNALED(status) { libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) }
-}
-
-/// Runs a callback that writes the first element of a variable's view, in 16 bits or its own dtype.
-fn write_through_view(setting: Setting, replica: usize, dtype: DType) -> i32 {
-    // The strategy is made in the child, since the parent's does nothing there.
-    signal_of(|| {
-        let scene = Scene::new(setting);
-        scene.train_well();
-        let of_run = std::sync::Arc::clone(&scene);
-        let step = move |context: &ReplicaContext| -> Result<Option<Value>> {
-            if context.replica() == replica {
-                let variable = &of_run.variables[0];
-                // SAFETY: nobody assigns; that a callback writes is what is tested.
-                let view = unsafe { current_copy(Some(context), variable, dtype) }?;
-                let view = match view {
-                    Some(view) => view,
-                    // SAFETY: as above.
-                    None => unsafe { variables::bring_in_step(Some(context), variable, dtype) }?,
-                };
-                put(view.address(), dtype, 0, 7.0);
-            }
-            Ok(None)
-        };
-        scene.run(std::sync::Arc::new(step)).unwrap();
-    })
-}
-
-#[test]
-fn a_write_through_a_view_ends_the_process() {
-    for is_nested in [false, true] {
-        for is_bounded in [false, true] {
-            let setting = Setting { is_nested, is_bounded, ..Setting::PLAIN };
-            for (replica, dtype) in [(0, DType::Float32), (1, DType::Float32), (1, DType::BFloat16)]
-            {
-                let signal = write_through_view(setting, replica, dtype);
-                assert_eq!(signal, libc::SIGSEGV, "{setting:?}, {replica}, {dtype}");
-                let lax = Setting { strict: false, ..setting };
-                assert_eq!(write_through_view(lax, replica, dtype), 0, "{setting:?}");
-            }
-        }
-    }
-}
-
-#[test]
-fn views_that_were_given_outside_of_runs_are_for_reading_too() {
-    let signal = signal_of(|| {
-        let scene = Scene::new(Setting::PLAIN);
-        // SAFETY: as above.
-        let view = unsafe { current_tensor(None, &scene.variables[3]) }.unwrap();
-        put(view.address(), DType::Float32, 63, 7.0);
-    });
-    assert_eq!(signal, libc::SIGSEGV);
-}
+use crate::scene::{Scene, Setting, variable};
 
 /// Everything that may write variables still can: assignments in and out of steps, scattering, undoing,
 /// low-precision copies that applies write along, copies of variables, and variables made in steps.
