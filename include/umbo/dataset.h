@@ -1315,8 +1315,8 @@ UMBO_API void umbo_distributed_dataset_release(const umbo_distributed_dataset *d
  * @return UMBO_OK, also at the end of the pass, or:
  * - UMBO_STATUS_FAILED_PRECONDITION: the call would wait for itself: it is made in a function that
  *   this iterator calls, on whatever thread (of a generator, a map, the release of an element).
- * - UMBO_STATUS_FAILED_PRECONDITION: functions that iterators call would wait for each other, or
- *   such calls lie in one another over more than 32 iterators.
+ * - UMBO_STATUS_FAILED_PRECONDITION: such calls of functions of iterators lie in one another over
+ *   more than 32 iterators.
  * - UMBO_STATUS_FAILED_PRECONDITION: the iterator is over a distributed dataset, and the call is
  *   made in a replica's callback (an element is for all replicas) or in the scope of another
  *   strategy.

@@ -98,7 +98,6 @@ impl PassIterator {
         strategy: Option<u64>,
         spec: ElementSpec,
     ) -> Result<PassIterator> {
-        work::prepare()?;
         let pass = stage.start()?;
         let work = Some(Work::new(pass, false));
         let state = Mutex::new(State { work, next: 0, serving: 0 });
@@ -162,8 +161,7 @@ impl PassIterator {
     ///
     /// Errors are those of the sources and transformations. FAILED_PRECONDITION
     /// - in a function that this iterator has called, on whatever thread (a generator, a mapped
-    ///   function, the release of an element), since the call would wait for itself; also where
-    ///   functions of several iterators would wait for each other;
+    ///   function, the release of an element), since the call would wait for itself;
     /// - if elements are distributed for a strategy: inside of a replica's callback and in the
     ///   context of another strategy.
     pub fn next(&self) -> Result<Option<Value>> {
@@ -289,24 +287,15 @@ impl PassIterator {
         let inside = work::enter(self.node)?;
         let mut state = self.state.lock();
         if state.work.is_none() || state.serving != state.next {
-            drop(inside);
             let ticket = state.next;
-            work::wait_for(self.node, ticket)?;
             state.next += 1;
             while state.work.is_none() || state.serving != ticket {
                 self.freed.wait(&mut state);
             }
-            work::over(self.node, ticket);
             state.serving += 1;
-            let work = state.work.take();
-            drop(state);
-            // Put back by `Taken` whether or not the thread can enter.
-            let mut taken = Taken { iterator: self, work, inside: None };
-            taken.inside = Some(work::enter(self.node)?);
-            return Ok(taken);
         }
         let work = state.work.take();
-        Ok(Taken { iterator: self, work, inside: Some(inside) })
+        Ok(Taken { iterator: self, work, _inside: inside })
     }
 }
 
@@ -314,8 +303,7 @@ impl PassIterator {
 struct Taken<'a> {
     iterator: &'a PassIterator,
     work: Option<Work>,
-    /// Dropped before the pass is put back.
-    inside: Option<Inside>,
+    _inside: Inside,
 }
 
 impl Taken<'_> {
@@ -326,11 +314,9 @@ impl Taken<'_> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        self.inside = None;
         let mut state = self.iterator.state.lock();
         state.work = self.work.take();
         if state.serving != state.next {
-            work::over(self.iterator.node, state.serving);
             drop(state);
             self.iterator.freed.notify_all();
         }

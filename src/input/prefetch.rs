@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
 use crate::executor::pool::Outcome;
@@ -103,8 +103,6 @@ pub(super) fn ahead(
         gone: false,
         round: 0,
         input: None,
-        waits: 0,
-        waiting: false,
     };
     let (arrived, wanted) = (Condvar::new(), Condvar::new());
     let ring = Ring { node: Node::new(), depth, state: Mutex::new(state), arrived, wanted };
@@ -122,7 +120,7 @@ pub(super) fn ahead(
 /// What consumer and producer share. Nothing of the caller's runs under the lock: no element is made or
 /// dropped.
 struct Ring {
-    /// What a consumer waits for that finds no element.
+    /// What the producer is inside of.
     node: Node,
     depth: usize,
     state: Mutex<Waiting>,
@@ -154,33 +152,6 @@ struct Waiting {
     round: u64,
     /// The input on its way to the producer.
     input: Option<Box<dyn Pass<Value>>>,
-    /// How often the consumer has waited, which tells one wait from another.
-    waits: u64,
-    /// Whether it waits now.
-    waiting: bool,
-}
-
-impl Ring {
-    /// Wakes the consumer, if it waits. Its wait is struck out here, since it is over now and not
-    /// when the consumer gets to run.
-    fn tell(&self, state: &mut Waiting) {
-        if std::mem::take(&mut state.waiting) {
-            work::over(self.node, state.waits);
-            self.arrived.notify_one();
-        }
-    }
-
-    /// Waits until the producer has something to tell. FAILED_PRECONDITION if it waits for the
-    /// calling thread itself.
-    fn wait<'a>(&'a self, mut state: MutexGuard<'a, Waiting>) -> Result<MutexGuard<'a, Waiting>> {
-        state.waits += 1;
-        work::wait_for(self.node, state.waits)?;
-        state.waiting = true;
-        while state.waiting {
-            self.arrived.wait(&mut state);
-        }
-        Ok(state)
-    }
 }
 
 /// Takes the input of a pass to where its consumer was: behind an element, and restarted since.
@@ -210,11 +181,15 @@ struct PrefetchPass {
 impl PrefetchPass {
     /// Starts the thread if there is none. If there can be none, the next call tries again.
     fn start(&mut self) -> Result<()> {
+        if self.input.is_none() {
+            return Ok(());
+        }
+        let chain = Chain::current().with(self.ring.node)?;
         let Some(input) = self.input.take() else { return Ok(()) };
         self.at.clear();
         input.save(&mut self.at);
         self.ring.state.lock().input = Some(input);
-        let (ring, chain) = (Arc::clone(&self.ring), Chain::of_producer(self.ring.node));
+        let ring = Arc::clone(&self.ring);
         let options = thread::Options::new("umbo-prefetch", Purpose::Prefetch);
         let started = thread::spawn(&options, move || {
             let _inside = chain.enter();
@@ -262,7 +237,7 @@ impl Pass<Value> for PrefetchPass {
             if std::mem::take(&mut state.paused) {
                 self.ring.wanted.notify_one();
             }
-            state = self.ring.wait(state)?;
+            self.ring.arrived.wait(&mut state);
         }
     }
 
@@ -340,18 +315,13 @@ impl Pass<Value> for PrefetchPass {
 impl Drop for PrefetchPass {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
-        let mut state = self.ring.state.lock();
-        state.stop = true;
-        state.waits += 1;
-        let ticket = state.waits;
+        self.ring.state.lock().stop = true;
         self.ring.wanted.notify_one();
-        drop(state);
-        // The thread may be this one, or wait for what this one is inside of. Then it cannot be
-        // waited for, and ends by itself as soon as it can.
-        if work::wait_for(self.ring.node, ticket).is_ok() {
+        // The thread may be this one, or wait for this one. Then it cannot be waited for, and ends by
+        // itself as soon as it can.
+        if !work::is_inside(self.ring.node) {
             // A panic of the thread was reported through the ring, or nobody asked.
             let _ = thread.join();
-            work::over(self.ring.node, ticket);
         }
     }
 }
@@ -361,9 +331,8 @@ struct Gone<'a>(&'a Ring);
 
 impl Drop for Gone<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.state.lock();
-        state.gone = true;
-        self.0.tell(&mut state);
+        self.0.state.lock().gone = true;
+        self.0.arrived.notify_one();
     }
 }
 
@@ -429,6 +398,6 @@ fn produce(ring: &Ring) {
                 std::mem::swap(&mut state.end, &mut mark);
             }
         }
-        ring.tell(&mut state);
+        ring.arrived.notify_one();
     }
 }

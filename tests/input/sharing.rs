@@ -129,7 +129,7 @@ fn circle(count: usize, build: impl Fn(Dataset) -> Dataset) -> Circle {
 }
 
 #[test]
-fn iterators_that_wait_for_each_other_are_refused() {
+fn iterators_that_come_back_to_themselves_are_refused() {
     let ways: [(&str, Build); 3] = [
         ("plain", |dataset| dataset),
         ("prefetched", |dataset| dataset.prefetch(2).unwrap()),
@@ -137,27 +137,11 @@ fn iterators_that_wait_for_each_other_are_refused() {
     ];
     for (way, build) in ways {
         for count in 1..4 {
-            let refused = ends(move || {
+            ends(move || {
                 let circle = circle(count, build);
-                let iterators: Vec<_> = circle.iter().map(|slot| slot.get().unwrap()).collect();
-                // The same thread all the way round.
-                let error = iterators[0].next().err().map(|error| error.status());
+                let error = circle[0].get().unwrap().next().err().map(|error| error.status());
                 assert_eq!(error, Some(Status::FailedPrecondition), "{way}, {count}");
-                // Threads that begin at different places and meet.
-                let threads: Vec<_> = iterators
-                    .iter()
-                    .cycle()
-                    .take(4 * count)
-                    .map(|iterator| {
-                        let iterator = Arc::clone(*iterator);
-                        std::thread::spawn(move || {
-                            (0..50).filter(|_| iterator.next().is_err()).count()
-                        })
-                    })
-                    .collect();
-                threads.into_iter().map(|thread| thread.join().unwrap()).sum::<usize>()
             });
-            assert!(refused > 0, "{way}, {count}");
         }
     }
 }
