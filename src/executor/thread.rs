@@ -155,8 +155,9 @@ pub fn init_thread() -> Result<()> {
     KNOWN.try_with(|_| ()).map_err(|_| ending())
 }
 
+/// The error of what a thread that is about to end cannot do.
 #[cold]
-fn ending() -> Error {
+pub fn ending() -> Error {
     Error::precondition(
         "called when this thread has all but ended (in a destructor of thread-specific data, or on the way \
          out of the process), where it can only release handles; call it before, or on another thread",

@@ -11,6 +11,7 @@ use super::object::{umbo_replica_context, umbo_scope, umbo_strategy};
 use super::replica_context::handle_of;
 use super::status::umbo_status;
 use crate::error::{Error, Result};
+use crate::executor::thread;
 use crate::strategy::context::{Current, Scope, current, set_strategy};
 use crate::strategy::{ReplicaContext, Strategy};
 
@@ -186,7 +187,7 @@ thread_local! {
 }
 
 fn default_context() -> Result<*mut umbo_replica_context> {
-    DEFAULT_CONTEXT.with(|kept| {
+    let look = |kept: &DefaultContext| {
         let mut kept = kept.borrow_mut();
         if let Some((_, handle)) = &*kept {
             return Ok(ptr::without_provenance_mut(*handle));
@@ -195,7 +196,8 @@ fn default_context() -> Result<*mut umbo_replica_context> {
         let handle = lent.lend(ReplicaContext::default_context())?;
         *kept = Some((lent, handle.addr()));
         Ok(handle)
-    })
+    };
+    DEFAULT_CONTEXT.try_with(look).unwrap_or_else(|_| Err(thread::ending()))
 }
 
 /// Gives the replica context that this thread is in.
