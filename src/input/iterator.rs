@@ -98,7 +98,6 @@ impl PassIterator {
         strategy: Option<u64>,
         spec: ElementSpec,
     ) -> Result<PassIterator> {
-        work::prepare()?;
         let pass = stage.start()?;
         let work = Some(Work::new(pass, false));
         let state = Mutex::new(State { work, next: 0, serving: 0 });
@@ -229,8 +228,7 @@ impl PassIterator {
     /// its failure; before one that a step has given back. What was made ahead of the consumer does not count. The text is JSON and says what
     /// the stages of the pipeline are; its numbers are for [`PassIterator::restore_position`].
     ///
-    /// FAILED_PRECONDITION as for [`PassIterator::next`]. RESOURCE_EXHAUSTED if there
-    /// is no memory for it, or was none when the last element was made.
+    /// FAILED_PRECONDITION as for [`PassIterator::next`].
     pub fn save_position(&self) -> Result<String> {
         self.check_context()?;
         let mut mark = Mark::default();
@@ -241,7 +239,7 @@ impl PassIterator {
             None => work.save(&mut mark),
         }
         drop(taken);
-        position_text::write(&self.pipeline(), mark.numbers()?)
+        Ok(position_text::write(&self.pipeline(), mark.numbers()))
     }
 
     /// Goes to a place that [`PassIterator::save_position`] gave, of this iterator or of another one of the

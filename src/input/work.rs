@@ -161,12 +161,6 @@ struct Graph {
 static GRAPH: Mutex<Graph> = Mutex::new(Graph { edges: Vec::new() });
 
 impl Graph {
-    fn reserve(&mut self, edges: usize) -> Result<()> {
-        self.edges.try_reserve(edges).map_err(|_| {
-            Error::ResourceExhausted("memory to write down who waits for an iterator".into())
-        })
-    }
-
     /// Whether who waits for `node` waits for something that `chain` holds.
     fn leads_back(&self, node: Node, chain: &Chain, depth: usize) -> bool {
         // A way without a circle has each node once, and the edges are free of circles as long as
@@ -180,15 +174,9 @@ impl Graph {
     }
 }
 
-/// Makes room to write down who waits for whom, so that iterators need no memory for it when they
-/// are used. RESOURCE_EXHAUSTED without memory.
-pub(super) fn prepare() -> Result<()> {
-    GRAPH.lock().reserve(64)
-}
-
 /// Writes down that the calling thread waits for `node`. [`over`] with the same `ticket` ends it.
 ///
-/// FAILED_PRECONDITION if it would be waiting for itself; RESOURCE_EXHAUSTED without memory.
+/// FAILED_PRECONDITION if it would be waiting for itself.
 pub(super) fn wait_for(node: Node, ticket: u64) -> Result<()> {
     let chain = Chain::current();
     if !chain.links().iter().any(|link| link.held) {
@@ -203,9 +191,8 @@ pub(super) fn wait_for(node: Node, ticket: u64) -> Result<()> {
              that is used elsewhere at the same time",
         ));
     }
-    let held = || chain.links().iter().filter(|link| link.held);
-    graph.reserve(held().count())?;
-    graph.edges.extend(held().map(|link| Edge { from: link.node, to: node, ticket }));
+    let held = chain.links().iter().filter(|link| link.held);
+    graph.edges.extend(held.map(|link| Edge { from: link.node, to: node, ticket }));
     Ok(())
 }
 
