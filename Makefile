@@ -211,15 +211,13 @@ test-conan: ## Make the Conan package and a program that uses it
 	@conan profile detect --exist-ok
 	@conan create packaging/conan
 
-faults: ## Let each request for memory, mappings and threads fail in turn (about 10 minutes)
+faults: ## Let each request for data, mappings and threads fail in turn (about 10 minutes)
 	@scripts/setup.sh test
 	@$(call section,Faults)
 	@$(call configure,$(BUILD),.,-DUMBO_BUILD_TESTS=ON -DUMBO_BUILD_EXAMPLES=ON)
 	@cmake --build $(BUILD) --parallel $(JOBS) --target umbo_faults
 	@cd $(BUILD)/tests/faults/run && export LD_PRELOAD=../libumbo_fail_requests.so && \
-	  ../umbo_faults every training && ../umbo_faults every training 300 16385 && \
-	  ../umbo_faults every training 3000 65537 && \
-	  ../umbo_faults every pipelines && ../umbo_faults every pipelines 5000 65537
+	  ../umbo_faults $(if $(SMALL),sample,every) training && ../umbo_faults $(if $(SMALL),sample,every) pipelines
 
 # The long versions of tests that ctest runs for some seconds each. docs/reliability.md keeps count.
 RUNS ?= 100000

@@ -4,6 +4,7 @@
 //! names the argument, what was wrong with it and what would be right. Failures of several
 //! replicas travel together in [`Error::Replicas`], in replica order.
 
+pub(crate) mod memory;
 mod system;
 
 use std::any::Any;

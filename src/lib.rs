@@ -21,7 +21,6 @@
 //! - [`kernels`]: the loops over memory, element types, shapes and strides.
 //! - [`device`]: names, the registry of devices, memory.
 //! - [`executor`]: all threads and the processors that they run on, the worker set.
-//! - [`memory`]: the allocator, and what is set aside for when memory runs out.
 //! - [`observe`], [`error`]: what goes on, and what goes wrong. [`text`]: names that C reads, too.
 //!
 //! `unsafe` has few homes, which say so: who reads another module need not look for it there.
@@ -38,7 +37,6 @@ pub mod executor;
 pub mod ffi;
 pub mod input;
 pub mod kernels;
-pub mod memory;
 pub mod metrics;
 pub mod observe;
 pub mod optimizer;

@@ -1,16 +1,13 @@
 //! Several ranks, and looks at gradients, while memory is short: what has a size that the program decides fails, and
 //! is there when it is tried again. Alone in its process, whose requests for memory it refuses, on all threads.
 
-#[expect(dead_code, reason = "shared with tests that ask more of it")]
-#[path = "short_memory/refusal.rs"]
-mod refusal;
+mod allocator;
 
 use std::sync::Arc;
 
 use umbo::cluster::communicator::{Communicator, Place, Vote};
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result, Status};
-use umbo::memory::LARGEST;
 use umbo::optimizer::adam::Adam;
 use umbo::optimizer::reduced::reduced;
 use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, apply};
@@ -20,10 +17,10 @@ use umbo::tensor::{Element, Shape, Tensor};
 use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Synchronization};
 
-use refusal::{alone, serve};
+use allocator::{LARGE, alone, serve};
 
-/// So many numbers take more than what the library has set aside for itself.
-const COUNT: usize = LARGEST / 4 + 1;
+/// The memory of so many numbers may be refused.
+const COUNT: usize = LARGE / 4;
 
 /// Two ranks, of which the other one says what this one says.
 struct Echo;
@@ -92,7 +89,7 @@ fn until_there_is_enough(what: &str, attempt: &dyn Fn() -> Result<()>) -> usize 
 
 #[test]
 fn sizes_of_the_program_s_fail_and_may_be_tried_again() {
-    let _alone = alone(LARGEST + 1);
+    let _alone = alone();
     let echo: Arc<dyn Communicator> = Arc::new(Echo);
     for (communicator, accumulation_steps) in [(None, 1), (Some(echo.clone()), 1), (Some(echo), 2)]
     {

@@ -17,7 +17,6 @@ pub use crate::checkpoint::objects::tensor::CallersTensor;
 use crate::checkpoint::reader::CheckpointFile;
 use crate::checkpoint::saveable::{Changes, Names, Prepared, Saveable, Saved};
 use crate::error::{Error, Result, Status};
-use crate::memory;
 use crate::observe::log::{self, Level};
 use crate::strategy::Strategy;
 use crate::strategy::quiet::{Changing, Quiet};
@@ -108,9 +107,6 @@ impl Checkpoint {
                 ),
             ));
         }
-        memory::check()?;
-        let exhausted = |_| memory::exhausted(1, "objects of a checkpoint");
-        entries.try_reserve(1).map_err(exhausted)?;
         entries.insert(name.to_owned(), object);
         Ok(())
     }
@@ -195,7 +191,6 @@ impl Checkpoint {
         entries: &'a [Entry],
     ) -> Result<(Begun<'a>, Values)> {
         file.own()?;
-        memory::provide(entries.len() + file.names().len())?;
         let names = names_of(entries)?;
         let (mut mismatches, mut wanted) = (Vec::new(), Wanted::default());
         let mut taken = HashSet::new();

@@ -11,7 +11,6 @@ use serde_json::{Map, Value as Json, json};
 use crate::checkpoint::parts::PartFile;
 use crate::checkpoint::writer::{Division, Snapshot};
 use crate::error::{Error, Result};
-use crate::memory;
 use crate::tensor::{DType, Shape};
 
 /// The version of what Umbo says. A reader refuses later ones.
@@ -29,9 +28,6 @@ pub(super) const LENGTH_BYTES: usize = 8;
 /// The length and the header of a file that has the tensors of a snapshot in their order, whose checksums
 /// these are; and the checksum of both.
 pub(super) fn encode(snapshot: &Snapshot, checksums: &[u32]) -> Result<(Vec<u8>, u32)> {
-    // The JSON types end the process if they are refused memory, so it is asked for beforehand.
-    let names: usize = snapshot.tensors.iter().map(|(name, _)| name.len()).sum();
-    ask_for(6 * names + 1024 * (snapshot.tensors.len() + snapshot.objects.len()))?;
     let (mut infos, mut end) = (Vec::new(), 0);
     let mut of_tensors = Map::new();
     for ((name, tensor), checksum) in snapshot.tensors.iter().zip(checksums) {
@@ -81,11 +77,6 @@ pub(super) fn encode(snapshot: &Snapshot, checksums: &[u32]) -> Result<(Vec<u8>,
     let place = LENGTH_BYTES + START.len();
     all[place..place + 8].copy_from_slice(digits(checksum).as_bytes());
     Ok((all, checksum))
-}
-
-/// Looks whether there is memory for `bytes` of bookkeeping, which is not refused later.
-pub(super) fn ask_for(bytes: usize) -> Result<()> {
-    memory::list::<u8>(bytes, "bytes for a header").map(drop)
 }
 
 /// The CRC-32 of a length and a header that begins with [`START`], with the eight digits of the checksum

@@ -15,7 +15,6 @@ use crate::checkpoint::reader::CheckpointFile;
 use crate::error::{Error, Result};
 use crate::executor::computing;
 use crate::input::file::{Elements, damaged, failed};
-use crate::memory;
 use crate::tensor::{DType, Shape, Tensor};
 
 /// One thread reads so many bytes of a tensor at least, if it has as many.
@@ -54,27 +53,23 @@ impl Wanted {
     }
 
     fn push(&mut self, one: One) -> Result<Later> {
-        memory::room(&mut self.0, 1, "tensors of a file")?;
         self.0.push(one);
         Ok(Later(self.0.len() - 1))
     }
 
     /// Reads all of them.
     pub(super) fn read(self, file: &CheckpointFile) -> Result<Values> {
-        let mut of_file = memory::list(self.0.len(), "tensors of a file")?;
-        of_file.extend(self.0.iter().filter_map(|one| match one {
+        let of_file = self.0.iter().filter_map(|one| match one {
             One::OfFile(name, dtype, shape) => Some((&name[..], *dtype, *shape)),
             One::Read(_) => None,
-        }));
+        });
+        let of_file: Vec<_> = of_file.collect();
         let mut read = file.read_all(&of_file)?.into_iter();
-        let mut values = memory::list(self.0.len(), "tensors of a file")?;
-        for one in &self.0 {
-            values.push(match one {
-                One::OfFile(..) => read.next().ok_or_else(lost)?,
-                One::Read(tensor) => tensor.clone(),
-            });
-        }
-        Ok(Values(values))
+        let values = self.0.iter().map(|one| match one {
+            One::OfFile(..) => read.next().ok_or_else(lost),
+            One::Read(tensor) => Ok(tensor.clone()),
+        });
+        values.collect::<Result<_>>().map(Values)
     }
 }
 
@@ -122,8 +117,7 @@ impl Piece<'_> {
 impl CheckpointFile {
     /// All elements of tensors that are in this very file, with these dtypes and shapes.
     pub(super) fn read_all(&self, wanted: &[(&str, DType, Shape)]) -> Result<Vec<Tensor>> {
-        let mut kinds = memory::list(wanted.len(), "tensors of a file")?;
-        kinds.extend(wanted.iter().map(|&(_, dtype, shape)| (dtype, shape)));
+        let kinds: Vec<_> = wanted.iter().map(|&(_, dtype, shape)| (dtype, shape)).collect();
         Tensor::made_together(&kinds, |mut targets| {
             self.read_bytes(wanted, &mut targets)?;
             for (&(_, dtype, _), target) in wanted.iter().zip(targets) {
@@ -136,7 +130,7 @@ impl CheckpointFile {
     /// Reads the bytes of tensors and compares their checksums.
     fn read_bytes(&self, wanted: &[(&str, DType, Shape)], targets: &mut [&mut [u8]]) -> Result<()> {
         let bytes: usize = targets.iter().map(|target| target.len()).sum();
-        let mut pieces = memory::list(wanted.len() + bytes / PIECE, "pieces of a file")?;
+        let mut pieces = Vec::with_capacity(wanted.len() + bytes / PIECE);
         for (tensor, (&(name, ..), target)) in wanted.iter().zip(targets).enumerate() {
             let mut offset = self.start_of(name)?;
             let is_compared = self.checksum_of(name).is_some();

@@ -17,7 +17,6 @@ use crate::checkpoint::parts::remove_parts;
 use crate::checkpoint::saveable::{Names, Record, full_name};
 use crate::checkpoint::writer::Snapshot;
 use crate::error::{Error, Result};
-use crate::memory;
 use crate::observe::log::{self, Level};
 use crate::optimizer::state::AppliedGradients;
 use crate::strategy::strict::mistake;
@@ -47,7 +46,6 @@ impl Checkpoint {
         take: impl FnOnce(Snapshot) -> Result<R>,
     ) -> Result<R> {
         let entries = self.copied_entries()?;
-        memory::provide(entries.len())?;
         let mut snapshot = Snapshot::default();
         let save = |calls_back: bool, snapshot: &mut Snapshot| {
             let names = names_of(&entries)?;

@@ -8,7 +8,6 @@ use crate::checkpoint::loading::Wanted;
 use crate::checkpoint::mismatch::as_error;
 use crate::checkpoint::reader::CheckpointFile;
 use crate::error::{Error, Result};
-use crate::memory;
 use crate::values::variable::Variable;
 
 impl Checkpoint {
@@ -43,7 +42,7 @@ impl Checkpoint {
             }
         };
         let (mut mismatches, mut wanted) = (Vec::new(), Wanted::default());
-        let mut values = memory::list(chosen.len(), "variables")?;
+        let mut values = Vec::new();
         for (name, tensor, variable) in chosen {
             let (dtype, shape) = (variable.dtype(), variable.shape());
             let value = file.want((tensor, name), dtype, shape, &mut wanted, &mut mismatches)?;

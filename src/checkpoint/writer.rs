@@ -11,7 +11,6 @@ use crate::checkpoint::header;
 use crate::checkpoint::parts::{PartFile, remove_parts};
 use crate::error::{Error, Result};
 use crate::executor::computing;
-use crate::memory;
 use crate::tensor::{Shape, Tensor};
 
 /// One thread computes the checksum of so many bytes of a tensor at least, if it has as many.
@@ -79,7 +78,6 @@ impl Snapshot {
         let (mut pieces, mut all) = (Vec::new(), 0);
         for (index, (name, tensor)) in self.tensors.iter().enumerate() {
             let bytes = bytes(name, tensor)?;
-            memory::room(&mut pieces, bytes.len() / PIECE + 1, "pieces of a file")?;
             pieces.extend(bytes.chunks(PIECE).map(|piece| (index, piece)));
             all += bytes.len();
         }
@@ -88,8 +86,7 @@ impl Snapshot {
             hasher.update(piece);
             hasher
         })?;
-        let mut checksums = memory::list(self.tensors.len(), "checksums")?;
-        checksums.resize_with(self.tensors.len(), Hasher::new);
+        let mut checksums = vec![Hasher::new(); self.tensors.len()];
         for ((index, _), of_piece) in pieces.iter().zip(&hashed) {
             checksums[*index].combine(of_piece);
         }

@@ -15,7 +15,6 @@ use serde_json::{Map, Value};
 
 use super::launcher::{self, Place};
 use crate::error::{Error, Result};
-use crate::memory;
 use crate::text::Text;
 
 /// The environment variable that is read.
@@ -80,8 +79,6 @@ impl ClusterResolver {
     /// Fails with INVALID_ARGUMENT, naming the place, for text that is not JSON or not of this
     /// form, and for a task that the cluster does not have. `argument` names the text in messages.
     pub fn parse(text: &str, argument: &'static str) -> Result<ClusterResolver> {
-        // Each thing in the text takes three characters at least.
-        memory::provide(text.len() / 3)?;
         let wrong = |problem: String| Error::invalid(argument, problem);
         let whole: Value = serde_json::from_str(text).map_err(|error| {
             wrong(format!(

@@ -80,12 +80,7 @@ impl Batch {
             return reduce_on_gpu(op, components, &reduced, (dtype, shape, device), output);
         }
         let components = &*in_host_memory(components)?;
-        let exhausted = |_| Error::ResourceExhausted("memory for the views of a reduction".into());
-        let mut views: Vec<View> = Vec::new();
-        views.try_reserve_exact(components.len()).map_err(exhausted)?;
-        for component in components {
-            views.push(component.reading()?);
-        }
+        let views = components.iter().map(Tensor::reading).collect::<Result<Vec<View>>>()?;
         if reduced.contains(&true) {
             let write = |to: &mut TensorMut| {
                 let output = &mut to.writing()?;
@@ -101,8 +96,6 @@ impl Batch {
             Some(output) => output.done(),
             None => Tensor::uninitialized(dtype, shape, destination)?,
         };
-        self.tensors.try_reserve(components.len() + 1).map_err(exhausted)?;
-        self.planned.try_reserve(1).map_err(exhausted)?;
         // SAFETY: the views are used when the batch runs, by when it still has the tensors. Who has
         // it run vouches for the result's being its alone, which is a fresh one, or was this
         // call's.

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::watched::{Watched, WrittenVariable};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::executor::computing;
 use crate::input;
-use crate::memory;
 use crate::observe::log;
 use crate::optimizer::Gradients;
 use crate::optimizer::inspection::{Before, Written};
@@ -198,7 +197,6 @@ impl Observer {
     fn watch(&self, variable: &Variable) -> Result<()> {
         let mut watched = self.watched.lock();
         if !watched.iter().any(|known| known.is_of(variable)) {
-            memory::room(&mut watched, 1, "variables to watch")?;
             watched.push(Watched::new(variable)?);
         }
         Ok(())
@@ -263,9 +261,8 @@ fn elements_of(buffer: &Tensor) -> Result<Vec<f64>> {
 /// were submitted with weight 0, nobody has looked at the indices: those that name no row are left
 /// out.
 fn elements_of_rows(table: &Variable, added: &[AddedRows], counts: bool) -> Result<Vec<f64>> {
-    let (mut all, count) = (Vec::new(), table.shape().elements());
-    all.try_reserve_exact(count)
-        .map_err(|_| Error::ResourceExhausted(format!("memory for the gradient of {table:?}")))?;
+    let count = table.shape().elements();
+    let mut all = memory::list(count, "elements of a gradient")?;
     all.resize(count, 0.0);
     let width = table.shape()[1..].iter().product::<usize>();
     for AddedRows { indices, values } in added {
@@ -319,7 +316,6 @@ impl Watcher for Observer {
     fn adds_to(&self, metrics: Arc<dyn Additions>) -> Result<()> {
         let mut known = self.metrics.lock();
         if known.iter().all(|known| known.number() != metrics.number()) {
-            self.own(memory::room(&mut known, 1, "metrics to compare"))?;
             known.push(metrics);
         }
         Ok(())

@@ -7,7 +7,7 @@ use super::dry_run::{DryRun, Failure, Parts};
 use super::report::{Finding, Subject, Verdict};
 use super::vectors::{Measure, Tolerance};
 use super::watched::WrittenVariable;
-use crate::error::{Error, Result};
+use crate::error::{Result, memory};
 use crate::executor::computing;
 use crate::input;
 use crate::optimizer::Gradients;
@@ -250,9 +250,7 @@ impl<'a> Evidence<'a> {
             differing = leaf.tensor_of(0).and_then(|tensor| {
                 let size = tensor.shape().bytes(tensor.dtype())?;
                 bytes.clear();
-                bytes.try_reserve_exact(size).map_err(|_| {
-                    Error::ResourceExhausted(format!("memory for a copy of {tensor:?}"))
-                })?;
+                memory::room(&mut bytes, size, "bytes of a batch")?;
                 bytes.resize(size, 0);
                 tensor.copy_to_host(&mut bytes)?;
                 let row = size / self.rows;

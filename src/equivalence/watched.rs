@@ -9,8 +9,7 @@
 
 use crate::collectives::copy_to;
 use crate::device::DeviceId;
-use crate::error::Result;
-use crate::memory;
+use crate::error::{Result, memory};
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
 

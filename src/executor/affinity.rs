@@ -261,11 +261,7 @@ fn read_thread(thread: libc::pid_t) -> Result<CpuSet> {
     // The kernel refuses a mask that is shorter than its own and does not say how long that is.
     let mut words = 1024 / WORD_BITS;
     loop {
-        let mut mask: Vec<c_ulong> = Vec::new();
-        mask.try_reserve_exact(words).map_err(|_| {
-            Error::ResourceExhausted("no memory for the mask of a thread's processors".into())
-        })?;
-        mask.resize(words, 0);
+        let mut mask: Vec<c_ulong> = vec![0; words];
         let bytes = std::mem::size_of_val(mask.as_slice());
         // SAFETY: the kernel writes at most `bytes` bytes, which is exactly the mask, and all
         // bit patterns are valid words. cpu_set_t is an array of c_ulong words.

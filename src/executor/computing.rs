@@ -37,8 +37,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use super::affinity;
 use super::floating_point::in_default_mode;
 use super::thread::{self, Handle, Options, Purpose};
-use crate::error::{Error, Result};
-use crate::memory;
+use crate::error::{Error, Result, memory};
 use crate::observe::log::{self, Level};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -48,11 +47,8 @@ const LEAST_ELEMENTS: usize = 16 << 10;
 /// The most ranges that elements are cut into, so that what is kept of each is little.
 const MOST_RANGES: usize = 256;
 
-/// The most threads. What rayon keeps of so many fits into memory that is never refused.
+/// The most threads.
 const MOST_THREADS: usize = 256;
-
-/// What rayon asks for at most for each thread, in small blocks.
-const BYTES_PER_THREAD: usize = 8 << 10;
 
 /// How long no pool is made after the system has refused one.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -195,10 +191,7 @@ fn threads() -> Option<Arc<Threads>> {
 
 impl Threads {
     fn start(count: usize) -> Result<Threads> {
-        // Whether there is memory: rayon's own requests cannot be refused.
-        memory::check()?;
-        drop(memory::list::<u8>(count * BYTES_PER_THREAD, "bytes of threads' records")?);
-        let mut handles = memory::list(count, "threads")?;
+        let mut handles = Vec::with_capacity(count);
         let mut refusal = None;
         let spawn = |builder: rayon::ThreadBuilder| {
             let options =

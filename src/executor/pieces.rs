@@ -6,7 +6,6 @@
 
 use std::ops::Range;
 
-use crate::error::{Error, Result};
 use crate::executor::workers;
 
 /// The arrays, and how they are cut.
@@ -46,13 +45,6 @@ impl Pieces {
     /// Forgets all pieces and keeps the memory.
     pub fn clear(&mut self) {
         self.pieces.clear();
-    }
-
-    /// Makes room for `count` pieces in all, so that adding them allocates nothing.
-    pub fn reserve(&mut self, count: usize) -> Result<()> {
-        let missing = count.saturating_sub(self.pieces.len());
-        let exhausted = |_| Error::ResourceExhausted(format!("memory for {count} pieces of work"));
-        self.pieces.try_reserve(missing).map_err(exhausted)
     }
 
     /// Adds an array of `elements`, each of which costs `bytes` of memory traffic (nothing is for
@@ -147,7 +139,6 @@ mod tests {
         {
             for (most, every_third) in [(1, 12), (2, 12), (3, 12), (7, 12), (1, 0), (3, 0)] {
                 let mut pieces = Pieces::default();
-                pieces.reserve(elements.len()).unwrap();
                 for (index, &elements) in elements.iter().enumerate() {
                     pieces.push(elements, block, if index % 3 == 1 { every_third } else { 12 });
                 }

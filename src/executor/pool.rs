@@ -74,16 +74,9 @@ impl<T: Send + 'static, R: Send + 'static> Pool<T, R> {
     /// RESOURCE_EXHAUSTED if there is none, or no memory; the next call tries again.
     pub(crate) fn grow(&mut self, count: usize) -> Result<()> {
         while self.threads.len() < count {
-            let room = self.threads.try_reserve(count - self.threads.len());
-            let started = match room {
-                Ok(()) => {
-                    let shared = Arc::clone(&self.shared);
-                    let options = Options::new(self.name, Purpose::Pool);
-                    thread::spawn(&options, move || shared.serve())
-                }
-                Err(_) => Err(Error::ResourceExhausted("memory for a thread".into())),
-            };
-            match started {
+            let shared = Arc::clone(&self.shared);
+            let options = Options::new(self.name, Purpose::Pool);
+            match thread::spawn(&options, move || shared.serve()) {
                 Ok(thread) => self.threads.push(thread),
                 Err(_) if !self.threads.is_empty() => break,
                 Err(error) => return Err(error),

@@ -20,7 +20,6 @@ use parking_lot::{Condvar, Mutex};
 use super::affinity::{self, CpuSet};
 use super::fork;
 use crate::error::{Error, Result};
-use crate::memory;
 
 /// The smallest stack that a thread gets which is to have the process's.
 const LEAST_STACK_BYTES: usize = 2 << 20;
@@ -191,7 +190,6 @@ impl Handle {
 /// RESOURCE_EXHAUSTED, with what the system says, if there can be no thread now; a later call may
 /// succeed. FAILED_PRECONDITION as for [`init_thread`].
 pub fn spawn(options: &Options, body: impl FnOnce() + Send + 'static) -> Result<Handle> {
-    memory::ask_system()?;
     init_thread()?;
     fork::note_use();
     let everywhere = !options.inherit_processors || BOUND.get();

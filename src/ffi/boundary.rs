@@ -10,9 +10,8 @@ pub(crate) use umbo_macros::c_call;
 use super::callback::check_no_rule;
 use super::handle;
 use super::status::{self, UMBO_OK, umbo_status};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::executor::{fork, thread};
-use crate::memory;
 use crate::observe::log::{self, Level};
 
 /// Runs the body of the C function of this name. An error becomes the thread's last error, with the

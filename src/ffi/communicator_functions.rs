@@ -9,7 +9,7 @@ use super::status::umbo_status;
 use super::text::c_string;
 use crate::cluster::communicator::{Communicator, GpuCommunicator, Place, Vote};
 use crate::device::cuda::memory::DeviceMemory;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 
 // Counts are handed over as they lie.
 const _: () = assert!(size_of::<usize>() == size_of::<i64>());
@@ -196,14 +196,8 @@ impl Functions {
     /// The numbers of all ranks.
     fn gather_numbers(&self, number: i64) -> Result<Vec<i64>> {
         let size = self.place.size;
-        let room = |error| {
-            Error::ResourceExhausted(format!("memory for numbers of {size} ranks: {error}"))
-        };
-        let (mut bytes, mut counts) = (Vec::new(), Vec::new());
-        bytes.try_reserve_exact(size * size_of::<i64>()).map_err(room)?;
-        bytes.resize(size * size_of::<i64>(), 0);
-        counts.try_reserve_exact(size).map_err(room)?;
-        counts.resize(size, size_of::<i64>());
+        let mut bytes = vec![0; size * size_of::<i64>()];
+        let counts = vec![size_of::<i64>(); size];
         self.all_gather(&number.to_ne_bytes(), &mut bytes, &counts)?;
         Ok(bytes.as_chunks().0.iter().map(|&number| i64::from_ne_bytes(number)).collect())
     }
@@ -271,23 +265,13 @@ impl Communicator for Functions {
 
     fn broadcast(&self, bytes: &mut [u8], root: usize) -> Result<()> {
         let Some(function) = self.functions.broadcast else {
-            let mut counts = Vec::new();
-            counts.try_reserve_exact(self.place.size).map_err(|error| {
-                Error::ResourceExhausted(format!(
-                    "memory for counts of {} ranks: {error}",
-                    self.place.size
-                ))
-            })?;
-            counts.resize(self.place.size, 0);
+            let mut counts = vec![0; self.place.size];
             counts[root] = bytes.len();
             if self.place.rank != root {
                 return self.all_gather(&[], bytes, &counts);
             }
             // What is sent and what is received are different memory.
-            let mut received = Vec::new();
-            received.try_reserve_exact(bytes.len()).map_err(|error| {
-                Error::ResourceExhausted(format!("memory for a broadcast: {error}"))
-            })?;
+            let mut received = memory::list(bytes.len(), "bytes of a broadcast")?;
             received.resize(bytes.len(), 0);
             return self.all_gather(bytes, &mut received, &counts);
         };

@@ -137,14 +137,10 @@ pub(crate) fn set(function: &'static str, error: Error) -> umbo_status {
 /// Makes `error` the thread's last error as it is and returns its status.
 fn keep(error: Error) -> umbo_status {
     let status = error.status().code();
-    let mut records = Vec::new();
-    match error.replicas() {
-        Some(all) if records.try_reserve_exact(all.failures.len()).is_ok() => {
-            records.extend(all.failures.iter().map(Record::of_replica));
-        }
-        // Without memory for all failures they are told as one.
-        _ => records.push(Record::new(&error)),
-    }
+    let records = match error.replicas() {
+        Some(all) => all.failures.iter().map(Record::of_replica).collect(),
+        None => vec![Record::new(&error)],
+    };
     let message = c_string(&error);
     // First the end of what was there: the `destroy` of its payload may call functions that fail, and
     // their errors are not to stand in front of this one.

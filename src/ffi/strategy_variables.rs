@@ -22,7 +22,7 @@ pub unsafe extern "C" fn umbo_strategy_num_variables(
     strategy: *const umbo_strategy,
     count: *mut i64,
 ) -> umbo_status {
-    count.write(strategy.variables()?.len() as i64);
+    count.write(strategy.variables().len() as i64);
 }
 
 /// Gives one of the variables of a strategy.
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn umbo_strategy_variable(
     variable: *mut *mut umbo_variable,
 ) -> umbo_status {
     let index = index_from(index)?;
-    let mut all = get(strategy, "strategy")?.variables()?;
+    let mut all = get(strategy, "strategy")?.variables();
     let count = all.len();
     if index >= count {
         let problem = format!("{index} is not in [0, {count}), the variables of the strategy");

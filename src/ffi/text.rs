@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::ptr;
 
 use super::boundary::{Out, check};
@@ -84,30 +84,9 @@ pub(crate) unsafe fn write_text(
     Ok(())
 }
 
-/// A copy for C. A NUL inside would end the text early, so it becomes a visible sign. If there is no
-/// memory for a long text, it is the beginning of it.
+/// A copy for C. A NUL inside would end the text early, so it becomes a visible sign.
 pub(crate) fn c_string(text: &(impl fmt::Display + ?Sized)) -> CString {
-    let mut bytes = Bytes(Vec::new());
-    // What does not fit is left out.
-    let _ = write!(bytes, "{text}");
-    let mut bytes = bytes.0;
-    bytes.push(0);
-    CString::from_vec_with_nul(bytes).unwrap_or_default()
-}
-
-/// A text without NULs that grows as long as there is memory, always with room for one byte more.
-struct Bytes(Vec<u8>);
-
-impl fmt::Write for Bytes {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for (position, part) in text.split('\0').enumerate() {
-            for piece in ["\u{2400}", part].iter().skip(usize::from(position == 0)) {
-                self.0.try_reserve(piece.len() + 1).map_err(|_| fmt::Error)?;
-                self.0.extend_from_slice(piece.as_bytes());
-            }
-        }
-        Ok(())
-    }
+    CString::new(text.to_string().replace('\0', "\u{2400}")).unwrap_or_default()
 }
 
 /// The canonical name of a device, for C. Lives as long as the process: devices are few, and none ever

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::input::batch_elements::BatchElements;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{BatchSize, Dataset, Kind};
-use crate::input::frame::{Frame, LeafBuffer, Pool, no_memory};
+use crate::input::frame::{Frame, LeafBuffer, Pool};
 use crate::input::position::{Description, Mark, Reader, unfit};
 use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
@@ -116,10 +116,7 @@ struct BatchRows {
 
 impl Stage<Value> for BatchRows {
     fn start(&self) -> Result<Box<dyn Pass<Value>>> {
-        let mut numbers = Vec::new();
-        numbers
-            .try_reserve_exact(self.plan.capacity)
-            .map_err(|_| no_memory("the row numbers of a batch"))?;
+        let numbers = memory::list(self.plan.capacity, "row numbers")?;
         let order = match &self.order {
             Some(order) => Order::Any(order.start()?),
             None => Order::Own { next: 0 },
@@ -174,7 +171,7 @@ impl Pass<Value> for BatchRowsPass {
         let Order::Any(order) = &mut self.order else { return self.next_range() };
         while self.numbers.len() < self.plan.size {
             let Some(row) = order.next()? else { break };
-            self.numbers.try_reserve(1).map_err(|_| no_memory("the row numbers of a batch"))?;
+            memory::room(&mut self.numbers, 1, "row numbers")?;
             self.numbers.push(row);
         }
         let Some((&first, count)) = self.numbers.first().zip(Some(self.numbers.len())) else {
@@ -232,7 +229,7 @@ impl Pass<Value> for BatchRowsPass {
         let last = self.arrays.rows.checked_sub(1);
         for _ in 0..from.index(self.plan.size, "the rows of a batch")? {
             let last = last.ok_or_else(|| unfit("there are no rows"))?;
-            self.numbers.try_reserve(1).map_err(|_| no_memory("the row numbers of a batch"))?;
+            memory::room(&mut self.numbers, 1, "row numbers")?;
             self.numbers.push(from.at_most(last, "a row")?);
         }
         match &mut self.order {

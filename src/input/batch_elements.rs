@@ -23,7 +23,7 @@ pub(super) struct BatchElements {
 impl Stage<Value> for BatchElements {
     fn start(&self) -> Result<Box<dyn Pass<Value>>> {
         let (plan, input) = (self.plan.clone(), self.input.start()?);
-        let leaves = Leaves::of(&plan.spec)?;
+        let leaves = Leaves::of(&plan.spec);
         let (begun, trail, pool) = (None, Trail::default(), Pool::new());
         // Elements that differ cannot be stacked, which only trying tells.
         let mut alike = true;

@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::error::{Result, Status};
+use crate::error::{Result, Status, memory};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind, Reorder};
-use crate::input::frame::no_memory;
 use crate::input::held::lacks_memory;
 use crate::input::position::{Description, Mark, Reader, unfit};
 use crate::input::stage::{Item, Pass, Stage};
@@ -112,7 +111,7 @@ impl<T: Item> CachePass<T> {
     /// The next item of this round, as it can be kept.
     fn take(&mut self) -> Result<Option<T>> {
         // Room first, so that an item is not lost for want of it.
-        self.seen.try_reserve(1).map_err(|_| no_memory("a cached dataset"))?;
+        memory::room(&mut self.seen, 1, "cached elements")?;
         let item = match self.lacked.take() {
             Some(item) => item,
             None => {
@@ -149,7 +148,7 @@ impl<T: Item> CachePass<T> {
         while (items.len() as u64) < count {
             let item = self.input.next()?;
             let item = item.ok_or_else(|| unfit("fewer elements than were cached"))?;
-            items.try_reserve(1).map_err(|_| no_memory("a cached dataset"))?;
+            memory::room(&mut items, 1, "cached elements")?;
             items.push(item.keep()?);
         }
         let mut kept = Kept { items, origin: Mark::default() };
@@ -249,7 +248,7 @@ impl<T: Item> Pass<T> for CachePass<T> {
         let seen = &mut self.seen;
         seen.clear();
         self.trail.restore(&saved, &mut *self.input, Wanted::All, &mut |item| {
-            seen.try_reserve(1).map_err(|_| no_memory("a cached dataset"))?;
+            memory::room(seen, 1, "cached elements")?;
             seen.push(item.keep()?);
             Ok(())
         })

@@ -8,7 +8,6 @@ use crate::input::dataset::{BatchSize, Dataset, Kind};
 use crate::input::position::{Description, Mark, Reader};
 use crate::input::stage::{Pass, Stage};
 use crate::input::zip::common_batch_size;
-use crate::memory;
 use crate::values::Value;
 
 impl Dataset {
@@ -37,8 +36,7 @@ impl Dataset {
         }
         let cardinality =
             datasets.iter().map(Dataset::cardinality).fold(Cardinality::Exact(0), followed_by);
-        let streams = datasets.iter().map(|dataset| Ok(dataset.stream()));
-        let inputs = memory::collect(streams, "datasets")?;
+        let inputs = datasets.iter().map(Dataset::stream).collect();
         let kind = Kind::Stream(Arc::new(Concatenate { inputs }));
         let alone = datasets.len() == 1;
         let size = common_batch_size(datasets);
@@ -66,7 +64,7 @@ struct Concatenate {
 impl Stage<Value> for Concatenate {
     fn start(&self) -> Result<Box<dyn Pass<Value>>> {
         let inputs = self.inputs.iter().map(|input| input.start());
-        let inputs = memory::collect(inputs, "datasets")?;
+        let inputs = inputs.collect::<Result<_>>()?;
         Ok(Box::new(ConcatenatePass { inputs, current: 0 }))
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use memmap2::Mmap;
 
 use crate::device::DeviceId;
+use crate::error::memory::list;
 use crate::error::{Error, Result};
 use crate::input::memory;
 use crate::kernels::rows;
@@ -150,10 +151,7 @@ impl Elements {
 
     fn read_into(&self, path: &Path, stream: &mut impl Read, to: &mut TensorMut) -> Result<()> {
         let mut target = to.writing()?;
-        let mut chunk = Vec::new();
-        chunk
-            .try_reserve_exact(CHUNK)
-            .map_err(|_| Error::ResourceExhausted(format!("{CHUNK} bytes to read a file")))?;
+        let mut chunk = list(CHUNK, "bytes to read a file")?;
         chunk.resize(CHUNK, 0);
         let bytes = self.data_bytes as usize;
         let mut done = 0;

@@ -3,9 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::input::dataset::Dataset;
-use crate::memory;
 use crate::strategy::ranks::agreement;
 use crate::text::Text;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
 use crate::input::file_shares::{FileShare, Files};
@@ -12,7 +12,6 @@ use crate::input::shuffle;
 use crate::input::slices::InOrder;
 use crate::input::spec::ElementSpec;
 use crate::input::stage::{Pass, Stage};
-use crate::memory;
 use crate::strategy::ranks::agreement;
 use crate::text::Text;
 use crate::values::Value;
@@ -175,13 +174,8 @@ impl Source {
 
     /// The dataset of the files of one share.
     fn share(self: &Arc<Source>, share: &mut FileShare) -> Result<Dataset> {
-        let mut own = Vec::new();
-        for number in 0..self.paths.len() {
-            if share.has_next() {
-                memory::room(&mut own, 1, "numbers of files")?;
-                own.push(number);
-            }
-        }
+        let mut own = memory::list(self.paths.len(), "numbers of files")?;
+        own.extend((0..self.paths.len()).filter(|_| share.has_next()));
         let words = format!(" of {}, share {share}", self.paths.len());
         self.dataset_of(own, words)
     }
@@ -272,7 +266,6 @@ impl FilesPass {
     /// Opens as many files as are read at once. Whether there is any.
     fn provide(&mut self) -> Result<bool> {
         while self.open.len() < self.source.at_once && !self.all_opened {
-            memory::room(&mut self.open, 1, "open files")?;
             let Some(place) = self.place.next(&mut *self.order)? else {
                 self.all_opened = true;
                 break;
@@ -373,7 +366,6 @@ impl Pass<Value> for FilesPass {
             let mut inner = from.nested()?;
             file.pass.restore(&mut inner)?;
             inner.end()?;
-            memory::room(&mut self.open, 1, "open files")?;
             self.open.push(file);
         }
         Ok(())

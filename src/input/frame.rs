@@ -5,9 +5,8 @@
 use std::sync::Arc;
 
 use crate::device::DeviceId;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::input::spec::ElementSpec;
-use crate::memory;
 use crate::tensor::origin::Share;
 use crate::tensor::storage::Storage;
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorMut, TensorParts};
@@ -74,12 +73,12 @@ impl<F: Reusable> Pool<F> {
     pub(super) fn claim_place(&mut self, make: impl Fn() -> Result<F>) -> Result<usize> {
         // Those of small pools are made at once, so that no later element asks for memory.
         while self.frames.len() < self.reserved.min(LOOKS) {
-            self.push(make()?)?;
+            self.frames.push(make()?);
         }
         let index = match self.find_free() {
             Some(free) => free,
             None if self.frames.len() < self.most() => {
-                self.push(make()?)?;
+                self.frames.push(make()?);
                 self.frames.len() - 1
             }
             None => {
@@ -113,17 +112,6 @@ impl<F: Reusable> Pool<F> {
         }
         None
     }
-
-    fn push(&mut self, frame: F) -> Result<()> {
-        self.frames.try_reserve(1).map_err(|_| no_memory("the elements of a dataset"))?;
-        self.frames.push(frame);
-        Ok(())
-    }
-}
-
-/// The error of an allocation that failed.
-pub(super) fn no_memory(what: &str) -> Error {
-    Error::ResourceExhausted(format!("memory for {what}"))
 }
 
 /// An element and, for each of its tensors, the memory that it was last copied to.
@@ -139,7 +127,7 @@ impl Frame {
     pub(super) fn new(spec: &ElementSpec) -> Result<Frame> {
         let nothing = Tensor::zeros(DType::UInt8, Shape::new(&[0])?, DeviceId::HOST)?;
         let value = shell(spec, &nothing)?;
-        let buffers = memory::collect((0..spec.leaves()).map(|_| Ok(None)), "tensors")?;
+        let buffers = vec![None; spec.leaves()];
         Ok(Frame { value, buffers, nothing })
     }
 
@@ -298,7 +286,7 @@ fn shell(spec: &ElementSpec, nothing: &Tensor) -> Result<Value> {
     Ok(match spec {
         ElementSpec::Leaf(_) => Value::Tensor(empty()?),
         ElementSpec::PerReplica(replicas, _) => {
-            Value::per_replica(memory::collect((0..*replicas).map(|_| empty()), "tensors")?)?
+            Value::per_replica((0..*replicas).map(|_| empty()).collect::<Result<_>>()?)?
         }
         ElementSpec::Tuple(items) => {
             let items = items.iter().map(|item| shell(item, nothing));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::error::memory::list;
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
@@ -9,7 +10,6 @@ use crate::input::memory;
 use crate::input::position::{Description, Mark, Reader};
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::stage::{Pass, Stage};
-use crate::memory::list;
 use crate::tensor::Tensor;
 use crate::values::Value;
 

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use flate2::bufread::MultiGzDecoder;
 
 use crate::error::Result;
+use crate::error::memory::collect;
 use crate::input::dataset::Dataset;
 use crate::input::file::{self, Elements, LARGEST_EXPANSION, damaged, wrong};
 use crate::input::memory;
-use crate::memory::collect;
 use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor};
 use crate::values::Value;
 

@@ -12,7 +12,6 @@ use crate::input::position::{Mark, Reader};
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::stage::Pass;
 use crate::input::trail::{Saved, Trail, Wanted};
-use crate::memory;
 use crate::strategy::ranks::{Call, Kind, Ranks, Tell};
 use crate::tensor::{Shape, Tensor};
 use crate::text::Text;
@@ -84,8 +83,6 @@ impl InStepPass {
 
     fn take(&mut self) -> Result<()> {
         if self.taken.is_empty() && !self.ended {
-            // Room first, so that an element is not lost for want of it.
-            memory::room(&mut self.taken, 1, "elements")?;
             match self.trail.next(&mut *self.input)? {
                 Some(element) => self.taken.push(element),
                 None => self.ended = true,

@@ -227,8 +227,7 @@ impl PassIterator {
     /// its failure; before one that a step has given back. What was made ahead of the consumer does not count. The text is JSON and says what
     /// the stages of the pipeline are; its numbers are for [`PassIterator::restore_position`].
     ///
-    /// FAILED_PRECONDITION as for [`PassIterator::next`]. RESOURCE_EXHAUSTED if there
-    /// is no memory for it, or was none when the last element was made.
+    /// FAILED_PRECONDITION as for [`PassIterator::next`].
     pub fn save_position(&self) -> Result<String> {
         self.check_context()?;
         let mut mark = Mark::default();
@@ -239,7 +238,7 @@ impl PassIterator {
             None => work.save(&mut mark),
         }
         drop(taken);
-        position_text::write(&self.pipeline(), mark.numbers()?)
+        Ok(position_text::write(&self.pipeline(), mark.numbers()))
     }
 
     /// Goes to a place that [`PassIterator::save_position`] gave, of this iterator or of another one of the

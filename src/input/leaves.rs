@@ -2,7 +2,6 @@
 
 use crate::error::{Error, Result};
 use crate::input::spec::{ElementSpec, LeafSpec};
-use crate::memory;
 use crate::tensor::Tensor;
 use crate::values::Value;
 
@@ -16,33 +15,29 @@ pub(super) struct Leaves {
 }
 
 impl Leaves {
-    /// Of elements like `spec`. RESOURCE_EXHAUSTED if there is no memory for them.
-    pub(super) fn of(spec: &ElementSpec) -> Result<Leaves> {
-        let mut leaves =
-            Leaves { ends: memory::list(spec.leaves(), "tensors")?, steps: Vec::new() };
-        leaves.add(spec, &mut Vec::new())?;
-        Ok(leaves)
+    /// Of elements like `spec`.
+    pub(super) fn of(spec: &ElementSpec) -> Leaves {
+        let mut leaves = Leaves { ends: Vec::with_capacity(spec.leaves()), steps: Vec::new() };
+        leaves.add(spec, &mut Vec::new());
+        leaves
     }
 
-    fn add(&mut self, spec: &ElementSpec, way: &mut Vec<usize>) -> Result<()> {
+    fn add(&mut self, spec: &ElementSpec, way: &mut Vec<usize>) {
         let mut enter = |(position, item): (usize, &ElementSpec)| {
             way.push(position);
-            let added = self.add(item, way);
+            self.add(item, way);
             way.pop();
-            added
         };
         match spec {
             ElementSpec::Leaf(_) | ElementSpec::PerReplica(..) => {
-                memory::room(&mut self.steps, way.len(), "tensors")?;
                 self.steps.extend_from_slice(way);
                 self.ends.push(self.steps.len());
-                Ok(())
             }
             ElementSpec::Tuple(items) | ElementSpec::List(items) => {
-                items.iter().enumerate().try_for_each(&mut enter)
+                items.iter().enumerate().for_each(&mut enter)
             }
             ElementSpec::Struct(fields) => {
-                fields.iter().map(|field| &field.1).enumerate().try_for_each(&mut enter)
+                fields.iter().map(|field| &field.1).enumerate().for_each(&mut enter)
             }
         }
     }
@@ -127,7 +122,7 @@ mod tests {
             leaf(),
         ])
         .unwrap();
-        let leaves = Leaves::of(&spec).unwrap();
+        let leaves = Leaves::of(&spec);
         assert_eq!(leaves.count(), 4);
         for leaf in 0..4 {
             let found = leaves.tensor(&element, leaf).unwrap().to_vec::<i32>().unwrap();
@@ -136,7 +131,7 @@ mod tests {
         }
         assert!(leaves.tensor(&element, 4).is_err() && leaves.spec(&spec, 4).is_none());
         assert!(leaves.tensor(&number(7), 0).is_err());
-        let single = Leaves::of(&leaf()).unwrap();
+        let single = Leaves::of(&leaf());
         assert!(single.tensor(&number(7), 0).is_ok() && single.tensor(&element, 0).is_err());
     }
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::error::memory::exhausted;
 use crate::error::{Error, Result, Status};
 use crate::executor::pool::{Outcome, Pool};
 use crate::input::dataset::{Dataset, Kind};
-use crate::input::frame::no_memory;
 use crate::input::held::Held;
 use crate::input::position::{Description, Mark, Reader};
 use crate::input::spec::ElementSpec;
@@ -88,12 +88,11 @@ impl Stage<Value> for Map {
         if self.calls <= 1 {
             return Ok(Box::new(MapPass { mapper, held: Held::of(&*input), input }));
         }
-        let (mut taken, mut results, mut again) = (Vec::new(), VecDeque::new(), Vec::new());
-        let no_room = |_| no_memory("the elements of parallel calls");
+        let (mut taken, mut results) = (Vec::new(), VecDeque::new());
+        let no_room = |_| exhausted(self.calls, "elements of parallel calls");
         taken.try_reserve_exact(self.calls).map_err(no_room)?;
         // One more for an error of the input.
         results.try_reserve_exact(self.calls + 1).map_err(no_room)?;
-        again.try_reserve_exact(1).map_err(no_room)?;
         input.reserve(self.calls);
         let caller = Arc::new(Mutex::new(Chain::EMPTY));
         let of_calls = Arc::clone(&caller);
@@ -114,7 +113,7 @@ impl Stage<Value> for Map {
             caller,
             calls: self.calls,
             taken,
-            again,
+            again: Vec::new(),
             results,
             failure: None,
             ended: false,
@@ -225,7 +224,7 @@ impl ParallelPass {
         self.pool.grow(1)?;
         while self.taken.len() < self.calls && !self.ended && self.failure.is_none() {
             // Unwind safety: a pass that a panic has left goes on behind it.
-            self.note_place()?;
+            self.note_place();
             match catch_unwind(AssertUnwindSafe(|| self.input.next())) {
                 Ok(Ok(Some(element))) => self.taken.push(element),
                 Ok(Ok(None)) => self.ended = true,
@@ -261,16 +260,12 @@ impl ParallelPass {
 }
 
 impl ParallelPass {
-    /// Makes room for another mark, and notes where the input is if there is none.
-    fn note_place(&mut self) -> Result<()> {
-        let no_room = |_| no_memory("the places of parallel calls");
-        self.behind.try_reserve(1).map_err(no_room)?;
-        self.marks.try_reserve(self.behind.len() + 1).map_err(no_room)?;
+    /// Notes where the input is, if nothing is in the row.
+    fn note_place(&mut self) {
         if self.behind.is_empty() {
             self.at.clear();
             self.input.save(&mut self.at);
         }
-        Ok(())
     }
 
     /// What was first in the row has been handed out.

@@ -1,9 +1,9 @@
 //! Arrays that are copied when the dataset is made.
 
 use crate::device::DeviceId;
+use crate::error::memory::collect;
 use crate::error::{Error, Result};
 use crate::input::dataset::Dataset;
-use crate::memory::collect;
 use crate::strategy::Strategy;
 use crate::strategy::context::require_cross_replica_of;
 use crate::tensor::{Shape, Tensor, TensorMut};

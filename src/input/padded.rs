@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::input::batch::{batch_rows, batch_size, batches, words};
 use crate::input::dataset::{Dataset, Kind};
-use crate::input::frame::{Frame, LeafBuffer, Pool, no_memory};
+use crate::input::frame::{Frame, LeafBuffer, Pool};
 use crate::input::held::lacks_memory;
 use crate::input::leaves::{Leaf, Leaves};
 use crate::input::position::{Description, Mark, Reader, unfit};
@@ -52,7 +52,7 @@ impl Stage<Value> for Padded {
         Ok(Box::new(PaddedPass {
             size: self.size,
             drop_remainder: self.drop_remainder,
-            leaves: Leaves::of(&self.spec)?,
+            leaves: Leaves::of(&self.spec),
             spec: self.spec.clone(),
             taken: Vec::new(),
             trail: Trail::default(),
@@ -94,7 +94,7 @@ pub(super) fn hold(held: &mut Vec<Value>, element: Value, most: usize) -> Result
     if held.len() == most {
         return Err(unfit(&format!("more than {most} elements of a batch")));
     }
-    held.try_reserve(1).map_err(|_| no_memory("the elements of a batch"))?;
+    memory::room(held, 1, "elements of a batch")?;
     held.push(element);
     Ok(())
 }
@@ -102,7 +102,7 @@ pub(super) fn hold(held: &mut Vec<Value>, element: Value, most: usize) -> Result
 impl Pass<Value> for PaddedPass {
     fn next(&mut self) -> Result<Option<Value>> {
         while self.taken.len() < self.size {
-            self.taken.try_reserve(1).map_err(|_| no_memory("the elements of a batch"))?;
+            memory::room(&mut self.taken, 1, "elements of a batch")?;
             let Some(element) = self.trail.next(&mut *self.input)? else { break };
             self.taken.push(element);
         }

@@ -11,35 +11,25 @@ use crate::input::stage::Stage;
 use crate::tensor::origin::Source;
 
 /// Where a pass was at some moment.
-///
-/// Writing cannot fail, since it happens in the middle of making elements. If there is no memory for a
-/// number, the position is lost, which is said when somebody asks for it.
 #[derive(Default)]
 pub(super) struct Mark {
     numbers: Vec<u64>,
-    lost: bool,
 }
 
 impl Mark {
     /// An empty one with room for what is written where `other` was, once items are held.
     pub(super) fn with_room_of(other: &Mark) -> Mark {
-        let mut mark = Mark::default();
         // A trail takes two numbers more than at the beginning. More are had when they are needed.
-        let _ = mark.numbers.try_reserve_exact(2 * other.numbers.len() + 16);
-        mark
+        Mark { numbers: Vec::with_capacity(2 * other.numbers.len() + 16) }
     }
 
     /// Makes it empty. The memory stays.
     pub(super) fn clear(&mut self) {
         self.numbers.clear();
-        self.lost = false;
     }
 
     pub(super) fn push(&mut self, number: u64) {
-        match self.numbers.try_reserve(1) {
-            Ok(()) => self.numbers.push(number),
-            Err(_) => self.lost = true,
-        }
+        self.numbers.push(number);
     }
 
     pub(super) fn push_flag(&mut self, flag: bool) {
@@ -51,10 +41,7 @@ impl Mark {
         let place = self.numbers.len();
         self.push(0);
         write(self);
-        let count = self.numbers.len().saturating_sub(place + 1);
-        if let Some(length) = self.numbers.get_mut(place) {
-            *length = count as u64;
-        }
+        self.numbers[place] = (self.numbers.len() - place - 1) as u64;
     }
 
     /// Adds another mark, as [`Mark::nest`] does.
@@ -64,11 +51,7 @@ impl Mark {
 
     /// Adds another mark, as if its numbers were written here.
     pub(super) fn extend(&mut self, other: &Mark) {
-        self.lost |= other.lost;
-        match self.numbers.try_reserve(other.numbers.len()) {
-            Ok(()) => self.numbers.extend_from_slice(&other.numbers),
-            Err(_) => self.lost = true,
-        }
+        self.numbers.extend_from_slice(&other.numbers);
     }
 
     /// Makes it the same as `other`.
@@ -80,27 +63,16 @@ impl Mark {
     /// Makes it what `from` still has to read.
     pub(super) fn read(&mut self, from: &Reader<'_>) {
         self.clear();
-        match self.numbers.try_reserve(from.rest.len()) {
-            Ok(()) => self.numbers.extend_from_slice(from.rest),
-            Err(_) => self.lost = true,
-        }
+        self.numbers.extend_from_slice(from.rest);
     }
 
-    /// The numbers. RESOURCE_EXHAUSTED if one of them was lost.
-    pub(super) fn numbers(&self) -> Result<&[u64]> {
-        if self.lost {
-            return Err(Error::ResourceExhausted(
-                "memory to note the position of the last element; the position behind the next one \
-                 can be had"
-                    .into(),
-            ));
-        }
-        Ok(&self.numbers)
+    pub(super) fn numbers(&self) -> &[u64] {
+        &self.numbers
     }
 
     /// Whether it says the same as what `from` still has to read.
     pub(super) fn is(&self, from: &Reader<'_>) -> bool {
-        !self.lost && self.numbers == from.rest
+        self.numbers == from.rest
     }
 }
 
@@ -232,7 +204,7 @@ mod tests {
         mark.push(3);
         mark.nest(|mark| mark.push(5));
         mark.append(&inner);
-        let mut reader = Reader::new(mark.numbers().unwrap());
+        let mut reader = Reader::new(mark.numbers());
         assert_eq!(reader.number().unwrap(), 3);
         let mut nested = reader.nested().unwrap();
         assert!(nested.end().is_err());
@@ -253,16 +225,5 @@ mod tests {
         assert!(Reader::new(&[1]).nested().is_err());
         assert!(Reader::new(&[u64::MAX, 1]).nested().is_err());
         assert!(Reader::new(&[]).nested().is_err());
-    }
-
-    #[test]
-    fn a_lost_number_is_not_forgotten() {
-        let lost = Mark { numbers: vec![], lost: true };
-        let (mut mark, mut copy) = (Mark::default(), Mark::default());
-        mark.append(&lost);
-        copy.copy_from(&lost);
-        assert!(mark.numbers().is_err() && copy.numbers().is_err());
-        copy.clear();
-        assert!(copy.numbers().is_ok());
     }
 }

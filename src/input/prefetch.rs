@@ -6,17 +6,16 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::error::memory::exhausted;
 use crate::error::{Error, Result};
 use crate::executor::pool::Outcome;
 use crate::executor::thread::{self, Purpose};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
-use crate::input::frame::no_memory;
 use crate::input::held::lacks_memory;
 use crate::input::position::{Description, Mark, Reader};
 use crate::input::stage::{Pass, Stage};
 use crate::input::work::{self, Chain, Node};
-use crate::memory;
 use crate::observe::{self, Phase};
 use crate::values::Value;
 
@@ -81,7 +80,7 @@ pub(super) fn ahead(
     cardinality: Cardinality,
 ) -> Result<Box<dyn Pass<Value>>> {
     let (mut queue, mut spare) = (VecDeque::new(), VecDeque::new());
-    let no_room = |_| no_memory("the elements made ahead of their consumer");
+    let no_room = |_| exhausted(depth, "elements made ahead of their consumer");
     queue.try_reserve_exact(depth).map_err(no_room)?;
     spare.try_reserve_exact(depth).map_err(no_room)?;
     // How many can wait at once; beside them, one that the consumer holds, and one while it
@@ -91,8 +90,7 @@ pub(super) fn ahead(
     let mut at = Mark::default();
     input.save(&mut at);
     // One for each element that waits, one that the producer writes, one that the consumer replaces.
-    let marks = (0..depth + 2).map(|_| Ok(Mark::with_room_of(&at)));
-    let marks = memory::collect(marks, "positions of elements")?;
+    let marks = (0..depth + 2).map(|_| Mark::with_room_of(&at)).collect();
     let state = Waiting {
         queue,
         marks,
@@ -210,11 +208,8 @@ impl PrefetchPass {
 
 impl Pass<Value> for PrefetchPass {
     fn next(&mut self) -> Result<Option<Value>> {
-        if let Some(input) = &mut self.input {
-            if !self.announced {
-                return input.next();
-            }
-            memory::ask_system()?;
+        if let Some(input) = self.input.as_mut().filter(|_| !self.announced) {
+            return input.next();
         }
         self.start()?;
         let mut state = self.ring.state.lock();

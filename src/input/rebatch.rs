@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
-use crate::input::frame::{Frame, LeafBuffer, Pool, no_memory};
+use crate::input::frame::{Frame, LeafBuffer, Pool};
 use crate::input::held::lacks_memory;
 use crate::input::leaves::{Leaf, Leaves};
 use crate::input::position::{Description, Mark, Reader, unfit};
@@ -13,7 +13,6 @@ use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::stage::{Pass, Stage};
 use crate::input::trail::{Saved, Trail, Wanted};
 use crate::input::window::Window;
-use crate::memory;
 use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
 
@@ -81,7 +80,7 @@ impl Stage<Value> for Rebatch {
         Ok(Box::new(RebatchPass {
             sizes: Arc::clone(&self.sizes),
             drop_remainder: self.drop_remainder,
-            leaves: Leaves::of(&self.spec)?,
+            leaves: Leaves::of(&self.spec),
             spec: self.spec.clone(),
             turn: 0,
             ended: false,
@@ -200,7 +199,6 @@ impl Pass<Value> for RebatchPass {
         let size = self.sizes[self.turn];
         let mut rows = self.pieces.iter().map(Piece::rows).sum::<usize>();
         while rows < size {
-            self.pieces.try_reserve(1).map_err(|_| no_memory("the parts of a batch"))?;
             let Some(piece) = self.cut(size - rows)? else { break };
             rows += piece.rows();
             self.pieces.push(piece);
@@ -277,7 +275,6 @@ impl Pass<Value> for RebatchPass {
                 if start > stop || stop > whole.stop {
                     return Err(unfit("a batch that is being cut has fewer rows"));
                 }
-                pieces.try_reserve(1).map_err(|_| no_memory("the parts of a batch"))?;
                 pieces.push(Piece { batch: whole.batch.clone(), start, stop });
             }
             last = Some(whole);

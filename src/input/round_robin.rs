@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::input::frame::{self, Frame, Pool, Reusable, no_memory};
+use crate::input::frame::{self, Frame, Pool, Reusable};
 use crate::input::held::lacks_memory;
 use crate::input::leaves::Leaves;
 use crate::input::memory;
@@ -49,19 +49,17 @@ impl DealPass {
         numbering: Numbering,
         mut input: Box<dyn Pass<Value>>,
     ) -> Result<DealPass> {
-        let mut taken = Vec::new();
-        taken.try_reserve_exact(devices.len()).map_err(|_| no_memory("the elements of a step"))?;
         input.reserve(devices.len().saturating_mul(2));
         // As many bytes as the largest dtype has.
         let zero =
             memory::read_only(&Tensor::zeros(DType::UInt64, Shape::scalar(), DeviceId::HOST)?)?;
-        let (leaves, pool) = (Leaves::of(&spec)?, Pool::new());
+        let (leaves, pool) = (Leaves::of(&spec), Pool::new());
         Ok(DealPass {
             spec,
             leaves,
             devices,
             drop_partial_step,
-            taken,
+            taken: Vec::new(),
             trail: Trail::default(),
             ended: false,
             zero,

@@ -6,14 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Reorder, not_negative};
-use crate::input::frame::no_memory;
 use crate::input::position::{Description, Mark, Reader, unfit};
 use crate::input::slices::InOrder;
 use crate::input::stage::{Item, Pass, Stage};
 use crate::input::trail::{Saved, Trail, Wanted};
+
+/// What there may be no memory for.
+const SHUFFLED: &str = "elements of a shuffle's buffer";
 
 /// How a dataset is shuffled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -161,11 +163,10 @@ struct ShufflePass<T> {
 impl<T: Send> ShufflePass<T> {
     fn fill(&mut self) -> Result<()> {
         let missing = self.shuffle.expected.saturating_sub(self.buffer.len());
-        let no_room = |_| no_memory("the buffer of a shuffled dataset");
-        self.buffer.try_reserve_exact(missing).map_err(no_room)?;
+        memory::room(&mut self.buffer, missing, SHUFFLED)?;
         while self.buffer.len() < self.shuffle.limit {
             // Room first, so that an item is not lost for want of it.
-            self.buffer.try_reserve(1).map_err(no_room)?;
+            memory::room(&mut self.buffer, 1, SHUFFLED)?;
             match self.trail.next(&mut *self.input)? {
                 Some(item) => self.buffer.push(item),
                 None => {
@@ -207,23 +208,20 @@ impl<T: Send> ShufflePass<T> {
         if !possible {
             return Err(unfit(&format!("{} of {items} elements were drawn", self.drawn)));
         }
-        let no_room = |_| no_memory("the buffer of a shuffled dataset");
-        let mut numbers = Vec::new();
-        numbers.try_reserve_exact(first as usize).map_err(no_room)?;
+        let mut numbers = memory::list(first as usize, SHUFFLED)?;
         numbers.extend(0..first);
         for draws in 0..self.drawn {
             let successor = Some(first + draws).filter(|&number| number < items);
             draw(&mut self.random, &mut numbers, successor);
         }
-        let mut places = Vec::new();
-        places.try_reserve_exact(numbers.len()).map_err(no_room)?;
+        let mut places = memory::list(numbers.len(), SHUFFLED)?;
         places.extend(numbers.iter().copied().zip(0..));
         places.sort_unstable();
         numbers.sort_unstable();
         // In the order of their numbers first, then each in its place.
         let buffer = &mut self.buffer;
         buffer.clear();
-        buffer.try_reserve_exact(self.shuffle.expected.max(numbers.len())).map_err(no_room)?;
+        memory::room(buffer, self.shuffle.expected.max(numbers.len()), SHUFFLED)?;
         self.trail.restore(saved, &mut *self.input, Wanted::Some(&numbers), &mut |item| {
             buffer.push(item);
             Ok(())

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::error::memory::collect;
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::{Dataset, Kind};
@@ -10,7 +11,6 @@ use crate::input::memory;
 use crate::input::position::{Description, Mark, Reader};
 use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::input::stage::{Pass, Stage};
-use crate::memory::{collect, room};
 use crate::tensor::{Layout, Tensor};
 use crate::values::Value;
 
@@ -83,7 +83,6 @@ fn describe(components: &Value, tensors: &mut Vec<Tensor>) -> Result<ElementSpec
                 "a scalar has no slices; give it a dimension 0",
             ));
         };
-        room(tensors, 1, "tensors")?;
         tensors.push(memory::read_only(tensor)?);
         Ok(LeafSpec { dtype: tensor.dtype(), shape: row.iter().copied().map(Some).collect() })
     })

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
-use crate::memory;
+use crate::error::{Error, Result, memory};
 use crate::tensor::{DType, MAX_RANK, Shape, Tensor};
 use crate::text::Text;
 use crate::values::Value;

@@ -190,7 +190,7 @@ pub(super) fn split_numbered(
             );
             return Err(Error::invalid("value", problem));
         }
-        let mut parts = crate::memory::collect(devices.iter().map(|_| fresh()), "parts")?;
+        let mut parts = devices.iter().map(|_| fresh()).collect::<Result<Vec<_>>>()?;
         split_tensor(whole, &mut parts, devices, numbering)?;
         Value::per_replica(parts)
     })

@@ -12,7 +12,6 @@ use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
 use crate::input::stage::{Pass, Stage};
 use crate::input::trail::{Saved, Trail, Wanted};
-use crate::memory;
 use crate::observe::strict;
 use crate::tensor::Tensor;
 use crate::text::Text;
@@ -31,10 +30,10 @@ impl Dataset {
         }
         let specs = datasets.iter().map(|dataset| dataset.element_spec().clone());
         let spec = match names {
-            None => ElementSpec::tuple(memory::collect(specs.map(Ok), "specs of tensors")?)?,
+            None => ElementSpec::tuple(specs.collect())?,
             Some(names) if names.len() == datasets.len() => {
                 let fields = names.iter().map(|&name| name.into()).zip(specs);
-                ElementSpec::structure(memory::collect(fields.map(Ok), "specs of tensors")?)?
+                ElementSpec::structure(fields.collect())?
             }
             Some(names) => {
                 return Err(Error::invalid(
@@ -53,7 +52,6 @@ impl Dataset {
             let rows = all().map(|arrays| arrays.rows).min().unwrap_or(0);
             let mut components = Vec::new();
             for arrays in all() {
-                memory::room(&mut components, arrays.components.len(), "tensors")?;
                 components.extend(arrays.part(0, rows)?.components);
             }
             return Dataset::of_arrays(spec, Arrays { components, rows }).made_of(datasets);
@@ -63,10 +61,8 @@ impl Dataset {
             .map(Dataset::cardinality)
             .reduce(shorter)
             .unwrap_or(Cardinality::Unknown);
-        let streams = datasets.iter().map(|dataset| Ok(dataset.stream()));
-        let inputs = memory::collect(streams, "datasets")?;
-        let names = names.map(|names| names.iter().map(|&name| Ok(Text::from(name))));
-        let names = names.map(|names| memory::collect(names, "names").map(Arc::new)).transpose()?;
+        let inputs = datasets.iter().map(Dataset::stream).collect();
+        let names = names.map(|names| Arc::new(names.iter().map(|&name| name.into()).collect()));
         let warned = Arc::new(AtomicBool::new(warned));
         let finite = |dataset: &Dataset| dataset.cardinality() != Cardinality::Endless;
         let first_finite = datasets.iter().position(finite).unwrap_or(0);
@@ -136,10 +132,9 @@ struct Zip {
 
 impl Stage<Value> for Zip {
     fn start(&self) -> Result<Box<dyn Pass<Value>>> {
-        let inputs = self.inputs.iter().map(|input| input.start());
-        let inputs = memory::collect(inputs, "datasets")?;
+        let inputs = self.inputs.iter().map(|input| input.start()).collect::<Result<Vec<_>>>()?;
         let nothing = Value::Tensor(Tensor::scalar(0u8)?);
-        let taken = memory::collect(inputs.iter().map(|_| Ok(Taken::default())), "elements")?;
+        let taken = inputs.iter().map(|_| Taken::default()).collect();
         let names = self.names.clone();
         let (warned, pool) = (Arc::clone(&self.warned), Pool::new());
         let first_finite = self.first_finite;
@@ -215,7 +210,7 @@ impl Pass<Value> for ZipPass {
             }
         }
         let names = self.names.as_ref().map(|names| &names[..]);
-        let frame = self.pool.claim(|| Zipped::new(names, self.inputs.len(), &self.nothing))?;
+        let frame = self.pool.claim(|| Ok(Zipped::new(names, self.inputs.len(), &self.nothing)))?;
         for (index, taken) in self.taken.iter_mut().enumerate() {
             taken.trail.clear();
             if let Some(element) = taken.element.take() {
@@ -292,17 +287,13 @@ struct Zipped {
 }
 
 impl Zipped {
-    fn new(names: Option<&[Text]>, count: usize, nothing: &Value) -> Result<Zipped> {
+    fn new(names: Option<&[Text]>, count: usize, nothing: &Value) -> Zipped {
         let items = (0..count).map(|_| nothing.clone());
-        let what = "items of an element";
         let value = match names {
-            None => Value::Tuple(Arc::new(memory::collect(items.map(Ok), what)?)),
-            Some(names) => {
-                let fields = names.iter().cloned().zip(items).map(Ok);
-                Value::Struct(Arc::new(memory::collect(fields, what)?))
-            }
+            None => Value::Tuple(Arc::new(items.collect())),
+            Some(names) => Value::Struct(Arc::new(names.iter().cloned().zip(items).collect())),
         };
-        Ok(Zipped { value, nothing: nothing.clone() })
+        Zipped { value, nothing: nothing.clone() }
     }
 
     fn item_mut(&mut self, index: usize) -> Option<&mut Value> {

@@ -1,7 +1,6 @@
 //! What the replicas have added in a step, for a trial that compares it and then rolls the step back.
 
-use crate::error::Result;
-use crate::memory;
+use crate::error::{Result, memory};
 use crate::metrics::Metrics;
 use crate::metrics::kind::Kind;
 use crate::metrics::part::Slot;

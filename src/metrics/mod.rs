@@ -23,7 +23,6 @@ use crossbeam_utils::CachePadded;
 
 use crate::error::{Error, Result};
 use crate::kernels::view::View;
-use crate::memory;
 use crate::strategy::commit::StepParticipant;
 use crate::strategy::metrics::Metric;
 use crate::strategy::{ReplicaContext, Strategy};
@@ -81,10 +80,6 @@ impl Metrics {
         if entries.iter().any(|entry| entry.name.as_str() == name) {
             let problem = format!("there is a metric '{name}' already");
             return Err(Error::invalid("name", problem));
-        }
-        memory::room(&mut entries, 1, "metrics")?;
-        for part in &self.parts {
-            memory::room(&mut part.lock().slots, 1, "metrics")?;
         }
         for part in &self.parts {
             part.lock().slots.push(Slot::new(kind));

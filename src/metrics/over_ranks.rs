@@ -1,8 +1,7 @@
 //! Metrics of several ranks: what the replicas of each have added in a step reaches all of them with the
 //! step's commit point.
 
-use crate::error::{Error, Result};
-use crate::memory;
+use crate::error::{Error, Result, memory};
 use crate::metrics::Metrics;
 use crate::metrics::part::Slot;
 use crate::strategy::ranks::steps::Totals;

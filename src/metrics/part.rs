@@ -1,8 +1,7 @@
 //! What one replica has added in the step in progress.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::kernels::view::View;
-use crate::memory;
 use crate::metrics::elements::{columns, read_classes, read_scores, read_top, rows};
 use crate::metrics::kind::Kind;
 

@@ -2,8 +2,7 @@
 //!
 //! Whoever does either has the step lock of the metrics' strategy.
 
-use crate::error::Result;
-use crate::memory;
+use crate::error::{Result, memory};
 use crate::metrics::Metrics;
 use crate::metrics::kind::Kind;
 use crate::metrics::total::Total;

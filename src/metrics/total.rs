@@ -2,8 +2,7 @@
 
 use ndarray::Array2;
 
-use crate::error::{Error, Result};
-use crate::memory;
+use crate::error::{Error, Result, memory};
 use crate::metrics::kind::Kind;
 use crate::metrics::part::Slot;
 use crate::strategy::metrics::Metric;

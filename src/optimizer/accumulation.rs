@@ -4,10 +4,9 @@
 
 use crate::collectives::copy_to;
 use crate::device::DeviceId;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::kernels::dtype::DType;
 use crate::kernels::view::{Span, SpanMut};
-use crate::memory;
 use crate::optimizer::row_sums::{Merged, RowSums, Source, Workspace};
 use crate::tensor::slab::{CACHE_SHIFT, Slab};
 use crate::tensor::{Shape, Tensor};

@@ -167,7 +167,7 @@ impl ApplyAction {
 
         let state = &mut *self.optimizer.lock();
         let unscale = 1.0 / state.loss_scale_of(step);
-        let mut work = state.take_work()?;
+        let mut work = state.take_work();
         let mut sources = Sources::new(&self.gradients, contributions, total_weight, unscale);
         let gpu = match sources.gpu() {
             Ok(gpu) => gpu,
@@ -212,7 +212,7 @@ impl ApplyAction {
         exchange: Option<&Exchange<'_>>,
     ) -> Result<Outcome> {
         let plan = &mut *self.gradients.plan();
-        state.refresh(plan, self.optimizer.id(), self.gradients.variables())?;
+        state.refresh(plan, self.optimizer.id(), self.gradients.variables());
         let fails = self.non_finite(state) == NonFinite::Fail;
         if let Some(exchange) = exchange {
             let memory = &mut *self.gradients.exchange.lock();
@@ -254,7 +254,7 @@ impl ApplyAction {
             return Ok((Outcome::Drop, Measured::default()));
         }
         let plan = &mut *self.gradients.plan();
-        state.refresh(plan, self.optimizer.id(), self.gradients.variables())?;
+        state.refresh(plan, self.optimizer.id(), self.gradients.variables());
         match exchange {
             None => {
                 sources.merge_rows(plan, self.optimizer.rule())?;

@@ -9,7 +9,7 @@
 
 use crate::device::DeviceId;
 use crate::device::cuda::gpu::Gpu;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::kernels::cuda::{Address, RowCopy, Treated, on_gpu};
 use crate::kernels::update::weighted_sum::Clipping;
 use crate::optimizer::on_gpu::Ready;
@@ -233,11 +233,7 @@ fn fresh(dtype: DType, elements: usize, gpu: &Gpu) -> Result<Tensor> {
 }
 
 fn numbers(rows: &[usize], gpu: &Gpu) -> Result<Tensor> {
-    let mut numbers = Vec::new();
-    numbers
-        .try_reserve_exact(rows.len())
-        .map_err(|_| Error::ResourceExhausted("memory for the numbers of rows".into()))?;
-    numbers.extend(rows.iter().map(|&row| row as i64));
+    let numbers = memory::collect(rows.iter().map(|&row| Ok(row as i64)), "row numbers")?;
     Tensor::from_slice(&numbers, Shape::new(&[rows.len()])?, gpu.id())
 }
 

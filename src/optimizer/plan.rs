@@ -1,6 +1,5 @@
 //! What an optimizer does with each of the variables of a list of gradients, looked up once.
 
-use crate::error::{Error, Result};
 use crate::optimizer::settings::Group;
 
 /// One optimizer's treatment of a list of variables. It is kept with the gradients, for as long as
@@ -24,22 +23,13 @@ pub(super) struct Treatment {
 impl Plan {
     /// Makes this the plan `of` an optimizer with some revision of its groups, if it is not: then its
     /// `treatments` are those of each variable.
-    pub(super) fn refresh(
-        &mut self,
-        of: (u64, u64),
-        treatments: impl ExactSizeIterator<Item = Treatment>,
-    ) -> Result<()> {
+    pub(super) fn refresh(&mut self, of: (u64, u64), treatments: impl Iterator<Item = Treatment>) {
         if self.of == Some(of) {
-            return Ok(());
+            return;
         }
-        self.of = None;
         self.treatments.clear();
-        self.treatments.try_reserve(treatments.len()).map_err(|_| {
-            Error::ResourceExhausted(format!("memory to plan {} updates", treatments.len()))
-        })?;
         self.treatments.extend(treatments);
         self.of = Some(of);
-        Ok(())
     }
 
     /// The treatment of variable `index`, to be looked at.

@@ -5,10 +5,9 @@
 use std::sync::Arc;
 
 use crate::collectives::copy_to;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::update::weighted_sum::WeightedSum;
-use crate::memory;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::on_gpu::write_gradient;
 use crate::optimizer::reduced_over_ranks::{Reduced, reduce};

@@ -7,13 +7,12 @@
 #![expect(unsafe_code, reason = "fresh memory is written before anybody has it")]
 
 use crate::device::DeviceId;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::executor::pieces::Pieces;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::update::accumulate::accumulate;
 use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
 use crate::kernels::view::Span;
-use crate::memory;
 use crate::optimizer::exchange::divisions::{accumulated_here, division_of};
 use crate::optimizer::exchange::touched::{Touched, pack_variable};
 use crate::optimizer::gradients::Gradients;

@@ -208,14 +208,12 @@ fn collect<'a>(
     parts: &mut Vec<RowPart<'static>>,
 ) -> Result<()> {
     let before = before.map_or(&[][..], |before| &before.rows);
-    let (mut entries, mut pieces) = (before.len(), 0);
+    let mut entries = before.len();
     for (_, rows, _) in sources.clone() {
         let rows = rows.pieces();
         entries = entries.checked_add(rows.rows()).ok_or_else(|| out_of_memory(variable))?;
-        pieces += rows.iter().count();
     }
     order.start(entries).map_err(|_| out_of_memory(variable))?;
-    parts.try_reserve(pieces).map_err(|_| out_of_memory(variable))?;
     order.add_rows(before);
     for (replica, rows, factor) in sources {
         let rows = rows.pieces();

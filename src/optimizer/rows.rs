@@ -79,9 +79,6 @@ impl ReplicaRows {
         }
         let used = pieces.used;
         if used == pieces.pieces.len() {
-            pieces.pieces.try_reserve(1).map_err(|_| {
-                Error::ResourceExhausted(format!("memory for more rows of {variable:?}"))
-            })?;
             pieces.pieces.push(Piece::new(variable, self.device, self.dtype)?);
         }
         let piece = &mut pieces.pieces[used];

@@ -75,8 +75,6 @@ pub(super) struct State {
     applied: Vec<Weak<dyn AppliedGradients>>,
     /// The memory that applies worked in, for the next ones.
     works: Vec<Work>,
-    /// How many of these are in use.
-    working: usize,
 }
 
 impl Optimizer {
@@ -106,7 +104,6 @@ impl Optimizer {
             variables: Variables::default(),
             applied: Vec::new(),
             works: Vec::new(),
-            working: 0,
         });
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -259,9 +256,6 @@ impl Optimizer {
                 return wrong("in a group already; a variable is in one group at most");
             }
         }
-        state.groups.try_reserve(variables.len()).map_err(|_| {
-            Error::ResourceExhausted(format!("memory for a group of {}", variables.len()))
-        })?;
         let members = variables.iter().map(|variable| (variable.key(), (variable.clone(), group)));
         state.groups.extend(members);
         state.groups_revision += 1;
@@ -348,27 +342,21 @@ impl State {
     }
 
     /// Makes `plan` that of the optimizer `id`, whose state this is, for `variables`, if it is not.
-    pub(super) fn refresh(&self, plan: &mut Plan, id: u64, variables: &[Variable]) -> Result<()> {
+    pub(super) fn refresh(&self, plan: &mut Plan, id: u64, variables: &[Variable]) {
         let treatments = variables.iter().map(|variable| Treatment {
             group: self.group(variable),
             position: self.variables.position(variable),
         });
-        plan.refresh((id, self.groups_revision), treatments)
+        plan.refresh((id, self.groups_revision), treatments);
     }
 
     /// Memory for an apply to work in, and to be given back when it is done.
-    pub(super) fn take_work(&mut self) -> Result<Work> {
-        let all = self.working + 1;
-        self.works.try_reserve(all).map_err(|_| {
-            Error::ResourceExhausted(format!("memory for {all} applies at the same time"))
-        })?;
-        self.working = all;
-        Ok(self.works.pop().unwrap_or_default())
+    pub(super) fn take_work(&mut self) -> Work {
+        self.works.pop().unwrap_or_default()
     }
 
-    /// Keeps the memory that an apply worked in. Cannot fail.
+    /// Keeps the memory that an apply worked in.
     pub(super) fn give_back(&mut self, work: Work) {
-        self.working -= 1;
         self.works.push(work);
     }
 

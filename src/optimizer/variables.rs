@@ -275,22 +275,14 @@ impl Variables {
         rule: &dyn UpdateRule,
         extent: Range<usize>,
     ) -> Result<usize> {
-        let out_of_memory =
-            |_| Error::ResourceExhausted(format!("memory for the state of {variable:?}"));
         let count = rule.slots().len();
-        let mut slots = Vec::new();
-        slots.try_reserve_exact(count).map_err(out_of_memory)?;
-        self.slabs.try_reserve(count).map_err(out_of_memory)?;
+        let mut slots = Vec::with_capacity(count);
         for (index, slot) in rule.slots().iter().enumerate() {
             if self.slabs.len() == index {
                 self.slabs.push(Slab::new(CACHE_SHIFT * (index + 1)));
             }
             slots.push(allocate(&mut self.slabs[index], variable, index, slot, extent.len())?);
         }
-        // Room first: adding then allocates nothing, and nothing is added by halves.
-        self.positions.try_reserve(1).map_err(out_of_memory)?;
-        self.states.try_reserve(1).map_err(out_of_memory)?;
-        self.slots.try_reserve(count).map_err(out_of_memory)?;
         let position = self.states.len();
         // What a GPU holds has no spans: kernels are told addresses.
         for slot in slots.iter().filter(|slot| slot.device().is_host_memory()) {

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::executor::workers;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::streaming;
@@ -68,18 +68,13 @@ impl Work {
         has: impl Fn(usize) -> bool,
     ) -> Result<()> {
         let count = sources.variables().len();
-        let exhausted = |_| Error::ResourceExhausted("memory for the apply's operands".into());
         self.items.clear();
-        self.items.try_reserve(count).map_err(exhausted)?;
-        self.pieces.reserve(count)?;
         let shares = workers::count();
-        let missing = shares.saturating_sub(self.contributions.len());
-        self.contributions.try_reserve(missing).map_err(exhausted)?;
         self.contributions.resize_with(self.contributions.len().max(shares), Mutex::default);
         for contributions in &self.contributions {
             let mut contributions = contributions.lock();
             contributions.clear();
-            contributions.try_reserve(replicas).map_err(exhausted)?;
+            contributions.reserve(replicas);
         }
         for index in 0..count {
             if has(index) && !plan.of_variable(index).group.frozen {
@@ -201,9 +196,7 @@ impl Work {
             self.pieces.push(elements, of_variable.size, bytes);
         }
         let missing = chunks.saturating_sub(self.sums.len());
-        self.sums
-            .try_reserve(missing)
-            .map_err(|_| Error::ResourceExhausted("memory to measure the gradients".into()))?;
+        memory::room(&mut self.sums, missing, "sums of gradients' squares")?;
         self.sums.resize_with(self.sums.len().max(chunks), || [const { AtomicU64::new(0) }; 2]);
 
         let Work { items, pieces, sums, contributions, .. } = self;

@@ -186,7 +186,7 @@ pub(super) fn make(owner: &Strategy, new: NewVariable, value: Tensor) -> Result<
     };
     let variable = Variable::divided(spec, value, owner.keeper(), division);
     if !owner.is_default() {
-        owner.note_made(&variable)?;
+        owner.note_made(&variable);
     }
     Ok(variable)
 }

@@ -8,7 +8,6 @@
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::memory;
 use parking_lot::Mutex;
 
 /// From this size on memory comes from here. Miri knows only mappings that are unmapped as a whole, so
@@ -43,11 +42,7 @@ impl Block {
     /// At least `bytes` zeros; `None` if the system has no memory for them. Their pages are made
     /// when they are first used, which is cheaper than to clear a kept block.
     pub fn zeroed(bytes: usize) -> Option<Block> {
-        let mapping = Mapping::new(bytes).or_else(|| {
-            release_kept();
-            Mapping::new(bytes)
-        });
-        mapping.map(|mapping| Block(Some(mapping)))
+        or_once_more(|| Mapping::new(bytes)).map(|mapping| Block(Some(mapping)))
     }
 
     /// At least `bytes` bytes of whatever was in memory, of a kept block if there is one.
@@ -70,7 +65,6 @@ impl Drop for Block {
             return;
         }
         mapping.offer_to_system();
-        memory::reclaim_by(release_kept);
         // What has no room any longer is unmapped once the lock is free again.
         let mut evicted = Kept::NONE;
         if let Some(mut kept) = KEPT.try_lock() {
@@ -79,13 +73,18 @@ impl Drop for Block {
     }
 }
 
-/// Gives all free blocks back to the system. Any thread may call this at any time.
-pub fn release_kept() {
-    if let Some(mut kept) = KEPT.try_lock() {
-        let free = std::mem::replace(&mut *kept, Kept::NONE);
-        drop(kept);
-        drop(free);
-    }
+/// Gives all free blocks back to the system; whether there was any. Any thread may call this at any
+/// time.
+pub fn release_kept() -> bool {
+    let Some(mut kept) = KEPT.try_lock() else { return false };
+    let free = std::mem::replace(&mut *kept, Kept::NONE);
+    drop(kept);
+    free.bytes > 0
+}
+
+/// Asks for memory, and once more if there was none and free blocks could be given back.
+pub fn or_once_more<T>(ask: impl Fn() -> Option<T>) -> Option<T> {
+    ask().or_else(|| if release_kept() { ask() } else { None })
 }
 
 /// How many blocks are kept, and how many bytes they have together.

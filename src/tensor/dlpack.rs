@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::device::cuda::gpu;
 use crate::device::{DeviceId, registry};
 use crate::error::{Error, Result};
-use crate::memory;
 use crate::tensor::storage::Storage;
 use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor};
 
@@ -234,10 +233,9 @@ pub fn export<F: Form>(tensor: &Tensor) -> Result<NonNull<F>> {
         byte_offset: 0,
     };
     let form = F::new(elements, tensor.is_read_only())?;
-    let mut place = memory::list(1, "tensors for another library")?;
-    place.push(Exported { form, shape, strides, _tensor: tensor.clone() });
-    let exported = Box::into_raw(place.into_boxed_slice()).cast::<Exported<F>>();
-    // SAFETY: it was just made, of one element, and nobody else has it. The two arrays are reached
+    let exported = Exported { form, shape, strides, _tensor: tensor.clone() };
+    let exported = Box::into_raw(Box::new(exported));
+    // SAFETY: it was just made, and nobody else has it. The two arrays are reached
     // through the pointer to all, so that they may be used as long as that.
     unsafe {
         let shape = (&raw mut (*exported).shape).cast();

@@ -2,7 +2,7 @@
 //! writes is alone with what is written. What a GPU has and no kernel does is brought to the host.
 
 use crate::device::DeviceId;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, memory};
 use crate::kernels::copy::{combine, layouts};
 use crate::kernels::cuda::on_gpu;
 use crate::kernels::float::real;
@@ -147,9 +147,7 @@ impl Tensor {
         let contiguous = self.on_host()?.to_contiguous()?;
         let view = contiguous.reading()?;
         let elements = view.as_slice::<T>().unwrap_or_default();
-        let mut copy = Vec::new();
-        copy.try_reserve_exact(elements.len())
-            .map_err(|_| Error::ResourceExhausted(format!("memory for a copy of {self:?}")))?;
+        let mut copy = memory::list(elements.len(), "elements of a copy")?;
         copy.extend_from_slice(elements);
         Ok(copy)
     }

@@ -1,6 +1,6 @@
 //! Memory that tensors share: who owns it, where it lies, how long it is.
 
-use std::alloc::Layout as Allocation;
+use std::alloc::{self, Layout as Allocation};
 use std::any::Any;
 use std::ptr::{self, NonNull};
 
@@ -8,8 +8,7 @@ use crate::device::cuda::gpu::Gpu;
 use crate::device::cuda::memory::DeviceMemory;
 use crate::device::{DeviceId, registry};
 use crate::error::{Error, Result};
-use crate::memory;
-use crate::tensor::blocks::{Block, LARGE};
+use crate::tensor::blocks::{self, Block, LARGE};
 
 /// Every allocation starts at a cache line.
 pub const ALIGNMENT: usize = 64;
@@ -53,7 +52,7 @@ impl Storage {
             return Ok(storage);
         }
         // SAFETY: `allocate` calls this with a layout of non-zero size.
-        let small = |layout| unsafe { memory::alloc_data_zeroed(layout) };
+        let small = |layout| unsafe { alloc::alloc_zeroed(layout) };
         Storage::allocate(bytes, device, Block::zeroed, small)
     }
 
@@ -87,7 +86,7 @@ impl Storage {
         bytes: usize,
         device: DeviceId,
         large: impl FnOnce(usize) -> Option<Block>,
-        small: impl FnOnce(Allocation) -> *mut u8,
+        small: impl Fn(Allocation) -> *mut u8,
     ) -> Result<Storage> {
         let exhausted = || exhausted(bytes, device);
         if bytes >= LARGE {
@@ -100,7 +99,7 @@ impl Storage {
         let whole = bytes + ALIGNMENT;
         let layout = Allocation::from_size_align(whole, USUAL_ALIGNMENT);
         let layout = layout.map_err(|_| exhausted())?;
-        let start = NonNull::new(small(layout)).ok_or_else(exhausted)?;
+        let start = blocks::or_once_more(|| NonNull::new(small(layout))).ok_or_else(exhausted)?;
         let ahead = start.as_ptr().addr().wrapping_neg() % ALIGNMENT;
         // SAFETY: less than `ALIGNMENT` bytes, by which the allocation is longer than `bytes`.
         let data = unsafe { start.add(ahead) };
@@ -181,10 +180,10 @@ unsafe fn unsettled(layout: Allocation) -> *mut u8 {
     if cfg!(miri) {
         // An interpreter sees through `settled`.
         // SAFETY: the caller's promise.
-        return unsafe { memory::alloc_data_zeroed(layout) };
+        return unsafe { alloc::alloc_zeroed(layout) };
     }
     // SAFETY: as above.
-    unsafe { memory::alloc_data(layout) }
+    unsafe { alloc::alloc(layout) }
 }
 
 /// What it means that there are no `bytes` bytes for a tensor on `device`. What the host has left is said
@@ -213,7 +212,7 @@ impl Drop for Storage {
     fn drop(&mut self) {
         if let Owner::Small { start, layout } = self.owner {
             // SAFETY: `start` came from the allocator with this layout and is freed only here.
-            unsafe { memory::free_data(start.as_ptr(), layout) };
+            unsafe { alloc::dealloc(start.as_ptr(), layout) };
         }
         // Whoever owns memory of a GPU may free it at once, so what uses it is done first. A GPU that
         // cannot be waited for uses nothing any more.

@@ -10,7 +10,6 @@ use super::storage::{ALIGNMENT, Storage};
 use super::{DType, Layout, Shape, Tensor};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::memory;
 
 /// A block is closed before it gets longer than this; a larger tensor has one of its own.
 const BLOCK: usize = 64 << 20;
@@ -24,7 +23,7 @@ impl Tensor {
         kinds: &[(DType, Shape)],
         write: impl FnOnce(Vec<&mut [u8]>) -> Result<()>,
     ) -> Result<Vec<Tensor>> {
-        let mut tensors = memory::list(kinds.len(), "tensors")?;
+        let mut tensors = Vec::with_capacity(kinds.len());
         let mut rest = kinds;
         while !rest.is_empty() {
             let (count, bytes) = first_block(rest)?;
@@ -38,13 +37,12 @@ impl Tensor {
             }
             rest = others;
         }
-        let mut parts = memory::list(tensors.len(), "tensors")?;
         // SAFETY: the bytes are those of the tensors, no two of which have any in common, and which nobody else
         // has before they are returned. Memory of a storage counts as initialised.
-        parts.extend(tensors.iter().map(|tensor: &Tensor| unsafe {
+        let parts = tensors.iter().map(|tensor: &Tensor| unsafe {
             slice::from_raw_parts_mut(tensor.address(), tensor.bytes())
-        }));
-        write(parts)?;
+        });
+        write(parts.collect())?;
         Ok(tensors)
     }
 }

@@ -15,8 +15,7 @@ mod variable_spec;
 
 use std::sync::{Arc, LazyLock};
 
-use crate::error::{Error, Result};
-use crate::memory;
+use crate::error::{Error, Result, memory};
 use crate::tensor::origin::Origin;
 use crate::tensor::{Shape, Tensor};
 use crate::text::Text;

@@ -1,25 +1,69 @@
-//! What the library's allocator is asked for: counts of each thread and of the process, and requests
-//! that are refused. Counting begins with the first call of any function here.
+//! The allocator of a test binary: it counts requests, of each thread and of the process, and refuses some.
 
 #![allow(dead_code, reason = "each test needs some of it")]
 
-use std::alloc::Layout;
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Smaller allocations are never refused: they are boxes and texts, which no test that refuses
-/// means. Memory whose size a caller decides is larger in these tests.
-const SMALLEST_REFUSED: usize = 300;
+/// Requests for less are never refused: they are the library's own small records. What has a size that the
+/// caller decides is at least as large in tests that refuse.
+pub const LARGE: usize = 4096;
 
 static OF_PROCESS: AtomicUsize = AtomicUsize::new(0);
 static OF_LATER_THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// How many more large requests of the process are served; `usize::MAX` for all.
+static LEFT: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// Whether a test runs on the first thread of the process, which else is the harness's: what that asks for
+/// is none of the library's.
+static IS_ON_FIRST: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static OF_THREAD: Cell<usize> = const { Cell::new(0) };
     /// Whether this is the process's first thread; 0 until it is known, 1 for yes.
     static FIRST: Cell<u8> = const { Cell::new(0) };
-    /// How many more allocations that may be refused succeed before one is.
+    /// How many more large requests of this thread succeed before one is refused.
     static UNTIL_REFUSAL: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+struct Allocator;
+
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
+
+// SAFETY: what is served is the system's, with the same layouts.
+unsafe impl GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        match is_served(layout.size()) {
+            // SAFETY: the caller's promise.
+            true => unsafe { System.alloc(layout) },
+            false => std::ptr::null_mut(),
+        }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        match is_served(layout.size()) {
+            // SAFETY: the caller's promise.
+            true => unsafe { System.alloc_zeroed(layout) },
+            false => std::ptr::null_mut(),
+        }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(memory, layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        match is_served(size) {
+            // SAFETY: the caller's promise.
+            true => unsafe { System.realloc(memory, layout, size) },
+            false => std::ptr::null_mut(),
+        }
+    }
 }
 
 fn is_first_thread() -> bool {
@@ -31,16 +75,17 @@ fn is_first_thread() -> bool {
     FIRST.get() == 1
 }
 
-/// Whether a request is to be served.
-fn seen(layout: Layout) -> bool {
+/// Counts a request. Whether it is to be served.
+fn is_served(bytes: usize) -> bool {
     OF_THREAD.set(OF_THREAD.get() + 1);
     OF_PROCESS.fetch_add(1, Ordering::Relaxed);
     if !is_first_thread() {
         OF_LATER_THREADS.fetch_add(1, Ordering::Relaxed);
     }
-    if layout.size() < SMALLEST_REFUSED {
-        return true;
-    }
+    bytes < LARGE || (is_served_to_thread() && is_served_to_process())
+}
+
+fn is_served_to_thread() -> bool {
     let left = UNTIL_REFUSAL.get();
     if left < usize::MAX {
         // After the refusal there is no other one.
@@ -49,29 +94,53 @@ fn seen(layout: Layout) -> bool {
     left > 0
 }
 
+fn is_served_to_process() -> bool {
+    if !is_short() || (is_first_thread() && !IS_ON_FIRST.load(Ordering::Relaxed)) {
+        return true;
+    }
+    let counted = |left: usize| (left != usize::MAX).then(|| left.saturating_sub(1));
+    let before = LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted);
+    before.unwrap_or_else(|all| all) > 0
+}
+
 /// How often this thread has allocated.
 pub fn of_this_thread() -> usize {
-    umbo::memory::observe(seen);
     OF_THREAD.get()
 }
 
 /// How often all threads have.
 pub fn of_all_threads() -> usize {
-    umbo::memory::observe(seen);
     OF_PROCESS.load(Ordering::SeqCst)
 }
 
 /// How often all threads have but for the process's first, which is the test harness's.
 pub fn of_later_threads() -> usize {
-    umbo::memory::observe(seen);
     OF_LATER_THREADS.load(Ordering::SeqCst)
 }
 
-/// Runs `work` and refuses its `number`-th allocation, counted from 0, of those that may be.
+/// Runs `work` and refuses the `number`-th large request of this thread, counted from 0.
 /// Returns also how many more would have had to come; `usize::MAX` if it was refused.
 pub fn refusing<T>(number: usize, work: impl FnOnce() -> T) -> (T, usize) {
-    umbo::memory::observe(seen);
     UNTIL_REFUSAL.set(number);
     let result = work();
     (result, UNTIL_REFUSAL.replace(usize::MAX))
+}
+
+/// Has so many more large requests of all threads be served.
+pub fn serve(requests: usize) {
+    LEFT.store(requests, Ordering::Relaxed);
+}
+
+/// Whether large requests are refused sooner or later.
+pub fn is_short() -> bool {
+    LEFT.load(Ordering::Relaxed) != usize::MAX
+}
+
+/// One test after the other: tests that use [`serve`] share their memory.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    IS_ON_FIRST.store(is_first_thread(), Ordering::Relaxed);
+    serve(usize::MAX);
+    turn
 }

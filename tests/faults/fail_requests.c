@@ -1,5 +1,5 @@
-/* Preloaded into a program (LD_PRELOAD), refuses what the library asks the system for: memory,
- * mappings, threads. Only requests that come from the library's own code count, which the address
+/* Preloaded into a program (LD_PRELOAD), refuses what the library asks the system for: memory and
+ * mappings of DATA bytes or more, and threads. Only requests that come from the library's own code count, which the address
  * that a call returns to tells; the C library's and the program's own always succeed.
  *
  * With UMBO_FAULTS_SHOW set, the places of refused requests are printed. */
@@ -27,7 +27,6 @@ extern void *__libc_memalign(size_t alignment, size_t bytes);
 
 static uintptr_t library_start, library_end;
 static atomic_long seen, first, count, refused;
-static atomic_size_t smallest;
 static int show;
 static void *(*next_mmap)(void *, size_t, int, int, int, off_t);
 static int (*next_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
@@ -56,13 +55,14 @@ __attribute__((constructor)) static void prepare(void) {
     if (show) (void)backtrace(frames, 4); /* its first call allocates */
 }
 
-/* Refuses `number` requests from the `start`-th on, counted from 1, of those for at least `least`
- * bytes. */
-void umbo_faults_arm(long start, long number, size_t least) {
+/* Requests for less are the library's own records. If one of these is refused the process ends. */
+enum { DATA = 16 << 10 };
+
+/* Refuses `number` requests from the `start`-th on, counted from 1. */
+void umbo_faults_arm(long start, long number) {
     atomic_store(&seen, 0);
     atomic_store(&refused, 0);
     atomic_store(&count, number);
-    atomic_store(&smallest, least);
     atomic_store(&first, start);
 }
 
@@ -77,26 +77,14 @@ long umbo_faults_refused(void) {
     return atomic_load(&refused);
 }
 
-/* What a thread has freed it can have again: after a large block, which the library asks for before it
- * starts a thread and frees at once, the next few small ones are there. */
-enum { LARGE = 64 << 10, SMALL = 256, AFTER_LARGE = 8 };
-static __thread int left_of_large;
-
 static int refuses(const void *caller, size_t bytes) {
     const uintptr_t from = (uintptr_t)caller;
     const long start = atomic_load(&first);
     long number;
     if (start == 0 || from < library_start || from >= library_end) return 0;
-    if (bytes < atomic_load(&smallest)) return 0;
-    if (left_of_large > 0 && bytes <= SMALL) {
-        left_of_large--;
-        return 0;
-    }
+    if (bytes < DATA) return 0;
     number = atomic_fetch_add(&seen, 1) + 1;
-    if (number < start || number - start >= atomic_load(&count)) {
-        if (bytes == LARGE) left_of_large = AFTER_LARGE;
-        return 0;
-    }
+    if (number < start || number - start >= atomic_load(&count)) return 0;
     atomic_fetch_add(&refused, 1);
     if (show) {
         void *frames[40];

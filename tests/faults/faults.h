@@ -7,16 +7,17 @@
 #include <umbo/umbo.h>
 
 /* Of fail_requests.c. */
-void umbo_faults_arm(long start, long number, size_t least);
+void umbo_faults_arm(long start, long number);
 long umbo_faults_off(void);
 long umbo_faults_refused(void);
 
 enum {
     REPLICAS = 2,
     LARGE = 300000, /* float32: more than the size from which memory is mapped */
+    WIDTH = 4200,   /* float32: more than the size from which requests are refused */
     OPTIMIZERS = 8,
-    MOST_CALLS = 40000,
-    MOST_VARIABLES = 6000,
+    MOST_CALLS = 4000,
+    MOST_VARIABLES = 8,
     MOST_HANDLES = 160,
     MOST_ITERATORS = 32
 };
@@ -50,9 +51,6 @@ extern _Atomic int held;
 void hold(void);
 void destroy(void *user_data);
 
-/* How many variables the program makes, or how many tensors an element has. */
-extern int variable_count;
-
 /* What tensors are made of. */
 extern float numbers[LARGE];
 
@@ -80,9 +78,7 @@ int judge(umbo_status status, const char *call, int repeatable);
 void make_strategy(void);
 /* Trains with all optimizers, and reduces, gathers and updates. */
 void training(void);
-/* Nests and lists as long as there are variables: their tables are longer than what is set aside. */
-void nests(void);
-/* Input pipelines over elements of as many tensors. */
+/* Input pipelines over elements of several tensors. */
 void pipelines(void);
 
 #endif

@@ -6,7 +6,6 @@
 
 handles all;
 _Atomic int held;
-int variable_count = 5;
 float numbers[LARGE];
 char array_file[64];
 

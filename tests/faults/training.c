@@ -1,12 +1,11 @@
 /* A training program: variables, input, all optimizers, and what works on values across replicas. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "faults.h"
 
 #include <umbo/tensorflow.h>
 
-enum { ROWS = 48, WIDTH = 6, BATCH = 8, STEPS = 3, TABLE = 16 };
+enum { ROWS = 48, BATCH = 8, STEPS = 3, TABLE = 16, VARIABLES = 5 };
 
 /* ---- the program */
 
@@ -38,7 +37,7 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
     UMBO_TRY(umbo_variable_view_as(all.variables[0], context, UMBO_DTYPE_BFLOAT16, &narrow));
     UMBO_TRY(umbo_replica_context_scratch(context, 200000, &scratch));
     UMBO_TRY(umbo_replica_context_add_metric(context, "loss", 1.0, (double)rows.shape[0]));
-    for (at = 0; at < (plan->table ? variable_count - 1 : 1); at++) {
+    for (at = 0; at < (plan->table ? VARIABLES - 1 : 1); at++) {
         if (at == 2) continue;
         UMBO_TRY(umbo_gradients_view(plan->gradients, context, at, UMBO_GRADIENT_OVERWRITE, &gradient));
         for (row = 0; row < rows.shape[0]; row++) {
@@ -139,8 +138,6 @@ static umbo_status rate(int64_t at, void *user_data, double *learning_rate) {
 static void make_variables(void) {
     umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
     static const int64_t four[1] = {4}, large[1] = {LARGE};
-    static char name[32];
-    int at;
     CALL(umbo_variable_create(all.strategy, "weights", all.tensors[1], NULL, &all.variables[0]));
     options.initializer = initialize;
     options.dtype = UMBO_DTYPE_FLOAT32;
@@ -151,10 +148,6 @@ static void make_variables(void) {
     options.shape = four;
     CALL(umbo_variable_create(NULL, "bias", NULL, &options, &all.variables[3]));
     CALL(umbo_variable_create(all.strategy, "counter", all.tensors[2], NULL, &all.variables[4]));
-    for (at = 5; at < variable_count; at++) {
-        snprintf(name, sizeof name, "more/%d", at);
-        CALL(umbo_variable_create(all.strategy, name, NULL, &options, &all.variables[at]));
-    }
 }
 
 static void make_input(void) {
@@ -201,18 +194,17 @@ static void make_input(void) {
 }
 
 static void make_optimizers(void) {
-    umbo_variable *variables[MOST_VARIABLES];
-    static int32_t row_sparse[MOST_VARIABLES] = {0, 0, 1, 0};
+    umbo_variable *variables[VARIABLES - 1];
+    static int32_t row_sparse[VARIABLES - 1] = {0, 0, 1, 0};
     umbo_gradients_options gradients = UMBO_GRADIENTS_OPTIONS_INIT;
     umbo_optimizer_options options = UMBO_OPTIMIZER_OPTIONS_INIT;
     umbo_group_options group = UMBO_GROUP_OPTIONS_INIT;
     umbo_optimizer **o = all.optimizers;
     int at;
     for (at = 0; at < 4; at++) variables[at] = all.variables[at];
-    for (at = 5; at < variable_count; at++) variables[at - 1] = all.variables[at];
     gradients.loss_reduction = UMBO_LOSS_SUM;
     gradients.row_sparse = row_sparse;
-    CALL(umbo_gradients_create(all.strategy, variable_count - 1, variables, &gradients,
+    CALL(umbo_gradients_create(all.strategy, VARIABLES - 1, variables, &gradients,
                                &all.gradients[0]));
     gradients.row_sparse = NULL;
     gradients.accumulation_steps = 2;
@@ -297,7 +289,7 @@ static void collect(void) {
     CALL(umbo_variable_scatter_add(all.variables[2], v[38]));
     CALL(umbo_tensor_copy(all.tensors[4], NULL, &all.tensors[23]));
     CALL(umbo_tensor_transpose(all.tensors[23], NULL, &all.tensors[24]));
-    CALL(umbo_variable_copy(all.variables[1], &all.variables[variable_count]));
+    CALL(umbo_variable_copy(all.variables[1], &all.variables[VARIABLES]));
     for (count = 0; count < 50; count++) items[count] = v[2];
     CALL(umbo_value_create_tuple(count, items, &v[39]));
     CALL(umbo_value_retain(v[39], &v[40]));
@@ -310,9 +302,9 @@ static void collect(void) {
 void training(void) {
     make_strategy();
     CALL(umbo_scope_enter(all.strategy, &all.scope));
-    make_tensor(1, 2, 100, WIDTH);
+    make_tensor(1, 2, 10, WIDTH);
     make_tensor(2, 0, 0, 0);
-    make_tensor(3, 1, 30, 0);
+    make_tensor(3, 1, WIDTH, 0);
     make_tensor(4, 2, TABLE, WIDTH);
     make_tensor(5, 2, ROWS, WIDTH);
     make_tensor(6, 1, ROWS, 0);

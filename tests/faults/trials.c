@@ -1,4 +1,4 @@
-/* Programs in which the system refuses what the library asks for: memory, mappings, threads. Preloaded
+/* Programs in which the system refuses the memory of data, mappings and threads. Preloaded
  * with fail_requests.c; usage() says what it is told.
  *
  * Each trial is a child process that runs the whole program while one request fails, or so many in
@@ -105,16 +105,11 @@ void make_strategy(void) {
     CALL(umbo_strategy_create(&options, &all.strategy));
 }
 
-static void train_and_nest(void) {
-    training();
-    nests();
-}
-
 static const struct {
     const char *name;
     void (*run)(void);
-    long stride, large_stride; /* of a sample; a trial of a large program takes a second */
-} programs[] = {{"training", train_and_nest, 23, 401}, {"pipelines", pipelines, 97, 23}};
+    long stride; /* of a sample */
+} programs[] = {{"training", training, 7}, {"pipelines", pipelines, 7}};
 
 static size_t chosen;
 
@@ -137,8 +132,8 @@ static void finish(void) {
     _exit(0);
 }
 
-static void trial(long start, long number, size_t least) {
-    umbo_faults_arm(start, number, least);
+static void trial(long start, long number) {
+    umbo_faults_arm(start, number);
     if (setjmp(restart) != 0) {
         int64_t live = -1;
         restarted = 1;
@@ -164,13 +159,13 @@ static void hangs(int number) {
 }
 
 /* Runs `work` in a child, which may take a minute. Returns its status as waitpid() gives it. */
-static int in_child(void (*work)(long, long, size_t), long start, long number, size_t least) {
+static int in_child(void (*work)(long, long), long start, long number) {
     int status = -1;
     const pid_t child = fork();
     if (child == 0) {
         signal(SIGALRM, hangs);
         alarm(60);
-        work(start, number, least);
+        work(start, number);
     }
     if (child < 0 || waitpid(child, &status, 0) != child) {
         perror("fork");
@@ -179,21 +174,20 @@ static int in_child(void (*work)(long, long, size_t), long start, long number, s
     return status;
 }
 
-static void record(long start, long number, size_t least) {
+static void record(long start, long number) {
     mode = RECORDING;
     program();
     release_all();
     (void)start;
     (void)number;
-    (void)least;
     _exit(held != 0);
 }
 
-static void count_requests(long start, long number, size_t least) {
+static void count_requests(long start, long number) {
     (void)start;
     (void)number;
     mode = REPEATING;
-    umbo_faults_arm(LONG_MAX, 0, least);
+    umbo_faults_arm(LONG_MAX, 0);
     program();
     release_all();
     expected->requests = umbo_faults_off();
@@ -221,10 +215,8 @@ static void write_array(void) {
 
 static void usage(void) {
     fprintf(stderr,
-            "usage: faults every|sample training|pipelines [tensors [smallest]]\n"
+            "usage: faults every|sample training|pipelines\n"
             "  every: all requests; sample: some of them, for about ten seconds\n"
-            "  tensors: how many variables there are, or tensors in an element\n"
-            "  smallest: only requests for so many bytes fail\n"
             "  UMBO_FAULTS_ONLY=number: only this trial; with UMBO_FAULTS_HERE in this process\n"
             "  UMBO_FAULTS_SHOW=1: prints where refused requests come from\n");
     exit(2);
@@ -242,27 +234,22 @@ int main(int argc, char **argv) {
     const size_t way_count = sizeof ways / sizeof *ways;
     const size_t program_count = sizeof programs / sizeof *programs;
     const time_t began = time(NULL);
-    size_t least = 0, way;
+    size_t way;
     long trials = 0, wrong = 0, request, stride = 1, at, total;
     if (argc < 3) usage();
     while (chosen < program_count && strcmp(argv[2], programs[chosen].name) != 0) chosen++;
     if (chosen == program_count) usage();
-    if (argc > 3) variable_count = atoi(argv[3]);
-    if (argc > 4) least = (size_t)atol(argv[4]);
-    if (variable_count < 5 || variable_count >= MOST_VARIABLES - 1) usage();
     for (at = 0; at < LARGE; at++) numbers[at] = (float)(at % 17) / 8;
     expected = mmap(NULL, sizeof *expected, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (expected == MAP_FAILED) return 2;
     write_array();
-    if (in_child(record, 0, 0, 0) != 0 || in_child(count_requests, 0, 0, least) != 0) {
+    if (in_child(record, 0, 0) != 0 || in_child(count_requests, 0, 0) != 0) {
         fprintf(stderr, "the program fails without failures\n");
         remove(array_file);
         return 1;
     }
     total = expected->requests * (long)way_count;
-    if (strcmp(argv[1], "sample") == 0) {
-        stride = variable_count > 100 ? programs[chosen].large_stride : programs[chosen].stride;
-    }
+    if (strcmp(argv[1], "sample") == 0) stride = programs[chosen].stride;
     else if (strcmp(argv[1], "every") != 0) usage();
     printf("%ld calls, %ld requests\n", expected->calls, expected->requests);
     /* A few more, since threads make the number differ from run to run. */
@@ -273,8 +260,8 @@ int main(int argc, char **argv) {
                 atol(getenv("UMBO_FAULTS_ONLY")) != (long)way * 100000 + request) continue;
             fflush(NULL);
             mode = ways[way].mode;
-            if (getenv("UMBO_FAULTS_HERE") != NULL) trial(request, ways[way].number, least);
-            status = in_child(trial, request, ways[way].number, least);
+            if (getenv("UMBO_FAULTS_HERE") != NULL) trial(request, ways[way].number);
+            status = in_child(trial, request, ways[way].number);
             trials++;
             if (status == 0) continue;
             wrong++;

@@ -9,7 +9,6 @@ use rand_chacha::ChaCha8Rng;
 use umbo::device::DeviceId;
 use umbo::error::{Result, Status};
 use umbo::input::{Dataset, DistributeOptions, MapOptions, PassIterator, distribute_dataset};
-use umbo::memory::LARGEST;
 use umbo::optimizer::adam::Adam;
 use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer};
 use umbo::strategy::cancellation::Cancellation;
@@ -21,11 +20,10 @@ use umbo::training::Epoch;
 use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Synchronization, Variable};
 
-use super::{alone, serve};
+use super::allocator::{LARGE, alone, serve};
 
-/// The numbers of a row, of the weights and of a gradient, each of which takes more than what the library has set
-/// aside for itself.
-const WIDTH: usize = LARGEST / 4 + 1;
+/// The numbers of a row, of the weights and of a gradient, each of which may be refused.
+const WIDTH: usize = LARGE / 4;
 
 /// How many elements the dataset has.
 const ROWS: usize = 23;
@@ -247,7 +245,7 @@ fn train_with_little(plan: &Plan) -> (usize, usize) {
 
 #[test]
 fn epochs_go_on_when_there_is_memory_again() {
-    let _alone = alone(LARGEST + 1);
+    let _alone = alone();
     let (mut failures, mut runs) = (0, 0);
     for plan in plans() {
         let (of_plan, of_runs) = train_with_little(&plan);

@@ -14,13 +14,10 @@ use umbo::input::{
 use umbo::tensor::{DType, Shape, Tensor};
 use umbo::values::Value;
 
-use super::{alone, is_short, serve};
+use super::allocator::{LARGE, alone, is_short, serve};
 
-/// Requests for less are not refused: they are what the library need not look after.
-const SMALLEST: usize = 1024;
-
-/// The numbers of a row, which are more than that.
-const WIDTH: usize = 300;
+/// The numbers of a row, whose memory may be refused.
+const WIDTH: usize = LARGE / 8;
 
 /// Rows of one number each, from `first` on.
 fn rows(first: i64, count: usize) -> Result<Tensor> {
@@ -269,7 +266,7 @@ fn a_failure_is_told_once(name: &str, iterator: &PassIterator) {
 
 #[test]
 fn memory_that_is_short_for_a_while_costs_no_element() {
-    let _alone = alone(SMALLEST);
+    let _alone = alone();
     let ahead =
         Way { replicas: 1, balanced: false, dealt: false, drop_partial_step: false, read_ahead: 4 };
     a_failure_is_told_once("parallel map", &mapped(5).iterator().unwrap());

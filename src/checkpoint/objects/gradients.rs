@@ -4,8 +4,7 @@ use crate::checkpoint::saveable::{
     Changes, Names, Prepared, Record, Saveable, Saved, number, read_number,
 };
 use crate::device::DeviceId;
-use crate::error::{Error, Result};
-use crate::memory;
+use crate::error::{Error, Result, memory};
 use crate::optimizer::saved_gradients::{AccumulatedRuns, AccumulatedSum, PreparedRuns};
 use crate::optimizer::{Gradients, LossReduction};
 use crate::tensor::{DType, Shape, Tensor};

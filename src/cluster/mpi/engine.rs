@@ -253,10 +253,10 @@ impl Communicator for Engine {
         receive_counts: &[usize],
     ) -> Result<()> {
         self.call(|deadline| {
-            let starts = starts_of(send_counts)?;
-            let (receives, own) = self.link.incoming(receive, receive_counts)?;
+            let starts = starts_of(send_counts);
+            let (receives, own) = self.link.incoming(receive, receive_counts);
             let sent = |rank: usize| &send[starts[rank]..][..send_counts[rank]];
-            let sends = self.link.outgoing(sent)?;
+            let sends = self.link.outgoing(sent);
             self.meet(Call::AllToAll, 0, deadline)?;
             // SAFETY: the parts lie in the slices, and are apart.
             unsafe { self.link.exchange(&sends, &receives, deadline) }?;
@@ -269,8 +269,8 @@ impl Communicator for Engine {
     fn all_gather(&self, send: &[u8], receive: &mut [u8], counts: &[usize]) -> Result<()> {
         self.call(|deadline| {
             let total = receive.len() as i64;
-            let (receives, own) = self.link.incoming(receive, counts)?;
-            let sends = self.link.outgoing(|_| send)?;
+            let (receives, own) = self.link.incoming(receive, counts);
+            let sends = self.link.outgoing(|_| send);
             self.meet_over(Call::AllGather, total, "how many bytes are gathered", deadline)?;
             // SAFETY: as above.
             unsafe { self.link.exchange(&sends, &receives, deadline) }?;

@@ -69,33 +69,29 @@ impl Link {
     }
 
     /// Parts for the ranks to send to, each of the bytes that `of` has for the rank.
-    pub fn outgoing<'a>(&self, of: impl Fn(usize) -> &'a [u8]) -> Result<Vec<Part>> {
+    pub fn outgoing<'a>(&self, of: impl Fn(usize) -> &'a [u8]) -> Vec<Part> {
         let (rank, size) = (self.rank, self.size);
-        let mut parts = Vec::new();
-        reserve(&mut parts, size)?;
-        parts.extend((1..size).map(|step| {
+        let parts = (1..size).map(|step| {
             let peer = (rank + step) % size;
             let bytes = of(peer);
             Part { peer, memory: Memory::Sent(bytes.as_ptr()), bytes: bytes.len() }
-        }));
-        Ok(parts)
+        });
+        parts.collect()
     }
 
     /// Parts of `receive` for the ranks to receive from, in the order in which [`Link::outgoing`] of the
     /// others comes to this rank, and the place of this rank's own.
-    pub fn incoming(&self, receive: &mut [u8], counts: &[usize]) -> Result<(Vec<Part>, usize)> {
+    pub fn incoming(&self, receive: &mut [u8], counts: &[usize]) -> (Vec<Part>, usize) {
         let (rank, size) = (self.rank, self.size);
-        let starts = starts_of(counts)?;
+        let starts = starts_of(counts);
         let base = receive.as_mut_ptr();
-        let mut parts = Vec::new();
-        reserve(&mut parts, size)?;
-        parts.extend((1..size).map(|step| {
+        let parts = (1..size).map(|step| {
             let peer = (rank + size - step) % size;
             // Within the slice: the counts add up to its length.
             let at = base.wrapping_add(starts[peer]);
             Part { peer, memory: Memory::Received(at), bytes: counts[peer] }
-        }));
-        Ok((parts, starts[rank]))
+        });
+        (parts.collect(), starts[rank])
     }
 
     /// Moves parts to and from other ranks, those of `PEERS` ranks at a time. `sends` and `receives` are
@@ -199,18 +195,11 @@ impl Link {
 }
 
 /// Where each part begins.
-pub fn starts_of(counts: &[usize]) -> Result<Vec<usize>> {
-    let mut starts = Vec::new();
-    reserve(&mut starts, counts.len())?;
-    starts.extend(counts.iter().scan(0, |at, &count| {
+pub fn starts_of(counts: &[usize]) -> Vec<usize> {
+    let starts = counts.iter().scan(0, |at, &count| {
         let start = *at;
         *at += count;
         Some(start)
-    }));
-    Ok(starts)
-}
-
-fn reserve<T>(list: &mut Vec<T>, count: usize) -> Result<()> {
-    list.try_reserve_exact(count)
-        .map_err(|error| Error::ResourceExhausted(format!("a list of {count} ranks: {error}")))
+    });
+    starts.collect()
 }

@@ -12,10 +12,6 @@ use crate::cluster::communicator::{Communicator, GpuCommunicator, Place, Vote};
 use crate::device::cuda::gpu::Gpu;
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result};
-use crate::memory;
-
-/// What lists have one entry for.
-const RANKS: &str = "ranks";
 
 /// A rank with NCCL.
 pub struct Engine {
@@ -31,11 +27,10 @@ impl Engine {
     /// Queues parts, and waits until they have arrived on all ranks.
     fn move_parts(
         &self,
-        (send, sends): (&DeviceMemory, Result<Vec<Part>>),
-        (receive, receives): (&DeviceMemory, Result<Vec<Part>>),
+        (send, sends): (&DeviceMemory, &[Part]),
+        (receive, receives): (&DeviceMemory, &[Part]),
     ) -> Result<()> {
-        let moved = sends.and_then(|sends| self.queue((send, &sends), (receive, &receives?)));
-        let moved = agree(&*self.base, moved)
+        let moved = agree(&*self.base, self.queue((send, sends), (receive, receives)))
             .and_then(|gpu| agree(&*self.base, self.membership.finish(gpu)));
         moved.inspect_err(|_| self.membership.abort())
     }
@@ -61,13 +56,11 @@ impl Engine {
             // SAFETY: both are parts of memory of this GPU, which is freed once the stream has come past this.
             unsafe { gpu.copy(from.address, to.address, from.bytes) }?;
         }
-        let others = |parts: &[Part]| -> Result<Vec<Part>> {
-            let mut others = memory::list(parts.len(), RANKS)?;
-            others.extend(parts.iter().filter(|part| part.peer != rank && part.bytes > 0));
-            Ok(others)
+        let others = |parts: &[Part]| -> Vec<Part> {
+            parts.iter().filter(|part| part.peer != rank && part.bytes > 0).copied().collect()
         };
         // SAFETY: as above; if this fails, the membership ends before the caller goes on.
-        unsafe { self.membership.begin(gpu, &others(sends)?, &others(receives)?) }?;
+        unsafe { self.membership.begin(gpu, &others(sends), &others(receives)) }?;
         Ok(gpu)
     }
 
@@ -78,14 +71,14 @@ impl Engine {
 }
 
 /// The parts of `on`, one behind the other in the order of the ranks.
-fn parts(on: &DeviceMemory, counts: &[usize]) -> Result<Vec<Part>> {
+fn parts(on: &DeviceMemory, counts: &[usize]) -> Vec<Part> {
     let mut address = on.address();
     let part = |(peer, &bytes): (usize, &usize)| {
         let part = Part { peer, address, bytes };
         address += bytes as u64;
-        Ok(part)
+        part
     };
-    memory::collect(counts.iter().enumerate().map(part), RANKS)
+    counts.iter().enumerate().map(part).collect()
 }
 
 impl Communicator for Engine {
@@ -142,7 +135,7 @@ impl GpuCommunicator for Engine {
         receive_counts: &[usize],
     ) -> Result<()> {
         let (sends, receives) = (parts(send, send_counts), parts(receive, receive_counts));
-        self.move_parts((send, sends), (receive, receives))
+        self.move_parts((send, &sends), (receive, &receives))
     }
 
     fn all_gather_on_gpus(
@@ -152,9 +145,9 @@ impl GpuCommunicator for Engine {
         counts: &[usize],
     ) -> Result<()> {
         let own = counts[self.base.rank()];
-        let to = |peer| Ok(Part { peer, address: send.address(), bytes: own });
-        let sends = memory::collect((0..counts.len()).map(to), RANKS);
+        let to = |peer| Part { peer, address: send.address(), bytes: own };
+        let sends: Vec<_> = (0..counts.len()).map(to).collect();
         let receives = parts(receive, counts);
-        self.move_parts((send, sends), (receive, receives))
+        self.move_parts((send, &sends), (receive, &receives))
     }
 }

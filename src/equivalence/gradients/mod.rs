@@ -11,7 +11,6 @@ use super::vectors::{Measure, Sum};
 use super::weights;
 use crate::error::Result;
 use crate::executor::computing;
-use crate::memory;
 use crate::optimizer::LossReduction;
 use crate::values::variable::Variable;
 
@@ -19,17 +18,15 @@ use crate::values::variable::Variable;
 pub(super) fn judge(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) -> Result<()> {
     let Some(gradients) = evidence.gradients else { return Ok(()) };
     let additive = weights::are_additive(evidence);
-    let variables = evidence.variables().iter().enumerate().map(|(index, variable)| {
-        Ok(Case {
-            evidence,
-            declared: gradients.loss_reduction(),
-            additive,
-            index,
-            variable,
-            measure: evidence.measure(index, variable),
-        })
+    let cases = evidence.variables().iter().enumerate().map(|(index, variable)| Case {
+        evidence,
+        declared: gradients.loss_reduction(),
+        additive,
+        index,
+        variable,
+        measure: evidence.measure(index, variable),
     });
-    let cases = memory::collect(variables, "variables to judge")?;
+    let cases: Vec<_> = cases.collect();
     // What differs is explained one by one: that looks at other variables and at the batch, which may
     // be on a device that is waited for.
     let elements = cases.iter().map(|case| case.measure.elements).sum();

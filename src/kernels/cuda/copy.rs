@@ -131,10 +131,7 @@ impl<Q: Queue> Launcher<Q> {
             return Err(Error::invalid("value", "parts and output do not fit together"));
         }
         let stride = output.layout.strides()[axis] as u64 * output.dtype.size() as u64;
-        let mut pairs = Vec::new();
-        pairs.try_reserve_exact(parts.len()).map_err(|_| {
-            Error::ResourceExhausted(format!("memory to concatenate {} parts", parts.len()))
-        })?;
+        let mut pairs = Vec::with_capacity(parts.len());
         let mut address = output.address;
         for part in parts {
             let layout = Layout::strided(part.layout.shape, output.layout.strides())?;

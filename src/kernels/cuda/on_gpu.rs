@@ -78,9 +78,6 @@ impl OnGpu {
         used: usize,
         bytes: usize,
     ) -> Result<DeviceMemory> {
-        memory
-            .try_reserve(1)
-            .map_err(|_| Error::ResourceExhausted("memory for a launch".into()))?;
         let bytes = block_for(bytes)?;
         let kept = used.max(usize::from(self.is_promised()));
         DeviceMemory::new(self.gpu, bytes).or_else(|error| {

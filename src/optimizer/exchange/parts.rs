@@ -18,7 +18,7 @@ use super::announcement::{Announcement, OfRank};
 use super::buffers::Words;
 use super::divisions::divisions;
 use super::next::Next;
-use crate::error::{Error, Result};
+use crate::error::{Result, memory};
 use crate::executor::pieces::Pieces;
 use crate::executor::workers;
 use crate::kernels::dtype::DType;
@@ -137,7 +137,6 @@ impl Parts {
         send: &mut Words,
         receive: &mut Words,
     ) -> Result<()> {
-        let exhausted = |_| Error::ResourceExhausted("memory to exchange gradients".into());
         let variables = sources.variables();
         for item in &self.items {
             let part = item.kept(self.rank);
@@ -150,9 +149,8 @@ impl Parts {
         send.resize(all(&self.send_counts).max(own))?;
         let weights = all(&self.weight_counts).max(all(&self.sum_counts));
         receive.resize(all(&self.receive_counts).max(weights))?;
-        self.pieces.reserve(self.items.len() * self.weight_counts.len())?;
         let tiles = self.sum_counts[self.rank] / (SUMS * WORD);
-        self.sums.try_reserve(tiles).map_err(exhausted)?;
+        memory::room(&mut self.sums, tiles, "sums of gradients' squares")?;
         self.sums.resize_with(tiles, Default::default);
         Ok(())
     }
@@ -319,9 +317,6 @@ impl Parts {
         send.resize(self.send_counts.iter().sum())?;
         receive.resize(self.receive_counts.iter().sum())?;
         next.places.clear();
-        next.places
-            .try_reserve(self.items.len())
-            .map_err(|_| Error::ResourceExhausted("memory to accumulate gradients".into()))?;
         let mut at = 0;
         for Item { index, dtype, division, .. } in &self.items {
             let (index, dtype, range) = (*index, *dtype, division.of(self.rank));

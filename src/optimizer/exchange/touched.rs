@@ -4,8 +4,7 @@
 
 use super::announcement::Announcement;
 use crate::device::DeviceId;
-use crate::error::Result;
-use crate::memory;
+use crate::error::{Result, memory};
 use crate::optimizer::plan::Plan;
 use crate::optimizer::row_sums::Source;
 use crate::optimizer::rows::ReplicaRows;

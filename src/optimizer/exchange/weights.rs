@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 use super::buffers::Words;
 use super::parts::{Parts, WORD, copy, span, span_mut, take};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::executor::pieces::Part;
 use crate::executor::workers;
 use crate::kernels::float::narrow::narrow;
@@ -42,10 +42,6 @@ impl Scratch {
     /// Has the memory that trials take.
     pub fn reserve(&mut self) -> Result<()> {
         let shares = workers::count();
-        let missing = shares.saturating_sub(self.0.len());
-        self.0.try_reserve(missing).map_err(|_| {
-            Error::ResourceExhausted("memory to update the weights of this rank's part".into())
-        })?;
         self.0.resize_with(self.0.len().max(shares), Mutex::default);
         self.0.iter().try_for_each(|words| words.lock().resize(MOST_SLOTS * TRIAL * WORD))
     }
