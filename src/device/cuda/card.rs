@@ -1,13 +1,11 @@
 //! A physical GPU: its primary context, and whether it still works.
 
-use std::cell::Cell;
-use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::ptr;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::result::{self, DriverError};
-use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute};
+use cudarc::driver::{CudaContext, sys};
 
 use super::failure::{explain, is_out_of_memory, is_sticky, require_functions};
 use super::kernels::Kernels;
@@ -18,55 +16,31 @@ use crate::error::{Error, Result};
 pub struct Card {
     ordinal: u32,
     name: String,
-    context: sys::CUcontext,
+    context: Arc<CudaContext>,
     capability: (u32, u32),
-    has_pools: bool,
     /// Why the card can be used no more.
     lost: OnceLock<String>,
     pub(super) kernels: OnceLock<Kernels>,
 }
 
-// SAFETY: the context is the process's, valid until the process ends, and the driver lets every thread
-// make it current.
-unsafe impl Send for Card {}
-// SAFETY: as above; nothing else here changes but through locks.
-unsafe impl Sync for Card {}
-
 impl Card {
     /// Opens the card with this number, which the driver has shown. Takes a second and some of the
     /// card's memory if nobody in the process has.
     pub(super) fn open(ordinal: u32) -> Result<Card> {
-        require_functions()?;
-        let failed = |error| {
+        let opened = with_primary(ordinal, |context| {
+            Ok((Arc::clone(context), context.name()?, context.compute_capability()?))
+        })?;
+        let (context, name, (major, minor)) = opened.map_err(|error| {
             Error::Unavailable(format!("GPU {ordinal} could not be opened: {}", explain(error)))
-        };
-        let number = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
-        let device = result::device::get(number).map_err(failed)?;
-        let name = result::device::get_name(device).map_err(failed)?;
-        let attribute = |which| {
-            // SAFETY: `device` came from the driver.
-            let value = unsafe { result::device::get_attribute(device, which) };
-            value.map(|value| u32::try_from(value).unwrap_or(0)).map_err(failed)
-        };
-        let capability = (
-            attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
-            attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
-        );
-        let has_pools = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
-        // SAFETY: `device` came from the driver. What is retained here is kept.
-        let context = unsafe { result::primary_ctx::retain(device) }.map_err(failed)?;
-        if has_pools {
-            keep_free_memory(device);
+        })?;
+        let capability = (major.unsigned_abs(), minor.unsigned_abs());
+        // SAFETY: it is about slices of cudarc's on several streams. None is made here.
+        unsafe { context.disable_event_tracking() };
+        if context.has_async_alloc() {
+            keep_free_memory(&context);
         }
-        Ok(Card {
-            ordinal,
-            name,
-            context,
-            capability,
-            has_pools,
-            lost: OnceLock::new(),
-            kernels: OnceLock::new(),
-        })
+        let (lost, kernels) = (OnceLock::new(), OnceLock::new());
+        Ok(Card { ordinal, name, context, capability, lost, kernels })
     }
 
     /// Its number among those that the driver shows to the process.
@@ -86,12 +60,12 @@ impl Card {
 
     /// Whether it allocates in the order of a stream.
     pub(super) fn has_pools(&self) -> bool {
-        self.has_pools
+        self.context.has_async_alloc()
     }
 
     /// The primary context.
-    pub(super) fn context(&self) -> sys::CUcontext {
-        self.context
+    pub(super) fn context(&self) -> &Arc<CudaContext> {
+        &self.context
     }
 
     /// Makes the card's context this thread's until the result is dropped, which makes it the one
@@ -100,15 +74,14 @@ impl Card {
     /// Fails with UNAVAILABLE if the card is lost.
     pub fn enter(&self) -> Result<Entered> {
         self.check()?;
-        let before = result::ctx::get_current().map_err(|error| self.failed("asking", error))?;
-        let before = before.unwrap_or(ptr::null_mut());
-        if before != self.context {
-            // SAFETY: the primary context is retained for as long as the process lives.
-            let entered = unsafe { result::ctx::set_current(self.context) };
-            entered.map_err(|error| self.failed("making its context current", error))?;
-        }
-        let left = (before != self.context).then_some(before);
-        Ok(Entered { left: Cell::new(left), _of_this_thread: PhantomData })
+        let entered = || {
+            let entered = Entered::leaving(Some(self.context.cu_ctx()))?;
+            if entered.left.is_some() {
+                self.context.bind_to_thread()?;
+            }
+            Ok(entered)
+        };
+        entered().map_err(|error| self.failed("making its context current", error))
     }
 
     /// Fails if the card cannot be used, as [`Card::enter`] does.
@@ -154,20 +127,16 @@ impl Card {
         let (free, all) = info.map_err(|error| self.failed("asking for its memory", error))?;
         Ok((all as u64, free as u64))
     }
-}
 
-impl Card {
     /// Gives back what the card's pool has free. What cannot be given back stays there for the next request.
     pub(super) fn release_free_memory(&self) {
-        if !self.has_pools {
+        if !self.has_pools() {
             return;
         }
         let Ok(_entered) = self.enter() else { return };
-        let number = c_int::try_from(self.ordinal).unwrap_or(c_int::MAX);
         // SAFETY: the device is there, and has pools.
         let _ = unsafe {
-            result::device::get(number)
-                .and_then(|device| result::device::get_default_mem_pool(device))
+            result::device::get_default_mem_pool(self.context.cu_device())
                 .and_then(|pool| result::mem_pool::trim_to(pool, 0))
         };
     }
@@ -177,33 +146,61 @@ impl Card {
 /// whenever somebody waits for the card: as many as are kept of the host's.
 const MOST_KEPT_BYTES: u64 = 256 << 20;
 
-fn keep_free_memory(device: sys::CUdevice) {
+fn keep_free_memory(context: &CudaContext) {
     let mut most = MOST_KEPT_BYTES;
     let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
     // SAFETY: the device has pools, and the attribute is a number of 64 bits. If it cannot be set,
     // allocations are slower and nothing else.
     let _ = unsafe {
-        result::device::get_default_mem_pool(device).and_then(|pool| {
+        result::device::get_default_mem_pool(context.cu_device()).and_then(|pool| {
             result::mem_pool::set_attribute(pool, threshold, (&raw mut most).cast())
         })
     };
+}
+
+/// Calls `ask` while the primary context of a card that exists is held and current. Afterwards the context is
+/// current that was so before.
+///
+/// Fails with UNAVAILABLE, naming it, if the driver lacks a function that is needed.
+pub(super) fn with_primary<T>(
+    ordinal: u32,
+    ask: impl FnOnce(&Arc<CudaContext>) -> Result<T, DriverError>,
+) -> Result<Result<T, DriverError>> {
+    require_functions()?;
+    let asked = || {
+        let _entered = Entered::leaving(None)?;
+        // It is released first, while it is still current.
+        let context = CudaContext::new(ordinal as usize)?;
+        ask(&context)
+    };
+    Ok(asked())
 }
 
 /// A card's context is this thread's for as long as this lives.
 #[derive(Debug)]
 pub struct Entered {
     /// What was current before, if it was another one.
-    left: Cell<Option<sys::CUcontext>>,
+    left: Option<sys::CUcontext>,
     _of_this_thread: PhantomData<*const ()>,
+}
+
+impl Entered {
+    /// Remembers which context is current, unless it is `own`.
+    fn leaving(own: Option<sys::CUcontext>) -> Result<Entered, DriverError> {
+        let before = result::ctx::get_current()?;
+        let left = (before.is_none() || before != own).then_some(before.unwrap_or(ptr::null_mut()));
+        Ok(Entered { left, _of_this_thread: PhantomData })
+    }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        if let Some(before) = self.left.take() {
+        if let Some(before) = self.left {
             // SAFETY: it was current on this thread, or none was; whoever destroys a context that is
-            // current on another thread has nothing right to expect. If it fails, a call that needs a
-            // context says so.
-            let _ = unsafe { result::ctx::set_current(before) };
+            // current on another thread has nothing right to expect. The first failure may be that of a call
+            // before. If the second fails, a call that needs a context says so.
+            let again = || unsafe { result::ctx::set_current(before) };
+            let _ = again().or_else(|_| again());
         }
     }
 }

@@ -4,12 +4,12 @@
 //! a panic out (the panic hook may still print it).
 
 use std::ffi::c_int;
-use std::ptr;
 use std::sync::OnceLock;
 
 use cudarc::driver::result::{self, DriverError};
-use cudarc::driver::sys;
+use cudarc::driver::{CudaContext, sys};
 
+use super::card::with_primary;
 use super::failure::{explain, guarded};
 use super::gpu::check_card;
 use crate::device::MemoryInfo;
@@ -30,17 +30,13 @@ pub fn probe() -> &'static Result<u32, String> {
         if !guarded(present).unwrap_or(false) {
             return Err("no CUDA driver library (libcuda.so.1) was found".into());
         }
-        let count = guarded(|| {
-            result::init()?;
-            result::device::get_count()
-        });
-        match count {
+        match guarded(CudaContext::device_count) {
             Some(Ok(count)) => match u32::try_from(count) {
                 Ok(count) if count > 0 => Ok(count),
                 _ => Err("the CUDA driver is here, but it reports no device".into()),
             },
             Some(Err(error)) => Err(format!("the CUDA driver did not start: {}", explain(error))),
-            None => Err("the CUDA driver library lacks a function that is needed".into()),
+            None => Err(LACKING.into()),
         }
     })
 }
@@ -67,25 +63,13 @@ pub fn capability(ordinal: u32) -> Result<(u32, u32)> {
 }
 
 /// The memory of a CUDA device, all and free. NOT_FOUND if there is no such device; UNAVAILABLE
-/// if the driver fails. It makes
-/// the device's primary context current for a moment, which takes a second and some device memory if nobody
-/// else in the process holds it.
+/// if the driver fails. It makes the device's primary context current for a moment, which takes a second and
+/// some device memory if nobody else in the process holds it.
 pub fn memory_info(ordinal: u32) -> Result<MemoryInfo> {
     check_card(ordinal)?;
-    let (free, total) = on_device(ordinal, "memory size", |device| {
-        let before = result::ctx::get_current()?.unwrap_or(ptr::null_mut());
-        // SAFETY: `device` came from the driver's device::get.
-        let context = unsafe { result::primary_ctx::retain(device) }?;
-        // SAFETY: the context was retained just now and is released after its last use.
-        let made_current = unsafe { result::ctx::set_current(context) };
-        let info = made_current.and_then(|()| result::mem_get_info());
-        // SAFETY: `before` was the current context of this thread, or null, which means none;
-        // nothing in between could have destroyed it from this thread.
-        let restored = unsafe { result::ctx::set_current(before) };
-        // SAFETY: it pairs with the retain above; this thread no longer uses the context.
-        let released = unsafe { result::primary_ctx::release(device) };
-        restored.and(released).and(info)
-    })?;
+    existing(ordinal)?;
+    let asked = with_primary(ordinal, |_| result::mem_get_info())?;
+    let (free, total) = asked.map_err(|error| failed("memory size", ordinal, &explain(error)))?;
     Ok(MemoryInfo { total_bytes: total as u64, available_bytes: free as u64 })
 }
 
@@ -95,22 +79,28 @@ fn on_device<T>(
     what: &str,
     ask: impl FnOnce(sys::CUdevice) -> Result<T, DriverError> + std::panic::UnwindSafe,
 ) -> Result<T> {
-    let count = match probe() {
-        Ok(count) => *count,
-        Err(reason) => {
-            return Err(Error::NotFound(format!("GPU {ordinal} does not exist: {reason}")));
-        }
-    };
-    let Some(index) = c_int::try_from(ordinal).ok().filter(|_| ordinal < count) else {
-        return Err(Error::NotFound(format!("GPU {ordinal} does not exist; there are {count}")));
-    };
-    let failed = |cause| Error::Unavailable(format!("the {what} of GPU {ordinal}: {cause}"));
+    let index = existing(ordinal)?;
     match guarded(|| ask(result::device::get(index)?)) {
         Some(Ok(answer)) => Ok(answer),
-        Some(Err(error)) => Err(failed(explain(error))),
-        None => Err(failed("the CUDA driver library lacks a function that is needed".into())),
+        Some(Err(error)) => Err(failed(what, ordinal, &explain(error))),
+        None => Err(failed(what, ordinal, LACKING)),
     }
 }
+
+/// What the driver calls a device. NOT_FOUND if there is no such device.
+fn existing(ordinal: u32) -> Result<c_int> {
+    let absent = |why: &str| Error::NotFound(format!("GPU {ordinal} does not exist{why}"));
+    let count = probe().as_ref().map_err(|reason| absent(&format!(": {reason}")))?;
+    let index = c_int::try_from(ordinal).ok().filter(|_| ordinal < *count);
+    index.ok_or_else(|| absent(&format!("; there are {count}")))
+}
+
+fn failed(what: &str, ordinal: u32, cause: &str) -> Error {
+    Error::Unavailable(format!("the {what} of GPU {ordinal}: {cause}"))
+}
+
+/// Why a function of the driver could not be called.
+const LACKING: &str = "the CUDA driver library lacks a function that is needed";
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ use cudarc::driver::sys;
 use crate::error::{Error, Result};
 
 /// Every function of the driver that this library calls once a card is open.
-const FUNCTIONS: [&str; 34] = [
+const FUNCTIONS: [&str; 35] = [
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
     "cuDeviceGet",
@@ -21,6 +21,7 @@ const FUNCTIONS: [&str; 34] = [
     "cuEventDestroy_v2",
     "cuEventRecord",
     "cuEventSynchronize",
+    "cuInit",
     "cuLaunchKernel",
     "cuMemAllocAsync",
     "cuMemAllocFromPoolAsync",

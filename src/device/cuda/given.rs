@@ -2,13 +2,13 @@
 //!
 //! Neither opens the card: the program, which has made them, holds its primary context already.
 
-use std::ffi::c_int;
 use std::ptr;
 
-use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::result::DriverError;
 use cudarc::driver::sys;
 
-use super::failure::{explain, require_functions};
+use super::card::with_primary;
+use super::failure::explain;
 use super::gpu::check_card;
 use crate::error::{Error, Result};
 
@@ -26,24 +26,17 @@ pub fn check_stream(ordinal: u32, stream: usize) -> Result<()> {
             "the default stream of each thread, of which there are several; give one stream";
         return Err(Error::invalid("stream", problem));
     }
-    let context_of = |primary: sys::CUcontext| {
-        let before = result::ctx::get_current()?.unwrap_or(ptr::null_mut());
-        // SAFETY: the context is retained. That the default stream of a context is asked for, too, is why it
-        // is made current.
-        unsafe { result::ctx::set_current(primary) }?;
+    check_card(ordinal)?;
+    // The default stream of a context, too, is asked for: it is that of the context which is current.
+    let found = with_primary(ordinal, |primary| {
         let mut context = ptr::null_mut();
         // SAFETY: the program promises a stream that lives; the rest is a place for the answer.
         let asked = unsafe {
             let stream = ptr::with_exposed_provenance_mut(stream);
             sys::cuStreamGetCtx(stream, &raw mut context)
         };
-        // SAFETY: it was this thread's, or none. The first failure may be that of a call before.
-        let restored = unsafe {
-            result::ctx::set_current(before).or_else(|_| result::ctx::set_current(before))
-        };
-        asked.result().and(restored).map(|()| context == primary)
-    };
-    let found = with_primary(ordinal, "stream", context_of)?;
+        asked.result().map(|()| context == primary.cu_ctx())
+    })?;
     let problem = match found {
         Ok(true) => return Ok(()),
         Ok(false) => "of another GPU, or not of its primary context".to_owned(),
@@ -61,16 +54,14 @@ pub fn check_stream(ordinal: u32, stream: usize) -> Result<()> {
 /// exists: a card may always use its own pools. Pools of other cards that it was let use pass, and any of a
 /// card without pools, which its first use refuses.
 pub fn check_pool(ordinal: u32, pool: usize) -> Result<()> {
-    let may_use = |_| {
-        let has_pools = sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED;
-        let device = result::device::get(number(ordinal))?;
-        // SAFETY: the device came from the driver.
-        if unsafe { result::device::get_attribute(device, has_pools) }? == 0 {
+    check_card(ordinal)?;
+    let found = with_primary(ordinal, |primary| {
+        if !primary.has_async_alloc() {
             return Ok(true);
         }
         let mut location = sys::CUmemLocation {
             type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-            id: number(ordinal),
+            id: primary.cu_device(),
         };
         // As a number: a driver may know more of them than the bindings.
         let mut access = NO_ACCESS;
@@ -80,8 +71,8 @@ pub fn check_pool(ordinal: u32, pool: usize) -> Result<()> {
             sys::cuMemPoolGetAccess((&raw mut access).cast(), pool, &raw mut location)
         };
         asked.result().map(|()| access != NO_ACCESS)
-    };
-    let problem = match with_primary(ordinal, "pool", may_use)? {
+    })?;
+    let problem = match found {
         Ok(true) => return Ok(()),
         Ok(false) => "of another GPU, whose memory this one may not use".to_owned(),
         Err(error) if is_wrong_handle(error) => format!("no memory pool: {}", explain(error)),
@@ -89,28 +80,6 @@ pub fn check_pool(ordinal: u32, pool: usize) -> Result<()> {
     };
     let advice = format!("{problem}; give one whose memory is in GPU {ordinal} (CUmemPoolProps)");
     Err(Error::invalid("pool", advice))
-}
-
-/// Asks while the card's primary context is held.
-fn with_primary<T>(
-    ordinal: u32,
-    what: &str,
-    ask: impl FnOnce(sys::CUcontext) -> Result<T, DriverError>,
-) -> Result<Result<T, DriverError>> {
-    check_card(ordinal)?;
-    require_functions()?;
-    let device = result::device::get(number(ordinal));
-    let device = device.map_err(|error| failed(ordinal, what, error))?;
-    // SAFETY: the device came from the driver; what is retained is released below, after its last use.
-    let primary = unsafe { result::primary_ctx::retain(device) };
-    let answer = ask(primary.map_err(|error| failed(ordinal, what, error))?);
-    // SAFETY: as above. If it fails the context stays a little longer.
-    let _ = unsafe { result::primary_ctx::release(device) };
-    Ok(answer)
-}
-
-fn number(ordinal: u32) -> c_int {
-    c_int::try_from(ordinal).unwrap_or(c_int::MAX)
 }
 
 /// Whether the driver says that a handle or another value is wrong.

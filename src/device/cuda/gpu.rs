@@ -3,11 +3,11 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use cudarc::driver::result::{self, event, stream};
-use cudarc::driver::sys;
+use cudarc::driver::result;
+use cudarc::driver::{CudaEvent, CudaStream, sys};
 
 use super::card::Card;
 use super::given;
@@ -23,9 +23,11 @@ use parking_lot::Mutex;
 pub struct Gpu {
     id: DeviceId,
     card: &'static Card,
-    stream: sys::CUstream,
-    /// Where its memory comes from, if the program has said so.
-    pub(super) pool: Option<sys::CUmemoryPool>,
+    pub(super) stream: Arc<CudaStream>,
+    /// Says how far its stream is, to others that wait for it.
+    passed: CudaEvent,
+    /// The address of the pool that its memory comes from, if the program has said so.
+    pub(super) pool: Option<usize>,
     /// How many bytes of the card it may have; the card's own limit if it is not said.
     limit: Option<u64>,
     /// How many it has.
@@ -43,12 +45,6 @@ pub trait Attachment: Any + Debug + Send + Sync {
     /// it, so that all is free.
     fn give_back(&self) -> bool;
 }
-
-// SAFETY: the stream belongs to the card's context, lives as long as the process, and every thread may
-// queue work on it.
-unsafe impl Send for Gpu {}
-// SAFETY: as above; the rest is atomic or behind a lock.
-unsafe impl Sync for Gpu {}
 
 /// Where a logical GPU is to be found: what the registry of devices knows of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +96,7 @@ pub fn release_kept() {
     for gpu in open.into_iter().filter(|gpu| gpu.card.check().is_ok()) {
         if gpu.attachment.get().is_none_or(|attachment| attachment.give_back()) {
             let staging = gpu.staging.lock().take();
-            drop(staging);
+            staging.into_iter().for_each(|staging| staging.let_go(gpu));
         }
         // What was freed on the stream is the pool's once the stream has come there.
         if gpu.synchronize().is_ok() {
@@ -156,16 +152,25 @@ impl Gpu {
             given::check_stream(place.card, stream)?;
         }
         let _entered = card.enter()?;
-        let made = match place.stream {
-            Some(given) => std::ptr::with_exposed_provenance_mut(given),
-            None => stream::create(stream::StreamKind::NonBlocking)
+        let stream = match place.stream {
+            Some(given) => {
+                let given = std::ptr::with_exposed_provenance_mut(given);
+                // SAFETY: it was just checked, and the program keeps it.
+                unsafe { card.context().wrap_borrowed_stream(given) }
+            }
+            None => card
+                .context()
+                .new_stream()
                 .map_err(|error| card.failed("making a stream", error))?,
         };
+        let passed = card.context().new_event(None);
+        let passed = passed.map_err(|error| card.failed("making an event", error))?;
         let fresh = || Gpu {
             id: DeviceId { kind: DeviceKind::Gpu, index: place.index },
             card,
-            stream: made,
-            pool: place.pool.map(std::ptr::with_exposed_provenance_mut),
+            stream,
+            passed,
+            pool: place.pool,
             limit: place.limit,
             used: AtomicU64::new(0),
             staging: Mutex::new(None),
@@ -176,10 +181,6 @@ impl Gpu {
         let gpu = *open.gpus.entry(place.index).or_insert_with(|| Box::leak(Box::new(fresh())));
         drop(open);
         trace::ask_before_the_end(tell_all_times);
-        if gpu.stream != made && place.stream.is_none() {
-            // SAFETY: it was just made, and nothing was queued on it.
-            let _ = unsafe { stream::destroy(made) };
-        }
         Ok(gpu)
     }
 
@@ -195,7 +196,7 @@ impl Gpu {
 
     /// Its stream, for whoever queues work of its own on it.
     pub fn stream(&self) -> sys::CUstream {
-        self.stream
+        self.stream.cu_stream()
     }
 
     /// What the layer above keeps with the GPU, made when it is first asked for.
@@ -256,8 +257,7 @@ impl Gpu {
     /// Waits until everything that was queued is done. What went wrong meanwhile is reported here.
     pub fn synchronize(&self) -> Result<()> {
         let _waiting = observe::share("wait for the GPU's stream");
-        // SAFETY: the stream is this GPU's and lives.
-        self.on_stream("waiting for its work", || unsafe { stream::synchronize(self.stream) })?;
+        self.on_stream("waiting for its work", || self.stream.synchronize())?;
         if trace::is_on() {
             self.tell_times();
         }
@@ -276,7 +276,7 @@ impl Gpu {
     pub fn is_done(&self) -> Result<bool> {
         // SAFETY: the stream is this GPU's and lives.
         let asked = self.on_stream("asking for its work", || unsafe {
-            match sys::cuStreamQuery(self.stream) {
+            match sys::cuStreamQuery(self.stream()) {
                 sys::cudaError_enum::CUDA_ERROR_NOT_READY => Ok(false),
                 other => other.result().map(|()| true),
             }
@@ -292,22 +292,10 @@ impl Gpu {
         if self.id == other.id {
             return Ok(());
         }
-        // SAFETY: event and streams are of the contexts that are current, and live. The driver keeps
-        // the event until the stream that waits has come past it.
-        let event = other.on_stream("noting how far it is", || unsafe {
-            let event = event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
-            if let Err(error) = event::record(event, other.stream) {
-                let _ = event::destroy(event);
-                return Err(error);
-            }
-            Ok(event)
-        })?;
-        // SAFETY: as above.
-        self.on_stream("waiting for another GPU", || unsafe {
-            let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
-            let waits = stream::wait_event(self.stream, event, flags);
-            waits.and(event::destroy(event))
-        })
+        // If another thread records it in between, the wait is for a little more, which is queued already. A
+        // wait that is queued is not changed by a later record.
+        other.on_stream("noting how far it is", || other.passed.record(&other.stream))?;
+        self.on_stream("waiting for another GPU", || self.stream.wait(&other.passed))
     }
 
     /// Queues a copy of memory of this GPU within it; the ranges do not overlap.
@@ -321,7 +309,7 @@ impl Gpu {
         self.on_stream("a copy", || {
             // SAFETY: the caller's promise.
             self.noted(("copy within the GPU", "copy"), bytes, || unsafe {
-                result::memcpy_dtod_async(to, from, bytes, self.stream)
+                result::memcpy_dtod_async(to, from, bytes, self.stream())
             })
         })
     }
@@ -341,14 +329,14 @@ impl Gpu {
             return Ok(());
         }
         self.wait_for(other)?;
-        let (own, others) = (self.card.context(), other.card.context());
+        let (own, others) = (self.card.context().cu_ctx(), other.card.context().cu_ctx());
         self.on_stream("a copy from another GPU", || {
             // SAFETY: the caller's promise; the contexts are those of the ranges.
             self.noted(("copy from another GPU", "copy"), bytes, || unsafe {
                 if own == others {
-                    return result::memcpy_dtod_async(to, from, bytes, self.stream);
+                    return result::memcpy_dtod_async(to, from, bytes, self.stream());
                 }
-                result::memcpy_peer_async(own, to, others, from, bytes, self.stream)
+                result::memcpy_peer_async(own, to, others, from, bytes, self.stream())
             })
         })?;
         let ordered = other.wait_for(self);
@@ -371,7 +359,7 @@ impl Gpu {
         self.on_stream("clearing memory", || {
             // SAFETY: the caller's promise.
             self.noted(("zeros", "copy"), bytes, || unsafe {
-                result::memset_d8_async(to, 0, bytes, self.stream)
+                result::memset_d8_async(to, 0, bytes, self.stream())
             })
         })
     }
@@ -382,7 +370,7 @@ impl Gpu {
     /// # Safety
     /// The source can be read, and the target is memory of this GPU that stays until the stream has come
     /// past the copy.
-    pub unsafe fn upload(&'static self, from: *const u8, to: u64, bytes: usize) -> Result<()> {
+    pub unsafe fn upload(&self, from: *const u8, to: u64, bytes: usize) -> Result<()> {
         if bytes == 0 {
             return self.card.check();
         }
@@ -395,7 +383,7 @@ impl Gpu {
     }
 
     /// Has what copies of `bytes` bytes from and to the host go through, so that they are refused none.
-    pub fn reserve_staging(&'static self, bytes: usize) -> Result<()> {
+    pub fn reserve_staging(&self, bytes: usize) -> Result<()> {
         let _entered = self.card.enter()?;
         Staging::of(self, &mut self.staging.lock(), bytes).map(drop)
     }
@@ -404,7 +392,7 @@ impl Gpu {
     ///
     /// # Safety
     /// The source is memory of this GPU, and the target can be written.
-    pub unsafe fn download(&'static self, from: u64, to: *mut u8, bytes: usize) -> Result<()> {
+    pub unsafe fn download(&self, from: u64, to: *mut u8, bytes: usize) -> Result<()> {
         if bytes == 0 {
             return self.card.check();
         }

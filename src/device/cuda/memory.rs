@@ -1,13 +1,11 @@
-//! Memory of a logical GPU, and pinned memory of the host.
+//! Memory of a logical GPU.
 
-use std::ffi::c_void;
-use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use cudarc::driver::{result, sys};
 
 use super::gpu::Gpu;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Memory of a logical GPU. It is freed when the GPU's stream has come past everything that was queued
 /// before this was dropped.
@@ -30,6 +28,7 @@ impl DeviceMemory {
         let taken = bytes.max(1);
         let allocated = if let Some(pool) = gpu.pool {
             let mut address = 0;
+            let pool = std::ptr::with_exposed_provenance_mut(pool);
             // SAFETY: as below; the pool is the program's, which keeps it.
             let allocated = unsafe {
                 sys::cuMemAllocFromPoolAsync(&raw mut address, taken, pool, gpu.stream())
@@ -100,55 +99,5 @@ impl Drop for DeviceMemory {
         if self.free().is_err() {
             let _ = self.free();
         }
-    }
-}
-
-/// Host memory that a GPU copies from and to by itself.
-#[derive(Debug)]
-pub struct PinnedMemory {
-    data: NonNull<u8>,
-    bytes: usize,
-    gpu: &'static Gpu,
-}
-
-// SAFETY: it is memory that this owns, and that every thread may address.
-unsafe impl Send for PinnedMemory {}
-// SAFETY: it gives an address and no access.
-unsafe impl Sync for PinnedMemory {}
-
-impl PinnedMemory {
-    /// `bytes` bytes with anything in them, and more than none.
-    pub fn new(gpu: &'static Gpu, bytes: usize) -> Result<PinnedMemory> {
-        let _entered = gpu.card().enter()?;
-        // No flags: neither mapped for the device nor written past the caches.
-        // SAFETY: the context is current.
-        let data = unsafe { result::malloc_host(bytes.max(1), 0) }.map_err(|error| {
-            gpu.card().failed(&format!("{bytes} bytes of pinned host memory"), error)
-        })?;
-        let data = NonNull::new(data.cast::<u8>())
-            .ok_or_else(|| Error::Internal("the driver gave no pinned memory".into()))?;
-        Ok(PinnedMemory { data, bytes, gpu })
-    }
-
-    /// The first byte.
-    pub fn data(&self) -> *mut u8 {
-        self.data.as_ptr()
-    }
-
-    /// How many bytes there are.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
-impl Drop for PinnedMemory {
-    fn drop(&mut self) {
-        let Ok(_entered) = self.gpu.card().enter() else { return };
-        // Copies from and to it may still be queued. Memory that they may use is left to them.
-        if self.gpu.settle().is_err() {
-            return;
-        }
-        // SAFETY: the driver gave it, and nothing uses it any more.
-        let _ = unsafe { result::free_host(self.data.as_ptr().cast::<c_void>()) };
     }
 }

@@ -11,6 +11,12 @@
 //! something goes from one to the other ([`Gpu::copy_from`](gpu::Gpu::copy_from)). Calls return once
 //! their work is queued; only what brings bytes to the host waits.
 //!
+//! Contexts, streams, events and pinned memory of the host have cudarc's owners, whose implicit events are off.
+//! An owner that is dropped leaves its context current, and a failure of that is the next call's: where that
+//! matters they are dropped by [`Staging::let_go`](staging::Staging). Memory of a GPU has an owner of this
+//! module: a free is tried again, and a pool may be the program's. Kernels stay for as long as the process
+//! lives and have none; cudarc's builder of a launch would allocate.
+//!
 //! The bindings panic where the driver lacks a function. A card is opened only after all functions that
 //! are used here were found ([`failure::require_functions`]), so none of the calls can.
 

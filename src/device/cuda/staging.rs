@@ -3,11 +3,10 @@
 
 use std::ptr;
 
-use cudarc::driver::result::{self, DriverError, event};
-use cudarc::driver::sys;
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::{CudaEvent, PinnedHostSlice};
 
 use super::gpu::Gpu;
-use super::memory::PinnedMemory;
 use crate::error::Result;
 
 /// The largest block, in bytes: long enough for the bus's full rate, short enough to stay in a cache.
@@ -25,47 +24,37 @@ pub(super) struct Staging {
 
 #[derive(Debug)]
 struct Half {
-    memory: PinnedMemory,
-    /// Comes when the GPU has made the last copy from or to the block.
-    event: sys::CUevent,
-    gpu: &'static Gpu,
+    memory: PinnedHostSlice<u8>,
+    /// Comes when the GPU has made the last copy from or to the block. The one that the memory has itself is
+    /// not recorded without cudarc's implicit events.
+    event: CudaEvent,
 }
 
-// SAFETY: the event belongs to the card's context, and every thread may wait for it.
-unsafe impl Send for Half {}
-
 impl Half {
-    fn new(gpu: &'static Gpu, bytes: usize) -> Result<Half> {
-        let memory = PinnedMemory::new(gpu, bytes)?;
-        let event = event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
-            .map_err(|error| gpu.card().failed("making an event", error))?;
-        Ok(Half { memory, event, gpu })
+    fn new(gpu: &Gpu, bytes: usize) -> Result<Half> {
+        let context = gpu.card().context();
+        // No flags: neither mapped for the device nor written past the caches.
+        // SAFETY: nothing is read of it that was not written.
+        let memory = unsafe { context.alloc_pinned_with_flags(bytes, 0) };
+        let half = memory.and_then(|memory| Ok(Half { memory, event: context.new_event(None)? }));
+        half.map_err(|error| {
+            gpu.card().failed(&format!("{bytes} bytes of pinned host memory"), error)
+        })
     }
 
     /// Notes that the stream's last copy is of this block. If that cannot be noted it is waited for,
     /// so that nobody uses the block too early.
-    fn record(&self) -> Result<(), DriverError> {
-        // SAFETY: both are of the card's context, and live.
-        let recorded = unsafe { event::record(self.event, self.gpu.stream()) };
-        if recorded.is_err() {
+    fn record(&self, gpu: &Gpu) -> Result<(), DriverError> {
+        self.event.record(&gpu.stream).inspect_err(|_| {
             // If this fails, too, the card is lost, and nobody uses the block.
-            let _ = self.gpu.settle();
-        }
-        recorded
+            let _ = gpu.settle();
+        })
     }
 
-    /// Waits for that copy.
-    fn wait(&self) -> Result<(), DriverError> {
-        // SAFETY: the event lives. One that was never recorded has come.
-        unsafe { event::synchronize(self.event) }
-    }
-}
-
-impl Drop for Half {
-    fn drop(&mut self) {
-        let Ok(_entered) = self.gpu.card().enter() else { return };
-        // SAFETY: nobody uses it any more.
-        let _ = unsafe { event::destroy(self.event) };
+    /// The block, once that copy is done. An event that was never recorded has come.
+    fn block(&mut self) -> Result<&mut [u8], DriverError> {
+        self.event.synchronize()?;
+        self.memory.as_mut_slice()
     }
 }
 
@@ -73,7 +62,7 @@ impl Staging {
     /// Blocks in `place` that suit copies of `bytes` bytes, or the shorter ones that are there if no
     /// others are to be had. The GPU's context is current.
     pub(super) fn of<'a>(
-        gpu: &'static Gpu,
+        gpu: &Gpu,
         place: &'a mut Option<Staging>,
         bytes: usize,
     ) -> Result<&'a mut Staging> {
@@ -81,7 +70,10 @@ impl Staging {
         if place.as_ref().is_none_or(|staging| staging.bytes < wanted) {
             let halves = Half::new(gpu, wanted).and_then(|one| Ok([one, Half::new(gpu, wanted)?]));
             match halves {
-                Ok(halves) => *place = Some(Staging { halves, bytes: wanted }),
+                Ok(halves) => {
+                    let others = place.replace(Staging { halves, bytes: wanted });
+                    others.into_iter().for_each(|others| others.let_go(gpu));
+                }
                 // More parts, then.
                 Err(_) if place.is_some() => {}
                 Err(error) => return Err(error),
@@ -90,6 +82,18 @@ impl Staging {
         match place {
             Some(staging) => Ok(staging),
             None => unreachable!("it was just made"),
+        }
+    }
+
+    /// Gives the blocks back once no copy uses them. If that cannot be waited for, they are left to the copies.
+    pub(super) fn let_go(self, gpu: &Gpu) {
+        match gpu.card().enter() {
+            Ok(_entered) if gpu.settle().is_ok() => {
+                drop(self);
+                // Nobody hears of a failure: it may be that of a call before, which the next one reports, too.
+                let _ = gpu.card().context().check_err();
+            }
+            _ => std::mem::forget(self),
         }
     }
 
@@ -111,17 +115,17 @@ impl Staging {
         bytes: usize,
     ) -> Result<()> {
         for (number, (start, length)) in self.parts(bytes).enumerate() {
-            let half = &self.halves[number % 2];
-            // SAFETY: the block is not in use once its event has come, and is at least as long as a
-            // part; the rest is the caller's promise.
-            let copied = half.wait().and_then(|()| unsafe {
-                ptr::copy_nonoverlapping(from.add(start), half.memory.data(), length);
-                let block = std::slice::from_raw_parts(half.memory.data(), length);
-                gpu.noted(("copy to the GPU", "copy"), length, || {
+            let half = &mut self.halves[number % 2];
+            let copied = half.block().and_then(|block| {
+                let block = &mut block[..length];
+                // SAFETY: the caller's promise; the block is as long as the part.
+                unsafe { ptr::copy_nonoverlapping(from.add(start), block.as_mut_ptr(), length) };
+                // SAFETY: the caller's promise; the block stays as it is until its event has come.
+                gpu.noted(("copy to the GPU", "copy"), length, || unsafe {
                     result::memcpy_htod_async(to + start as u64, block, gpu.stream())
-                })?;
-                half.record()
+                })
             });
+            let copied = copied.and_then(|()| half.record(gpu));
             copied.map_err(|error| gpu.card().failed("a copy to it", error))?;
         }
         Ok(())
@@ -141,17 +145,15 @@ impl Staging {
         let failed = |error| gpu.card().failed("a copy from it", error);
         let mut arriving: Option<(usize, usize, usize)> = None;
         for (number, (start, length)) in self.parts(bytes).enumerate() {
-            let half = &self.halves[number % 2];
-            half.wait().map_err(failed)?;
-            // SAFETY: the block is not in use, and is at least as long as a part.
-            unsafe {
-                let block = std::slice::from_raw_parts_mut(half.memory.data(), length);
-                gpu.noted(("copy from the GPU", "copy"), length, || {
+            let half = &mut self.halves[number % 2];
+            let copied = half.block().and_then(|block| {
+                // SAFETY: the caller's promise; the block is not used until its event has come.
+                gpu.noted(("copy from the GPU", "copy"), length, || unsafe {
+                    let block = &mut block[..length];
                     result::memcpy_dtoh_async(block, from + start as u64, gpu.stream())
                 })
-            }
-            .and_then(|()| half.record())
-            .map_err(failed)?;
+            });
+            copied.and_then(|()| half.record(gpu)).map_err(failed)?;
             if let Some(part) = arriving.replace((number, start, length)) {
                 // SAFETY: the caller's promise.
                 unsafe { self.take(part, to) }.map_err(failed)?;
@@ -169,14 +171,13 @@ impl Staging {
     /// # Safety
     /// The part's range from `to` on can be written.
     unsafe fn take(
-        &self,
+        &mut self,
         (number, start, length): (usize, usize, usize),
         to: *mut u8,
     ) -> Result<(), DriverError> {
-        let half = &self.halves[number % 2];
-        half.wait()?;
-        // SAFETY: the copy into the block is done; the rest is the caller's promise.
-        unsafe { ptr::copy_nonoverlapping(half.memory.data(), to.add(start), length) };
+        let block = self.halves[number % 2].block()?;
+        // SAFETY: the caller's promise.
+        unsafe { ptr::copy_nonoverlapping(block.as_ptr(), to.add(start), length) };
         Ok(())
     }
 }

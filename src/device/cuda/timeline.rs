@@ -8,8 +8,8 @@
 
 use std::sync::OnceLock;
 
-use cudarc::driver::result::{DriverError, event, stream};
-use cudarc::driver::sys;
+use cudarc::driver::result::DriverError;
+use cudarc::driver::{CudaEvent, sys};
 
 use super::gpu::Gpu;
 use crate::observe::trace::{self, Row, RowSpan};
@@ -26,34 +26,29 @@ const TRIES: usize = 4;
 pub(super) struct Timeline {
     pending: Vec<Noted>,
     /// Events to be used again.
-    spare: Vec<sys::CUevent>,
+    spare: Vec<CudaEvent>,
 }
 
 /// A copy or a kernel.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Noted {
     name: &'static str,
     category: &'static str,
     bytes: u64,
-    start: sys::CUevent,
-    end: sys::CUevent,
+    start: CudaEvent,
+    end: CudaEvent,
 }
-
-// SAFETY: events belong to the card's context, and every thread may use them.
-unsafe impl Send for Timeline {}
 
 impl Timeline {
     /// An event that the stream of `gpu` comes past now. The card's context is current.
-    fn mark(&mut self, gpu: &Gpu) -> Option<sys::CUevent> {
-        let made = self
-            .spare
-            .pop()
-            .map_or_else(|| event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).ok(), Some)?;
-        // SAFETY: event and stream are of the context that is current, and live.
-        match unsafe { event::record(made, gpu.stream()) } {
-            Ok(()) => Some(made),
+    fn mark(&mut self, gpu: &Gpu) -> Option<CudaEvent> {
+        let timed = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
+        let fresh = || gpu.card().context().new_event(timed).ok();
+        let event = self.spare.pop().or_else(fresh)?;
+        match event.record(&gpu.stream) {
+            Ok(()) => Some(event),
             Err(_) => {
-                self.spare.push(made);
+                self.spare.push(event);
                 None
             }
         }
@@ -61,13 +56,12 @@ impl Timeline {
 
     /// An event that the stream has come past, and when that was, by the host's clock: the best of some,
     /// since who waits may be without a processor for long.
-    fn reference(&mut self, gpu: &Gpu) -> Option<(sys::CUevent, u64)> {
-        let mut best: Option<(u64, sys::CUevent, u64)> = None;
+    fn reference(&mut self, gpu: &Gpu) -> Option<(CudaEvent, u64)> {
+        let mut best: Option<(u64, CudaEvent, u64)> = None;
         for _ in 0..TRIES {
             let before = trace::now();
             let Some(event) = self.mark(gpu) else { break };
-            // SAFETY: the event lives.
-            if unsafe { event::synchronize(event) }.is_err() {
+            if event.synchronize().is_err() {
                 self.spare.push(event);
                 break;
             }
@@ -90,13 +84,12 @@ impl Timeline {
     /// The spans of what was queued, which is waited for. The card's context is current.
     fn spans(&mut self, gpu: &Gpu) -> Option<Vec<RowSpan>> {
         let (reference, now) = self.reference(gpu)?;
-        let before = |event: sys::CUevent| {
-            // SAFETY: both events live, were recorded on this stream, and have come.
-            let milliseconds = unsafe { elapsed(event, reference) }?;
+        let before = |event: &CudaEvent| {
+            let milliseconds = elapsed(event, &reference)?;
             Some((f64::from(milliseconds.max(0.0)) * 1e6) as u64)
         };
         let span = |noted: &Noted| {
-            let (start, end) = (before(noted.start)?, before(noted.end)?);
+            let (start, end) = (before(&noted.start)?, before(&noted.end)?);
             let &Noted { name, category, bytes, .. } = noted;
             let duration = start.saturating_sub(end);
             Some(RowSpan { name, category, bytes, start: now.saturating_sub(start), duration })
@@ -114,11 +107,8 @@ impl Timeline {
     }
 }
 
-/// The milliseconds from one event to another.
-///
-/// # Safety
-/// Both live, were recorded on one stream of the context that is current, and have come.
-unsafe fn elapsed(from: sys::CUevent, to: sys::CUevent) -> Option<f32> {
+/// The milliseconds from one event to another of the context that is current, which have both come.
+fn elapsed(from: &CudaEvent, to: &CudaEvent) -> Option<f32> {
     type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> sys::CUresult;
     // The bindings call a newer name of it, which drivers before CUDA 12.8 lack.
     static FUNCTION: OnceLock<Option<Elapsed>> = OnceLock::new();
@@ -129,8 +119,8 @@ unsafe fn elapsed(from: sys::CUevent, to: sys::CUevent) -> Option<f32> {
         unsafe { library.get::<Elapsed>(b"cuEventElapsedTime") }.ok().map(|found| *found)
     }))?;
     let mut milliseconds = 0.0;
-    // SAFETY: the caller's promise, and there is room for the result.
-    let code = unsafe { function(&raw mut milliseconds, from, to) };
+    // SAFETY: both events live, and there is room for the result. The driver refuses what has no time.
+    let code = unsafe { function(&raw mut milliseconds, from.cu_event(), to.cu_event()) };
     code.result().ok().map(|()| milliseconds)
 }
 
@@ -152,17 +142,16 @@ impl Gpu {
         let start = timeline.mark(self);
         let queued = queue();
         let Some(start) = start else { return queued };
-        match timeline.mark(self).filter(|_| queued.is_ok()) {
-            Some(end) => {
+        match timeline.mark(self) {
+            Some(end) if queued.is_ok() => {
                 let bytes = bytes as u64;
                 timeline.pending.push(Noted { name, category, bytes, start, end });
             }
-            None => timeline.spare.push(start),
+            end => timeline.spare.extend(end.into_iter().chain([start])),
         }
         let is_full = timeline.pending.len() >= MOST;
         drop(timeline);
-        // SAFETY: the stream is this GPU's and lives.
-        if is_full && unsafe { stream::synchronize(self.stream()) }.is_ok() {
+        if is_full && self.stream.synchronize().is_ok() {
             self.tell_times();
         }
         queued
