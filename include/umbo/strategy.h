@@ -574,7 +574,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_fingerprint(
  *   strategy, which keeps no list.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_num_variables(
     const umbo_strategy *strategy, int64_t *count);

@@ -143,7 +143,7 @@ pub(crate) fn check<T>(
     Ok(())
 }
 
-/// Collects as many results as the caller has asked for, in memory that may not be there.
+/// A list as long as the caller's: RESOURCE_EXHAUSTED if there is no memory for it.
 pub(crate) fn collect<T>(items: impl ExactSizeIterator<Item = Result<T>>) -> Result<Vec<T>> {
     memory::collect(items, "items")
 }

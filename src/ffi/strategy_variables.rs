@@ -15,7 +15,6 @@ use crate::error::Error;
 ///   keeps no list.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 #[c_call(out(count), get(strategy))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_strategy_num_variables(

@@ -3,7 +3,7 @@
 //! Every pass writes down where it is ([`Pass::save`](crate::input::stage::Pass::save)) and can be put
 //! there. The numbers of all passes of a pipeline stand behind each other, in the order in which the
 //! passes lie above each other; what they mean is known to each pass alone. Writing is cheap and, after
-//! the first time, without memory, since a pass that works ahead of its consumer does it for each
+//! the first time, allocates nothing, since a pass that works ahead of its consumer does it for each
 //! element: what was made but not handed out does not count.
 
 use crate::error::{Error, Result};

@@ -213,7 +213,7 @@ struct Exported<F> {
 /// this returns, on whatever stream they are used.
 ///
 /// INVALID_ARGUMENT if the elements are only to be read and the form cannot say so. UNAVAILABLE for
-/// memory of a GPU that cannot be used. RESOURCE_EXHAUSTED without memory for the record.
+/// memory of a GPU that cannot be used.
 pub fn export<F: Form>(tensor: &Tensor) -> Result<NonNull<F>> {
     let layout = tensor.layout();
     let (mut shape, mut strides) = ([0; MAX_RANK], [0; MAX_RANK]);
