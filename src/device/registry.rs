@@ -58,7 +58,7 @@ pub fn set_stream(device: DeviceId, stream: Option<usize>) -> Result<()> {
     if needs_note(device, "stream", "works on its stream", stream.is_some())? {
         // Before the lock: the driver is asked.
         if let Some(stream) = stream {
-            cuda::given::check_stream(card_of(device)?, stream)?;
+            cuda::external::check_stream(card_of(device)?, stream)?;
         }
         REGISTRY.state.lock().gpus.set_stream(device.index, stream);
     }
@@ -70,7 +70,7 @@ pub fn set_stream(device: DeviceId, stream: Option<usize>) -> Result<()> {
 pub fn set_memory_pool(device: DeviceId, pool: Option<usize>) -> Result<()> {
     if needs_note(device, "pool", "has memory", pool.is_some())? {
         if let Some(pool) = pool {
-            cuda::given::check_pool(card_of(device)?, pool)?;
+            cuda::external::check_pool(card_of(device)?, pool)?;
         }
         REGISTRY.state.lock().gpus.set_pool(device.index, pool);
     }

@@ -10,8 +10,8 @@ mod dlpack;
 #[allow(dead_code, reason = "a part of it serves here")]
 mod engine;
 mod equivalence_copies;
+mod external;
 mod faults;
-mod given;
 mod input;
 mod kept;
 mod let_go;

@@ -196,9 +196,9 @@ impl Entered {
 impl Drop for Entered {
     fn drop(&mut self) {
         if let Some(before) = self.left {
-            // SAFETY: it was current on this thread, or none was; whoever destroys a context that is
-            // current on another thread has nothing right to expect. The first failure may be that of a call
-            // before. If the second fails, a call that needs a context says so.
+            // SAFETY: it was current on this thread, or none was; a program does not
+            // destroy a context that is current on another thread. The first failure may be that of a call
+            // before. If the second try fails, too, a call that needs a context reports it.
             let again = || unsafe { result::ctx::set_current(before) };
             let _ = again().or_else(|_| again());
         }

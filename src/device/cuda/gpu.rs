@@ -10,7 +10,7 @@ use cudarc::driver::result;
 use cudarc::driver::{CudaEvent, CudaStream, sys};
 
 use super::card::Card;
-use super::given;
+use super::external;
 use super::staging::Staging;
 use super::timeline::Timeline;
 use crate::device::{DeviceId, DeviceKind};
@@ -33,7 +33,7 @@ pub struct Gpu {
     /// How many it has.
     pub(super) used: AtomicU64,
     pub(super) staging: Mutex<Option<Staging>>,
-    /// What the trace has yet to be told.
+    /// What is queued and not yet in the trace.
     pub(super) timeline: Mutex<Timeline>,
     /// What the layer above keeps with the GPU.
     attachment: OnceLock<Box<dyn Attachment>>,
@@ -83,7 +83,7 @@ pub fn any_open(mut indices: std::ops::Range<u32>) -> Option<u32> {
 pub fn synchronize_all() {
     let open: Vec<&'static Gpu> = OPEN.lock().gpus.values().copied().collect();
     for gpu in open {
-        // What went wrong is reported to whoever uses the GPU next.
+        // What went wrong is reported by the next call that uses the GPU.
         let _ = gpu.settle();
     }
 }
@@ -111,11 +111,11 @@ pub(super) fn check_card(ordinal: u32) -> Result<()> {
     known.map_or(Ok(()), Card::check)
 }
 
-/// Tells the trace, which is about to end, what all GPUs have done.
-fn tell_all_times() {
+/// Writes to the trace, which is about to end, what all GPUs have done.
+fn write_all_times() {
     let open: Vec<&'static Gpu> = OPEN.lock().gpus.values().copied().collect();
     for gpu in open.into_iter().filter(|gpu| gpu.has_times()) {
-        // What cannot be waited for is not told.
+        // What cannot be waited for is not written.
         let _ = gpu.synchronize();
     }
 }
@@ -123,7 +123,7 @@ fn tell_all_times() {
 impl Gpu {
     /// The logical GPU at a place that exists, opened if it is not.
     pub fn at(place: Place) -> Result<&'static Gpu> {
-        // Opening takes a second. Nobody waits for it under the lock: who comes second drops what it
+        // Opening takes a second. No thread waits for it under the lock: the second one drops what it
         // has opened.
         let known = OPEN.lock().gpus.get(&place.index).copied();
         if let Some(gpu) = known {
@@ -146,10 +146,10 @@ impl Gpu {
             )));
         }
         if let Some(pool) = place.pool {
-            given::check_pool(place.card, pool)?;
+            external::check_pool(place.card, pool)?;
         }
         if let Some(stream) = place.stream {
-            given::check_stream(place.card, stream)?;
+            external::check_stream(place.card, stream)?;
         }
         let _entered = card.enter()?;
         let stream = match place.stream {
@@ -180,7 +180,7 @@ impl Gpu {
         let mut open = OPEN.lock();
         let gpu = *open.gpus.entry(place.index).or_insert_with(|| Box::leak(Box::new(fresh())));
         drop(open);
-        trace::ask_before_the_end(tell_all_times);
+        trace::ask_before_the_end(write_all_times);
         Ok(gpu)
     }
 
@@ -194,7 +194,7 @@ impl Gpu {
         self.card
     }
 
-    /// Its stream, for whoever queues work of its own on it.
+    /// Its stream, for callers that queue work of their own on it.
     pub fn stream(&self) -> sys::CUstream {
         self.stream.cu_stream()
     }
@@ -259,7 +259,7 @@ impl Gpu {
         let _waiting = observe::share("wait for the GPU's stream");
         self.on_stream("waiting for its work", || self.stream.synchronize())?;
         if trace::is_on() {
-            self.tell_times();
+            self.write_times();
         }
         Ok(())
     }
@@ -282,7 +282,7 @@ impl Gpu {
             }
         })?;
         if asked && trace::is_on() {
-            self.tell_times();
+            self.write_times();
         }
         Ok(asked)
     }
@@ -340,8 +340,8 @@ impl Gpu {
             })
         })?;
         let ordered = other.wait_for(self);
-        // The copy is queued, and the other stream would come past its source too early: whoever is told of
-        // the failure may free it or write to it at once.
+        // The copy is queued, and the other stream would come past its source too early: after
+        // the failure the caller may free it or write to it at once.
         if ordered.is_err() && self.settle().is_err() {
             other.card.give_up("a copy from it could not be waited for");
         }
@@ -403,7 +403,7 @@ impl Gpu {
         // SAFETY: the caller's promise.
         unsafe { staging.download(self, from, to, bytes) }?;
         if trace::is_on() {
-            self.tell_times();
+            self.write_times();
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ impl Card {
                 .map_err(|error| self.failed(&format!("finding the kernel {name}"), error))?;
             functions.insert(name, function);
         }
-        // Who was slower has loaded a module for nothing, once in a process.
+        // Of two threads the slower one has loaded a module for nothing, once in a process.
         Ok(self.kernels.get_or_init(|| Kernels { functions }))
     }
 }

@@ -94,8 +94,8 @@ impl DeviceMemory {
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
         self.gpu.used.fetch_sub(self.bytes as u64, Ordering::Relaxed);
-        // Nobody hears of a failure here. It may have been that of a call before this one, which the
-        // driver reports to whoever comes next; on a card that is lost there is nothing to be freed.
+        // A failure here is not reported. It may be that of a call before this one, which the driver
+        // reports at the next call; on a card that is lost there is nothing to be freed.
         if self.free().is_err() {
             let _ = self.free();
         }

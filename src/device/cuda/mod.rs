@@ -11,19 +11,19 @@
 //! something goes from one to the other ([`Gpu::copy_from`](gpu::Gpu::copy_from)). Calls return once
 //! their work is queued; only what brings bytes to the host waits.
 //!
-//! Contexts, streams, events and pinned memory of the host have cudarc's owners, whose implicit events are off.
-//! An owner that is dropped leaves its context current, and a failure of that is the next call's: where that
-//! matters they are dropped by [`Staging::let_go`](staging::Staging). Memory of a GPU has an owner of this
-//! module: a free is tried again, and a pool may be the program's. Kernels stay for as long as the process
-//! lives and have none; cudarc's builder of a launch would allocate.
+//! cudarc's types own contexts, streams, events and pinned memory of the host. Its implicit events are off.
+//! When such an owner is dropped, its context stays current, and an error is kept for the next call on that
+//! context; `Staging::let_go` undoes both. [`DeviceMemory`](memory::DeviceMemory) owns memory
+//! of a GPU, since cudarc's slice tries a free once and does not know the program's pools. Kernels stay until
+//! the process ends, and are launched without cudarc's builder, which allocates.
 //!
 //! The bindings panic where the driver lacks a function. A card is opened only after all functions that
 //! are used here were found ([`failure::require_functions`]), so none of the calls can.
 
 pub mod card;
 mod discovery;
+pub mod external;
 pub mod failure;
-pub mod given;
 pub mod gpu;
 pub mod kernels;
 pub mod memory;

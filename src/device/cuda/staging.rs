@@ -90,7 +90,7 @@ impl Staging {
         match gpu.card().enter() {
             Ok(_entered) if gpu.settle().is_ok() => {
                 drop(self);
-                // Nobody hears of a failure: it may be that of a call before, which the next one reports, too.
+                // A failure is not reported: it may be that of a call before, which the next one reports, too.
                 let _ = gpu.card().context().check_err();
             }
             _ => std::mem::forget(self),

@@ -2,7 +2,7 @@
 //!
 //! While there is a trace, two events are put around each of them. Their times are read when somebody has
 //! waited for the stream: one more event, which is recorded and waited for, says which time of the host's
-//! clock is which of the GPU's. What is told so is not earlier than it was, not later than it was read, and
+//! clock is which of the GPU's. A time in the trace is not earlier than it was, not later than it was read, and
 //! as exact as that wait is short, some microseconds. Without a trace it costs one relaxed load for each
 //! copy and kernel.
 
@@ -41,7 +41,7 @@ pub(super) struct Noted {
 
 impl Timeline {
     /// An event that the stream of `gpu` comes past now. The card's context is current.
-    fn mark(&mut self, gpu: &Gpu) -> Option<CudaEvent> {
+    fn record(&mut self, gpu: &Gpu) -> Option<CudaEvent> {
         let timed = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
         let fresh = || gpu.card().context().new_event(timed).ok();
         let event = self.spare.pop().or_else(fresh)?;
@@ -55,12 +55,12 @@ impl Timeline {
     }
 
     /// An event that the stream has come past, and when that was, by the host's clock: the best of some,
-    /// since who waits may be without a processor for long.
+    /// since the thread that waits may be without a processor for long.
     fn reference(&mut self, gpu: &Gpu) -> Option<(CudaEvent, u64)> {
         let mut best: Option<(u64, CudaEvent, u64)> = None;
         for _ in 0..TRIES {
             let before = trace::now();
-            let Some(event) = self.mark(gpu) else { break };
+            let Some(event) = self.record(gpu) else { break };
             if event.synchronize().is_err() {
                 self.spare.push(event);
                 break;
@@ -125,8 +125,8 @@ fn elapsed(from: &CudaEvent, to: &CudaEvent) -> Option<f32> {
 }
 
 impl Gpu {
-    /// Has `queue` queue something on the stream, which the trace is told of, if there is one. The card's
-    /// context is current. What the trace cannot be told does no harm.
+    /// Has `queue` queue something on the stream, and notes it for the trace, if there is one. The card's
+    /// context is current. What cannot be noted does no harm.
     #[inline]
     pub(super) fn noted<T>(
         &self,
@@ -137,12 +137,12 @@ impl Gpu {
         if !trace::is_on() {
             return queue();
         }
-        // Who queues meanwhile on another thread waits, so that spans do not overlap.
+        // A thread that queues meanwhile waits, so that spans do not overlap.
         let mut timeline = self.timeline.lock();
-        let start = timeline.mark(self);
+        let start = timeline.record(self);
         let queued = queue();
         let Some(start) = start else { return queued };
-        match timeline.mark(self) {
+        match timeline.record(self) {
             Some(end) if queued.is_ok() => {
                 let bytes = bytes as u64;
                 timeline.pending.push(Noted { name, category, bytes, start, end });
@@ -152,18 +152,18 @@ impl Gpu {
         let is_full = timeline.pending.len() >= MOST;
         drop(timeline);
         if is_full && self.stream.synchronize().is_ok() {
-            self.tell_times();
+            self.write_times();
         }
         queued
     }
 
-    /// Whether the trace has yet to be told something.
+    /// Whether something is queued that is not yet in the trace.
     pub(super) fn has_times(&self) -> bool {
         !self.timeline.lock().pending.is_empty()
     }
 
-    /// Tells the trace what was queued so far, which is waited for.
-    pub(super) fn tell_times(&self) {
+    /// Writes to the trace what was queued so far, which is waited for.
+    pub(super) fn write_times(&self) {
         let mut timeline = self.timeline.lock();
         if timeline.pending.is_empty() {
             return;
