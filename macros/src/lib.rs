@@ -1,5 +1,5 @@
-//! How the C layer is written. cbindgen reads functions and structs as they stand in the sources; the
-//! attributes here, above them, say what only Rust has to know.
+//! How the C layer is written. The generator of the headers reads functions and structs as they stand in
+//! the sources, with these attributes above them.
 
 mod c_call;
 mod c_struct;
@@ -45,7 +45,7 @@ pub fn c_call(arguments: TokenStream, function: TokenStream) -> TokenStream {
 }
 
 /// Makes a struct one of those that begin with their size and may grow (`ffi::options`). The attribute
-/// says which defaults are not zero: `#[c_struct(keep = 5)]`. The header's `UMBO_..._INIT` says the same.
+/// says which defaults are not zero: `#[c_struct(keep = 5)]`. The generator of the headers reads it too, for `UMBO_..._INIT`.
 ///
 /// # Safety
 ///

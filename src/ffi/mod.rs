@@ -22,8 +22,7 @@
 //! # To add a function
 //!
 //! 1. Put it into the file of the noun that is its first argument, where it reads best: the
-//!    header keeps the order. Write `#[unsafe(no_mangle)] pub unsafe extern "C" fn` out, since
-//!    cbindgen does not see what macros make. Self, inputs, callback and `user_data`, options,
+//!    header keeps the order. Write `#[unsafe(no_mangle)] pub unsafe extern "C" fn` out. Self, inputs, callback and `user_data`, options,
 //!    outputs last. Integers come in as `i32` or `i64`, never as a Rust enum or `bool`.
 //! 2. The doc comment is the header's: what it does, what is given to whom, which errors.
 //! 3. `#[c_call(...)]` above it says what is checked and bound before the body, in this order: first the
@@ -37,7 +36,7 @@
 //! 5. `UPDATE_HEADER=1 cargo test --test header`, and a test in `tests/`.
 //!
 //! A struct that begins with its size has `#[c_struct(...)]` above it, which says what is not zero by
-//! default; the skeleton of its header says the same in `UMBO_..._INIT`.
+//! default; `Default` and `UMBO_..._INIT` of the header come from it.
 //!
 //! # To add a handle type
 //!
