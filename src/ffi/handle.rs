@@ -23,7 +23,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use super::boundary::out;
+use super::arguments::out;
 use super::hazard::{self, Hazard};
 use super::object::{Kind, Object, Opaque};
 use crate::error::{Error, Result};

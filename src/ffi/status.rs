@@ -254,7 +254,7 @@ pub extern "C" fn umbo_last_error_count() -> i64 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_last_error_at(index: i64, info: *mut umbo_error_info) -> umbo_status {
     // SAFETY: the caller gives NULL or a struct of the size that it states.
-    let Ok(info) = (unsafe { options::out(info, "info") }) else {
+    let Ok(info) = (unsafe { options::result(info, "info") }) else {
         return UMBO_STATUS_INVALID_ARGUMENT;
     };
     LAST.try_with(|last| {

@@ -1,3 +1,4 @@
+/* Generated from src/ffi; do not edit. */
 // The options of optimizers, with their defaults.
 #ifndef UMBO_CPP_OPTIMIZER_OPTIONS_HPP
 #define UMBO_CPP_OPTIMIZER_OPTIONS_HPP
@@ -19,7 +20,7 @@ struct momentum_options {
     double learning_rate = 0.01;
     double momentum = 0.9;
     bool nesterov = false;
-    double dampening = 0;
+    double dampening = 0.0;
 };
 
 struct adam_options {
@@ -49,15 +50,15 @@ struct lamb_options {
 
 struct adagrad_options {
     double learning_rate = 0.01;
-    double initial_accumulator = 0;
+    double initial_accumulator = 0.0;
     double epsilon = 1e-10;
-    double learning_rate_decay = 0;
+    double learning_rate_decay = 0.0;
 };
 
 struct rmsprop_options {
     double learning_rate = 0.01;
     double rho = 0.99;
-    double momentum = 0;
+    double momentum = 0.0;
     double epsilon = 1e-8;
     bool centered = false;
 };
@@ -74,10 +75,10 @@ struct custom_rule_options {
 
 struct ftrl_options {
     double learning_rate = 0.1;
-    double beta = 1;
-    double l1 = 0;
-    double l2 = 0;
-    double initial_accumulator = 0;
+    double beta = 1.0;
+    double l1 = 0.0;
+    double l2 = 0.0;
+    double initial_accumulator = 0.0;
 };
 
 // What an optimizer does around its rule; see umbo_optimizer_options.
@@ -85,19 +86,19 @@ struct optimizer_options {
     double weight_decay = UMBO_WEIGHT_DECAY_OF_RULE;
     double global_clip_norm = UMBO_NO_CLIPPING;
     double clip_value = UMBO_NO_CLIPPING;
-    umbo::non_finite non_finite = umbo::non_finite::automatic;
-    umbo::loss_scaling loss_scaling = umbo::loss_scaling::none;
-    double loss_scale = 65536;
-    double loss_scale_growth_factor = 2;
+    umbo::non_finite non_finite = umbo::non_finite{UMBO_NON_FINITE_AUTO};
+    umbo::loss_scaling loss_scaling = umbo::loss_scaling{UMBO_LOSS_SCALING_NONE};
+    double loss_scale = 65536.0;
+    double loss_scale_growth_factor = 2.0;
     double loss_scale_backoff_factor = 0.5;
-    double loss_scale_minimum = 1;
+    double loss_scale_minimum = 1.0;
     std::int64_t loss_scale_growth_interval = 2000;
     bool maximize = false;
 };
 
 // How the variables of a group are treated; see umbo_group_options.
 struct group_options {
-    double learning_rate_factor = 1;
+    double learning_rate_factor = 1.0;
     double weight_decay = UMBO_WEIGHT_DECAY_OF_OPTIMIZER;
     bool frozen = false;
 };

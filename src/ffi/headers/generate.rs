@@ -9,6 +9,8 @@
 //! - `{{contents}}`, in a comment: a line for each function of the header, the first sentence of
 //!   its documentation.
 //! - `{{version}}`, `{{version_major}}` and so on: of the package.
+//! - `{{options NAME}}` and `{{conversion NAME}}`, in the skeleton `NAME.hpp.in` of a file of
+//!   `include/umbo/cpp`: the C++ struct of a C struct, and the function that makes the one of the other.
 //!
 //! A struct that begins with its size gets a macro `UMBO_X_INIT`, with the defaults that `#[c_struct]` says
 //! and zeros for the rest, and a function that gives the same as a value.
@@ -17,6 +19,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+mod cpp;
 mod items;
 
 use items::{Field, Item, Kind, items};
@@ -24,7 +27,7 @@ use items::{Field, Item, Kind, items};
 /// No line of a header is longer.
 const WIDTH: usize = 100;
 
-/// A header: its name, such as `tensor.h`, and its text.
+/// A header: its path below `include/umbo`, such as `tensor.h`, and its text.
 pub type Header = (String, String);
 
 /// Where the skeletons are.
@@ -42,9 +45,10 @@ pub fn generate(root: &Path) -> Result<Vec<Header>, String> {
         let path = entry.map_err(|error| error.to_string())?.path();
         let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if let Some(name) = file.strip_suffix(".in") {
+            let folder = if name.ends_with(".hpp") { "cpp/" } else { "" };
             let text = header(&read(&path)?, &sources, &zeros)
                 .map_err(|problem| format!("{file}: {problem}"))?;
-            headers.push((name.to_owned(), text));
+            headers.push((format!("{folder}{name}"), text));
         }
     }
     headers.sort();
@@ -107,12 +111,23 @@ fn sources(folder: &Path) -> Result<Sources, String> {
 /// The header of a skeleton.
 fn header(skeleton: &str, sources: &Sources, zeros: &Zeros) -> Result<String, String> {
     let mut text = String::from("/* Generated from src/ffi; do not edit. */\n");
+    let fields = |name: &str| {
+        let mut all = sources.values().flatten().filter(|item| item.name == name);
+        match all.next().map(|item| &item.kind) {
+            Some(Kind::Struct(fields)) => Ok(fields),
+            _ => Err(format!("{name} is no struct")),
+        }
+    };
     let mut contents = String::new();
     for line in skeleton.lines() {
         if let Some(file) = directive(line, "declarations ") {
             let items = sources.get(file).ok_or_else(|| format!("{file} is not there"))?;
             declare(items, zeros, &mut text).map_err(|problem| format!("{file}: {problem}"))?;
             items.iter().filter_map(contents_line).for_each(|line| contents.push_str(&line));
+        } else if let Some(name) = directive(line, "options ") {
+            text.push_str(&cpp::options(name, fields(name)?, zeros)?);
+        } else if let Some(name) = directive(line, "conversion ") {
+            text.push_str(&cpp::conversion(name, fields(name)?, zeros)?);
         } else {
             text.push_str(&with_version(line));
             text.push('\n');
