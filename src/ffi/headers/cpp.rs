@@ -1,8 +1,34 @@
-//! The structs of options of the C++ layer whose fields are numbers, flags and enums: those of the C structs,
-//! with the same defaults.
+//! What of the C++ layer follows from the C API alone: enums, and structs of options whose fields are numbers,
+//! flags and enums, with the defaults of C.
 
-use super::items::Field;
+use super::items::{Field, Item, Kind};
 use super::{Zeros, initial};
+
+/// Names that are keywords of C++ or that macros have taken, and what stands for them.
+const OTHERS: [(&str, &str); 4] = [
+    ("auto", "automatic"),
+    ("bool", "boolean"),
+    ("default", "by_default"),
+    ("struct", "structure"),
+];
+
+/// The C++ enum, called `own`, of a C enum, and the function that makes the one of the other. What constants
+/// begin with is left out of their names.
+pub fn enumeration(name: &str, own: &str, start: &str, items: &[Item]) -> String {
+    let of_enum =
+        |item: &&Item| matches!(&item.kind, Kind::Constant { of: Some(of), .. } if of == name);
+    let mut text = format!("enum class {own} : std::int32_t {{\n");
+    for Item { name: constant, .. } in items.iter().filter(of_enum) {
+        let short = constant.strip_prefix(start).or(constant.strip_prefix("UMBO_"));
+        let short = short.unwrap_or_default().to_lowercase();
+        let other = OTHERS.iter().find(|(keyword, _)| *keyword == short);
+        let short = other.map_or(short.as_str(), |(_, other)| other);
+        text.push_str(&format!("    {short} = {constant},\n"));
+    }
+    text + &format!(
+        "}};\n\nconstexpr {name} to_c({own} which) noexcept {{\n    return static_cast<{name}>(which);\n}}\n"
+    )
+}
 
 /// How C++ has a field of C: its type, its default, and how C gets it from `how.NAME`.
 fn member(field: &Field, zeros: &Zeros) -> Result<(String, [String; 3]), String> {

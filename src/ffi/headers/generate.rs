@@ -9,8 +9,9 @@
 //! - `{{contents}}`, in a comment: a line for each function of the header, the first sentence of
 //!   its documentation.
 //! - `{{version}}`, `{{version_major}}` and so on: of the package.
-//! - `{{options NAME}}` and `{{conversion NAME}}`, in the skeleton `NAME.hpp.in` of a file of
-//!   `include/umbo/cpp`: the C++ struct of a C struct, and the function that makes the one of the other.
+//! - `{{options NAME}}` and `{{conversion NAME}}`, in the skeleton `FILE.hpp.in` of a file of
+//!   `include/umbo/cpp`: the C++ struct of a C struct, and the function that makes the one of the other;
+//!   `{{enum NAME OWN START}}`: both of an enum, `START` being what its constants begin with.
 //!
 //! A struct that begins with its size gets a macro `UMBO_X_INIT`, with the defaults that `#[c_struct]` says
 //! and zeros for the rest, and a function that gives the same as a value.
@@ -126,6 +127,13 @@ fn header(skeleton: &str, sources: &Sources, zeros: &Zeros) -> Result<String, St
             items.iter().filter_map(contents_line).for_each(|line| contents.push_str(&line));
         } else if let Some(name) = directive(line, "options ") {
             text.push_str(&cpp::options(name, fields(name)?, zeros)?);
+        } else if let Some(words) = directive(line, "enum ") {
+            let mut words = words.split(' ');
+            let [name, own, start] = std::array::from_fn(|_| words.next().unwrap_or_default());
+            let declares = |items: &&Vec<Item>| items.iter().any(|item| item.name == name);
+            let items = sources.values().find(declares);
+            let items = items.ok_or_else(|| format!("{name} is not there"))?;
+            text.push_str(&cpp::enumeration(name, own, start, items));
         } else if let Some(name) = directive(line, "conversion ") {
             text.push_str(&cpp::conversion(name, fields(name)?, zeros)?);
         } else {

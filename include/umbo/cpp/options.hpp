@@ -1,7 +1,7 @@
 /* Generated from src/ffi; do not edit. */
-// The options of optimizers, with their defaults.
-#ifndef UMBO_CPP_OPTIMIZER_OPTIONS_HPP
-#define UMBO_CPP_OPTIMIZER_OPTIONS_HPP
+// Options that are numbers, flags and enums, with the defaults of C.
+#ifndef UMBO_CPP_OPTIONS_HPP
+#define UMBO_CPP_OPTIONS_HPP
 
 #include <cstdint>
 #include <string>
@@ -106,6 +106,46 @@ struct group_options {
 struct apply_options {
     bool flush = false;
     bool measure_norm = false;
+};
+
+struct shuffle_options {
+    std::int64_t buffer_size = UMBO_SHUFFLE_WHOLE_DATASET;
+    std::uint64_t seed = 0;
+    bool keep_order_each_pass = false;
+};
+
+// How batches are split over the replicas; see umbo_distribute_options.
+struct distribute_options {
+    umbo::split split = umbo::split{UMBO_SPLIT_CEIL};
+    bool drop_partial_step = false;
+    bool host_only = false;
+    std::int64_t per_replica_buffer_size = UMBO_BUFFER_OF_DEVICE;
+    umbo::replication_mode replication_mode = umbo::replication_mode{UMBO_REPLICATION_PER_WORKER};
+    bool place_dataset_on_device = false;
+    umbo::sharding sharding = umbo::sharding{UMBO_SHARDING_DATA};
+};
+
+// Which checkpoints are kept, and when one is due; see umbo_checkpoint_manager_options.
+struct checkpoint_manager_options {
+    std::int64_t keep = 5;
+    std::int64_t keep_best = 0;
+    bool larger_is_better = false;
+    bool in_background = true;
+    std::int64_t every_steps = 1;
+    double every_seconds = UMBO_NEVER;
+    bool begin_anew = false;
+};
+
+// What a metric is more exactly; see umbo_metric_options.
+struct metric_options {
+    std::int64_t classes = 0;
+    std::int64_t bins = 200;
+    double lowest_score = 0.0;
+    double highest_score = 1.0;
+};
+
+struct update_options {
+    umbo::update_grouping grouping = umbo::update_grouping{UMBO_UPDATE_GROUPED};
 };
 
 namespace detail {
@@ -213,6 +253,53 @@ inline umbo_apply_options raw_options(const apply_options &how) noexcept {
     auto raw = umbo_apply_options_default();
     raw.flush = how.flush ? 1 : 0;
     raw.measure_norm = how.measure_norm ? 1 : 0;
+    return raw;
+}
+
+inline umbo_shuffle_options raw_options(const shuffle_options &how) noexcept {
+    auto raw = umbo_shuffle_options_default();
+    raw.buffer_size = how.buffer_size;
+    raw.seed = how.seed;
+    raw.keep_order_each_pass = how.keep_order_each_pass ? 1 : 0;
+    return raw;
+}
+
+inline umbo_distribute_options raw_options(const distribute_options &how) noexcept {
+    auto raw = umbo_distribute_options_default();
+    raw.split = to_c(how.split);
+    raw.drop_partial_step = how.drop_partial_step ? 1 : 0;
+    raw.host_only = how.host_only ? 1 : 0;
+    raw.per_replica_buffer_size = how.per_replica_buffer_size;
+    raw.replication_mode = to_c(how.replication_mode);
+    raw.place_dataset_on_device = how.place_dataset_on_device ? 1 : 0;
+    raw.sharding = to_c(how.sharding);
+    return raw;
+}
+
+inline umbo_checkpoint_manager_options raw_options(const checkpoint_manager_options &how) noexcept {
+    auto raw = umbo_checkpoint_manager_options_default();
+    raw.keep = how.keep;
+    raw.keep_best = how.keep_best;
+    raw.larger_is_better = how.larger_is_better ? 1 : 0;
+    raw.in_background = how.in_background ? 1 : 0;
+    raw.every_steps = how.every_steps;
+    raw.every_seconds = how.every_seconds;
+    raw.begin_anew = how.begin_anew ? 1 : 0;
+    return raw;
+}
+
+inline umbo_metric_options raw_options(const metric_options &how) noexcept {
+    auto raw = umbo_metric_options_default();
+    raw.classes = how.classes;
+    raw.bins = how.bins;
+    raw.lowest_score = how.lowest_score;
+    raw.highest_score = how.highest_score;
+    return raw;
+}
+
+inline umbo_update_options raw_options(const update_options &how) noexcept {
+    auto raw = umbo_update_options_default();
+    raw.grouping = to_c(how.grouping);
     return raw;
 }
 
