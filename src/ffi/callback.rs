@@ -39,6 +39,11 @@ impl UserData {
         UserData { pointer, destroy }
     }
 
+    /// A pointer that the caller keeps.
+    pub(crate) fn kept(pointer: *mut c_void) -> UserData {
+        UserData { pointer, destroy: None }
+    }
+
     /// What to give to the caller's functions.
     pub(crate) fn pointer(&self) -> *mut c_void {
         self.pointer

@@ -4,7 +4,6 @@ use super::prelude::*;
 use crate::collectives::ReduceOp;
 use crate::device::registry;
 use crate::strategy::collective::{Destination, Output, Reduction};
-use crate::values::Value;
 
 /// How values are reduced.
 pub type umbo_reduce_op = i32;

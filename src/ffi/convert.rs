@@ -2,7 +2,6 @@
 
 use super::prelude::*;
 use crate::kernels::float::half_precision::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
-use crate::tensor::DType;
 
 /// What is the same of both directions: which type, and how many elements.
 fn checked<A, B>(

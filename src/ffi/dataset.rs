@@ -1,7 +1,7 @@
 //! Datasets and their transformations.
 
 use super::prelude::*;
-use crate::input::{Dataset, ShuffleOptions};
+use crate::input::ShuffleOptions;
 
 /// A shuffle buffer for all elements of the dataset.
 pub const UMBO_SHUFFLE_WHOLE_DATASET: i64 = -1;

@@ -1,7 +1,6 @@
 //! Datasets of several arrays at once.
 
 use super::prelude::*;
-use crate::input::Dataset;
 
 /// Makes a dataset of the rows of arrays in memory of the program's.
 ///

@@ -1,7 +1,7 @@
 //! Datasets of files, which the caller's function opens.
 
 use super::prelude::*;
-use crate::input::{Dataset, File, FilesOptions};
+use crate::input::{File, FilesOptions};
 
 /// Opens a file: makes the dataset of its elements.
 ///

@@ -1,8 +1,7 @@
 //! Datasets whose elements the caller's functions make.
 
 use super::prelude::*;
-use crate::input::{Dataset, Generator, MapOptions};
-use crate::values::Value;
+use crate::input::{Generator, MapOptions};
 
 /// Begins a pass of a generator.
 ///
@@ -106,7 +105,7 @@ struct Pass {
     functions: umbo_generator,
     user_data: Arc<UserData>,
     /// What the caller keeps about the pass, while it is begun.
-    pass: Option<Passed>,
+    pass: Option<UserData>,
 }
 
 impl Pass {
@@ -116,14 +115,14 @@ impl Pass {
             // SAFETY: the caller gives a function of this type and its user data.
             callback::run(|| unsafe { begin(self.user_data.pointer(), &raw mut pass) })?;
         }
-        self.pass = Some(Passed::new(pass));
+        self.pass = Some(UserData::kept(pass));
         Ok(())
     }
 
     fn end(&mut self) {
         if let (Some(pass), Some(end)) = (self.pass.take(), self.functions.end) {
             // SAFETY: the caller gives a function of this type, its user data and its pass.
-            unsafe { end(pass.get(), self.user_data.pointer()) }
+            unsafe { end(pass.pointer(), self.user_data.pointer()) }
         }
     }
 }
@@ -134,7 +133,7 @@ impl Generator for Pass {
             self.begin()?;
         }
         let next = present(self.functions.next, "generator.next")?;
-        let pass = self.pass.map_or(ptr::null_mut(), Passed::get);
+        let pass = self.pass.as_ref().map_or(ptr::null_mut(), UserData::pointer);
         stored("element", |element| {
             // SAFETY: the caller gives a function of this type, its user data and its pass.
             unsafe { next(pass, self.user_data.pointer(), element) }
@@ -145,10 +144,10 @@ impl Generator for Pass {
         if self.pass.is_none() && self.functions.reset.is_some() {
             self.begin()?;
         }
-        match (self.functions.reset, self.pass) {
+        match (self.functions.reset, &self.pass) {
             (Some(reset), Some(pass)) => {
                 // SAFETY: the caller gives a function of this type, its user data and its pass.
-                callback::run(|| unsafe { reset(pass.get(), self.user_data.pointer()) })
+                callback::run(|| unsafe { reset(pass.pointer(), self.user_data.pointer()) })
             }
             // The next element begins another.
             _ => {

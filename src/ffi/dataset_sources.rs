@@ -1,7 +1,6 @@
 //! Where the elements of datasets come from.
 
 use super::prelude::*;
-use crate::input::Dataset;
 
 /// Makes a dataset of the rows of tensors.
 ///

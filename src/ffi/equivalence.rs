@@ -63,8 +63,7 @@ pub const UMBO_EQUIVALENCE_VARIABLE_WRITTEN: umbo_equivalence_verdict = 15;
 pub const UMBO_EQUIVALENCE_SIZE_DEPENDENT: umbo_equivalence_verdict = 16;
 
 constants! { Verdict {
-    UMBO_EQUIVALENCE_EQUAL = Verdict::Equal,
-    UMBO_EQUIVALENCE_NOT_WRITTEN = Verdict::NotWritten,
+    UMBO_EQUIVALENCE_EQUAL = Verdict::Equal, UMBO_EQUIVALENCE_NOT_WRITTEN = Verdict::NotWritten,
     UMBO_EQUIVALENCE_CALLBACK_FAILED = Verdict::Failed,
     UMBO_EQUIVALENCE_NOT_SUBMITTED = Verdict::NotSubmitted,
     UMBO_EQUIVALENCE_WRONG_WEIGHT = Verdict::WrongWeight,

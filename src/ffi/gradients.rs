@@ -21,8 +21,7 @@ pub const UMBO_LOSS_MEAN: umbo_loss_reduction = 2;
 pub const UMBO_LOSS_GLOBAL_MEAN: umbo_loss_reduction = 3;
 
 constants! { LossReduction {
-    UMBO_LOSS_SUM = LossReduction::Sum,
-    UMBO_LOSS_MEAN = LossReduction::Mean,
+    UMBO_LOSS_SUM = LossReduction::Sum, UMBO_LOSS_MEAN = LossReduction::Mean,
     UMBO_LOSS_GLOBAL_MEAN = LossReduction::GlobalMean,
 } }
 
@@ -79,8 +78,9 @@ pub fn umbo_gradients_create(
 ) {
     let loss_reduction = match options.loss_reduction {
         UMBO_LOSS_UNSET => {
-            let problem = "UMBO_LOSS_UNSET (0), and one must be given: does the callback sum over its \
-                           examples, take their mean, or divide by the examples of the global batch?";
+            let problem = "0; valid are UMBO_LOSS_SUM (1), UMBO_LOSS_MEAN (2) and UMBO_LOSS_GLOBAL_MEAN \
+                           (3), and one must be given: does the callback sum over its examples, take \
+                           their mean, or divide by the examples of the global batch?";
             return Err(Error::invalid("options.loss_reduction", problem));
         }
         code => constant(code, "options.loss_reduction")?,

@@ -41,8 +41,7 @@ pub fn umbo_gradients_attach(
     user_data: *mut c_void,
     destroy: umbo_destroy_fn,
 ) {
-    // Not borrowed: what an earlier step has lent is let go of here, and may release the gradients.
-    let gradients = gradients;
+    // The gradients are not borrowed: what an earlier step has lent is let go of here, and may release them.
     // SAFETY: the caller gives NULL or a view whose elements are there until the user_data is dropped.
     let gradient = unsafe { tensor_over_view(view, "view", Box::new(user_data)) }?;
     gradients.attach_in(ctx, index, gradient)

@@ -90,8 +90,7 @@ pub fn umbo_gradients_views(
 }
 
 constants! { GradientMode {
-    UMBO_GRADIENT_OVERWRITE = GradientMode::Overwrite,
-    UMBO_GRADIENT_ADD = GradientMode::Add,
+    UMBO_GRADIENT_OVERWRITE = GradientMode::Overwrite, UMBO_GRADIENT_ADD = GradientMode::Add,
 } }
 
 /// Adds rows to this replica's gradient of a row-sparse variable.

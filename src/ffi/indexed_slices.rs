@@ -1,7 +1,6 @@
 //! Indexed slices.
 
 use super::prelude::*;
-use crate::values::Value;
 use crate::values::indexed_slices::IndexedSlices;
 
 /// Makes indexed slices: some rows of a tensor, by number.

@@ -33,11 +33,9 @@ pub const UMBO_STEP_CAUSE_UNEVEN_STEPS: umbo_step_cause = 256;
 constants! { Cause {
     UMBO_STEP_CAUSE_SMALL_STEP = Cause::SmallStep,
     UMBO_STEP_CAUSE_FEW_PROCESSORS = Cause::FewProcessors,
-    UMBO_STEP_CAUSE_OTHER_THREADS = Cause::OtherThreads,
-    UMBO_STEP_CAUSE_INPUT = Cause::Input,
+    UMBO_STEP_CAUSE_OTHER_THREADS = Cause::OtherThreads, UMBO_STEP_CAUSE_INPUT = Cause::Input,
     UMBO_STEP_CAUSE_SLOW_REPLICA = Cause::SlowReplica,
-    UMBO_STEP_CAUSE_SERIALISED = Cause::Serialised,
-    UMBO_STEP_CAUSE_UPDATE = Cause::Update,
+    UMBO_STEP_CAUSE_SERIALISED = Cause::Serialised, UMBO_STEP_CAUSE_UPDATE = Cause::Update,
     UMBO_STEP_CAUSE_BUSY_MACHINE = Cause::BusyMachine,
     UMBO_STEP_CAUSE_UNEVEN_STEPS = Cause::UnevenSteps,
 } }

@@ -19,8 +19,7 @@ pub const UMBO_NON_FINITE_SKIP: umbo_non_finite = 2;
 pub const UMBO_NON_FINITE_FAIL: umbo_non_finite = 3;
 
 constants! { NonFinite {
-    UMBO_NON_FINITE_IGNORE = NonFinite::Ignore,
-    UMBO_NON_FINITE_SKIP = NonFinite::Skip,
+    UMBO_NON_FINITE_IGNORE = NonFinite::Ignore, UMBO_NON_FINITE_SKIP = NonFinite::Skip,
     UMBO_NON_FINITE_FAIL = NonFinite::Fail,
 } }
 

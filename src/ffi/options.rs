@@ -238,11 +238,11 @@ mod tests {
         let value = Example { struct_size: 0, first: 5, second: 1.0 };
         let mut words = [16usize, 0, 9, 9, 9, 9];
         // SAFETY: the array is longer than the sizes it states.
-        unsafe { out(words.as_mut_ptr().cast::<Example>(), "info") }.unwrap().write(value);
+        unsafe { result(words.as_mut_ptr().cast::<Example>(), "info") }.unwrap().write(value);
         assert_eq!(words, [16, 5, 9, 9, 9, 9]);
         words[0] = LONGEST;
         // SAFETY: only what the library knows, three words, is touched.
-        unsafe { out(words.as_mut_ptr().cast::<Example>(), "info") }.unwrap().write(value);
+        unsafe { result(words.as_mut_ptr().cast::<Example>(), "info") }.unwrap().write(value);
         assert_eq!(words, [LONGEST, 5, 1.0f64.to_bits() as usize, 9, 9, 9]);
     }
 }

@@ -1,4 +1,5 @@
-//! What the files of the C layer name: what the headers declare, and what C functions are made of.
+//! What the files of the C layer name: what the headers declare, what C functions are made of, and what is
+//! behind most handles.
 
 pub(crate) use std::ffi::{c_char, c_void};
 pub(crate) use std::ptr;
@@ -13,3 +14,8 @@ pub(crate) use super::options::{self, c_struct};
 pub(crate) use super::text::{c_string, device_name};
 pub(crate) use super::*;
 pub(crate) use crate::error::{Error, Result};
+pub(crate) use crate::input::Dataset;
+pub(crate) use crate::strategy::{ReplicaContext, Strategy};
+pub(crate) use crate::tensor::{DType, Tensor};
+pub(crate) use crate::values::Value;
+pub(crate) use crate::values::variable::Variable;

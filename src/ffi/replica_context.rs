@@ -1,10 +1,8 @@
 //! What a callback knows of its replica, and the calls that only it can make.
 
 use super::prelude::*;
-use crate::strategy::ReplicaContext;
 use crate::strategy::context::with_current_replica;
 use crate::strategy::metrics::Metric;
-use crate::values::Value;
 use parking_lot::Mutex;
 
 /// What the C layer lends to the callback of one replica; kept from step to step.

@@ -1,9 +1,7 @@
 //! Where the replicas of a step meet: `umbo/replica_context.h`.
 
 use super::prelude::*;
-use crate::strategy::Strategy;
 use crate::strategy::merge::Operation;
-use crate::values::Value;
 
 /// What runs once for all replicas in a merge call.
 ///
@@ -59,7 +57,7 @@ pub fn umbo_replica_context_merge_call(
     args: *const umbo_value,
     result: *mut *mut umbo_value,
 ) {
-    let passed = Passed::new(user_data);
+    let user_data = UserData::kept(user_data);
     let merge = move |strategy: &Strategy, parts: Vec<Option<Value>>| {
         let replicas = parts.len();
         let merged = merged_arguments(parts)?;
@@ -69,7 +67,7 @@ pub fn umbo_replica_context_merge_call(
         let args = merged.map_or(Ok(ptr::null_mut()), |merged| lent_args.lend(merged))?;
         let value = stored("result", |result| {
             // SAFETY: the caller gives a function of this type and its user data.
-            unsafe { function(strategy, args, passed.get(), result) }
+            unsafe { function(strategy, args, user_data.pointer(), result) }
         })?;
         (0..replicas)
             .map(|replica| value.as_ref().map(|value| value.component(replica)).transpose())

@@ -8,7 +8,6 @@ use super::prelude::*;
 use crate::strategy::cancellation::Cancellation;
 use crate::strategy::run::Limits;
 use crate::strategy::{Baggage, ReplicaContext, Strategy};
-use crate::values::Value;
 
 /// What a run calls on each replica.
 ///
@@ -60,26 +59,6 @@ pub struct umbo_run_options {
     /// cannot start. It may be called after the run has returned, and on another thread. NULL:
     /// nothing is released.
     pub user_data_destroy: umbo_destroy_fn,
-}
-
-/// A caller's pointer that is handed to callbacks on any thread.
-#[derive(Clone, Copy)]
-pub(super) struct Passed(*mut c_void);
-
-// SAFETY: the library only hands the pointer back to the caller's functions; the header says that
-// those run on other threads, several at once.
-unsafe impl Send for Passed {}
-// SAFETY: as above.
-unsafe impl Sync for Passed {}
-
-impl Passed {
-    pub(super) fn new(user_data: *mut c_void) -> Passed {
-        Passed(user_data)
-    }
-
-    pub(super) fn get(self) -> *mut c_void {
-        self.0
-    }
 }
 
 /// Calls a function on all replicas at the same time and waits for them.
@@ -181,11 +160,11 @@ pub(super) fn replica_function(
     function: ReplicaFn,
     user_data: *mut c_void,
 ) -> impl Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync + 'static {
-    let passed = Passed::new(user_data);
+    let user_data = UserData::kept(user_data);
     move |context: &ReplicaContext| {
         call_replica(context, |ctx, args, result| {
             // SAFETY: the caller gives a function of this type and its user data.
-            unsafe { function(ctx, args, passed.get(), result) }
+            unsafe { function(ctx, args, user_data.pointer(), result) }
         })
     }
 }

@@ -5,7 +5,6 @@ use std::cell::RefCell;
 use super::prelude::*;
 use crate::executor::thread;
 use crate::strategy::context::{Current, Scope, current, set_strategy};
-use crate::strategy::{ReplicaContext, Strategy};
 
 /// What runs in a scope.
 ///

@@ -95,7 +95,7 @@ fn guarded_as(made: Tensor) -> Result<Tensor> {
 ///   replica's callback the replica's device, elsewhere CPU:0.
 /// @param[out] tensor The new tensor. Release it with umbo_tensor_release().
 /// @return UMBO_OK, or a status that umbo_tensor_create_zeros() can return, for the same causes.
-#[c_call(out(tensor))]
+#[c_call(out(tensor), shape(shape, rank), device(device), dtype(dtype))]
 pub fn umbo_tensor_from_data(
     dtype: umbo_dtype,
     rank: i32,
@@ -104,27 +104,20 @@ pub fn umbo_tensor_from_data(
     device: *const c_char,
     tensor: *mut *mut umbo_tensor,
 ) {
-    // SAFETY: the caller keeps the header's promise on pointers.
-    tensor.write(make(unsafe { tensor_of_data(dtype, rank, shape, data, device) }?)?);
+    // SAFETY: the caller promises as many elements as the shape has.
+    tensor.write(make(unsafe { tensor_of_data(dtype, shape, data, device) }?)?);
 }
 
 /// A tensor with a copy of the caller's elements.
 ///
 /// # Safety
-/// `shape` is NULL or leads to `rank` sizes, `data` is NULL or leads to as many elements as they say,
-/// and `device` is NULL or a text.
+/// `data` is NULL or leads to as many elements as the shape has.
 pub(crate) unsafe fn tensor_of_data(
-    dtype: umbo_dtype,
-    rank: i32,
-    shape: *const i64,
+    dtype: DType,
+    shape: Shape,
     data: *const c_void,
-    device: *const c_char,
+    device: DeviceId,
 ) -> Result<Tensor> {
-    // SAFETY: the caller's promise.
-    let (shape, device) = unsafe {
-        (arguments::shape(shape, (rank, "rank"), "shape")?, arguments::device(device, "device")?)
-    };
-    let dtype = arguments::dtype(dtype, "dtype")?;
     // SAFETY: the caller promises as many elements as the shape has.
     let data = unsafe { array(data.cast::<u8>(), (shape.bytes(dtype)? as i64, "shape"), "data") }?;
     guarded_as(Tensor::from_bytes(dtype, shape, data, device)?)

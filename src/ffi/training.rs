@@ -7,7 +7,6 @@ use crate::equivalence::{self, Written};
 use crate::observe::switch::CHECK;
 use crate::strategy::FunctionFor;
 use crate::training::Epoch;
-use crate::values::Value;
 
 /// As many steps as there are elements.
 pub const UMBO_ALL_STEPS: i64 = -1;

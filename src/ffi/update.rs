@@ -2,8 +2,6 @@
 
 use super::prelude::*;
 use crate::strategy::extended::Grouping;
-use crate::values::Value;
-use crate::values::variable::Variable;
 
 /// What runs once in an update, in cross-replica context.
 ///
@@ -62,7 +60,7 @@ pub(crate) fn update_function(
     ) -> umbo_status,
     user_data: *mut c_void,
 ) -> Call {
-    let passed = Passed::new(user_data);
+    let user_data = UserData::kept(user_data);
     Box::new(move |variable: &Variable, args: Option<Value>| {
         let mut lent_variable = Lent::<umbo_variable>::new()?;
         let mut lent_args = Lent::<umbo_value>::new()?;
@@ -70,7 +68,7 @@ pub(crate) fn update_function(
         let args = args.map_or(Ok(ptr::null_mut()), |args| lent_args.lend(args))?;
         stored("result", |result| {
             // SAFETY: the caller gives a function of this type and its user data.
-            unsafe { function(variable, args, passed.get(), result) }
+            unsafe { function(variable, args, user_data.pointer(), result) }
         })
     })
 }

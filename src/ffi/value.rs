@@ -1,7 +1,6 @@
 //! Values: nests of tensors and variables, per-replica values.
 
 use super::prelude::*;
-use crate::values::Value;
 use crate::values::limits::MAX_NEST_DEPTH;
 
 /// How many tuples, lists and structs may lie in one another, in a value or an element spec.
@@ -39,7 +38,7 @@ pub fn umbo_value_from_tensor(tensor: *const umbo_tensor, value: *mut *mut umbo_
 /// @return UMBO_OK, or a status that umbo_tensor_from_data() can return, for the same causes.
 ///
 /// It does what umbo_tensor_from_data() and umbo_value_from_tensor() do, in one call.
-#[c_call(out(value))]
+#[c_call(out(value), shape(shape, rank), device(device), dtype(dtype))]
 pub fn umbo_value_from_data(
     dtype: umbo_dtype,
     rank: i32,
@@ -48,8 +47,8 @@ pub fn umbo_value_from_data(
     device: *const c_char,
     value: *mut *mut umbo_value,
 ) {
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let tensor = unsafe { tensor_of_data(dtype, rank, shape, data, device) }?;
+    // SAFETY: the caller promises as many elements as the shape has.
+    let tensor = unsafe { tensor_of_data(dtype, shape, data, device) }?;
     value.write(make(Value::Tensor(tensor))?);
 }
 

@@ -4,9 +4,6 @@ use std::cell::RefCell;
 
 use super::prelude::*;
 use crate::strategy::variables;
-use crate::tensor::Tensor;
-use crate::values::Value;
-use crate::values::variable::Variable;
 
 /// What a value is.
 pub type umbo_value_kind = i32;

@@ -2,7 +2,6 @@
 
 use super::prelude::*;
 use crate::strategy::variables::{self, Initial, NewVariable};
-use crate::tensor::Tensor;
 use crate::values::variable::{Aggregation, Synchronization};
 
 /// How values that replicas assign to a variable are combined.
@@ -20,8 +19,7 @@ pub const UMBO_AGGREGATION_MEAN: umbo_aggregation = 2;
 pub const UMBO_AGGREGATION_ONLY_FIRST_REPLICA: umbo_aggregation = 3;
 
 constants! { Aggregation {
-    UMBO_AGGREGATION_NONE = Aggregation::None,
-    UMBO_AGGREGATION_SUM = Aggregation::Sum,
+    UMBO_AGGREGATION_NONE = Aggregation::None, UMBO_AGGREGATION_SUM = Aggregation::Sum,
     UMBO_AGGREGATION_MEAN = Aggregation::Mean,
     UMBO_AGGREGATION_ONLY_FIRST_REPLICA = Aggregation::OnlyFirstReplica,
 } }
@@ -59,8 +57,7 @@ pub const UMBO_TRAINABLE_YES: umbo_trainable = 1;
 pub const UMBO_TRAINABLE_NO: umbo_trainable = 2;
 
 constants! { Option<bool> {
-    UMBO_TRAINABLE_DEFAULT = None,
-    UMBO_TRAINABLE_YES = Some(true),
+    UMBO_TRAINABLE_DEFAULT = None, UMBO_TRAINABLE_YES = Some(true),
     UMBO_TRAINABLE_NO = Some(false),
 } }
 

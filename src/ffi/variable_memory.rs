@@ -5,8 +5,6 @@ use crate::collectives::Assignment;
 use crate::strategy::assign_all::assign_all;
 use crate::strategy::in_place::create_in_place;
 use crate::strategy::variables::{self, current_tensor};
-use crate::tensor::Tensor;
-use crate::values::Value;
 
 /// Gives a variable a new value from host memory.
 ///

@@ -2,7 +2,6 @@
 
 use super::prelude::*;
 use crate::collectives::Assignment;
-use crate::strategy::ReplicaContext;
 use crate::strategy::context::with_current_replica;
 use crate::strategy::variables;
 

@@ -40,8 +40,7 @@ pub fn umbo_strategy_call_for_each_replica(
     args: *const umbo_value,
     result: *mut *mut umbo_value,
 ) {
-    // SAFETY: nothing is released.
-    let user_data = unsafe { UserData::new(user_data, None) };
+    let user_data = UserData::kept(user_data);
     result.write(run(&strategy, function, user_data, args, Limits::default())?);
 }
 
