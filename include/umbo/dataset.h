@@ -1380,8 +1380,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_reset(umbo_iterator *iterator);
  * - UMBO_STATUS_OUT_OF_RANGE: `capacity` is too small. `buffer` is not written, but `length` is.
  * - UMBO_STATUS_FAILED_PRECONDITION: for the causes that umbo_iterator_next() has.
  * - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle, or an output is a null pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory, or there was none to note the place of the
- *   last element.
  *
  * The place is behind the element that umbo_iterator_next() gave last, or behind its failure; but
  * before an element that umbo_train_epoch() gives again. What
