@@ -386,7 +386,7 @@ typedef struct umbo_mpi_options {
 } umbo_mpi_options;
 
 /** The starting value of a umbo_mpi_options. */
-#define UMBO_MPI_OPTIONS_INIT { sizeof(umbo_mpi_options), 600, NULL, 1073741824 }
+#define UMBO_MPI_OPTIONS_INIT { sizeof(umbo_mpi_options), 600.0, NULL, 1 << 30 }
 
 /** UMBO_MPI_OPTIONS_INIT, to be assigned. */
 static inline umbo_mpi_options umbo_mpi_options_default(void) {
@@ -483,7 +483,7 @@ typedef struct umbo_nccl_options {
 } umbo_nccl_options;
 
 /** The starting value of a umbo_nccl_options. */
-#define UMBO_NCCL_OPTIONS_INIT { sizeof(umbo_nccl_options), 300, NULL }
+#define UMBO_NCCL_OPTIONS_INIT { sizeof(umbo_nccl_options), 300.0, NULL }
 
 /** UMBO_NCCL_OPTIONS_INIT, to be assigned. */
 static inline umbo_nccl_options umbo_nccl_options_default(void) {

@@ -362,68 +362,6 @@ UMBO_API void umbo_clear_last_error(void);
  */
 static inline void umbo_ignore(umbo_status status) { (void)status; }
 
-/** A request to stop, which any thread may make. */
-typedef struct umbo_cancellation umbo_cancellation;
-
-/** Objects that are saved and restored together, by name. */
-typedef struct umbo_checkpoint umbo_checkpoint;
-
-/** Which checkpoints of a training are kept, and who writes them. */
-typedef struct umbo_checkpoint_manager umbo_checkpoint_manager;
-
-/** The processes of a cluster, and which of them this one is. */
-typedef struct umbo_cluster_resolver umbo_cluster_resolver;
-
-/** What joins the processes of a training: it moves bytes from each to each. */
-typedef struct umbo_communicator umbo_communicator;
-
-/** A sequence of elements, described but not yet produced. */
-typedef struct umbo_dataset umbo_dataset;
-
-/** A dataset whose elements are split over the replicas of a strategy. */
-typedef struct umbo_distributed_dataset umbo_distributed_dataset;
-
-/** The structure, dtypes and shapes of the elements of a dataset. */
-typedef struct umbo_element_spec umbo_element_spec;
-
-/** The result of a check of one replica against all. */
-typedef struct umbo_equivalence umbo_equivalence;
-
-/** Gradient buffers, one per variable and replica. */
-typedef struct umbo_gradients umbo_gradients;
-
-/** A pass over a dataset or a distributed dataset. */
-typedef struct umbo_iterator umbo_iterator;
-
-/** Named numbers that accumulate over runs. */
-typedef struct umbo_metrics umbo_metrics;
-
-/** A rule that changes variables by gradients, with the state that the rule keeps. */
-typedef struct umbo_optimizer umbo_optimizer;
-
-/** A replica's part in the step in progress. It is lent to the replica's callback. */
-typedef struct umbo_replica_context umbo_replica_context;
-
-/** A scope of a strategy that a thread has entered. */
-typedef struct umbo_scope umbo_scope;
-
-/** How a training step is replicated over devices, and where its variables live. */
-typedef struct umbo_strategy umbo_strategy;
-
-/** Elements of one type on one device, with strides. */
-typedef struct umbo_tensor umbo_tensor;
-
-/**
- * A tensor, a variable, a per-replica value, indexed slices, or a tuple, list or struct of values.
- */
-typedef struct umbo_value umbo_value;
-
-/** A value on the parameter device that steps read and change. */
-typedef struct umbo_variable umbo_variable;
-
-/** A variable that is about to be made. It is lent to a variable creator. */
-typedef struct umbo_variable_request umbo_variable_request;
-
 /** A type of handle. */
 UMBO_ENUM(umbo_handle_type) {
   /** Handles of all types together. */
@@ -469,6 +407,68 @@ UMBO_ENUM(umbo_handle_type) {
   /** `umbo_communicator`. */
   UMBO_HANDLE_COMMUNICATOR = 20
 };
+
+/** Elements of one type on one device, with strides. */
+typedef struct umbo_tensor umbo_tensor;
+
+/**
+ * A tensor, a variable, a per-replica value, indexed slices, or a tuple, list or struct of values.
+ */
+typedef struct umbo_value umbo_value;
+
+/** How a training step is replicated over devices, and where its variables live. */
+typedef struct umbo_strategy umbo_strategy;
+
+/** A scope of a strategy that a thread has entered. */
+typedef struct umbo_scope umbo_scope;
+
+/** A replica's part in the step in progress. It is lent to the replica's callback. */
+typedef struct umbo_replica_context umbo_replica_context;
+
+/** A value on the parameter device that steps read and change. */
+typedef struct umbo_variable umbo_variable;
+
+/** A sequence of elements, described but not yet produced. */
+typedef struct umbo_dataset umbo_dataset;
+
+/** A dataset whose elements are split over the replicas of a strategy. */
+typedef struct umbo_distributed_dataset umbo_distributed_dataset;
+
+/** A pass over a dataset or a distributed dataset. */
+typedef struct umbo_iterator umbo_iterator;
+
+/** Gradient buffers, one per variable and replica. */
+typedef struct umbo_gradients umbo_gradients;
+
+/** A rule that changes variables by gradients, with the state that the rule keeps. */
+typedef struct umbo_optimizer umbo_optimizer;
+
+/** A request to stop, which any thread may make. */
+typedef struct umbo_cancellation umbo_cancellation;
+
+/** The processes of a cluster, and which of them this one is. */
+typedef struct umbo_cluster_resolver umbo_cluster_resolver;
+
+/** A variable that is about to be made. It is lent to a variable creator. */
+typedef struct umbo_variable_request umbo_variable_request;
+
+/** The structure, dtypes and shapes of the elements of a dataset. */
+typedef struct umbo_element_spec umbo_element_spec;
+
+/** The result of a check of one replica against all. */
+typedef struct umbo_equivalence umbo_equivalence;
+
+/** Named numbers that accumulate over runs. */
+typedef struct umbo_metrics umbo_metrics;
+
+/** Objects that are saved and restored together, by name. */
+typedef struct umbo_checkpoint umbo_checkpoint;
+
+/** Which checkpoints of a training are kept, and who writes them. */
+typedef struct umbo_checkpoint_manager umbo_checkpoint_manager;
+
+/** What joins the processes of a training: it moves bytes from each to each. */
+typedef struct umbo_communicator umbo_communicator;
 
 /** How important a log message is. */
 UMBO_ENUM(umbo_log_level) {

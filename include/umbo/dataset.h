@@ -716,8 +716,7 @@ typedef struct umbo_shuffle_options {
 } umbo_shuffle_options;
 
 /** The starting value of a umbo_shuffle_options. */
-#define UMBO_SHUFFLE_OPTIONS_INIT \
-  { sizeof(umbo_shuffle_options), UMBO_SHUFFLE_WHOLE_DATASET, 0, 0 }
+#define UMBO_SHUFFLE_OPTIONS_INIT { sizeof(umbo_shuffle_options), UMBO_SHUFFLE_WHOLE_DATASET, 0, 0 }
 
 /** UMBO_SHUFFLE_OPTIONS_INIT, to be assigned. */
 static inline umbo_shuffle_options umbo_shuffle_options_default(void) {

@@ -51,31 +51,6 @@ extern "C" {
 /** A tolerance that suits the dtype of the gradients. */
 #define UMBO_TOLERANCE_OF_DTYPE (-1.0)
 
-/** When two numbers count as the same. Start from UMBO_EQUIVALENCE_OPTIONS_INIT. */
-typedef struct umbo_equivalence_options {
-  /** sizeof(umbo_equivalence_options). */
-  size_t struct_size;
-  /**
-   * The largest allowed difference, as a fraction of the terms that are added up to a gradient.
-   * 0 or more; 0: the same bits. UMBO_TOLERANCE_OF_DTYPE, the default: as much as a sum over the
-   * batch in the gradients' dtype can change when it is added in another order. That is 0.0001
-   * to 0.01 for float32, more for larger batches; 0.012 for float16; and 0.026 for bfloat16.
-   */
-  double relative_tolerance;
-  /** A difference up to this never counts. 0 or more; by default 0. */
-  double absolute_tolerance;
-} umbo_equivalence_options;
-
-/** The starting value of a umbo_equivalence_options. */
-#define UMBO_EQUIVALENCE_OPTIONS_INIT \
-  { sizeof(umbo_equivalence_options), UMBO_TOLERANCE_OF_DTYPE, 0.0 }
-
-/** UMBO_EQUIVALENCE_OPTIONS_INIT, to be assigned. */
-static inline umbo_equivalence_options umbo_equivalence_options_default(void) {
-  umbo_equivalence_options value = UMBO_EQUIVALENCE_OPTIONS_INIT;
-  return value;
-}
-
 /** What a finding is about. */
 UMBO_ENUM(umbo_equivalence_subject) {
   /** The step as a whole. */
@@ -145,6 +120,31 @@ UMBO_ENUM(umbo_equivalence_verdict) {
   UMBO_EQUIVALENCE_SIZE_DEPENDENT = 16
 };
 
+/** When two numbers count as the same. Start from UMBO_EQUIVALENCE_OPTIONS_INIT. */
+typedef struct umbo_equivalence_options {
+  /** sizeof(umbo_equivalence_options). */
+  size_t struct_size;
+  /**
+   * The largest allowed difference, as a fraction of the terms that are added up to a gradient.
+   * 0 or more; 0: the same bits. UMBO_TOLERANCE_OF_DTYPE, the default: as much as a sum over the
+   * batch in the gradients' dtype can change when it is added in another order. That is 0.0001
+   * to 0.01 for float32, more for larger batches; 0.012 for float16; and 0.026 for bfloat16.
+   */
+  double relative_tolerance;
+  /** A difference up to this never counts. 0 or more; by default 0. */
+  double absolute_tolerance;
+} umbo_equivalence_options;
+
+/** The starting value of a umbo_equivalence_options. */
+#define UMBO_EQUIVALENCE_OPTIONS_INIT \
+  { sizeof(umbo_equivalence_options), UMBO_TOLERANCE_OF_DTYPE, 0.0 }
+
+/** UMBO_EQUIVALENCE_OPTIONS_INIT, to be assigned. */
+static inline umbo_equivalence_options umbo_equivalence_options_default(void) {
+  umbo_equivalence_options value = UMBO_EQUIVALENCE_OPTIONS_INIT;
+  return value;
+}
+
 /**
  * One finding of a check. Start from UMBO_EQUIVALENCE_FINDING_INIT.
  *
@@ -183,7 +183,7 @@ typedef struct umbo_equivalence_finding {
 /** The starting value of a umbo_equivalence_finding. */
 #define UMBO_EQUIVALENCE_FINDING_INIT \
   { sizeof(umbo_equivalence_finding), UMBO_ENUM_VALUE(umbo_equivalence_subject, 0), \
-  UMBO_ENUM_VALUE(umbo_equivalence_verdict, 0), 0, 0, 0.0, 0.0, NULL, NULL }
+    UMBO_ENUM_VALUE(umbo_equivalence_verdict, 0), 0, 0, 0.0, 0.0, NULL, NULL }
 
 /** UMBO_EQUIVALENCE_FINDING_INIT, to be assigned. */
 static inline umbo_equivalence_finding umbo_equivalence_finding_default(void) {

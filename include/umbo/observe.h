@@ -49,6 +49,33 @@ extern "C" {
 
 
 /**
+ * What keeps the steps of a strategy from being faster. Each is one bit of `causes` in
+ * umbo_strategy_step_report().
+ */
+UMBO_ENUM(umbo_step_cause) {
+  /** A step's work is so little that handing it to the replicas takes longer than doing it. */
+  UMBO_STEP_CAUSE_SMALL_STEP = 1,
+  /** There are more replicas than processors. */
+  UMBO_STEP_CAUSE_FEW_PROCESSORS = 2,
+  /**
+   * Threads that are not the library's want the same processors, as those of BLAS and OpenMP do.
+   */
+  UMBO_STEP_CAUSE_OTHER_THREADS = 4,
+  /** The input is not there in time. */
+  UMBO_STEP_CAUSE_INPUT = 8,
+  /** One replica takes longer than the others. */
+  UMBO_STEP_CAUSE_SLOW_REPLICA = 16,
+  /** The callbacks run one after the other, as under the lock of an interpreter. */
+  UMBO_STEP_CAUSE_SERIALISED = 32,
+  /** The update takes long: memory limits it, or it is the greatest part of a step. */
+  UMBO_STEP_CAUSE_UPDATE = 64,
+  /** The machine was busy: other processes used processors that the replicas need. */
+  UMBO_STEP_CAUSE_BUSY_MACHINE = 128,
+  /** Some steps take far longer than most: the mean is more than 1.5 times the median. */
+  UMBO_STEP_CAUSE_UNEVEN_STEPS = 256
+};
+
+/**
  * What a replica spends a step on, in seconds: medians over the steps that were measured. Start
  * from UMBO_STEP_TIMES_INIT.
  *
@@ -117,33 +144,6 @@ static inline umbo_trace_options umbo_trace_options_default(void) {
   umbo_trace_options value = UMBO_TRACE_OPTIONS_INIT;
   return value;
 }
-
-/**
- * What keeps the steps of a strategy from being faster. Each is one bit of `causes` in
- * umbo_strategy_step_report().
- */
-UMBO_ENUM(umbo_step_cause) {
-  /** A step's work is so little that handing it to the replicas takes longer than doing it. */
-  UMBO_STEP_CAUSE_SMALL_STEP = 1,
-  /** There are more replicas than processors. */
-  UMBO_STEP_CAUSE_FEW_PROCESSORS = 2,
-  /**
-   * Threads that are not the library's want the same processors, as those of BLAS and OpenMP do.
-   */
-  UMBO_STEP_CAUSE_OTHER_THREADS = 4,
-  /** The input is not there in time. */
-  UMBO_STEP_CAUSE_INPUT = 8,
-  /** One replica takes longer than the others. */
-  UMBO_STEP_CAUSE_SLOW_REPLICA = 16,
-  /** The callbacks run one after the other, as under the lock of an interpreter. */
-  UMBO_STEP_CAUSE_SERIALISED = 32,
-  /** The update takes long: memory limits it, or it is the greatest part of a step. */
-  UMBO_STEP_CAUSE_UPDATE = 64,
-  /** The machine was busy: other processes used processors that the replicas need. */
-  UMBO_STEP_CAUSE_BUSY_MACHINE = 128,
-  /** Some steps take far longer than most: the mean is more than 1.5 times the median. */
-  UMBO_STEP_CAUSE_UNEVEN_STEPS = 256
-};
 
 /**
  * Measures the steps of a strategy, or stops measuring.

@@ -611,8 +611,8 @@ typedef struct umbo_gpu_update {
 
 /** The starting value of a umbo_gpu_update. */
 #define UMBO_GPU_UPDATE_INIT \
-  { sizeof(umbo_gpu_update), UMBO_DTYPE_NONE, 0, 0, NULL, NULL, NULL, 0, NULL, 0.0, 0.0, 0, \
-    { UMBO_ENUM_VALUE(umbo_device_type, 0), 0 }, NULL }
+  { sizeof(umbo_gpu_update), UMBO_DTYPE_NONE, 0, 0, NULL, NULL, NULL, 0, NULL, 0.0, 0.0, 0, { \
+    UMBO_ENUM_VALUE(umbo_device_type, 0), 0 }, NULL }
 
 /** UMBO_GPU_UPDATE_INIT, to be assigned. */
 static inline umbo_gpu_update umbo_gpu_update_default(void) {

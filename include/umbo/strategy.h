@@ -257,7 +257,7 @@ typedef struct umbo_strategy_options {
 /** The starting value of a umbo_strategy_options. */
 #define UMBO_STRATEGY_OPTIONS_INIT \
   { sizeof(umbo_strategy_options), NULL, 0, 0, NULL, UMBO_THREAD_BINDING_ON, NULL, 0, NULL, NULL, \
-  NULL, NULL, NULL, 0, 0, 0 }
+    NULL, NULL, NULL, 0, 0, 0 }
 
 /** UMBO_STRATEGY_OPTIONS_INIT, to be assigned. */
 static inline umbo_strategy_options umbo_strategy_options_default(void) {

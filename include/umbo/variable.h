@@ -96,24 +96,22 @@ UMBO_ENUM(umbo_initial) {
   UMBO_INITIAL_HE_NORMAL = 8
 };
 
-/**
- * Writes the initial value of a variable.
- *
- * @param[in] memory The variable's elements, for writing: contiguous, and zero at first. Valid for
- *   the call.
- * @param[in] user_data `initializer_user_data` of the options.
- * @return UMBO_OK, or why it failed. Any other status than UMBO_OK fails the creation.
- */
-typedef umbo_status (*umbo_initializer_fn)(const umbo_view *memory, void *user_data);
-
-/** Whether an optimizer should change a variable. */
-UMBO_ENUM(umbo_trainable) {
-  /** Yes, except with UMBO_SYNCHRONIZATION_ON_READ. */
-  UMBO_TRAINABLE_DEFAULT = 0,
-  /** Yes. */
-  UMBO_TRAINABLE_YES = 1,
-  /** No. */
-  UMBO_TRAINABLE_NO = 2
+/** How values that replicas assign to a variable are combined. */
+UMBO_ENUM(umbo_aggregation) {
+  /**
+   * Not at all: with several replicas an assignment in a replica's callback is
+   * UMBO_STATUS_INVALID_ARGUMENT.
+   */
+  UMBO_AGGREGATION_NONE = 0,
+  /** The values are added. */
+  UMBO_AGGREGATION_SUM = 1,
+  /**
+   * The values are added, and the sum is divided by the number of replicas. Not for integer
+   * variables.
+   */
+  UMBO_AGGREGATION_MEAN = 2,
+  /** Replica 0's value is taken. */
+  UMBO_AGGREGATION_ONLY_FIRST_REPLICA = 3
 };
 
 /**
@@ -133,23 +131,25 @@ UMBO_ENUM(umbo_synchronization) {
   UMBO_SYNCHRONIZATION_ON_READ = 3
 };
 
-/** How values that replicas assign to a variable are combined. */
-UMBO_ENUM(umbo_aggregation) {
-  /**
-   * Not at all: with several replicas an assignment in a replica's callback is
-   * UMBO_STATUS_INVALID_ARGUMENT.
-   */
-  UMBO_AGGREGATION_NONE = 0,
-  /** The values are added. */
-  UMBO_AGGREGATION_SUM = 1,
-  /**
-   * The values are added, and the sum is divided by the number of replicas. Not for integer
-   * variables.
-   */
-  UMBO_AGGREGATION_MEAN = 2,
-  /** Replica 0's value is taken. */
-  UMBO_AGGREGATION_ONLY_FIRST_REPLICA = 3
+/** Whether an optimizer should change a variable. */
+UMBO_ENUM(umbo_trainable) {
+  /** Yes, except with UMBO_SYNCHRONIZATION_ON_READ. */
+  UMBO_TRAINABLE_DEFAULT = 0,
+  /** Yes. */
+  UMBO_TRAINABLE_YES = 1,
+  /** No. */
+  UMBO_TRAINABLE_NO = 2
 };
+
+/**
+ * Writes the initial value of a variable.
+ *
+ * @param[in] memory The variable's elements, for writing: contiguous, and zero at first. Valid for
+ *   the call.
+ * @param[in] user_data `initializer_user_data` of the options.
+ * @return UMBO_OK, or why it failed. Any other status than UMBO_OK fails the creation.
+ */
+typedef umbo_status (*umbo_initializer_fn)(const umbo_view *memory, void *user_data);
 
 /** The properties of a new variable. Start from UMBO_VARIABLE_OPTIONS_INIT. */
 typedef struct umbo_variable_options {
@@ -202,7 +202,7 @@ typedef struct umbo_variable_options {
 /** The starting value of a umbo_variable_options. */
 #define UMBO_VARIABLE_OPTIONS_INIT \
   { sizeof(umbo_variable_options), NULL, NULL, UMBO_DTYPE_NONE, 0, NULL, UMBO_TRAINABLE_DEFAULT, \
-    UMBO_SYNCHRONIZATION_AUTO, UMBO_AGGREGATION_NONE, UMBO_INITIAL_NONE, 0, 0.05, 0 }
+    UMBO_SYNCHRONIZATION_AUTO, UMBO_AGGREGATION_NONE, UMBO_INITIAL_NONE, 0.0, 0.05, 0 }
 
 /** UMBO_VARIABLE_OPTIONS_INIT, to be assigned. */
 static inline umbo_variable_options umbo_variable_options_default(void) {

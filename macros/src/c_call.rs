@@ -2,9 +2,10 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Error, Ident, ItemFn, Result, ReturnType, Stmt, Token, parenthesized, parse2};
+use syn::{Error, Ident, ItemFn, Result, Stmt, Token, parenthesized, parse2};
 
 /// What the attribute says of one or more parameters, such as `out(count)`.
 struct Argument {
@@ -28,10 +29,7 @@ impl Parse for Argument {
 pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<TokenStream> {
     let arguments = Punctuated::<Argument, Token![,]>::parse_terminated.parse2(arguments)?;
     let mut function: ItemFn = parse2(function)?;
-    let runs = match function.sig.output {
-        ReturnType::Default => quote!(quietly),
-        ReturnType::Type(..) => quote!(boundary),
-    };
+    let mut runs = quote!(boundary);
     let mut before = TokenStream::new();
     let mut body = body_of(function.block.stmts);
     // From the last to the first, since what is borrowed is there in all that follows.
@@ -42,25 +40,34 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
                     let #data = unsafe { crate::ffi::callback::UserData::new(#data, #destroy) };
                 };
             }
-            (_, [parameter]) => body = bound(what, parameter, body)?,
-            ("array", [array, count]) => {
-                let (name, counted_by) = (array.to_string(), count.to_string());
-                body = quote! {
-                    let #array = unsafe {
-                        crate::ffi::boundary::array_of(#array, (#count, #counted_by), #name)
-                    }?;
-                    #body
-                };
+            ("release", [handle]) => {
+                let name = handle.to_string();
+                runs = quote!(quietly);
+                body = quote!(crate::ffi::handle::release(#handle, #name));
             }
-            _ => return Err(unknown(what)),
+            ("retain", [handle]) => {
+                let name = handle.to_string();
+                body = quote!(unsafe { crate::ffi::handle::retain(#handle, #name, retained) });
+            }
+            (_, [parameter, others @ ..]) => body = bound(what, parameter, others, &body),
+            _ => return Err(Error::new(what.span(), "parameters are expected")),
         }
     }
     let name = function.sig.ident.to_string();
+    if runs.to_string() != "quietly" {
+        function.sig.output = syn::parse_quote!(-> crate::ffi::status::umbo_status);
+    }
+    function.sig.unsafety = Some(syn::parse_quote!(unsafe));
+    function.sig.abi = Some(syn::parse_quote!(extern "C"));
     function.block = syn::parse_quote!({
         #before
         crate::ffi::boundary::#runs(#name, move || { #body })
     });
-    Ok(quote!(#function))
+    Ok(quote! {
+        #[unsafe(no_mangle)]
+        #[allow(unused_unsafe)]
+        #function
+    })
 }
 
 /// The statements, with success behind them if they do not end with a result.
@@ -71,34 +78,21 @@ fn body_of(statements: Vec<Stmt>) -> TokenStream {
     }
 }
 
-/// What follows, with a parameter that is checked and bound before it.
-fn bound(what: &Ident, parameter: &Ident, rest: TokenStream) -> Result<TokenStream> {
-    let name = parameter.to_string();
-    let checked = match what.to_string().as_str() {
-        "out" => quote!(unsafe { crate::ffi::boundary::out(#parameter, #name) }),
-        "result" => quote!(unsafe { crate::ffi::options::out(#parameter, #name) }),
-        "options" => quote!(unsafe { crate::ffi::options::read(#parameter, #name) }),
-        "text" | "optional_text" => {
-            quote!(unsafe { crate::ffi::text::#what(#parameter, #name) })
-        }
-        "array" => quote!(unsafe { crate::ffi::boundary::array(#parameter, count, #name) }),
-        "get" | "get_optional" => quote!(crate::ffi::handle::#what(#parameter, #name)),
-        "borrow" => {
-            return Ok(quote! {
-                crate::ffi::handle::borrow(#parameter, #name, |#parameter| { #rest })?
-            });
-        }
-        "release" => return Ok(quote!(crate::ffi::handle::release(#parameter, #name))),
-        "retain" => {
-            return Ok(quote!(unsafe { crate::ffi::handle::retain(#parameter, #name, retained) }));
-        }
-        _ => return Err(unknown(what)),
-    };
-    Ok(quote!(let #parameter = #checked?; #rest))
-}
-
-fn unknown(what: &Ident) -> Error {
-    Error::new(what.span(), format!("c_call knows no `{what}` with so many parameters"))
+/// What follows, with a parameter that is checked and bound before it, by the function of `ffi::arguments`
+/// that is called so.
+fn bound(what: &Ident, parameter: &Ident, others: &[Ident], rest: &TokenStream) -> TokenStream {
+    let name = parameter.unraw().to_string();
+    let others = others.iter().map(|other| {
+        let name = other.to_string();
+        quote!((#other, #name),)
+    });
+    let call = quote!(crate::ffi::arguments::#what);
+    match what.to_string().as_str() {
+        "borrow" => quote!(#call(#parameter, #name, |#parameter| { #rest })?),
+        "within" => quote!(#call(#parameter, #name, |#parameter| { #rest })),
+        "transforms" => quote!(unsafe { #call(#parameter, #name, move |#parameter| { #rest }) }),
+        _ => quote!(let #parameter = unsafe { #call(#parameter, #(#others)* #name) }?; #rest),
+    }
 }
 
 #[cfg(test)]
@@ -119,28 +113,30 @@ mod tests {
         let made = expanded(
             quote!(out(count), borrow(metrics), array(items, many)),
             quote! {
-                pub unsafe extern "C" fn umbo_x(
+                pub fn umbo_x(
                     metrics: *const umbo_metrics,
                     items: *const i64,
                     many: i64,
                     count: *mut i64,
-                ) -> umbo_status {
+                ) {
                     count.write(metrics.len());
                 }
             },
         );
         let expected = quote! {
+            #[unsafe(no_mangle)]
+            #[allow(unused_unsafe)]
             pub unsafe extern "C" fn umbo_x(
                 metrics: *const umbo_metrics,
                 items: *const i64,
                 many: i64,
                 count: *mut i64,
-            ) -> umbo_status {
+            ) -> crate::ffi::status::umbo_status {
                 crate::ffi::boundary::boundary("umbo_x", move || {
-                    let count = unsafe { crate::ffi::boundary::out(count, "count") }?;
-                    crate::ffi::handle::borrow(metrics, "metrics", |metrics| {
+                    let count = unsafe { crate::ffi::arguments::out(count, "count") }?;
+                    crate::ffi::arguments::borrow(metrics, "metrics", |metrics| {
                         let items = unsafe {
-                            crate::ffi::boundary::array_of(items, (many, "many"), "items")
+                            crate::ffi::arguments::array(items, (many, "many"), "items")
                         }?;
                         count.write(metrics.len());
                         Ok(())
@@ -152,12 +148,12 @@ mod tests {
     }
 
     #[test]
-    fn a_function_without_a_status_fails_quietly() {
-        let made = expanded(
-            quote!(release(x)),
-            quote! { pub unsafe extern "C" fn umbo_x_release(x: *const umbo_x) {} },
-        );
+    fn a_release_fails_quietly() {
+        let made =
+            expanded(quote!(release(x)), quote! { pub fn umbo_x_release(x: *const umbo_x) {} });
         let expected = quote! {
+            #[unsafe(no_mangle)]
+            #[allow(unused_unsafe)]
             pub unsafe extern "C" fn umbo_x_release(x: *const umbo_x) {
                 crate::ffi::boundary::quietly("umbo_x_release", move || {
                     crate::ffi::handle::release(x, "x")
@@ -171,15 +167,17 @@ mod tests {
     fn user_data_is_taken_over_before_anything_fails() {
         let made = expanded(
             quote!(gives(user_data, destroy), get(x)),
-            quote! { fn umbo_x() -> umbo_status { x.run(user_data) } },
+            quote! { fn umbo_x() { x.run(user_data) } },
         );
         let expected = quote! {
-            fn umbo_x() -> umbo_status {
+            #[unsafe(no_mangle)]
+            #[allow(unused_unsafe)]
+            unsafe extern "C" fn umbo_x() -> crate::ffi::status::umbo_status {
                 let user_data = unsafe {
                     crate::ffi::callback::UserData::new(user_data, destroy)
                 };
                 crate::ffi::boundary::boundary("umbo_x", move || {
-                    let x = crate::ffi::handle::get(x, "x")?;
+                    let x = unsafe { crate::ffi::arguments::get(x, "x") }?;
                     x.run(user_data)
                 })
             }
@@ -188,17 +186,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_an_error_where_it_stands() {
-        for arguments in [quote!(give(x)), quote!(out), quote!(out(x, y))] {
-            assert!(
-                expanded(
-                    arguments,
-                    quote!(
-                        fn umbo_x() {}
-                    )
+    fn what_names_no_parameter_is_an_error_where_it_stands() {
+        assert!(
+            expanded(
+                quote!(out),
+                quote!(
+                    fn umbo_x() {}
                 )
-                .contains("compile_error")
-            );
-        }
+            )
+            .contains("compile_error")
+        );
     }
 }

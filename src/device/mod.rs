@@ -24,15 +24,6 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
-    /// The kind with this number, if there is one.
-    pub fn from_code(code: i32) -> Option<DeviceKind> {
-        match code {
-            1 => Some(DeviceKind::Cpu),
-            2 => Some(DeviceKind::Gpu),
-            _ => None,
-        }
-    }
-
     /// `CPU` or `GPU`.
     pub fn name(self) -> &'static str {
         match self {

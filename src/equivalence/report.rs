@@ -30,43 +30,42 @@ pub enum Subject {
     },
 }
 
-/// What was found. The numbers are those of the C constants.
+/// What was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
 pub enum Verdict {
     /// The same, however the batch is split.
-    Equal = 1,
+    Equal,
     /// No replica wrote the gradient, so the variable would not be updated.
-    NotWritten = 2,
+    NotWritten,
     /// The callback failed for another split of the batch.
-    Failed = 3,
+    Failed,
     /// A replica did not submit its gradients.
-    NotSubmitted = 4,
+    NotSubmitted,
     /// Weights do not follow the examples.
-    WrongWeight = 5,
+    WrongWeight,
     /// Elements of a buffer were left as they were, or added to, though it was viewed to be
     /// overwritten.
-    NotOverwritten = 6,
+    NotOverwritten,
     /// Not a finite number.
-    NotFinite = 7,
+    NotFinite,
     /// Two runs with the same parts differ.
-    NotRepeatable = 8,
+    NotRepeatable,
     /// Reduced over the examples in another way than declared.
-    WrongReduction = 9,
+    WrongReduction,
     /// Each replica's is that of the whole batch.
-    WholeBatch = 10,
+    WholeBatch,
     /// Replicas with different examples have the same.
-    SameExamples = 11,
+    SameExamples,
     /// Only some of the replicas that have examples wrote the gradient.
-    PartlyWritten = 12,
+    PartlyWritten,
     /// Each replica adds a term that is no example's.
-    TermPerReplica = 13,
+    TermPerReplica,
     /// Different, for a reason that the numbers do not tell.
-    Different = 14,
+    Different,
     /// The callback wrote a variable through a view of it, which no failing step undoes.
-    VariableWritten = 15,
+    VariableWritten,
     /// The same however a batch is split, but something else for a smaller batch.
-    SizeDependent = 16,
+    SizeDependent,
 }
 
 impl Verdict {

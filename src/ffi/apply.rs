@@ -1,13 +1,6 @@
 //! Applying gradients, and what an apply did.
 
-use std::ffi::c_char;
-use std::ptr;
-
-use super::boundary::{c_call, flag};
-use super::handle::get;
-use super::object::{umbo_gradients, umbo_optimizer};
-use super::options::{self, c_struct};
-use super::status::umbo_status;
+use super::prelude::*;
 use crate::optimizer::{ApplyOptions, ApplyReport, Outcome, apply_with};
 
 /// The options of one apply. UMBO_APPLY_OPTIONS_INIT gives the defaults.
@@ -100,52 +93,23 @@ pub struct umbo_apply_report {
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more. Ranks whose settings, progress or learning rates differ are
 /// UMBO_STATUS_FAILED_PRECONDITION, too.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_apply(
+#[c_call(optional_result(report), options(options))]
+pub fn umbo_optimizer_apply(
     optimizer: *mut umbo_optimizer,
     gradients: *mut umbo_gradients,
     options: *const umbo_apply_options,
     report: *mut umbo_apply_report,
-) -> umbo_status {
-    let report = if report.is_null() {
-        None
-    } else {
-        // SAFETY: not NULL, so the caller gives a struct of the size that it states.
-        Some(unsafe { options::out(report, "report") }?)
-    };
-    // SAFETY: the caller gives NULL or a struct of the size that it states.
-    let options: umbo_apply_options = unsafe { options::read(options, "options") }?;
+) {
     let options = ApplyOptions {
         flush: flag(options.flush, "options.flush")?,
         measure_norm: flag(options.measure_norm, "options.measure_norm")?,
     };
     let (optimizer, gradients) = (get(optimizer, "optimizer")?, get(gradients, "gradients")?);
-    let outcome = apply_with(&optimizer, &gradients, options)?;
-    if let Some(report) = report {
-        report.write(match outcome {
-            Outcome::Done(done) => report_of(&done),
-            Outcome::Deferred => umbo_apply_report { deferred: 1, ..EMPTY_REPORT },
-        });
-    }
-    Ok(())
+    report.write(match apply_with(&optimizer, &gradients, options)? {
+        Outcome::Done(done) => report_of(&done),
+        Outcome::Deferred => umbo_apply_report { deferred: 1, ..Default::default() },
+    });
 }
-
-const EMPTY_REPORT: umbo_apply_report = umbo_apply_report {
-    struct_size: size_of::<umbo_apply_report>(),
-    applied: 0,
-    deferred: 0,
-    variables_updated: 0,
-    skipped: 0,
-    total_weight: 0.0,
-    iterations: 0,
-    gradient_norm: 0.0,
-    learning_rate: 0.0,
-    loss_scale: 0.0,
-    non_finite_variable: ptr::null(),
-    clipped: 0,
-    accumulated_runs: 0,
-};
 
 pub(super) fn report_of(done: &ApplyReport) -> umbo_apply_report {
     let name = done.non_finite.as_ref().map(|variable| variable.name().as_c_str().as_ptr());
@@ -161,7 +125,7 @@ pub(super) fn report_of(done: &ApplyReport) -> umbo_apply_report {
         learning_rate: done.learning_rate,
         loss_scale: done.loss_scale,
         non_finite_variable: name.unwrap_or(ptr::null()),
-        ..EMPTY_REPORT
+        ..Default::default()
     }
 }
 
@@ -173,14 +137,10 @@ pub(super) fn report_of(done: &ApplyReport) -> umbo_apply_report {
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
-#[c_call(result(report))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_last_report(
+#[c_call(result(report), get(optimizer))]
+pub fn umbo_optimizer_last_report(
     optimizer: *const umbo_optimizer,
     report: *mut umbo_apply_report,
-) -> umbo_status {
-    report.write(match get(optimizer, "optimizer")?.last_report() {
-        Some(done) => report_of(&done),
-        None => EMPTY_REPORT,
-    });
+) {
+    report.write(optimizer.last_report().as_ref().map(report_of).unwrap_or_default());
 }

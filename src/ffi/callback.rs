@@ -2,7 +2,10 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::ptr;
 
+use super::handle::consume;
+use super::object::Opaque;
 use super::status::{self, umbo_status};
 use crate::error::{Error, Result};
 
@@ -34,6 +37,11 @@ impl UserData {
     /// `destroy`, if there is one, may be called once with `pointer`, on any thread.
     pub(crate) unsafe fn new(pointer: *mut c_void, destroy: umbo_destroy_fn) -> UserData {
         UserData { pointer, destroy }
+    }
+
+    /// A pointer that the caller keeps.
+    pub(crate) fn kept(pointer: *mut c_void) -> UserData {
+        UserData { pointer, destroy: None }
     }
 
     /// What to give to the caller's functions.
@@ -94,4 +102,16 @@ pub(crate) fn run(callback: impl FnOnce() -> umbo_status) -> Result<()> {
         status::UMBO_OK => Ok(()),
         code => Err(status::callback_failure(code)),
     }
+}
+
+/// Runs a callback that may store a handle, and takes that over whatever the status. `argument` is its place.
+pub(crate) fn stored<H: Opaque>(
+    argument: &'static str,
+    callback: impl FnOnce(*mut *mut H) -> umbo_status,
+) -> Result<Option<H::Object>> {
+    let mut handle = ptr::null_mut();
+    let ran = run(|| callback(&raw mut handle));
+    let object = (!handle.is_null()).then(|| consume(handle, argument));
+    ran?;
+    object.transpose()
 }

@@ -1,19 +1,9 @@
 //! Checkpoints: saving what training needs, and going on from it.
 
-use std::ffi::c_char;
 use std::path::Path;
-use std::sync::Arc;
 
-use super::boundary::{array, c_call};
-use super::handle::{get, make};
-use super::object::{
-    umbo_checkpoint, umbo_gradients, umbo_iterator, umbo_metrics, umbo_optimizer, umbo_strategy,
-    umbo_tensor, umbo_variable,
-};
-use super::status::umbo_status;
-use super::text::text;
+use super::prelude::*;
 use crate::checkpoint::{CallersTensor, Checkpoint, Number, SavedIterator};
-use crate::error::{Error, Result};
 
 /// Makes a checkpoint, which holds nothing but the strategy's step number yet.
 ///
@@ -25,11 +15,10 @@ use crate::error::{Error, Result};
 ///
 /// The checkpoint keeps all objects that are added alive.
 #[c_call(out(checkpoint), get(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_create(
+pub fn umbo_checkpoint_create(
     strategy: *const umbo_strategy,
     checkpoint: *mut *mut umbo_checkpoint,
-) -> umbo_status {
+) {
     checkpoint.write(make(Checkpoint::new(&strategy))?);
 }
 
@@ -43,12 +32,11 @@ pub unsafe extern "C" fn umbo_checkpoint_create(
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a name that is empty or that
 ///   something has already (the message names both), or a variable of another strategy.
 #[c_call(optional_text(name), get(variable))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_add_variable(
+pub fn umbo_checkpoint_add_variable(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
     variable: *mut umbo_variable,
-) -> umbo_status {
+) {
     let own = variable.name().clone();
     let name = name.unwrap_or(own.as_str());
     get(checkpoint, "checkpoint")?.add(name, Arc::new(variable))
@@ -69,12 +57,11 @@ pub unsafe extern "C" fn umbo_checkpoint_add_variable(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
 #[c_call(text(name), get(optimizer), get(checkpoint))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_add_optimizer(
+pub fn umbo_checkpoint_add_optimizer(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
     optimizer: *mut umbo_optimizer,
-) -> umbo_status {
+) {
     checkpoint.add(name, optimizer)
 }
 
@@ -86,12 +73,11 @@ pub unsafe extern "C" fn umbo_checkpoint_add_optimizer(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
 #[c_call(text(name), get(gradients), get(checkpoint))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_add_gradients(
+pub fn umbo_checkpoint_add_gradients(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
     gradients: *mut umbo_gradients,
-) -> umbo_status {
+) {
     checkpoint.add(name, gradients)
 }
 
@@ -103,12 +89,11 @@ pub unsafe extern "C" fn umbo_checkpoint_add_gradients(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
 #[c_call(text(name), get(metrics), get(checkpoint))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_add_metrics(
+pub fn umbo_checkpoint_add_metrics(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
     metrics: *mut umbo_metrics,
-) -> umbo_status {
+) {
     checkpoint.add(name, metrics)
 }
 
@@ -123,15 +108,13 @@ pub unsafe extern "C" fn umbo_checkpoint_add_metrics(
 ///   the same way, over the same data.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
-#[c_call(text(name), get(iterator))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_add_iterator(
+#[c_call(text(name), get(iterator), get(checkpoint))]
+pub fn umbo_checkpoint_add_iterator(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
     iterator: *mut umbo_iterator,
-) -> umbo_status {
-    let iterator = SavedIterator(iterator);
-    get(checkpoint, "checkpoint")?.add(name, Arc::new(iterator))
+) {
+    checkpoint.add(name, Arc::new(SavedIterator(iterator)))
 }
 
 /// Adds a tensor of the program's. It is saved with the elements that it has then, and restored into
@@ -145,12 +128,11 @@ pub unsafe extern "C" fn umbo_checkpoint_add_iterator(
 /// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable(), or a tensor that can only be
 ///   read.
 #[c_call(text(name), get(tensor))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_add_tensor(
+pub fn umbo_checkpoint_add_tensor(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
     tensor: *mut umbo_tensor,
-) -> umbo_status {
+) {
     // SAFETY: the caller promises what the documentation says.
     let tensor = unsafe { CallersTensor::new(tensor) }?;
     get(checkpoint, "checkpoint")?.add(name, Arc::new(tensor))
@@ -166,12 +148,11 @@ pub unsafe extern "C" fn umbo_checkpoint_add_tensor(
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a name that is empty or that
 ///   something else has.
 #[c_call(text(name), get(checkpoint))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_set_number(
+pub fn umbo_checkpoint_set_number(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
     number: f64,
-) -> umbo_status {
+) {
     checkpoint.set_number(name, Number::Float(number))
 }
 
@@ -184,12 +165,11 @@ pub unsafe extern "C" fn umbo_checkpoint_set_number(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_set_number().
 #[c_call(text(name), get(checkpoint))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_set_integer(
+pub fn umbo_checkpoint_set_integer(
     checkpoint: *mut umbo_checkpoint,
     name: *const c_char,
     integer: i64,
-) -> umbo_status {
+) {
     checkpoint.set_number(name, Number::Integer(integer))
 }
 
@@ -202,15 +182,18 @@ pub unsafe extern "C" fn umbo_checkpoint_set_integer(
 /// - UMBO_STATUS_NOT_FOUND: no number of this name was set.
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a whole number.
 #[c_call(out(number), text(name), get(checkpoint))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_number(
+pub fn umbo_checkpoint_number(
     checkpoint: *const umbo_checkpoint,
     name: *const c_char,
     number: *mut f64,
-) -> umbo_status {
+) {
     match checkpoint.number(name)? {
         Number::Float(value) => number.write(value),
-        Number::Integer(_) => return Err(is_whole(name)),
+        Number::Integer(_) => {
+            let problem =
+                format!("'{name}' was set as a whole number; ask umbo_checkpoint_integer()");
+            return Err(Error::invalid("name", problem));
+        }
     }
     Ok(())
 }
@@ -225,27 +208,20 @@ pub unsafe extern "C" fn umbo_checkpoint_number(
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number that
 ///   umbo_checkpoint_set_number() has set.
 #[c_call(out(integer), text(name), get(checkpoint))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_integer(
+pub fn umbo_checkpoint_integer(
     checkpoint: *const umbo_checkpoint,
     name: *const c_char,
     integer: *mut i64,
-) -> umbo_status {
+) {
     match checkpoint.number(name)? {
         Number::Integer(value) => integer.write(value),
-        Number::Float(_) => return Err(is_not_whole(name)),
+        Number::Float(_) => {
+            let problem =
+                format!("'{name}' was not set as a whole number; ask umbo_checkpoint_number()");
+            return Err(Error::invalid("name", problem));
+        }
     }
     Ok(())
-}
-
-fn is_whole(name: &str) -> Error {
-    let problem = format!("'{name}' was set as a whole number; ask umbo_checkpoint_integer()");
-    Error::invalid("name", problem)
-}
-
-fn is_not_whole(name: &str) -> Error {
-    let problem = format!("'{name}' was not set as a whole number; ask umbo_checkpoint_number()");
-    Error::invalid("name", problem)
 }
 
 /// Saves everything that was added, and the strategy's step number, to a file.
@@ -273,11 +249,7 @@ fn is_not_whole(name: &str) -> Error {
 /// A variable with a NaN in it is saved, and the log gets a warning; of a strict strategy the call is
 /// UMBO_STATUS_FAILED_PRECONDITION.
 #[c_call(text(path), get(checkpoint))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_save(
-    checkpoint: *const umbo_checkpoint,
-    path: *const c_char,
-) -> umbo_status {
+pub fn umbo_checkpoint_save(checkpoint: *const umbo_checkpoint, path: *const c_char) {
     checkpoint.save(Path::new(path))
 }
 
@@ -304,11 +276,7 @@ pub unsafe extern "C" fn umbo_checkpoint_save(
 /// - UMBO_STATUS_UNAVAILABLE: another failure of the system's, such as a disk that cannot be read.
 /// - what functions of an iterator's pipeline return, if elements have to be made again.
 #[c_call(text(path), get(checkpoint))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_restore(
-    checkpoint: *mut umbo_checkpoint,
-    path: *const c_char,
-) -> umbo_status {
+pub fn umbo_checkpoint_restore(checkpoint: *mut umbo_checkpoint, path: *const c_char) {
     checkpoint.restore(Path::new(path))
 }
 
@@ -318,11 +286,7 @@ pub unsafe extern "C" fn umbo_checkpoint_restore(
 /// @param[in] path The file, in the safetensors format, replaced as by umbo_checkpoint_save().
 /// @return UMBO_OK, or the statuses of umbo_checkpoint_save().
 #[c_call(text(path), get(checkpoint))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_save_weights(
-    checkpoint: *const umbo_checkpoint,
-    path: *const c_char,
-) -> umbo_status {
+pub fn umbo_checkpoint_save_weights(checkpoint: *const umbo_checkpoint, path: *const c_char) {
     checkpoint.save_weights(Path::new(path))
 }
 
@@ -340,14 +304,13 @@ pub unsafe extern "C" fn umbo_checkpoint_save_weights(
 /// - UMBO_STATUS_NOT_FOUND: no variable of a name was added; or no file.
 /// - what else umbo_checkpoint_restore() returns.
 #[c_call(text(path), get(checkpoint))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_load_weights(
+pub fn umbo_checkpoint_load_weights(
     checkpoint: *mut umbo_checkpoint,
     path: *const c_char,
     count: i64,
     names: *const *const c_char,
     tensor_names: *const *const c_char,
-) -> umbo_status {
+) {
     if names.is_null() {
         if count != 0 {
             let problem = format!("{count}, but no variables are listed; list them, or pass 0");
@@ -355,30 +318,14 @@ pub unsafe extern "C" fn umbo_checkpoint_load_weights(
         }
         return checkpoint.load_weights(Path::new(path), None);
     }
-    // SAFETY: the caller gives arrays of this length.
-    let names = unsafe { texts(names, count, "names") }?;
-    let tensors = match tensor_names.is_null() {
-        true => names.clone(),
-        // SAFETY: the caller gives arrays of this length.
-        false => unsafe { texts(tensor_names, count, "tensor_names") }?,
+    // SAFETY: the caller gives arrays of texts, of this length.
+    let (names, tensors) = unsafe {
+        let names = texts(names, (count, "count"), "names")?;
+        (names, optional_texts(tensor_names, (count, "count"), "tensor_names")?)
     };
+    let tensors = tensors.unwrap_or_else(|| names.clone());
     let pairs: Vec<(&str, &str)> = names.into_iter().zip(tensors).collect();
     checkpoint.load_weights(Path::new(path), Some(&pairs))
-}
-
-/// Texts that come in as an array.
-///
-/// # Safety
-/// As for [`array`] and [`text`].
-unsafe fn texts<'a>(
-    pointers: *const *const c_char,
-    count: i64,
-    argument: &'static str,
-) -> Result<Vec<&'a str>> {
-    // SAFETY: the caller's promise is the same.
-    let pointers = unsafe { array(pointers, count, argument) }?;
-    // SAFETY: the caller promises that each of the pointers is NULL or leads to a text.
-    super::boundary::collect(pointers.iter().map(|&pointer| unsafe { text(pointer, argument) }))
 }
 
 /// Makes another handle to the same checkpoint.
@@ -388,16 +335,14 @@ unsafe fn texts<'a>(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(retain(checkpoint))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_retain(
+pub fn umbo_checkpoint_retain(
     checkpoint: *const umbo_checkpoint,
     retained: *mut *mut umbo_checkpoint,
-) -> umbo_status {
+) {
 }
 
 /// Releases a handle.
 ///
 /// @param[in] checkpoint The handle. NULL is fine: then nothing happens.
 #[c_call(release(checkpoint))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_release(checkpoint: *const umbo_checkpoint) {}
+pub fn umbo_checkpoint_release(checkpoint: *const umbo_checkpoint) {}

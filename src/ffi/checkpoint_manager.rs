@@ -1,17 +1,10 @@
 //! Which checkpoints of a training are kept, and when they are written.
 
-use std::ffi::c_char;
 use std::path::Path;
 use std::time::Duration;
 
-use super::boundary::{Out, c_call, check, flag, out};
-use super::handle::{get, make};
-use super::object::{umbo_checkpoint, umbo_checkpoint_manager};
-use super::options::c_struct;
-use super::status::umbo_status;
-use super::text::write_text;
+use super::prelude::*;
 use crate::checkpoint::{Manager, ManagerOptions};
-use crate::error::{Error, Result};
 
 /// Steps, or time, do not make a checkpoint due.
 pub const UMBO_NEVER: i64 = -1;
@@ -67,13 +60,12 @@ pub struct umbo_checkpoint_manager_options {
 /// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED, UMBO_STATUS_UNAVAILABLE: another failure of the system's.
 #[c_call(out(manager), text(folder), options(options), get(checkpoint))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_manager_create(
+pub fn umbo_checkpoint_manager_create(
     checkpoint: *mut umbo_checkpoint,
     folder: *const c_char,
     options: *const umbo_checkpoint_manager_options,
     manager: *mut *mut umbo_checkpoint_manager,
-) -> umbo_status {
+) {
     if folder.is_empty() {
         return Err(Error::invalid("folder", "empty; name a folder, such as \".\""));
     }
@@ -82,10 +74,6 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_create(
 }
 
 fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOptions> {
-    let count = |count: i64, least: usize, argument: &'static str| {
-        let enough = usize::try_from(count).ok().filter(|count| *count >= least);
-        enough.ok_or_else(|| Error::invalid(argument, format!("{count}; must be {least} or more")))
-    };
     let every_steps = match options.every_steps {
         UMBO_NEVER => None,
         steps @ 1.. => Some(steps as u64),
@@ -98,15 +86,14 @@ fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOpti
     let every = if seconds == UMBO_NEVER as f64 {
         None
     } else {
-        let every = Duration::try_from_secs_f64(seconds).map_err(|_| {
+        Some(Duration::try_from_secs_f64(seconds).map_err(|_| {
             let problem = format!("{seconds}; must be 0 or more, or UMBO_NEVER (-1)");
             Error::invalid("options.every_seconds", problem)
-        })?;
-        Some(every)
+        })?)
     };
     Ok(ManagerOptions {
-        keep: count(options.keep, 1, "options.keep")?,
-        keep_best: count(options.keep_best, 0, "options.keep_best")?,
+        keep: positive(options.keep, "options.keep")?,
+        keep_best: natural(options.keep_best, "options.keep_best")?,
         larger_is_better: flag(options.larger_is_better, "options.larger_is_better")?,
         every_steps,
         every,
@@ -130,16 +117,14 @@ fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOpti
 /// @return UMBO_OK, or what umbo_checkpoint_save() returns, also for an earlier checkpoint that could
 ///   not be written in the background: the message names its step. UMBO_STATUS_FAILED_PRECONDITION: the
 ///   folder has checkpoints of another training, also if none is due; the message names the ways out.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_manager_save(
+#[c_call(optional_out(saved), natural(step), get(manager), flag(force))]
+pub fn umbo_checkpoint_manager_save(
     manager: *mut umbo_checkpoint_manager,
     step: i64,
     force: i32,
     saved: *mut i32,
-) -> umbo_status {
-    // SAFETY: the caller gives NULL or a place for the output.
-    unsafe { save(manager, step, None, force, saved) }
+) {
+    saved.write(manager.save(step, None, force)?.into());
 }
 
 /// Saves a checkpoint with its metric if one is due, and removes what is not kept any more.
@@ -152,44 +137,15 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_save(
 /// @return UMBO_OK, or the statuses of umbo_checkpoint_manager_save().
 ///
 /// All else is as for umbo_checkpoint_manager_save().
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_manager_save_rated(
+#[c_call(optional_out(saved), natural(step), get(manager), flag(force))]
+pub fn umbo_checkpoint_manager_save_rated(
     manager: *mut umbo_checkpoint_manager,
     step: i64,
     metric: f64,
     force: i32,
     saved: *mut i32,
-) -> umbo_status {
-    // SAFETY: the caller gives NULL or a place for the output.
-    unsafe { save(manager, step, Some(metric), force, saved) }
-}
-
-/// # Safety
-/// `saved` is NULL or a place for the output.
-unsafe fn save(
-    manager: *mut umbo_checkpoint_manager,
-    step: i64,
-    metric: Option<f64>,
-    force: i32,
-    saved: *mut i32,
-) -> Result<()> {
-    let saved = match saved.is_null() {
-        true => None,
-        // SAFETY: the caller's promise.
-        false => Some(unsafe { out(saved, "saved") }?),
-    };
-    let step = checked_step(step)?;
-    let done = get(manager, "manager")?.save(step, metric, flag(force, "force")?)?;
-    if let Some(saved) = saved {
-        saved.write(done.into());
-    }
-    Ok(())
-}
-
-fn checked_step(step: i64) -> Result<u64> {
-    let problem = || Error::invalid("step", format!("{step}; must be 0 or more"));
-    u64::try_from(step).map_err(|_| problem())
+) {
+    saved.write(manager.save(step, Some(metric), force)?.into());
 }
 
 /// Waits until all checkpoints are on the disk.
@@ -197,10 +153,7 @@ fn checked_step(step: i64) -> Result<u64> {
 /// @param[in] manager The manager.
 /// @return UMBO_OK, or the failure of one that could not be written.
 #[c_call(get(manager))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_manager_wait(
-    manager: *mut umbo_checkpoint_manager,
-) -> umbo_status {
+pub fn umbo_checkpoint_manager_wait(manager: *mut umbo_checkpoint_manager) {
     manager.wait()
 }
 
@@ -215,12 +168,11 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_wait(
 ///
 /// With several ranks a call that all of them make.
 #[c_call(out(step), get(manager))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_manager_restore_latest(
+pub fn umbo_checkpoint_manager_restore_latest(
     manager: *mut umbo_checkpoint_manager,
     step: *mut i64,
-) -> umbo_status {
-    write_step(step, manager.restore_latest()?);
+) {
+    step.write(step_or_none(manager.restore_latest()?));
 }
 
 /// Restores the checkpoint with the best metric, if there is one. One that is damaged, so that its metric is not
@@ -233,12 +185,8 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_restore_latest(
 ///
 /// With several ranks a call that all of them make.
 #[c_call(out(step), get(manager))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_manager_restore_best(
-    manager: *mut umbo_checkpoint_manager,
-    step: *mut i64,
-) -> umbo_status {
-    write_step(step, manager.restore_best()?);
+pub fn umbo_checkpoint_manager_restore_best(manager: *mut umbo_checkpoint_manager, step: *mut i64) {
+    step.write(step_or_none(manager.restore_best()?));
 }
 
 /// Tells which checkpoint is the newest. It waits for what is being written.
@@ -249,12 +197,8 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_restore_best(
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - the failure of a checkpoint that could not be written, or of reading the folder or a file.
 #[c_call(out(step), get(manager))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_manager_latest(
-    manager: *const umbo_checkpoint_manager,
-    step: *mut i64,
-) -> umbo_status {
-    write_step(step, manager.latest()?);
+pub fn umbo_checkpoint_manager_latest(manager: *const umbo_checkpoint_manager, step: *mut i64) {
+    step.write(step_or_none(manager.latest()?));
 }
 
 /// Tells which checkpoint has the best metric. It waits for what is being written. One that is damaged is passed
@@ -264,16 +208,12 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_latest(
 /// @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if none has a metric.
 /// @return UMBO_OK, or the statuses of umbo_checkpoint_manager_latest().
 #[c_call(out(step), get(manager))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_manager_best(
-    manager: *const umbo_checkpoint_manager,
-    step: *mut i64,
-) -> umbo_status {
-    write_step(step, manager.best()?);
+pub fn umbo_checkpoint_manager_best(manager: *const umbo_checkpoint_manager, step: *mut i64) {
+    step.write(step_or_none(manager.best()?));
 }
 
-fn write_step(to: Out<i64>, step: Option<u64>) {
-    to.write(step.map_or(UMBO_NO_CHECKPOINT, |step| step as i64));
+fn step_or_none(step: Option<u64>) -> i64 {
+    step.map_or(UMBO_NO_CHECKPOINT, |step| step as i64)
 }
 
 /// Tells where the checkpoint of a step is, or would be.
@@ -287,23 +227,17 @@ fn write_step(to: Out<i64>, step: Option<u64>) {
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a step below 0.
 /// - UMBO_STATUS_OUT_OF_RANGE: too little room.
-#[c_call(out(length))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_manager_path(
+#[c_call(out(length), buffer(buffer, capacity), natural(step), get(manager))]
+pub fn umbo_checkpoint_manager_path(
     manager: *const umbo_checkpoint_manager,
     step: i64,
     buffer: *mut c_char,
     capacity: usize,
     length: *mut usize,
-) -> umbo_status {
-    if capacity > 0 {
-        check(buffer.cast_const(), "buffer", "room for the path is expected")?;
-    }
-    let step = checked_step(step)?;
-    let path = get(manager, "manager")?.path(step);
+) {
+    let path = manager.path(step);
     let path = path.to_str().ok_or_else(|| Error::Internal("a path is not a text".into()))?;
-    // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
-    unsafe { write_text(path, buffer, capacity, length) }
+    buffer.write(path, length)
 }
 
 /// Makes another handle to the same manager.
@@ -313,16 +247,14 @@ pub unsafe extern "C" fn umbo_checkpoint_manager_path(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(retain(manager))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_manager_retain(
+pub fn umbo_checkpoint_manager_retain(
     manager: *const umbo_checkpoint_manager,
     retained: *mut *mut umbo_checkpoint_manager,
-) -> umbo_status {
+) {
 }
 
 /// Releases a handle. The last one waits for what is being written.
 ///
 /// @param[in] manager The handle. NULL is fine: then nothing happens.
 #[c_call(release(manager))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_checkpoint_manager_release(manager: *const umbo_checkpoint_manager) {}
+pub fn umbo_checkpoint_manager_release(manager: *const umbo_checkpoint_manager) {}

@@ -1,16 +1,7 @@
 //! Cluster resolvers.
 
-use std::ffi::c_char;
-use std::ptr;
-use std::sync::Arc;
-
-use super::boundary::c_call;
-use super::handle::{borrow, make};
-use super::object::{umbo_cluster_resolver, umbo_strategy};
-use super::status::umbo_status;
-use super::text::long_text;
+use super::prelude::*;
 use crate::cluster::resolver::ClusterResolver;
-use crate::error::Error;
 
 /// Makes a resolver from JSON in the form of TF_CONFIG.
 ///
@@ -28,11 +19,10 @@ use crate::error::Error;
 /// address. Fields other than "cluster" and "task" are ignored. A task of type "evaluator" need not
 /// be in the cluster.
 #[c_call(out(resolver))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_cluster_resolver_from_tf_config(
+pub fn umbo_cluster_resolver_from_tf_config(
     text: *const c_char,
     resolver: *mut *mut umbo_cluster_resolver,
-) -> umbo_status {
+) {
     let read = match text.is_null() {
         // SAFETY: not NULL, so the caller promises a text.
         false => ClusterResolver::parse(unsafe { long_text(text, "text") }?, "text"),
@@ -53,10 +43,7 @@ pub unsafe extern "C" fn umbo_cluster_resolver_from_tf_config(
 /// OMPI_COMM_WORLD_RANK and _SIZE, PMI_RANK and PMI_SIZE, PMIX_RANK, and where none of these is
 /// set, SLURM_PROCID with SLURM_STEP_NUM_TASKS.
 #[c_call(out(resolver))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_cluster_resolver_from_environment(
-    resolver: *mut *mut umbo_cluster_resolver,
-) -> umbo_status {
+pub fn umbo_cluster_resolver_from_environment(resolver: *mut *mut umbo_cluster_resolver) {
     resolver.write(make(Arc::new(ClusterResolver::of_this_process()?))?);
 }
 
@@ -67,11 +54,7 @@ pub unsafe extern "C" fn umbo_cluster_resolver_from_environment(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `count` is a null pointer.
 #[c_call(out(count), borrow(resolver))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_cluster_resolver_job_count(
-    resolver: *const umbo_cluster_resolver,
-    count: *mut i64,
-) -> umbo_status {
+pub fn umbo_cluster_resolver_job_count(resolver: *const umbo_cluster_resolver, count: *mut i64) {
     count.write(resolver.jobs().len() as i64);
 }
 
@@ -83,20 +66,14 @@ pub unsafe extern "C" fn umbo_cluster_resolver_job_count(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_OUT_OF_RANGE: there is no job at `index`.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `name` is a null pointer.
-#[c_call(out(name))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_cluster_resolver_job_name(
+#[c_call(out(name), borrow(resolver))]
+pub fn umbo_cluster_resolver_job_name(
     resolver: *const umbo_cluster_resolver,
     index: i64,
     name: *mut *const c_char,
-) -> umbo_status {
-    name.write(borrow(resolver, "resolver", |resolver| {
-        let found = usize::try_from(index).ok().and_then(|index| resolver.jobs().nth(index));
-        found.map(|name| name.as_c_str().as_ptr()).ok_or_else(|| {
-            let problem = format!("{index} is not in [0, {}), the jobs", resolver.jobs().len());
-            Error::out_of_range("index", problem)
-        })
-    })??);
+) {
+    let jobs = (resolver.jobs().len(), "the jobs");
+    name.write(at(index, "index", jobs, |index| resolver.jobs().nth(index))?.as_c_str().as_ptr());
 }
 
 /// Counts the tasks of a job.
@@ -108,16 +85,13 @@ pub unsafe extern "C" fn umbo_cluster_resolver_job_name(
 /// - UMBO_STATUS_NOT_FOUND: there is no such job.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `job` or `count` is a null
 ///   pointer.
-#[c_call(out(count), text(job))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_cluster_resolver_task_count(
+#[c_call(out(count), text(job), borrow(resolver))]
+pub fn umbo_cluster_resolver_task_count(
     resolver: *const umbo_cluster_resolver,
     job: *const c_char,
     count: *mut i64,
-) -> umbo_status {
-    let tasks =
-        borrow(resolver, "resolver", |resolver| resolver.tasks(job).map(|tasks| tasks.len()))??;
-    count.write(tasks as i64);
+) {
+    count.write(resolver.tasks(job)?.len() as i64);
 }
 
 /// Gives the number and the address of a task.
@@ -133,26 +107,19 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task_count(
 /// - UMBO_STATUS_OUT_OF_RANGE: the job has no task at `position`.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, `job` is a null pointer, or an
 ///   output is a null pointer.
-#[c_call(out(index), out(address), text(job))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_cluster_resolver_task(
+#[c_call(out(index), out(address), text(job), borrow(resolver))]
+pub fn umbo_cluster_resolver_task(
     resolver: *const umbo_cluster_resolver,
     job: *const c_char,
     position: i64,
     index: *mut i64,
     address: *mut *const c_char,
-) -> umbo_status {
-    let found = borrow(resolver, "resolver", |resolver| {
-        let mut tasks = resolver.tasks(job)?;
-        let count = tasks.len();
-        let found = usize::try_from(position).ok().and_then(|position| tasks.nth(position));
-        found.map(|(index, address)| (index, address.as_c_str().as_ptr())).ok_or_else(|| {
-            let problem = format!("{position} is not in [0, {count}), the tasks of '{job}'");
-            Error::out_of_range("position", problem)
-        })
-    })??;
+) {
+    let mut tasks = resolver.tasks(job)?;
+    let (count, elements) = (tasks.len(), format!("the tasks of '{job}'"));
+    let found = at(position, "position", (count, &elements), |position| tasks.nth(position))?;
     index.write(found.0 as i64);
-    address.write(found.1);
+    address.write(found.1.as_c_str().as_ptr());
 }
 
 /// Tells which job this process is a task of.
@@ -164,11 +131,10 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `task_type` is a null
 ///   pointer.
 #[c_call(out(task_type), borrow(resolver))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_cluster_resolver_task_type(
+pub fn umbo_cluster_resolver_task_type(
     resolver: *const umbo_cluster_resolver,
     task_type: *mut *const c_char,
-) -> umbo_status {
+) {
     task_type.write(resolver.task_type().map_or(ptr::null(), |job| job.as_c_str().as_ptr()));
 }
 
@@ -180,11 +146,10 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task_type(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `task_index` is a null
 ///   pointer.
 #[c_call(out(task_index), borrow(resolver))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_cluster_resolver_task_index(
+pub fn umbo_cluster_resolver_task_index(
     resolver: *const umbo_cluster_resolver,
     task_index: *mut i64,
-) -> umbo_status {
+) {
     task_index.write(resolver.task_index().map_or(-1, |index| index as i64));
 }
 
@@ -198,16 +163,14 @@ pub unsafe extern "C" fn umbo_cluster_resolver_task_index(
 ///
 /// In a cluster of TF_CONFIG the tasks of the job "chief" come first, then those of "worker"; no
 /// other task has a rank.
-#[c_call(out(rank), out(size))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_cluster_resolver_rank(
+#[c_call(out(rank), out(size), borrow(resolver))]
+pub fn umbo_cluster_resolver_rank(
     resolver: *const umbo_cluster_resolver,
     rank: *mut i64,
     size: *mut i64,
-) -> umbo_status {
-    let place = borrow(resolver, "resolver", |resolver| resolver.place())?;
-    rank.write(place.map_or(-1, |place| place.rank as i64));
-    size.write(place.map_or(0, |place| place.size as i64));
+) {
+    rank.write(resolver.place().map_or(-1, |place| place.rank as i64));
+    size.write(resolver.place().map_or(0, |place| place.size as i64));
 }
 
 /// Gives the resolver that a strategy was made with.
@@ -220,14 +183,12 @@ pub unsafe extern "C" fn umbo_cluster_resolver_rank(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `strategy` is not a valid handle, or `resolver` is a null
 ///   pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(out(resolver))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_cluster_resolver(
+#[c_call(out(resolver), borrow(strategy))]
+pub fn umbo_strategy_cluster_resolver(
     strategy: *const umbo_strategy,
     resolver: *mut *mut umbo_cluster_resolver,
-) -> umbo_status {
-    let own = borrow(strategy, "strategy", |strategy| strategy.cluster_resolver().cloned())?;
-    resolver.write(own.map_or(Ok(ptr::null_mut()), make)?);
+) {
+    resolver.write(strategy.cluster_resolver().cloned().map_or(Ok(ptr::null_mut()), make)?);
 }
 
 /// Makes another handle to the same resolver.
@@ -240,16 +201,14 @@ pub unsafe extern "C" fn umbo_strategy_cluster_resolver(
 ///   pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[c_call(retain(resolver))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_cluster_resolver_retain(
+pub fn umbo_cluster_resolver_retain(
     resolver: *const umbo_cluster_resolver,
     retained: *mut *mut umbo_cluster_resolver,
-) -> umbo_status {
+) {
 }
 
 /// Releases a handle to a resolver.
 ///
 /// @param[in] resolver The handle. NULL does nothing.
 #[c_call(release(resolver))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_cluster_resolver_release(resolver: *const umbo_cluster_resolver) {}
+pub fn umbo_cluster_resolver_release(resolver: *const umbo_cluster_resolver) {}

@@ -1,18 +1,9 @@
 //! Reducing and gathering in cross-replica context.
 
-use std::ffi::c_char;
-
-use super::boundary::{array_of, c_call, constant};
-use super::handle::{get, get_optional, make};
-use super::object::{umbo_strategy, umbo_tensor, umbo_value, umbo_variable};
-use super::options::{self, c_struct};
-use super::status::umbo_status;
-use super::text::optional_text;
+use super::prelude::*;
 use crate::collectives::ReduceOp;
 use crate::device::registry;
-use crate::error::{Error, Result};
 use crate::strategy::collective::{Destination, Output, Reduction};
-use crate::values::Value;
 
 /// How values are reduced.
 pub type umbo_reduce_op = i32;
@@ -24,9 +15,7 @@ pub const UMBO_REDUCE_SUM: umbo_reduce_op = 1;
 /// float64 for wider ones.
 pub const UMBO_REDUCE_MEAN: umbo_reduce_op = 2;
 
-pub(super) fn op_from(code: umbo_reduce_op) -> Result<ReduceOp> {
-    constant(code, ReduceOp::from_code(code), "op", "UMBO_REDUCE_SUM (1) and UMBO_REDUCE_MEAN (2)")
-}
+constants! { ReduceOp { UMBO_REDUCE_SUM = ReduceOp::Sum, UMBO_REDUCE_MEAN = ReduceOp::Mean } }
 
 /// How a value is reduced or gathered. Start from UMBO_REDUCE_OPTIONS_INIT.
 #[c_struct]
@@ -50,17 +39,21 @@ pub struct umbo_reduce_options {
 
 /// # Safety
 /// As for [`options::read`]; texts and arrays in the struct are what the header says.
-unsafe fn reduction_from(pointer: *const umbo_reduce_options) -> Result<Reduction> {
+pub(crate) unsafe fn reduction(
+    pointer: *const umbo_reduce_options,
+    argument: &'static str,
+) -> Result<Reduction> {
     // SAFETY: the caller's promise is the same.
-    let given = unsafe { options::read(pointer, "options") }?;
+    let given = unsafe { options::read(pointer, argument) }?;
     // SAFETY: the caller promises an array, or NULL.
-    let axes =
-        unsafe { array_of(given.axes, (given.axis_count, "options.axis_count"), "options.axes") }?;
+    let axes = unsafe {
+        optional_array(given.axes, (given.axis_count, "options.axis_count"), "options.axes")
+    }?;
     // SAFETY: the caller promises NULL or a text.
     let destination = unsafe { optional_text(given.destination, "options.destination") }?;
     let output = get_optional(given.output, "options.output")?;
     Ok(Reduction {
-        axes: (!given.axes.is_null()).then(|| axes.iter().copied().map(i64::from).collect()),
+        axes: axes.map(|axes| axes.iter().copied().map(i64::from).collect()),
         destination: destination
             .map(|name| registry::resolve(name, "options.destination"))
             .transpose()?,
@@ -109,19 +102,15 @@ unsafe fn reduction_from(pointer: *const umbo_reduce_options) -> Result<Reductio
 /// With several ranks a call that all of them make: it fails on all if it fails on one. Then
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more.
-#[c_call(out(result))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_reduce(
+#[c_call(out(result), reduction(options), get(strategy), constant(op), get(value))]
+pub fn umbo_strategy_reduce(
     strategy: *mut umbo_strategy,
     op: umbo_reduce_op,
     value: *const umbo_value,
     options: *const umbo_reduce_options,
     result: *mut *mut umbo_value,
-) -> umbo_status {
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let how = unsafe { reduction_from(options) }?;
-    let strategy = get(strategy, "strategy")?;
-    result.write(make(strategy.reduce(op_from(op)?, &get(value, "value")?, &how)?)?);
+) {
+    result.write(make(strategy.reduce(op, &value, &options)?)?);
 }
 
 /// Concatenates the components of a per-replica value.
@@ -148,23 +137,20 @@ pub unsafe extern "C" fn umbo_strategy_reduce(
 /// With several ranks a call that all of them make: it fails on all if it fails on one. Then
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more.
-#[c_call(out(result))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_gather(
+#[c_call(out(result), reduction(options))]
+pub fn umbo_strategy_gather(
     strategy: *mut umbo_strategy,
     value: *const umbo_value,
     axis: i32,
     options: *const umbo_reduce_options,
     result: *mut *mut umbo_value,
-) -> umbo_status {
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let how = unsafe { reduction_from(options) }?;
-    if how.axes.is_some() {
+) {
+    if options.axes.is_some() {
         let problem = "a gathering has one axis, its own argument; leave options.axes NULL";
         return Err(Error::invalid("options.axes", problem));
     }
     let strategy = get(strategy, "strategy")?;
-    result.write(make(strategy.gather(&get(value, "value")?, axis.into(), &how)?)?);
+    result.write(make(strategy.gather(&get(value, "value")?, axis.into(), &options)?)?);
 }
 
 /// Gives the components of a value as a tuple.
@@ -179,12 +165,11 @@ pub unsafe extern "C" fn umbo_strategy_gather(
 ///
 /// It may be called in every context.
 #[c_call(out(results), get(strategy), get(value))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_local_results(
+pub fn umbo_strategy_local_results(
     strategy: *const umbo_strategy,
     value: *const umbo_value,
     results: *mut *mut umbo_value,
-) -> umbo_status {
+) {
     results.write(make(strategy.local_results(&value)?)?);
 }
 
@@ -205,12 +190,15 @@ pub struct umbo_destination {
 
 /// # Safety
 /// As for [`options::read`]; texts in the struct are what the header says.
-pub(super) unsafe fn destination_from(pointer: *const umbo_destination) -> Result<Destination> {
+pub(crate) unsafe fn destination(
+    pointer: *const umbo_destination,
+    argument: &'static str,
+) -> Result<Destination> {
     if pointer.is_null() {
-        return Err(Error::invalid("destination", "is NULL; a destination is expected"));
+        return Err(Error::invalid(argument, "is NULL; a destination is expected"));
     }
     // SAFETY: the caller's promise is the same.
-    let given = unsafe { options::read(pointer, "destination") }?;
+    let given = unsafe { options::read(pointer, argument) }?;
     // SAFETY: the caller promises NULL or a text.
     let device = unsafe { optional_text(given.device, "destination.device") }?;
     let like = get_optional(given.like, "destination.like")?;
@@ -247,17 +235,13 @@ pub(super) unsafe fn destination_from(pointer: *const umbo_destination) -> Resul
 /// With several ranks a call that all of them make: it fails on all if it fails on one. Then
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more.
-#[c_call(out(result))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_reduce_to(
+#[c_call(out(result), destination(destination), get(strategy), constant(op), get(value))]
+pub fn umbo_strategy_reduce_to(
     strategy: *mut umbo_strategy,
     op: umbo_reduce_op,
     value: *const umbo_value,
     destination: *const umbo_destination,
     result: *mut *mut umbo_value,
-) -> umbo_status {
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let destination = unsafe { destination_from(destination) }?;
-    let strategy = get(strategy, "strategy")?;
-    result.write(make(strategy.reduce_to(op_from(op)?, &get(value, "value")?, &destination)?)?);
+) {
+    result.write(make(strategy.reduce_to(op, &value, &destination)?)?);
 }

@@ -1,19 +1,9 @@
 //! Communicators: what joins the processes of a training.
 
-use std::ffi::{c_char, c_void};
 use std::slice;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::boundary::{array, c_call, check};
-use super::callback::umbo_destroy_fn;
-use super::communicator_functions::{Functions, natural, umbo_communicator_functions};
-use super::handle::{borrow, get, make};
-use super::object::umbo_communicator;
-use super::options;
-use super::run::UMBO_NO_TIMEOUT;
-use super::status::umbo_status;
-use super::text::text;
+use super::prelude::*;
 use crate::cluster::checked::CheckedCommunicator;
 use crate::cluster::communicator::Communicator;
 use crate::error::{Error, Result, Status};
@@ -32,17 +22,13 @@ const _: () = assert!(size_of::<usize>() == size_of::<i64>());
 /// - UMBO_STATUS_INVALID_ARGUMENT: a function that must be set is not, a flag is unknown, or a rank
 ///   is not among the ranks; or a null pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(gives(user_data, destroy), out(communicator))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_communicator_create(
+#[c_call(gives(user_data, destroy), out(communicator), structure(functions))]
+pub fn umbo_communicator_create(
     functions: *const umbo_communicator_functions,
     user_data: *mut c_void,
     destroy: umbo_destroy_fn,
     communicator: *mut *mut umbo_communicator,
-) -> umbo_status {
-    check(functions, "functions", "a struct is expected")?;
-    // SAFETY: the caller gives a struct of the size that it states.
-    let functions = unsafe { options::read(functions, "functions") }?;
+) {
     let engine = Functions::new(functions, user_data)?;
     let checked =
         CheckedCommunicator::new(Box::new(engine)).map_err(|error| error.within("functions"))?;
@@ -57,11 +43,7 @@ pub unsafe extern "C" fn umbo_communicator_create(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or `rank` is a null
 ///   pointer.
 #[c_call(out(rank), borrow(communicator))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_communicator_rank(
-    communicator: *const umbo_communicator,
-    rank: *mut i64,
-) -> umbo_status {
+pub fn umbo_communicator_rank(communicator: *const umbo_communicator, rank: *mut i64) {
     rank.write(communicator.rank() as i64);
 }
 
@@ -73,11 +55,7 @@ pub unsafe extern "C" fn umbo_communicator_rank(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or `size` is a null
 ///   pointer.
 #[c_call(out(size), borrow(communicator))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_communicator_size(
-    communicator: *const umbo_communicator,
-    size: *mut i64,
-) -> umbo_status {
+pub fn umbo_communicator_size(communicator: *const umbo_communicator, size: *mut i64) {
     size.write(communicator.size() as i64);
 }
 
@@ -89,14 +67,13 @@ pub unsafe extern "C" fn umbo_communicator_size(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or an output is a null
 ///   pointer.
-#[c_call(out(node_rank), out(node_size))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_communicator_node(
+#[c_call(out(node_rank), out(node_size), borrow(communicator))]
+pub fn umbo_communicator_node(
     communicator: *const umbo_communicator,
     node_rank: *mut i64,
     node_size: *mut i64,
-) -> umbo_status {
-    let place = borrow(communicator, "communicator", |it| it.place())?;
+) {
+    let place = communicator.place();
     node_rank.write(place.node_rank as i64);
     node_size.write(place.node_size as i64);
 }
@@ -111,10 +88,10 @@ unsafe fn counts_of<'a>(
     argument: &'static str,
 ) -> Result<(&'a [usize], usize)> {
     // SAFETY: the caller's promise is the same.
-    let counts = unsafe { array(counts, size as i64, argument) }?;
+    let counts = unsafe { array(counts, (size as i64, argument), argument) }?;
     let mut sum = 0_i64;
     for (rank, &count) in counts.iter().enumerate() {
-        natural(count, argument).map_err(|error| error.within(format!("rank {rank}")))?;
+        natural::<usize>(count, argument).map_err(|error| error.within(format!("rank {rank}")))?;
         sum = sum.checked_add(count).ok_or_else(|| {
             Error::invalid(argument, "adds up to more bytes than there can be".to_owned())
         })?;
@@ -169,14 +146,13 @@ fn check_apart(send: *const c_void, sent: usize, receive: *mut c_void, room: usi
 ///
 /// Collective: all ranks call it, in the same order among their calls.
 #[c_call(get(communicator))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_communicator_all_to_all(
+pub fn umbo_communicator_all_to_all(
     communicator: *mut umbo_communicator,
     send: *const c_void,
     send_counts: *const i64,
     receive: *mut c_void,
     receive_counts: *const i64,
-) -> umbo_status {
+) {
     let size = communicator.size();
     // SAFETY: the caller promises as many numbers as there are ranks.
     let ((send_counts, sent), (receive_counts, room)) = unsafe {
@@ -188,7 +164,10 @@ pub unsafe extern "C" fn umbo_communicator_all_to_all(
     check_apart(send, sent, receive, room)?;
     // SAFETY: the caller promises as many bytes as the counts add up to; they were checked to be apart.
     let (send, receive) = unsafe {
-        (array(send.cast::<u8>(), sent as i64, "send")?, bytes_mut(receive, room, "receive")?)
+        (
+            array(send.cast::<u8>(), (sent as i64, "send_counts"), "send")?,
+            bytes_mut(receive, room, "receive")?,
+        )
     };
     communicator.all_to_all(send, send_counts, receive, receive_counts)
 }
@@ -205,20 +184,22 @@ pub unsafe extern "C" fn umbo_communicator_all_to_all(
 ///
 /// Collective: all ranks call it, in the same order among their calls.
 #[c_call(get(communicator))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_communicator_all_gather(
+pub fn umbo_communicator_all_gather(
     communicator: *mut umbo_communicator,
     send: *const c_void,
     receive: *mut c_void,
     counts: *const i64,
-) -> umbo_status {
+) {
     // SAFETY: the caller promises as many numbers as there are ranks.
     let (counts, room) = unsafe { counts_of(counts, communicator.size(), "counts") }?;
     let sent = counts[communicator.rank()];
     check_apart(send, sent, receive, room)?;
     // SAFETY: the caller promises as many bytes as the counts say; they were checked to be apart.
     let (send, receive) = unsafe {
-        (array(send.cast::<u8>(), sent as i64, "send")?, bytes_mut(receive, room, "receive")?)
+        (
+            array(send.cast::<u8>(), (sent as i64, "send_counts"), "send")?,
+            bytes_mut(receive, room, "receive")?,
+        )
     };
     communicator.all_gather(send, receive, counts)
 }
@@ -233,15 +214,13 @@ pub unsafe extern "C" fn umbo_communicator_all_gather(
 /// @return UMBO_OK, or an error as of umbo_communicator_all_to_all().
 ///
 /// Collective: all ranks call it, in the same order among their calls.
-#[c_call(get(communicator))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_communicator_broadcast(
+#[c_call(get(communicator), natural(bytes), natural(root))]
+pub fn umbo_communicator_broadcast(
     communicator: *mut umbo_communicator,
     data: *mut c_void,
     bytes: i64,
     root: i64,
-) -> umbo_status {
-    let (bytes, root) = (natural(bytes, "bytes")?, natural(root, "root")?);
+) {
     // SAFETY: the caller promises so many bytes.
     let data = unsafe { bytes_mut(data, bytes, "data") }?;
     communicator.broadcast(data, root)
@@ -257,13 +236,12 @@ pub unsafe extern "C" fn umbo_communicator_broadcast(
 ///
 /// Collective: all ranks call it, in the same order among their calls.
 #[c_call(out(least), out(greatest), get(communicator))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_communicator_vote(
+pub fn umbo_communicator_vote(
     communicator: *mut umbo_communicator,
     number: i64,
     least: *mut i64,
     greatest: *mut i64,
-) -> umbo_status {
+) {
     let vote = communicator.vote(number)?;
     least.write(vote.least);
     greatest.write(vote.greatest);
@@ -276,10 +254,7 @@ pub unsafe extern "C" fn umbo_communicator_vote(
 ///
 /// Collective: all ranks call it, in the same order among their calls.
 #[c_call(get(communicator))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_communicator_barrier(
-    communicator: *mut umbo_communicator,
-) -> umbo_status {
+pub fn umbo_communicator_barrier(communicator: *mut umbo_communicator) {
     communicator.barrier()
 }
 
@@ -293,15 +268,9 @@ pub unsafe extern "C" fn umbo_communicator_barrier(
 ///
 /// Engines whose jobs end as one, such as MPI, end this process and the others. Where the function
 /// returns, the communicator is of no further use on this rank.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_communicator_abort(
-    communicator: *mut umbo_communicator,
-    message: *const c_char,
-) -> umbo_status {
-    // SAFETY: the caller gives NULL or a text.
-    let message = unsafe { text(message, "message") }?.to_owned();
-    let communicator = get(communicator, "communicator")?;
+#[c_call(text(message), get(communicator))]
+pub fn umbo_communicator_abort(communicator: *mut umbo_communicator, message: *const c_char) {
+    let message = message.to_owned();
     communicator.abort(&Error::Callback { status: Status::Aborted, message, payload: None });
 }
 
@@ -315,19 +284,17 @@ pub unsafe extern "C" fn umbo_communicator_abort(
 ///   pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[c_call(retain(communicator))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_communicator_retain(
+pub fn umbo_communicator_retain(
     communicator: *const umbo_communicator,
     retained: *mut *mut umbo_communicator,
-) -> umbo_status {
+) {
 }
 
 /// Releases a handle to a communicator.
 ///
 /// @param[in] communicator The handle. NULL does nothing.
 #[c_call(release(communicator))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_communicator_release(communicator: *const umbo_communicator) {}
+pub fn umbo_communicator_release(communicator: *const umbo_communicator) {}
 
 /// How long a call waits, if not for ever, as an option in seconds says.
 pub(super) fn timeout_of(seconds: f64) -> Result<Option<Duration>> {

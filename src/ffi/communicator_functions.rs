@@ -1,15 +1,9 @@
 //! The functions that a program gives a communicator, and the communicator that calls them.
 
-use std::ffi::{c_char, c_void};
-
-use super::callback::{self, UserData};
-use super::options::c_struct;
-use super::scope::present;
-use super::status::umbo_status;
-use super::text::c_string;
+use super::prelude::*;
 use crate::cluster::communicator::{Communicator, GpuCommunicator, Place, Vote};
 use crate::device::cuda::memory::DeviceMemory;
-use crate::error::{Error, Result, memory};
+use crate::error::memory;
 
 // Counts are handed over as they lie.
 const _: () = assert!(size_of::<usize>() == size_of::<i64>());
@@ -366,10 +360,4 @@ impl GpuCommunicator for Functions {
             function(from, to, counts.as_ptr().cast(), self.user_data.pointer())
         })
     }
-}
-
-/// A number of the program's that must not be negative.
-pub(super) fn natural(number: i64, argument: &'static str) -> Result<usize> {
-    usize::try_from(number)
-        .map_err(|_| Error::invalid(argument, format!("{number}; must be 0 or more")))
 }

@@ -1,20 +1,11 @@
 //! Communicators over MPI.
 
-use std::ffi::{CStr, c_char, c_void};
-use std::sync::Arc;
+use std::ffi::CStr;
 
-use super::boundary::c_call;
-use super::communicator::timeout_of;
-use super::handle::make;
-use super::object::umbo_communicator;
-use super::options::{self, c_struct};
-use super::scope::present;
-use super::status::umbo_status;
-use super::text::optional_text;
+use super::prelude::*;
 use crate::cluster::checked::CheckedCommunicator;
 use crate::cluster::communicator::Communicator;
 use crate::cluster::mpi;
-use crate::error::{Error, Result};
 
 /// How a communicator over MPI is made. Start from UMBO_MPI_OPTIONS_INIT.
 #[c_struct(timeout_seconds = 600.0, longest_message = 1 << 30)]
@@ -44,9 +35,7 @@ pub type umbo_mpi_find_fn =
 
 /// # Safety
 /// `options` is as the header says.
-unsafe fn read_options(options: *const umbo_mpi_options) -> Result<mpi::Options> {
-    // SAFETY: the caller's promise is the same.
-    let given = unsafe { options::read(options, "options") }?;
+unsafe fn options_from(given: &umbo_mpi_options) -> Result<mpi::Options> {
     let timeout = timeout_of(given.timeout_seconds)?;
     let longest_message = usize::try_from(given.longest_message).unwrap_or(0);
     if !(1..=1 << 30).contains(&longest_message) {
@@ -83,14 +72,13 @@ fn handle_of(made: CheckedCommunicator) -> Result<*mut umbo_communicator> {
 ///
 /// A rank that cannot go on calls umbo_communicator_abort() or ends without releasing its communicator;
 /// the launcher then ends the job.
-#[c_call(out(communicator))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_communicator_create_mpi_world(
+#[c_call(out(communicator), options(options))]
+pub fn umbo_communicator_create_mpi_world(
     options: *const umbo_mpi_options,
     communicator: *mut *mut umbo_communicator,
-) -> umbo_status {
+) {
     // SAFETY: the caller keeps the header's promise on pointers.
-    let options = unsafe { read_options(options) }?;
+    let options = unsafe { options_from(&options) }?;
     communicator.write(handle_of(mpi::world(&options)?)?);
 }
 
@@ -104,15 +92,14 @@ pub unsafe extern "C" fn umbo_communicator_create_mpi_world(
 ///
 /// Collective over the ranks of `mpi_communicator`. A program that was built with an mpi.h of another
 /// ABI uses umbo_mpi.c: it links `umbo::mpi`, of find_package(umbo COMPONENTS mpi).
-#[c_call(out(communicator))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_communicator_create_mpi(
+#[c_call(out(communicator), options(options))]
+pub fn umbo_communicator_create_mpi(
     mpi_communicator: *mut c_void,
     options: *const umbo_mpi_options,
     communicator: *mut *mut umbo_communicator,
-) -> umbo_status {
+) {
     // SAFETY: the caller keeps the header's promise on pointers.
-    let options = unsafe { read_options(options) }?;
+    let options = unsafe { options_from(&options) }?;
     check_some(mpi_communicator)?;
     // SAFETY: the caller gives a communicator of the library that is found.
     let made = unsafe { mpi::of_communicator(mpi_communicator, &options) }?;
@@ -132,17 +119,16 @@ pub unsafe extern "C" fn umbo_communicator_create_mpi(
 ///   also if a function is missing.
 ///
 /// umbo_mpi.c, the source of the CMake target `umbo::mpi`, calls this for every MPI that has an mpi.h.
-#[c_call(out(communicator))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_communicator_create_mpi_of(
+#[c_call(out(communicator), options(options))]
+pub fn umbo_communicator_create_mpi_of(
     mpi_communicator: *mut c_void,
     find: umbo_mpi_find_fn,
     user_data: *mut c_void,
     options: *const umbo_mpi_options,
     communicator: *mut *mut umbo_communicator,
-) -> umbo_status {
+) {
     // SAFETY: the caller keeps the header's promise on pointers.
-    let options = unsafe { read_options(options) }?;
+    let options = unsafe { options_from(&options) }?;
     check_some(mpi_communicator)?;
     let find = present(find, "find")?;
     // SAFETY: the caller gave the function for this, with its user data.

@@ -1,19 +1,9 @@
 //! Communicators over NCCL.
 
-use std::ffi::c_char;
-use std::sync::Arc;
-
-use super::boundary::c_call;
-use super::communicator::timeout_of;
-use super::handle::{get, make};
-use super::object::umbo_communicator;
-use super::options::{self, c_struct};
-use super::status::umbo_status;
-use super::text::optional_text;
+use super::prelude::*;
 use crate::cluster::communicator::Communicator;
 use crate::cluster::nccl;
 use crate::device::registry;
-use crate::error::Result;
 
 /// How a communicator over NCCL is made. Start from UMBO_NCCL_OPTIONS_INIT.
 #[c_struct(timeout_seconds = 300.0)]
@@ -27,17 +17,6 @@ pub struct umbo_nccl_options {
     /// The path of NCCL's library, 2.14 or newer. NULL, the default: the one that the environment
     /// variable UMBO_NCCL_LIBRARY names, else libnccl.so.2 where libraries are looked for.
     pub library: *const c_char,
-}
-
-/// # Safety
-/// `options` is as the header says.
-unsafe fn read_options(options: *const umbo_nccl_options) -> Result<nccl::Options> {
-    // SAFETY: the caller's promise is the same.
-    let given = unsafe { options::read(options, "options") }?;
-    let timeout = timeout_of(given.timeout_seconds)?;
-    // SAFETY: as above.
-    let library = unsafe { optional_text(given.library, "options.library") }?.map(str::to_owned);
-    Ok(nccl::Options { timeout, library })
 }
 
 /// Joins the ranks of another communicator by NCCL, too, which then moves what lies on GPUs.
@@ -73,16 +52,19 @@ unsafe fn read_options(options: *const umbo_nccl_options) -> Result<nccl::Option
 /// last handle ends NCCL's communicator, for which the ranks of a machine may wait for each other.
 ///
 /// This was run over the library's own stand-in for NCCL in tests, never on GPUs.
-#[c_call(out(communicator), text(device))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_communicator_create_nccl(
+#[c_call(out(communicator), text(device), options(options))]
+pub fn umbo_communicator_create_nccl(
     base: *mut umbo_communicator,
     device: *const c_char,
     options: *const umbo_nccl_options,
     communicator: *mut *mut umbo_communicator,
-) -> umbo_status {
+) {
     // SAFETY: the caller keeps the header's promise on pointers.
-    let options = unsafe { read_options(options) }?;
+    let library = unsafe { optional_text(options.library, "options.library") }?;
+    let options = nccl::Options {
+        timeout: timeout_of(options.timeout_seconds)?,
+        library: library.map(str::to_owned),
+    };
     let base = get(base, "base")?;
     // A device that is not there is told to the others.
     let made = nccl::over(base, registry::resolve(device, "device"), &options)?;

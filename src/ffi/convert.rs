@@ -1,14 +1,7 @@
 //! 16-bit floats in the caller's memory.
 
-use std::ffi::c_void;
-use std::ptr;
-
-use super::boundary::{c_call, check};
-use super::dtype::{dtype_from, umbo_dtype};
-use super::status::umbo_status;
-use crate::error::{Error, Result};
+use super::prelude::*;
 use crate::kernels::float::half_precision::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
-use crate::tensor::DType;
 
 /// What is the same of both directions: which type, and how many elements.
 fn checked<A, B>(
@@ -17,13 +10,12 @@ fn checked<A, B>(
     from: *const A,
     to: *const B,
 ) -> Result<(DType, usize)> {
-    let elements = usize::try_from(count)
-        .map_err(|_| Error::invalid("count", format!("{count}; must be 0 or more")))?;
+    let elements = natural(count, "count")?;
     if elements > 0 {
         check(from, "from", "the elements are expected")?;
         check(to, "to", "a place for the elements is expected")?;
     }
-    match dtype_from(dtype)? {
+    match constant(dtype, "dtype")? {
         dtype @ (DType::Float16 | DType::BFloat16) => Ok((dtype, elements)),
         other => {
             let problem = format!("{other}; must be UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16");
@@ -54,13 +46,7 @@ unsafe fn convert<A, B>(count: usize, from: *const A, to: *mut B, one: impl Fn(A
 ///
 /// What is too large becomes infinite, and NaN stays NaN.
 #[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_convert_from_float(
-    dtype: umbo_dtype,
-    count: i64,
-    from: *const f32,
-    to: *mut c_void,
-) -> umbo_status {
+pub fn umbo_convert_from_float(dtype: umbo_dtype, count: i64, from: *const f32, to: *mut c_void) {
     let to = to.cast::<u16>();
     let (dtype, count) = checked(dtype, count, from, to.cast_const())?;
     // SAFETY: the caller promises `count` numbers, and room for as many.
@@ -81,13 +67,7 @@ pub unsafe extern "C" fn umbo_convert_from_float(
 /// @param[out] to The converted numbers. Other memory than that of `from`. `to` may be NULL if there are none.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another dtype, a negative `count`, or an invalid pointer.
 #[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_convert_to_float(
-    dtype: umbo_dtype,
-    count: i64,
-    from: *const c_void,
-    to: *mut f32,
-) -> umbo_status {
+pub fn umbo_convert_to_float(dtype: umbo_dtype, count: i64, from: *const c_void, to: *mut f32) {
     let from = from.cast::<u16>();
     let (dtype, count) = checked(dtype, count, from, to.cast_const())?;
     // SAFETY: the caller promises `count` numbers, and room for as many.

@@ -1,19 +1,8 @@
 //! Update rules that a program brings along.
 
 use std::borrow::Cow;
-use std::ffi::{c_char, c_void};
-use std::sync::Arc;
 
-use super::boundary::{array, c_call, check, collect, flag};
-use super::callback::{self, umbo_destroy_fn};
-use super::device::{device_of, umbo_device};
-use super::dtype::umbo_dtype;
-use super::handle::{get, make};
-use super::object::{umbo_optimizer, umbo_strategy};
-use super::options::c_struct;
-use super::status::{UMBO_OK, umbo_status};
-use super::text::{optional_text, text};
-use crate::error::{Error, Result};
+use super::prelude::*;
 use crate::kernels::update::tiles::{MOST_SLOTS, Tile};
 use crate::optimizer::Optimizer;
 use crate::optimizer::custom::Custom;
@@ -170,18 +159,15 @@ pub struct umbo_custom_rule_options {
 /// those of 16 bits, clipped, and handed to `update` in tiles of some hundred elements while they are in the
 /// cache. Groups, schedules, loss scales and low-precision copies act. Row-sparse variables are updated by
 /// rows. umbo_optimizer_state() reads the states.
-#[c_call(gives(user_data, destroy), out(optimizer), options(options))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_create_custom(
+#[c_call(gives(user_data, destroy), out(optimizer), options(options), present(update))]
+pub fn umbo_optimizer_create_custom(
     strategy: *mut umbo_strategy,
     update: umbo_update_tile_fn,
     user_data: *mut c_void,
     destroy: umbo_destroy_fn,
     options: *const umbo_custom_rule_options,
     optimizer: *mut *mut umbo_optimizer,
-) -> umbo_status {
-    let update =
-        update.ok_or_else(|| Error::invalid("update", "is NULL; a function is expected"))?;
+) {
     // SAFETY: the caller keeps the header's promise on pointers.
     let (name, slots) = unsafe { (optional_text(options.name, "options.name")?, slots(&options)?) };
     let meaning = match flag(options.decoupled_weight_decay, "options.decoupled_weight_decay")? {
@@ -221,7 +207,7 @@ pub unsafe extern "C" fn umbo_optimizer_create_custom(
 fn tile_for_c(tile: &Tile<'_>, rates: &Rates, step: u64) -> umbo_update_tile {
     umbo_update_tile {
         struct_size: size_of::<umbo_update_tile>(),
-        dtype: tile.dtype as i32,
+        dtype: tile.dtype.to_c(),
         state_count: tile.slots.len() as i32,
         count: tile.elements as i64,
         first: tile.start as i64,
@@ -238,7 +224,7 @@ fn gpu_update_for_c(own: &OwnUpdate<'_>) -> umbo_gpu_update {
     let (rows, row_count) = own.rows.unwrap_or((0, 0));
     umbo_gpu_update {
         struct_size: size_of::<umbo_gpu_update>(),
-        dtype: own.dtype as i32,
+        dtype: own.dtype.to_c(),
         state_count: own.slots.len() as i32,
         count: own.elements as i64,
         weights: own.weights as *mut c_void,
@@ -262,20 +248,17 @@ unsafe fn slots(options: &umbo_custom_rule_options) -> Result<Vec<Slot>> {
         let problem = format!("{}; a rule has 0 to {MOST_SLOTS} states", options.state_count);
         return Err(Error::invalid("options.state_count", problem));
     }
-    let count = options.state_count;
-    // SAFETY: the caller's promise is the same.
-    let names = unsafe { array(options.state_names, count, "options.state_names") }?;
-    let initials = if options.state_initials.is_null() {
-        &[][..]
-    } else {
-        // SAFETY: the caller promises as many numbers as there are names.
-        unsafe { array(options.state_initials, count, "options.state_initials") }?
+    let count = (options.state_count, "options.state_count");
+    // SAFETY: the caller's promise is the same, and there are as many numbers as names.
+    let (names, initials) = unsafe {
+        let names = array(options.state_names, count, "options.state_names")?;
+        (names, optional_array(options.state_initials, count, "options.state_initials")?)
     };
     collect(names.iter().enumerate().map(|(position, &name)| {
         check(name, "options.state_names", "a name is expected")?;
         // SAFETY: the caller promises that each name is a text; NULL was refused.
         let name = unsafe { text(name, "options.state_names") }?.to_owned();
-        let initial = initials.get(position).copied().unwrap_or(0.0);
+        let initial = initials.map_or(0.0, |initials| initials[position]);
         Ok(Slot { name: Cow::Owned(name), initial })
     }))
 }

@@ -1,16 +1,7 @@
 //! Datasets and their transformations.
 
-use std::ffi::c_char;
-use std::sync::Arc;
-
-use super::boundary::{array, boundary, c_call, check, collect, flag, out};
-use super::handle::{self, get, make, reserve};
-use super::object::{umbo_dataset, umbo_element_spec, umbo_iterator};
-use super::options::{self, c_struct};
-use super::status::umbo_status;
-use super::text::text;
-use crate::error::{Error, Result};
-use crate::input::{Dataset, ShuffleOptions};
+use super::prelude::*;
+use crate::input::ShuffleOptions;
 
 /// A shuffle buffer for all elements of the dataset.
 pub const UMBO_SHUFFLE_WHOLE_DATASET: i64 = -1;
@@ -30,34 +21,6 @@ pub struct umbo_shuffle_options {
     pub keep_order_each_pass: i32,
 }
 
-/// Puts a transformed dataset in the place of the one that is there, whose handle is released.
-///
-/// # Safety
-/// `dataset` is NULL or leads to a handle that may be written.
-pub(super) unsafe fn transformed(
-    function: &'static str,
-    dataset: *mut *mut umbo_dataset,
-    transformation: impl FnOnce(Dataset) -> Result<Dataset>,
-) -> umbo_status {
-    boundary(function, || {
-        check(
-            dataset,
-            "dataset",
-            "the address of the dataset's handle is expected, which gets the new one",
-        )?;
-        // SAFETY: the caller's promise is the same.
-        let output = unsafe { out(dataset, "dataset") }?;
-        // SAFETY: it is not NULL, so it leads to a handle.
-        let before = unsafe { dataset.read() };
-        let object = get(before, "dataset")?;
-        let handle = reserve()?;
-        let changed = transformation(object)?;
-        handle::release(before, "dataset")?;
-        output.write(handle.make(changed));
-        Ok(())
-    })
-}
-
 /// Joins datasets: element i consists of element i of each.
 ///
 /// @param[in] count How many datasets there are, 1 or more.
@@ -73,23 +36,13 @@ pub(super) unsafe fn transformed(
 ///
 /// A pass ends with the dataset that ends first. If another one has more elements, the log gets a
 /// warning, once.
-#[c_call(out(zipped), array(datasets))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_zip(
+#[c_call(out(zipped), handles(datasets, count), optional_texts(names, count))]
+pub fn umbo_dataset_zip(
     count: i64,
     datasets: *const *const umbo_dataset,
     names: *const *const c_char,
     zipped: *mut *mut umbo_dataset,
-) -> umbo_status {
-    let datasets = collect(datasets.iter().map(|&dataset| get(dataset, "datasets")))?;
-    let names = if names.is_null() {
-        None
-    } else {
-        // SAFETY: not NULL, so the caller promises as many names as there are datasets.
-        let names = unsafe { array(names, count, "names") }?;
-        // SAFETY: the caller promises that each name is NULL or a text.
-        Some(collect(names.iter().map(|&name| unsafe { text(name, "names") }))?)
-    };
+) {
     zipped.write(make(Dataset::zip(&datasets, names.as_deref())?)?);
 }
 
@@ -121,25 +74,13 @@ fn shuffle_buffer(size: i64) -> Result<i64> {
 /// Over tensors and files the buffer holds row numbers, 8 bytes for each. Elsewhere it holds
 /// elements. A pass allocates it when it needs it; if there is no memory for it,
 /// umbo_iterator_next() returns UMBO_STATUS_RESOURCE_EXHAUSTED.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_shuffle(
-    dataset: *mut *mut umbo_dataset,
-    options: *const umbo_shuffle_options,
-) -> umbo_status {
-    let shuffle = |dataset: Dataset| {
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let options = unsafe { options::read(options, "options") }?;
-        dataset.shuffle(&ShuffleOptions {
-            buffer_size: shuffle_buffer(options.buffer_size)?,
-            seed: options.seed,
-            keep_order_each_pass: flag(
-                options.keep_order_each_pass,
-                "options.keep_order_each_pass",
-            )?,
-        })
-    };
-    // SAFETY: the caller gives NULL or a place with a handle.
-    unsafe { transformed("umbo_dataset_shuffle", dataset, shuffle) }
+#[c_call(transforms(dataset), options(options))]
+pub fn umbo_dataset_shuffle(dataset: *mut *mut umbo_dataset, options: *const umbo_shuffle_options) {
+    dataset.shuffle(&ShuffleOptions {
+        buffer_size: shuffle_buffer(options.buffer_size)?,
+        seed: options.seed,
+        keep_order_each_pass: flag(options.keep_order_each_pass, "options.keep_order_each_pass")?,
+    })
 }
 
 /// Makes batches, with the elements stacked along a new dimension 0.
@@ -159,15 +100,9 @@ pub unsafe extern "C" fn umbo_dataset_shuffle(
 /// umbo_iterator_next() fails with UMBO_STATUS_INVALID_ARGUMENT if elements of one batch differ in
 /// shape. If making an element fails, so does umbo_iterator_next(), and the elements before it are in
 /// the next batch.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_batch(
-    dataset: *mut *mut umbo_dataset,
-    size: i64,
-    drop_remainder: i32,
-) -> umbo_status {
-    let batch = |dataset: Dataset| dataset.batch(size, flag(drop_remainder, "drop_remainder")?);
-    // SAFETY: the caller gives NULL or a place with a handle.
-    unsafe { transformed("umbo_dataset_batch", dataset, batch) }
+#[c_call(transforms(dataset), flag(drop_remainder))]
+pub fn umbo_dataset_batch(dataset: *mut *mut umbo_dataset, size: i64, drop_remainder: i32) {
+    dataset.batch(size, drop_remainder)
 }
 
 /// Makes batches of elements that may differ in shape.
@@ -187,16 +122,9 @@ pub unsafe extern "C" fn umbo_dataset_batch(
 /// dimension, to the largest size in its batch. umbo_iterator_next() fails with
 /// UMBO_STATUS_INVALID_ARGUMENT if elements of one batch differ in dtype or rank. If making an element
 /// fails, so does umbo_iterator_next(), and the elements before it are in the next batch.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_padded_batch(
-    dataset: *mut *mut umbo_dataset,
-    size: i64,
-    drop_remainder: i32,
-) -> umbo_status {
-    let transformation =
-        |dataset: Dataset| dataset.padded_batch(size, flag(drop_remainder, "drop_remainder")?);
-    // SAFETY: the caller gives NULL or a place with a handle.
-    unsafe { transformed("umbo_dataset_padded_batch", dataset, transformation) }
+#[c_call(transforms(dataset), flag(drop_remainder))]
+pub fn umbo_dataset_padded_batch(dataset: *mut *mut umbo_dataset, size: i64, drop_remainder: i32) {
+    dataset.padded_batch(size, drop_remainder)
 }
 
 /// Cuts the rows of all batches into batches of other sizes.
@@ -218,20 +146,14 @@ pub unsafe extern "C" fn umbo_dataset_padded_batch(
 /// umbo_iterator_next() fails with UMBO_STATUS_INVALID_ARGUMENT if the tensors of an element differ
 /// in their number of rows, or if batches that are to be joined differ in anything else. If making a
 /// batch fails, so does umbo_iterator_next(), and rows before it are in the next batch.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_rebatch(
+#[c_call(transforms(dataset), array(sizes, count), flag(drop_remainder))]
+pub fn umbo_dataset_rebatch(
     dataset: *mut *mut umbo_dataset,
     count: i64,
     sizes: *const i64,
     drop_remainder: i32,
-) -> umbo_status {
-    let rebatch = |dataset: Dataset| {
-        // SAFETY: the caller gives NULL or as many sizes as it says.
-        let sizes = unsafe { array(sizes, count, "sizes") }?;
-        dataset.rebatch(sizes, flag(drop_remainder, "drop_remainder")?)
-    };
-    // SAFETY: the caller gives NULL or a place with a handle.
-    unsafe { transformed("umbo_dataset_rebatch", dataset, rebatch) }
+) {
+    dataset.rebatch(sizes, drop_remainder)
 }
 
 /// Says of umbo_dataset_repeat() that the elements come again without end.
@@ -250,13 +172,9 @@ pub const UMBO_REPEAT_WITHOUT_END: i64 = -1;
 ///
 /// A shuffled dataset has another order each time, unless its options say otherwise. Batches that
 /// were made before do not mix two repetitions; batches that are made afterwards do.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_repeat(
-    dataset: *mut *mut umbo_dataset,
-    count: i64,
-) -> umbo_status {
-    // SAFETY: the caller gives NULL or a place with a handle.
-    unsafe { transformed("umbo_dataset_repeat", dataset, |dataset| dataset.repeat(count)) }
+#[c_call(transforms(dataset))]
+pub fn umbo_dataset_repeat(dataset: *mut *mut umbo_dataset, count: i64) {
+    dataset.repeat(count)
 }
 
 /// Makes elements ahead of time, on a thread of each iterator.
@@ -272,14 +190,9 @@ pub unsafe extern "C" fn umbo_dataset_repeat(
 /// The elements stay the same. The thread starts when the iterator's first element is asked for and
 /// ends when the iterator is released. If the system gives no thread, umbo_iterator_next() returns
 /// UMBO_STATUS_RESOURCE_EXHAUSTED; the next call tries again.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_prefetch(
-    dataset: *mut *mut umbo_dataset,
-    depth: i64,
-) -> umbo_status {
-    let prefetch = |dataset: Dataset| dataset.prefetch(depth);
-    // SAFETY: the caller gives NULL or a place with a handle.
-    unsafe { transformed("umbo_dataset_prefetch", dataset, prefetch) }
+#[c_call(transforms(dataset))]
+pub fn umbo_dataset_prefetch(dataset: *mut *mut umbo_dataset, depth: i64) {
+    dataset.prefetch(depth)
 }
 
 /// Says of umbo_dataset_take() and umbo_dataset_skip() that all elements are kept, or left out.
@@ -295,13 +208,9 @@ pub const UMBO_ALL_ELEMENTS: i64 = -1;
 /// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a valid handle, or it
 ///   has 256 transformations already.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_take(
-    dataset: *mut *mut umbo_dataset,
-    count: i64,
-) -> umbo_status {
-    // SAFETY: the caller gives NULL or a place with a handle.
-    unsafe { transformed("umbo_dataset_take", dataset, |dataset| dataset.take(count)) }
+#[c_call(transforms(dataset))]
+pub fn umbo_dataset_take(dataset: *mut *mut umbo_dataset, count: i64) {
+    dataset.take(count)
 }
 
 /// Leaves out the first elements and keeps the others.
@@ -319,13 +228,9 @@ pub unsafe extern "C" fn umbo_dataset_take(
 /// once, however many they are, also where they were repeated, concatenated, zipped, taken or left out in
 /// part. All others are made when the first element is asked for: functions of maps and generators are
 /// called, shuffles draw. One that fails is a failure of umbo_iterator_next() and does not count.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_skip(
-    dataset: *mut *mut umbo_dataset,
-    count: i64,
-) -> umbo_status {
-    // SAFETY: the caller gives NULL or a place with a handle.
-    unsafe { transformed("umbo_dataset_skip", dataset, |dataset| dataset.skip(count)) }
+#[c_call(transforms(dataset))]
+pub fn umbo_dataset_skip(dataset: *mut *mut umbo_dataset, count: i64) {
+    dataset.skip(count)
 }
 
 /// Keeps every n-th element.
@@ -341,15 +246,9 @@ pub unsafe extern "C" fn umbo_dataset_skip(
 ///
 /// The elements at positions `index`, `index + shards`, `index + 2 * shards` and so on are kept. Those in
 /// between are passed over as umbo_dataset_skip() does.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_shard(
-    dataset: *mut *mut umbo_dataset,
-    shards: i64,
-    index: i64,
-) -> umbo_status {
-    let transformation = |dataset: Dataset| dataset.shard(shards, index);
-    // SAFETY: the caller gives NULL or a place with a handle.
-    unsafe { transformed("umbo_dataset_shard", dataset, transformation) }
+#[c_call(transforms(dataset))]
+pub fn umbo_dataset_shard(dataset: *mut *mut umbo_dataset, shards: i64, index: i64) {
+    dataset.shard(shards, index)
 }
 
 /// Keeps the elements in memory for later passes.
@@ -364,11 +263,9 @@ pub unsafe extern "C" fn umbo_dataset_shard(
 /// The first pass that reaches the end keeps the elements. Later passes yield them in the order of
 /// that pass and do not use the dataset that was given. Elements are read-only. If there is no
 /// memory to keep them in, umbo_iterator_next() returns UMBO_STATUS_RESOURCE_EXHAUSTED.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_cache(dataset: *mut *mut umbo_dataset) -> umbo_status {
-    let transformation = |dataset: Dataset| dataset.cache();
-    // SAFETY: the caller gives NULL or a place with a handle.
-    unsafe { transformed("umbo_dataset_cache", dataset, transformation) }
+#[c_call(transforms(dataset))]
+pub fn umbo_dataset_cache(dataset: *mut *mut umbo_dataset) {
+    dataset.cache()
 }
 
 /// Puts datasets one after the other.
@@ -386,14 +283,12 @@ pub unsafe extern "C" fn umbo_dataset_cache(dataset: *mut *mut umbo_dataset) -> 
 /// Sizes in which the datasets differ are unknown in the element spec. A program with many datasets
 /// gives them to one call: each call counts as a transformation. A dataset that is given twice counts
 /// twice; umbo_dataset_repeat() is for more rounds of one.
-#[c_call(out(concatenated), array(datasets))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_concatenate(
+#[c_call(out(concatenated), handles(datasets, count))]
+pub fn umbo_dataset_concatenate(
     count: i64,
     datasets: *const *const umbo_dataset,
     concatenated: *mut *mut umbo_dataset,
-) -> umbo_status {
-    let datasets = collect(datasets.iter().map(|&dataset| get(dataset, "datasets")))?;
+) {
     concatenated.write(make(Dataset::concatenate(&datasets)?)?);
 }
 
@@ -411,11 +306,7 @@ pub const UMBO_CARDINALITY_UNKNOWN: i64 = -2;
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `count` is a null pointer.
 #[c_call(out(count), borrow(dataset))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_cardinality(
-    dataset: *const umbo_dataset,
-    count: *mut i64,
-) -> umbo_status {
+pub fn umbo_dataset_cardinality(dataset: *const umbo_dataset, count: *mut i64) {
     count.write(dataset.cardinality().code());
 }
 
@@ -427,11 +318,7 @@ pub unsafe extern "C" fn umbo_dataset_cardinality(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `spec` is a null pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[c_call(out(spec), get(dataset))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_element_spec(
-    dataset: *const umbo_dataset,
-    spec: *mut *mut umbo_element_spec,
-) -> umbo_status {
+pub fn umbo_dataset_element_spec(dataset: *const umbo_dataset, spec: *mut *mut umbo_element_spec) {
     spec.write(make(Arc::new(dataset.element_spec().clone()))?);
 }
 
@@ -446,11 +333,7 @@ pub unsafe extern "C" fn umbo_dataset_element_spec(
 ///   pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[c_call(out(iterator), get(dataset))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_iterator_from_dataset(
-    dataset: *const umbo_dataset,
-    iterator: *mut *mut umbo_iterator,
-) -> umbo_status {
+pub fn umbo_iterator_from_dataset(dataset: *const umbo_dataset, iterator: *mut *mut umbo_iterator) {
     let object = Arc::new(dataset.unannounced_iterator()?);
     iterator.write(make(Arc::clone(&object))?);
     object.announce();
@@ -466,16 +349,10 @@ pub unsafe extern "C" fn umbo_iterator_from_dataset(
 ///   pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[c_call(retain(dataset))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_retain(
-    dataset: *const umbo_dataset,
-    retained: *mut *mut umbo_dataset,
-) -> umbo_status {
-}
+pub fn umbo_dataset_retain(dataset: *const umbo_dataset, retained: *mut *mut umbo_dataset) {}
 
 /// Releases a handle to a dataset.
 ///
 /// @param[in] dataset The handle. NULL does nothing.
 #[c_call(release(dataset))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_release(dataset: *const umbo_dataset) {}
+pub fn umbo_dataset_release(dataset: *const umbo_dataset) {}

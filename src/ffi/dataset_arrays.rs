@@ -1,36 +1,6 @@
 //! Datasets of several arrays at once.
 
-use std::ffi::c_char;
-
-use super::boundary::{array, c_call, collect, out};
-use super::handle::make;
-use super::object::umbo_dataset;
-use super::status::umbo_status;
-use super::text::text;
-use super::view::{tensor_of_view, umbo_view};
-use crate::error::{Error, Result};
-use crate::input::Dataset;
-
-/// As many names as there are arrays, or none.
-///
-/// # Safety
-/// `names` is NULL or leads to `count` texts.
-unsafe fn names_from<'a>(count: i64, names: *const *const c_char) -> Result<Option<Vec<&'a str>>> {
-    if names.is_null() {
-        return Ok(None);
-    }
-    // SAFETY: the caller's promise.
-    let names = unsafe { array(names, count, "names") }?;
-    // SAFETY: the caller promises that each name is a text.
-    collect(names.iter().map(|&name| unsafe { text(name, "names") })).map(Some)
-}
-
-fn check_count(count: i64) -> Result<()> {
-    match count {
-        1.. => Ok(()),
-        _ => Err(Error::invalid("count", format!("{count}; 1 or more are expected"))),
-    }
-}
+use super::prelude::*;
 
 /// Makes a dataset of the rows of arrays in memory of the program's.
 ///
@@ -47,19 +17,13 @@ fn check_count(count: i64) -> Result<()> {
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the copies.
 ///
 /// Element i consists of row i of each array. The arrays are copied before the call returns.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_from_arrays(
+#[c_call(counted(count), out(dataset), optional_texts(names, count), array(views, count))]
+pub fn umbo_dataset_from_arrays(
     count: i64,
     names: *const *const c_char,
     views: *const umbo_view,
     dataset: *mut *mut umbo_dataset,
-) -> umbo_status {
-    check_count(count)?;
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let (dataset, names, views) = unsafe {
-        (out(dataset, "dataset")?, names_from(count, names)?, array(views, count, "views")?)
-    };
+) {
     // SAFETY: the caller promises that the elements are where the views say.
     let copies = collect(views.iter().map(|view| unsafe { tensor_of_view(view, "views") }))?;
     dataset.write(make(Dataset::from_named_arrays(copies, names.as_deref())?)?);
@@ -77,20 +41,12 @@ pub unsafe extern "C" fn umbo_dataset_from_arrays(
 ///   same.
 ///
 /// Element i consists of row i of each array. Each file is read, or mapped, as by umbo_dataset_from_idx_file().
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_from_idx_files(
+#[c_call(counted(count), out(dataset), optional_texts(names, count), texts(paths, count))]
+pub fn umbo_dataset_from_idx_files(
     count: i64,
     paths: *const *const c_char,
     names: *const *const c_char,
     dataset: *mut *mut umbo_dataset,
-) -> umbo_status {
-    check_count(count)?;
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let (dataset, names, paths) = unsafe {
-        (out(dataset, "dataset")?, names_from(count, names)?, array(paths, count, "paths")?)
-    };
-    // SAFETY: the caller promises that each path is NULL or a text.
-    let paths = collect(paths.iter().map(|&path| unsafe { text(path, "paths") }))?;
+) {
     dataset.write(make(Dataset::from_idx_files(&paths, names.as_deref())?)?);
 }

@@ -1,19 +1,7 @@
 //! Datasets of files, which the caller's function opens.
 
-use std::ffi::{c_char, c_void};
-use std::ptr;
-
-use super::boundary::{c_call, collect, flag};
-use super::callback::{self, umbo_destroy_fn};
-use super::element_spec::spec_of;
-use super::handle::{consume, make};
-use super::object::{umbo_dataset, umbo_element_spec};
-use super::options::{self, c_struct};
-use super::scope::present;
-use super::status::umbo_status;
-use super::text::text;
-use crate::error::{Error, Result};
-use crate::input::{Dataset, File, FilesOptions};
+use super::prelude::*;
+use crate::input::{File, FilesOptions};
 
 /// Opens a file: makes the dataset of its elements.
 ///
@@ -60,10 +48,7 @@ pub struct umbo_files_options {
 }
 
 fn files_options(options: &umbo_files_options) -> Result<FilesOptions> {
-    let element_spec = match options.element_spec.is_null() {
-        true => None,
-        false => Some(spec_of(options.element_spec, "options.element_spec")?),
-    };
+    let element_spec = optional_spec(options.element_spec)?;
     let shuffles = flag(options.shuffle_files, "options.shuffle_files")?;
     Ok(FilesOptions {
         element_spec,
@@ -99,9 +84,14 @@ fn files_options(options: &umbo_files_options) -> Result<FilesOptions> {
 ///   transformations. A dataset of files itself counts as 128.
 ///
 /// UMBO_SHARDING_FILE has each rank read its own files. All ranks give the same names in the same order then.
-#[c_call(gives(user_data, destroy), out(dataset), array(paths))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_from_files(
+#[c_call(
+    gives(user_data, destroy),
+    out(dataset),
+    texts(paths, count),
+    present(function),
+    options(options)
+)]
+pub fn umbo_dataset_from_files(
     count: i64,
     paths: *const *const c_char,
     function: umbo_open_file_fn,
@@ -109,29 +99,19 @@ pub unsafe extern "C" fn umbo_dataset_from_files(
     destroy: umbo_destroy_fn,
     options: *const umbo_files_options,
     dataset: *mut *mut umbo_dataset,
-) -> umbo_status {
-    // SAFETY: the caller promises that each path is NULL or a text.
-    let paths = collect(paths.iter().map(|&path| unsafe { text(path, "paths") }))?;
-    let function = present(function, "function")?;
-    // SAFETY: the caller gives NULL or a struct of the size that it states.
-    let options = files_options(&unsafe { options::read(options, "options") }?)?;
+) {
+    let options = files_options(&options)?;
     let open = move |file: File<'_>| {
-        let mut made = ptr::null_mut();
         let (path, index) = (file.path.as_c_str().as_ptr(), file.number as i64);
-        let ran = callback::run(|| {
-            // SAFETY: the caller gives a function of this type and its user data.
-            unsafe { function(path, index, user_data.pointer(), &raw mut made) }
-        });
-        // Taken over whatever the status.
-        let made = match made.is_null() {
-            true => Err(Error::invalid(
+        // SAFETY: the caller gives a function of this type and its user data.
+        let made =
+            stored("dataset", |made| unsafe { function(path, index, user_data.pointer(), made) })?;
+        made.ok_or_else(|| {
+            Error::invalid(
                 "dataset",
                 "the function that opens a file has stored none; it stores a dataset for each file",
-            )),
-            false => consume(made, "dataset"),
-        };
-        ran?;
-        made
+            )
+        })
     };
     dataset.write(make(Dataset::from_files(&paths, open, options)?)?);
 }

@@ -1,23 +1,7 @@
 //! Datasets whose elements the caller's functions make.
 
-use std::ffi::c_void;
-use std::ptr;
-use std::sync::Arc;
-
-use super::boundary::{c_call, check, out};
-use super::callback::{self, UserData, umbo_destroy_fn};
-use super::dataset::transformed;
-use super::element_spec::spec_of;
-use super::handle::{Lent, make};
-use super::object::{umbo_dataset, umbo_element_spec, umbo_value};
-use super::options::{self, c_struct};
-use super::replica_context::take_result;
-use super::run::Passed;
-use super::scope::present;
-use super::status::umbo_status;
-use crate::error::{Error, Result};
-use crate::input::{Dataset, Generator, MapOptions};
-use crate::values::Value;
+use super::prelude::*;
+use crate::input::{Generator, MapOptions};
 
 /// Begins a pass of a generator.
 ///
@@ -98,22 +82,15 @@ pub struct umbo_generator {
 ///
 /// The number of elements is not known before a pass ends. umbo_iterator_next() fails with
 /// UMBO_STATUS_INVALID_ARGUMENT for an element that is not as `element_spec` says.
-#[c_call(gives(user_data, destroy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_from_generator(
+#[c_call(gives(user_data, destroy), out(dataset), spec(element_spec), structure(generator))]
+pub fn umbo_dataset_from_generator(
     element_spec: *const umbo_element_spec,
     generator: *const umbo_generator,
     user_data: *mut c_void,
     destroy: umbo_destroy_fn,
     dataset: *mut *mut umbo_dataset,
-) -> umbo_status {
-    let user_data = Arc::new(user_data);
-    // SAFETY: the caller gives NULL or a place for the output.
-    let dataset = unsafe { out(dataset, "dataset") }?;
-    let element_spec = spec_of(element_spec, "element_spec")?;
-    check(generator, "generator", "a struct is expected")?;
-    // SAFETY: the caller gives a struct of the size that it states.
-    let functions = unsafe { options::read(generator, "generator") }?;
+) {
+    let (functions, user_data) = (generator, Arc::new(user_data));
     present(functions.next, "generator.next")?;
     let begin = move || -> Result<Box<dyn Generator>> {
         let mut generator = Pass { functions, user_data: Arc::clone(&user_data), pass: None };
@@ -128,7 +105,7 @@ struct Pass {
     functions: umbo_generator,
     user_data: Arc<UserData>,
     /// What the caller keeps about the pass, while it is begun.
-    pass: Option<Passed>,
+    pass: Option<UserData>,
 }
 
 impl Pass {
@@ -138,14 +115,14 @@ impl Pass {
             // SAFETY: the caller gives a function of this type and its user data.
             callback::run(|| unsafe { begin(self.user_data.pointer(), &raw mut pass) })?;
         }
-        self.pass = Some(Passed::new(pass));
+        self.pass = Some(UserData::kept(pass));
         Ok(())
     }
 
     fn end(&mut self) {
         if let (Some(pass), Some(end)) = (self.pass.take(), self.functions.end) {
             // SAFETY: the caller gives a function of this type, its user data and its pass.
-            unsafe { end(pass.get(), self.user_data.pointer()) }
+            unsafe { end(pass.pointer(), self.user_data.pointer()) }
         }
     }
 }
@@ -156,8 +133,8 @@ impl Generator for Pass {
             self.begin()?;
         }
         let next = present(self.functions.next, "generator.next")?;
-        let pass = self.pass.map_or(ptr::null_mut(), Passed::get);
-        take_result("element", |element| {
+        let pass = self.pass.as_ref().map_or(ptr::null_mut(), UserData::pointer);
+        stored("element", |element| {
             // SAFETY: the caller gives a function of this type, its user data and its pass.
             unsafe { next(pass, self.user_data.pointer(), element) }
         })
@@ -167,10 +144,10 @@ impl Generator for Pass {
         if self.pass.is_none() && self.functions.reset.is_some() {
             self.begin()?;
         }
-        match (self.functions.reset, self.pass) {
+        match (self.functions.reset, &self.pass) {
             (Some(reset), Some(pass)) => {
                 // SAFETY: the caller gives a function of this type, its user data and its pass.
-                callback::run(|| unsafe { reset(pass.get(), self.user_data.pointer()) })
+                callback::run(|| unsafe { reset(pass.pointer(), self.user_data.pointer()) })
             }
             // The next element begins another.
             _ => {
@@ -252,42 +229,26 @@ fn parallel_calls(calls: i64) -> Result<i64> {
 /// - UMBO_STATUS_INVALID_ARGUMENT: a result is not as its spec says.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: the system gives no thread for parallel calls. If it gives
 ///   fewer threads than `parallel_calls`, fewer calls run at the same time.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_map(
+#[c_call(gives(user_data, destroy), transforms(dataset), present(function), options(options))]
+pub fn umbo_dataset_map(
     dataset: *mut *mut umbo_dataset,
     function: umbo_map_fn,
     user_data: *mut c_void,
     destroy: umbo_destroy_fn,
     options: *const umbo_map_options,
-) -> umbo_status {
-    // SAFETY: the caller says how the user data is released.
-    let user_data = unsafe { UserData::new(user_data, destroy) };
-    let map = move |dataset: Dataset| {
-        let function = present(function, "function")?;
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let options = unsafe { options::read(options, "options") }?;
-        let element_spec = match options.element_spec.is_null() {
-            true => None,
-            false => Some(spec_of(options.element_spec, "options.element_spec")?),
-        };
-        let map_options =
-            MapOptions { parallel_calls: parallel_calls(options.parallel_calls)?, element_spec };
-        let call = move |element: &Value| {
-            let mut lent = Lent::new()?;
-            let element = lent.lend(element.clone())?;
-            let result = take_result("result", |result| {
-                // SAFETY: the caller gives a function of this type and its user data.
-                unsafe { function(element, user_data.pointer(), result) }
-            })?;
-            result.ok_or_else(|| {
-                Error::invalid(
-                    "result",
-                    "the mapped function has stored none; it stores a value for each element",
-                )
-            })
-        };
-        dataset.map(call, map_options)
+) {
+    let element_spec = optional_spec(options.element_spec)?;
+    let parallel_calls = parallel_calls(options.parallel_calls)?;
+    let call = move |element: &Value| {
+        let mut lent = Lent::new()?;
+        let element = lent.lend(element.clone())?;
+        // SAFETY: the caller gives a function of this type and its user data.
+        let result =
+            stored("result", |result| unsafe { function(element, user_data.pointer(), result) })?;
+        result.ok_or_else(|| {
+            let problem = "the mapped function has stored none; it stores a value for each element";
+            Error::invalid("result", problem)
+        })
     };
-    // SAFETY: the caller gives NULL or a place with a handle.
-    unsafe { transformed("umbo_dataset_map", dataset, map) }
+    dataset.map(call, MapOptions { parallel_calls, element_spec })
 }

@@ -1,13 +1,6 @@
 //! Where the elements of datasets come from.
 
-use std::ffi::c_char;
-
-use super::boundary::{array, c_call, collect};
-use super::handle::{get, make};
-use super::object::{umbo_dataset, umbo_tensor, umbo_value};
-use super::status::umbo_status;
-use super::text::text;
-use crate::input::Dataset;
+use super::prelude::*;
 
 /// Makes a dataset of the rows of tensors.
 ///
@@ -24,11 +17,10 @@ use crate::input::Dataset;
 /// shares the tensors and does not copy them. Nobody may write them while the dataset or an element
 /// of it is in use.
 #[c_call(out(dataset), get(components))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_from_tensor_slices(
+pub fn umbo_dataset_from_tensor_slices(
     components: *const umbo_value,
     dataset: *mut *mut umbo_dataset,
-) -> umbo_status {
+) {
     dataset.write(make(Dataset::from_tensor_slices(&components)?)?);
 }
 
@@ -48,11 +40,7 @@ pub unsafe extern "C" fn umbo_dataset_from_tensor_slices(
 /// nobody may rewrite or shorten it while the dataset or an element of it is in use. Other files
 /// are read by this call.
 #[c_call(out(dataset), text(path))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_from_idx_file(
-    path: *const c_char,
-    dataset: *mut *mut umbo_dataset,
-) -> umbo_status {
+pub fn umbo_dataset_from_idx_file(path: *const c_char, dataset: *mut *mut umbo_dataset) {
     dataset.write(make(Dataset::from_idx_file(path)?)?);
 }
 
@@ -73,11 +61,7 @@ pub unsafe extern "C" fn umbo_dataset_from_idx_file(
 /// any dtype but bool, is mapped into memory: nobody may rewrite or shorten it while the dataset or
 /// an element of it is in use. Other files are read and converted by this call.
 #[c_call(out(dataset), text(path))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_from_npy_file(
-    path: *const c_char,
-    dataset: *mut *mut umbo_dataset,
-) -> umbo_status {
+pub fn umbo_dataset_from_npy_file(path: *const c_char, dataset: *mut *mut umbo_dataset) {
     dataset.write(make(Dataset::from_npy_file(path)?)?);
 }
 
@@ -97,22 +81,13 @@ pub unsafe extern "C" fn umbo_dataset_from_npy_file(
 ///
 /// Element i is a struct. It has a field for each array, with the array's name, which holds the
 /// array's row i. The call reads the arrays.
-#[c_call(out(dataset), text(path))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_from_npz_file(
+#[c_call(out(dataset), text(path), optional_texts(names, count))]
+pub fn umbo_dataset_from_npz_file(
     path: *const c_char,
     count: i64,
     names: *const *const c_char,
     dataset: *mut *mut umbo_dataset,
-) -> umbo_status {
-    let names = if names.is_null() {
-        None
-    } else {
-        // SAFETY: not NULL, so the caller promises as many names as it says.
-        let names = unsafe { array(names, count, "names") }?;
-        // SAFETY: the caller promises that each name is NULL or a text.
-        Some(collect(names.iter().map(|&name| unsafe { text(name, "names") }))?)
-    };
+) {
     dataset.write(make(Dataset::from_npz_file(path, names.as_deref())?)?);
 }
 
@@ -129,11 +104,7 @@ pub unsafe extern "C" fn umbo_dataset_from_npz_file(
 /// The dataset shares the tensors and does not copy them. Nobody may write them while the dataset
 /// or its element is in use.
 #[c_call(out(dataset), get(element))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_from_tensors(
-    element: *const umbo_value,
-    dataset: *mut *mut umbo_dataset,
-) -> umbo_status {
+pub fn umbo_dataset_from_tensors(element: *const umbo_value, dataset: *mut *mut umbo_dataset) {
     dataset.write(make(Dataset::from_tensors(&element)?)?);
 }
 
@@ -150,14 +121,12 @@ pub unsafe extern "C" fn umbo_dataset_from_tensors(
 ///
 /// All sizes in the element spec are unknown. The dataset shares the tensors and does not copy
 /// them. Nobody may write them while the dataset or an element of it is in use.
-#[c_call(out(dataset), array(tensors))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_from_elements(
+#[c_call(out(dataset), handles(tensors, count))]
+pub fn umbo_dataset_from_elements(
     count: i64,
     tensors: *const *const umbo_tensor,
     dataset: *mut *mut umbo_dataset,
-) -> umbo_status {
-    let tensors = collect(tensors.iter().map(|&tensor| get(tensor, "tensors")))?;
+) {
     dataset.write(make(Dataset::elements(&tensors)?)?);
 }
 
@@ -174,12 +143,6 @@ pub unsafe extern "C" fn umbo_dataset_from_elements(
 /// The numbers are `start`, `start + step`, and so on, as long as they are less than `stop`, or
 /// greater than `stop` if `step` is negative.
 #[c_call(out(dataset))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_dataset_from_range(
-    start: i64,
-    stop: i64,
-    step: i64,
-    dataset: *mut *mut umbo_dataset,
-) -> umbo_status {
+pub fn umbo_dataset_from_range(start: i64, stop: i64, step: i64, dataset: *mut *mut umbo_dataset) {
     dataset.write(make(Dataset::range(start, stop, step)?)?);
 }

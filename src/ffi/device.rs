@@ -1,14 +1,8 @@
 //! Devices: how many there are, what they are called, how much memory they have.
 
-use std::ffi::{c_char, c_void};
-
-use super::boundary::{array, c_call, check, collect, constant};
-use super::options::c_struct;
-use super::status::umbo_status;
-use super::text::{optional_text, text, write_text};
+use super::prelude::*;
 use crate::device::name::DeviceName;
 use crate::device::{DeviceId, DeviceKind, registry};
-use crate::error::{Error, Result};
 use crate::strategy::context::current_device;
 
 /// A type of device.
@@ -19,8 +13,7 @@ pub const UMBO_DEVICE_CPU: umbo_device_type = 1;
 /// A CUDA device, or a share of one.
 pub const UMBO_DEVICE_GPU: umbo_device_type = 2;
 
-const _: () = assert!(DeviceKind::Cpu as i32 == UMBO_DEVICE_CPU);
-const _: () = assert!(DeviceKind::Gpu as i32 == UMBO_DEVICE_GPU);
+constants! { DeviceKind { UMBO_DEVICE_CPU = DeviceKind::Cpu, UMBO_DEVICE_GPU = DeviceKind::Gpu } }
 
 /// A logical device of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +40,7 @@ pub struct umbo_memory_info {
 }
 
 pub(crate) fn device_of(device: DeviceId) -> umbo_device {
-    umbo_device { r#type: device.kind as i32, ordinal: device.index as i32 }
+    umbo_device { r#type: device.kind.to_c(), ordinal: device.index as i32 }
 }
 
 /// A device that a struct names. INVALID_ARGUMENT for a type that is none, NOT_FOUND for a device that
@@ -56,40 +49,29 @@ pub(crate) fn listed_device(device: umbo_device, argument: &'static str) -> Resu
     if device.r#type == UMBO_DEVICE_CPU {
         return Ok(DeviceId::HOST);
     }
-    let kind = kind_from(device.r#type).map_err(|error| error.within(argument))?;
+    let kind = constant(device.r#type, "type").map_err(|error| error.within(argument))?;
     let index = u32::try_from(device.ordinal)
         .map_err(|_| Error::invalid(argument, format!("its device is {}", device.ordinal)))?;
     registry::require(DeviceId { kind, index })
 }
 
-/// A device argument; NULL is CPU:0.
+/// The device of a name; NULL names none.
 ///
 /// # Safety
-/// `name` is NULL or a text.
-pub(crate) unsafe fn device_from(name: *const c_char) -> Result<DeviceId> {
+/// `name` is NULL or leads to a text.
+unsafe fn named_device(name: *const c_char, argument: &'static str) -> Result<Option<DeviceId>> {
     // SAFETY: the caller's promise is the same.
-    match unsafe { optional_text(name, "device") }? {
-        Some(name) => registry::resolve(name, "device"),
-        None => Ok(DeviceId::HOST),
-    }
+    let name = unsafe { optional_text(name, argument) }?;
+    name.map(|name| registry::resolve(name, argument)).transpose()
 }
 
-/// As [`device_from`], for a tensor that is about to be made; NULL is the device of the replica whose
-/// callback this is, elsewhere CPU:0.
+/// The device of a name for a tensor; NULL is the current device.
 ///
 /// # Safety
-/// As for [`device_from`].
-pub(crate) unsafe fn tensor_device_from(name: *const c_char) -> Result<DeviceId> {
-    if name.is_null() {
-        return Ok(current_device());
-    }
+/// `name` is NULL or leads to a text.
+pub(crate) unsafe fn device(name: *const c_char, argument: &'static str) -> Result<DeviceId> {
     // SAFETY: the caller's promise is the same.
-    unsafe { device_from(name) }
-}
-
-fn kind_from(code: umbo_device_type) -> Result<DeviceKind> {
-    let valid = "UMBO_DEVICE_CPU (1) and UMBO_DEVICE_GPU (2)";
-    constant(code, DeviceKind::from_code(code), "type", valid)
+    Ok(unsafe { named_device(name, argument) }?.unwrap_or_else(current_device))
 }
 
 /// Counts the physical devices of a type.
@@ -101,13 +83,9 @@ fn kind_from(code: umbo_device_type) -> Result<DeviceKind> {
 ///
 /// There is one CPU, the host. GPUs are those that the CUDA driver shows to this process. The first
 /// call that asks about GPUs starts the driver.
-#[c_call(out(count))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_physical_device_count(
-    r#type: umbo_device_type,
-    count: *mut i64,
-) -> umbo_status {
-    count.write(registry::physical_count(kind_from(r#type)?) as i64);
+#[c_call(out(count), constant(r#type))]
+pub fn umbo_physical_device_count(r#type: umbo_device_type, count: *mut i64) {
+    count.write(registry::physical_count(r#type) as i64);
 }
 
 /// Counts the logical devices of a type.
@@ -116,13 +94,9 @@ pub unsafe extern "C" fn umbo_physical_device_count(
 /// @param[out] count How many there are. Their numbers are 0 to `count` - 1.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
-#[c_call(out(count))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_logical_device_count(
-    r#type: umbo_device_type,
-    count: *mut i64,
-) -> umbo_status {
-    count.write(registry::logical_count(kind_from(r#type)?) as i64);
+#[c_call(out(count), constant(r#type))]
+pub fn umbo_logical_device_count(r#type: umbo_device_type, count: *mut i64) {
+    count.write(registry::logical_count(r#type) as i64);
 }
 
 /// Splits a physical device into several logical devices.
@@ -150,14 +124,13 @@ pub unsafe extern "C" fn umbo_logical_device_count(
 /// umbo_set_device_memory_pool() under its new number. Of this GPU, the first `count` logical GPUs keep
 /// theirs, and what was set for others is forgotten.
 #[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_set_logical_device_count(
+pub fn umbo_set_logical_device_count(
     r#type: umbo_device_type,
     physical_ordinal: i32,
     count: i64,
     memory_limits: *const i64,
-) -> umbo_status {
-    let kind = kind_from(r#type)?;
+) {
+    let kind = constant(r#type, "type")?;
     let natural = |value: i64, argument: &'static str| {
         let problem = if value < 0 { "is negative" } else { "is more than there can be" };
         u32::try_from(value).map_err(|_| Error::invalid(argument, format!("{value} {problem}")))
@@ -172,7 +145,7 @@ pub unsafe extern "C" fn umbo_set_logical_device_count(
         return Err(Error::invalid("memory_limits", problem));
     }
     // SAFETY: the caller promises as many numbers as logical devices.
-    let limits = unsafe { array(memory_limits, count, "memory_limits") }?;
+    let limits = unsafe { array(memory_limits, (count, "count"), "memory_limits") }?;
     let limits = collect(limits.iter().map(|&limit| {
         u64::try_from(limit).map(Some).map_err(|_| {
             Error::invalid("memory_limits", format!("{limit} bytes; limits are 1 or more"))
@@ -196,15 +169,9 @@ pub unsafe extern "C" fn umbo_set_logical_device_count(
 /// All that the library does with the GPU's memory then goes through this stream, and
 /// umbo_replica_context_stream() gives it. It stays with this part of its physical GPU when
 /// umbo_set_logical_device_count() gives that another number.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_set_device_stream(
-    device: *const c_char,
-    stream: *mut c_void,
-) -> umbo_status {
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let name = unsafe { text(device, "device") }?;
-    let device = registry::resolve(name, "device")?;
+#[c_call(text(device))]
+pub fn umbo_set_device_stream(device: *const c_char, stream: *mut c_void) {
+    let device = registry::resolve(device, "device")?;
     registry::set_stream(device, (!stream.is_null()).then(|| stream.expose_provenance()))
 }
 
@@ -224,15 +191,9 @@ pub unsafe extern "C" fn umbo_set_device_stream(
 /// goes back to it. A pool that has no more gives UMBO_STATUS_RESOURCE_EXHAUSTED to the call that needs memory.
 /// GPUs that have no memory pools are UMBO_STATUS_UNIMPLEMENTED at their first use. The pool stays with this
 /// part of its physical GPU when umbo_set_logical_device_count() gives that another number.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_set_device_memory_pool(
-    device: *const c_char,
-    pool: *mut c_void,
-) -> umbo_status {
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let name = unsafe { text(device, "device") }?;
-    let device = registry::resolve(name, "device")?;
+#[c_call(text(device))]
+pub fn umbo_set_device_memory_pool(device: *const c_char, pool: *mut c_void) {
+    let device = registry::resolve(device, "device")?;
     registry::set_memory_pool(device, (!pool.is_null()).then(|| pool.expose_provenance()))
 }
 
@@ -251,26 +212,20 @@ pub unsafe extern "C" fn umbo_set_device_memory_pool(
 ///
 /// A canonical name is, for example, "/job:localhost/replica:0/task:0/device:CPU:0". The device
 /// need not exist.
-#[c_call(out(length), text(name), optional_text(defaults))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_device_canonical_name(
+#[c_call(out(length), text(name), optional_text(defaults), buffer(buffer, capacity))]
+pub fn umbo_device_canonical_name(
     name: *const c_char,
     defaults: *const c_char,
     buffer: *mut c_char,
     capacity: usize,
     length: *mut usize,
-) -> umbo_status {
-    if capacity > 0 {
-        check(buffer.cast_const(), "buffer", "room for the name is expected")?;
-    }
+) {
     let local = DeviceName::default();
     let defaults = match defaults {
         Some(defaults) => DeviceName::parse(defaults, &local)?,
         None => local,
     };
-    let canonical = DeviceName::parse(name, &defaults)?.to_string();
-    // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
-    unsafe { write_text(&canonical, buffer, capacity, length) }
+    buffer.write(&DeviceName::parse(name, &defaults)?.to_string(), length)
 }
 
 /// Finds out which device of this process a name means.
@@ -284,11 +239,7 @@ pub unsafe extern "C" fn umbo_device_canonical_name(
 ///
 /// The device need not exist.
 #[c_call(out(device), text(name))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_device_parse(
-    name: *const c_char,
-    device: *mut umbo_device,
-) -> umbo_status {
+pub fn umbo_device_parse(name: *const c_char, device: *mut umbo_device) {
     let parsed = DeviceName::parse(name, &DeviceName::default())?;
     if !parsed.is_local() {
         let problem = format!("name: '{name}' is not a device of this process");
@@ -310,14 +261,11 @@ pub unsafe extern "C" fn umbo_device_parse(
 ///
 /// For a GPU the call can be slow if nothing else in the process is using that GPU.
 #[c_call(result(info))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_device_memory_info(
-    device: *const c_char,
-    info: *mut umbo_memory_info,
-) -> umbo_status {
+pub fn umbo_device_memory_info(device: *const c_char, info: *mut umbo_memory_info) {
     // SAFETY: the caller keeps the header's promise on pointers.
-    let device = unsafe { device_from(device) }?;
-    let memory = registry::memory_info(device)?;
+    let memory = registry::memory_info(
+        unsafe { named_device(device, "device") }?.unwrap_or(DeviceId::HOST),
+    )?;
     info.write(umbo_memory_info {
         struct_size: size_of::<umbo_memory_info>(),
         total_bytes: memory.total_bytes,

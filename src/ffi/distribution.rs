@@ -1,19 +1,6 @@
 //! Distribution of datasets over the replicas of a strategy.
 
-use std::ffi::c_void;
-use std::ptr;
-use std::sync::Arc;
-
-use super::boundary::{c_call, constant, flag};
-use super::callback;
-use super::handle::{borrow, consume, get, make};
-use super::object::{
-    umbo_dataset, umbo_distributed_dataset, umbo_element_spec, umbo_iterator, umbo_strategy,
-};
-use super::options::{self, c_struct};
-use super::scope::present;
-use super::status::umbo_status;
-use crate::error::{Error, Result};
+use super::prelude::*;
 use crate::input::{
     Dataset, DistributeOptions, InputContext, Replication, Sharding, Splitting, distribute_dataset,
     distribute_datasets_from_function,
@@ -71,10 +58,7 @@ pub const UMBO_SHARDING_FILE: umbo_sharding = 2;
 pub const UMBO_SHARDING_AUTO: umbo_sharding = 3;
 
 /// How a dataset is distributed. Start from UMBO_DISTRIBUTE_OPTIONS_INIT.
-#[c_struct(
-    split = UMBO_SPLIT_CEIL, per_replica_buffer_size = UMBO_BUFFER_OF_DEVICE,
-    replication_mode = UMBO_REPLICATION_PER_WORKER, sharding = UMBO_SHARDING_DATA
-)]
+#[c_struct(per_replica_buffer_size = UMBO_BUFFER_OF_DEVICE)]
 #[repr(C)]
 pub struct umbo_distribute_options {
     /// `sizeof(umbo_distribute_options)`; UMBO_DISTRIBUTE_OPTIONS_INIT sets it.
@@ -104,41 +88,20 @@ pub struct umbo_distribute_options {
 }
 
 fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOptions> {
-    let splitting = match options.split {
-        UMBO_SPLIT_CEIL => Some(Splitting::Ceiling),
-        UMBO_SPLIT_BALANCED => Some(Splitting::Balanced),
-        _ => None,
-    };
-    let splitting = constant(
-        options.split,
-        splitting,
-        "options.split",
-        "UMBO_SPLIT_CEIL (0) and UMBO_SPLIT_BALANCED (1)",
-    )?;
-    let replication = match options.replication_mode {
-        UMBO_REPLICATION_PER_WORKER => Some(Replication::PerWorker),
-        UMBO_REPLICATION_PER_REPLICA => Some(Replication::PerReplica),
-        _ => None,
-    };
-    let replication = constant(
-        options.replication_mode,
-        replication,
-        "options.replication_mode",
-        "UMBO_REPLICATION_PER_WORKER (0) and UMBO_REPLICATION_PER_REPLICA (1)",
-    )?;
-    let sharding = match options.sharding {
-        UMBO_SHARDING_DATA => Some(Sharding::Data),
-        UMBO_SHARDING_OFF => Some(Sharding::Off),
-        UMBO_SHARDING_FILE => Some(Sharding::File),
-        UMBO_SHARDING_AUTO => Some(Sharding::Auto),
-        _ => None,
-    };
-    let sharding = constant(
-        options.sharding,
-        sharding,
-        "options.sharding",
-        "UMBO_SHARDING_DATA (0), UMBO_SHARDING_OFF (1), UMBO_SHARDING_FILE (2) and UMBO_SHARDING_AUTO (3)",
-    )?;
+    let splitting = one_of!(options.split, "options.split", {
+        UMBO_SPLIT_CEIL => Splitting::Ceiling,
+        UMBO_SPLIT_BALANCED => Splitting::Balanced,
+    })?;
+    let replication = one_of!(options.replication_mode, "options.replication_mode", {
+        UMBO_REPLICATION_PER_WORKER => Replication::PerWorker,
+        UMBO_REPLICATION_PER_REPLICA => Replication::PerReplica,
+    })?;
+    let sharding = one_of!(options.sharding, "options.sharding", {
+        UMBO_SHARDING_DATA => Sharding::Data,
+        UMBO_SHARDING_OFF => Sharding::Off,
+        UMBO_SHARDING_FILE => Sharding::File,
+        UMBO_SHARDING_AUTO => Sharding::Auto,
+    })?;
     let read_ahead = match options.per_replica_buffer_size {
         UMBO_BUFFER_OF_DEVICE => None,
         size => Some(size),
@@ -192,18 +155,14 @@ fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOpt
 /// With several ranks n is the number of all their replicas, and the elements have the components of this
 /// rank's, which may be one: then they are plain tensors. All ranks give the same dataset, shuffled with
 /// the same seed; `sharding` can say otherwise.
-#[c_call(out(distributed))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_distribute_dataset(
+#[c_call(out(distributed), options(options), get(strategy), get(dataset))]
+pub fn umbo_strategy_distribute_dataset(
     strategy: *mut umbo_strategy,
     dataset: *const umbo_dataset,
     options: *const umbo_distribute_options,
     distributed: *mut *mut umbo_distributed_dataset,
-) -> umbo_status {
-    // SAFETY: the caller gives NULL or a struct of the size that it states.
-    let options = distribute_options(&unsafe { options::read(options, "options") }?)?;
-    let (strategy, dataset) = (get(strategy, "strategy")?, get(dataset, "dataset")?);
-    let object = distribute_dataset(&strategy, &dataset, &options)?;
+) {
+    let object = distribute_dataset(&strategy, &dataset, &distribute_options(&options)?)?;
     distributed.write(make(Arc::new(object))?);
 }
 
@@ -261,18 +220,15 @@ pub type umbo_dataset_fn = Option<
 /// With several ranks each makes a dataset of its own, for its own replicas: the context says which
 /// pipeline of how many it is, so that `function` can choose files. The ranks meet for each element and go
 /// on as UMBO_SHARDING_OFF says, whatever the options say about sharding.
-#[c_call(out(distributed))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_distribute_datasets_from_function(
+#[c_call(out(distributed), options(options), get(strategy), present(function))]
+pub fn umbo_strategy_distribute_datasets_from_function(
     strategy: *mut umbo_strategy,
     function: umbo_dataset_fn,
     user_data: *mut c_void,
     options: *const umbo_distribute_options,
     distributed: *mut *mut umbo_distributed_dataset,
-) -> umbo_status {
-    // SAFETY: the caller gives NULL or a struct of the size that it states.
-    let options = distribute_options(&unsafe { options::read(options, "options") }?)?;
-    let (strategy, function) = (get(strategy, "strategy")?, present(function, "function")?);
+) {
+    let options = distribute_options(&options)?;
     let call = |context: &InputContext| -> Result<Dataset> {
         let context = umbo_input_context {
             struct_size: size_of::<umbo_input_context>(),
@@ -280,21 +236,14 @@ pub unsafe extern "C" fn umbo_strategy_distribute_datasets_from_function(
             input_pipeline_id: context.input_pipeline_id,
             num_replicas_in_sync: context.num_replicas_in_sync,
         };
-        let mut dataset = ptr::null_mut();
-        let ran = callback::run(|| {
+        let dataset = stored("dataset", |dataset| {
             // SAFETY: the caller gives a function of this type and its user data.
-            unsafe { function(&raw const context, user_data, &raw mut dataset) }
-        });
-        // Taken over whatever the status.
-        let dataset = match dataset.is_null() {
-            true => Err(Error::invalid(
-                "dataset",
-                "the function has stored none; it stores a dataset for each pipeline",
-            )),
-            false => consume(dataset, "dataset"),
-        };
-        ran?;
-        dataset
+            unsafe { function(&raw const context, user_data, dataset) }
+        })?;
+        dataset.ok_or_else(|| {
+            let problem = "the function has stored none; it stores a dataset for each pipeline";
+            Error::invalid("dataset", problem)
+        })
     };
     let object = distribute_datasets_from_function(&strategy, call, &options)?;
     distributed.write(make(Arc::new(object))?);
@@ -312,11 +261,10 @@ pub unsafe extern "C" fn umbo_strategy_distribute_datasets_from_function(
 ///
 /// The number of rows is known only if it is the same in all steps.
 #[c_call(out(spec), get(distributed))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_distributed_dataset_element_spec(
+pub fn umbo_distributed_dataset_element_spec(
     distributed: *const umbo_distributed_dataset,
     spec: *mut *mut umbo_element_spec,
-) -> umbo_status {
+) {
     spec.write(make(Arc::new(distributed.element_spec().clone()))?);
 }
 
@@ -331,14 +279,12 @@ pub unsafe extern "C" fn umbo_distributed_dataset_element_spec(
 ///
 /// With UMBO_SPLIT_BALANCED it follows from the number of rows. Where that is not known, as behind
 /// umbo_dataset_repeat() or umbo_dataset_skip(), the number of steps may be unknown.
-#[c_call(out(count))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_distributed_dataset_cardinality(
+#[c_call(out(count), borrow(distributed))]
+pub fn umbo_distributed_dataset_cardinality(
     distributed: *const umbo_distributed_dataset,
     count: *mut i64,
-) -> umbo_status {
-    let cardinality = borrow(distributed, "distributed", |dataset| dataset.cardinality())?;
-    count.write(cardinality.code());
+) {
+    count.write(distributed.cardinality().code());
 }
 
 /// Makes an iterator at the beginning of a pass.
@@ -352,11 +298,10 @@ pub unsafe extern "C" fn umbo_distributed_dataset_cardinality(
 ///   pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[c_call(out(iterator), get(distributed))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_iterator_from_distributed_dataset(
+pub fn umbo_iterator_from_distributed_dataset(
     distributed: *const umbo_distributed_dataset,
     iterator: *mut *mut umbo_iterator,
-) -> umbo_status {
+) {
     let object = Arc::new(distributed.unannounced_iterator()?);
     iterator.write(make(Arc::clone(&object))?);
     object.announce();
@@ -372,19 +317,14 @@ pub unsafe extern "C" fn umbo_iterator_from_distributed_dataset(
 ///   pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[c_call(retain(distributed))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_distributed_dataset_retain(
+pub fn umbo_distributed_dataset_retain(
     distributed: *const umbo_distributed_dataset,
     retained: *mut *mut umbo_distributed_dataset,
-) -> umbo_status {
+) {
 }
 
 /// Releases a handle to a distributed dataset.
 ///
 /// @param[in] distributed The handle. NULL does nothing.
 #[c_call(release(distributed))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_distributed_dataset_release(
-    distributed: *const umbo_distributed_dataset,
-) {
-}
+pub fn umbo_distributed_dataset_release(distributed: *const umbo_distributed_dataset) {}

@@ -1,15 +1,8 @@
 //! Tensors from and for other libraries, as DLPack describes them.
 
-use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use super::boundary::{Out, boundary, c_call, check, out};
-use super::callback::umbo_destroy_fn;
-use super::handle::{get, reserve};
-use super::object::umbo_tensor;
-use super::status::umbo_status;
-use super::view::{tensor_over_view, umbo_view};
-use crate::error::{Error, Result};
+use super::prelude::*;
 use crate::tensor::dlpack::{
     self, Form, Legacy as DLManagedTensor, Versioned as DLManagedTensorVersioned,
 };
@@ -29,13 +22,12 @@ use crate::tensor::dlpack::{
 /// The struct is defined in `umbo/dlpack.h`, and in the header of DLPack itself. Elements that may only
 /// be read have the flag that says so. The rule for elements holds for the other library too: while it
 /// writes them, nobody else may read or write them.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_to_dlpack(
+#[c_call(out(managed), get(tensor))]
+pub fn umbo_tensor_to_dlpack(
     tensor: *const umbo_tensor,
     managed: *mut *mut DLManagedTensorVersioned,
-) -> umbo_status {
-    // SAFETY: the caller's promise is the same.
-    boundary("umbo_tensor_to_dlpack", || unsafe { export(tensor, managed) })
+) {
+    managed.write(dlpack::export(&tensor)?.as_ptr());
 }
 
 /// Gives a tensor to a library that knows DLPack before version 1 only, without a copy.
@@ -44,23 +36,12 @@ pub unsafe extern "C" fn umbo_tensor_to_dlpack(
 /// @param[out] managed The tensor. Its deleter has to be called exactly once, as for umbo_tensor_to_dlpack().
 /// @return UMBO_OK, a status that umbo_tensor_to_dlpack() can return, for the same causes, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: the elements may only be read, which this form cannot say.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_to_dlpack_legacy(
+#[c_call(out(managed), get(tensor))]
+pub fn umbo_tensor_to_dlpack_legacy(
     tensor: *const umbo_tensor,
     managed: *mut *mut DLManagedTensor,
-) -> umbo_status {
-    // SAFETY: the caller's promise is the same.
-    boundary("umbo_tensor_to_dlpack_legacy", || unsafe { export(tensor, managed) })
-}
-
-/// # Safety
-/// `managed` is NULL or a place for the output.
-unsafe fn export<F: Form>(tensor: *const umbo_tensor, managed: *mut *mut F) -> Result<()> {
-    // SAFETY: the caller's promise.
-    let managed: Out<*mut F> = unsafe { out(managed, "managed") }?;
-    let tensor = get(tensor, "tensor")?;
-    managed.write(dlpack::export::<F>(&tensor)?.as_ptr());
-    Ok(())
+) {
+    managed.write(dlpack::export(&tensor)?.as_ptr());
 }
 
 /// Makes a tensor over memory of another library, without a copy.
@@ -86,13 +67,13 @@ unsafe fn export<F: Form>(tensor: *const umbo_tensor, managed: *mut *mut F) -> R
 /// Memory of a GPU becomes a tensor on the first logical GPU of the card. The other library has to be done
 /// with what it has queued for the elements. Before the library calls the deleter, it waits for its own
 /// work.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_from_dlpack(
+#[c_call(out(tensor))]
+pub fn umbo_tensor_from_dlpack(
     managed: *mut DLManagedTensorVersioned,
     tensor: *mut *mut umbo_tensor,
-) -> umbo_status {
+) {
     // SAFETY: the caller's promise is the same.
-    boundary("umbo_tensor_from_dlpack", || unsafe { import(managed, tensor) })
+    unsafe { import(managed, tensor) }
 }
 
 /// Makes a tensor over memory of a library that knows DLPack before version 1 only, without a copy.
@@ -103,20 +84,18 @@ pub unsafe extern "C" fn umbo_tensor_from_dlpack(
 /// @return UMBO_OK, or a status that umbo_tensor_from_dlpack() can return, for the same causes.
 ///
 /// This form cannot say that elements may only be read, so they count as writable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_from_dlpack_legacy(
+#[c_call(out(tensor))]
+pub fn umbo_tensor_from_dlpack_legacy(
     managed: *mut DLManagedTensor,
     tensor: *mut *mut umbo_tensor,
-) -> umbo_status {
+) {
     // SAFETY: the caller's promise is the same.
-    boundary("umbo_tensor_from_dlpack_legacy", || unsafe { import(managed, tensor) })
+    unsafe { import(managed, tensor) }
 }
 
 /// # Safety
 /// `managed` is NULL or what a producer gave, `tensor` is NULL or a place for the output.
-unsafe fn import<F: Form>(managed: *mut F, tensor: *mut *mut umbo_tensor) -> Result<()> {
-    // SAFETY: the caller's promise.
-    let tensor = unsafe { out(tensor, "tensor") }?;
+unsafe fn import<F: Form>(managed: *mut F, tensor: Out<*mut umbo_tensor>) -> Result<()> {
     check(managed.cast_const(), "managed", "a managed tensor is expected")?;
     let managed = NonNull::new(managed).ok_or_else(|| Error::Internal("NULL".into()))?;
     let handle = reserve()?;
@@ -145,13 +124,12 @@ unsafe fn import<F: Form>(managed: *mut F, tensor: *mut *mut umbo_tensor) -> Res
 /// viewed, or when a variable is written. A view that may only be read gives a tensor that says so.
 /// umbo_variable_read() and umbo_tensor_to_dlpack() give a copy that stays.
 #[c_call(gives(user_data, destroy), out(managed))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_view_to_dlpack(
+pub fn umbo_view_to_dlpack(
     view: *const umbo_view,
     user_data: *mut c_void,
     destroy: umbo_destroy_fn,
     managed: *mut *mut DLManagedTensorVersioned,
-) -> umbo_status {
+) {
     // SAFETY: the caller gives NULL or a view whose elements are there.
     let tensor = unsafe { tensor_over_view(view, "view", Box::new(user_data)) }?;
     managed.write(dlpack::export::<DLManagedTensorVersioned>(&tensor)?.as_ptr());

@@ -1,7 +1,6 @@
 //! Element types and shapes.
 
-use super::boundary::{array, constant};
-use crate::error::{Error, Result};
+use super::prelude::*;
 use crate::tensor::{DType, MAX_RANK, Shape};
 
 /// The type of a tensor's elements.
@@ -41,29 +40,35 @@ pub const UMBO_MAX_RANK: i32 = 8;
 
 const _: () = assert!(UMBO_MAX_RANK as usize == MAX_RANK);
 
-pub(crate) fn dtype_from(code: umbo_dtype) -> Result<DType> {
-    constant(
-        code,
-        DType::from_code(code),
-        "dtype",
-        "UMBO_DTYPE_FLOAT16 (1) to UMBO_DTYPE_BOOL (13)",
-    )
+constants! { DType {
+    UMBO_DTYPE_FLOAT16 = DType::Float16, UMBO_DTYPE_BFLOAT16 = DType::BFloat16,
+    UMBO_DTYPE_FLOAT32 = DType::Float32, UMBO_DTYPE_FLOAT64 = DType::Float64,
+    UMBO_DTYPE_INT8 = DType::Int8, UMBO_DTYPE_INT16 = DType::Int16,
+    UMBO_DTYPE_INT32 = DType::Int32, UMBO_DTYPE_INT64 = DType::Int64,
+    UMBO_DTYPE_UINT8 = DType::UInt8, UMBO_DTYPE_UINT16 = DType::UInt16,
+    UMBO_DTYPE_UINT32 = DType::UInt32, UMBO_DTYPE_UINT64 = DType::UInt64,
+    UMBO_DTYPE_BOOL = DType::Bool,
+} }
+
+/// An element type.
+pub(crate) fn dtype(code: umbo_dtype, argument: &'static str) -> Result<DType> {
+    constant(code, argument)
 }
 
 /// A shape argument.
 ///
 /// # Safety
 /// `sizes` is NULL or leads to `rank` numbers.
-pub(crate) unsafe fn shape_from(
-    rank: i32,
+pub(crate) unsafe fn shape(
     sizes: *const i64,
+    (rank, _): (i32, &'static str),
     argument: &'static str,
 ) -> Result<Shape> {
     if !(0..=UMBO_MAX_RANK).contains(&rank) {
         return Err(Error::invalid("rank", format!("{rank}; valid are 0 to {UMBO_MAX_RANK}")));
     }
     // SAFETY: the caller's promise is the same.
-    let sizes = unsafe { array(sizes, rank.into(), argument) }?;
+    let sizes = unsafe { array(sizes, (rank, "rank"), argument) }?;
     let mut checked = [0usize; MAX_RANK];
     for (axis, (to, &size)) in checked.iter_mut().zip(sizes).enumerate() {
         *to = usize::try_from(size).map_err(|_| {
@@ -71,4 +76,23 @@ pub(crate) unsafe fn shape_from(
         })?;
     }
     Shape::new(&checked[..sizes.len()])
+}
+
+/// A place for as many sizes as a shape has at most; those that it does not have are 0.
+///
+/// # Safety
+/// `pointer` is NULL or leads to room for so many numbers.
+pub(crate) unsafe fn sizes(
+    pointer: *mut i64,
+    argument: &'static str,
+) -> Result<Out<[i64; MAX_RANK]>> {
+    // SAFETY: the caller's promise is the same.
+    unsafe { out(pointer.cast(), argument) }
+}
+
+/// Numbers for as many axes as there may be, with 0 for those that are not there.
+pub(crate) fn padded(numbers: impl Iterator<Item = i64>) -> [i64; MAX_RANK] {
+    let mut all = [0; MAX_RANK];
+    all.iter_mut().zip(numbers).for_each(|(to, number)| *to = number);
+    all
 }

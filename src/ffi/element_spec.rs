@@ -1,25 +1,21 @@
 //! What the elements of datasets look like.
 
-use std::ffi::c_char;
-use std::sync::Arc;
-
-use super::boundary::{array_of, c_call, collect, out};
-use super::dtype::{dtype_from, umbo_dtype};
-use super::handle::{borrow, get, make};
-use super::object::umbo_element_spec;
-use super::status::umbo_status;
-use super::text::text;
-use super::value::index_from;
-use super::value_parts::{
-    UMBO_VALUE_LIST, UMBO_VALUE_PER_REPLICA, UMBO_VALUE_STRUCT, UMBO_VALUE_TENSOR,
-    UMBO_VALUE_TUPLE, umbo_value_kind,
-};
-use crate::error::{Error, Result};
+use super::prelude::*;
 use crate::input::{ElementSpec, LeafSpec};
 use crate::tensor::MAX_RANK;
 
 /// The size of a dimension in which elements may differ.
 pub const UMBO_SIZE_UNKNOWN: i64 = -1;
+
+/// A spec of one's own.
+pub(crate) fn spec(spec: *const umbo_element_spec, argument: &'static str) -> Result<ElementSpec> {
+    borrow(spec, argument, |spec| ElementSpec::clone(spec))
+}
+
+/// A spec in options, which may be NULL.
+pub(super) fn optional_spec(spec: *const umbo_element_spec) -> Result<Option<ElementSpec>> {
+    Ok(get_optional(spec, "options.element_spec")?.map(Arc::unwrap_or_clone))
+}
 
 /// Makes the spec of a tensor.
 ///
@@ -32,17 +28,13 @@ pub const UMBO_SIZE_UNKNOWN: i64 = -1;
 /// - UMBO_STATUS_INVALID_ARGUMENT: `dtype` is none of the types, or `rank` or a size is out of its
 ///   limits.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(out(spec))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_element_spec_create_tensor(
+#[c_call(out(spec), array(shape, rank), dtype(dtype))]
+pub fn umbo_element_spec_create_tensor(
     dtype: umbo_dtype,
     rank: i32,
     shape: *const i64,
     spec: *mut *mut umbo_element_spec,
-) -> umbo_status {
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let shape = unsafe { array_of(shape, (rank.into(), "rank"), "shape") }?;
-    let dtype = dtype_from(dtype)?;
+) {
     if shape.len() > MAX_RANK {
         let problem = format!("{rank}; at most {MAX_RANK} is supported");
         return Err(Error::invalid("rank", problem));
@@ -67,14 +59,13 @@ pub unsafe extern "C" fn umbo_element_spec_create_tensor(
 /// - UMBO_STATUS_INVALID_ARGUMENT: the spec would be deeper or larger than UMBO_MAX_NEST_DEPTH
 ///   allows, `count` is negative, or an item is not a valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(out(spec), array(items))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_element_spec_create_tuple(
+#[c_call(out(spec), array(items, count))]
+pub fn umbo_element_spec_create_tuple(
     count: i64,
     items: *const *const umbo_element_spec,
     spec: *mut *mut umbo_element_spec,
-) -> umbo_status {
-    let items = collect(items.iter().map(|&item| spec_of(item, "items")))?;
+) {
+    let items = collect(items.iter().map(|&item| arguments::spec(item, "items")))?;
     spec.write(make(Arc::new(ElementSpec::tuple(items)?))?);
 }
 
@@ -87,14 +78,13 @@ pub unsafe extern "C" fn umbo_element_spec_create_tuple(
 /// - UMBO_STATUS_INVALID_ARGUMENT: the spec would be deeper or larger than UMBO_MAX_NEST_DEPTH allows, `count` is
 ///   negative, or an item is not a valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(out(spec), array(items))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_element_spec_create_list(
+#[c_call(out(spec), array(items, count))]
+pub fn umbo_element_spec_create_list(
     count: i64,
     items: *const *const umbo_element_spec,
     spec: *mut *mut umbo_element_spec,
-) -> umbo_status {
-    let items = collect(items.iter().map(|&item| spec_of(item, "items")))?;
+) {
+    let items = collect(items.iter().map(|&item| arguments::spec(item, "items")))?;
     spec.write(make(Arc::new(ElementSpec::list(items)?))?);
 }
 
@@ -109,28 +99,19 @@ pub unsafe extern "C" fn umbo_element_spec_create_list(
 /// - UMBO_STATUS_INVALID_ARGUMENT: two fields have the same name, the spec would be deeper or
 ///   larger than UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(out(spec), array(names), array(items))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_element_spec_create_struct(
+#[c_call(out(spec), array(names, count), array(items, count))]
+pub fn umbo_element_spec_create_struct(
     count: i64,
     names: *const *const c_char,
     items: *const *const umbo_element_spec,
     spec: *mut *mut umbo_element_spec,
-) -> umbo_status {
+) {
     let fields = collect(names.iter().zip(items).map(|(&name, &item)| {
         // SAFETY: the caller promises that each name is NULL or a text.
         let name = unsafe { text(name, "names") }?;
-        Ok((name.into(), spec_of(item, "items")?))
+        Ok((name.into(), arguments::spec(item, "items")?))
     }))?;
     spec.write(make(Arc::new(ElementSpec::structure(fields)?))?);
-}
-
-/// The spec behind a handle.
-pub(super) fn spec_of(
-    spec: *const umbo_element_spec,
-    argument: &'static str,
-) -> Result<ElementSpec> {
-    borrow(spec, argument, |spec| ElementSpec::clone(spec))
 }
 
 /// Tells what elements are: tensors, tuples and so on.
@@ -141,11 +122,7 @@ pub(super) fn spec_of(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `kind` is a null pointer.
 #[c_call(out(kind), borrow(spec))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_element_spec_get_kind(
-    spec: *const umbo_element_spec,
-    kind: *mut umbo_value_kind,
-) -> umbo_status {
+pub fn umbo_element_spec_get_kind(spec: *const umbo_element_spec, kind: *mut umbo_value_kind) {
     kind.write(match **spec {
         ElementSpec::Leaf(_) => UMBO_VALUE_TENSOR,
         ElementSpec::PerReplica(..) => UMBO_VALUE_PER_REPLICA,
@@ -162,11 +139,7 @@ pub unsafe extern "C" fn umbo_element_spec_get_kind(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `count` is a null pointer.
 #[c_call(out(count), borrow(spec))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_element_spec_count(
-    spec: *const umbo_element_spec,
-    count: *mut i64,
-) -> umbo_status {
+pub fn umbo_element_spec_count(spec: *const umbo_element_spec, count: *mut i64) {
     count.write(spec.count() as i64);
 }
 
@@ -180,15 +153,13 @@ pub unsafe extern "C" fn umbo_element_spec_count(
 /// - UMBO_STATUS_OUT_OF_RANGE: there is nothing at `index`.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is that of a tensor, or is not a valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(out(item))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_element_spec_item(
+#[c_call(out(item), index(index), get(spec))]
+pub fn umbo_element_spec_item(
     spec: *const umbo_element_spec,
     index: i64,
     item: *mut *mut umbo_element_spec,
-) -> umbo_status {
-    let index = index_from(index)?;
-    item.write(make(Arc::new(get(spec, "spec")?.item(index)?))?);
+) {
+    item.write(make(Arc::new(spec.item(index)?))?);
 }
 
 /// Gives the name of the field of a struct at a position.
@@ -200,17 +171,13 @@ pub unsafe extern "C" fn umbo_element_spec_item(
 /// - UMBO_STATUS_OUT_OF_RANGE: there is no field at `index`.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not that of a struct, or is not a valid handle, or
 ///   `name` is a null pointer.
-#[c_call(out(name))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_element_spec_field_name(
+#[c_call(out(name), index(index), borrow(spec))]
+pub fn umbo_element_spec_field_name(
     spec: *const umbo_element_spec,
     index: i64,
     name: *mut *const c_char,
-) -> umbo_status {
-    let index = index_from(index)?;
-    name.write(borrow(spec, "spec", |spec| {
-        spec.field_name(index).map(|name| name.as_c_str().as_ptr())
-    })??);
+) {
+    name.write(spec.field_name(index)?.as_c_str().as_ptr());
 }
 
 /// Gives the dtype, rank and shape of a tensor.
@@ -224,25 +191,18 @@ pub unsafe extern "C" fn umbo_element_spec_field_name(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is that of a tuple, a list or a struct, or is not a valid handle,
 ///   or an output is a null pointer.
-#[c_call(out(dtype), out(rank))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_element_spec_leaf(
+#[c_call(out(dtype), out(rank), sizes(shape), borrow(spec))]
+pub fn umbo_element_spec_leaf(
     spec: *const umbo_element_spec,
     dtype: *mut umbo_dtype,
     rank: *mut i32,
     shape: *mut i64,
-) -> umbo_status {
-    // SAFETY: the caller gives NULL or a place for 8 sizes.
-    let shape = unsafe { out(shape.cast::<[i64; MAX_RANK]>(), "shape") }?;
-    let spec = get(spec, "spec")?;
+) {
     let leaf = spec.leaf()?;
-    let mut sizes = [0; MAX_RANK];
-    for (to, size) in sizes.iter_mut().zip(&leaf.shape) {
-        *to = size.map_or(UMBO_SIZE_UNKNOWN, |size| size as i64);
-    }
-    dtype.write(leaf.dtype as umbo_dtype);
+    let unknown = UMBO_SIZE_UNKNOWN;
+    dtype.write(leaf.dtype.to_c());
     rank.write(leaf.shape.len() as i32);
-    shape.write(sizes);
+    shape.write(padded(leaf.shape.iter().map(|size| size.map_or(unknown, |size| size as i64))));
 }
 
 /// Makes another handle to the same spec.
@@ -254,16 +214,14 @@ pub unsafe extern "C" fn umbo_element_spec_leaf(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `retained` is a null pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[c_call(retain(spec))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_element_spec_retain(
+pub fn umbo_element_spec_retain(
     spec: *const umbo_element_spec,
     retained: *mut *mut umbo_element_spec,
-) -> umbo_status {
+) {
 }
 
 /// Releases a handle to a spec.
 ///
 /// @param[in] spec The handle. NULL does nothing.
 #[c_call(release(spec))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_element_spec_release(spec: *const umbo_element_spec) {}
+pub fn umbo_element_spec_release(spec: *const umbo_element_spec) {}

@@ -1,21 +1,9 @@
 //! Checking that a step means the same on one replica and on many.
 
-use std::ffi::{CString, c_char, c_void};
-use std::ptr;
-use std::sync::Arc;
+use std::ffi::CString;
 
-use super::boundary::c_call;
-use super::handle::{borrow, get, get_optional, make};
-use super::object::{umbo_equivalence, umbo_gradients, umbo_strategy, umbo_value};
-use super::options::c_struct;
-use super::replica_context::call_replica;
-use super::run::{Passed, umbo_replica_fn};
-use super::scope::present;
-use super::status::umbo_status;
-use super::text::c_string;
+use super::prelude::*;
 use crate::equivalence::{self, Finding, Options, Report, Subject, Verdict};
-use crate::error::Error;
-use crate::strategy::ReplicaContext;
 
 /// What a finding is about.
 pub type umbo_equivalence_subject = i32;
@@ -74,22 +62,23 @@ pub const UMBO_EQUIVALENCE_VARIABLE_WRITTEN: umbo_equivalence_verdict = 15;
 /// against the equivalence.
 pub const UMBO_EQUIVALENCE_SIZE_DEPENDENT: umbo_equivalence_verdict = 16;
 
-const _: () = assert!(Verdict::Equal as i32 == UMBO_EQUIVALENCE_EQUAL);
-const _: () = assert!(Verdict::NotWritten as i32 == UMBO_EQUIVALENCE_NOT_WRITTEN);
-const _: () = assert!(Verdict::Failed as i32 == UMBO_EQUIVALENCE_CALLBACK_FAILED);
-const _: () = assert!(Verdict::NotSubmitted as i32 == UMBO_EQUIVALENCE_NOT_SUBMITTED);
-const _: () = assert!(Verdict::WrongWeight as i32 == UMBO_EQUIVALENCE_WRONG_WEIGHT);
-const _: () = assert!(Verdict::NotOverwritten as i32 == UMBO_EQUIVALENCE_NOT_OVERWRITTEN);
-const _: () = assert!(Verdict::NotFinite as i32 == UMBO_EQUIVALENCE_NOT_FINITE);
-const _: () = assert!(Verdict::NotRepeatable as i32 == UMBO_EQUIVALENCE_NOT_REPEATABLE);
-const _: () = assert!(Verdict::WrongReduction as i32 == UMBO_EQUIVALENCE_WRONG_REDUCTION);
-const _: () = assert!(Verdict::WholeBatch as i32 == UMBO_EQUIVALENCE_WHOLE_BATCH);
-const _: () = assert!(Verdict::SameExamples as i32 == UMBO_EQUIVALENCE_SAME_EXAMPLES);
-const _: () = assert!(Verdict::PartlyWritten as i32 == UMBO_EQUIVALENCE_PARTLY_WRITTEN);
-const _: () = assert!(Verdict::TermPerReplica as i32 == UMBO_EQUIVALENCE_TERM_PER_REPLICA);
-const _: () = assert!(Verdict::Different as i32 == UMBO_EQUIVALENCE_DIFFERENT);
-const _: () = assert!(Verdict::VariableWritten as i32 == UMBO_EQUIVALENCE_VARIABLE_WRITTEN);
-const _: () = assert!(Verdict::SizeDependent as i32 == UMBO_EQUIVALENCE_SIZE_DEPENDENT);
+constants! { Verdict {
+    UMBO_EQUIVALENCE_EQUAL = Verdict::Equal, UMBO_EQUIVALENCE_NOT_WRITTEN = Verdict::NotWritten,
+    UMBO_EQUIVALENCE_CALLBACK_FAILED = Verdict::Failed,
+    UMBO_EQUIVALENCE_NOT_SUBMITTED = Verdict::NotSubmitted,
+    UMBO_EQUIVALENCE_WRONG_WEIGHT = Verdict::WrongWeight,
+    UMBO_EQUIVALENCE_NOT_OVERWRITTEN = Verdict::NotOverwritten,
+    UMBO_EQUIVALENCE_NOT_FINITE = Verdict::NotFinite,
+    UMBO_EQUIVALENCE_NOT_REPEATABLE = Verdict::NotRepeatable,
+    UMBO_EQUIVALENCE_WRONG_REDUCTION = Verdict::WrongReduction,
+    UMBO_EQUIVALENCE_WHOLE_BATCH = Verdict::WholeBatch,
+    UMBO_EQUIVALENCE_SAME_EXAMPLES = Verdict::SameExamples,
+    UMBO_EQUIVALENCE_PARTLY_WRITTEN = Verdict::PartlyWritten,
+    UMBO_EQUIVALENCE_TERM_PER_REPLICA = Verdict::TermPerReplica,
+    UMBO_EQUIVALENCE_DIFFERENT = Verdict::Different,
+    UMBO_EQUIVALENCE_VARIABLE_WRITTEN = Verdict::VariableWritten,
+    UMBO_EQUIVALENCE_SIZE_DEPENDENT = Verdict::SizeDependent,
+} }
 
 /// A tolerance that suits the dtype of the gradients.
 pub const UMBO_TOLERANCE_OF_DTYPE: f64 = -1.0;
@@ -175,7 +164,7 @@ impl CheckedStep {
         Some(umbo_equivalence_finding {
             struct_size: size_of::<umbo_equivalence_finding>(),
             subject,
-            verdict: finding.verdict as i32,
+            verdict: finding.verdict.to_c(),
             variable,
             element: finding.element.map_or(-1, |element| element as i64),
             factor: finding.factor,
@@ -250,9 +239,15 @@ impl CheckedStep {
 /// With several ranks a call that all of them make: it fails on all if it fails on one. Then
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more. Each gives a batch of its own, of as many examples.
-#[c_call(out(equivalence), options(options), get(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_check_equivalence(
+#[c_call(
+    out(equivalence),
+    options(options),
+    get(strategy),
+    present(function),
+    get(batch),
+    get_optional(gradients)
+)]
+pub fn umbo_strategy_check_equivalence(
     strategy: *mut umbo_strategy,
     function: umbo_replica_fn,
     user_data: *mut c_void,
@@ -260,10 +255,7 @@ pub unsafe extern "C" fn umbo_strategy_check_equivalence(
     gradients: *mut umbo_gradients,
     options: *const umbo_equivalence_options,
     equivalence: *mut *mut umbo_equivalence,
-) -> umbo_status {
-    let function = present(function, "function")?;
-    let batch = get(batch, "batch")?;
-    let gradients = get_optional(gradients, "gradients")?;
+) {
     let options = Options {
         relative_tolerance: match options.relative_tolerance {
             UMBO_TOLERANCE_OF_DTYPE => None,
@@ -271,13 +263,7 @@ pub unsafe extern "C" fn umbo_strategy_check_equivalence(
         },
         absolute_tolerance: options.absolute_tolerance,
     };
-    let passed = Passed::new(user_data);
-    let call = move |context: &ReplicaContext| {
-        call_replica(context, |ctx, args, result| {
-            // SAFETY: the caller gives a function of this type and its user data.
-            unsafe { function(ctx, args, passed.get(), result) }
-        })
-    };
+    let call = replica_function(function, user_data);
     let report = equivalence::check(&strategy, &call, &batch, gradients.as_ref(), &options)?;
     equivalence.write(make(Arc::new(CheckedStep::new(report)))?);
 }
@@ -287,14 +273,9 @@ pub unsafe extern "C" fn umbo_strategy_check_equivalence(
 /// @param[in] equivalence What the check found.
 /// @param[out] holds 1 if the update and the metrics are the same, else 0.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(holds))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_equivalence_holds(
-    equivalence: *const umbo_equivalence,
-    holds: *mut i32,
-) -> umbo_status {
-    let equivalent = |checked: &Arc<CheckedStep>| checked.report.equivalent;
-    holds.write(i32::from(borrow(equivalence, "equivalence", equivalent)?));
+#[c_call(out(holds), borrow(equivalence))]
+pub fn umbo_equivalence_holds(equivalence: *const umbo_equivalence, holds: *mut i32) {
+    holds.write(equivalence.report.equivalent.into());
 }
 
 /// Gives all findings as text.
@@ -305,11 +286,7 @@ pub unsafe extern "C" fn umbo_equivalence_holds(
 ///   `equivalence`.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(text), borrow(equivalence))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_equivalence_text(
-    equivalence: *const umbo_equivalence,
-    text: *mut *const c_char,
-) -> umbo_status {
+pub fn umbo_equivalence_text(equivalence: *const umbo_equivalence, text: *mut *const c_char) {
     text.write(equivalence.text.as_ptr());
 }
 
@@ -321,15 +298,10 @@ pub unsafe extern "C" fn umbo_equivalence_text(
 ///
 /// First come the findings about the step as a whole, if something is wrong with it. Then there is
 /// one for each gradient and each metric, also if it is UMBO_EQUIVALENCE_EQUAL.
-#[c_call(out(count))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_equivalence_count(
-    equivalence: *const umbo_equivalence,
-    count: *mut i64,
-) -> umbo_status {
-    let findings = |checked: &Arc<CheckedStep>| checked.findings.len();
+#[c_call(out(count), borrow(equivalence))]
+pub fn umbo_equivalence_count(equivalence: *const umbo_equivalence, count: *mut i64) {
     // Gradients list their variables by an `i32`; so many metrics nobody adds.
-    count.write(borrow(equivalence, "equivalence", findings)? as i64);
+    count.write(equivalence.findings.len() as i64);
 }
 
 /// Gives one finding.
@@ -340,21 +312,14 @@ pub unsafe extern "C" fn umbo_equivalence_count(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such finding.
-#[c_call(result(finding))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_equivalence_at(
+#[c_call(result(finding), borrow(equivalence))]
+pub fn umbo_equivalence_at(
     equivalence: *const umbo_equivalence,
     index: i64,
     finding: *mut umbo_equivalence_finding,
-) -> umbo_status {
-    let found = borrow(equivalence, "equivalence", |checked| {
-        let found = usize::try_from(index).ok().and_then(|index| checked.finding(index));
-        found.ok_or_else(|| {
-            let problem = format!("{index}; there are {} findings", checked.findings.len());
-            Error::out_of_range("index", problem)
-        })
-    })?;
-    finding.write(found?);
+) {
+    let findings = (equivalence.findings.len(), "the findings");
+    finding.write(at(index, "index", findings, |index| equivalence.finding(index))?);
 }
 
 /// Makes another handle to the same findings.
@@ -368,11 +333,10 @@ pub unsafe extern "C" fn umbo_equivalence_at(
 /// Each handle is released once, by itself. Retain a lent handle to keep the object after the
 /// callback.
 #[c_call(retain(equivalence))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_equivalence_retain(
+pub fn umbo_equivalence_retain(
     equivalence: *const umbo_equivalence,
     retained: *mut *mut umbo_equivalence,
-) -> umbo_status {
+) {
 }
 
 /// Releases a handle.
@@ -381,5 +345,4 @@ pub unsafe extern "C" fn umbo_equivalence_retain(
 ///
 /// When the last handle is released, the texts that were taken from it end.
 #[c_call(release(equivalence))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_equivalence_release(equivalence: *const umbo_equivalence) {}
+pub fn umbo_equivalence_release(equivalence: *const umbo_equivalence) {}

@@ -1,13 +1,7 @@
 //! Gradients: what replicas contribute to an update.
 
-use super::boundary::{array, c_call, collect, constant, flag};
-use super::dtype::{UMBO_DTYPE_NONE, dtype_from, umbo_dtype};
 use super::first_batch::note_gradients;
-use super::handle::{borrow, get, make};
-use super::object::{umbo_gradients, umbo_optimizer, umbo_strategy, umbo_value, umbo_variable};
-use super::options::c_struct;
-use super::status::umbo_status;
-use crate::error::{Error, Result};
+use super::prelude::*;
 use crate::optimizer::reduced::reduced;
 use crate::optimizer::{Gradients, GradientsOptions, LossReduction};
 
@@ -26,8 +20,13 @@ pub const UMBO_LOSS_MEAN: umbo_loss_reduction = 2;
 /// The update uses the sum over the replicas.
 pub const UMBO_LOSS_GLOBAL_MEAN: umbo_loss_reduction = 3;
 
+constants! { LossReduction {
+    UMBO_LOSS_SUM = LossReduction::Sum, UMBO_LOSS_MEAN = LossReduction::Mean,
+    UMBO_LOSS_GLOBAL_MEAN = LossReduction::GlobalMean,
+} }
+
 /// How gradients are combined. Start from UMBO_GRADIENTS_OPTIONS_INIT.
-#[c_struct(loss_reduction = UMBO_LOSS_UNSET, accumulation_steps = 1, dtype = UMBO_DTYPE_NONE)]
+#[c_struct(accumulation_steps = 1)]
 #[repr(C)]
 pub struct umbo_gradients_options {
     /// sizeof(umbo_gradients_options).
@@ -54,10 +53,6 @@ pub struct umbo_gradients_options {
     pub dtype: umbo_dtype,
 }
 
-const _: () = assert!(LossReduction::Sum as i32 == UMBO_LOSS_SUM);
-const _: () = assert!(LossReduction::Mean as i32 == UMBO_LOSS_MEAN);
-const _: () = assert!(LossReduction::GlobalMean as i32 == UMBO_LOSS_GLOBAL_MEAN);
-
 /// Makes gradient buffers, one for each variable and replica.
 ///
 /// @param[in] strategy The strategy whose replicas write them.
@@ -73,45 +68,35 @@ const _: () = assert!(LossReduction::GlobalMean as i32 == UMBO_LOSS_GLOBAL_MEAN)
 ///   another option that is out of range or does not fit.
 /// - UMBO_STATUS_UNIMPLEMENTED: a variable that is neither float32 nor float64.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
-#[c_call(out(gradients), array(variables), options(options), get(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_gradients_create(
+#[c_call(out(gradients), handles(variables, count), options(options), get(strategy))]
+pub fn umbo_gradients_create(
     strategy: *mut umbo_strategy,
     count: i64,
     variables: *const *mut umbo_variable,
     options: *const umbo_gradients_options,
     gradients: *mut *mut umbo_gradients,
-) -> umbo_status {
-    let variables = collect(variables.iter().map(|&variable| get(variable, "variables")))?;
-    let loss_reduction = constant(
-        options.loss_reduction,
-        LossReduction::from_code(options.loss_reduction),
-        "options.loss_reduction",
-        "UMBO_LOSS_SUM (1), UMBO_LOSS_MEAN (2) and UMBO_LOSS_GLOBAL_MEAN (3), and one must be \
-         given: does the callback sum over its examples, take their mean, or divide by the \
-         examples of the global batch?",
-    )?;
-    let (id, devices) = (strategy.id(), strategy.replica_devices());
-    let steps = match options.accumulation_steps {
-        steps @ 1.. => steps as u64,
-        steps => {
-            let problem = format!("{steps}; must be 1 or more");
-            return Err(Error::invalid("options.accumulation_steps", problem));
+) {
+    let loss_reduction = match options.loss_reduction {
+        UMBO_LOSS_UNSET => {
+            let problem = "0; valid are UMBO_LOSS_SUM (1), UMBO_LOSS_MEAN (2) and UMBO_LOSS_GLOBAL_MEAN \
+                           (3), and one must be given: does the callback sum over its examples, take \
+                           their mean, or divide by the examples of the global batch?";
+            return Err(Error::invalid("options.loss_reduction", problem));
         }
+        code => constant(code, "options.loss_reduction")?,
     };
-    let row_sparse = if options.row_sparse.is_null() {
-        &[][..]
-    } else {
-        // SAFETY: not NULL, so the caller gives as many numbers as variables.
-        unsafe { array(options.row_sparse, count, "options.row_sparse") }?
-    };
-    let row_sparse = row_sparse.iter().map(|&choice| flag(choice, "options.row_sparse"));
-    let row_sparse = &*collect(row_sparse)?;
+    let (id, devices) = (strategy.id(), strategy.replica_devices());
+    let accumulation_steps = positive(options.accumulation_steps, "options.accumulation_steps")?;
+    // SAFETY: the caller gives NULL or as many numbers as variables.
+    let row_sparse =
+        unsafe { optional_array(options.row_sparse, (count, "count"), "options.row_sparse") }?;
+    let choices = row_sparse.unwrap_or_default().iter();
+    let row_sparse = &*collect(choices.map(|&choice| flag(choice, "options.row_sparse")))?;
     let dtype = match options.dtype {
         UMBO_DTYPE_NONE => None,
-        dtype => Some(dtype_from(dtype)?),
+        dtype => Some(constant(dtype, "dtype")?),
     };
-    let options = GradientsOptions { accumulation_steps: steps, dtype, row_sparse };
+    let options = GradientsOptions { accumulation_steps, dtype, row_sparse };
     let made = Gradients::with_options(id, devices, variables, loss_reduction, options)?;
     note_gradients(&made);
     gradients.write(make(made)?);
@@ -123,11 +108,7 @@ pub unsafe extern "C" fn umbo_gradients_create(
 /// @param[out] count The number of variables.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(count), borrow(gradients))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_gradients_count(
-    gradients: *const umbo_gradients,
-    count: *mut i64,
-) -> umbo_status {
+pub fn umbo_gradients_count(gradients: *const umbo_gradients, count: *mut i64) {
     count.write(gradients.variables().len() as i64);
 }
 
@@ -140,15 +121,14 @@ pub unsafe extern "C" fn umbo_gradients_count(
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
-#[c_call(out(variable))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_gradients_variable(
+#[c_call(out(variable), index(index), borrow(gradients))]
+pub fn umbo_gradients_variable(
     gradients: *const umbo_gradients,
     index: i64,
     variable: *mut *mut umbo_variable,
-) -> umbo_status {
-    let found = of_variable(gradients, index, |own, index| own.variables()[index].clone())?;
-    variable.write(make(found)?);
+) {
+    check_variable(gradients, index)?;
+    variable.write(make(gradients.variables()[index].clone())?);
 }
 
 /// Tells what the gradients mean.
@@ -157,12 +137,11 @@ pub unsafe extern "C" fn umbo_gradients_variable(
 /// @param[out] loss_reduction The loss reduction that they were made with.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(loss_reduction), borrow(gradients))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_gradients_loss_reduction(
+pub fn umbo_gradients_loss_reduction(
     gradients: *const umbo_gradients,
     loss_reduction: *mut umbo_loss_reduction,
-) -> umbo_status {
-    loss_reduction.write(gradients.loss_reduction() as i32);
+) {
+    loss_reduction.write(gradients.loss_reduction().to_c());
 }
 
 /// Tells how many runs make one update.
@@ -171,11 +150,7 @@ pub unsafe extern "C" fn umbo_gradients_loss_reduction(
 /// @param[out] steps The `accumulation_steps` that they were made with.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(steps), borrow(gradients))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_gradients_accumulation_steps(
-    gradients: *const umbo_gradients,
-    steps: *mut i64,
-) -> umbo_status {
+pub fn umbo_gradients_accumulation_steps(gradients: *const umbo_gradients, steps: *mut i64) {
     steps.write(gradients.accumulation_steps() as i64);
 }
 
@@ -187,15 +162,14 @@ pub unsafe extern "C" fn umbo_gradients_accumulation_steps(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
-#[c_call(out(row_sparse))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_gradients_row_sparse(
+#[c_call(out(row_sparse), index(index), borrow(gradients))]
+pub fn umbo_gradients_row_sparse(
     gradients: *const umbo_gradients,
     index: i64,
     row_sparse: *mut i32,
-) -> umbo_status {
-    let found = of_variable(gradients, index, Gradients::is_row_sparse)?;
-    row_sparse.write(found.into());
+) {
+    check_variable(gradients, index)?;
+    row_sparse.write(gradients.is_row_sparse(index).into());
 }
 
 /// Tells the element type of the gradients of a variable.
@@ -207,14 +181,10 @@ pub unsafe extern "C" fn umbo_gradients_row_sparse(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
-#[c_call(out(dtype))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_gradients_dtype(
-    gradients: *const umbo_gradients,
-    index: i64,
-    dtype: *mut umbo_dtype,
-) -> umbo_status {
-    dtype.write(of_variable(gradients, index, Gradients::dtype)? as i32);
+#[c_call(out(dtype), index(index), borrow(gradients))]
+pub fn umbo_gradients_dtype(gradients: *const umbo_gradients, index: i64, dtype: *mut umbo_dtype) {
+    check_variable(gradients, index)?;
+    dtype.write(gradients.dtype(index).to_c());
 }
 
 /// Gives the gradient of a variable that the next apply would take.
@@ -239,43 +209,19 @@ pub unsafe extern "C" fn umbo_gradients_dtype(
 ///
 /// With several ranks all of them call this, and each gets the gradient over all ranks' replicas. The ranks tell
 /// each other all that their replicas have contributed to the variable, which is more than an apply does.
-#[c_call(out(value))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_gradients_reduced(
+#[c_call(out(value), index(index), get(gradients), get_optional(optimizer))]
+pub fn umbo_gradients_reduced(
     gradients: *const umbo_gradients,
     index: i64,
     optimizer: *const umbo_optimizer,
     value: *mut *mut umbo_value,
-) -> umbo_status {
-    let index = variable_index(index)?;
-    let gradients = get(gradients, "gradients")?;
-    let optimizer = match optimizer.is_null() {
-        true => None,
-        false => Some(get(optimizer, "optimizer")?),
-    };
+) {
     value.write(make(reduced(&gradients, index, optimizer.as_ref())?)?);
 }
 
-/// What `tell` says of the variable at `index`, if there is one.
-fn of_variable<T>(
-    gradients: *const umbo_gradients,
-    index: i64,
-    tell: impl FnOnce(&Gradients, usize) -> T,
-) -> Result<T> {
-    let index = variable_index(index)?;
-    borrow(gradients, "gradients", |gradients| {
-        let count = gradients.variables().len();
-        if index < count {
-            return Ok(tell(gradients, index));
-        }
-        let problem = format!("{index} is not in [0, {count}), the variables of the gradients");
-        Err(Error::out_of_range("index", problem))
-    })?
-}
-
-pub(crate) fn variable_index(index: i64) -> Result<usize> {
-    usize::try_from(index)
-        .map_err(|_| Error::out_of_range("index", format!("{index}; indices are 0 or more")))
+fn check_variable(gradients: &Gradients, index: usize) -> Result<()> {
+    let variables = (gradients.variables().len(), "the variables of the gradients");
+    at(index as i64, "index", variables, |_| Some(()))
 }
 
 /// Makes another handle to the same gradients.
@@ -289,11 +235,7 @@ pub(crate) fn variable_index(index: i64) -> Result<usize> {
 /// Each handle is released once, by itself. Retain a lent handle to keep the object after the
 /// callback.
 #[c_call(retain(gradients))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_gradients_retain(
-    gradients: *const umbo_gradients,
-    retained: *mut *mut umbo_gradients,
-) -> umbo_status {
+pub fn umbo_gradients_retain(gradients: *const umbo_gradients, retained: *mut *mut umbo_gradients) {
 }
 
 /// Releases a handle.
@@ -302,5 +244,4 @@ pub unsafe extern "C" fn umbo_gradients_retain(
 ///
 /// The object ends when its last handle is released and nothing else keeps it.
 #[c_call(release(gradients))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_gradients_release(gradients: *const umbo_gradients) {}
+pub fn umbo_gradients_release(gradients: *const umbo_gradients) {}

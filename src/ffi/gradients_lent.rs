@@ -1,14 +1,6 @@
 //! Gradients that lie in memory of the program's, and what a replica takes back.
 
-use std::ffi::c_void;
-
-use super::boundary::c_call;
-use super::callback::umbo_destroy_fn;
-use super::gradients::variable_index;
-use super::object::{umbo_gradients, umbo_replica_context};
-use super::replica_context::in_context;
-use super::status::umbo_status;
-use super::view::{tensor_over_view, umbo_view};
+use super::prelude::*;
 
 /// Lets a gradient stay where the program has it: this replica's gradient of a variable is read from the
 /// memory of `view`, without a copy, instead of from the buffer that umbo_gradients_view() gives.
@@ -40,24 +32,19 @@ use super::view::{tensor_over_view, umbo_view};
 ///
 /// On a GPU replica the memory is that of its GPU; what the callback has queued there when it returns is
 /// waited for, as always.
-#[c_call(gives(user_data, destroy), get(gradients))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_gradients_attach(
+#[c_call(gives(user_data, destroy), get(gradients), index(index), within(ctx))]
+pub fn umbo_gradients_attach(
     gradients: *mut umbo_gradients,
     ctx: *mut umbo_replica_context,
     index: i64,
     view: *const umbo_view,
     user_data: *mut c_void,
     destroy: umbo_destroy_fn,
-) -> umbo_status {
-    // Not borrowed: what an earlier step has lent is let go of here, and may release the gradients.
-    let gradients = gradients;
-    let index = variable_index(index)?;
-    in_context(ctx, |context| {
-        // SAFETY: the caller gives NULL or a view whose elements are there until the user_data is dropped.
-        let gradient = unsafe { tensor_over_view(view, "view", Box::new(user_data)) }?;
-        gradients.attach_in(context, index, gradient)
-    })
+) {
+    // The gradients are not borrowed: what an earlier step has lent is let go of here, and may release them.
+    // SAFETY: the caller gives NULL or a view whose elements are there until the user_data is dropped.
+    let gradient = unsafe { tensor_over_view(view, "view", Box::new(user_data)) }?;
+    gradients.attach_in(ctx, index, gradient)
 }
 
 /// Takes back what this replica has contributed to a variable in this step: the buffer that it viewed, the
@@ -75,13 +62,11 @@ pub unsafe extern "C" fn umbo_gradients_attach(
 /// variable, an apply leaves it alone: no weight decay, no momentum, and the optimizer's state for it
 /// stays. If others do contribute, this replica counts as zero. What was attached is given to its
 /// `destroy`. The replica may view, add or attach again before it submits.
-#[c_call(get(gradients))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_gradients_withdraw(
+#[c_call(get(gradients), index(index), within(ctx))]
+pub fn umbo_gradients_withdraw(
     gradients: *mut umbo_gradients,
     ctx: *mut umbo_replica_context,
     index: i64,
-) -> umbo_status {
-    let index = variable_index(index)?;
-    in_context(ctx, |context| gradients.withdraw_in(context, index))
+) {
+    gradients.withdraw_in(ctx, index)
 }

@@ -1,14 +1,6 @@
 //! What replicas write into gradients, and how they submit it: `umbo/gradients.h`.
 
-use super::boundary::{c_call, check, constant};
-use super::gradients::variable_index;
-use super::handle::{borrow, get};
-use super::indexed_slices::slices_of;
-use super::object::{umbo_gradients, umbo_replica_context, umbo_value};
-use super::replica_context::in_context;
-use super::status::umbo_status;
-use super::view::{NO_VIEW, umbo_view, view_to_write};
-use crate::error::{Error, Result};
+use super::prelude::*;
 use crate::optimizer::GradientMode;
 
 /// What a replica does with its gradient buffer.
@@ -44,22 +36,15 @@ pub const UMBO_GRADIENT_ADD: umbo_gradient_mode = 2;
 ///
 /// The buffer stays where it is: the view has the same address in every step as long as the gradients live.
 /// umbo_gradients_attach() lets a gradient stay in the program's memory instead.
-#[c_call(out(view))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_gradients_view(
+#[c_call(out(view), index(index), constant(mode), within(ctx), borrow(gradients))]
+pub fn umbo_gradients_view(
     gradients: *mut umbo_gradients,
     ctx: *mut umbo_replica_context,
     index: i64,
     mode: umbo_gradient_mode,
     view: *mut umbo_view,
-) -> umbo_status {
-    let index = variable_index(index)?;
-    let mode = mode_from(mode)?;
-    view.write(in_context(ctx, |context| {
-        borrow(gradients, "gradients", |gradients| {
-            gradients.view_in(context, index, mode).map(view_to_write)
-        })?
-    })?);
+) {
+    view.write(gradients.view_in(ctx, index, mode).map(view_to_write)?);
 }
 
 /// Gives this replica's buffers for the gradients of all variables.
@@ -77,53 +62,36 @@ pub unsafe extern "C" fn umbo_gradients_view(
 /// It does what umbo_gradients_view() does for each variable, in one call. A row-sparse variable has no buffer, and
 /// gets a view of zeros, whose `mutable_data` is NULL. All others count as viewed, so with UMBO_GRADIENT_OVERWRITE all
 /// of them are written in full. If the call fails, none of them counts as viewed because of it.
-#[c_call(out(count))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_gradients_views(
+#[c_call(out(count), constant(mode), room(views, capacity), within(ctx), borrow(gradients))]
+pub fn umbo_gradients_views(
     gradients: *mut umbo_gradients,
     ctx: *mut umbo_replica_context,
     mode: umbo_gradient_mode,
     capacity: i64,
     views: *mut umbo_view,
     count: *mut i64,
-) -> umbo_status {
-    let mode = mode_from(mode)?;
-    if capacity > 0 {
-        check(views.cast_const(), "views", "a place for each view is expected")?;
+) {
+    let all = gradients.variables().len();
+    count.write(all as i64);
+    if capacity < all as i64 {
+        let problem = format!("{capacity}, but there are {all} variables");
+        return Err(Error::out_of_range("capacity", problem));
     }
-    in_context(ctx, |context| {
-        borrow(gradients, "gradients", |gradients| {
-            let all = gradients.variables().len();
-            count.write(all as i64);
-            if capacity < all as i64 {
-                let problem = format!("{capacity}, but there are {all} variables");
-                return Err(Error::out_of_range("capacity", problem));
-            }
-            gradients.check_views_in(context)?;
-            for index in 0..all {
-                let view = match gradients.is_row_sparse(index) {
-                    true => NO_VIEW,
-                    false => gradients.view_in(context, index, mode).map(view_to_write)?,
-                };
-                // SAFETY: the caller gives room for `capacity` views, which are as many or more.
-                unsafe { views.add(index).write(view) };
-            }
-            Ok(())
-        })?
-    })
+    gradients.check_views_in(ctx)?;
+    for index in 0..all {
+        let view = match gradients.is_row_sparse(index) {
+            true => NO_VIEW,
+            false => gradients.view_in(ctx, index, mode).map(view_to_write)?,
+        };
+        // SAFETY: the caller gives room for `capacity` views, which are as many or more.
+        unsafe { views.add(index).write(view) };
+    }
+    Ok(())
 }
 
-const _: () = assert!(GradientMode::Overwrite as i32 == UMBO_GRADIENT_OVERWRITE);
-const _: () = assert!(GradientMode::Add as i32 == UMBO_GRADIENT_ADD);
-
-fn mode_from(mode: umbo_gradient_mode) -> Result<GradientMode> {
-    constant(
-        mode,
-        GradientMode::from_code(mode),
-        "mode",
-        "UMBO_GRADIENT_OVERWRITE (1) and UMBO_GRADIENT_ADD (2)",
-    )
-}
+constants! { GradientMode {
+    UMBO_GRADIENT_OVERWRITE = GradientMode::Overwrite, UMBO_GRADIENT_ADD = GradientMode::Add,
+} }
 
 /// Adds rows to this replica's gradient of a row-sparse variable.
 ///
@@ -161,20 +129,16 @@ fn mode_from(mode: umbo_gradient_mode) -> Result<GradientMode> {
 ///
 /// Replicas call at the same time, and the call does not wait. It allocates nothing if an earlier
 /// step had as many rows in as many calls.
-#[c_call(out(indices), out(values))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_gradients_add_rows(
+#[c_call(out(indices), out(values), index(index), natural(rows), within(ctx), borrow(gradients))]
+pub fn umbo_gradients_add_rows(
     gradients: *mut umbo_gradients,
     ctx: *mut umbo_replica_context,
     index: i64,
     rows: i64,
     indices: *mut umbo_view,
     values: *mut umbo_view,
-) -> umbo_status {
-    let (index, rows) = (variable_index(index)?, row_count(rows)?);
-    let added = in_context(ctx, |context| {
-        borrow(gradients, "gradients", |gradients| gradients.add_rows_in(context, index, rows))?
-    })?;
+) {
+    let added = gradients.add_rows_in(ctx, index, rows)?;
     indices.write(view_to_write(&added.indices));
     values.write(view_to_write(&added.values));
 }
@@ -192,24 +156,14 @@ pub unsafe extern "C" fn umbo_gradients_add_rows(
 /// - the others of umbo_gradients_add_rows().
 ///
 /// The rows count as those of umbo_gradients_add_rows().
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_gradients_add_indexed_slices(
+#[c_call(index(index), get(slices), within(ctx), borrow(gradients))]
+pub fn umbo_gradients_add_indexed_slices(
     gradients: *mut umbo_gradients,
     ctx: *mut umbo_replica_context,
     index: i64,
     slices: *const umbo_value,
-) -> umbo_status {
-    let (index, slices) = (variable_index(index)?, get(slices, "slices")?);
-    in_context(ctx, |context| {
-        borrow(gradients, "gradients", |gradients| {
-            gradients.add_indexed_slices_in(context, index, slices_of(&slices, "slices")?)
-        })?
-    })
-}
-
-fn row_count(rows: i64) -> Result<usize> {
-    usize::try_from(rows).map_err(|_| Error::invalid("rows", format!("{rows}; must be 0 or more")))
+) {
+    gradients.add_indexed_slices_in(ctx, index, slices_of(&slices, "slices")?)
 }
 
 /// Submits this replica's gradients, weighted by its number of examples.
@@ -230,13 +184,9 @@ fn row_count(rows: i64) -> Result<usize> {
 /// what it wrote is not read. One that has examples, and has viewed, attached or added none of the
 /// gradients in this step, submits zeros: the log gets a warning, once, and a strict strategy fails
 /// with UMBO_STATUS_FAILED_PRECONDITION.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_gradients_submit(
-    gradients: *mut umbo_gradients,
-    ctx: *mut umbo_replica_context,
-) -> umbo_status {
-    submit(ctx, gradients, None)
+#[c_call(within(ctx), borrow(gradients))]
+pub fn umbo_gradients_submit(gradients: *mut umbo_gradients, ctx: *mut umbo_replica_context) {
+    gradients.submit_in(ctx, None)
 }
 
 /// Submits this replica's gradients with a given weight.
@@ -252,22 +202,11 @@ pub unsafe extern "C" fn umbo_gradients_submit(
 ///   umbo_gradients_view().
 /// - UMBO_STATUS_OUT_OF_RANGE: as for umbo_gradients_submit().
 /// - UMBO_STATUS_CANCELLED: the run has returned without this replica.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_gradients_submit_weighted(
+#[c_call(within(ctx), borrow(gradients))]
+pub fn umbo_gradients_submit_weighted(
     gradients: *mut umbo_gradients,
     ctx: *mut umbo_replica_context,
     weight: f64,
-) -> umbo_status {
-    submit(ctx, gradients, Some(weight))
-}
-
-fn submit(
-    ctx: *mut umbo_replica_context,
-    gradients: *mut umbo_gradients,
-    weight: Option<f64>,
-) -> Result<()> {
-    in_context(ctx, |context| {
-        borrow(gradients, "gradients", |gradients| gradients.submit_in(context, weight))?
-    })
+) {
+    gradients.submit_in(ctx, Some(weight))
 }

@@ -23,7 +23,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use super::boundary::out;
+use super::arguments::out;
 use super::hazard::{self, Hazard};
 use super::object::{Kind, Object, Opaque};
 use crate::error::{Error, Result};
@@ -75,7 +75,7 @@ struct Table {
 // SAFETY: an object is written only by the thread that took its slot from the free list, before
 // the state that makes handles to it count, and taken out only after they ceased to count and no
 // hazard record names the slot. In between it is only read, and `Opaque::Object` is `Send + Sync`.
-unsafe impl Sync for Table {}
+unsafe impl Sync for Slot {}
 
 static TABLE: Table = Table {
     chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
@@ -111,24 +111,25 @@ impl Table {
         Some(unsafe { &*chunk.add(offset) })
     }
 
-    /// A slot that nobody else uses, of generation below the last.
-    fn take(&'static self) -> Result<u32> {
+    /// A slot that nobody else uses, of generation below the last, and its number.
+    fn take(&'static self) -> Result<(u32, &'static Slot)> {
         let mut free = self.free.lock();
-        if free.head != NO_SLOT {
-            let taken = free.head;
-            free.head =
-                self.slot(taken).map_or(NO_SLOT, |slot| slot.next_free.load(Ordering::Relaxed));
-            return Ok(taken);
-        }
-        if free.fresh == SLOTS {
+        let index = if free.head != NO_SLOT { free.head } else { free.fresh };
+        if index == SLOTS {
             return Err(Error::ResourceExhausted(format!("all {SLOTS} handles are in use")));
         }
-        let (chunk, offset) = place(free.fresh);
-        if offset == 0 {
+        let (chunk, offset) = place(index);
+        if index == free.fresh && offset == 0 {
             self.chunks[chunk].store(new_chunk(chunk)?, Ordering::Release);
         }
-        free.fresh += 1;
-        Ok(free.fresh - 1)
+        let slot =
+            self.slot(index).ok_or_else(|| Error::Internal("a slot without memory".into()))?;
+        if index == free.fresh {
+            free.fresh += 1;
+        } else {
+            free.head = slot.next_free.load(Ordering::Relaxed);
+        }
+        Ok((index, slot))
     }
 
     /// Gives a slot back whose state is free. One whose generations are used up is kept out.
@@ -157,12 +158,6 @@ fn new_chunk(chunk: usize) -> Result<*mut Slot> {
 
 /// Puts an object into a slot that the caller has taken; `marks` are `TAKEN`, and `LENT` if it is. Returns
 /// the handle.
-fn occupy<H: Opaque>(index: u32, object: H::Object, marks: u64) -> Result<*mut H> {
-    let slot = TABLE.slot(index).ok_or_else(|| Error::Internal("a slot without memory".into()))?;
-    Ok(fill(index, slot, object, marks))
-}
-
-/// As [`occupy`], for whoever knows the slot already.
 fn fill<H: Opaque>(index: u32, slot: &Slot, object: H::Object, marks: u64) -> *mut H {
     let generation = generation(slot.state.load(Ordering::Relaxed));
     let name = (H::KIND as u64) << KIND_SHIFT | generation << SLOT_BITS;
@@ -234,7 +229,7 @@ pub(crate) fn kind_of(number: usize) -> Option<&'static str> {
 
 /// A new handle to `object`.
 pub(crate) fn make<H: Opaque>(object: H::Object) -> Result<*mut H> {
-    occupy(TABLE.take()?, object, TAKEN)
+    Ok(reserve()?.make(object))
 }
 
 /// A handle that is not yet one: its place in the table is taken, so that making it cannot fail. For
@@ -247,8 +242,7 @@ pub(crate) struct Reserved<H: Opaque> {
 
 /// Takes a place for a handle.
 pub(crate) fn reserve<H: Opaque>() -> Result<Reserved<H>> {
-    let index = TABLE.take()?;
-    let slot = TABLE.slot(index).ok_or_else(|| Error::Internal("a slot without memory".into()))?;
+    let (index, slot) = TABLE.take()?;
     Ok(Reserved { index, slot, kind: PhantomData })
 }
 
@@ -389,6 +383,7 @@ pub(crate) fn live(kind: Option<Kind>) -> i64 {
 /// nothing and takes no lock.
 pub(crate) struct Lent<H: Opaque> {
     index: u32,
+    slot: &'static Slot,
     is_lent: bool,
     kind: PhantomData<fn() -> H>,
 }
@@ -396,19 +391,17 @@ pub(crate) struct Lent<H: Opaque> {
 impl<H: Opaque> Lent<H> {
     /// A place that lends nothing yet.
     pub(crate) fn new() -> Result<Lent<H>> {
-        Ok(Lent { index: TABLE.take()?, is_lent: false, kind: PhantomData })
+        let (index, slot) = TABLE.take()?;
+        Ok(Lent { index, slot, is_lent: false, kind: PhantomData })
     }
 
     /// Lends `object` until it is withdrawn, in place of what was lent before.
     pub(crate) fn lend(&mut self, object: H::Object) -> Result<*mut H> {
         drop(self.withdraw());
-        let slot = TABLE.slot(self.index);
-        if slot
-            .is_some_and(|slot| generation(slot.state.load(Ordering::Relaxed)) == GENERATION_MASK)
-        {
-            self.index = TABLE.take()?;
+        if generation(self.slot.state.load(Ordering::Relaxed)) == GENERATION_MASK {
+            (self.index, self.slot) = TABLE.take()?;
         }
-        let handle = occupy(self.index, object, TAKEN | LENT)?;
+        let handle = fill(self.index, self.slot, object, TAKEN | LENT);
         self.is_lent = true;
         Ok(handle)
     }
@@ -418,11 +411,10 @@ impl<H: Opaque> Lent<H> {
         if !std::mem::take(&mut self.is_lent) {
             return None;
         }
-        let slot = TABLE.slot(self.index)?;
         // Nobody else changes the state of a lent slot.
-        let next = generation(slot.state.load(Ordering::Relaxed)) + 1;
-        slot.state.swap(next << SLOT_BITS, Ordering::SeqCst);
-        H::unwrap(vacate(self.index, slot))
+        let next = generation(self.slot.state.load(Ordering::Relaxed)) + 1;
+        self.slot.state.swap(next << SLOT_BITS, Ordering::SeqCst);
+        H::unwrap(vacate(self.index, self.slot))
     }
 }
 

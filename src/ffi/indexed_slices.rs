@@ -1,13 +1,6 @@
 //! Indexed slices.
 
-use super::boundary::{boundary, c_call, check, out};
-use super::dtype::{UMBO_MAX_RANK, shape_from};
-use super::handle::{borrow, get, make};
-use super::object::{umbo_tensor, umbo_value};
-use super::status::umbo_status;
-use crate::error::{Error, Result};
-use crate::tensor::Tensor;
-use crate::values::Value;
+use super::prelude::*;
 use crate::values::indexed_slices::IndexedSlices;
 
 /// Makes indexed slices: some rows of a tensor, by number.
@@ -27,23 +20,15 @@ use crate::values::indexed_slices::IndexedSlices;
 /// A row that is named several times stands for the sum. The value keeps both tensors and does not
 /// copy them; the caller still releases its own handles. Whether the row numbers are in range is
 /// checked where they are used.
-#[c_call(out(value))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_create_indexed_slices(
+#[c_call(out(value), shape(dense_shape, rank), get(values), get(indices))]
+pub fn umbo_value_create_indexed_slices(
     values: *const umbo_tensor,
     indices: *const umbo_tensor,
     rank: i32,
     dense_shape: *const i64,
     value: *mut *mut umbo_value,
-) -> umbo_status {
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let shape = unsafe { shape_from(rank, dense_shape, "dense_shape") }?;
-    let (values, indices) = (get(values, "values")?, get(indices, "indices")?);
-    value.write(make(Value::indexed_slices(values, indices, shape)?)?);
-}
-
-fn with_slices<R>(value: *const umbo_value, look: impl FnOnce(&IndexedSlices) -> R) -> Result<R> {
-    borrow(value, "value", |value| slices_of(value, "value").map(look))?
+) {
+    value.write(make(Value::indexed_slices(values, indices, dense_shape)?)?);
 }
 
 /// An argument that must be indexed slices.
@@ -56,20 +41,6 @@ pub(crate) fn slices_of<'a>(value: &'a Value, argument: &'static str) -> Result<
     }
 }
 
-fn part(
-    function: &'static str,
-    value: *const umbo_value,
-    tensor: *mut *mut umbo_tensor,
-    of: impl FnOnce(&IndexedSlices) -> Tensor,
-) -> umbo_status {
-    boundary(function, || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let tensor = unsafe { out(tensor, "tensor") }?;
-        tensor.write(make(with_slices(value, of)?)?);
-        Ok(())
-    })
-}
-
 /// Gives the rows of indexed slices.
 ///
 /// @param[in] value A value that is indexed slices.
@@ -78,12 +49,9 @@ fn part(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_slices_values(
-    value: *const umbo_value,
-    tensor: *mut *mut umbo_tensor,
-) -> umbo_status {
-    part("umbo_value_slices_values", value, tensor, |slices| slices.values().clone())
+#[c_call(out(tensor), borrow(value))]
+pub fn umbo_value_slices_values(value: *const umbo_value, tensor: *mut *mut umbo_tensor) {
+    tensor.write(make(slices_of(value, "value")?.values().clone())?);
 }
 
 /// Gives the row numbers of indexed slices.
@@ -94,12 +62,9 @@ pub unsafe extern "C" fn umbo_value_slices_values(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_slices_indices(
-    value: *const umbo_value,
-    tensor: *mut *mut umbo_tensor,
-) -> umbo_status {
-    part("umbo_value_slices_indices", value, tensor, |slices| slices.indices().clone())
+#[c_call(out(tensor), borrow(value))]
+pub fn umbo_value_slices_indices(value: *const umbo_value, tensor: *mut *mut umbo_tensor) {
+    tensor.write(make(slices_of(value, "value")?.indices().clone())?);
 }
 
 /// Gives the shape of the tensor that the rows are a part of.
@@ -111,20 +76,9 @@ pub unsafe extern "C" fn umbo_value_slices_indices(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a valid handle, or an
 ///   output is a null pointer.
-#[c_call(out(rank))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_slices_dense_shape(
-    value: *const umbo_value,
-    rank: *mut i32,
-    shape: *mut i64,
-) -> umbo_status {
-    check(shape, "shape", "room for UMBO_MAX_RANK sizes is expected")?;
-    let dense = with_slices(value, IndexedSlices::dense_shape)?;
-    let mut sizes = [0i64; UMBO_MAX_RANK as usize];
-    for (size, &dense) in sizes.iter_mut().zip(dense.iter()) {
-        *size = dense as i64;
-    }
-    // SAFETY: the caller gives room for as many sizes, which was just checked not to be NULL.
-    unsafe { shape.cast::<[i64; UMBO_MAX_RANK as usize]>().write(sizes) };
+#[c_call(out(rank), sizes(shape), borrow(value))]
+pub fn umbo_value_slices_dense_shape(value: *const umbo_value, rank: *mut i32, shape: *mut i64) {
+    let dense = slices_of(value, "value")?.dense_shape();
     rank.write(dense.rank() as i32);
+    shape.write(padded(dense.iter().map(|&size| size as i64)));
 }

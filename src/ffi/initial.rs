@@ -1,8 +1,6 @@
 //! What the first values of variables are drawn from.
 
-use super::boundary::constant;
-use super::variable::umbo_variable_options;
-use crate::error::Result;
+use super::prelude::*;
 use crate::values::initial::{Distribution, Form};
 
 /// What the elements of a new variable are. The same seed and name give the same elements on every
@@ -33,18 +31,15 @@ pub const UMBO_INITIAL_HE_NORMAL: umbo_initial = 8;
 /// The distribution that the options ask for.
 pub(super) fn distribution(options: &umbo_variable_options) -> Result<Option<Distribution>> {
     let (mean, spread) = (options.initial_mean, options.initial_spread);
-    let found = match options.initial {
-        UMBO_INITIAL_NONE => Some(None),
-        UMBO_INITIAL_ZEROS => Some(Some(Distribution::Zeros)),
-        UMBO_INITIAL_CONSTANT => Some(Some(Distribution::Constant(mean))),
-        UMBO_INITIAL_UNIFORM => Some(Some(Distribution::Uniform { mean, spread })),
-        UMBO_INITIAL_NORMAL => Some(Some(Distribution::Normal { mean, spread })),
-        UMBO_INITIAL_GLOROT_UNIFORM => Some(Some(Distribution::Glorot(Form::Uniform))),
-        UMBO_INITIAL_GLOROT_NORMAL => Some(Some(Distribution::Glorot(Form::TruncatedNormal))),
-        UMBO_INITIAL_HE_UNIFORM => Some(Some(Distribution::He(Form::Uniform))),
-        UMBO_INITIAL_HE_NORMAL => Some(Some(Distribution::He(Form::TruncatedNormal))),
-        _ => None,
-    };
-    let valid = "UMBO_INITIAL_NONE (0) to UMBO_INITIAL_HE_NORMAL (8)";
-    constant(options.initial, found, "options.initial", valid)
+    one_of!(options.initial, "options.initial", {
+        UMBO_INITIAL_NONE => None,
+        UMBO_INITIAL_ZEROS => Some(Distribution::Zeros),
+        UMBO_INITIAL_CONSTANT => Some(Distribution::Constant(mean)),
+        UMBO_INITIAL_UNIFORM => Some(Distribution::Uniform { mean, spread }),
+        UMBO_INITIAL_NORMAL => Some(Distribution::Normal { mean, spread }),
+        UMBO_INITIAL_GLOROT_UNIFORM => Some(Distribution::Glorot(Form::Uniform)),
+        UMBO_INITIAL_GLOROT_NORMAL => Some(Distribution::Glorot(Form::TruncatedNormal)),
+        UMBO_INITIAL_HE_UNIFORM => Some(Distribution::He(Form::Uniform)),
+        UMBO_INITIAL_HE_NORMAL => Some(Distribution::He(Form::TruncatedNormal)),
+    })
 }

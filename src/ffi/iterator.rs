@@ -1,15 +1,7 @@
 //! Iterators over datasets, plain or distributed.
 
-use std::ffi::c_char;
-use std::ptr;
-use std::sync::Arc;
-
-use super::boundary::{c_call, check};
 use super::first_batch::next_noted;
-use super::handle::{get, make, reserve};
-use super::object::{umbo_element_spec, umbo_iterator, umbo_value};
-use super::status::umbo_status;
-use super::text::{long_text, write_text};
+use super::prelude::*;
 
 /// Gives the next element of a pass.
 ///
@@ -40,14 +32,10 @@ use super::text::{long_text, write_text};
 /// from a function) it is a call that all ranks make: it fails on all if it fails on one. Then
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more.
-#[c_call(out(element))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_iterator_next(
-    iterator: *mut umbo_iterator,
-    element: *mut *mut umbo_value,
-) -> umbo_status {
+#[c_call(out(element), get(iterator))]
+pub fn umbo_iterator_next(iterator: *mut umbo_iterator, element: *mut *mut umbo_value) {
     let handle = reserve()?;
-    let next = next_noted(&*get(iterator, "iterator")?)?;
+    let next = next_noted(&iterator)?;
     element.write(next.map_or(ptr::null_mut(), |next| handle.make(next)));
 }
 
@@ -60,11 +48,10 @@ pub unsafe extern "C" fn umbo_iterator_next(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle, or `spec` is a null pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[c_call(out(spec), get(iterator))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_iterator_element_spec(
+pub fn umbo_iterator_element_spec(
     iterator: *const umbo_iterator,
     spec: *mut *mut umbo_element_spec,
-) -> umbo_status {
+) {
     spec.write(make(Arc::new(iterator.element_spec().clone()))?);
 }
 
@@ -82,8 +69,7 @@ pub unsafe extern "C" fn umbo_iterator_element_spec(
 /// If the dataset is shuffled, the new pass has another order, unless the options of
 /// umbo_dataset_shuffle() say otherwise. The iterator keeps its memory and its threads.
 #[c_call(get(iterator))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_iterator_reset(iterator: *mut umbo_iterator) -> umbo_status {
+pub fn umbo_iterator_reset(iterator: *mut umbo_iterator) {
     iterator.reset()
 }
 
@@ -103,20 +89,14 @@ pub unsafe extern "C" fn umbo_iterator_reset(iterator: *mut umbo_iterator) -> um
 /// the library has made ahead does not count. The text is JSON and can be kept in a file. It says of
 /// which stages the pipeline consists and where each of them is. It does not contain the data. It is
 /// short, unless many elements have failed.
-#[c_call(out(length))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_iterator_save_position(
+#[c_call(out(length), buffer(buffer, capacity), get(iterator))]
+pub fn umbo_iterator_save_position(
     iterator: *mut umbo_iterator,
     buffer: *mut c_char,
     capacity: usize,
     length: *mut usize,
-) -> umbo_status {
-    if capacity > 0 {
-        check(buffer.cast_const(), "buffer", "room for the text is expected")?;
-    }
-    let text = get(iterator, "iterator")?.save_position()?;
-    // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
-    unsafe { write_text(&text, buffer, capacity, length) }
+) {
+    buffer.write(&iterator.save_position()?, length)
 }
 
 /// Takes an iterator to a place in its data.
@@ -145,15 +125,9 @@ pub unsafe extern "C" fn umbo_iterator_save_position(
 /// elements. The functions of a generator are called for all elements of its present pass, since only
 /// they know the way: `begin` first, then `reset` as often as before, then `next`. The library does
 /// not compare the data themselves.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_iterator_restore_position(
-    iterator: *mut umbo_iterator,
-    position: *const c_char,
-) -> umbo_status {
-    // SAFETY: the caller gives NULL or a text that stays as it is during the call.
-    let position = unsafe { long_text(position, "position") }?;
-    get(iterator, "iterator")?.restore_position(position)
+#[c_call(long_text(position), get(iterator))]
+pub fn umbo_iterator_restore_position(iterator: *mut umbo_iterator, position: *const c_char) {
+    iterator.restore_position(position)
 }
 
 /// Makes another handle to the same iterator.
@@ -166,12 +140,7 @@ pub unsafe extern "C" fn umbo_iterator_restore_position(
 ///   pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[c_call(retain(iterator))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_iterator_retain(
-    iterator: *const umbo_iterator,
-    retained: *mut *mut umbo_iterator,
-) -> umbo_status {
-}
+pub fn umbo_iterator_retain(iterator: *const umbo_iterator, retained: *mut *mut umbo_iterator) {}
 
 /// Releases a handle to an iterator.
 ///
@@ -182,5 +151,4 @@ pub unsafe extern "C" fn umbo_iterator_retain(
 /// for this function; that thread ends by itself. A call that another thread makes at the same time
 /// continues to its end.
 #[c_call(release(iterator))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_iterator_release(iterator: *const umbo_iterator) {}
+pub fn umbo_iterator_release(iterator: *const umbo_iterator) {}

@@ -1,17 +1,11 @@
 //! The library as a whole: its version, what it can do here, what is in use.
 
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
 
-use super::boundary::{boundary, c_call, constant};
-use super::callback::umbo_destroy_fn;
-use super::handle;
-use super::object::{kind_selection, umbo_handle_type};
-use super::status::umbo_status;
-use super::text::c_string;
+use super::prelude::*;
 use crate::device::cuda::gpu;
 use crate::device::{DeviceKind, registry};
-use crate::error::Error;
 use crate::executor::shutdown;
 use crate::executor::workers;
 use crate::observe::log::{self, Level};
@@ -28,6 +22,11 @@ pub const UMBO_LOG_WARNING: umbo_log_level = 2;
 pub const UMBO_LOG_INFO: umbo_log_level = 3;
 /// Details for those who look for a fault.
 pub const UMBO_LOG_DEBUG: umbo_log_level = 4;
+
+constants! { Level {
+    UMBO_LOG_ERROR = Level::Error, UMBO_LOG_WARNING = Level::Warning,
+    UMBO_LOG_INFO = Level::Info, UMBO_LOG_DEBUG = Level::Debug,
+} }
 
 /// Receives a log message.
 ///
@@ -109,8 +108,7 @@ pub extern "C" fn umbo_build_info() -> *const c_char {
 ///
 /// There is one name so far, "cuda": there is a GPU that can be a device of a strategy.
 #[c_call(out(result), text(name))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_has_feature(name: *const c_char, result: *mut i32) -> umbo_status {
+pub fn umbo_has_feature(name: *const c_char, result: *mut i32) {
     let works = name == "cuda" && registry::physical_count(DeviceKind::Gpu) > 0;
     result.write(works.into());
 }
@@ -134,16 +132,13 @@ pub unsafe extern "C" fn umbo_has_feature(name: *const c_char, result: *mut i32)
 /// comes. It is off, error, warning, info or debug, or a number from 0 to 4, and takes the place of
 /// `most_verbose` for all callbacks. Without a callback it has all messages up to that level written
 /// to standard error, also those that come again; off and 0 have none written.
-#[c_call(gives(user_data, destroy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_set_log_callback(
+#[c_call(gives(user_data, destroy), constant(most_verbose))]
+pub fn umbo_set_log_callback(
     most_verbose: umbo_log_level,
     callback: umbo_log_fn,
     user_data: *mut c_void,
     destroy: umbo_destroy_fn,
-) -> umbo_status {
-    let valid = "UMBO_LOG_ERROR (1) to UMBO_LOG_DEBUG (4)";
-    let level = constant(most_verbose, Level::from_code(most_verbose), "most_verbose", valid)?;
+) {
     let Some(callback) = callback else {
         log::clear_sink();
         return Ok(());
@@ -152,9 +147,9 @@ pub unsafe extern "C" fn umbo_set_log_callback(
         let message = c_string(message);
         // SAFETY: the caller gave the callback for this, with the user data that lives as long
         // as this closure; the message lives until the call is over.
-        unsafe { callback(level as i32, message.as_ptr(), user_data.pointer()) }
+        unsafe { callback(level.to_c(), message.as_ptr(), user_data.pointer()) }
     };
-    log::set_sink(level, Box::new(sink));
+    log::set_sink(most_verbose, Box::new(sink));
 }
 
 /// Sets how many threads do central work: reductions, updates, copies.
@@ -166,12 +161,9 @@ pub unsafe extern "C" fn umbo_set_log_callback(
 /// At the start of the process, the number is that of the processors that the process may use. A
 /// new number counts from the next operation on. The call does not wait. Results do not depend on
 /// the number.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_set_worker_count(count: i64) -> umbo_status {
-    let count = usize::try_from(count)
-        .map_err(|_| Error::invalid("count", format!("{count}; 1 or more are expected")))?;
-    workers::set_count(count)
+#[c_call(counted(count))]
+pub fn umbo_set_worker_count(count: i64) {
+    workers::set_count(count as usize)
 }
 
 /// Gives how many threads do central work.
@@ -180,8 +172,7 @@ pub unsafe extern "C" fn umbo_set_worker_count(count: i64) -> umbo_status {
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `count` is a null pointer.
 #[c_call(out(count))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_worker_count(count: *mut i64) -> umbo_status {
+pub fn umbo_worker_count(count: *mut i64) {
     count.write(workers::count() as i64);
 }
 
@@ -218,10 +209,6 @@ pub extern "C" fn umbo_shutdown() -> umbo_status {
 /// A program that releases all that it makes sees 0 at its end. What callbacks are lent does not
 /// count.
 #[c_call(out(count))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_live_handles(
-    r#type: umbo_handle_type,
-    count: *mut i64,
-) -> umbo_status {
+pub fn umbo_live_handles(r#type: umbo_handle_type, count: *mut i64) {
     count.write(handle::live(kind_selection(r#type)?));
 }

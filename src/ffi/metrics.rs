@@ -1,17 +1,6 @@
 //! Metrics that accumulate over runs.
 
-use std::ffi::c_char;
-use std::ptr;
-
-use super::boundary::{c_call, check, constant, out};
-use super::handle::{borrow, get, make};
-use super::object::{umbo_metrics, umbo_replica_context, umbo_strategy};
-use super::options::c_struct;
-use super::replica_context::in_context;
-use super::status::umbo_status;
-use super::strategy::umbo_metric;
-use super::view::{umbo_view, view_from};
-use crate::error::{Error, Result};
+use super::prelude::*;
 use crate::metrics::Metrics;
 use crate::metrics::kind::Kind;
 
@@ -85,11 +74,7 @@ pub struct umbo_class_metric {
 /// between the same runs. What is accumulated, and read by each, is that of the replicas of all ranks. A
 /// run of ranks whose metrics differ is UMBO_STATUS_FAILED_PRECONDITION.
 #[c_call(out(metrics), get(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_metrics_create(
-    strategy: *const umbo_strategy,
-    metrics: *mut *mut umbo_metrics,
-) -> umbo_status {
+pub fn umbo_metrics_create(strategy: *const umbo_strategy, metrics: *mut *mut umbo_metrics) {
     metrics.write(make(Metrics::new(&strategy))?);
 }
 
@@ -104,41 +89,23 @@ pub unsafe extern "C" fn umbo_metrics_create(
 /// - UMBO_STATUS_INVALID_ARGUMENT: a name that there is, options out of range.
 /// - UMBO_STATUS_FAILED_PRECONDITION: a run is adding to the metrics.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
-#[c_call(text(name), options(options))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_metrics_define(
+#[c_call(text(name), options(options), optional_out(index))]
+pub fn umbo_metrics_define(
     metrics: *mut umbo_metrics,
     name: *const c_char,
     kind: umbo_metric_kind,
     options: *const umbo_metric_options,
     index: *mut i64,
-) -> umbo_status {
-    let index = match index.is_null() {
-        true => None,
-        // SAFETY: the caller gives a place for the output.
-        false => Some(unsafe { out(index, "index") }?),
-    };
-    let kind = constant(
-        kind,
-        match kind {
-            UMBO_METRIC_SUM => Some(Ok(Kind::Sum)),
-            UMBO_METRIC_MEAN => Some(Ok(Kind::Mean)),
-            UMBO_METRIC_COUNT => Some(Ok(Kind::Count)),
-            UMBO_METRIC_ACCURACY => Some(Ok(Kind::Accuracy)),
-            UMBO_METRIC_CONFUSION => Some(Kind::confusion(options.classes)),
-            UMBO_METRIC_AUC => {
-                Some(Kind::auc(options.bins, options.lowest_score, options.highest_score))
-            }
-            _ => None,
-        },
-        "kind",
-        "UMBO_METRIC_SUM (1) to UMBO_METRIC_AUC (6)",
-    )??;
-    let defined = get(metrics, "metrics")?.define(name, kind)?;
-    if let Some(index) = index {
-        index.write(defined as i64);
-    }
-    Ok(())
+) {
+    let kind = one_of!(kind, "kind", {
+        UMBO_METRIC_SUM => Kind::Sum,
+        UMBO_METRIC_MEAN => Kind::Mean,
+        UMBO_METRIC_COUNT => Kind::Count,
+        UMBO_METRIC_ACCURACY => Kind::Accuracy,
+        UMBO_METRIC_CONFUSION => Kind::confusion(options.classes)?,
+        UMBO_METRIC_AUC => Kind::auc(options.bins, options.lowest_score, options.highest_score)?,
+    })?;
+    index.write(get(metrics, "metrics")?.define(name, kind)? as i64);
 }
 
 /// Tells how many metrics were defined.
@@ -147,11 +114,7 @@ pub unsafe extern "C" fn umbo_metrics_define(
 /// @param[out] count Their number.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(count), borrow(metrics))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_metrics_count(
-    metrics: *const umbo_metrics,
-    count: *mut i64,
-) -> umbo_status {
+pub fn umbo_metrics_count(metrics: *const umbo_metrics, count: *mut i64) {
     count.write(metrics.count()? as i64);
 }
 
@@ -163,17 +126,10 @@ pub unsafe extern "C" fn umbo_metrics_count(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such metric.
-#[c_call(out(name))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_metrics_name(
-    metrics: *const umbo_metrics,
-    index: i64,
-    name: *mut *const c_char,
-) -> umbo_status {
-    let index = entry(index)?;
-    let found = borrow(metrics, "metrics", |metrics| metrics.name(index))??;
+#[c_call(out(name), index(index), borrow(metrics))]
+pub fn umbo_metrics_name(metrics: *const umbo_metrics, index: i64, name: *mut *const c_char) {
     // The metrics keep the characters, and where they lie.
-    name.write(found.as_c_str().as_ptr());
+    name.write(metrics.name(index)?.as_c_str().as_ptr());
 }
 
 /// Finds the metric with a name, for the functions that take an index.
@@ -185,12 +141,7 @@ pub unsafe extern "C" fn umbo_metrics_name(
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_NOT_FOUND: no metric of this name. The message lists the names that there are.
 #[c_call(out(index), text(name), borrow(metrics))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_metrics_index(
-    metrics: *const umbo_metrics,
-    name: *const c_char,
-    index: *mut i64,
-) -> umbo_status {
+pub fn umbo_metrics_index(metrics: *const umbo_metrics, name: *const c_char, index: *mut i64) {
     index.write(metrics.index(name)? as i64);
 }
 
@@ -212,19 +163,15 @@ pub unsafe extern "C" fn umbo_metrics_index(
 /// - UMBO_STATUS_FAILED_PRECONDITION: not in a run of the strategy that the metrics were made
 ///   for.
 /// - UMBO_STATUS_CANCELLED: the run has returned without this replica.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_metrics_add(
+#[c_call(index(index), within(ctx), borrow(metrics))]
+pub fn umbo_metrics_add(
     metrics: *mut umbo_metrics,
     ctx: *mut umbo_replica_context,
     index: i64,
     sum: f64,
     weight: f64,
-) -> umbo_status {
-    let index = entry(index)?;
-    in_context(ctx, |context| {
-        borrow(metrics, "metrics", |metrics| metrics.add_in(context, index, sum, weight))?
-    })
+) {
+    metrics.add_in(ctx, index, sum, weight)
 }
 
 /// Adds the class that was predicted for one example to an accuracy or a confusion matrix.
@@ -239,21 +186,15 @@ pub unsafe extern "C" fn umbo_metrics_add(
 /// - UMBO_STATUS_INVALID_ARGUMENT, UMBO_STATUS_FAILED_PRECONDITION, UMBO_STATUS_CANCELLED: as for
 ///   umbo_metrics_add().
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_metrics_add_label(
+#[c_call(index(index), within(ctx), borrow(metrics))]
+pub fn umbo_metrics_add_label(
     metrics: *mut umbo_metrics,
     ctx: *mut umbo_replica_context,
     index: i64,
     predicted: i64,
     label: i64,
-) -> umbo_status {
-    let index = entry(index)?;
-    in_context(ctx, |context| {
-        borrow(metrics, "metrics", |metrics| {
-            metrics.add_label_in(context, index, predicted, label)
-        })?
-    })
+) {
+    metrics.add_label_in(ctx, index, predicted, label)
 }
 
 /// Adds the score of one example to an AUC.
@@ -264,19 +205,15 @@ pub unsafe extern "C" fn umbo_metrics_add_label(
 /// @param[in] score The score, not NaN; higher ones speak for class 1.
 /// @param[in] label 0 for a negative example, 1 for a positive one.
 /// @return UMBO_OK, or the statuses of umbo_metrics_add_label().
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_metrics_add_score(
+#[c_call(index(index), within(ctx), borrow(metrics))]
+pub fn umbo_metrics_add_score(
     metrics: *mut umbo_metrics,
     ctx: *mut umbo_replica_context,
     index: i64,
     score: f64,
     label: i64,
-) -> umbo_status {
-    let index = entry(index)?;
-    in_context(ctx, |context| {
-        borrow(metrics, "metrics", |metrics| metrics.add_score_in(context, index, score, label))?
-    })
+) {
+    metrics.add_score_in(ctx, index, score, label)
 }
 
 /// Adds what was predicted for many examples to an accuracy, a confusion matrix or an AUC. There may be
@@ -297,28 +234,18 @@ pub unsafe extern "C" fn umbo_metrics_add_score(
 /// - UMBO_STATUS_INVALID_ARGUMENT: other shapes or types.
 /// - UMBO_STATUS_FAILED_PRECONDITION, UMBO_STATUS_CANCELLED, UMBO_STATUS_RESOURCE_EXHAUSTED: as for
 ///   umbo_metrics_add_label().
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_metrics_add_labels(
+#[c_call(index(index), view(predicted), view(labels), within(ctx), borrow(metrics))]
+pub fn umbo_metrics_add_labels(
     metrics: *mut umbo_metrics,
     ctx: *mut umbo_replica_context,
     index: i64,
     predicted: *const umbo_view,
     labels: *const umbo_view,
-) -> umbo_status {
-    let index = entry(index)?;
-    check(predicted, "predicted", "a view is expected")?;
-    check(labels, "labels", "a view is expected")?;
-    in_context(ctx, |context| {
-        borrow(metrics, "metrics", |metrics| {
-            // SAFETY: the caller gives NULL or views, whose elements nobody writes during this
-            // call.
-            let (predicted, labels) =
-                unsafe { (view_from(predicted, "predicted")?, view_from(labels, "labels")?) };
-            let (predicted, labels) = (predicted.reading()?, labels.reading()?);
-            metrics.add_labels_in(context, index, &predicted, &labels)
-        })?
-    })
+) {
+    // SAFETY: the caller gives views, whose elements nobody writes during this call.
+    let (predicted, labels) =
+        unsafe { (view_from(predicted, "predicted")?, view_from(labels, "labels")?) };
+    metrics.add_labels_in(ctx, index, &predicted.reading()?, &labels.reading()?)
 }
 
 /// Tells what a metric has accumulated over the runs that succeeded since it was defined or reset.
@@ -333,16 +260,9 @@ pub unsafe extern "C" fn umbo_metrics_add_labels(
 ///
 /// Whole numbers are exact. Other sums are float64, in the order of the runs and in each of them of the
 /// replicas: the same bits for the same calls, however threads are scheduled.
-#[c_call(result(metric), get(metrics))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_metrics_result(
-    metrics: *const umbo_metrics,
-    index: i64,
-    metric: *mut umbo_metric,
-) -> umbo_status {
-    let found = metrics.result(entry(index)?)?;
-    let (sum, weight, mean) = (found.sum, found.weight, found.mean());
-    metric.write(umbo_metric { struct_size: size_of::<umbo_metric>(), sum, weight, mean });
+#[c_call(result(metric), get(metrics), index(index))]
+pub fn umbo_metrics_result(metrics: *const umbo_metrics, index: i64, metric: *mut umbo_metric) {
+    metric.write(metric_of(&metrics.result(index)?));
 }
 
 /// Tells how a class was predicted, by a confusion matrix.
@@ -354,15 +274,14 @@ pub unsafe extern "C" fn umbo_metrics_result(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or not a confusion matrix.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such metric or class.
-#[c_call(result(metric), get(metrics))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_metrics_class_result(
+#[c_call(result(metric), get(metrics), index(index))]
+pub fn umbo_metrics_class_result(
     metrics: *const umbo_metrics,
     index: i64,
     class_index: i64,
     metric: *mut umbo_class_metric,
-) -> umbo_status {
-    let counts = metrics.class(entry(index)?, class_index)?;
+) {
+    let counts = metrics.class(index, class_index)?;
     metric.write(umbo_class_metric {
         struct_size: size_of::<umbo_class_metric>(),
         true_positives: counts.true_positives,
@@ -385,23 +304,17 @@ pub unsafe extern "C" fn umbo_metrics_class_result(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a metric without cells.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such metric, or `capacity` is too small; then `cells` stays as it is.
-#[c_call(out(count))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_metrics_cells(
+#[c_call(out(count), natural(capacity), room(cells, capacity), get(metrics), index(index))]
+pub fn umbo_metrics_cells(
     metrics: *const umbo_metrics,
     index: i64,
     capacity: i64,
     cells: *mut i64,
     count: *mut i64,
-) -> umbo_status {
-    let room = usize::try_from(capacity)
-        .map_err(|_| Error::invalid("capacity", format!("{capacity}; must be 0 or more")))?;
-    if room > 0 {
-        check(cells, "cells", "room for as many numbers as `capacity` says is expected")?;
-    }
-    get(metrics, "metrics")?.with_cells(entry(index)?, |found| {
+) {
+    metrics.with_cells(index, |found| {
         count.write(found.len() as i64);
-        if found.len() > room {
+        if found.len() > capacity {
             let problem = format!("{capacity}; there are {} cells", found.len());
             return Err(Error::out_of_range("capacity", problem));
         }
@@ -418,14 +331,8 @@ pub unsafe extern "C" fn umbo_metrics_cells(
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_FAILED_PRECONDITION: a run is adding to them.
 #[c_call(get(metrics))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_metrics_reset(metrics: *mut umbo_metrics) -> umbo_status {
+pub fn umbo_metrics_reset(metrics: *mut umbo_metrics) {
     metrics.reset()
-}
-
-fn entry(index: i64) -> Result<usize> {
-    usize::try_from(index)
-        .map_err(|_| Error::out_of_range("index", format!("{index}; indices are 0 or more")))
 }
 
 /// Makes another handle to the same metrics.
@@ -438,12 +345,7 @@ fn entry(index: i64) -> Result<usize> {
 ///
 /// Each handle is released once, by itself.
 #[c_call(retain(metrics))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_metrics_retain(
-    metrics: *const umbo_metrics,
-    retained: *mut *mut umbo_metrics,
-) -> umbo_status {
-}
+pub fn umbo_metrics_retain(metrics: *const umbo_metrics, retained: *mut *mut umbo_metrics) {}
 
 /// Releases a handle.
 ///
@@ -451,5 +353,4 @@ pub unsafe extern "C" fn umbo_metrics_retain(
 ///
 /// The object ends when its last handle is released and nothing else keeps it.
 #[c_call(release(metrics))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_metrics_release(metrics: *const umbo_metrics) {}
+pub fn umbo_metrics_release(metrics: *const umbo_metrics) {}

@@ -7,12 +7,15 @@
 //!
 //! The machinery, from the outside in:
 //!
-//! - [`boundary`]: catches panics, turns an `Error` into a status; checks pointers and counts.
+//! - [`boundary`]: catches panics, turns an `Error` into a status.
+//! - [`arguments`]: checks and converts what comes in, and the places for what goes out.
+//! - [`constants`]: which constant of C stands for what in the core.
 //! - [`status`]: status codes and the thread's last error.
 //! - [`text`] and [`options`]: C strings and option structs.
 //! - [`callback`]: user data with its `destroy`; running a callback and reading its failure.
 //! - [`object`]: which handle types there are. [`handle`]: the table behind the handles.
 //!   [`hazard`]: how a lookup keeps an object alive without writing to a shared cache line.
+//! - [`prelude`]: the names of all these, and of all that the headers declare.
 //!
 //! Then one or more files per noun: [`library`], [`device`], [`tensor`], [`value`], ... A header is a
 //! set of whole files, which its skeleton `headers/NOUN.h.in` names; the skeleton also has what a person
@@ -22,22 +25,23 @@
 //! # To add a function
 //!
 //! 1. Put it into the file of the noun that is its first argument, where it reads best: the
-//!    header keeps the order. Write `#[unsafe(no_mangle)] pub unsafe extern "C" fn` out, since
-//!    cbindgen does not see what macros make. Self, inputs, callback and `user_data`, options,
-//!    outputs last. Integers come in as `i32` or `i64`, never as a Rust enum or `bool`.
+//!    header keeps the order. It is a `pub fn` with `#[c_call(...)]` above it, which makes it a C function that
+//!    returns a status. Self, inputs, callback and `user_data`, options, outputs last. Integers come in as
+//!    `i32` or `i64`, never as a Rust enum or `bool`.
 //! 2. The doc comment is the header's: what it does, what is given to whom, which errors.
-//! 3. `#[c_call(...)]` above it says what is checked and bound before the body, in this order: first the
-//!    outputs (`out`), then the inputs (`text`, `array`, `options`, `get`, `borrow`). The crate
-//!    `umbo-macros` lists them. It puts the body into [`boundary`], with the function's own name,
-//!    which begins the message of an error: the core does not know it. The body does it, then writes
-//!    the outputs: nothing is written unless all succeeded. What has checks of other kinds before
-//!    these makes them in the body.
+//! 3. The attribute says what is checked and bound before the body, in this order: first the outputs (`out`),
+//!    then the inputs (`text`, `array`, `options`, `get`, `borrow`). The crate `umbo-macros` lists what there is.
+//!    The body does it, then writes the outputs: nothing is written unless all succeeded. What has checks of
+//!    other kinds makes them in the body; what recurs becomes a function in [`arguments`].
 //! 4. `borrow` for what neither blocks nor runs the caller's code; `get` (which takes a reference) for
 //!    what may.
 //! 5. `UPDATE_HEADER=1 cargo test --test header`, and a test in `tests/`.
 //!
 //! A struct that begins with its size has `#[c_struct(...)]` above it, which says what is not zero by
-//! default; the skeleton of its header says the same in `UMBO_..._INIT`.
+//! default; `Default`, `UMBO_..._INIT` of the header and the structs of C++ come from it.
+//!
+//! An enum is a `pub type` of an `i32` with its constants below it. `constants!` says what each stands for in
+//! the core, where that is an enum too; `one_of!` is for one place. Both list the valid constants in an error.
 //!
 //! # To add a handle type
 //!
@@ -58,6 +62,7 @@
 )]
 
 pub mod apply;
+pub(crate) mod arguments;
 pub(crate) mod boundary;
 pub(crate) mod callback;
 pub mod checkpoint;
@@ -68,6 +73,7 @@ pub mod communicator;
 pub mod communicator_functions;
 pub mod communicator_mpi;
 pub mod communicator_nccl;
+pub(crate) mod constants;
 pub mod convert;
 pub mod custom_rule;
 pub mod dataset;
@@ -99,6 +105,7 @@ pub mod optimizer_options;
 pub mod optimizer_settings;
 pub mod optimizer_state;
 pub(crate) mod options;
+pub(crate) mod prelude;
 mod records;
 pub mod replica_context;
 pub mod replica_merge;
@@ -127,63 +134,20 @@ pub mod variable_memory;
 pub mod variable_values;
 pub mod view;
 
-pub use apply::*;
+pub use self::{
+    apply::*, checkpoint::*, checkpoint_manager::*, cluster_resolver::*, collective::*,
+    communicator::*, communicator_functions::*, communicator_mpi::*, communicator_nccl::*,
+    convert::*, custom_rule::*, dataset::*, dataset_arrays::*, dataset_files::*,
+    dataset_functions::*, dataset_sources::*, device::*, distribution::*, dlpack::*, dtype::*,
+    element_spec::*, equivalence::*, gradients::*, gradients_written::*, indexed_slices::*,
+    initial::*, iterator::*, library::*, metrics::*, object::*, observe::*, optimizer::*,
+    optimizer_options::*, optimizer_settings::*, optimizer_state::*, replica_context::*,
+    replica_merge::*, run::*, scatter::*, scope::*, split::*, status::*, strategy::*, tensor::*,
+    tensor_files::*, training::*, update::*, update_rule::*, value::*, value_parts::*,
+    values_from_function::*, variable::*, variable_memory::*, variable_values::*, view::*,
+};
 pub use callback::umbo_destroy_fn;
-pub use checkpoint::*;
-pub use checkpoint_manager::*;
-pub use cluster_resolver::*;
-pub use collective::*;
-pub use communicator::*;
-pub use communicator_functions::*;
-pub use communicator_mpi::*;
-pub use communicator_nccl::*;
-pub use convert::*;
-pub use custom_rule::*;
-pub use dataset::*;
-pub use dataset_arrays::*;
-pub use dataset_files::*;
-pub use dataset_functions::*;
-pub use dataset_sources::*;
-pub use device::*;
-pub use distribution::*;
-pub use dlpack::*;
-pub use dtype::*;
-pub use element_spec::*;
-pub use equivalence::*;
-pub use gradients::*;
-pub use gradients_written::*;
-pub use indexed_slices::*;
-pub use initial::*;
-pub use iterator::*;
-pub use library::*;
-pub use metrics::*;
-pub use object::*;
-pub use observe::*;
-pub use optimizer::*;
-pub use optimizer_options::*;
-pub use optimizer_settings::*;
-pub use optimizer_state::*;
-pub use replica_context::*;
-pub use replica_merge::*;
-pub use run::*;
-pub use scatter::*;
-pub use scope::*;
-pub use split::*;
-pub use status::*;
-pub use strategy::*;
-pub use tensor::*;
-pub use tensor_files::*;
 pub use tensorflow::{
     collective::*, input::*, logical_device::*, strategy::*, update::*, variable::*,
     variable_creator::*,
 };
-pub use training::*;
-pub use update::*;
-pub use update_rule::*;
-pub use value::*;
-pub use value_parts::*;
-pub use values_from_function::*;
-pub use variable::*;
-pub use variable_memory::*;
-pub use variable_values::*;
-pub use view::*;

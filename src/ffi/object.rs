@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::constants::invalid;
 use crate::checkpoint::{Checkpoint, Manager};
 use crate::cluster::communicator::Communicator;
 use crate::cluster::resolver::ClusterResolver;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ffi::equivalence::CheckedStep;
 use crate::input::{Dataset, DistributedDataset, ElementSpec, PassIterator};
 use crate::metrics::Metrics;
@@ -64,69 +65,6 @@ pub const UMBO_HANDLE_CHECKPOINT_MANAGER: umbo_handle_type = 19;
 /// `umbo_communicator`.
 pub const UMBO_HANDLE_COMMUNICATOR: umbo_handle_type = 20;
 
-/// The kind of an object, which is the first byte of its handles. Never zero, nor 255, so that no
-/// handle looks like an address that a processor would accept. The numbers are the constants'.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-#[expect(missing_docs, reason = "the names say all")]
-pub enum Kind {
-    Tensor = 1,
-    Value = 2,
-    Strategy = 3,
-    Scope = 4,
-    ReplicaContext = 5,
-    Variable = 6,
-    Dataset = 7,
-    DistributedDataset = 8,
-    Iterator = 9,
-    Gradients = 10,
-    Optimizer = 11,
-    Cancellation = 12,
-    ClusterResolver = 13,
-    VariableRequest = 14,
-    ElementSpec = 15,
-    Equivalence = 16,
-    Metrics = 17,
-    Checkpoint = 18,
-    CheckpointManager = 19,
-    Communicator = 20,
-}
-
-impl Kind {
-    const ALL: [(Kind, &'static str); 20] = [
-        (Kind::Tensor, "a tensor"),
-        (Kind::Value, "a value"),
-        (Kind::Strategy, "a strategy"),
-        (Kind::Scope, "a scope"),
-        (Kind::ReplicaContext, "a replica context"),
-        (Kind::Variable, "a variable"),
-        (Kind::Dataset, "a dataset"),
-        (Kind::DistributedDataset, "a distributed dataset"),
-        (Kind::Iterator, "an iterator"),
-        (Kind::Gradients, "a gradients"),
-        (Kind::Optimizer, "an optimizer"),
-        (Kind::Cancellation, "a cancellation"),
-        (Kind::ClusterResolver, "a cluster resolver"),
-        (Kind::VariableRequest, "a variable request"),
-        (Kind::ElementSpec, "an element spec"),
-        (Kind::Equivalence, "an equivalence"),
-        (Kind::Metrics, "metrics"),
-        (Kind::Checkpoint, "a checkpoint"),
-        (Kind::CheckpointManager, "a checkpoint manager"),
-        (Kind::Communicator, "a communicator"),
-    ];
-
-    /// The kind with this number, if there is one.
-    pub(super) fn from_code(code: u64) -> Option<Kind> {
-        Self::ALL.iter().map(|(kind, _)| *kind).find(|kind| *kind as u64 == code)
-    }
-
-    /// The kind's name with its article, such as `a tensor`.
-    pub(super) fn name(self) -> &'static str {
-        Self::ALL[self as usize - 1].1
-    }
-}
-
 /// The kind that a C constant selects; none selects all.
 pub(super) fn kind_selection(code: umbo_handle_type) -> Result<Option<Kind>> {
     if code == UMBO_HANDLE_ANY {
@@ -134,11 +72,12 @@ pub(super) fn kind_selection(code: umbo_handle_type) -> Result<Option<Kind>> {
     }
     let kind = u64::try_from(code).ok().and_then(Kind::from_code);
     kind.map(Some).ok_or_else(|| {
-        let last = Kind::ALL.len();
-        Error::invalid(
-            "type",
-            format!("{code}; valid are UMBO_HANDLE_ANY (0) to UMBO_HANDLE_COMMUNICATOR ({last})"),
-        )
+        let valid = [
+            ("UMBO_HANDLE_ANY", 0),
+            ("", 0),
+            ("UMBO_HANDLE_COMMUNICATOR", UMBO_HANDLE_COMMUNICATOR),
+        ];
+        invalid(code, "type", &valid)
     })
 }
 
@@ -157,10 +96,33 @@ pub(crate) trait Opaque: Sized {
     fn unwrap(entry: Object) -> Option<Self::Object>;
 }
 
-/// Lists the objects behind handles, `Kind: opaque struct => object;`. Kept small: the table holds
-/// them in place.
+/// Lists the objects behind handles: `CONSTANT = Kind, "its name": opaque struct => object;`. Kept small: the
+/// table holds them in place.
 macro_rules! objects {
-    ($($kind:ident: $opaque:ident => $object:ty;)*) => {
+    ($($constant:ident = $kind:ident, $name:literal: $opaque:ident => $object:ty;)*) => {
+        /// The kind of an object, which is the first byte of its handles. Never zero, nor 255, so that no
+        /// handle looks like an address that a processor would accept.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        #[expect(missing_docs, reason = "the names say all")]
+        pub enum Kind {
+            $($kind = $constant as u8,)*
+        }
+
+        impl Kind {
+            /// The kind with this number, if there is one.
+            pub(super) fn from_code(code: u64) -> Option<Kind> {
+                [$(Kind::$kind),*].into_iter().find(|kind| *kind as u64 == code)
+            }
+
+            /// The kind's name with its article, such as `a tensor`.
+            pub(super) fn name(self) -> &'static str {
+                match self {
+                    $(Kind::$kind => $name,)*
+                }
+            }
+        }
+
         /// What a slot of the handle table holds.
         pub(crate) enum Object {
             $($kind($object),)*
@@ -194,124 +156,84 @@ macro_rules! objects {
 }
 
 objects! {
-    Tensor: umbo_tensor => Tensor;
-    Value: umbo_value => Value;
-    Strategy: umbo_strategy => Strategy;
-    Scope: umbo_scope => Scope;
-    ReplicaContext: umbo_replica_context => ReplicaContext;
-    Variable: umbo_variable => Variable;
-    Dataset: umbo_dataset => Dataset;
-    DistributedDataset: umbo_distributed_dataset => Arc<DistributedDataset>;
-    Iterator: umbo_iterator => Arc<PassIterator>;
-    Gradients: umbo_gradients => Arc<Gradients>;
-    Optimizer: umbo_optimizer => Arc<Optimizer>;
-    Cancellation: umbo_cancellation => Cancellation;
-    ClusterResolver: umbo_cluster_resolver => Arc<ClusterResolver>;
-    VariableRequest: umbo_variable_request => VariableRequest;
-    ElementSpec: umbo_element_spec => Arc<ElementSpec>;
-    Equivalence: umbo_equivalence => Arc<CheckedStep>;
-    Metrics: umbo_metrics => Arc<Metrics>;
-    Checkpoint: umbo_checkpoint => Arc<Checkpoint>;
-    CheckpointManager: umbo_checkpoint_manager => Arc<Manager>;
-    Communicator: umbo_communicator => Arc<dyn Communicator>;
+    UMBO_HANDLE_TENSOR = Tensor, "a tensor": umbo_tensor => Tensor;
+    UMBO_HANDLE_VALUE = Value, "a value": umbo_value => Value;
+    UMBO_HANDLE_STRATEGY = Strategy, "a strategy": umbo_strategy => Strategy;
+    UMBO_HANDLE_SCOPE = Scope, "a scope": umbo_scope => Scope;
+    UMBO_HANDLE_REPLICA_CONTEXT = ReplicaContext, "a replica context": umbo_replica_context => ReplicaContext;
+    UMBO_HANDLE_VARIABLE = Variable, "a variable": umbo_variable => Variable;
+    UMBO_HANDLE_DATASET = Dataset, "a dataset": umbo_dataset => Dataset;
+    UMBO_HANDLE_DISTRIBUTED_DATASET = DistributedDataset, "a distributed dataset": umbo_distributed_dataset => Arc<DistributedDataset>;
+    UMBO_HANDLE_ITERATOR = Iterator, "an iterator": umbo_iterator => Arc<PassIterator>;
+    UMBO_HANDLE_GRADIENTS = Gradients, "a gradients": umbo_gradients => Arc<Gradients>;
+    UMBO_HANDLE_OPTIMIZER = Optimizer, "an optimizer": umbo_optimizer => Arc<Optimizer>;
+    UMBO_HANDLE_CANCELLATION = Cancellation, "a cancellation": umbo_cancellation => Cancellation;
+    UMBO_HANDLE_CLUSTER_RESOLVER = ClusterResolver, "a cluster resolver": umbo_cluster_resolver => Arc<ClusterResolver>;
+    UMBO_HANDLE_VARIABLE_REQUEST = VariableRequest, "a variable request": umbo_variable_request => VariableRequest;
+    UMBO_HANDLE_ELEMENT_SPEC = ElementSpec, "an element spec": umbo_element_spec => Arc<ElementSpec>;
+    UMBO_HANDLE_EQUIVALENCE = Equivalence, "an equivalence": umbo_equivalence => Arc<CheckedStep>;
+    UMBO_HANDLE_METRICS = Metrics, "metrics": umbo_metrics => Arc<Metrics>;
+    UMBO_HANDLE_CHECKPOINT = Checkpoint, "a checkpoint": umbo_checkpoint => Arc<Checkpoint>;
+    UMBO_HANDLE_CHECKPOINT_MANAGER = CheckpointManager, "a checkpoint manager": umbo_checkpoint_manager => Arc<Manager>;
+    UMBO_HANDLE_COMMUNICATOR = Communicator, "a communicator": umbo_communicator => Arc<dyn Communicator>;
 }
 
 /// Elements of one type on one device, with strides.
-pub struct umbo_tensor {
-    _opaque: [u8; 0],
-}
+pub struct umbo_tensor([u8; 0]);
 
 /// A tensor, a variable, a per-replica value, indexed slices, or a tuple, list or struct of values.
-pub struct umbo_value {
-    _opaque: [u8; 0],
-}
+pub struct umbo_value([u8; 0]);
 
 /// How a training step is replicated over devices, and where its variables live.
-pub struct umbo_strategy {
-    _opaque: [u8; 0],
-}
+pub struct umbo_strategy([u8; 0]);
 
 /// A scope of a strategy that a thread has entered.
-pub struct umbo_scope {
-    _opaque: [u8; 0],
-}
+pub struct umbo_scope([u8; 0]);
 
 /// A replica's part in the step in progress. It is lent to the replica's callback.
-pub struct umbo_replica_context {
-    _opaque: [u8; 0],
-}
+pub struct umbo_replica_context([u8; 0]);
 
 /// A value on the parameter device that steps read and change.
-pub struct umbo_variable {
-    _opaque: [u8; 0],
-}
+pub struct umbo_variable([u8; 0]);
 
 /// A sequence of elements, described but not yet produced.
-pub struct umbo_dataset {
-    _opaque: [u8; 0],
-}
+pub struct umbo_dataset([u8; 0]);
 
 /// A dataset whose elements are split over the replicas of a strategy.
-pub struct umbo_distributed_dataset {
-    _opaque: [u8; 0],
-}
+pub struct umbo_distributed_dataset([u8; 0]);
 
 /// A pass over a dataset or a distributed dataset.
-pub struct umbo_iterator {
-    _opaque: [u8; 0],
-}
+pub struct umbo_iterator([u8; 0]);
 
 /// Gradient buffers, one per variable and replica.
-pub struct umbo_gradients {
-    _opaque: [u8; 0],
-}
+pub struct umbo_gradients([u8; 0]);
 
 /// A rule that changes variables by gradients, with the state that the rule keeps.
-pub struct umbo_optimizer {
-    _opaque: [u8; 0],
-}
+pub struct umbo_optimizer([u8; 0]);
 
 /// A request to stop, which any thread may make.
-pub struct umbo_cancellation {
-    _opaque: [u8; 0],
-}
+pub struct umbo_cancellation([u8; 0]);
 
 /// The processes of a cluster, and which of them this one is.
-pub struct umbo_cluster_resolver {
-    _opaque: [u8; 0],
-}
+pub struct umbo_cluster_resolver([u8; 0]);
 
 /// A variable that is about to be made. It is lent to a variable creator.
-pub struct umbo_variable_request {
-    _opaque: [u8; 0],
-}
+pub struct umbo_variable_request([u8; 0]);
 
 /// The structure, dtypes and shapes of the elements of a dataset.
-pub struct umbo_element_spec {
-    _opaque: [u8; 0],
-}
+pub struct umbo_element_spec([u8; 0]);
 
 /// The result of a check of one replica against all.
-pub struct umbo_equivalence {
-    _opaque: [u8; 0],
-}
+pub struct umbo_equivalence([u8; 0]);
 
 /// Named numbers that accumulate over runs.
-pub struct umbo_metrics {
-    _opaque: [u8; 0],
-}
+pub struct umbo_metrics([u8; 0]);
 
 /// Objects that are saved and restored together, by name.
-pub struct umbo_checkpoint {
-    _opaque: [u8; 0],
-}
+pub struct umbo_checkpoint([u8; 0]);
 
 /// Which checkpoints of a training are kept, and who writes them.
-pub struct umbo_checkpoint_manager {
-    _opaque: [u8; 0],
-}
+pub struct umbo_checkpoint_manager([u8; 0]);
 
 /// What joins the processes of a training: it moves bytes from each to each.
-pub struct umbo_communicator {
-    _opaque: [u8; 0],
-}
+pub struct umbo_communicator([u8; 0]);

@@ -1,15 +1,8 @@
 //! Watching a program: what its steps spend their time on, and the trace.
 
-use std::ffi::c_char;
 use std::path::Path;
 
-use super::boundary::{Out, boundary, c_call, check, flag, out};
-use super::handle::get;
-use super::object::umbo_strategy;
-use super::options::c_struct;
-use super::status::umbo_status;
-use super::text::write_text;
-use crate::error::{Error, Result};
+use super::prelude::*;
 use crate::observe::advice::Cause;
 use crate::observe::phase::Phase;
 use crate::observe::trace;
@@ -37,15 +30,15 @@ pub const UMBO_STEP_CAUSE_BUSY_MACHINE: umbo_step_cause = 128;
 /// Some steps take far longer than most: the mean is more than 1.5 times the median.
 pub const UMBO_STEP_CAUSE_UNEVEN_STEPS: umbo_step_cause = 256;
 
-const _: () = assert!(Cause::SmallStep as i32 == UMBO_STEP_CAUSE_SMALL_STEP);
-const _: () = assert!(Cause::FewProcessors as i32 == UMBO_STEP_CAUSE_FEW_PROCESSORS);
-const _: () = assert!(Cause::OtherThreads as i32 == UMBO_STEP_CAUSE_OTHER_THREADS);
-const _: () = assert!(Cause::Input as i32 == UMBO_STEP_CAUSE_INPUT);
-const _: () = assert!(Cause::SlowReplica as i32 == UMBO_STEP_CAUSE_SLOW_REPLICA);
-const _: () = assert!(Cause::Serialised as i32 == UMBO_STEP_CAUSE_SERIALISED);
-const _: () = assert!(Cause::Update as i32 == UMBO_STEP_CAUSE_UPDATE);
-const _: () = assert!(Cause::BusyMachine as i32 == UMBO_STEP_CAUSE_BUSY_MACHINE);
-const _: () = assert!(Cause::UnevenSteps as i32 == UMBO_STEP_CAUSE_UNEVEN_STEPS);
+constants! { Cause {
+    UMBO_STEP_CAUSE_SMALL_STEP = Cause::SmallStep,
+    UMBO_STEP_CAUSE_FEW_PROCESSORS = Cause::FewProcessors,
+    UMBO_STEP_CAUSE_OTHER_THREADS = Cause::OtherThreads, UMBO_STEP_CAUSE_INPUT = Cause::Input,
+    UMBO_STEP_CAUSE_SLOW_REPLICA = Cause::SlowReplica,
+    UMBO_STEP_CAUSE_SERIALISED = Cause::Serialised, UMBO_STEP_CAUSE_UPDATE = Cause::Update,
+    UMBO_STEP_CAUSE_BUSY_MACHINE = Cause::BusyMachine,
+    UMBO_STEP_CAUSE_UNEVEN_STEPS = Cause::UnevenSteps,
+} }
 
 /// What a replica spends a step on, in seconds: medians over the steps that were measured. Start from
 /// UMBO_STEP_TIMES_INIT.
@@ -101,14 +94,9 @@ pub struct umbo_step_times {
 ///
 /// While steps are measured, the log is told at UMBO_LOG_INFO what keeps them from being faster, once
 /// after 64 measured steps and again when that changes. A machine that becomes busy or quiet is no change.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_measure_steps(
-    strategy: *const umbo_strategy,
-    measure: i32,
-) -> umbo_status {
-    let measure = flag(measure, "measure")?;
-    get(strategy, "strategy")?.measure_steps(measure)
+#[c_call(flag(measure), get(strategy))]
+pub fn umbo_strategy_measure_steps(strategy: *const umbo_strategy, measure: i32) {
+    strategy.measure_steps(measure)
 }
 
 /// Says what the steps of a strategy spend their time on, and what to change to make them faster.
@@ -130,26 +118,17 @@ pub unsafe extern "C" fn umbo_strategy_measure_steps(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
 ///
 /// Can be called at any time, in a callback too.
-#[c_call(out(length))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_step_report(
+#[c_call(out(length), optional_out(causes), buffer(buffer, capacity), get(strategy))]
+pub fn umbo_strategy_step_report(
     strategy: *const umbo_strategy,
     causes: *mut i32,
     buffer: *mut c_char,
     capacity: usize,
     length: *mut usize,
-) -> umbo_status {
-    // SAFETY: the caller gives NULL or a place for the output.
-    let causes = unsafe { optional_out(causes, "causes") }?;
-    if capacity > 0 {
-        check(buffer.cast_const(), "buffer", "room for the text is expected")?;
-    }
-    let report = get(strategy, "strategy")?.step_report()?;
-    if let Some(causes) = causes {
-        causes.write(report.advice.iter().map(|advice| advice.cause as i32).sum());
-    }
-    // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
-    unsafe { write_text(&report.text(), buffer, capacity, length) }
+) {
+    let report = strategy.step_report()?;
+    causes.write(report.advice.iter().map(|advice| advice.cause.to_c()).sum());
+    buffer.write(&report.text(), length)
 }
 
 /// Gives the figures of one replica.
@@ -164,18 +143,14 @@ pub unsafe extern "C" fn umbo_strategy_step_report(
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
 #[c_call(result(times), get(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_step_times(
+pub fn umbo_strategy_step_times(
     strategy: *const umbo_strategy,
     replica: i32,
     times: *mut umbo_step_times,
-) -> umbo_status {
+) {
     let summary = strategy.step_report()?.summary;
-    let of_replica = usize::try_from(replica).ok().and_then(|at| summary.replicas.get(at));
-    let of_replica = of_replica.ok_or_else(|| {
-        let replicas = summary.replicas.len();
-        Error::out_of_range("replica", format!("{replica} is not in [0, {replicas}), the replicas"))
-    })?;
+    let replicas = (summary.replicas.len(), "the replicas");
+    let of_replica = at(replica, "replica", replicas, |at| summary.replicas.get(at))?;
     let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
     let spent = |phase: Phase| seconds(of_replica.spent[phase as usize]);
     times.write(umbo_step_times {
@@ -232,19 +207,8 @@ const _: () = assert!(trace::MOST_EVENTS == 4_000_000);
 /// The environment variable UMBO_TRACE has the process write a trace without this call, from its first
 /// strategy to its end: it names the file, and %p in it stands for the number of the process.
 #[c_call(text(path), options(options))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_trace_start(
-    path: *const c_char,
-    options: *const umbo_trace_options,
-) -> umbo_status {
-    let most = match u64::try_from(options.most_events) {
-        Ok(most) if most > 0 => most,
-        _ => {
-            let problem = format!("{}; 1 or more are expected", options.most_events);
-            return Err(Error::invalid("options.most_events", problem));
-        }
-    };
-    trace::start(Path::new(path), most)
+pub fn umbo_trace_start(path: *const c_char, options: *const umbo_trace_options) {
+    trace::start(Path::new(path), positive(options.most_events, "options.most_events")?)
 }
 
 /// Ends the trace and finishes its file.
@@ -256,20 +220,11 @@ pub unsafe extern "C" fn umbo_trace_start(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: not all of it could be written since the disk is full;
 ///   UMBO_STATUS_UNAVAILABLE: for another reason. The trace has ended, and the file can be read as far as it
 ///   goes.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_trace_stop(events: *mut i64, dropped: *mut i64) -> umbo_status {
-    // SAFETY: the caller gives NULL or a place for each output.
-    let (events, dropped) =
-        unsafe { (optional_out(events, "events")?, optional_out(dropped, "dropped")?) };
+#[c_call(optional_out(events), optional_out(dropped))]
+pub fn umbo_trace_stop(events: *mut i64, dropped: *mut i64) {
     let account = trace::stop()?;
-    if let Some(events) = events {
-        events.write(account.events as i64);
-    }
-    if let Some(dropped) = dropped {
-        dropped.write(account.dropped as i64);
-    }
-    Ok(())
+    events.write(account.events as i64);
+    dropped.write(account.dropped as i64);
 }
 
 /// Begins a span of the program's own in the trace, on the calling thread.
@@ -281,8 +236,7 @@ pub unsafe extern "C" fn umbo_trace_stop(events: *mut i64, dropped: *mut i64) ->
 /// Does nothing while no trace is being written. Spans may lie inside of each other, also inside of
 /// callbacks; the outermost 64 of a thread are in the trace. Each is ended on the thread that began it.
 #[c_call(optional_text(name))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_trace_span_begin(name: *const c_char) -> umbo_status {
+pub fn umbo_trace_span_begin(name: *const c_char) {
     trace::own::begin(name.unwrap_or("program"));
 }
 
@@ -297,16 +251,4 @@ pub extern "C" fn umbo_trace_span_end() -> umbo_status {
         trace::own::end();
         Ok(())
     })
-}
-
-/// A place for an output that the caller may not want.
-///
-/// # Safety
-/// As for [`out`].
-unsafe fn optional_out<T>(pointer: *mut T, argument: &'static str) -> Result<Option<Out<T>>> {
-    if pointer.is_null() {
-        return Ok(None);
-    }
-    // SAFETY: the caller's promise is the same.
-    unsafe { out(pointer, argument) }.map(Some)
 }

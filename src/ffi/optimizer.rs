@@ -1,13 +1,6 @@
 //! Optimizers: their learning rate, loss scale and state, and their handles.
 
-use std::ffi::{c_char, c_void};
-use std::sync::Arc;
-
-use super::boundary::c_call;
-use super::callback::{self, umbo_destroy_fn};
-use super::handle::{get, make};
-use super::object::{umbo_optimizer, umbo_tensor, umbo_variable};
-use super::status::umbo_status;
+use super::prelude::*;
 
 /// Computes the learning rate of an update.
 ///
@@ -41,15 +34,13 @@ pub type umbo_schedule_fn = Option<
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
-#[c_call(gives(user_data, destroy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_set_schedule(
+#[c_call(gives(user_data, destroy), get(optimizer))]
+pub fn umbo_optimizer_set_schedule(
     optimizer: *mut umbo_optimizer,
     schedule: umbo_schedule_fn,
     user_data: *mut c_void,
     destroy: umbo_destroy_fn,
-) -> umbo_status {
-    let optimizer = get(optimizer, "optimizer")?;
+) {
     let Some(schedule) = schedule else {
         return optimizer.set_learning_rate(optimizer.learning_rate());
     };
@@ -76,13 +67,9 @@ pub unsafe extern "C" fn umbo_optimizer_set_schedule(
 /// It may be called inside a run. A callback may multiply its gradients instead of its loss.
 /// Several gradients of one run may be applied one after the other: each apply divides by the scale
 /// that the run had.
-#[c_call(out(loss_scale))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_loss_scale(
-    optimizer: *const umbo_optimizer,
-    loss_scale: *mut f64,
-) -> umbo_status {
-    loss_scale.write(get(optimizer, "optimizer")?.loss_scale());
+#[c_call(out(loss_scale), get(optimizer))]
+pub fn umbo_optimizer_loss_scale(optimizer: *const umbo_optimizer, loss_scale: *mut f64) {
+    loss_scale.write(optimizer.loss_scale());
 }
 
 /// Sets the learning rate and ends a schedule.
@@ -93,13 +80,9 @@ pub unsafe extern "C" fn umbo_optimizer_loss_scale(
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a learning rate that is out of
 ///   range; 0 also is for FTRL, which divides by it.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_set_learning_rate(
-    optimizer: *mut umbo_optimizer,
-    learning_rate: f64,
-) -> umbo_status {
-    get(optimizer, "optimizer")?.set_learning_rate(learning_rate)
+#[c_call(get(optimizer))]
+pub fn umbo_optimizer_set_learning_rate(optimizer: *mut umbo_optimizer, learning_rate: f64) {
+    optimizer.set_learning_rate(learning_rate)
 }
 
 /// Tells the learning rate.
@@ -109,13 +92,9 @@ pub unsafe extern "C" fn umbo_optimizer_set_learning_rate(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
-#[c_call(out(learning_rate))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_learning_rate(
-    optimizer: *const umbo_optimizer,
-    learning_rate: *mut f64,
-) -> umbo_status {
-    learning_rate.write(get(optimizer, "optimizer")?.learning_rate());
+#[c_call(out(learning_rate), get(optimizer))]
+pub fn umbo_optimizer_learning_rate(optimizer: *const umbo_optimizer, learning_rate: *mut f64) {
+    learning_rate.write(optimizer.learning_rate());
 }
 
 /// Tells how many applies have taken effect.
@@ -125,13 +104,9 @@ pub unsafe extern "C" fn umbo_optimizer_learning_rate(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
-#[c_call(out(iterations))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_iterations(
-    optimizer: *const umbo_optimizer,
-    iterations: *mut i64,
-) -> umbo_status {
-    iterations.write(get(optimizer, "optimizer")?.iterations() as i64);
+#[c_call(out(iterations), get(optimizer))]
+pub fn umbo_optimizer_iterations(optimizer: *const umbo_optimizer, iterations: *mut i64) {
+    iterations.write(optimizer.iterations() as i64);
 }
 
 /// Copies what an optimizer keeps for a variable. Where several ranks train together each keeps a part of
@@ -150,15 +125,14 @@ pub unsafe extern "C" fn umbo_optimizer_iterations(
 ///   run, and if the ranks make different calls.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 /// - UMBO_STATUS_UNAVAILABLE: the ranks cannot meet any more.
-#[c_call(out(state), text(name), get(variable))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_state(
+#[c_call(out(state), text(name), get(variable), get(optimizer))]
+pub fn umbo_optimizer_state(
     optimizer: *const umbo_optimizer,
     variable: *const umbo_variable,
     name: *const c_char,
     state: *mut *mut umbo_tensor,
-) -> umbo_status {
-    state.write(make(get(optimizer, "optimizer")?.state(&variable, name)?)?);
+) {
+    state.write(make(optimizer.state(&variable, name)?)?);
 }
 
 /// Makes another handle to the same optimizer.
@@ -172,11 +146,7 @@ pub unsafe extern "C" fn umbo_optimizer_state(
 /// Each handle is released once, by itself. Retain a lent handle to keep the object after the
 /// callback.
 #[c_call(retain(optimizer))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_retain(
-    optimizer: *const umbo_optimizer,
-    retained: *mut *mut umbo_optimizer,
-) -> umbo_status {
+pub fn umbo_optimizer_retain(optimizer: *const umbo_optimizer, retained: *mut *mut umbo_optimizer) {
 }
 
 /// Releases a handle.
@@ -185,5 +155,4 @@ pub unsafe extern "C" fn umbo_optimizer_retain(
 ///
 /// The object ends when its last handle is released and nothing else keeps it.
 #[c_call(release(optimizer))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_release(optimizer: *const umbo_optimizer) {}
+pub fn umbo_optimizer_release(optimizer: *const umbo_optimizer) {}

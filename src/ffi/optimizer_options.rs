@@ -1,11 +1,6 @@
 //! Optimizers: what they do besides their rule, for all variables and for groups of them.
 
-use super::boundary::{c_call, collect, constant, flag};
-use super::handle::get;
-use super::object::{umbo_optimizer, umbo_variable};
-use super::options::c_struct;
-use super::status::umbo_status;
-use crate::error::{Error, Result};
+use super::prelude::*;
 use crate::optimizer::{Group, LossScaling, NonFinite, Settings};
 
 /// What an apply does with a gradient that is not finite (infinite or NaN).
@@ -23,9 +18,10 @@ pub const UMBO_NON_FINITE_SKIP: umbo_non_finite = 2;
 /// the step, the replica and the first such element.
 pub const UMBO_NON_FINITE_FAIL: umbo_non_finite = 3;
 
-const _: () = assert!(NonFinite::Ignore as i32 == UMBO_NON_FINITE_IGNORE);
-const _: () = assert!(NonFinite::Skip as i32 == UMBO_NON_FINITE_SKIP);
-const _: () = assert!(NonFinite::Fail as i32 == UMBO_NON_FINITE_FAIL);
+constants! { NonFinite {
+    UMBO_NON_FINITE_IGNORE = NonFinite::Ignore, UMBO_NON_FINITE_SKIP = NonFinite::Skip,
+    UMBO_NON_FINITE_FAIL = NonFinite::Fail,
+} }
 
 /// Whether losses are multiplied by a factor, which keeps small 16-bit gradients from becoming
 /// zero.
@@ -52,8 +48,7 @@ pub const UMBO_NO_CLIPPING: f64 = -1.0;
 /// first and the last is off.
 #[c_struct(
     weight_decay = UMBO_WEIGHT_DECAY_OF_RULE, global_clip_norm = UMBO_NO_CLIPPING,
-    clip_value = UMBO_NO_CLIPPING, non_finite = UMBO_NON_FINITE_AUTO,
-    loss_scaling = UMBO_LOSS_SCALING_NONE, loss_scale = 65536.0, loss_scale_growth_factor = 2.0,
+    clip_value = UMBO_NO_CLIPPING, loss_scale = 65536.0, loss_scale_growth_factor = 2.0,
     loss_scale_backoff_factor = 0.5, loss_scale_minimum = 1.0, loss_scale_growth_interval = 2000
 )]
 #[repr(C)]
@@ -127,37 +122,22 @@ fn unless(value: f64, none: f64) -> Option<f64> {
 fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
     let non_finite = match options.non_finite {
         UMBO_NON_FINITE_AUTO => None,
-        code => Some(constant(
-            code,
-            NonFinite::from_code(code),
-            "options.non_finite",
-            "UMBO_NON_FINITE_AUTO (0) to UMBO_NON_FINITE_FAIL (3)",
-        )?),
+        code => Some(constant(code, "options.non_finite")?),
     };
-    let loss_scaling = match options.loss_scaling {
-        UMBO_LOSS_SCALING_NONE => Some(None),
-        UMBO_LOSS_SCALING_FIXED => Some(Some(LossScaling::Fixed(options.loss_scale))),
-        UMBO_LOSS_SCALING_DYNAMIC => Some(Some(LossScaling::Dynamic {
+    let loss_scaling = one_of!(options.loss_scaling, "options.loss_scaling", {
+        UMBO_LOSS_SCALING_NONE => None,
+        UMBO_LOSS_SCALING_FIXED => Some(LossScaling::Fixed(options.loss_scale)),
+        UMBO_LOSS_SCALING_DYNAMIC => Some(LossScaling::Dynamic {
             initial: options.loss_scale,
             growth_factor: options.loss_scale_growth_factor,
-            growth_interval: match options.loss_scale_growth_interval {
-                interval @ 1.. => interval as u64,
-                interval => {
-                    let problem = format!("{interval}; must be 1 or more");
-                    return Err(Error::invalid("options.loss_scale_growth_interval", problem));
-                }
-            },
+            growth_interval: positive(
+                options.loss_scale_growth_interval,
+                "options.loss_scale_growth_interval",
+            )?,
             backoff_factor: options.loss_scale_backoff_factor,
             minimum: options.loss_scale_minimum,
-        })),
-        _ => None,
-    };
-    let loss_scaling = constant(
-        options.loss_scaling,
-        loss_scaling,
-        "options.loss_scaling",
-        "UMBO_LOSS_SCALING_NONE (0) to UMBO_LOSS_SCALING_DYNAMIC (2)",
-    )?;
+        }),
+    })?;
     Ok(Settings {
         weight_decay: unless(options.weight_decay, UMBO_WEIGHT_DECAY_OF_RULE),
         global_clip_norm: unless(options.global_clip_norm, UMBO_NO_CLIPPING),
@@ -178,13 +158,12 @@ fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
 ///
 /// The settings are used from the next apply on. If a setting of the loss scale changes, the loss
 /// scale starts again at `loss_scale`.
-#[c_call(options(options))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_configure(
+#[c_call(options(options), get(optimizer))]
+pub fn umbo_optimizer_configure(
     optimizer: *mut umbo_optimizer,
     options: *const umbo_optimizer_options,
-) -> umbo_status {
-    get(optimizer, "optimizer")?.configure(settings(&options)?)
+) {
+    optimizer.configure(settings(&options)?)
 }
 
 /// Treats some variables differently from the others.
@@ -203,15 +182,13 @@ pub unsafe extern "C" fn umbo_optimizer_configure(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// Variables in no group are treated as umbo_optimizer_configure() says.
-#[c_call(array(variables), options(options))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_add_group(
+#[c_call(handles(variables, count), options(options))]
+pub fn umbo_optimizer_add_group(
     optimizer: *mut umbo_optimizer,
     count: i64,
     variables: *const *mut umbo_variable,
     options: *const umbo_group_options,
-) -> umbo_status {
-    let variables = collect(variables.iter().map(|&variable| get(variable, "variables")))?;
+) {
     let group = Group {
         learning_rate_factor: options.learning_rate_factor,
         weight_decay: unless(options.weight_decay, UMBO_WEIGHT_DECAY_OF_OPTIMIZER),

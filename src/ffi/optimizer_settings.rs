@@ -1,15 +1,6 @@
 //! Optimizers: reading back how they are set up.
 
-use std::ffi::c_char;
-
-use super::boundary::c_call;
-use super::handle::get;
-use super::object::{umbo_optimizer, umbo_variable};
-use super::optimizer_options::{
-    UMBO_LOSS_SCALING_DYNAMIC, UMBO_LOSS_SCALING_FIXED, UMBO_LOSS_SCALING_NONE, UMBO_NO_CLIPPING,
-    umbo_group_options, umbo_optimizer_options,
-};
-use super::status::umbo_status;
+use super::prelude::*;
 use crate::optimizer::{LossScaling, Settings};
 
 /// Tells the name of an optimizer's update rule.
@@ -19,11 +10,7 @@ use crate::optimizer::{LossScaling, Settings};
 ///   a custom rule, what its umbo_custom_rule_options say. Lives as long as the optimizer.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(name), borrow(optimizer))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_rule(
-    optimizer: *const umbo_optimizer,
-    name: *mut *const c_char,
-) -> umbo_status {
+pub fn umbo_optimizer_rule(optimizer: *const umbo_optimizer, name: *mut *const c_char) {
     name.write(optimizer.rule_name().as_c_str().as_ptr());
 }
 
@@ -38,14 +25,13 @@ pub unsafe extern "C" fn umbo_optimizer_rule(
 /// - UMBO_STATUS_NOT_FOUND: the options have no such field. The message lists the names that there
 ///   are.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
-#[c_call(out(value), text(name))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_setting(
+#[c_call(out(value), text(name), get(optimizer))]
+pub fn umbo_optimizer_setting(
     optimizer: *const umbo_optimizer,
     name: *const c_char,
     value: *mut f64,
-) -> umbo_status {
-    value.write(get(optimizer, "optimizer")?.setting(name)?);
+) {
+    value.write(optimizer.setting(name)?);
 }
 
 /// Tells what an optimizer does besides its update rule.
@@ -60,13 +46,12 @@ pub unsafe extern "C" fn umbo_optimizer_setting(
 /// They can be passed to umbo_optimizer_configure(). Choices are resolved: `weight_decay` is a
 /// number, that of the rule if none was configured, and `non_finite` is never UMBO_NON_FINITE_AUTO.
 /// Without a loss scale its fields have their defaults.
-#[c_call(result(options))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_get_options(
+#[c_call(result(options), get(optimizer))]
+pub fn umbo_optimizer_get_options(
     optimizer: *const umbo_optimizer,
     options: *mut umbo_optimizer_options,
-) -> umbo_status {
-    options.write(options_of(&get(optimizer, "optimizer")?.effective_settings()));
+) {
+    options.write(options_of(&optimizer.effective_settings()));
 }
 
 fn options_of(settings: &Settings) -> umbo_optimizer_options {
@@ -75,7 +60,7 @@ fn options_of(settings: &Settings) -> umbo_optimizer_options {
         weight_decay: settings.weight_decay.unwrap_or(default.weight_decay),
         global_clip_norm: settings.global_clip_norm.unwrap_or(UMBO_NO_CLIPPING),
         clip_value: settings.clip_value.unwrap_or(UMBO_NO_CLIPPING),
-        non_finite: settings.non_finite() as i32,
+        non_finite: settings.non_finite().to_c(),
         maximize: i32::from(settings.maximize),
         ..default
     };
@@ -113,14 +98,13 @@ fn options_of(settings: &Settings) -> umbo_optimizer_options {
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a variable of another strategy.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
-#[c_call(result(options))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_get_group_options(
+#[c_call(result(options), get(optimizer), get(variable))]
+pub fn umbo_optimizer_get_group_options(
     optimizer: *const umbo_optimizer,
     variable: *const umbo_variable,
     options: *mut umbo_group_options,
-) -> umbo_status {
-    let group = get(optimizer, "optimizer")?.group(&get(variable, "variable")?)?;
+) {
+    let group = optimizer.group(&variable)?;
     let default = umbo_group_options::default();
     options.write(umbo_group_options {
         learning_rate_factor: group.learning_rate_factor,

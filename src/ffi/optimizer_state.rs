@@ -1,13 +1,6 @@
 //! Setting what an optimizer carries from apply to apply.
 
-use std::ffi::c_char;
-
-use super::boundary::c_call;
-use super::handle::get;
-use super::object::{umbo_optimizer, umbo_tensor, umbo_variable};
-use super::options::{self, c_struct};
-use super::status::umbo_status;
-use crate::error::{Error, Result};
+use super::prelude::*;
 use crate::optimizer::rule::VariableProgress;
 
 /// How often an optimizer has updated a variable, and the numbers that its rule carries from one update
@@ -42,15 +35,14 @@ pub struct umbo_variable_progress {
 ///
 /// A variable that was not updated yet counts as updated once: umbo_optimizer_set_variable_progress()
 /// says how often it was.
-#[c_call(text(name), get(variable), get(state))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_set_state(
+#[c_call(text(name), get(variable), get(state), get(optimizer))]
+pub fn umbo_optimizer_set_state(
     optimizer: *mut umbo_optimizer,
     variable: *const umbo_variable,
     name: *const c_char,
     state: *const umbo_tensor,
-) -> umbo_status {
-    get(optimizer, "optimizer")?.set_state(&variable, name, &state)
+) {
+    optimizer.set_state(&variable, name, &state)
 }
 
 /// Tells how often an optimizer has updated a variable, and what its rule carries along.
@@ -61,14 +53,13 @@ pub unsafe extern "C" fn umbo_optimizer_set_state(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a variable of another strategy.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
-#[c_call(result(progress), get(variable))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_variable_progress(
+#[c_call(result(progress), get(variable), get(optimizer))]
+pub fn umbo_optimizer_variable_progress(
     optimizer: *const umbo_optimizer,
     variable: *const umbo_variable,
     progress: *mut umbo_variable_progress,
-) -> umbo_status {
-    let found = get(optimizer, "optimizer")?.variable_progress(&variable)?;
+) {
+    let found = optimizer.variable_progress(&variable)?;
     progress.write(umbo_variable_progress {
         struct_size: size_of::<umbo_variable_progress>(),
         updates: found.updates as i64,
@@ -87,19 +78,14 @@ pub unsafe extern "C" fn umbo_optimizer_variable_progress(
 ///   0 or not finite, or more than 2^52 updates.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_set_variable_progress(
+#[c_call(structure(progress), get(variable))]
+pub fn umbo_optimizer_set_variable_progress(
     optimizer: *mut umbo_optimizer,
     variable: *const umbo_variable,
     progress: *const umbo_variable_progress,
-) -> umbo_status {
-    super::boundary::check(progress, "progress", "a struct is expected")?;
-    // SAFETY: not NULL, so the caller gives a struct of the size that it states.
-    let progress: umbo_variable_progress = unsafe { options::read(progress, "progress") }?;
-    let variable = get(variable, "variable")?;
+) {
     let running = [progress.first_running, progress.second_running];
-    let updates = count(progress.updates, "progress.updates")?;
+    let updates = natural(progress.updates, "progress.updates")?;
     let progress = VariableProgress { updates, running };
     get(optimizer, "optimizer")?.set_variable_progress(&variable, progress)
 }
@@ -111,14 +97,9 @@ pub unsafe extern "C" fn umbo_optimizer_set_variable_progress(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number out of range.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_set_iterations(
-    optimizer: *mut umbo_optimizer,
-    iterations: i64,
-) -> umbo_status {
-    let iterations = count(iterations, "iterations")?;
-    get(optimizer, "optimizer")?.set_iterations(iterations)
+#[c_call(natural(iterations), get(optimizer))]
+pub fn umbo_optimizer_set_iterations(optimizer: *mut umbo_optimizer, iterations: i64) {
+    optimizer.set_iterations(iterations)
 }
 
 /// Sets the factor that callbacks multiply their loss by, from the next run on.
@@ -130,18 +111,11 @@ pub unsafe extern "C" fn umbo_optimizer_set_iterations(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number out of range.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_set_loss_scale(
+#[c_call(natural(applies), get(optimizer))]
+pub fn umbo_optimizer_set_loss_scale(
     optimizer: *mut umbo_optimizer,
     loss_scale: f64,
     applies: i64,
-) -> umbo_status {
-    let applies = count(applies, "applies")?;
-    get(optimizer, "optimizer")?.set_loss_scale(loss_scale, applies)
-}
-
-fn count(number: i64, argument: &'static str) -> Result<u64> {
-    let problem = || Error::invalid(argument, format!("{number}; must be 0 or more"));
-    u64::try_from(number).map_err(|_| problem())
+) {
+    optimizer.set_loss_scale(loss_scale, applies)
 }

@@ -14,7 +14,7 @@ use std::slice;
 
 pub(crate) use umbo_macros::c_struct;
 
-use super::boundary::check;
+use super::arguments::check;
 use crate::error::{Error, Result};
 
 /// No struct will be longer; a size past this was not set.
@@ -89,7 +89,7 @@ pub(crate) unsafe fn known_part<T: Extensible + Default>(
 /// # Safety
 /// `pointer` is NULL or leads to a struct of as many bytes as its `struct_size` says, which may
 /// be written until the result is used up.
-pub(crate) unsafe fn out<T: Extensible>(
+pub(crate) unsafe fn result<T: Extensible>(
     pointer: *mut T,
     argument: &'static str,
 ) -> Result<ExtensibleOut<T>> {
@@ -99,7 +99,35 @@ pub(crate) unsafe fn out<T: Extensible>(
     Ok(ExtensibleOut { pointer, size })
 }
 
-/// A struct of results that was checked.
+/// As [`result`], for what the caller may not want.
+///
+/// # Safety
+/// As for [`result`].
+pub(crate) unsafe fn optional_result<T: Extensible>(
+    pointer: *mut T,
+    argument: &'static str,
+) -> Result<ExtensibleOut<T>> {
+    if pointer.is_null() {
+        return Ok(ExtensibleOut { pointer, size: 0 });
+    }
+    // SAFETY: the caller's promise is the same.
+    unsafe { result(pointer, argument) }
+}
+
+/// Reads a struct that has to be there.
+///
+/// # Safety
+/// As for [`read`].
+pub(crate) unsafe fn structure<T: Extensible + Default>(
+    pointer: *const T,
+    argument: &'static str,
+) -> Result<T> {
+    check(pointer, argument, "a struct is expected")?;
+    // SAFETY: the caller's promise is the same.
+    unsafe { read(pointer, argument) }
+}
+
+/// A struct of results that was checked. One that the caller does not want is NULL.
 pub(crate) struct ExtensibleOut<T> {
     pointer: *mut T,
     size: usize,
@@ -110,9 +138,12 @@ impl<T: Extensible> ExtensibleOut<T> {
     /// know stays as it is, as does `struct_size`. A size that was never set can therefore not make
     /// it write past the struct.
     pub(crate) fn write(self, value: T) {
+        if self.pointer.is_null() {
+            return;
+        }
         let header = size_of::<usize>();
         let known = self.size.min(size_of::<T>());
-        // SAFETY: `out`'s caller promised `size` bytes, of which `known` are copied from a struct of
+        // SAFETY: `result`'s caller promised `size` bytes, of which `known` are copied from a struct of
         // at least that size.
         unsafe {
             let to = self.pointer.cast::<u8>();
@@ -207,11 +238,11 @@ mod tests {
         let value = Example { struct_size: 0, first: 5, second: 1.0 };
         let mut words = [16usize, 0, 9, 9, 9, 9];
         // SAFETY: the array is longer than the sizes it states.
-        unsafe { out(words.as_mut_ptr().cast::<Example>(), "info") }.unwrap().write(value);
+        unsafe { result(words.as_mut_ptr().cast::<Example>(), "info") }.unwrap().write(value);
         assert_eq!(words, [16, 5, 9, 9, 9, 9]);
         words[0] = LONGEST;
         // SAFETY: only what the library knows, three words, is touched.
-        unsafe { out(words.as_mut_ptr().cast::<Example>(), "info") }.unwrap().write(value);
+        unsafe { result(words.as_mut_ptr().cast::<Example>(), "info") }.unwrap().write(value);
         assert_eq!(words, [LONGEST, 5, 1.0f64.to_bits() as usize, 9, 9, 9]);
     }
 }

@@ -1,20 +1,8 @@
 //! What a callback knows of its replica, and the calls that only it can make.
 
-use std::ffi::{c_char, c_void};
-use std::ptr;
-
-use super::boundary::c_call;
-use super::callback;
-use super::handle::{Lent, borrow, consume, make};
-use super::object::{umbo_replica_context, umbo_strategy, umbo_value};
-use super::options::{self, c_struct};
-use super::status::umbo_status;
-use super::text::device_name;
-use crate::error::{Error, Result};
+use super::prelude::*;
 use crate::strategy::context::with_current_replica;
 use crate::strategy::metrics::Metric;
-use crate::strategy::{ReplicaContext, Strategy};
-use crate::values::Value;
 use parking_lot::Mutex;
 
 /// What the C layer lends to the callback of one replica; kept from step to step.
@@ -65,7 +53,7 @@ pub(super) fn call_replica(
         loan.handle = ctx.addr();
         (ctx, args)
     };
-    let result = take_result("result", |result| function(ctx, args, result));
+    let result = stored("result", |result| function(ctx, args, result));
     if let Some(loan) = loans.lock().as_mut() {
         loan.handle = 0;
         drop(loan.context.withdraw());
@@ -77,29 +65,15 @@ pub(super) fn call_replica(
     result
 }
 
-/// Runs a callback that may store a value, and takes the value over, whatever its status.
-pub(super) fn take_result(
-    argument: &'static str,
-    function: impl FnOnce(*mut *mut umbo_value) -> umbo_status,
-) -> Result<Option<Value>> {
-    let mut result = ptr::null_mut();
-    let ran = callback::run(|| function(&raw mut result));
-    let value = match result.is_null() {
-        true => None,
-        false => Some(consume(result, argument)),
-    };
-    ran?;
-    value.transpose()
-}
-
 /// Lets `body` use a replica context, which must be the one that this thread is in. Takes no
 /// reference, so that replicas write no cache line that they share; `body` must be short, as for
 /// [`borrow`], and must not enter or leave a context.
-pub(crate) fn in_context<R>(
+pub(crate) fn within<R>(
     handle: *const umbo_replica_context,
+    argument: &'static str,
     body: impl FnOnce(&ReplicaContext) -> Result<R>,
 ) -> Result<R> {
-    borrow(handle, "ctx", |context| {
+    borrow(handle, argument, |context| {
         with_current_replica(|own| match own {
             Some(own) if own.is_same(context) => body(own),
             _ => {
@@ -110,17 +84,21 @@ pub(crate) fn in_context<R>(
     })?
 }
 
+/// The context of a replica's callback that is running, for longer than [`within`].
+pub(crate) fn context(
+    handle: *const umbo_replica_context,
+    argument: &'static str,
+) -> Result<ReplicaContext> {
+    within(handle, argument, |context| Ok(context.clone()))
+}
+
 /// Tells the id of the replica.
 ///
 /// @param[in] ctx The replica's context.
 /// @param[out] replica The id: 0 to the number of replicas less one, those of all ranks included.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(replica), borrow(ctx))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_replica_context_replica_id(
-    ctx: *const umbo_replica_context,
-    replica: *mut i32,
-) -> umbo_status {
+pub fn umbo_replica_context_replica_id(ctx: *const umbo_replica_context, replica: *mut i32) {
     replica.write(ctx.replica_in_sync() as i32);
 }
 
@@ -133,11 +111,7 @@ pub unsafe extern "C" fn umbo_replica_context_replica_id(
 ///
 /// Without other ranks it is umbo_replica_context_replica_id().
 #[c_call(out(replica), borrow(ctx))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_replica_context_local_replica_id(
-    ctx: *const umbo_replica_context,
-    replica: *mut i32,
-) -> umbo_status {
+pub fn umbo_replica_context_local_replica_id(ctx: *const umbo_replica_context, replica: *mut i32) {
     replica.write(ctx.replica() as i32);
 }
 
@@ -146,13 +120,12 @@ pub unsafe extern "C" fn umbo_replica_context_local_replica_id(
 /// @param[in] ctx The replica's context.
 /// @param[out] count The number of replicas, this one included.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(count))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_replica_context_num_replicas_in_sync(
+#[c_call(out(count), borrow(ctx))]
+pub fn umbo_replica_context_num_replicas_in_sync(
     ctx: *const umbo_replica_context,
     count: *mut i64,
-) -> umbo_status {
-    count.write(borrow(ctx, "ctx", |context| context.strategy().num_replicas_in_sync())? as i64);
+) {
+    count.write(ctx.strategy().num_replicas_in_sync() as i64);
 }
 
 /// Tells the name of the replica's compute device.
@@ -161,11 +134,7 @@ pub unsafe extern "C" fn umbo_replica_context_num_replicas_in_sync(
 /// @param[out] name The canonical name of the device. Lives as long as the process.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(name), borrow(ctx))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_replica_context_device(
-    ctx: *const umbo_replica_context,
-    name: *mut *const c_char,
-) -> umbo_status {
+pub fn umbo_replica_context_device(ctx: *const umbo_replica_context, name: *mut *const c_char) {
     name.write(device_name(ctx.strategy().replica_devices()[ctx.replica()]));
 }
 
@@ -176,14 +145,12 @@ pub unsafe extern "C" fn umbo_replica_context_device(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
-#[c_call(out(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_replica_context_strategy(
+#[c_call(out(strategy), borrow(ctx))]
+pub fn umbo_replica_context_strategy(
     ctx: *const umbo_replica_context,
     strategy: *mut *mut umbo_strategy,
-) -> umbo_status {
-    let own: Strategy = borrow(ctx, "ctx", |context| context.strategy().clone())?;
-    strategy.write(make(own)?);
+) {
+    strategy.write(make(ctx.strategy().clone())?);
 }
 
 /// Gives the stream on which the replica's device works.
@@ -197,13 +164,9 @@ pub unsafe extern "C" fn umbo_replica_context_strategy(
 /// arguments, and what is called after it sees its results. A callback returns when its work is queued;
 /// the run waits for it. Work on another stream is ordered against this one by the program, by events. The
 /// stream belongs to the library and lives as long as the process; never destroy it.
-#[c_call(out(stream))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_replica_context_stream(
-    ctx: *const umbo_replica_context,
-    stream: *mut *mut c_void,
-) -> umbo_status {
-    let gpu = borrow(ctx, "ctx", |context| context.strategy().gpu(context.replica()))?;
+#[c_call(out(stream), borrow(ctx))]
+pub fn umbo_replica_context_stream(ctx: *const umbo_replica_context, stream: *mut *mut c_void) {
+    let gpu = ctx.strategy().gpu(ctx.replica());
     stream.write(gpu.map_or(ptr::null_mut(), |gpu| gpu.stream().cast()));
 }
 
@@ -238,24 +201,19 @@ pub struct umbo_batch_position {
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_replica_context_batch_position(
+#[c_call(result(position), within(ctx))]
+pub fn umbo_replica_context_batch_position(
     ctx: *const umbo_replica_context,
     position: *mut umbo_batch_position,
-) -> umbo_status {
-    // SAFETY: the caller gives NULL or a place for the output.
-    let out = unsafe { options::out(position, "position") }?;
-    out.write(in_context(ctx, |context| {
-        let position = context.batch_position();
-        Ok(umbo_batch_position {
-            struct_size: size_of::<umbo_batch_position>(),
-            first_example: position.first_example as i64,
-            local_examples: position.local_examples.map_or(-1, |count| count as i64),
-            global_examples: position.global_examples.map_or(-1, |count| count as i64),
-            step: context.step_number() as i64,
-        })
-    })?);
+) {
+    let found = ctx.batch_position();
+    position.write(umbo_batch_position {
+        struct_size: size_of::<umbo_batch_position>(),
+        first_example: found.first_example as i64,
+        local_examples: found.local_examples.map_or(-1, |count| count as i64),
+        global_examples: found.global_examples.map_or(-1, |count| count as i64),
+        step: ctx.step_number() as i64,
+    });
 }
 
 /// Tells whether the callback should return early.
@@ -269,14 +227,9 @@ pub unsafe extern "C" fn umbo_replica_context_batch_position(
 /// The result is not used if another replica has failed, if the run was cancelled, or if its time
 /// limit is over. A callback that returns for this reason returns UMBO_STATUS_CANCELLED. The call
 /// is cheap: a long loop can make it every few thousand operations.
-#[c_call(out(result))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_replica_context_is_cancelled(
-    ctx: *const umbo_replica_context,
-    result: *mut i32,
-) -> umbo_status {
-    let cancelled = in_context(ctx, |context| Ok(context.is_cancelled()))?;
-    result.write(i32::from(cancelled));
+#[c_call(out(result), within(ctx))]
+pub fn umbo_replica_context_is_cancelled(ctx: *const umbo_replica_context, result: *mut i32) {
+    result.write(ctx.is_cancelled().into());
 }
 
 /// Lends memory to the callback until it returns. Where the replica is on a GPU, it is memory of that GPU.
@@ -293,15 +246,13 @@ pub unsafe extern "C" fn umbo_replica_context_is_cancelled(
 ///
 /// Each call lends another region. The library keeps the memory for the next step, so a step that
 /// asks for the same sizes as the one before allocates nothing.
-#[c_call(out(memory))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_replica_context_scratch(
+#[c_call(out(memory), within(ctx))]
+pub fn umbo_replica_context_scratch(
     ctx: *mut umbo_replica_context,
     bytes: usize,
     memory: *mut *mut c_void,
-) -> umbo_status {
-    let region = in_context(ctx, |context| context.scratch(bytes))?;
-    memory.write(region.cast());
+) {
+    memory.write(ctx.scratch(bytes)?.cast());
 }
 
 /// Adds to a metric of this step.
@@ -320,20 +271,17 @@ pub unsafe extern "C" fn umbo_replica_context_scratch(
 /// After the run umbo_strategy_metric() tells the total over all replicas. A few dozen different
 /// names are looked up fast.
 #[c_call(text(name))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_replica_context_add_metric(
+pub fn umbo_replica_context_add_metric(
     ctx: *mut umbo_replica_context,
     name: *const c_char,
     sum: f64,
     weight: f64,
-) -> umbo_status {
+) {
     if !weight.is_finite() || weight < 0.0 {
-        return Err(Error::invalid(
-            "weight",
-            format!("{weight}; weights are finite and 0 or more"),
-        ));
+        let problem = format!("{weight}; weights are finite and 0 or more");
+        return Err(Error::invalid("weight", problem));
     }
-    in_context(ctx, |context| context.add_metric(name, Metric { sum, weight }))
+    within(ctx, "ctx", |context| context.add_metric(name, Metric { sum, weight }))
 }
 
 #[cfg(test)]

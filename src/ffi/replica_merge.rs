@@ -1,21 +1,7 @@
 //! Where the replicas of a step meet: `umbo/replica_context.h`.
 
-use std::ffi::c_void;
-use std::ptr;
-
-use super::boundary::c_call;
-use super::collective::op_from;
-use super::collective::umbo_reduce_op;
-use super::handle::{Lent, get, get_optional, make};
-use super::object::{umbo_replica_context, umbo_strategy, umbo_value};
-use super::replica_context::take_result;
-use super::run::{Passed, optional_result};
-use super::scope::present;
-use super::status::umbo_status;
-use crate::error::{Error, Result};
-use crate::strategy::Strategy;
+use super::prelude::*;
 use crate::strategy::merge::Operation;
-use crate::values::Value;
 
 /// What runs once for all replicas in a merge call.
 ///
@@ -63,21 +49,15 @@ pub type umbo_merge_fn = Option<
 /// once.
 ///
 /// With several ranks each of them calls `function` once, with the values of its own replicas.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_replica_context_merge_call(
+#[c_call(optional_value(result), get(ctx), present(function), get_optional(args))]
+pub fn umbo_replica_context_merge_call(
     ctx: *mut umbo_replica_context,
     function: umbo_merge_fn,
     user_data: *mut c_void,
     args: *const umbo_value,
     result: *mut *mut umbo_value,
-) -> umbo_status {
-    // SAFETY: the caller gives NULL or a place for the output.
-    let result = unsafe { optional_result(result, "result") }?;
-    let context = get(ctx, "ctx")?;
-    let function = present(function, "function")?;
-    let args = get_optional(args, "args")?;
-    let passed = Passed::new(user_data);
+) {
+    let user_data = UserData::kept(user_data);
     let merge = move |strategy: &Strategy, parts: Vec<Option<Value>>| {
         let replicas = parts.len();
         let merged = merged_arguments(parts)?;
@@ -85,21 +65,16 @@ pub unsafe extern "C" fn umbo_replica_context_merge_call(
         let mut lent_args = Lent::<umbo_value>::new()?;
         let strategy = lent_strategy.lend(strategy.clone())?;
         let args = merged.map_or(Ok(ptr::null_mut()), |merged| lent_args.lend(merged))?;
-        let value = take_result("result", |result| {
+        let value = stored("result", |result| {
             // SAFETY: the caller gives a function of this type and its user data.
-            unsafe { function(strategy, args, passed.get(), result) }
+            unsafe { function(strategy, args, user_data.pointer(), result) }
         })?;
         (0..replicas)
             .map(|replica| value.as_ref().map(|value| value.component(replica)).transpose())
             .collect()
     };
-    let address = function as usize;
-    let operation = Operation::MergeCall { function: address };
-    let part = context.synchronize(operation, args, Box::new(merge))?;
-    if let Some(result) = result {
-        result.write(part);
-    }
-    Ok(())
+    let operation = Operation::MergeCall { function: function as usize };
+    result.write(ctx.synchronize(operation, args, Box::new(merge))?);
 }
 
 fn merged_arguments(parts: Vec<Option<Value>>) -> Result<Option<Value>> {
@@ -135,16 +110,14 @@ fn merged_arguments(parts: Vec<Option<Value>>) -> Result<Option<Value>> {
 ///
 /// With several ranks a call of the replicas of all of them. Then UMBO_STATUS_FAILED_PRECONDITION is also
 /// for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more.
-#[c_call(out(result), get(ctx))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_replica_context_all_reduce(
+#[c_call(out(result), get(ctx), constant(op), get(value))]
+pub fn umbo_replica_context_all_reduce(
     ctx: *mut umbo_replica_context,
     op: umbo_reduce_op,
     value: *const umbo_value,
     result: *mut *mut umbo_value,
-) -> umbo_status {
-    let context = ctx;
-    result.write(make(context.all_reduce(op_from(op)?, get(value, "value")?)?)?);
+) {
+    result.write(make(ctx.all_reduce(op, value)?)?);
 }
 
 /// Concatenates a tensor or nest of tensors over the replicas.
@@ -167,14 +140,12 @@ pub unsafe extern "C" fn umbo_replica_context_all_reduce(
 ///
 /// With several ranks a call of the replicas of all of them. Then UMBO_STATUS_FAILED_PRECONDITION is also
 /// for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more.
-#[c_call(out(result), get(ctx))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_replica_context_all_gather(
+#[c_call(out(result), get(ctx), get(value))]
+pub fn umbo_replica_context_all_gather(
     ctx: *mut umbo_replica_context,
     value: *const umbo_value,
     axis: i32,
     result: *mut *mut umbo_value,
-) -> umbo_status {
-    let context = ctx;
-    result.write(make(context.all_gather(get(value, "value")?, axis.into())?)?);
+) {
+    result.write(make(ctx.all_gather(value, axis.into())?)?);
 }

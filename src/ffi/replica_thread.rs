@@ -1,11 +1,6 @@
 //! What a program does on the threads that serve as replicas.
 
-use std::ffi::{c_char, c_void};
-use std::sync::Arc;
-
-use super::callback::{UserData, umbo_destroy_fn};
-use super::strategy::umbo_strategy_options;
-use super::text::device_name;
+use super::prelude::*;
 use crate::strategy::replica_threads::{Hooks, ReplicaThread, ThreadHooks};
 
 /// A thread that serves as a replica. It is filled by the library; later versions may add fields at the

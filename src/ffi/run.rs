@@ -1,24 +1,13 @@
 //! Running callbacks on all replicas, and stopping them.
 
-use std::ffi::c_void;
-use std::ptr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::boundary::{Out, boundary, c_call, out};
-use super::callback::{UserData, umbo_destroy_fn};
 use super::first_batch::check_run;
-use super::handle::{Reserved, borrow, get, get_optional, make, reserve};
-use super::object::{umbo_cancellation, umbo_replica_context, umbo_strategy, umbo_value};
-use super::options::{self, c_struct};
-use super::replica_context::call_replica;
-use super::scope::present;
-use super::status::umbo_status;
-use crate::error::{Error, Result};
+use super::handle::Reserved;
+use super::prelude::*;
 use crate::strategy::cancellation::Cancellation;
 use crate::strategy::run::Limits;
-use crate::strategy::{Baggage, ReplicaContext};
-use crate::values::Value;
+use crate::strategy::{Baggage, ReplicaContext, Strategy};
 
 /// What a run calls on each replica.
 ///
@@ -43,6 +32,14 @@ pub type umbo_replica_fn = Option<
     ) -> umbo_status,
 >;
 
+/// A [`umbo_replica_fn`] that is there.
+pub(super) type ReplicaFn = unsafe extern "C-unwind" fn(
+    *mut umbo_replica_context,
+    *const umbo_value,
+    *mut c_void,
+    *mut *mut umbo_value,
+) -> umbo_status;
+
 /// No time limit.
 pub const UMBO_NO_TIMEOUT: f64 = -1.0;
 
@@ -62,26 +59,6 @@ pub struct umbo_run_options {
     /// cannot start. It may be called after the run has returned, and on another thread. NULL:
     /// nothing is released.
     pub user_data_destroy: umbo_destroy_fn,
-}
-
-/// A caller's pointer that is handed to callbacks on any thread.
-#[derive(Clone, Copy)]
-pub(super) struct Passed(*mut c_void);
-
-// SAFETY: the library only hands the pointer back to the caller's functions; the header says that
-// those run on other threads, several at once.
-unsafe impl Send for Passed {}
-// SAFETY: as above.
-unsafe impl Sync for Passed {}
-
-impl Passed {
-    pub(super) fn new(user_data: *mut c_void) -> Passed {
-        Passed(user_data)
-    }
-
-    pub(super) fn get(self) -> *mut c_void {
-        self.0
-    }
 }
 
 /// Calls a function on all replicas at the same time and waits for them.
@@ -134,97 +111,90 @@ impl Passed {
 /// are to read the same (UMBO_SHARDING_DATA), UMBO_STATUS_DEADLINE_EXCEEDED for a rank that was waited for in vain, and
 /// UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more. What another rank has failed with is the status here, too, and the
 /// message names that rank.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_run(
+#[c_call]
+pub fn umbo_strategy_run(
     strategy: *mut umbo_strategy,
     function: umbo_replica_fn,
     user_data: *mut c_void,
     args: *const umbo_value,
     options: *const umbo_run_options,
     result: *mut *mut umbo_value,
-) -> umbo_status {
+) {
+    // SAFETY: the caller gives NULL or options.
+    let known = unsafe { options::known_part(options, "options") };
+    let destroy = known.ok().and_then(|(known, _)| known.user_data_destroy);
+    // SAFETY: the options say how the user data is released, also if they say nothing else that
+    // makes sense.
+    let baggage = unsafe { UserData::new(user_data, destroy) };
     // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe { run("umbo_strategy_run", strategy, function, user_data, args, options, result) }
+    let (options, result) =
+        unsafe { (options::read(options, "options")?, optional_value(result, "result")?) };
+    let strategy = get(strategy, "strategy")?;
+    let function = present(function, "function")?;
+    let args = get_optional(args, "args")?;
+    let limits = limits_from(options.timeout_seconds, options.cancellation)?;
+    result.write(run(&strategy, function, baggage, args, limits)?);
 }
 
-/// # Safety
-/// As the header says of umbo_strategy_run().
-pub(super) unsafe fn run(
-    name: &'static str,
-    strategy: *mut umbo_strategy,
-    function: umbo_replica_fn,
+/// Runs a function of the program's on all replicas. The user data is dropped when the last one is back.
+pub(super) fn run(
+    strategy: &Strategy,
+    function: ReplicaFn,
+    user_data: UserData,
+    args: Option<Value>,
+    limits: Limits,
+) -> Result<Option<Value>> {
+    let call = replica_function(function, user_data.pointer());
+    check_run(strategy, &call, args.as_ref())?;
+    // A run that may be given up owns what its callbacks use.
+    if limits.is_bounded() || strategy.is_in_bounded_step() {
+        let baggage: Baggage = Box::new(user_data);
+        strategy.run_within(Arc::new(call), args, limits, Some(baggage))
+    } else {
+        strategy.run(&call, args)
+    }
+}
+
+/// A function of the program's, with its user data, as the core calls it.
+pub(super) fn replica_function(
+    function: ReplicaFn,
     user_data: *mut c_void,
-    args: *const umbo_value,
-    options: *const umbo_run_options,
-    result: *mut *mut umbo_value,
-) -> umbo_status {
-    boundary(name, || {
-        // SAFETY: the caller gives NULL or options.
-        let known = unsafe { options::known_part(options, "options") };
-        let destroy = known.ok().and_then(|(known, _)| known.user_data_destroy);
-        // SAFETY: the options say how the user data is released, also if they say nothing else that
-        // makes sense.
-        let baggage = unsafe { UserData::new(user_data, destroy) };
-        // SAFETY: as above.
-        let options = unsafe { options::read(options, "options") }?;
-        // SAFETY: the caller gives NULL or a place for the output.
-        let result = unsafe { optional_result(result, "result") }?;
-        let strategy = get(strategy, "strategy")?;
-        let function = present(function, "function")?;
-        let args = get_optional(args, "args")?;
-        let limits = limits_from(options.timeout_seconds, options.cancellation)?;
-        let passed = Passed::new(user_data);
-        let call = move |context: &ReplicaContext| {
-            call_replica(context, |ctx, args, result| {
-                // SAFETY: the caller gives a function of this type and its user data.
-                unsafe { function(ctx, args, passed.get(), result) }
-            })
-        };
-        check_run(&strategy, &call, args.as_ref())?;
-        // A run that may be given up owns what its callbacks use.
-        let value = if limits.is_bounded() || strategy.is_in_bounded_step() {
-            let baggage: Baggage = Box::new(baggage);
-            strategy.run_within(Arc::new(call), args, limits, Some(baggage))?
-        } else {
-            let value = strategy.run(&call, args)?;
-            drop(baggage);
-            value
-        };
-        if let Some(result) = result {
-            result.write(value);
-        }
-        Ok(())
-    })
+) -> impl Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync + 'static {
+    let user_data = UserData::kept(user_data);
+    move |context: &ReplicaContext| {
+        call_replica(context, |ctx, args, result| {
+            // SAFETY: the caller gives a function of this type and its user data.
+            unsafe { function(ctx, args, user_data.pointer(), result) }
+        })
+    }
 }
 
-/// A place for a value that may not be wanted, and the handle that it will get: once the work is
-/// done nothing can fail any more.
-pub(super) struct ValueOut {
-    place: Out<*mut umbo_value>,
-    handle: Reserved<umbo_value>,
-}
+/// The place for a result, if the caller wants it, and for its handle, so that a call that has changed
+/// something cannot fail any more.
+pub(crate) struct ValueOut(Option<(Out<*mut umbo_value>, Reserved<umbo_value>)>);
 
 impl ValueOut {
-    /// Writes a handle to the value; NULL for none.
-    pub(super) fn write(self, value: Option<Value>) {
-        self.place.write(value.map_or(ptr::null_mut(), |value| self.handle.make(value)));
+    /// Writes the result, or NULL if there is none.
+    pub(crate) fn write(self, value: Option<Value>) {
+        if let Some((place, handle)) = self.0 {
+            place.write(value.map_or(ptr::null_mut(), |value| handle.make(value)));
+        }
     }
 }
 
-/// Checks and prepares the place for a value; none for NULL.
+/// Checks the place for a result; NULL discards it.
 ///
 /// # Safety
-/// `pointer` is NULL or may be written until the output is used up.
-pub(super) unsafe fn optional_result(
+/// `pointer` is NULL or may be written until the result is used up.
+pub(crate) unsafe fn optional_value(
     pointer: *mut *mut umbo_value,
     argument: &'static str,
-) -> Result<Option<ValueOut>> {
+) -> Result<ValueOut> {
     if pointer.is_null() {
-        return Ok(None);
+        return Ok(ValueOut(None));
     }
     // SAFETY: the caller's promise is the same.
-    let place = unsafe { out(pointer, argument) }?;
-    Ok(Some(ValueOut { place, handle: reserve()? }))
+    Ok(ValueOut(Some((unsafe { out(pointer, argument) }?, reserve()?))))
 }
 
 /// What two options, as of [`umbo_run_options`], allow.
@@ -235,12 +205,9 @@ pub(super) fn limits_from(seconds: f64, cancellation: *const umbo_cancellation) 
         return Err(Error::invalid("options.timeout_seconds", problem));
     }
     // A deadline past what the clock can tell never comes.
-    let deadline = match !unlimited {
-        true => Duration::try_from_secs_f64(seconds)
-            .ok()
-            .and_then(|duration| Instant::now().checked_add(duration)),
-        false => None,
-    };
+    let within = Some(seconds).filter(|_| !unlimited);
+    let within = within.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let deadline = within.and_then(|duration| Instant::now().checked_add(duration));
     let cancellation = get_optional(cancellation, "options.cancellation")?;
     Ok(Limits { deadline, cancellation })
 }
@@ -254,10 +221,7 @@ pub(super) fn limits_from(seconds: f64, cancellation: *const umbo_cancellation) 
 ///
 /// A token can serve one run or several; see umbo_run_options.
 #[c_call(out(cancellation))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_cancellation_create(
-    cancellation: *mut *mut umbo_cancellation,
-) -> umbo_status {
+pub fn umbo_cancellation_create(cancellation: *mut *mut umbo_cancellation) {
     cancellation.write(make(Cancellation::new())?);
 }
 
@@ -269,10 +233,7 @@ pub unsafe extern "C" fn umbo_cancellation_create(
 /// Runs that have the token, and later ones that get it, return UMBO_STATUS_CANCELLED. The call
 /// does not wait for them. It cannot be undone. Callbacks may call it too.
 #[c_call(get(cancellation))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_cancellation_cancel(
-    cancellation: *mut umbo_cancellation,
-) -> umbo_status {
+pub fn umbo_cancellation_cancel(cancellation: *mut umbo_cancellation) {
     cancellation.cancel();
 }
 
@@ -281,14 +242,9 @@ pub unsafe extern "C" fn umbo_cancellation_cancel(
 /// @param[in] cancellation The token.
 /// @param[out] result 1 if umbo_cancellation_cancel() was called, else 0.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(result))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_cancellation_is_cancelled(
-    cancellation: *const umbo_cancellation,
-    result: *mut i32,
-) -> umbo_status {
-    let cancelled = borrow(cancellation, "cancellation", Cancellation::is_cancelled)?;
-    result.write(i32::from(cancelled));
+#[c_call(out(result), borrow(cancellation))]
+pub fn umbo_cancellation_is_cancelled(cancellation: *const umbo_cancellation, result: *mut i32) {
+    result.write(cancellation.is_cancelled().into());
 }
 
 /// Makes another handle to the same token.
@@ -302,11 +258,10 @@ pub unsafe extern "C" fn umbo_cancellation_is_cancelled(
 /// Each handle is released once, by itself. Retain a lent handle to keep the object after the
 /// callback.
 #[c_call(retain(cancellation))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_cancellation_retain(
+pub fn umbo_cancellation_retain(
     cancellation: *const umbo_cancellation,
     retained: *mut *mut umbo_cancellation,
-) -> umbo_status {
+) {
 }
 
 /// Releases a handle.
@@ -315,5 +270,4 @@ pub unsafe extern "C" fn umbo_cancellation_retain(
 ///
 /// Runs that have the token keep it until they end.
 #[c_call(release(cancellation))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_cancellation_release(cancellation: *const umbo_cancellation) {}
+pub fn umbo_cancellation_release(cancellation: *const umbo_cancellation) {}

@@ -1,21 +1,7 @@
 //! Scatter updates of variables.
 
-use super::boundary::boundary;
-use super::handle::get;
-use super::object::{umbo_value, umbo_variable};
-use super::status::umbo_status;
-use crate::strategy::scatter::{self, ScatterOp};
-
-fn scatter(
-    function: &'static str,
-    variable: *const umbo_variable,
-    op: ScatterOp,
-    slices: *const umbo_value,
-) -> umbo_status {
-    boundary(function, || {
-        scatter::scatter(&get(variable, "variable")?, op, &get(slices, "slices")?)
-    })
-}
+use super::prelude::*;
+use crate::strategy::scatter::{ScatterOp, scatter};
 
 /// Adds rows to the rows of a variable.
 ///
@@ -51,12 +37,9 @@ fn scatter(
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more. Outside of callbacks each rank assigns for itself, and all must
 /// assign the same.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_scatter_add(
-    variable: *mut umbo_variable,
-    slices: *const umbo_value,
-) -> umbo_status {
-    scatter("umbo_variable_scatter_add", variable, ScatterOp::Add, slices)
+#[c_call(get(variable), get(slices))]
+pub fn umbo_variable_scatter_add(variable: *mut umbo_variable, slices: *const umbo_value) {
+    scatter(&variable, ScatterOp::Add, &slices)
 }
 
 /// Subtracts rows from the rows of a variable.
@@ -67,12 +50,9 @@ pub unsafe extern "C" fn umbo_variable_scatter_add(
 /// @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
 ///
 /// Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_scatter_sub(
-    variable: *mut umbo_variable,
-    slices: *const umbo_value,
-) -> umbo_status {
-    scatter("umbo_variable_scatter_sub", variable, ScatterOp::Subtract, slices)
+#[c_call(get(variable), get(slices))]
+pub fn umbo_variable_scatter_sub(variable: *mut umbo_variable, slices: *const umbo_value) {
+    scatter(&variable, ScatterOp::Subtract, &slices)
 }
 
 /// Multiplies the rows of a variable by rows.
@@ -83,12 +63,9 @@ pub unsafe extern "C" fn umbo_variable_scatter_sub(
 /// @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
 ///
 /// Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_scatter_mul(
-    variable: *mut umbo_variable,
-    slices: *const umbo_value,
-) -> umbo_status {
-    scatter("umbo_variable_scatter_mul", variable, ScatterOp::Multiply, slices)
+#[c_call(get(variable), get(slices))]
+pub fn umbo_variable_scatter_mul(variable: *mut umbo_variable, slices: *const umbo_value) {
+    scatter(&variable, ScatterOp::Multiply, &slices)
 }
 
 /// Divides the rows of a variable by rows.
@@ -102,12 +79,9 @@ pub unsafe extern "C" fn umbo_variable_scatter_mul(
 /// Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
 ///
 /// Quotients of integers are rounded towards zero.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_scatter_div(
-    variable: *mut umbo_variable,
-    slices: *const umbo_value,
-) -> umbo_status {
-    scatter("umbo_variable_scatter_div", variable, ScatterOp::Divide, slices)
+#[c_call(get(variable), get(slices))]
+pub fn umbo_variable_scatter_div(variable: *mut umbo_variable, slices: *const umbo_value) {
+    scatter(&variable, ScatterOp::Divide, &slices)
 }
 
 /// Takes the smaller one of each pair of elements.
@@ -120,12 +94,9 @@ pub unsafe extern "C" fn umbo_variable_scatter_div(
 /// Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
 ///
 /// If one of the two is NaN, so is the result.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_scatter_min(
-    variable: *mut umbo_variable,
-    slices: *const umbo_value,
-) -> umbo_status {
-    scatter("umbo_variable_scatter_min", variable, ScatterOp::Minimum, slices)
+#[c_call(get(variable), get(slices))]
+pub fn umbo_variable_scatter_min(variable: *mut umbo_variable, slices: *const umbo_value) {
+    scatter(&variable, ScatterOp::Minimum, &slices)
 }
 
 /// Takes the larger one of each pair of elements.
@@ -138,12 +109,9 @@ pub unsafe extern "C" fn umbo_variable_scatter_min(
 /// Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
 ///
 /// If one of the two is NaN, so is the result.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_scatter_max(
-    variable: *mut umbo_variable,
-    slices: *const umbo_value,
-) -> umbo_status {
-    scatter("umbo_variable_scatter_max", variable, ScatterOp::Maximum, slices)
+#[c_call(get(variable), get(slices))]
+pub fn umbo_variable_scatter_max(variable: *mut umbo_variable, slices: *const umbo_value) {
+    scatter(&variable, ScatterOp::Maximum, &slices)
 }
 
 /// Replaces rows of a variable.
@@ -156,10 +124,7 @@ pub unsafe extern "C" fn umbo_variable_scatter_max(
 /// Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
 ///
 /// Bool is allowed here.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_scatter_update(
-    variable: *mut umbo_variable,
-    slices: *const umbo_value,
-) -> umbo_status {
-    scatter("umbo_variable_scatter_update", variable, ScatterOp::Update, slices)
+#[c_call(get(variable), get(slices))]
+pub fn umbo_variable_scatter_update(variable: *mut umbo_variable, slices: *const umbo_value) {
+    scatter(&variable, ScatterOp::Update, &slices)
 }

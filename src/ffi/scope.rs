@@ -1,19 +1,10 @@
 //! Scopes and contexts: which strategy a thread is in, and as what.
 
 use std::cell::RefCell;
-use std::ffi::c_void;
-use std::ptr;
 
-use super::boundary::{c_call, check, out};
-use super::callback;
-use super::handle::{self, Lent, get, get_optional, make};
-use super::object::{umbo_replica_context, umbo_scope, umbo_strategy};
-use super::replica_context::handle_of;
-use super::status::umbo_status;
-use crate::error::{Error, Result};
+use super::prelude::*;
 use crate::executor::thread;
 use crate::strategy::context::{Current, Scope, current, set_strategy};
-use crate::strategy::{ReplicaContext, Strategy};
 
 /// What runs in a scope.
 ///
@@ -44,14 +35,12 @@ pub type umbo_scope_fn = Option<
 /// A strategy's scope may be entered again inside itself. The scope of the default strategy changes
 /// nothing: the thread stays in the default context, and another strategy's scope may be entered
 /// inside it. But no variable of another strategy can be made inside it.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_scope(
+#[c_call(present(function))]
+pub fn umbo_strategy_scope(
     strategy: *mut umbo_strategy,
     function: umbo_scope_fn,
     user_data: *mut c_void,
-) -> umbo_status {
-    let function = present(function, "function")?;
+) {
     let object = get(strategy, "strategy")?;
     object.scope(|| {
         // SAFETY: the caller gives a function of this type and its user data.
@@ -68,10 +57,6 @@ pub(super) fn handle_to(entered: Scope) -> Result<*mut umbo_scope> {
     })
 }
 
-pub(super) fn present<F>(function: Option<F>, argument: &'static str) -> Result<F> {
-    function.ok_or_else(|| Error::invalid(argument, "is NULL; a function is expected"))
-}
-
 /// Enters the scope of a strategy on this thread.
 ///
 /// @param[in] strategy The strategy.
@@ -84,11 +69,7 @@ pub(super) fn present<F>(function: Option<F>, argument: &'static str) -> Result<
 /// Until the scope is left, the strategy is current and the thread is in cross-replica context. A
 /// scope that a callback enters and does not leave is left when the callback returns.
 #[c_call(out(scope), get(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_scope_enter(
-    strategy: *mut umbo_strategy,
-    scope: *mut *mut umbo_scope,
-) -> umbo_status {
+pub fn umbo_scope_enter(strategy: *mut umbo_strategy, scope: *mut *mut umbo_scope) {
     scope.write(handle_to(strategy.enter_scope()?)?);
 }
 
@@ -105,8 +86,7 @@ pub unsafe extern "C" fn umbo_scope_enter(
 /// The user data of a variable creator is destroyed last: at that time the scope is left and its
 /// handle is stale.
 #[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_scope_exit(scope: *mut umbo_scope) -> umbo_status {
+pub fn umbo_scope_exit(scope: *mut umbo_scope) {
     let open = get(scope, "scope")?;
     let left = open.exit();
     // Before what the scope held is dropped, which may run the caller's code: for that the handle
@@ -127,10 +107,9 @@ pub unsafe extern "C" fn umbo_scope_exit(scope: *mut umbo_scope) -> umbo_status 
 ///
 /// Until the next call, the strategy is current and the thread is in cross-replica context wherever
 /// no scope is open.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_set_strategy(strategy: *mut umbo_strategy) -> umbo_status {
-    set_strategy(get_optional(strategy, "strategy")?)
+#[c_call(get_optional(strategy))]
+pub fn umbo_set_strategy(strategy: *mut umbo_strategy) {
+    set_strategy(strategy)
 }
 
 /// Tells whether a strategy other than the default one is current.
@@ -139,8 +118,7 @@ pub unsafe extern "C" fn umbo_set_strategy(strategy: *mut umbo_strategy) -> umbo
 ///   umbo_set_strategy(); else 0.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
 #[c_call(out(result))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_has_strategy(result: *mut i32) -> umbo_status {
+pub fn umbo_has_strategy(result: *mut i32) {
     result.write(i32::from(!current_strategy().is_default()));
 }
 
@@ -160,8 +138,7 @@ fn current_strategy() -> Strategy {
 ///
 /// Where this is 0, umbo_current_replica_context() gives a context.
 #[c_call(out(result))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_in_cross_replica_context(result: *mut i32) -> umbo_status {
+pub fn umbo_in_cross_replica_context(result: *mut i32) {
     result.write(i32::from(matches!(current(), Current::CrossReplica(_))));
 }
 
@@ -173,8 +150,7 @@ pub unsafe extern "C" fn umbo_in_cross_replica_context(result: *mut i32) -> umbo
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 #[c_call(out(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_current_strategy(strategy: *mut *mut umbo_strategy) -> umbo_status {
+pub fn umbo_current_strategy(strategy: *mut *mut umbo_strategy) {
     strategy.write(make(current_strategy())?);
 }
 
@@ -210,14 +186,8 @@ fn default_context() -> Result<*mut umbo_replica_context> {
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// The context is lent: it is valid on this thread until the callback returns, and is not released.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_current_replica_context(
-    context: *mut *mut umbo_replica_context,
-) -> umbo_status {
-    check(context, "context", "a place for the output is expected")?;
-    // SAFETY: the caller gives a place for the output, which was just checked.
-    let context = unsafe { out(context, "context") }?;
+#[c_call(out(context))]
+pub fn umbo_current_replica_context(context: *mut *mut umbo_replica_context) {
     context.write(match current() {
         Current::Default => default_context()?,
         Current::CrossReplica(_) => ptr::null_mut(),

@@ -1,9 +1,6 @@
 //! Batches that a program has already, split over replicas.
 
-use super::boundary::c_call;
-use super::handle::make;
-use super::object::{umbo_strategy, umbo_value};
-use super::status::umbo_status;
+use super::prelude::*;
 use crate::input::split_for;
 
 /// Splits a global batch that the program has already over the replicas.
@@ -26,11 +23,10 @@ use crate::input::split_for;
 /// of rows is compared when a run begins with the parts (UMBO_SHARDING_DATA says how). A rank
 /// that has a batch of its own makes values of its own with umbo_strategy_values_from_function().
 #[c_call(out(per_replica), get(strategy), get(value))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_split(
+pub fn umbo_strategy_split(
     strategy: *const umbo_strategy,
     value: *const umbo_value,
     per_replica: *mut *mut umbo_value,
-) -> umbo_status {
+) {
     per_replica.write(make(split_for(&strategy, &value)?)?);
 }

@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr;
+use std::sync::LazyLock;
 
 use super::callback::{UserData, umbo_destroy_fn};
 use super::options::{self, c_struct};
@@ -129,6 +130,11 @@ fn replace(new: Option<LastError>) -> Option<LastError> {
     LAST.try_with(|last| last.replace(new)).ok().flatten()
 }
 
+/// What there is to see of the thread's last error: nothing if there is none, or if it is being replaced.
+fn last<R>(look: impl FnOnce(&LastError) -> R) -> Option<R> {
+    LAST.try_with(|last| last.try_borrow().ok()?.as_ref().map(look)).ok()?
+}
+
 /// Makes `error` of the C function of this name the thread's last error and returns its status.
 pub(crate) fn set(function: &'static str, error: Error) -> umbo_status {
     keep(error.named(function))
@@ -181,26 +187,10 @@ pub(crate) fn callback_failure(code: umbo_status) -> Error {
 ///   a status.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_status_name(status: umbo_status) -> *const c_char {
-    const NAMES: [&CStr; Status::ALL.len()] = [
-        c"OK",
-        c"CANCELLED",
-        c"UNKNOWN",
-        c"INVALID_ARGUMENT",
-        c"DEADLINE_EXCEEDED",
-        c"NOT_FOUND",
-        c"ALREADY_EXISTS",
-        c"PERMISSION_DENIED",
-        c"RESOURCE_EXHAUSTED",
-        c"FAILED_PRECONDITION",
-        c"ABORTED",
-        c"OUT_OF_RANGE",
-        c"UNIMPLEMENTED",
-        c"INTERNAL",
-        c"UNAVAILABLE",
-        c"DATA_LOSS",
-    ];
+    static NAMES: LazyLock<[CString; Status::ALL.len()]> =
+        LazyLock::new(|| Status::ALL.map(|status| c_string(status.name())));
     let name = usize::try_from(status).ok().and_then(|code| NAMES.get(code));
-    name.map_or(c"UNKNOWN_STATUS", |name| *name).as_ptr()
+    name.map_or(c"UNKNOWN_STATUS", CString::as_c_str).as_ptr()
 }
 
 /// Gives the message of this thread's last error.
@@ -217,13 +207,7 @@ pub extern "C" fn umbo_status_name(status: umbo_status) -> *const c_char {
 /// umbo_set_last_error() has set stands there as it is.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_last_error_message() -> *const c_char {
-    LAST.try_with(|last| {
-        last.try_borrow()
-            .ok()
-            .and_then(|last| last.as_ref().map(|last| last.message.as_ptr()))
-            .unwrap_or(c"".as_ptr())
-    })
-    .unwrap_or(c"".as_ptr())
+    last(|last| last.message.as_ptr()).unwrap_or(c"".as_ptr())
 }
 
 /// Gives how many failures this thread's last error has.
@@ -232,13 +216,7 @@ pub extern "C" fn umbo_last_error_message() -> *const c_char {
 ///   if there is no last error.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_last_error_count() -> i64 {
-    LAST.try_with(|last| {
-        last.try_borrow()
-            .ok()
-            .and_then(|last| last.as_ref().map(|last| last.records.len() as i64))
-            .unwrap_or(0)
-    })
-    .unwrap_or(0)
+    last(|last| last.records.len() as i64).unwrap_or(0)
 }
 
 /// Gives one failure of this thread's last error.
@@ -254,15 +232,12 @@ pub extern "C" fn umbo_last_error_count() -> i64 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_last_error_at(index: i64, info: *mut umbo_error_info) -> umbo_status {
     // SAFETY: the caller gives NULL or a struct of the size that it states.
-    let Ok(info) = (unsafe { options::out(info, "info") }) else {
+    let Ok(info) = (unsafe { options::result(info, "info") }) else {
         return UMBO_STATUS_INVALID_ARGUMENT;
     };
-    LAST.try_with(|last| {
-        let Ok(last) = last.try_borrow() else { return UMBO_STATUS_OUT_OF_RANGE };
-        let records = last.as_ref().map_or(&[][..], |last| &last.records);
-        let record = usize::try_from(index).ok().and_then(|index| records.get(index));
-        let Some(record) = record else { return UMBO_STATUS_OUT_OF_RANGE };
-        info.write(umbo_error_info {
+    let found = last(|last| {
+        let record = usize::try_from(index).ok().and_then(|index| last.records.get(index))?;
+        Some(umbo_error_info {
             struct_size: size_of::<umbo_error_info>(),
             status: record.status,
             replica: record.replica,
@@ -270,10 +245,11 @@ pub unsafe extern "C" fn umbo_last_error_at(index: i64, info: *mut umbo_error_in
             message: record.message.as_ptr(),
             payload: record.payload,
             payload_destroy: record.payload_destroy,
-        });
-        UMBO_OK
-    })
-    .unwrap_or(UMBO_STATUS_OUT_OF_RANGE)
+        })
+    });
+    let Some(found) = found.flatten() else { return UMBO_STATUS_OUT_OF_RANGE };
+    info.write(found);
+    UMBO_OK
 }
 
 /// Says why a callback is about to fail.

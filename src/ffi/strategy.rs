@@ -1,16 +1,7 @@
 //! Strategies: making them, and what they are.
 
-use std::ffi::{c_char, c_void};
-
-use super::boundary::{array_of, boundary, c_call, collect, constant, flag, out};
-use super::callback::umbo_destroy_fn;
-use super::handle::{borrow, get_optional, make};
-use super::object::{umbo_cluster_resolver, umbo_communicator, umbo_strategy, umbo_variable};
-use super::options::{self, c_struct};
+use super::prelude::*;
 use super::replica_thread::{hooks_from, umbo_replica_thread_fn};
-use super::status::umbo_status;
-use super::text::{device_name, optional_text, text};
-use crate::error::{Error, Result};
 use crate::strategy::metrics::Metric;
 use crate::strategy::{Options, Strategy, variables};
 
@@ -26,7 +17,7 @@ pub const UMBO_THREAD_BINDING_ON: umbo_thread_binding = 0;
 pub const UMBO_THREAD_BINDING_OFF: umbo_thread_binding = 1;
 
 /// The settings of a new strategy. Start from UMBO_STRATEGY_OPTIONS_INIT.
-#[c_struct(thread_binding = UMBO_THREAD_BINDING_ON)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_strategy_options {
     /// sizeof(umbo_strategy_options).
@@ -138,40 +129,28 @@ pub unsafe extern "C" fn umbo_strategy_create(
 unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options> {
     // SAFETY: the caller's promise is the same.
     let given = unsafe { options::read(pointer, "options") }?;
-    // SAFETY: the caller promises an array of texts, or NULL.
-    let names = unsafe {
+    // SAFETY: the caller promises an array of texts, or NULL, and a text, or NULL.
+    let (names, parameter_device) = unsafe {
         let count = (given.compute_device_count, "options.compute_device_count");
-        array_of(given.compute_devices, count, "options.compute_devices")
-    }?;
-    let names = collect(names.iter().map(|&name| {
-        // SAFETY: the caller promises that each name is NULL or a text.
-        Ok(unsafe { text(name, "options.compute_devices") }?.to_owned())
-    }))?;
+        let names = texts(given.compute_devices, count, "options.compute_devices")?;
+        (names, optional_text(given.parameter_device, "options.parameter_device")?)
+    };
+    let names = names.into_iter().map(str::to_owned).collect();
     let count = |count: i64, argument: &'static str| {
         let problem = || format!("{count}; counts are 0 (not given) or more");
         usize::try_from(count).map_err(|_| Error::invalid(argument, problem()))
     };
     let cpu_replicas = count(given.cpu_replicas, "options.cpu_replicas")?;
     let replicas_in_sync = count(given.replicas_in_sync, "options.replicas_in_sync")?;
-    // SAFETY: the caller promises NULL or a text.
-    let parameter_device =
-        unsafe { optional_text(given.parameter_device, "options.parameter_device") }?;
-    let bind_threads = match given.thread_binding {
-        UMBO_THREAD_BINDING_ON => Some(true),
-        UMBO_THREAD_BINDING_OFF => Some(false),
-        _ => None,
-    };
     Ok(Options {
         compute_devices: (!given.compute_devices.is_null()).then_some(names),
         cpu_replicas,
         replicas_in_sync,
         parameter_device: parameter_device.map(str::to_owned),
-        bind_threads: constant(
-            given.thread_binding,
-            bind_threads,
-            "options.thread_binding",
-            "UMBO_THREAD_BINDING_ON (0) and UMBO_THREAD_BINDING_OFF (1)",
-        )?,
+        bind_threads: one_of!(given.thread_binding, "options.thread_binding", {
+            UMBO_THREAD_BINDING_ON => true,
+            UMBO_THREAD_BINDING_OFF => false,
+        })?,
         stack_bytes: (given.thread_stack_bytes != 0).then_some(given.thread_stack_bytes),
         cluster_resolver: get_optional(given.cluster_resolver, "options.cluster_resolver")?,
         thread_hooks: None,
@@ -194,8 +173,7 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
 /// It is current wherever no other strategy is. It cannot be copied, and it lives as long as the
 /// process.
 #[c_call(out(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_default_strategy(strategy: *mut *mut umbo_strategy) -> umbo_status {
+pub fn umbo_default_strategy(strategy: *mut *mut umbo_strategy) {
     strategy.write(make(Strategy::default_strategy())?);
 }
 
@@ -208,11 +186,7 @@ pub unsafe extern "C" fn umbo_default_strategy(strategy: *mut *mut umbo_strategy
 /// With a communicator it is the number of all ranks' replicas together; this process has
 /// umbo_strategy_num_local_replicas().
 #[c_call(out(count), borrow(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_num_replicas_in_sync(
-    strategy: *const umbo_strategy,
-    count: *mut i64,
-) -> umbo_status {
+pub fn umbo_strategy_num_replicas_in_sync(strategy: *const umbo_strategy, count: *mut i64) {
     count.write(strategy.num_replicas_in_sync() as i64);
 }
 
@@ -224,14 +198,9 @@ pub unsafe extern "C" fn umbo_strategy_num_replicas_in_sync(
 ///
 /// It is umbo_strategy_num_local_replicas() unless the strategy was made with `replicas_in_sync`; then
 /// there may be more replicas, which are dealt out to the devices in turn.
-#[c_call(out(count))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_num_compute_devices(
-    strategy: *const umbo_strategy,
-    count: *mut i64,
-) -> umbo_status {
-    let devices = |strategy: &Strategy| strategy.compute_devices().len();
-    count.write(borrow(strategy, "strategy", devices)? as i64);
+#[c_call(out(count), borrow(strategy))]
+pub fn umbo_strategy_num_compute_devices(strategy: *const umbo_strategy, count: *mut i64) {
+    count.write(strategy.compute_devices().len() as i64);
 }
 
 /// Tells the name of the compute device of a replica.
@@ -243,21 +212,15 @@ pub unsafe extern "C" fn umbo_strategy_num_compute_devices(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such replica.
-#[c_call(out(name))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_compute_device(
+#[c_call(out(name), borrow(strategy))]
+pub fn umbo_strategy_compute_device(
     strategy: *const umbo_strategy,
     replica: i32,
     name: *mut *const c_char,
-) -> umbo_status {
-    name.write(borrow(strategy, "strategy", |strategy| {
-        let devices = strategy.replica_devices();
-        let found = usize::try_from(replica).ok().and_then(|replica| devices.get(replica));
-        found.map(|&device| device_name(device)).ok_or_else(|| {
-            let problem = format!("{replica} is not in [0, {}), the replicas", devices.len());
-            Error::out_of_range("replica", problem)
-        })
-    })??);
+) {
+    let devices = strategy.replica_devices();
+    let found = at(replica, "replica", (devices.len(), "the replicas"), |at| devices.get(at))?;
+    name.write(device_name(*found));
 }
 
 /// Tells the name of the device of the variables.
@@ -266,11 +229,7 @@ pub unsafe extern "C" fn umbo_strategy_compute_device(
 /// @param[out] name The canonical name of the device. Lives as long as the process.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(name), borrow(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_parameter_device(
-    strategy: *const umbo_strategy,
-    name: *mut *const c_char,
-) -> umbo_status {
+pub fn umbo_strategy_parameter_device(strategy: *const umbo_strategy, name: *mut *const c_char) {
     name.write(device_name(strategy.parameter_device()));
 }
 
@@ -280,13 +239,12 @@ pub unsafe extern "C" fn umbo_strategy_parameter_device(
 /// @param[out] thread_binding What the strategy was made with: UMBO_THREAD_BINDING_ON or
 ///   UMBO_THREAD_BINDING_OFF.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(thread_binding))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_thread_binding(
+#[c_call(out(thread_binding), borrow(strategy))]
+pub fn umbo_strategy_thread_binding(
     strategy: *const umbo_strategy,
     thread_binding: *mut umbo_thread_binding,
-) -> umbo_status {
-    let binds = borrow(strategy, "strategy", Strategy::binds_threads)?;
+) {
+    let binds = strategy.binds_threads();
     thread_binding.write(if binds { UMBO_THREAD_BINDING_ON } else { UMBO_THREAD_BINDING_OFF });
 }
 
@@ -297,11 +255,7 @@ pub unsafe extern "C" fn umbo_strategy_thread_binding(
 ///   that was chosen. Threads get whole pages, so the stack may be a little larger.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(bytes), borrow(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_thread_stack_bytes(
-    strategy: *const umbo_strategy,
-    bytes: *mut usize,
-) -> umbo_status {
+pub fn umbo_strategy_thread_stack_bytes(strategy: *const umbo_strategy, bytes: *mut usize) {
     bytes.write(strategy.stack_bytes());
 }
 
@@ -317,13 +271,9 @@ pub unsafe extern "C" fn umbo_strategy_thread_stack_bytes(
 /// umbo_gradients_submit() gives it for gradients, and the run gives it, as that replica's failure, for
 /// what is found when the callback has returned: also that a variable was written through a view, which is
 /// then put back.
-#[c_call(out(strict))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_strict(
-    strategy: *const umbo_strategy,
-    strict: *mut i32,
-) -> umbo_status {
-    strict.write(i32::from(borrow(strategy, "strategy", Strategy::is_strict)?));
+#[c_call(out(strict), borrow(strategy))]
+pub fn umbo_strategy_strict(strategy: *const umbo_strategy, strict: *mut i32) {
+    strict.write(strategy.is_strict().into());
 }
 
 /// Tells whether two handles are of the same strategy.
@@ -333,12 +283,7 @@ pub unsafe extern "C" fn umbo_strategy_strict(
 /// @param[out] same 1 if they are the same, else 0.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(same), get(a), get(b))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_same(
-    a: *const umbo_strategy,
-    b: *const umbo_strategy,
-    same: *mut i32,
-) -> umbo_status {
+pub fn umbo_strategy_same(a: *const umbo_strategy, b: *const umbo_strategy, same: *mut i32) {
     same.write(i32::from(a.is_same(&b)));
 }
 
@@ -350,12 +295,11 @@ pub unsafe extern "C" fn umbo_strategy_same(
 ///   default strategy.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(result), get(strategy), get(variable))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_created_variable(
+pub fn umbo_strategy_created_variable(
     strategy: *const umbo_strategy,
     variable: *const umbo_variable,
     result: *mut i32,
-) -> umbo_status {
+) {
     result.write(i32::from(variables::created_in_scope(&strategy, &variable)));
 }
 
@@ -369,11 +313,7 @@ pub unsafe extern "C" fn umbo_strategy_created_variable(
 /// While there are any, the strategy is *draining*: values can be read; runs, assignments and
 /// applies give UMBO_STATUS_FAILED_PRECONDITION, and the message names the replicas.
 #[c_call(out(count), get(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_late_replicas(
-    strategy: *const umbo_strategy,
-    count: *mut i64,
-) -> umbo_status {
+pub fn umbo_strategy_late_replicas(strategy: *const umbo_strategy, count: *mut i64) {
     count.write(strategy.late_replicas().len() as i64);
 }
 
@@ -387,8 +327,7 @@ pub unsafe extern "C" fn umbo_strategy_late_replicas(
 /// Blocks until all late callbacks have returned and the runs that other threads had under way have
 /// ended. There is no time limit.
 #[c_call(get(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_synchronize(strategy: *mut umbo_strategy) -> umbo_status {
+pub fn umbo_strategy_synchronize(strategy: *mut umbo_strategy) {
     strategy.synchronize()
 }
 
@@ -408,8 +347,13 @@ pub struct umbo_metric {
     pub mean: f64,
 }
 
-fn unknown_metric(name: &str, known: &Result<Vec<String>>) -> Error {
-    let known: Vec<_> = known.iter().flatten().map(|name| format!("'{name}'")).collect();
+pub(super) fn metric_of(found: &Metric) -> umbo_metric {
+    let (sum, weight, mean) = (found.sum, found.weight, found.mean());
+    umbo_metric { struct_size: size_of::<umbo_metric>(), sum, weight, mean }
+}
+
+fn unknown_metric(name: &str, known: &[String]) -> Error {
+    let known: Vec<_> = known.iter().map(|name| format!("'{name}'")).collect();
     let added = match known.as_slice() {
         [] => "none was added".to_owned(),
         names => format!("the metrics are {}", names.join(", ")),
@@ -434,19 +378,15 @@ fn unknown_metric(name: &str, known: &Result<Vec<String>>) -> Error {
 /// those of the run before. For sums over several runs see metrics.h.
 ///
 /// With several ranks it is the total over the replicas of all of them, and each can ask for it.
-#[c_call(result(metric), text(name))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_metric(
+#[c_call(result(metric), text(name), borrow(strategy))]
+pub fn umbo_strategy_metric(
     strategy: *const umbo_strategy,
     name: *const c_char,
     metric: *mut umbo_metric,
-) -> umbo_status {
-    let found: Option<Metric> = borrow(strategy, "strategy", |strategy| strategy.metric(name))?;
-    let found = found.ok_or_else(|| {
-        unknown_metric(name, &borrow(strategy, "strategy", |strategy| strategy.metric_names()))
-    })?;
-    let (sum, weight, mean) = (found.sum, found.weight, found.mean());
-    metric.write(umbo_metric { struct_size: size_of::<umbo_metric>(), sum, weight, mean });
+) {
+    let found = strategy.metric(name);
+    let found = found.ok_or_else(|| unknown_metric(name, &strategy.metric_names()))?;
+    metric.write(metric_of(&found));
 }
 
 /// Makes another handle to the same strategy.
@@ -460,12 +400,7 @@ pub unsafe extern "C" fn umbo_strategy_metric(
 /// Each handle is released once, by itself. Retain a lent handle to keep the object after the
 /// callback.
 #[c_call(retain(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_retain(
-    strategy: *const umbo_strategy,
-    retained: *mut *mut umbo_strategy,
-) -> umbo_status {
-}
+pub fn umbo_strategy_retain(strategy: *const umbo_strategy, retained: *mut *mut umbo_strategy) {}
 
 /// Releases a handle.
 ///
@@ -475,5 +410,4 @@ pub unsafe extern "C" fn umbo_strategy_retain(
 /// returns. The thread of a late callback is not waited for: it ends when the callback returns.
 /// Variables, datasets and optimizers that were made with the strategy keep it.
 #[c_call(release(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_release(strategy: *const umbo_strategy) {}
+pub fn umbo_strategy_release(strategy: *const umbo_strategy) {}

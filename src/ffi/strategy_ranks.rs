@@ -1,8 +1,6 @@
 //! What a strategy knows of the ranks that it is spread over.
 
-use super::boundary::c_call;
-use super::object::umbo_strategy;
-use super::status::umbo_status;
+use super::prelude::*;
 
 /// Tells the number of this process among those that train together.
 ///
@@ -10,11 +8,7 @@ use super::status::umbo_status;
 /// @param[out] rank The rank: 0 to the number of ranks less one. 0 for a process that is alone.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(rank), borrow(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_rank(
-    strategy: *const umbo_strategy,
-    rank: *mut i64,
-) -> umbo_status {
+pub fn umbo_strategy_rank(strategy: *const umbo_strategy, rank: *mut i64) {
     rank.write(strategy.rank() as i64);
 }
 
@@ -26,11 +20,7 @@ pub unsafe extern "C" fn umbo_strategy_rank(
 ///
 /// They are those of the communicator that the strategy was made with.
 #[c_call(out(count), borrow(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_num_ranks(
-    strategy: *const umbo_strategy,
-    count: *mut i64,
-) -> umbo_status {
+pub fn umbo_strategy_num_ranks(strategy: *const umbo_strategy, count: *mut i64) {
     count.write(strategy.num_ranks() as i64);
 }
 
@@ -43,11 +33,7 @@ pub unsafe extern "C" fn umbo_strategy_num_ranks(
 ///
 /// Without other ranks it is umbo_strategy_num_replicas_in_sync().
 #[c_call(out(count), borrow(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_num_local_replicas(
-    strategy: *const umbo_strategy,
-    count: *mut i64,
-) -> umbo_status {
+pub fn umbo_strategy_num_local_replicas(strategy: *const umbo_strategy, count: *mut i64) {
     count.write(strategy.num_replicas() as i64);
 }
 
@@ -64,10 +50,6 @@ pub unsafe extern "C" fn umbo_strategy_num_local_replicas(
 /// and, but for one case in 2^64, only then. Nothing is exchanged; for ranks that compare by themselves
 /// see `fingerprint_interval` in umbo_strategy_options. The function reads all weights.
 #[c_call(out(fingerprint), get(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_fingerprint(
-    strategy: *const umbo_strategy,
-    fingerprint: *mut u64,
-) -> umbo_status {
+pub fn umbo_strategy_fingerprint(strategy: *const umbo_strategy, fingerprint: *mut u64) {
     fingerprint.write(strategy.fingerprint()?);
 }

@@ -1,11 +1,6 @@
 //! The variables of a strategy, for programs that did not keep a list of their own.
 
-use super::boundary::c_call;
-use super::handle::{get, make};
-use super::object::{umbo_strategy, umbo_variable};
-use super::status::umbo_status;
-use super::value::index_from;
-use crate::error::Error;
+use super::prelude::*;
 
 /// Tells how many variables a strategy has.
 ///
@@ -16,11 +11,7 @@ use crate::error::Error;
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(count), get(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_num_variables(
-    strategy: *const umbo_strategy,
-    count: *mut i64,
-) -> umbo_status {
+pub fn umbo_strategy_num_variables(strategy: *const umbo_strategy, count: *mut i64) {
     count.write(strategy.variables().len() as i64);
 }
 
@@ -37,19 +28,14 @@ pub unsafe extern "C" fn umbo_strategy_num_variables(
 /// Places move up when a variable before them is released for the last time: take the list while nobody
 /// makes or releases variables. Variables that code of others has made, such as an adapter for an engine,
 /// are there too, so that a loop over all of them adds everything to a checkpoint.
-#[c_call(out(variable))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_variable(
+#[c_call(out(variable), index(index), get(strategy))]
+pub fn umbo_strategy_variable(
     strategy: *const umbo_strategy,
     index: i64,
     variable: *mut *mut umbo_variable,
-) -> umbo_status {
-    let index = index_from(index)?;
-    let mut all = get(strategy, "strategy")?.variables();
-    let count = all.len();
-    if index >= count {
-        let problem = format!("{index} is not in [0, {count}), the variables of the strategy");
-        return Err(Error::out_of_range("index", problem));
-    }
-    variable.write(make(all.swap_remove(index))?);
+) {
+    let mut all = strategy.variables();
+    let variables = (all.len(), "the variables of the strategy");
+    let found = at(index as i64, "index", variables, |index| Some(all.swap_remove(index)))?;
+    variable.write(make(found)?);
 }

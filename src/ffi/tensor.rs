@@ -1,20 +1,8 @@
 //! Tensors.
 
-use std::ffi::{c_char, c_void};
-use std::sync::Arc;
-
-use super::boundary::{array, c_call, check};
-use super::callback::umbo_destroy_fn;
-use super::device::tensor_device_from;
-use super::dtype::{dtype_from, shape_from, umbo_dtype};
-use super::handle::{self, borrow, make};
-use super::object::umbo_tensor;
-use super::status::umbo_status;
-use super::text::device_name;
-use super::view::{umbo_view, view_of};
+use super::prelude::*;
 use crate::collectives::{copy_into, copy_to};
 use crate::device::DeviceId;
-use crate::error::{Error, Result};
 use crate::strategy::context::with_current_replica;
 use crate::tensor::storage::Storage;
 use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor, TensorMut};
@@ -33,19 +21,14 @@ use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor, TensorMut};
 /// - UMBO_STATUS_NOT_FOUND: there is no such device.
 /// - UMBO_STATUS_UNAVAILABLE: the device is a GPU that cannot be used.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
-#[c_call(out(tensor))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_create_zeros(
+#[c_call(out(tensor), shape(shape, rank), device(device), dtype(dtype))]
+pub fn umbo_tensor_create_zeros(
     dtype: umbo_dtype,
     rank: i32,
     shape: *const i64,
     device: *const c_char,
     tensor: *mut *mut umbo_tensor,
-) -> umbo_status {
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let (shape, device) =
-        unsafe { (shape_from(rank, shape, "shape")?, tensor_device_from(device)?) };
-    let dtype = dtype_from(dtype)?;
+) {
     let made = match guarded(dtype, shape, device)? {
         Some(made) => {
             // SAFETY: nobody else has the fresh tensor.
@@ -68,19 +51,14 @@ pub unsafe extern "C" fn umbo_tensor_create_zeros(
 /// @return UMBO_OK, or a status that umbo_tensor_create_zeros() can return, for the same causes.
 ///
 /// The elements are whatever the memory held before.
-#[c_call(out(tensor))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_create_uninitialized(
+#[c_call(out(tensor), shape(shape, rank), device(device), dtype(dtype))]
+pub fn umbo_tensor_create_uninitialized(
     dtype: umbo_dtype,
     rank: i32,
     shape: *const i64,
     device: *const c_char,
     tensor: *mut *mut umbo_tensor,
-) -> umbo_status {
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let (shape, device) =
-        unsafe { (shape_from(rank, shape, "shape")?, tensor_device_from(device)?) };
-    let dtype = dtype_from(dtype)?;
+) {
     let made = match guarded(dtype, shape, device)? {
         Some(made) => made,
         None => Tensor::uninitialized(dtype, shape, device)?,
@@ -117,38 +95,31 @@ fn guarded_as(made: Tensor) -> Result<Tensor> {
 ///   replica's callback the replica's device, elsewhere CPU:0.
 /// @param[out] tensor The new tensor. Release it with umbo_tensor_release().
 /// @return UMBO_OK, or a status that umbo_tensor_create_zeros() can return, for the same causes.
-#[c_call(out(tensor))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_from_data(
+#[c_call(out(tensor), shape(shape, rank), device(device), dtype(dtype))]
+pub fn umbo_tensor_from_data(
     dtype: umbo_dtype,
     rank: i32,
     shape: *const i64,
     data: *const c_void,
     device: *const c_char,
     tensor: *mut *mut umbo_tensor,
-) -> umbo_status {
-    // SAFETY: the caller keeps the header's promise on pointers.
-    tensor.write(make(unsafe { tensor_of_data(dtype, rank, shape, data, device) }?)?);
+) {
+    // SAFETY: the caller promises as many elements as the shape has.
+    tensor.write(make(unsafe { tensor_of_data(dtype, shape, data, device) }?)?);
 }
 
 /// A tensor with a copy of the caller's elements.
 ///
 /// # Safety
-/// `shape` is NULL or leads to `rank` sizes, `data` is NULL or leads to as many elements as they say,
-/// and `device` is NULL or a text.
+/// `data` is NULL or leads to as many elements as the shape has.
 pub(crate) unsafe fn tensor_of_data(
-    dtype: umbo_dtype,
-    rank: i32,
-    shape: *const i64,
+    dtype: DType,
+    shape: Shape,
     data: *const c_void,
-    device: *const c_char,
+    device: DeviceId,
 ) -> Result<Tensor> {
-    // SAFETY: the caller's promise.
-    let (shape, device) =
-        unsafe { (shape_from(rank, shape, "shape")?, tensor_device_from(device)?) };
-    let dtype = dtype_from(dtype)?;
     // SAFETY: the caller promises as many elements as the shape has.
-    let data = unsafe { array(data.cast::<u8>(), shape.bytes(dtype)? as i64, "data") }?;
+    let data = unsafe { array(data.cast::<u8>(), (shape.bytes(dtype)? as i64, "shape"), "data") }?;
     guarded_as(Tensor::from_bytes(dtype, shape, data, device)?)
 }
 
@@ -176,9 +147,15 @@ pub(crate) unsafe fn tensor_of_data(
 ///
 /// The memory must stay until the library calls `destroy`, which it does when the last tensor over
 /// the memory is gone. All elements must be initialised.
-#[c_call(gives(user_data, destroy), out(tensor))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_from_memory(
+#[c_call(
+    gives(user_data, destroy),
+    out(tensor),
+    shape(shape, rank),
+    device(device),
+    dtype(dtype),
+    optional_array(strides, rank)
+)]
+pub fn umbo_tensor_from_memory(
     dtype: umbo_dtype,
     rank: i32,
     shape: *const i64,
@@ -188,21 +165,13 @@ pub unsafe extern "C" fn umbo_tensor_from_memory(
     user_data: *mut c_void,
     destroy: umbo_destroy_fn,
     tensor: *mut *mut umbo_tensor,
-) -> umbo_status {
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let (shape, device) =
-        unsafe { (shape_from(rank, shape, "shape")?, tensor_device_from(device)?) };
-    let dtype = dtype_from(dtype)?;
-    let layout = if strides.is_null() {
-        Layout::row_major(shape)
-    } else {
-        // SAFETY: not NULL, so the caller promises `rank` strides.
-        let strides = unsafe { array(strides, rank.into(), "strides") }?;
-        let mut checked = [0isize; MAX_RANK];
-        for (to, &stride) in checked.iter_mut().zip(strides) {
-            *to = stride as isize;
+) {
+    let layout = match strides {
+        Some(strides) => {
+            let strides = padded(strides.iter().copied()).map(|stride| stride as isize);
+            Layout::strided(shape, &strides[..shape.rank()])?
         }
-        Layout::strided(shape, &checked[..strides.len()])?
+        None => Layout::row_major(shape),
     };
     let bytes = layout
         .extent()
@@ -229,11 +198,7 @@ pub unsafe extern "C" fn umbo_tensor_from_memory(
 /// Elements that came from a dataset's arrays, from a cache or from a file are of all who iterate, and
 /// have a view for reading, without a pointer to write through (UMBO_VIEW_READ_ONLY).
 #[c_call(out(view), borrow(tensor))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_view(
-    tensor: *const umbo_tensor,
-    view: *mut umbo_view,
-) -> umbo_status {
+pub fn umbo_tensor_view(tensor: *const umbo_tensor, view: *mut umbo_view) {
     view.write(view_of(tensor));
 }
 
@@ -250,28 +215,24 @@ pub unsafe extern "C" fn umbo_tensor_view(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `step` is less than 1, `tensor` is not a valid handle, or
 ///   `slice` is a null pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(out(slice))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_slice(
+#[c_call(out(slice), borrow(tensor))]
+pub fn umbo_tensor_slice(
     tensor: *const umbo_tensor,
     axis: i32,
     start: i64,
     stop: i64,
     step: i64,
     slice: *mut *mut umbo_tensor,
-) -> umbo_status {
+) {
     let position = |value: i64| {
-        usize::try_from(value).map_err(|_| {
-            Error::out_of_range("start, stop", format!("{value}; positions are 0 or more"))
-        })
+        let problem = || format!("{value}; positions are 0 or more");
+        usize::try_from(value).map_err(|_| Error::out_of_range("start, stop", problem()))
     };
     let (start, stop) = (position(start)?, position(stop)?);
     let step = usize::try_from(step)
         .map_err(|_| Error::invalid("step", format!("{step}; steps are 1 or more")))?;
-    let part = borrow(tensor, "tensor", |tensor| {
-        tensor.slice(tensor.shape().axis(axis.into())?, start, stop, step)
-    })??;
-    slice.write(make(part)?);
+    let axis = tensor.shape().axis(axis.into())?;
+    slice.write(make(tensor.slice(axis, start, stop, step)?)?);
 }
 
 /// Makes a tensor of the same elements in another shape; shares memory.
@@ -287,17 +248,14 @@ pub unsafe extern "C" fn umbo_tensor_slice(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The elements keep their row-major order.
-#[c_call(out(reshaped))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_reshape(
+#[c_call(out(reshaped), shape(shape, rank), borrow(tensor))]
+pub fn umbo_tensor_reshape(
     tensor: *const umbo_tensor,
     rank: i32,
     shape: *const i64,
     reshaped: *mut *mut umbo_tensor,
-) -> umbo_status {
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let shape = unsafe { shape_from(rank, shape, "shape") }?;
-    reshaped.write(make(borrow(tensor, "tensor", |tensor| tensor.reshape(shape))??)?);
+) {
+    reshaped.write(make(tensor.reshape(shape)?)?);
 }
 
 /// Makes a tensor with the axes in another order; shares memory.
@@ -313,19 +271,18 @@ pub unsafe extern "C" fn umbo_tensor_reshape(
 ///   `transposed` is a null pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[c_call(out(transposed), get(tensor))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_transpose(
+pub fn umbo_tensor_transpose(
     tensor: *const umbo_tensor,
     axes: *const i32,
     transposed: *mut *mut umbo_tensor,
-) -> umbo_status {
+) {
     let rank = tensor.shape().rank();
     let mut order = [0usize; MAX_RANK];
     if axes.is_null() {
         order[..rank].iter_mut().enumerate().for_each(|(to, axis)| *axis = rank - 1 - to);
     } else {
         // SAFETY: not NULL, so the caller promises as many numbers as there are axes.
-        let axes = unsafe { array(axes, rank as i64, "axes") }?;
+        let axes = unsafe { array(axes, (rank as i64, "axes"), "axes") }?;
         for (to, &axis) in order.iter_mut().zip(axes) {
             *to = tensor.shape().axis(axis.into())?;
         }
@@ -345,17 +302,13 @@ pub unsafe extern "C" fn umbo_tensor_transpose(
 ///   or `copy` is a null pointer.
 /// - UMBO_STATUS_UNAVAILABLE: a GPU that is needed for it cannot be used, or is lost.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
-#[c_call(out(copy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_copy(
+#[c_call(out(copy), device(device), get(tensor))]
+pub fn umbo_tensor_copy(
     tensor: *const umbo_tensor,
     device: *const c_char,
     copy: *mut *mut umbo_tensor,
-) -> umbo_status {
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let device = unsafe { tensor_device_from(device) }?;
-    let made = copy_to(&handle::get(tensor, "tensor")?, device)?;
-    copy.write(make(guarded_as(made)?)?);
+) {
+    copy.write(make(guarded_as(copy_to(&tensor, device)?)?)?);
 }
 
 /// Copies the elements to host memory, in row-major order.
@@ -369,12 +322,11 @@ pub unsafe extern "C" fn umbo_tensor_copy(
 ///   `destination` is not a multiple of an element's size, or `tensor` is not a valid handle.
 /// - UMBO_STATUS_UNAVAILABLE: a GPU that is needed for it cannot be used, or is lost.
 #[c_call(get(tensor))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_copy_to_host(
+pub fn umbo_tensor_copy_to_host(
     tensor: *const umbo_tensor,
     destination: *mut c_void,
     bytes: usize,
-) -> umbo_status {
+) {
     let (dtype, shape) = (tensor.dtype(), tensor.shape());
     // SAFETY: the caller promises `bytes` bytes there, which may be written for this call.
     unsafe {
@@ -438,14 +390,9 @@ pub(crate) unsafe fn write_to_host(
 ///   long as the process.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `name` is a null pointer.
-#[c_call(out(name))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_device(
-    tensor: *const umbo_tensor,
-    name: *mut *const c_char,
-) -> umbo_status {
-    let device = borrow(tensor, "tensor", Tensor::device)?;
-    name.write(device_name(device));
+#[c_call(out(name), borrow(tensor))]
+pub fn umbo_tensor_device(tensor: *const umbo_tensor, name: *mut *const c_char) {
+    name.write(device_name(tensor.device()));
 }
 
 /// Makes another handle to the same tensor.
@@ -459,12 +406,7 @@ pub unsafe extern "C" fn umbo_tensor_device(
 ///
 /// A callback calls it to keep a tensor that it was only lent.
 #[c_call(retain(tensor))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_retain(
-    tensor: *const umbo_tensor,
-    retained: *mut *mut umbo_tensor,
-) -> umbo_status {
-}
+pub fn umbo_tensor_retain(tensor: *const umbo_tensor, retained: *mut *mut umbo_tensor) {}
 
 /// Releases a handle to a tensor.
 ///
@@ -472,5 +414,4 @@ pub unsafe extern "C" fn umbo_tensor_retain(
 ///
 /// The memory goes with the last handle to it, unless something else keeps it: a value, or a slice.
 #[c_call(release(tensor))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_release(tensor: *const umbo_tensor) {}
+pub fn umbo_tensor_release(tensor: *const umbo_tensor) {}

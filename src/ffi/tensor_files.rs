@@ -1,15 +1,9 @@
 //! Tensors in files of their own.
 
-use std::ffi::c_char;
 use std::path::Path;
 
-use super::boundary::{c_call, collect};
-use super::handle::{get, make};
-use super::object::umbo_tensor;
-use super::status::umbo_status;
-use super::text::{optional_text, text};
+use super::prelude::*;
 use crate::checkpoint::arrays;
-use crate::error::Result;
 
 /// Saves a tensor as a `.npy` file, which numpy.load() reads.
 ///
@@ -21,11 +15,7 @@ use crate::error::Result;
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory, or no room on the disk.
 /// - UMBO_STATUS_UNAVAILABLE: another failure of the system's.
 #[c_call(text(path), get(tensor))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_save(
-    tensor: *const umbo_tensor,
-    path: *const c_char,
-) -> umbo_status {
+pub fn umbo_tensor_save(tensor: *const umbo_tensor, path: *const c_char) {
     arrays::save_npy(&tensor, Path::new(path))
 }
 
@@ -37,17 +27,13 @@ pub unsafe extern "C" fn umbo_tensor_save(
 /// @param[in] path The file. It is replaced as a whole: if anything fails it is as it was.
 /// @return UMBO_OK, or the statuses of umbo_tensor_save(), and UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, or
 ///   wrong names.
-#[c_call(text(path), array(tensors), array(names))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_save_all(
+#[c_call(text(path), handles(tensors, count), texts(names, count))]
+pub fn umbo_tensor_save_all(
     count: i64,
     tensors: *const *const umbo_tensor,
     names: *const *const c_char,
     path: *const c_char,
-) -> umbo_status {
-    let tensors = collect(tensors.iter().map(|&tensor| get(tensor, "tensors")))?;
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let names: Vec<&str> = collect(names.iter().map(|&name| unsafe { text(name, "names") }))?;
+) {
     let arrays: Vec<_> = names.into_iter().zip(&tensors).collect();
     arrays::save_npz(&arrays, Path::new(path))
 }
@@ -64,19 +50,9 @@ pub unsafe extern "C" fn umbo_tensor_save_all(
 /// - UMBO_STATUS_DATA_LOSS: the file is damaged.
 /// - UMBO_STATUS_PERMISSION_DENIED: as the system says.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory.
-#[c_call(out(tensor), text(path))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_tensor_load(
-    path: *const c_char,
-    name: *const c_char,
-    tensor: *mut *mut umbo_tensor,
-) -> umbo_status {
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let name: Option<&str> = unsafe { optional_text(name, "name") }?;
+#[c_call(out(tensor), text(path), optional_text(name))]
+pub fn umbo_tensor_load(path: *const c_char, name: *const c_char, tensor: *mut *mut umbo_tensor) {
     let path = Path::new(path);
-    let loaded: Result<_> = match name {
-        Some(name) => arrays::load_npz(path, name),
-        None => arrays::load_npy(path),
-    };
+    let loaded = name.map_or_else(|| arrays::load_npy(path), |name| arrays::load_npz(path, name));
     tensor.write(make(loaded?)?);
 }

@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::fmt;
 use std::ptr;
 
-use super::boundary::{Out, check};
+use super::arguments::{Out, check};
 use crate::device::DeviceId;
 use crate::device::name::DeviceName;
 use crate::error::{Error, Result};
@@ -61,27 +61,44 @@ pub(crate) unsafe fn optional_text<'a>(
     unsafe { text(pointer, argument) }.map(Some)
 }
 
-/// Writes a text and its NUL to a caller's buffer if there is room, and how long it is in any case.
+/// Room for a text that goes out.
+pub(crate) struct Buffer {
+    start: *mut c_char,
+    capacity: usize,
+}
+
+/// Checks room for a text.
 ///
 /// # Safety
-/// `buffer` leads to `capacity` bytes that may be written; it may be NULL if there are none.
-pub(crate) unsafe fn write_text(
-    text: &str,
-    buffer: *mut c_char,
-    capacity: usize,
-    length: Out<usize>,
-) -> Result<()> {
-    length.write(text.len());
-    if capacity <= text.len() {
-        let problem = format!("{capacity} bytes; the text and its NUL take {}", text.len() + 1);
-        return Err(Error::out_of_range("capacity", problem));
+/// `capacity` bytes from `start` on may be written until the `Buffer` is used up; NULL goes with none.
+pub(crate) unsafe fn buffer(
+    start: *mut c_char,
+    (capacity, _): (usize, &'static str),
+    argument: &'static str,
+) -> Result<Buffer> {
+    if capacity > 0 {
+        check(start.cast_const(), argument, "room for the text is expected")?;
     }
-    // SAFETY: the caller promises `capacity` bytes, which are more than the text has.
-    unsafe {
-        ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast::<u8>(), text.len());
-        buffer.add(text.len()).write(0);
+    Ok(Buffer { start, capacity })
+}
+
+impl Buffer {
+    /// Writes a text and a NUL, and the length of the text in any case: if there is too little room, the
+    /// caller asks again with more.
+    pub(crate) fn write(self, text: &str, length: Out<usize>) -> Result<()> {
+        let Buffer { start, capacity } = self;
+        length.write(text.len());
+        if capacity <= text.len() {
+            let problem = format!("{capacity} bytes; the text and its NUL take {}", text.len() + 1);
+            return Err(Error::out_of_range("capacity", problem));
+        }
+        // SAFETY: `buffer`'s caller promised `capacity` bytes, which are more than the text has.
+        unsafe {
+            ptr::copy_nonoverlapping(text.as_ptr(), start.cast::<u8>(), text.len());
+            start.add(text.len()).write(0);
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// A copy for C. A NUL inside would end the text early, so it becomes a visible sign.

@@ -1,28 +1,12 @@
 //! Training loops.
 
 use std::any::Any;
-use std::ffi::c_void;
-use std::ptr;
-use std::sync::Arc;
 
-use super::apply::{report_of, umbo_apply_report};
-use super::boundary::{c_call, flag};
-use super::callback::{self, UserData, umbo_destroy_fn};
-use super::handle::{get, get_optional};
-use super::object::{
-    umbo_cancellation, umbo_gradients, umbo_iterator, umbo_metrics, umbo_optimizer, umbo_strategy,
-};
-use super::options::{self, c_struct};
-use super::replica_context::call_replica;
-use super::run::{Passed, UMBO_NO_TIMEOUT, limits_from, umbo_replica_fn};
-use super::scope::present;
-use super::status::umbo_status;
+use super::prelude::*;
 use crate::equivalence::{self, Written};
-use crate::error::{Error, Result};
 use crate::observe::switch::CHECK;
-use crate::strategy::{FunctionFor, ReplicaContext};
-use crate::training::{Epoch, EpochReport};
-use crate::values::Value;
+use crate::strategy::FunctionFor;
+use crate::training::Epoch;
 
 /// As many steps as there are elements.
 pub const UMBO_ALL_STEPS: i64 = -1;
@@ -165,8 +149,7 @@ pub struct umbo_train_epoch_report {
 /// for ranks that cannot meet any more. What another rank has failed with is the status here, too, and the
 /// message names that rank.
 #[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_train_epoch(
+pub fn umbo_train_epoch(
     strategy: *mut umbo_strategy,
     iterator: *mut umbo_iterator,
     optimizer: *mut umbo_optimizer,
@@ -175,19 +158,15 @@ pub unsafe extern "C" fn umbo_train_epoch(
     user_data: *mut c_void,
     options: *const umbo_train_epoch_options,
     report: *mut umbo_train_epoch_report,
-) -> umbo_status {
+) {
     // SAFETY: the caller gives NULL or options.
     let known = unsafe { options::known_part(options, "options") };
     let destroy = known.ok().and_then(|(known, _)| known.user_data_destroy);
     // SAFETY: as for umbo_strategy_run().
     let baggage = unsafe { UserData::new(user_data, destroy) };
-    // SAFETY: the caller gives NULL or options.
-    let options = unsafe { options::read(options, "options") }?;
-    let report = match report.is_null() {
-        true => None,
-        // SAFETY: not NULL, so the caller gives a struct of the size that it states.
-        false => Some(unsafe { options::out(report, "report") }?),
-    };
+    // SAFETY: the caller keeps the header's promise on pointers.
+    let (options, report) =
+        unsafe { (options::read(options, "options")?, optional_result(report, "report")?) };
     let (strategy, iterator) = (get(strategy, "strategy")?, get(iterator, "iterator")?);
     let optimizer = get_optional(optimizer, "optimizer")?;
     let update = match (optimizer, get_optional(gradients, "gradients")?) {
@@ -217,13 +196,7 @@ pub unsafe extern "C" fn umbo_train_epoch(
             false => Ok(()),
         }
     };
-    let passed = Passed::new(user_data);
-    let function = move |context: &ReplicaContext| {
-        call_replica(context, |ctx, args, result| {
-            // SAFETY: the caller gives a function of this type and its user data.
-            unsafe { step(ctx, args, passed.get(), result) }
-        })
-    };
+    let function = replica_function(step, user_data);
     let baggage: Arc<dyn Any + Send + Sync> = Arc::new(baggage);
     let done =
         epoch.run_from(Arc::new(function), Some(baggage), &checked, &mut |done, applied| {
@@ -242,22 +215,15 @@ pub unsafe extern "C" fn umbo_train_epoch(
             // SAFETY: the caller gives a function of this type and its user data.
             callback::run(|| unsafe { progress(&raw const told, options.progress_user_data) })
         })?;
-    if let Some(report) = report {
-        report.write(report_from(&done));
-    }
-    Ok(())
-}
-
-fn report_from(done: &EpochReport) -> umbo_train_epoch_report {
-    umbo_train_epoch_report {
+    report.write(umbo_train_epoch_report {
         struct_size: size_of::<umbo_train_epoch_report>(),
         steps: done.steps as i64,
         examples: done.examples as i64,
         applied: done.applied as i64,
         skipped: done.skipped as i64,
         seconds: done.seconds,
-        pass_ended: i32::from(done.pass_ended),
-    }
+        pass_ended: done.pass_ended.into(),
+    });
 }
 
 fn alone(argument: &'static str, other: &str) -> Error {

@@ -1,21 +1,7 @@
 //! Updating variables in cross-replica context.
 
-use std::ffi::c_void;
-use std::ptr;
-
-use super::boundary::{boundary, constant};
-use super::handle::{Lent, get, get_optional};
-use super::object::{umbo_strategy, umbo_value, umbo_variable};
-use super::options::{self, c_struct};
-use super::replica_context::take_result;
-use super::run::{Passed, optional_result};
-use super::scope::present;
-use super::status::umbo_status;
-use crate::error::Result;
-use crate::strategy::Strategy;
+use super::prelude::*;
 use crate::strategy::extended::Grouping;
-use crate::values::Value;
-use crate::values::variable::Variable;
 
 /// What runs once in an update, in cross-replica context.
 ///
@@ -45,7 +31,7 @@ pub const UMBO_UPDATE_GROUPED: umbo_update_grouping = 0;
 pub const UMBO_UPDATE_UNGROUPED: umbo_update_grouping = 1;
 
 /// How an update is done. Start from UMBO_UPDATE_OPTIONS_INIT.
-#[c_struct(grouping = UMBO_UPDATE_GROUPED)]
+#[c_struct]
 #[repr(C)]
 pub struct umbo_update_options {
     /// sizeof(umbo_update_options).
@@ -54,72 +40,36 @@ pub struct umbo_update_options {
     pub grouping: umbo_update_grouping,
 }
 
-/// # Safety
-/// As for [`options::read`].
-unsafe fn grouping_from(pointer: *const umbo_update_options) -> Result<Grouping> {
-    // SAFETY: the caller's promise is the same.
-    let given = unsafe { options::read(pointer, "options") }?;
-    let grouping = match given.grouping {
-        UMBO_UPDATE_GROUPED => Some(Grouping::Grouped),
-        UMBO_UPDATE_UNGROUPED => Some(Grouping::Ungrouped),
-        _ => None,
-    };
-    constant(
-        given.grouping,
-        grouping,
-        "options.grouping",
-        "UMBO_UPDATE_GROUPED (0) and UMBO_UPDATE_UNGROUPED (1)",
-    )
+pub(crate) fn grouping(options: &umbo_update_options) -> Result<Grouping> {
+    one_of!(options.grouping, "options.grouping", {
+        UMBO_UPDATE_GROUPED => Grouping::Grouped,
+        UMBO_UPDATE_UNGROUPED => Grouping::Ungrouped,
+    })
 }
 
-/// How [`Strategy::update`] and [`Strategy::update_non_slot`] are alike.
-pub(crate) type Updater = fn(
-    &Strategy,
-    &Variable,
-    Option<&Value>,
-    Grouping,
-    Box<dyn FnOnce(&Variable, Option<Value>) -> Result<Option<Value>> + Send>,
-) -> Result<Option<Value>>;
+/// What the core calls with the variable and the arguments.
+type Call = Box<dyn FnOnce(&Variable, Option<Value>) -> Result<Option<Value>> + Send>;
 
-/// # Safety
-/// As the header says of the functions that call this.
-#[expect(clippy::too_many_arguments, reason = "the arguments of a C function")]
-pub(crate) unsafe fn update(
-    name: &'static str,
-    strategy: *const umbo_strategy,
-    (variable, variable_name): (*const umbo_variable, &'static str),
-    function: umbo_update_fn,
+/// A function of the program's, with its user data, as the core calls it.
+pub(crate) fn update_function(
+    function: unsafe extern "C-unwind" fn(
+        *mut umbo_variable,
+        *const umbo_value,
+        *mut c_void,
+        *mut *mut umbo_value,
+    ) -> umbo_status,
     user_data: *mut c_void,
-    args: *const umbo_value,
-    options: *const umbo_update_options,
-    result: *mut *mut umbo_value,
-    updater: Updater,
-) -> umbo_status {
-    boundary(name, || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let result = unsafe { optional_result(result, "result") }?;
-        // SAFETY: the caller gives NULL or options.
-        let grouping = unsafe { grouping_from(options) }?;
-        let strategy = get(strategy, "strategy")?;
-        let variable = get(variable, variable_name)?;
-        let function = present(function, "function")?;
-        let args = get_optional(args, "args")?;
-        let passed = Passed::new(user_data);
-        let call = move |variable: &Variable, args: Option<Value>| {
-            let mut lent_variable = Lent::<umbo_variable>::new()?;
-            let mut lent_args = Lent::<umbo_value>::new()?;
-            let variable = lent_variable.lend(variable.clone())?;
-            let args = args.map_or(Ok(ptr::null_mut()), |args| lent_args.lend(args))?;
-            take_result("result", |result| {
-                // SAFETY: the caller gives a function of this type and its user data.
-                unsafe { function(variable, args, passed.get(), result) }
-            })
-        };
-        let value = updater(&strategy, &variable, args.as_ref(), grouping, Box::new(call))?;
-        if let Some(result) = result {
-            result.write(value);
-        }
-        Ok(())
+) -> Call {
+    let user_data = UserData::kept(user_data);
+    Box::new(move |variable: &Variable, args: Option<Value>| {
+        let mut lent_variable = Lent::<umbo_variable>::new()?;
+        let mut lent_args = Lent::<umbo_value>::new()?;
+        let variable = lent_variable.lend(variable.clone())?;
+        let args = args.map_or(Ok(ptr::null_mut()), |args| lent_args.lend(args))?;
+        stored("result", |result| {
+            // SAFETY: the caller gives a function of this type and its user data.
+            unsafe { function(variable, args, user_data.pointer(), result) }
+        })
     })
 }
 
@@ -151,8 +101,15 @@ pub(crate) unsafe fn update(
 /// With several ranks a call that all of them make: it fails on all if it fails on one. Then
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_update(
+#[c_call(
+    optional_value(result),
+    options(options),
+    get(strategy),
+    get(variable),
+    present(function),
+    get_optional(args)
+)]
+pub fn umbo_strategy_update(
     strategy: *mut umbo_strategy,
     variable: *mut umbo_variable,
     function: umbo_update_fn,
@@ -160,20 +117,7 @@ pub unsafe extern "C" fn umbo_strategy_update(
     args: *const umbo_value,
     options: *const umbo_update_options,
     result: *mut *mut umbo_value,
-) -> umbo_status {
-    let (variable, updater) = ((variable.cast_const(), "variable"), Strategy::update);
-    // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe {
-        update(
-            "umbo_strategy_update",
-            strategy,
-            variable,
-            function,
-            user_data,
-            args,
-            options,
-            result,
-            updater,
-        )
-    }
+) {
+    let call = update_function(function, user_data);
+    result.write(strategy.update(&variable, args.as_ref(), grouping(&options)?, call)?);
 }

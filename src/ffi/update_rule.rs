@@ -1,11 +1,6 @@
 //! Update rules: one function for each that makes an optimizer.
 
-use super::boundary::{boundary, flag, out};
-use super::handle::{get, make};
-use super::object::{umbo_optimizer, umbo_strategy};
-use super::options::{self, Extensible, c_struct};
-use super::status::umbo_status;
-use crate::error::Result;
+use super::prelude::*;
 use crate::optimizer::adagrad::Adagrad;
 use crate::optimizer::adam::Adam;
 use crate::optimizer::adamw::AdamW;
@@ -158,25 +153,13 @@ pub struct umbo_ftrl_options {
     pub initial_accumulator: f64,
 }
 
-/// # Safety
-/// `output` is NULL or may be written; `options` is NULL or leads to a struct of the size that it
-/// states.
-unsafe fn create<O: Extensible + Default, R: UpdateRule + 'static>(
-    function: &'static str,
-    strategy: *mut umbo_strategy,
-    options: *const O,
-    output: *mut *mut umbo_optimizer,
-    rule: impl FnOnce(O) -> Result<(R, f64)>,
-) -> umbo_status {
-    boundary(function, || {
-        // SAFETY: the caller's promise is the same.
-        let (output, options) =
-            unsafe { (out(output, "optimizer")?, options::read(options, "options")?) };
-        let (rule, learning_rate) = rule(options)?;
-        let strategy = get(strategy, "strategy")?.id();
-        output.write(make(Optimizer::new(strategy, Box::new(rule), learning_rate)?)?);
-        Ok(())
-    })
+fn made<R: UpdateRule + 'static>(
+    strategy: *const umbo_strategy,
+    rule: R,
+    learning_rate: f64,
+) -> Result<*mut umbo_optimizer> {
+    let strategy = get(strategy, "strategy")?.id();
+    make(Optimizer::new(strategy, Box::new(rule), learning_rate)?)
 }
 
 /// Makes an optimizer: stochastic gradient descent.
@@ -195,15 +178,13 @@ unsafe fn create<O: Extensible + Default, R: UpdateRule + 'static>(
 /// ```
 ///
 /// It keeps no state.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_create_sgd(
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_sgd(
     strategy: *mut umbo_strategy,
     options: *const umbo_sgd_options,
     optimizer: *mut *mut umbo_optimizer,
-) -> umbo_status {
-    let rule = |options: umbo_sgd_options| Ok((Sgd, options.learning_rate));
-    // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe { create("umbo_optimizer_create_sgd", strategy, options, optimizer, rule) }
+) {
+    optimizer.write(made(strategy, Sgd, options.learning_rate)?);
 }
 
 /// Makes an optimizer: gradient descent with momentum.
@@ -232,19 +213,15 @@ pub unsafe extern "C" fn umbo_optimizer_create_sgd(
 /// a variable a = g.
 ///
 /// The state is "momentum" (a), which starts at 0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_create_momentum(
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_momentum(
     strategy: *mut umbo_strategy,
     options: *const umbo_momentum_options,
     optimizer: *mut *mut umbo_optimizer,
-) -> umbo_status {
-    let rule = |options: umbo_momentum_options| {
-        let nesterov = flag(options.nesterov, "options.nesterov")?;
-        let rule = Momentum::new(options.momentum, nesterov)?.dampened(options.dampening)?;
-        Ok((rule, options.learning_rate))
-    };
-    // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe { create("umbo_optimizer_create_momentum", strategy, options, optimizer, rule) }
+) {
+    let nesterov = flag(options.nesterov, "options.nesterov")?;
+    let rule = Momentum::new(options.momentum, nesterov)?.dampened(options.dampening)?;
+    optimizer.write(made(strategy, rule, options.learning_rate)?);
 }
 
 /// Makes an optimizer: Adam.
@@ -271,19 +248,15 @@ pub unsafe extern "C" fn umbo_optimizer_create_momentum(
 /// too: "v_max".
 ///
 /// Source: Kingma and Ba, 2015, Algorithm 1; AMSGrad: Reddi, Kale and Kumar, 2018.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_create_adam(
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_adam(
     strategy: *mut umbo_strategy,
     options: *const umbo_adam_options,
     optimizer: *mut *mut umbo_optimizer,
-) -> umbo_status {
-    let rule = |options: umbo_adam_options| {
-        let amsgrad = flag(options.amsgrad, "options.amsgrad")?;
-        let rule = Adam::new(options.beta1, options.beta2, options.epsilon)?.amsgrad(amsgrad);
-        Ok((rule, options.learning_rate))
-    };
-    // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe { create("umbo_optimizer_create_adam", strategy, options, optimizer, rule) }
+) {
+    let amsgrad = flag(options.amsgrad, "options.amsgrad")?;
+    let rule = Adam::new(options.beta1, options.beta2, options.epsilon)?.amsgrad(amsgrad);
+    optimizer.write(made(strategy, rule, options.learning_rate)?);
 }
 
 /// Makes an optimizer: Adam with decoupled weight decay (AdamW).
@@ -305,20 +278,16 @@ pub unsafe extern "C" fn umbo_optimizer_create_adam(
 /// `amsgrad`. They do not contain the decay.
 ///
 /// Source: Loshchilov and Hutter, 2019.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_create_adamw(
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_adamw(
     strategy: *mut umbo_strategy,
     options: *const umbo_adamw_options,
     optimizer: *mut *mut umbo_optimizer,
-) -> umbo_status {
-    let rule = |options: umbo_adamw_options| {
-        let amsgrad = flag(options.amsgrad, "options.amsgrad")?;
-        let rule = AdamW::new(options.beta1, options.beta2, options.epsilon, options.weight_decay)?;
-        let rule = rule.amsgrad(amsgrad);
-        Ok((rule, options.learning_rate))
-    };
-    // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe { create("umbo_optimizer_create_adamw", strategy, options, optimizer, rule) }
+) {
+    let amsgrad = flag(options.amsgrad, "options.amsgrad")?;
+    let rule = AdamW::new(options.beta1, options.beta2, options.epsilon, options.weight_decay)?;
+    let rule = rule.amsgrad(amsgrad);
+    optimizer.write(made(strategy, rule, options.learning_rate)?);
 }
 
 /// Makes an optimizer: LAMB.
@@ -343,18 +312,14 @@ pub unsafe extern "C" fn umbo_optimizer_create_adamw(
 /// the norms of whole variables.
 ///
 /// Source: You et al., 2020.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_create_lamb(
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_lamb(
     strategy: *mut umbo_strategy,
     options: *const umbo_lamb_options,
     optimizer: *mut *mut umbo_optimizer,
-) -> umbo_status {
-    let rule = |options: umbo_lamb_options| {
-        let rule = Lamb::new(options.beta1, options.beta2, options.epsilon, options.weight_decay)?;
-        Ok((rule, options.learning_rate))
-    };
-    // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe { create("umbo_optimizer_create_lamb", strategy, options, optimizer, rule) }
+) {
+    let rule = Lamb::new(options.beta1, options.beta2, options.epsilon, options.weight_decay)?;
+    optimizer.write(made(strategy, rule, options.learning_rate)?);
 }
 
 /// Makes an optimizer: Adagrad.
@@ -379,20 +344,15 @@ pub unsafe extern "C" fn umbo_optimizer_create_lamb(
 /// The state is "accumulator" (n), which starts at `initial_accumulator`.
 ///
 /// Source: Duchi, Hazan and Singer, 2011.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_create_adagrad(
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_adagrad(
     strategy: *mut umbo_strategy,
     options: *const umbo_adagrad_options,
     optimizer: *mut *mut umbo_optimizer,
-) -> umbo_status {
-    let rule = |options: umbo_adagrad_options| {
-        let epsilon = options.epsilon;
-        let rule = Adagrad::new(options.initial_accumulator, epsilon)?;
-        let rule = rule.decaying(options.learning_rate_decay)?;
-        Ok((rule, options.learning_rate))
-    };
-    // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe { create("umbo_optimizer_create_adagrad", strategy, options, optimizer, rule) }
+) {
+    let rule = Adagrad::new(options.initial_accumulator, options.epsilon)?;
+    let rule = rule.decaying(options.learning_rate_decay)?;
+    optimizer.write(made(strategy, rule, options.learning_rate)?);
 }
 
 /// Makes an optimizer: RMSprop.
@@ -429,23 +389,15 @@ pub unsafe extern "C" fn umbo_optimizer_create_adagrad(
 /// The states are "v", with `centered` also "mean" (a), and with momentum also "momentum" (b).
 ///
 /// Source: Tieleman and Hinton, 2012; the centered form: Graves, 2013.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_create_rmsprop(
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_rmsprop(
     strategy: *mut umbo_strategy,
     options: *const umbo_rmsprop_options,
     optimizer: *mut *mut umbo_optimizer,
-) -> umbo_status {
-    let rule = |options: umbo_rmsprop_options| {
-        let rule = RmsProp::new(
-            options.rho,
-            options.momentum,
-            flag(options.centered, "options.centered")?,
-            options.epsilon,
-        )?;
-        Ok((rule, options.learning_rate))
-    };
-    // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe { create("umbo_optimizer_create_rmsprop", strategy, options, optimizer, rule) }
+) {
+    let centered = flag(options.centered, "options.centered")?;
+    let rule = RmsProp::new(options.rho, options.momentum, centered, options.epsilon)?;
+    optimizer.write(made(strategy, rule, options.learning_rate)?);
 }
 
 /// Makes an optimizer: FTRL-Proximal.
@@ -471,16 +423,12 @@ pub unsafe extern "C" fn umbo_optimizer_create_rmsprop(
 /// start at 0.
 ///
 /// Source: McMahan et al., 2013, Algorithm 1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_optimizer_create_ftrl(
+#[c_call(out(optimizer), options(options))]
+pub fn umbo_optimizer_create_ftrl(
     strategy: *mut umbo_strategy,
     options: *const umbo_ftrl_options,
     optimizer: *mut *mut umbo_optimizer,
-) -> umbo_status {
-    let rule = |options: umbo_ftrl_options| {
-        let rule = Ftrl::new(options.beta, options.l1, options.l2, options.initial_accumulator)?;
-        Ok((rule, options.learning_rate))
-    };
-    // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe { create("umbo_optimizer_create_ftrl", strategy, options, optimizer, rule) }
+) {
+    let rule = Ftrl::new(options.beta, options.l1, options.l2, options.initial_accumulator)?;
+    optimizer.write(made(strategy, rule, options.learning_rate)?);
 }

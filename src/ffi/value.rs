@@ -1,16 +1,6 @@
 //! Values: nests of tensors and variables, per-replica values.
 
-use std::ffi::{c_char, c_void};
-
-use super::boundary::{c_call, collect};
-use super::dtype::umbo_dtype;
-use super::handle::{get, make};
-use super::object::{umbo_tensor, umbo_value, umbo_variable};
-use super::status::umbo_status;
-use super::tensor::tensor_of_data;
-use super::text::text;
-use crate::error::{Error, Result};
-use crate::values::Value;
+use super::prelude::*;
 use crate::values::limits::MAX_NEST_DEPTH;
 
 /// How many tuples, lists and structs may lie in one another, in a value or an element spec.
@@ -22,12 +12,6 @@ pub const UMBO_MAX_NEST_DEPTH: i32 = 64;
 
 const _: () = assert!(UMBO_MAX_NEST_DEPTH as usize == MAX_NEST_DEPTH);
 
-/// An index argument.
-pub(super) fn index_from(index: i64) -> Result<usize> {
-    usize::try_from(index)
-        .map_err(|_| Error::out_of_range("index", format!("{index}; indices are 0 or more")))
-}
-
 /// Makes a value that is a tensor.
 ///
 /// @param[in] tensor The tensor. The value keeps it, and shares its memory; the caller still
@@ -37,11 +21,7 @@ pub(super) fn index_from(index: i64) -> Result<usize> {
 /// - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `value` is a null pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[c_call(out(value), get(tensor))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_from_tensor(
-    tensor: *const umbo_tensor,
-    value: *mut *mut umbo_value,
-) -> umbo_status {
+pub fn umbo_value_from_tensor(tensor: *const umbo_tensor, value: *mut *mut umbo_value) {
     value.write(make(Value::Tensor(tensor))?);
 }
 
@@ -58,18 +38,17 @@ pub unsafe extern "C" fn umbo_value_from_tensor(
 /// @return UMBO_OK, or a status that umbo_tensor_from_data() can return, for the same causes.
 ///
 /// It does what umbo_tensor_from_data() and umbo_value_from_tensor() do, in one call.
-#[c_call(out(value))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_from_data(
+#[c_call(out(value), shape(shape, rank), device(device), dtype(dtype))]
+pub fn umbo_value_from_data(
     dtype: umbo_dtype,
     rank: i32,
     shape: *const i64,
     data: *const c_void,
     device: *const c_char,
     value: *mut *mut umbo_value,
-) -> umbo_status {
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let tensor = unsafe { tensor_of_data(dtype, rank, shape, data, device) }?;
+) {
+    // SAFETY: the caller promises as many elements as the shape has.
+    let tensor = unsafe { tensor_of_data(dtype, shape, data, device) }?;
     value.write(make(Value::Tensor(tensor))?);
 }
 
@@ -83,11 +62,7 @@ pub unsafe extern "C" fn umbo_value_from_data(
 ///
 /// The value is the variable itself. It is not a copy of what the variable holds now.
 #[c_call(out(value), get(variable))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_from_variable(
-    variable: *const umbo_variable,
-    value: *mut *mut umbo_value,
-) -> umbo_status {
+pub fn umbo_value_from_variable(variable: *const umbo_variable, value: *mut *mut umbo_value) {
     value.write(make(Value::Variable(variable))?);
 }
 
@@ -100,14 +75,12 @@ pub unsafe extern "C" fn umbo_value_from_variable(
 /// - UMBO_STATUS_INVALID_ARGUMENT: the tuple would be deeper or larger than UMBO_MAX_NEST_DEPTH
 ///   allows, `count` is negative, or an item is not a valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(out(value), array(items))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_create_tuple(
+#[c_call(out(value), handles(items, count))]
+pub fn umbo_value_create_tuple(
     count: i64,
     items: *const *const umbo_value,
     value: *mut *mut umbo_value,
-) -> umbo_status {
-    let items = collect(items.iter().map(|&item| get(item, "items")))?;
+) {
     value.write(make(Value::tuple(items)?)?);
 }
 
@@ -123,14 +96,12 @@ pub unsafe extern "C" fn umbo_value_create_tuple(
 ///
 /// All that is done with nests treats a list as a tuple, but a list and a tuple of the same items differ in
 /// structure. umbo_strategy_make_numpy_dataset() stacks lists of arrays.
-#[c_call(out(value), array(items))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_create_list(
+#[c_call(out(value), handles(items, count))]
+pub fn umbo_value_create_list(
     count: i64,
     items: *const *const umbo_value,
     value: *mut *mut umbo_value,
-) -> umbo_status {
-    let items = collect(items.iter().map(|&item| get(item, "items")))?;
+) {
     value.write(make(Value::list(items)?)?);
 }
 
@@ -145,14 +116,13 @@ pub unsafe extern "C" fn umbo_value_create_list(
 /// - UMBO_STATUS_INVALID_ARGUMENT: two fields have the same name, the struct would be deeper or
 ///   larger than UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(out(value), array(names), array(items))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_create_struct(
+#[c_call(out(value), array(names, count), array(items, count))]
+pub fn umbo_value_create_struct(
     count: i64,
     names: *const *const c_char,
     items: *const *const umbo_value,
     value: *mut *mut umbo_value,
-) -> umbo_status {
+) {
     let fields = collect(names.iter().zip(items).map(|(&name, &item)| {
         // SAFETY: the caller promises that each name is NULL or a text.
         let name = unsafe { text(name, "names") }?;
@@ -171,14 +141,12 @@ pub unsafe extern "C" fn umbo_value_create_struct(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, or a component is not a valid handle or
 ///   neither a tensor nor indexed slices.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(out(value), array(components))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_create_per_replica(
+#[c_call(out(value), handles(components, count))]
+pub fn umbo_value_create_per_replica(
     count: i64,
     components: *const *const umbo_value,
     value: *mut *mut umbo_value,
-) -> umbo_status {
-    let components = collect(components.iter().map(|&component| get(component, "components")))?;
+) {
     value.write(make(Value::per_replica_of(components)?)?);
 }
 
@@ -193,16 +161,10 @@ pub unsafe extern "C" fn umbo_value_create_per_replica(
 ///
 /// A callback calls it to keep a value that it was only lent.
 #[c_call(retain(value))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_retain(
-    value: *const umbo_value,
-    retained: *mut *mut umbo_value,
-) -> umbo_status {
-}
+pub fn umbo_value_retain(value: *const umbo_value, retained: *mut *mut umbo_value) {}
 
 /// Releases a handle to a value.
 ///
 /// @param[in] value The handle. NULL does nothing.
 #[c_call(release(value))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_release(value: *const umbo_value) {}
+pub fn umbo_value_release(value: *const umbo_value) {}

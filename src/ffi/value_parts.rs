@@ -1,20 +1,9 @@
 //! What is in a value: `umbo/value.h`.
 
 use std::cell::RefCell;
-use std::ffi::c_char;
 
-use super::boundary::{c_call, check};
-use super::handle::{borrow, get, make};
-use super::object::{umbo_tensor, umbo_value, umbo_variable};
-use super::status::umbo_status;
-use super::text::write_text;
-use super::value::index_from;
-use super::view::{umbo_view, view_to_read};
-use crate::error::{Error, Result};
+use super::prelude::*;
 use crate::strategy::variables;
-use crate::tensor::Tensor;
-use crate::values::Value;
-use crate::values::variable::Variable;
 
 /// What a value is.
 pub type umbo_value_kind = i32;
@@ -56,11 +45,7 @@ fn leaf(value: &Value) -> Result<&Tensor> {
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `kind` is a null pointer.
 #[c_call(out(kind), borrow(value))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_get_kind(
-    value: *const umbo_value,
-    kind: *mut umbo_value_kind,
-) -> umbo_status {
+pub fn umbo_value_get_kind(value: *const umbo_value, kind: *mut umbo_value_kind) {
     kind.write(match value {
         Value::Tensor(_) => UMBO_VALUE_TENSOR,
         Value::PerReplica(_) => UMBO_VALUE_PER_REPLICA,
@@ -79,11 +64,7 @@ pub unsafe extern "C" fn umbo_value_get_kind(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `count` is a null pointer.
 #[c_call(out(count), borrow(value))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_count(
-    value: *const umbo_value,
-    count: *mut i64,
-) -> umbo_status {
+pub fn umbo_value_count(value: *const umbo_value, count: *mut i64) {
     count.write(value.count() as i64);
 }
 
@@ -97,15 +78,9 @@ pub unsafe extern "C" fn umbo_value_count(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is a tensor, indexed slices or a variable, or is not a
 ///   valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(out(item))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_item(
-    value: *const umbo_value,
-    index: i64,
-    item: *mut *mut umbo_value,
-) -> umbo_status {
-    let index = index_from(index)?;
-    item.write(make(borrow(value, "value", |value| value.item(index))??)?);
+#[c_call(out(item), index(index), borrow(value))]
+pub fn umbo_value_item(value: *const umbo_value, index: i64, item: *mut *mut umbo_value) {
+    item.write(make(value.item(index)?)?);
 }
 
 /// Gives the field of a struct by its name.
@@ -119,14 +94,13 @@ pub unsafe extern "C" fn umbo_value_item(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `name` or `field` is a null
 ///   pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(out(field), text(name))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_field(
+#[c_call(out(field), text(name), borrow(value))]
+pub fn umbo_value_field(
     value: *const umbo_value,
     name: *const c_char,
     field: *mut *mut umbo_value,
-) -> umbo_status {
-    field.write(make(borrow(value, "value", |value| value.at_path(name).cloned())??)?);
+) {
+    field.write(make(value.at_path(name)?.clone())?);
 }
 
 /// Gives the name of the field of a struct at a position.
@@ -138,25 +112,15 @@ pub unsafe extern "C" fn umbo_value_field(
 /// - UMBO_STATUS_OUT_OF_RANGE: there is no field at `index`.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a struct, or is not a valid handle, or `name` is
 ///   a null pointer.
-#[c_call(out(name))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_field_name(
-    value: *const umbo_value,
-    index: i64,
-    name: *mut *const c_char,
-) -> umbo_status {
-    let index = index_from(index)?;
-    name.write(borrow(value, "value", |value| {
-        let Value::Struct(fields) = value else {
-            let problem = format!("is {}; only a struct has field names", value.kind_name());
-            return Err(Error::invalid("value", problem));
-        };
-        let (field, _) = fields.get(index).ok_or_else(|| {
-            let problem = format!("{index} is not in [0, {}), the fields", fields.len());
-            Error::out_of_range("index", problem)
-        })?;
-        Ok(field.as_c_str().as_ptr())
-    })??);
+#[c_call(out(name), index(index), borrow(value))]
+pub fn umbo_value_field_name(value: *const umbo_value, index: i64, name: *mut *const c_char) {
+    let Value::Struct(fields) = value else {
+        let problem = format!("is {}; only a struct has field names", value.kind_name());
+        return Err(Error::invalid("value", problem));
+    };
+    let fields_there = (fields.len(), "the fields");
+    let (field, _) = at(index as i64, "index", fields_there, |index| fields.get(index))?;
+    name.write(field.as_c_str().as_ptr());
 }
 
 /// Gives the tensor of a value that is a tensor.
@@ -166,13 +130,9 @@ pub unsafe extern "C" fn umbo_value_field_name(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a tensor, or is not a valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(out(tensor))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_tensor(
-    value: *const umbo_value,
-    tensor: *mut *mut umbo_tensor,
-) -> umbo_status {
-    tensor.write(make(borrow(value, "value", |value| leaf(value).cloned())??)?);
+#[c_call(out(tensor), borrow(value))]
+pub fn umbo_value_tensor(value: *const umbo_value, tensor: *mut *mut umbo_tensor) {
+    tensor.write(make(leaf(value)?.clone())?);
 }
 
 /// Gives the variable of a value that is a variable.
@@ -182,20 +142,13 @@ pub unsafe extern "C" fn umbo_value_tensor(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a variable, or is not a valid handle.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(out(variable))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_variable(
-    value: *const umbo_value,
-    variable: *mut *mut umbo_variable,
-) -> umbo_status {
-    let object = borrow(value, "value", |value| match value {
-        Value::Variable(variable) => Ok(variable.clone()),
-        other => {
-            let problem = format!("is {}, not a variable", other.kind_name());
-            Err(Error::invalid("value", problem))
-        }
-    })??;
-    variable.write(make(object)?);
+#[c_call(out(variable), borrow(value))]
+pub fn umbo_value_variable(value: *const umbo_value, variable: *mut *mut umbo_variable) {
+    let Value::Variable(found) = value else {
+        let problem = format!("is {}, not a variable", value.kind_name());
+        return Err(Error::invalid("value", problem));
+    };
+    variable.write(make(found.clone())?);
 }
 
 /// Gives a view of a tensor in a value, for reading only.
@@ -213,17 +166,10 @@ pub unsafe extern "C" fn umbo_value_variable(
 /// The memory of a batch serves a later one once nobody holds the batch. Whoever keeps the view for longer
 /// than the callback, such as a tensor of an engine that is made over it, holds the value (umbo_value_retain())
 /// or its tensor (umbo_value_tensor()) for as long.
-#[c_call(out(view), optional_text(name))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_view(
-    value: *const umbo_value,
-    name: *const c_char,
-    view: *mut umbo_view,
-) -> umbo_status {
-    view.write(borrow(value, "value", |value| {
-        let named = name.map_or(Ok(value), |name| value.at_path(name));
-        named.and_then(leaf).map(view_to_read)
-    })??);
+#[c_call(out(view), optional_text(name), borrow(value))]
+pub fn umbo_value_view(value: *const umbo_value, name: *const c_char, view: *mut umbo_view) {
+    let named = name.map_or(Ok(value), |name| value.at_path(name))?;
+    view.write(view_to_read(leaf(named)?));
 }
 
 /// Writes a value in words: dtype, shape, device and elements.
@@ -238,26 +184,21 @@ pub unsafe extern "C" fn umbo_value_view(
 /// - Any status of umbo_variable_read(), if the value contains a variable.
 ///
 /// The text describes each tensor in the value. The middle of a long axis is left out.
-#[c_call(out(length))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_text(
+#[c_call(out(length), buffer(buffer, capacity), get(value))]
+pub fn umbo_value_text(
     value: *const umbo_value,
     buffer: *mut c_char,
     capacity: usize,
     length: *mut usize,
-) -> umbo_status {
-    if capacity > 0 {
-        check(buffer.cast_const(), "buffer", "room for the text is expected")?;
-    }
+) {
     let failure = RefCell::new(None);
     let contents = |variable: &Variable| {
         let read = variables::read(variable);
         read.map_err(|error| failure.borrow_mut().get_or_insert(error).status()).ok()
     };
-    let text = get(value, "value")?.text_with(&contents).to_string();
+    let text = value.text_with(&contents).to_string();
     failure.take().map_or(Ok(()), Err)?;
-    // SAFETY: the caller promises `capacity` bytes, and NULL goes with none.
-    unsafe { write_text(&text, buffer, capacity, length) }
+    buffer.write(&text, length)
 }
 
 /// Tells how many examples of the global batch a value holds.
@@ -271,12 +212,7 @@ pub unsafe extern "C" fn umbo_value_text(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not an element of a distributed dataset and has no
 ///   per-replica value in it, is not a valid handle, or `count` is a null pointer.
 #[c_call(out(count), borrow(value))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_value_examples(
-    value: *const umbo_value,
-    replica: i32,
-    count: *mut i64,
-) -> umbo_status {
+pub fn umbo_value_examples(value: *const umbo_value, replica: i32, count: *mut i64) {
     count.write(examples(value, replica)? as i64);
 }
 

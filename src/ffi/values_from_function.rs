@@ -1,15 +1,6 @@
 //! Values made replica by replica.
 
-use std::ffi::c_void;
-
-use super::boundary::c_call;
-use super::handle::make;
-use super::object::{umbo_strategy, umbo_value};
-use super::options::c_struct;
-use super::replica_context::take_result;
-use super::scope::present;
-use super::status::umbo_status;
-use crate::error::Error;
+use super::prelude::*;
 use crate::strategy::extended::ValueContext;
 
 /// For which replica a value is made.
@@ -56,22 +47,20 @@ pub type umbo_value_fn = Option<
 /// per-replica value, also with one replica, and also if all replicas give the very same tensor.
 /// Only the default strategy, which has one replica, gives its value as it is. Components stay on
 /// the devices that they were made on.
-#[c_call(out(result), get(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_values_from_function(
+#[c_call(out(result), get(strategy), present(function))]
+pub fn umbo_strategy_values_from_function(
     strategy: *mut umbo_strategy,
     function: umbo_value_fn,
     user_data: *mut c_void,
     result: *mut *mut umbo_value,
-) -> umbo_status {
-    let function = present(function, "function")?;
+) {
     let mut call = |context: ValueContext| {
         let given = umbo_value_context {
             struct_size: size_of::<umbo_value_context>(),
             replica_id_in_sync_group: context.replica_id_in_sync_group as i32,
             num_replicas_in_sync: context.num_replicas_in_sync as i64,
         };
-        let value = take_result("value", |value| {
+        let value = stored("value", |value| {
             // SAFETY: the caller gives a function of this type and its user data.
             unsafe { function(&raw const given, user_data, value) }
         })?;

@@ -1,21 +1,8 @@
 //! Variables.
 
-use std::ffi::{c_char, c_void};
-
-use super::boundary::{boundary, c_call, constant, out};
-use super::callback;
-use super::dtype::{UMBO_DTYPE_NONE, dtype_from, shape_from, umbo_dtype};
-use super::handle::{borrow, get_optional, reserve};
-use super::initial::{UMBO_INITIAL_NONE, distribution, umbo_initial};
-use super::object::{umbo_strategy, umbo_tensor, umbo_variable};
-use super::options::c_struct;
-use super::status::umbo_status;
-use super::text::device_name;
-use super::view::{umbo_view, view_to_write};
-use crate::error::{Error, Result};
+use super::prelude::*;
 use crate::strategy::variables::{self, Initial, NewVariable};
-use crate::tensor::Tensor;
-use crate::values::variable::{Aggregation, Synchronization, Variable};
+use crate::values::variable::{Aggregation, Synchronization};
 
 /// How values that replicas assign to a variable are combined.
 pub type umbo_aggregation = i32;
@@ -30,6 +17,12 @@ pub const UMBO_AGGREGATION_SUM: umbo_aggregation = 1;
 pub const UMBO_AGGREGATION_MEAN: umbo_aggregation = 2;
 /// Replica 0's value is taken.
 pub const UMBO_AGGREGATION_ONLY_FIRST_REPLICA: umbo_aggregation = 3;
+
+constants! { Aggregation {
+    UMBO_AGGREGATION_NONE = Aggregation::None, UMBO_AGGREGATION_SUM = Aggregation::Sum,
+    UMBO_AGGREGATION_MEAN = Aggregation::Mean,
+    UMBO_AGGREGATION_ONLY_FIRST_REPLICA = Aggregation::OnlyFirstReplica,
+} }
 
 /// When copies of a variable are to be synchronised.
 ///
@@ -46,6 +39,13 @@ pub const UMBO_SYNCHRONIZATION_ON_WRITE: umbo_synchronization = 2;
 /// On every read.
 pub const UMBO_SYNCHRONIZATION_ON_READ: umbo_synchronization = 3;
 
+constants! { Synchronization {
+    UMBO_SYNCHRONIZATION_AUTO = Synchronization::Auto,
+    UMBO_SYNCHRONIZATION_NONE = Synchronization::None,
+    UMBO_SYNCHRONIZATION_ON_WRITE = Synchronization::OnWrite,
+    UMBO_SYNCHRONIZATION_ON_READ = Synchronization::OnRead,
+} }
+
 /// Whether an optimizer should change a variable.
 pub type umbo_trainable = i32;
 
@@ -55,6 +55,11 @@ pub const UMBO_TRAINABLE_DEFAULT: umbo_trainable = 0;
 pub const UMBO_TRAINABLE_YES: umbo_trainable = 1;
 /// No.
 pub const UMBO_TRAINABLE_NO: umbo_trainable = 2;
+
+constants! { Option<bool> {
+    UMBO_TRAINABLE_DEFAULT = None, UMBO_TRAINABLE_YES = Some(true),
+    UMBO_TRAINABLE_NO = Some(false),
+} }
 
 /// Writes the initial value of a variable.
 ///
@@ -67,11 +72,7 @@ pub type umbo_initializer_fn = Option<
 >;
 
 /// The properties of a new variable. Start from UMBO_VARIABLE_OPTIONS_INIT.
-#[c_struct(
-    dtype = UMBO_DTYPE_NONE, trainable = UMBO_TRAINABLE_DEFAULT,
-    synchronization = UMBO_SYNCHRONIZATION_AUTO, aggregation = UMBO_AGGREGATION_NONE,
-    initial = UMBO_INITIAL_NONE, initial_spread = 0.05
-)]
+#[c_struct(initial_spread = 0.05)]
 #[repr(C)]
 pub struct umbo_variable_options {
     /// sizeof(umbo_variable_options).
@@ -108,35 +109,15 @@ pub struct umbo_variable_options {
     pub initial_seed: u64,
 }
 
-pub(super) fn trainable_from(code: i32, argument: &'static str) -> Result<Option<bool>> {
-    let found = match code {
-        UMBO_TRAINABLE_DEFAULT => Some(None),
-        UMBO_TRAINABLE_YES => Some(Some(true)),
-        UMBO_TRAINABLE_NO => Some(Some(false)),
-        _ => None,
-    };
-    constant(code, found, argument, "UMBO_TRAINABLE_DEFAULT (0) to UMBO_TRAINABLE_NO (2)")
-}
-
 pub(super) fn new_variable(
     name: Option<&str>,
     options: &umbo_variable_options,
 ) -> Result<NewVariable> {
     Ok(NewVariable {
         name: name.unwrap_or("Variable").into(),
-        trainable: trainable_from(options.trainable, "options.trainable")?,
-        synchronization: constant(
-            options.synchronization,
-            Synchronization::from_code(options.synchronization),
-            "options.synchronization",
-            "UMBO_SYNCHRONIZATION_AUTO (0) to UMBO_SYNCHRONIZATION_ON_READ (3)",
-        )?,
-        aggregation: constant(
-            options.aggregation,
-            Aggregation::from_code(options.aggregation),
-            "options.aggregation",
-            "UMBO_AGGREGATION_NONE (0) to UMBO_AGGREGATION_ONLY_FIRST_REPLICA (3)",
-        )?,
+        trainable: constant(options.trainable, "options.trainable")?,
+        synchronization: constant(options.synchronization, "options.synchronization")?,
+        aggregation: constant(options.aggregation, "options.aggregation")?,
     })
 }
 
@@ -174,23 +155,28 @@ pub(super) fn new_variable(
 /// With several ranks a call that all of them make: it fails on all if it fails on one. Then
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more. The value is that of rank 0.
-#[c_call(out(variable), optional_text(name), options(options), get_optional(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_create(
+#[c_call(
+    out(variable),
+    optional_text(name),
+    options(options),
+    get_optional(strategy),
+    get_optional(initial_value)
+)]
+pub fn umbo_variable_create(
     strategy: *mut umbo_strategy,
     name: *const c_char,
     initial_value: *const umbo_tensor,
     options: *const umbo_variable_options,
     variable: *mut *mut umbo_variable,
-) -> umbo_status {
-    let tensor = get_optional(initial_value, "initial_value")?;
+) {
     let new = new_variable(name, &options)?;
     let handle = reserve()?;
     // SAFETY: the caller promises NULL or `rank` numbers.
     let like = || unsafe {
-        Ok((dtype_from(options.dtype)?, shape_from(options.rank, options.shape, "shape")?))
+        let shape = arguments::shape(options.shape, (options.rank, "rank"), "shape");
+        Ok((constant(options.dtype, "dtype")?, shape?))
     };
-    let created = match (&tensor, options.initializer, distribution(&options)?) {
+    let created = match (&initial_value, options.initializer, distribution(&options)?) {
         (Some(tensor), None, None) => {
             variables::create(strategy.as_ref(), new, Initial::Value(tensor))
         }
@@ -235,27 +221,8 @@ pub unsafe extern "C" fn umbo_variable_create(
 /// @param[out] name The name. Lives as long as the variable.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(name), borrow(variable))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_name(
-    variable: *const umbo_variable,
-    name: *mut *const c_char,
-) -> umbo_status {
+pub fn umbo_variable_name(variable: *const umbo_variable, name: *mut *const c_char) {
     name.write(variable.name().as_c_str().as_ptr());
-}
-
-fn number(
-    function: &'static str,
-    variable: *const umbo_variable,
-    output: *mut i32,
-    argument: &'static str,
-    of: impl FnOnce(&Variable) -> i32,
-) -> umbo_status {
-    boundary(function, || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let output = unsafe { out(output, argument) }?;
-        output.write(borrow(variable, "variable", of)?);
-        Ok(())
-    })
 }
 
 /// Tells the type of a variable's elements.
@@ -263,12 +230,9 @@ fn number(
 /// @param[in] variable The variable.
 /// @param[out] dtype The type.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_dtype(
-    variable: *const umbo_variable,
-    dtype: *mut umbo_dtype,
-) -> umbo_status {
-    number("umbo_variable_dtype", variable, dtype, "dtype", |variable| variable.dtype() as i32)
+#[c_call(out(dtype), borrow(variable))]
+pub fn umbo_variable_dtype(variable: *const umbo_variable, dtype: *mut umbo_dtype) {
+    dtype.write(variable.dtype().to_c());
 }
 
 /// Tells whether an optimizer should change a variable.
@@ -276,14 +240,9 @@ pub unsafe extern "C" fn umbo_variable_dtype(
 /// @param[in] variable The variable.
 /// @param[out] trainable 1 if it should, else 0.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_trainable(
-    variable: *const umbo_variable,
-    trainable: *mut i32,
-) -> umbo_status {
-    number("umbo_variable_trainable", variable, trainable, "trainable", |variable| {
-        i32::from(variable.spec().trainable)
-    })
+#[c_call(out(trainable), borrow(variable))]
+pub fn umbo_variable_trainable(variable: *const umbo_variable, trainable: *mut i32) {
+    trainable.write(variable.spec().trainable.into());
 }
 
 /// Tells how values that replicas assign are combined.
@@ -291,14 +250,12 @@ pub unsafe extern "C" fn umbo_variable_trainable(
 /// @param[in] variable The variable.
 /// @param[out] aggregation The aggregation.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_aggregation(
+#[c_call(out(aggregation), borrow(variable))]
+pub fn umbo_variable_aggregation(
     variable: *const umbo_variable,
     aggregation: *mut umbo_aggregation,
-) -> umbo_status {
-    number("umbo_variable_aggregation", variable, aggregation, "aggregation", |variable| {
-        variable.spec().aggregation as i32
-    })
+) {
+    aggregation.write(variable.spec().aggregation.to_c());
 }
 
 /// Tells the synchronisation that a variable was made with.
@@ -306,18 +263,12 @@ pub unsafe extern "C" fn umbo_variable_aggregation(
 /// @param[in] variable The variable.
 /// @param[out] synchronization The synchronisation; see umbo_synchronization.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_synchronization(
+#[c_call(out(synchronization), borrow(variable))]
+pub fn umbo_variable_synchronization(
     variable: *const umbo_variable,
     synchronization: *mut umbo_synchronization,
-) -> umbo_status {
-    number(
-        "umbo_variable_synchronization",
-        variable,
-        synchronization,
-        "synchronization",
-        |variable| variable.spec().synchronization as i32,
-    )
+) {
+    synchronization.write(variable.spec().synchronization.to_c());
 }
 
 /// Tells the name of the device that holds a variable.
@@ -326,11 +277,7 @@ pub unsafe extern "C" fn umbo_variable_synchronization(
 /// @param[out] name The canonical name of the device. Lives as long as the process.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(name), borrow(variable))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_device(
-    variable: *const umbo_variable,
-    name: *mut *const c_char,
-) -> umbo_status {
+pub fn umbo_variable_device(variable: *const umbo_variable, name: *mut *const c_char) {
     name.write(device_name(variable.device()));
 }
 
@@ -345,12 +292,7 @@ pub unsafe extern "C" fn umbo_variable_device(
 /// Each handle is released once, by itself. Retain a lent handle to keep the object after the
 /// callback.
 #[c_call(retain(variable))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_retain(
-    variable: *const umbo_variable,
-    retained: *mut *mut umbo_variable,
-) -> umbo_status {
-}
+pub fn umbo_variable_retain(variable: *const umbo_variable, retained: *mut *mut umbo_variable) {}
 
 /// Releases a handle.
 ///
@@ -358,5 +300,4 @@ pub unsafe extern "C" fn umbo_variable_retain(
 ///
 /// Gradients and values that have the variable keep it.
 #[c_call(release(variable))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_release(variable: *const umbo_variable) {}
+pub fn umbo_variable_release(variable: *const umbo_variable) {}

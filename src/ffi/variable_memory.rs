@@ -1,28 +1,10 @@
 //! Variables and the caller's memory: writing from it, copying to it, and views of several at once.
 
-use std::ffi::{c_char, c_void};
-use std::sync::Arc;
-
-use super::boundary::{array, boundary, c_call, check, collect};
-use super::callback::{UserData, umbo_destroy_fn};
-use super::handle::{borrow, get, reserve};
-use super::initial::UMBO_INITIAL_NONE;
-use super::object::{umbo_replica_context, umbo_strategy, umbo_variable};
-use super::options;
-use super::replica_context::in_context;
-use super::status::umbo_status;
-use super::tensor::{check_bytes, write_to_host};
-use super::text::text;
-use super::variable::{new_variable, umbo_variable_options};
-use super::view::{tensor_of_view, tensor_over_view, umbo_view, view_to_read};
+use super::prelude::*;
 use crate::collectives::Assignment;
-use crate::error::{Error, Result};
 use crate::strategy::assign_all::assign_all;
-use crate::strategy::context::with_current_replica;
 use crate::strategy::in_place::create_in_place;
-use crate::strategy::variables;
-use crate::tensor::Tensor;
-use crate::values::Value;
+use crate::strategy::variables::{self, current_tensor};
 
 /// Gives a variable a new value from host memory.
 ///
@@ -37,18 +19,13 @@ use crate::values::Value;
 /// it is a synchronising call, and each replica writes its own memory: the replicas' elements are combined by the
 /// variable's aggregation.
 #[c_call(get(variable))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_write(
-    variable: *mut umbo_variable,
-    data: *const c_void,
-    bytes: usize,
-) -> umbo_status {
+pub fn umbo_variable_write(variable: *mut umbo_variable, data: *const c_void, bytes: usize) {
     if bytes > 0 {
         check(data.cast::<u8>(), "data", "the elements are expected")?;
     }
     check_bytes(variable.dtype(), variable.shape(), bytes)?;
     // SAFETY: the caller promises as many bytes.
-    let data = unsafe { array(data.cast::<u8>(), bytes as i64, "data") }?;
+    let data = unsafe { array(data.cast::<u8>(), (bytes as i64, "bytes"), "data") }?;
     let (dtype, shape, device) = (variable.dtype(), variable.shape(), variable.device());
     let value = Value::Tensor(Tensor::from_bytes(dtype, shape, data, device)?);
     variables::assign(&variable, Assignment::Assign, &value)
@@ -67,12 +44,7 @@ pub unsafe extern "C" fn umbo_variable_write(
 ///
 /// It is the value that umbo_variable_read() gives.
 #[c_call(get(variable))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_copy_to_host(
-    variable: *const umbo_variable,
-    data: *mut c_void,
-    bytes: usize,
-) -> umbo_status {
+pub fn umbo_variable_copy_to_host(variable: *const umbo_variable, data: *mut c_void, bytes: usize) {
     let (dtype, shape) = (variable.dtype(), variable.shape());
     // SAFETY: the caller promises `bytes` bytes there, which may be written for this call.
     unsafe {
@@ -89,38 +61,28 @@ pub unsafe extern "C" fn umbo_variable_copy_to_host(
 /// @return UMBO_OK, or the statuses of umbo_variable_view().
 ///
 /// It does what umbo_variable_view() does for each variable, in one call.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_views(
+#[c_call(array(variables, count), room(views, count))]
+pub fn umbo_variable_views(
     count: i64,
     variables: *const *mut umbo_variable,
     ctx: *const umbo_replica_context,
     views: *mut umbo_view,
-) -> umbo_status {
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let given = unsafe { array(variables, count, "variables") }?;
-    if !given.is_empty() {
-        check(views.cast_const(), "views", "a place for each view is expected")?;
-    }
+) {
     // Nothing is written if a handle is stale, and no list is made, since steps allocate nothing.
-    for &variable in given {
-        borrow(variable.cast_const(), "variables", |_| ())?;
+    for &variable in variables {
+        borrow(variable, "variables", |_| ())?;
     }
-    let look = |context: Option<&_>| -> Result<()> {
-        for (index, &variable) in given.iter().enumerate() {
-            let view = borrow(variable.cast_const(), "variables", |variable| {
+    in_place(ctx, |context| {
+        for (index, &variable) in variables.iter().enumerate() {
+            let view = borrow(variable, "variables", |variable| {
                 // SAFETY: the program reads the views as the contract of `umbo_variable_view` says.
-                unsafe { variables::current_tensor(context, variable) }.map(view_to_read)
+                unsafe { current_tensor(context, variable) }.map(view_to_read)
             })??;
             // SAFETY: the caller gives a place for as many views as there are variables.
             unsafe { views.add(index).write(view) };
         }
         Ok(())
-    };
-    match ctx.is_null() {
-        true => with_current_replica(look),
-        false => in_context(ctx, |own| look(Some(own))),
-    }
+    })
 }
 
 /// Gives several variables new values at once, from replicas that count by their examples.
@@ -152,16 +114,16 @@ pub unsafe extern "C" fn umbo_variable_views(
 ///
 /// With several ranks a call of the replicas of all of them. Then UMBO_STATUS_FAILED_PRECONDITION is also
 /// for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_assign_all(
+#[c_call(handles(variables, count), array(views, count), context(ctx))]
+pub fn umbo_variable_assign_all(
     count: i64,
     variables: *const *mut umbo_variable,
     ctx: *mut umbo_replica_context,
     views: *const umbo_view,
-) -> umbo_status {
-    // SAFETY: the caller's promise is the same.
-    unsafe { assign_views(count, variables, ctx, views, None) }
+) {
+    // SAFETY: the caller promises that the elements are where the views say.
+    let values = collect(views.iter().map(|view| unsafe { tensor_of_view(view, "views") }))?;
+    assign_all(&ctx, &variables, values, None)
 }
 
 /// Gives several variables new values at once, from replicas with given weights.
@@ -175,39 +137,17 @@ pub unsafe extern "C" fn umbo_variable_assign_all(
 ///   negative or not finite.
 ///
 /// All else is as for umbo_variable_assign_all().
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_assign_all_weighted(
+#[c_call(handles(variables, count), array(views, count), context(ctx))]
+pub fn umbo_variable_assign_all_weighted(
     count: i64,
     variables: *const *mut umbo_variable,
     ctx: *mut umbo_replica_context,
     views: *const umbo_view,
     weight: f64,
-) -> umbo_status {
-    // SAFETY: the caller's promise is the same.
-    unsafe { assign_views(count, variables, ctx, views, Some(weight)) }
-}
-
-/// # Safety
-/// `variables` and `views` are NULL or lead to `count` items, and the views to initialised elements.
-unsafe fn assign_views(
-    count: i64,
-    variables: *const *mut umbo_variable,
-    ctx: *mut umbo_replica_context,
-    views: *const umbo_view,
-    weight: Option<f64>,
-) -> Result<()> {
-    // SAFETY: the caller's promise.
-    let given = unsafe { array(variables, count, "variables") }?;
-    let variables = collect(given.iter().map(|&variable| get(variable.cast_const(), "variables")))?;
-    if count > 0 {
-        check(views, "views", "a view for each variable is expected")?;
-    }
-    let context = in_context(ctx, |own| Ok(own.clone()))?;
-    // SAFETY: the caller gives as many views as variables.
-    let value = |index| unsafe { tensor_of_view(views.add(index), "views") };
-    let values = collect((0..variables.len()).map(value))?;
-    assign_all(&context, &variables, values, weight)
+) {
+    // SAFETY: the caller promises that the elements are where the views say.
+    let values = collect(views.iter().map(|view| unsafe { tensor_of_view(view, "views") }))?;
+    assign_all(&ctx, &variables, values, Some(weight))
 }
 
 /// Makes variables over the program's own memory, such as the weights of an engine, or parts of one flat
@@ -239,8 +179,16 @@ unsafe fn assign_views(
 /// With several ranks a call that all of them make: it fails on all if it fails on one. Then
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more. The values are those of rank 0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_create_in_memory(
+#[c_call(
+    gives(user_data, destroy),
+    get(strategy),
+    counted(count),
+    array(views, count),
+    room(variables, count),
+    optional_texts(names, count),
+    options(options)
+)]
+pub fn umbo_variable_create_in_memory(
     strategy: *mut umbo_strategy,
     count: i64,
     names: *const *const c_char,
@@ -249,47 +197,26 @@ pub unsafe extern "C" fn umbo_variable_create_in_memory(
     destroy: umbo_destroy_fn,
     options: *const umbo_variable_options,
     variables: *mut *mut umbo_variable,
-) -> umbo_status {
-    // SAFETY: the caller gives the user data and its function away.
-    let owner = Arc::new(unsafe { UserData::new(user_data, destroy) });
-    boundary("umbo_variable_create_in_memory", move || {
-        let strategy = get(strategy.cast_const(), "strategy")?;
-        if count < 1 {
-            return Err(Error::invalid("count", format!("{count}; must be 1 or more")));
-        }
-        check(views, "views", "a view for each variable is expected")?;
-        check(variables.cast_const(), "variables", "a place for each variable is expected")?;
-        let given = match names.is_null() {
-            true => &[][..],
-            // SAFETY: not NULL, so the caller gives as many names as variables.
-            false => unsafe { array(names, count, "names") }?,
-        };
-        // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let options = unsafe { options::read(options, "options") }?;
-        if options.initializer.is_some() || options.initial != UMBO_INITIAL_NONE {
-            return Err(Error::invalid(
-                "options",
-                "initializer or initial is set, but the memory has the initial value",
-            ));
-        }
-        let tensors = collect((0..count as usize).map(|index| {
-            let name = match given.get(index) {
-                // SAFETY: the caller gives texts.
-                Some(&name) => Some(unsafe { text(name, "names") }?),
-                None => None,
-            };
-            let new = new_variable(name, &options)?;
-            let owner = Box::new(Arc::clone(&owner));
-            // SAFETY: the caller gives views whose elements are there until the owner is dropped.
-            Ok((new, unsafe { tensor_over_view(views.add(index), "views", owner) }?))
-        }))?;
-        let handles = collect((0..count as usize).map(|_| reserve()))?;
-        // SAFETY: the caller keeps the header's promise on who writes and reads the memory.
-        let made = unsafe { create_in_place(&strategy, tensors) }?;
-        for (index, (handle, variable)) in handles.into_iter().zip(made).enumerate() {
-            // SAFETY: the caller gives a place for as many variables.
-            unsafe { variables.add(index).write(handle.make(variable)) };
-        }
-        Ok(())
-    })
+) {
+    let owner = Arc::new(user_data);
+    if options.initializer.is_some() || options.initial != UMBO_INITIAL_NONE {
+        return Err(Error::invalid(
+            "options",
+            "initializer or initial is set, but the memory has the initial value",
+        ));
+    }
+    let tensors = collect(views.iter().enumerate().map(|(index, view)| {
+        let new = new_variable(names.as_ref().map(|names| names[index]), &options)?;
+        let owner = Box::new(Arc::clone(&owner));
+        // SAFETY: the caller gives views whose elements are there until the owner is dropped.
+        Ok((new, unsafe { tensor_over_view(view, "views", owner) }?))
+    }))?;
+    let handles = collect(views.iter().map(|_| reserve()))?;
+    // SAFETY: the caller keeps the header's promise on who writes and reads the memory.
+    let made = unsafe { create_in_place(&strategy, tensors) }?;
+    for (index, (handle, variable)) in handles.into_iter().zip(made).enumerate() {
+        // SAFETY: the caller gives a place for as many variables.
+        unsafe { variables.add(index).write(handle.make(variable)) };
+    }
+    Ok(())
 }

@@ -1,16 +1,20 @@
 //! Reading variables and assigning to them: `umbo/variable.h`.
 
-use super::boundary::{boundary, c_call};
-use super::dtype::{dtype_from, umbo_dtype};
-use super::handle::{borrow, get, make};
-use super::object::{umbo_replica_context, umbo_tensor, umbo_value, umbo_variable};
-use super::replica_context::in_context;
-use super::status::umbo_status;
-use super::view::{umbo_view, view_to_read};
+use super::prelude::*;
 use crate::collectives::Assignment;
 use crate::strategy::context::with_current_replica;
 use crate::strategy::variables;
-use crate::values::variable::Variable;
+
+/// Calls with the context of a handle; if that is NULL, with that of the thread's own replica, if it runs one.
+pub(super) fn in_place<R>(
+    ctx: *const umbo_replica_context,
+    body: impl FnOnce(Option<&ReplicaContext>) -> Result<R>,
+) -> Result<R> {
+    match ctx.is_null() {
+        true => with_current_replica(body),
+        false => within(ctx, "ctx", |context| body(Some(context))),
+    }
+}
 
 /// Shows where the value of a variable lies, for reading.
 ///
@@ -31,21 +35,16 @@ use crate::values::variable::Variable;
 /// of runs, write it in place, so that the view has the same address after them. A run that assigns moves
 /// the value to a second place, and the next one back: ask for the view anew then. A variable that was made
 /// with umbo_variable_create_in_memory() is always where the program put it when a run is over.
-#[c_call(out(view))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_view(
+#[c_call(out(view), borrow(variable))]
+pub fn umbo_variable_view(
     variable: *const umbo_variable,
     ctx: *const umbo_replica_context,
     view: *mut umbo_view,
-) -> umbo_status {
-    let look = |context: Option<&_>, variable: &Variable| {
+) {
+    view.write(in_place(ctx, |context| {
         // SAFETY: the program reads the view as this function's contract says.
         unsafe { variables::current_tensor(context, variable) }.map(view_to_read)
-    };
-    view.write(borrow(variable, "variable", |variable| match ctx.is_null() {
-        true => with_current_replica(|own| look(own, variable)),
-        false => in_context(ctx, |own| look(Some(own), variable)),
-    })??);
+    })?);
 }
 
 /// Shows the value of a variable in another type, for reading.
@@ -69,32 +68,25 @@ pub unsafe extern "C" fn umbo_variable_view(
 ///
 /// Replicas may call at the same time. If the copy has to be made or converted, one thread does it
 /// and the others wait.
-#[c_call(out(view))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_view_as(
+#[c_call(out(view), dtype(dtype))]
+pub fn umbo_variable_view_as(
     variable: *const umbo_variable,
     ctx: *const umbo_replica_context,
     dtype: umbo_dtype,
     view: *mut umbo_view,
-) -> umbo_status {
-    let dtype = dtype_from(dtype)?;
-    let look = |context: Option<&_>, variable: &Variable| {
-        // SAFETY: the program reads the view as the contract of `umbo_variable_view` says.
-        unsafe { variables::current_copy(context, variable, dtype) }
-            .map(|copy| copy.map(view_to_read))
-    };
-    let ready = borrow(variable, "variable", |variable| match ctx.is_null() {
-        true => with_current_replica(|own| look(own, variable)),
-        false => in_context(ctx, |own| look(Some(own), variable)),
+) {
+    let ready = borrow(variable, "variable", |variable| {
+        in_place(ctx, |context| {
+            // SAFETY: the program reads the view as the contract of `umbo_variable_view` says.
+            let copy = unsafe { variables::current_copy(context, variable, dtype) }?;
+            Ok(copy.map(view_to_read))
+        })
     })??;
     if let Some(ready) = ready {
         view.write(ready);
         return Ok(());
     }
-    let context = match ctx.is_null() {
-        true => with_current_replica(|own| own.cloned()),
-        false => in_context(ctx, |own| Ok(Some(own.clone())))?,
-    };
+    let context = in_place(ctx, |context| Ok(context.cloned()))?;
     let variable = get(variable, "variable")?;
     // SAFETY: as above; and nobody writes the variable meanwhile, which outside of runs is the
     // program's promise.
@@ -113,23 +105,8 @@ pub unsafe extern "C" fn umbo_variable_view_as(
 /// In a run and in a merge call the copy contains what the step has written so far. Elsewhere it is
 /// the value of the last step that succeeded.
 #[c_call(out(value), get(variable))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_read(
-    variable: *const umbo_variable,
-    value: *mut *mut umbo_tensor,
-) -> umbo_status {
+pub fn umbo_variable_read(variable: *const umbo_variable, value: *mut *mut umbo_tensor) {
     value.write(make(variables::read(&variable)?)?);
-}
-
-fn assign(
-    function: &'static str,
-    variable: *const umbo_variable,
-    kind: Assignment,
-    value: *const umbo_value,
-) -> umbo_status {
-    boundary(function, || {
-        variables::assign(&get(variable, "variable")?, kind, &get(value, "value")?)
-    })
 }
 
 /// Gives a variable a new value.
@@ -160,12 +137,9 @@ fn assign(
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more. Outside of callbacks each rank assigns for itself, and all must
 /// assign the same.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_assign(
-    variable: *mut umbo_variable,
-    value: *const umbo_value,
-) -> umbo_status {
-    assign("umbo_variable_assign", variable, Assignment::Assign, value)
+#[c_call(get(variable), get(value))]
+pub fn umbo_variable_assign(variable: *mut umbo_variable, value: *const umbo_value) {
+    variables::assign(&variable, Assignment::Assign, &value)
 }
 
 /// Adds to a variable.
@@ -175,12 +149,9 @@ pub unsafe extern "C" fn umbo_variable_assign(
 /// @return UMBO_OK, or the statuses of umbo_variable_assign().
 ///
 /// Contexts, aggregation and commit are those of umbo_variable_assign().
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_assign_add(
-    variable: *mut umbo_variable,
-    value: *const umbo_value,
-) -> umbo_status {
-    assign("umbo_variable_assign_add", variable, Assignment::Add, value)
+#[c_call(get(variable), get(value))]
+pub fn umbo_variable_assign_add(variable: *mut umbo_variable, value: *const umbo_value) {
+    variables::assign(&variable, Assignment::Add, &value)
 }
 
 /// Subtracts from a variable.
@@ -190,10 +161,7 @@ pub unsafe extern "C" fn umbo_variable_assign_add(
 /// @return UMBO_OK, or the statuses of umbo_variable_assign().
 ///
 /// Contexts, aggregation and commit are those of umbo_variable_assign().
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_assign_sub(
-    variable: *mut umbo_variable,
-    value: *const umbo_value,
-) -> umbo_status {
-    assign("umbo_variable_assign_sub", variable, Assignment::Subtract, value)
+#[c_call(get(variable), get(value))]
+pub fn umbo_variable_assign_sub(variable: *mut umbo_variable, value: *const umbo_value) {
+    variables::assign(&variable, Assignment::Subtract, &value)
 }

@@ -1,14 +1,9 @@
 //! Views of memory, as they go out and come in.
 
 use std::any::Any;
-use std::ffi::c_void;
-use std::sync::Arc;
 
-use super::boundary::check;
-use super::device::{device_of, listed_device, umbo_device};
-use super::dtype::{UMBO_DTYPE_NONE, dtype_from, shape_from, umbo_dtype};
+use super::prelude::*;
 use crate::device::DeviceId;
-use crate::error::{Error, Result};
 use crate::kernels::view::View;
 use crate::tensor::storage::Storage;
 use crate::tensor::{DType, Layout, MAX_RANK, Tensor};
@@ -86,25 +81,18 @@ pub(crate) fn view_to_write(tensor: &Tensor) -> umbo_view {
 pub(crate) fn view_to_read(tensor: &Tensor) -> umbo_view {
     let layout = tensor.layout();
     let contiguous = if layout.is_contiguous() { UMBO_VIEW_CONTIGUOUS } else { 0 };
-    let mut view = umbo_view {
+    umbo_view {
         data: tensor.address().cast(),
         mutable_data: std::ptr::null_mut(),
-        dtype: tensor.dtype() as i32,
+        dtype: tensor.dtype().to_c(),
         rank: layout.shape.rank() as i32,
         device: device_of(tensor.device()),
         flags: UMBO_VIEW_READ_ONLY | contiguous,
         element_bytes: tensor.dtype().size() as i32,
-        shape: [0; 8],
-        strides: [0; 8],
+        shape: padded(layout.shape.iter().map(|&size| size as i64)),
+        strides: padded(layout.strides().iter().map(|&stride| stride as i64)),
         room: [0; 4],
-    };
-    for (to, &size) in view.shape.iter_mut().zip(layout.shape.iter()) {
-        *to = size as i64;
     }
-    for (to, &stride) in view.strides.iter_mut().zip(layout.strides()) {
-        *to = stride as i64;
-    }
-    view
 }
 
 /// The elements of a view that came in.
@@ -125,6 +113,12 @@ impl Incoming<'_> {
     }
 }
 
+/// A view that has to be there. Whether it describes elements is found where it is used.
+pub(crate) fn view(pointer: *const umbo_view, argument: &'static str) -> Result<*const umbo_view> {
+    check(pointer, argument, "a view is expected")?;
+    Ok(pointer)
+}
+
 /// What a view that comes in says of its elements: what they are, how and where they lie.
 ///
 /// # Safety
@@ -133,13 +127,12 @@ pub(crate) unsafe fn described<'a>(
     pointer: *const umbo_view,
     argument: &'static str,
 ) -> Result<(&'a umbo_view, DType, Layout, DeviceId)> {
-    check(pointer, argument, "a view is expected")?;
-    // SAFETY: checked, and the caller promises the rest.
-    let view = unsafe { &*pointer };
-    let dtype = dtype_from(view.dtype).map_err(|error| error.within(argument))?;
+    // SAFETY: the caller's promise is the same, and what is checked may be read.
+    let view = unsafe { &*view(pointer, argument)? };
+    let dtype: DType = constant(view.dtype, "dtype").map_err(|error| error.within(argument))?;
     let device = listed_device(view.device, argument)?;
     // SAFETY: a view has as many sizes and strides as its rank may be at most.
-    let shape = unsafe { shape_from(view.rank, view.shape.as_ptr(), "shape") };
+    let shape = unsafe { arguments::shape(view.shape.as_ptr(), (view.rank, "rank"), "shape") };
     let shape = shape.map_err(|error| error.within(argument))?;
     let mut strides = [0isize; MAX_RANK];
     for (to, &stride) in strides.iter_mut().zip(&view.strides) {

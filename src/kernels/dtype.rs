@@ -48,12 +48,6 @@ impl DType {
         _ => panic!("bool is the last of all"),
     };
 
-    /// The element type with this number, if there is one.
-    pub fn from_code(code: i32) -> Option<DType> {
-        let index = usize::try_from(code.checked_sub(1)?).ok()?;
-        Self::ALL.get(index).copied()
-    }
-
     /// Bytes of one element.
     pub fn size(self) -> usize {
         match self {

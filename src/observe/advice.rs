@@ -8,28 +8,28 @@ use super::phase::Phase;
 use super::report::Setup;
 use super::summary::{Summary, counted, duration};
 
-/// What keeps replicas from being faster. The numbers are those of the C constants.
+/// What keeps replicas from being faster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Cause {
     /// A step's work is so little that handing it out takes longer than doing it.
-    SmallStep = 1,
+    SmallStep,
     /// There are more replicas than processors.
-    FewProcessors = 2,
+    FewProcessors,
     /// Threads that are not the library's want the same processors.
-    OtherThreads = 4,
+    OtherThreads,
     /// The input is not there in time.
-    Input = 8,
+    Input,
     /// One replica takes longer than the others.
-    SlowReplica = 16,
+    SlowReplica,
     /// The callbacks run one after the other.
-    Serialised = 32,
+    Serialised,
     /// The update takes long: memory limits it, or nothing takes longer.
-    Update = 64,
+    Update,
     /// Other processes use the processors that the replicas need.
-    BusyMachine = 128,
+    BusyMachine,
     /// Some steps take far longer than most.
-    UnevenSteps = 256,
+    UnevenSteps,
 }
 
 impl Cause {

@@ -21,28 +21,21 @@ use crate::values::variable::Variable;
 use parking_lot::{Mutex, MutexGuard};
 
 /// How a replica's callback reduces the losses of its examples, and so what its gradient stands
-/// for. The numbers are those of the C constants.
+/// for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
 pub enum LossReduction {
     /// The callback sums over its examples: the update takes the replicas' sum, divided by the
     /// total weight.
-    Sum = 1,
+    Sum,
     /// The callback means over its examples: the update takes the replicas' mean, weighted by
     /// their weights.
-    Mean = 2,
+    Mean,
     /// The callback divides by the examples of the global batch itself: the update takes the
     /// replicas' sum.
-    GlobalMean = 3,
+    GlobalMean,
 }
 
 impl LossReduction {
-    /// The reduction with this number, if there is one.
-    pub fn from_code(code: i32) -> Option<LossReduction> {
-        use LossReduction::*;
-        [Sum, Mean, GlobalMean].into_iter().find(|reduction| *reduction as i32 == code)
-    }
-
     /// The factor of a replica's gradient in the sum.
     pub fn factor(self, weight: f64) -> f64 {
         match self {
@@ -60,22 +53,13 @@ impl LossReduction {
     }
 }
 
-/// What a replica wants of its gradient buffer. The numbers are those of the C constants.
+/// What a replica wants of its gradient buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
 pub enum GradientMode {
     /// It will write every element; the buffer holds whatever it held before.
-    Overwrite = 1,
+    Overwrite,
     /// It will add to the elements; they are zero at its first view in a step.
-    Add = 2,
-}
-
-impl GradientMode {
-    /// The mode with this number, if there is one.
-    pub fn from_code(code: i32) -> Option<GradientMode> {
-        use GradientMode::*;
-        [Overwrite, Add].into_iter().find(|mode| *mode as i32 == code)
-    }
+    Add,
 }
 
 /// The gradients of a list of variables, from all replicas of one strategy.

@@ -4,25 +4,16 @@
 use crate::error::{Error, Result};
 use crate::optimizer::rule::check_not_negative;
 
-/// What an apply does with a gradient that is not finite. The numbers are those of the C constants.
+/// What an apply does with a gradient that is not finite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
 pub enum NonFinite {
     /// It applies it, and the weights become what they become. The report names the variable, and the
     /// log gets one warning for each optimizer.
-    Ignore = 1,
+    Ignore,
     /// It changes no variable and no state, uses the gradients up and says so in its report.
-    Skip = 2,
+    Skip,
     /// It fails, naming the variable.
-    Fail = 3,
-}
-
-impl NonFinite {
-    /// The choice with this number, if there is one.
-    pub fn from_code(code: i32) -> Option<NonFinite> {
-        use NonFinite::*;
-        [Ignore, Skip, Fail].into_iter().find(|choice| *choice as i32 == code)
-    }
+    Fail,
 }
 
 /// How the factor changes that callbacks multiply their loss with, so that small gradients survive

@@ -2,27 +2,20 @@
 
 use crate::text::Text;
 
-/// How values that replicas assign are combined. The numbers are those of the C constants.
+/// How values that replicas assign are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
 pub enum Aggregation {
     /// Assigning in replica context is an error.
-    None = 0,
+    None,
     /// The replicas' values are added.
-    Sum = 1,
+    Sum,
     /// The sum divided by the number of replicas.
-    Mean = 2,
+    Mean,
     /// Replica 0's value counts.
-    OnlyFirstReplica = 3,
+    OnlyFirstReplica,
 }
 
 impl Aggregation {
-    /// The mode with this number, if there is one.
-    pub fn from_code(code: i32) -> Option<Aggregation> {
-        use Aggregation::*;
-        [None, Sum, Mean, OnlyFirstReplica].into_iter().find(|mode| *mode as i32 == code)
-    }
-
     /// The mode's name, such as `ONLY_FIRST_REPLICA`.
     pub fn name(self) -> &'static str {
         match self {
@@ -35,23 +28,14 @@ impl Aggregation {
 }
 
 /// When copies of a variable would be synchronised, if there were copies: recorded, and without
-/// effect on storage. The numbers are those of the C constants.
+/// effect on storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
 #[expect(missing_docs, reason = "the names are the reference's")]
 pub enum Synchronization {
-    Auto = 0,
-    None = 1,
-    OnWrite = 2,
-    OnRead = 3,
-}
-
-impl Synchronization {
-    /// The mode with this number, if there is one.
-    pub fn from_code(code: i32) -> Option<Synchronization> {
-        use Synchronization::*;
-        [Auto, None, OnWrite, OnRead].into_iter().find(|mode| *mode as i32 == code)
-    }
+    Auto,
+    None,
+    OnWrite,
+    OnRead,
 }
 
 /// What a variable is, beside its value.

@@ -117,7 +117,7 @@ static void right(const world *at) {
         CHECK(strcmp(finding.name, "loss") == 0);
         CHECK_STATUS(umbo_equivalence_at(equivalence, 2, &finding), UMBO_STATUS_OUT_OF_RANGE);
         CHECK_STATUS(umbo_equivalence_at(equivalence, -1, &finding), UMBO_STATUS_OUT_OF_RANGE);
-        CHECK_MESSAGE("there are 2 findings");
+        CHECK_MESSAGE("is not in [0, 2), the findings");
         CHECK_OK(umbo_equivalence_retain(equivalence, &another));
         umbo_equivalence_release(equivalence);
         equivalence = another;

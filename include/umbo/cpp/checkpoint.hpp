@@ -108,17 +108,6 @@ public:
     }
 };
 
-// Which checkpoints are kept, and when one is due; see umbo_checkpoint_manager_options.
-struct checkpoint_manager_options {
-    std::int64_t keep = 5;
-    std::int64_t keep_best = 0;
-    bool larger_is_better = false;
-    bool in_background = true;
-    std::int64_t every_steps = 1;
-    double every_seconds = UMBO_NEVER;
-    bool begin_anew = false;
-};
-
 // Keeps the checkpoints of a training in a folder.
 class checkpoint_manager : public handle<umbo_checkpoint_manager> {
 public:
@@ -126,14 +115,7 @@ public:
 
     static returned<checkpoint_manager> create(const checkpoint &of, const std::string &folder,
                                                const checkpoint_manager_options &how = {}) {
-        auto options = detail::sized<umbo_checkpoint_manager_options>();
-        options.keep = how.keep;
-        options.keep_best = how.keep_best;
-        options.larger_is_better = how.larger_is_better ? 1 : 0;
-        options.in_background = how.in_background ? 1 : 0;
-        options.every_steps = how.every_steps;
-        options.every_seconds = how.every_seconds;
-        options.begin_anew = how.begin_anew ? 1 : 0;
+        const auto options = detail::raw_options(how);
         umbo_checkpoint_manager *out = nullptr;
         UMBO_DETAIL_TRY(umbo_checkpoint_manager_create(of.get(), folder.c_str(), &options, &out));
         return checkpoint_manager(out);

@@ -14,6 +14,7 @@
 
 #include <umbo/cpp/callback.hpp>
 #include <umbo/cpp/element_spec.hpp>
+#include <umbo/cpp/options.hpp>
 #include <umbo/cpp/value.hpp>
 
 UMBO_DETAIL_BEGIN
@@ -130,12 +131,6 @@ public:
     }
 };
 
-struct shuffle_options {
-    std::int64_t buffer_size = UMBO_SHUFFLE_WHOLE_DATASET;
-    std::uint64_t seed = 0;
-    bool keep_order_each_pass = false;
-};
-
 struct batch_options {
     bool drop_remainder = false;
 };
@@ -183,14 +178,6 @@ umbo_status file_trampoline(const char *path, std::int64_t index, void *callable
         }
         return done();
     });
-}
-
-inline umbo_shuffle_options raw_options(const shuffle_options &how) noexcept {
-    auto raw = umbo_shuffle_options_default();
-    raw.buffer_size = how.buffer_size;
-    raw.seed = how.seed;
-    raw.keep_order_each_pass = how.keep_order_each_pass ? 1 : 0;
-    return raw;
 }
 
 // The C form of `map_options`; lives no longer than they do.
@@ -460,16 +447,6 @@ public:
     }
 };
 
-struct distribute_options {
-    umbo::split split = umbo::split::ceil;
-    bool drop_partial_step = false;
-    bool host_only = false;
-    std::int64_t per_replica_buffer_size = UMBO_BUFFER_OF_DEVICE;
-    umbo::replication_mode replication_mode = umbo::replication_mode::per_worker;
-    bool place_dataset_on_device = false;
-    umbo::sharding sharding = umbo::sharding::data;
-};
-
 // What a function that makes a dataset is told about its pipeline.
 struct input_context {
     std::int64_t num_input_pipelines = 1;
@@ -478,18 +455,6 @@ struct input_context {
 };
 
 namespace detail {
-
-inline umbo_distribute_options raw_options(const distribute_options &how) {
-    auto options = umbo_distribute_options_default();
-    options.split = to_c(how.split);
-    options.drop_partial_step = how.drop_partial_step ? 1 : 0;
-    options.host_only = how.host_only ? 1 : 0;
-    options.per_replica_buffer_size = how.per_replica_buffer_size;
-    options.replication_mode = to_c(how.replication_mode);
-    options.place_dataset_on_device = how.place_dataset_on_device ? 1 : 0;
-    options.sharding = to_c(how.sharding);
-    return options;
-}
 
 template <class Callable>
 umbo_status dataset_trampoline(const umbo_input_context *context, void *callable,

@@ -1,5 +1,6 @@
-// The enums of the C API as types of their own: `umbo::dtype::float32` is UMBO_DTYPE_FLOAT32, and so
-// on. What is a keyword has another name: UMBO_DTYPE_BOOL is `boolean`, UMBO_VALUE_STRUCT
+/* Generated from src/ffi; do not edit. */
+// The enums of the C API as types of their own: `umbo::dtype::float32` is UMBO_DTYPE_FLOAT32, and
+// so on. What is a keyword has another name: UMBO_DTYPE_BOOL is `boolean`, UMBO_VALUE_STRUCT
 // `structure`, ..._AUTO `automatic`, ..._DEFAULT `by_default`.
 //
 // Functions of this API take these and no C constants. Where C code meets C++,
@@ -34,7 +35,9 @@ enum class status : std::int32_t {
     data_loss = UMBO_STATUS_DATA_LOSS,
 };
 
-constexpr umbo_status to_c(status which) noexcept { return static_cast<umbo_status>(which); }
+constexpr umbo_status to_c(status which) noexcept {
+    return static_cast<umbo_status>(which);
+}
 
 // Kinds of handles.
 enum class handle_type : std::int32_t {
@@ -61,7 +64,9 @@ enum class handle_type : std::int32_t {
     communicator = UMBO_HANDLE_COMMUNICATOR,
 };
 
-constexpr umbo_handle_type to_c(handle_type which) noexcept { return static_cast<umbo_handle_type>(which); }
+constexpr umbo_handle_type to_c(handle_type which) noexcept {
+    return static_cast<umbo_handle_type>(which);
+}
 
 // How urgent a message is.
 enum class log_level : std::int32_t {
@@ -71,7 +76,9 @@ enum class log_level : std::int32_t {
     debug = UMBO_LOG_DEBUG,
 };
 
-constexpr umbo_log_level to_c(log_level which) noexcept { return static_cast<umbo_log_level>(which); }
+constexpr umbo_log_level to_c(log_level which) noexcept {
+    return static_cast<umbo_log_level>(which);
+}
 
 // Kinds of devices.
 enum class device_type : std::int32_t {
@@ -79,7 +86,9 @@ enum class device_type : std::int32_t {
     gpu = UMBO_DEVICE_GPU,
 };
 
-constexpr umbo_device_type to_c(device_type which) noexcept { return static_cast<umbo_device_type>(which); }
+constexpr umbo_device_type to_c(device_type which) noexcept {
+    return static_cast<umbo_device_type>(which);
+}
 
 // Element types.
 enum class dtype : std::int32_t {
@@ -99,7 +108,9 @@ enum class dtype : std::int32_t {
     boolean = UMBO_DTYPE_BOOL,
 };
 
-constexpr umbo_dtype to_c(dtype which) noexcept { return static_cast<umbo_dtype>(which); }
+constexpr umbo_dtype to_c(dtype which) noexcept {
+    return static_cast<umbo_dtype>(which);
+}
 
 // What a value is.
 enum class value_kind : std::int32_t {
@@ -112,7 +123,9 @@ enum class value_kind : std::int32_t {
     list = UMBO_VALUE_LIST,
 };
 
-constexpr umbo_value_kind to_c(value_kind which) noexcept { return static_cast<umbo_value_kind>(which); }
+constexpr umbo_value_kind to_c(value_kind which) noexcept {
+    return static_cast<umbo_value_kind>(which);
+}
 
 // What the elements of a new variable are drawn from.
 enum class initial : std::int32_t {
@@ -127,7 +140,9 @@ enum class initial : std::int32_t {
     he_normal = UMBO_INITIAL_HE_NORMAL,
 };
 
-constexpr umbo_initial to_c(initial which) noexcept { return static_cast<umbo_initial>(which); }
+constexpr umbo_initial to_c(initial which) noexcept {
+    return static_cast<umbo_initial>(which);
+}
 
 // Whether optimizers are meant to change a variable.
 enum class trainable : std::int32_t {
@@ -136,7 +151,9 @@ enum class trainable : std::int32_t {
     no = UMBO_TRAINABLE_NO,
 };
 
-constexpr umbo_trainable to_c(trainable which) noexcept { return static_cast<umbo_trainable>(which); }
+constexpr umbo_trainable to_c(trainable which) noexcept {
+    return static_cast<umbo_trainable>(which);
+}
 
 // What a metric accumulates.
 enum class metric_kind : std::int32_t {
@@ -148,7 +165,9 @@ enum class metric_kind : std::int32_t {
     auc = UMBO_METRIC_AUC,
 };
 
-constexpr umbo_metric_kind to_c(metric_kind which) noexcept { return static_cast<umbo_metric_kind>(which); }
+constexpr umbo_metric_kind to_c(metric_kind which) noexcept {
+    return static_cast<umbo_metric_kind>(which);
+}
 
 // When the copies of a variable are made the same.
 enum class synchronization : std::int32_t {
@@ -158,7 +177,9 @@ enum class synchronization : std::int32_t {
     on_read = UMBO_SYNCHRONIZATION_ON_READ,
 };
 
-constexpr umbo_synchronization to_c(synchronization which) noexcept { return static_cast<umbo_synchronization>(which); }
+constexpr umbo_synchronization to_c(synchronization which) noexcept {
+    return static_cast<umbo_synchronization>(which);
+}
 
 // How the contributions of replicas to a variable become one.
 enum class aggregation : std::int32_t {
@@ -168,7 +189,9 @@ enum class aggregation : std::int32_t {
     only_first_replica = UMBO_AGGREGATION_ONLY_FIRST_REPLICA,
 };
 
-constexpr umbo_aggregation to_c(aggregation which) noexcept { return static_cast<umbo_aggregation>(which); }
+constexpr umbo_aggregation to_c(aggregation which) noexcept {
+    return static_cast<umbo_aggregation>(which);
+}
 
 // How several values become one.
 enum class reduce_op : std::int32_t {
@@ -176,7 +199,9 @@ enum class reduce_op : std::int32_t {
     mean = UMBO_REDUCE_MEAN,
 };
 
-constexpr umbo_reduce_op to_c(reduce_op which) noexcept { return static_cast<umbo_reduce_op>(which); }
+constexpr umbo_reduce_op to_c(reduce_op which) noexcept {
+    return static_cast<umbo_reduce_op>(which);
+}
 
 // How the rows of a batch are split.
 enum class split : std::int32_t {
@@ -184,7 +209,9 @@ enum class split : std::int32_t {
     balanced = UMBO_SPLIT_BALANCED,
 };
 
-constexpr umbo_split to_c(split which) noexcept { return static_cast<umbo_split>(which); }
+constexpr umbo_split to_c(split which) noexcept {
+    return static_cast<umbo_split>(which);
+}
 
 // Which replicas an input pipeline serves.
 enum class replication_mode : std::int32_t {
@@ -192,7 +219,9 @@ enum class replication_mode : std::int32_t {
     per_replica = UMBO_REPLICATION_PER_REPLICA,
 };
 
-constexpr umbo_replication_mode to_c(replication_mode which) noexcept { return static_cast<umbo_replication_mode>(which); }
+constexpr umbo_replication_mode to_c(replication_mode which) noexcept {
+    return static_cast<umbo_replication_mode>(which);
+}
 
 // Which rows of batches each rank gets.
 enum class sharding : std::int32_t {
@@ -202,7 +231,9 @@ enum class sharding : std::int32_t {
     automatic = UMBO_SHARDING_AUTO,
 };
 
-constexpr umbo_sharding to_c(sharding which) noexcept { return static_cast<umbo_sharding>(which); }
+constexpr umbo_sharding to_c(sharding which) noexcept {
+    return static_cast<umbo_sharding>(which);
+}
 
 // Whether the results of an update are one.
 enum class update_grouping : std::int32_t {
@@ -210,7 +241,9 @@ enum class update_grouping : std::int32_t {
     ungrouped = UMBO_UPDATE_UNGROUPED,
 };
 
-constexpr umbo_update_grouping to_c(update_grouping which) noexcept { return static_cast<umbo_update_grouping>(which); }
+constexpr umbo_update_grouping to_c(update_grouping which) noexcept {
+    return static_cast<umbo_update_grouping>(which);
+}
 
 // What the gradients of a replica are gradients of.
 enum class loss : std::int32_t {
@@ -220,7 +253,9 @@ enum class loss : std::int32_t {
     global_mean = UMBO_LOSS_GLOBAL_MEAN,
 };
 
-constexpr umbo_loss_reduction to_c(loss which) noexcept { return static_cast<umbo_loss_reduction>(which); }
+constexpr umbo_loss_reduction to_c(loss which) noexcept {
+    return static_cast<umbo_loss_reduction>(which);
+}
 
 // What a replica does to its gradient buffer.
 enum class gradient_mode : std::int32_t {
@@ -228,7 +263,9 @@ enum class gradient_mode : std::int32_t {
     add = UMBO_GRADIENT_ADD,
 };
 
-constexpr umbo_gradient_mode to_c(gradient_mode which) noexcept { return static_cast<umbo_gradient_mode>(which); }
+constexpr umbo_gradient_mode to_c(gradient_mode which) noexcept {
+    return static_cast<umbo_gradient_mode>(which);
+}
 
 // What happens to gradients that are not finite.
 enum class non_finite : std::int32_t {
@@ -238,7 +275,9 @@ enum class non_finite : std::int32_t {
     fail = UMBO_NON_FINITE_FAIL,
 };
 
-constexpr umbo_non_finite to_c(non_finite which) noexcept { return static_cast<umbo_non_finite>(which); }
+constexpr umbo_non_finite to_c(non_finite which) noexcept {
+    return static_cast<umbo_non_finite>(which);
+}
 
 // How losses are scaled.
 enum class loss_scaling : std::int32_t {
@@ -247,7 +286,9 @@ enum class loss_scaling : std::int32_t {
     dynamic = UMBO_LOSS_SCALING_DYNAMIC,
 };
 
-constexpr umbo_loss_scaling to_c(loss_scaling which) noexcept { return static_cast<umbo_loss_scaling>(which); }
+constexpr umbo_loss_scaling to_c(loss_scaling which) noexcept {
+    return static_cast<umbo_loss_scaling>(which);
+}
 
 // What keeps steps from being faster.
 enum class step_cause : std::int32_t {
@@ -262,7 +303,9 @@ enum class step_cause : std::int32_t {
     uneven_steps = UMBO_STEP_CAUSE_UNEVEN_STEPS,
 };
 
-constexpr umbo_step_cause to_c(step_cause which) noexcept { return static_cast<umbo_step_cause>(which); }
+constexpr umbo_step_cause to_c(step_cause which) noexcept {
+    return static_cast<umbo_step_cause>(which);
+}
 
 // What a finding is about.
 enum class equivalence_subject : std::int32_t {
@@ -272,7 +315,9 @@ enum class equivalence_subject : std::int32_t {
     variable = UMBO_EQUIVALENCE_OF_VARIABLE,
 };
 
-constexpr umbo_equivalence_subject to_c(equivalence_subject which) noexcept { return static_cast<umbo_equivalence_subject>(which); }
+constexpr umbo_equivalence_subject to_c(equivalence_subject which) noexcept {
+    return static_cast<umbo_equivalence_subject>(which);
+}
 
 // What a finding says.
 enum class equivalence_verdict : std::int32_t {
@@ -294,7 +339,9 @@ enum class equivalence_verdict : std::int32_t {
     size_dependent = UMBO_EQUIVALENCE_SIZE_DEPENDENT,
 };
 
-constexpr umbo_equivalence_verdict to_c(equivalence_verdict which) noexcept { return static_cast<umbo_equivalence_verdict>(which); }
+constexpr umbo_equivalence_verdict to_c(equivalence_verdict which) noexcept {
+    return static_cast<umbo_equivalence_verdict>(which);
+}
 
 UMBO_DETAIL_END
 

@@ -6,17 +6,10 @@
 #include <string>
 #include <vector>
 
+#include <umbo/cpp/options.hpp>
 #include <umbo/cpp/replica_context.hpp>
 
 UMBO_DETAIL_BEGIN
-
-// What a metric is more exactly; see umbo_metric_options.
-struct metric_options {
-    std::int64_t classes = 0;
-    std::int64_t bins = 200;
-    double lowest_score = 0;
-    double highest_score = 1;
-};
 
 // Named numbers that replicas add to. They count once the run has succeeded.
 class metrics : public handle<umbo_metrics> {
@@ -32,11 +25,7 @@ public:
     // Adds a metric and gives its index: 0 for the first.
     returned<std::int64_t> define(const std::string &name, metric_kind kind,
                         const metric_options &how = {}) const {
-        auto options = detail::sized<umbo_metric_options>();
-        options.classes = how.classes;
-        options.bins = how.bins;
-        options.lowest_score = how.lowest_score;
-        options.highest_score = how.highest_score;
+        const auto options = detail::raw_options(how);
         std::int64_t out = 0;
         UMBO_DETAIL_TRY(umbo_metrics_define(get(), name.c_str(), to_c(kind), &options, &out));
         return out;

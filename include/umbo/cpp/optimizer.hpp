@@ -10,7 +10,7 @@
 
 #include <umbo/cpp/callback.hpp>
 #include <umbo/cpp/gradients.hpp>
-#include <umbo/cpp/optimizer_options.hpp>
+#include <umbo/cpp/options.hpp>
 
 UMBO_DETAIL_BEGIN
 

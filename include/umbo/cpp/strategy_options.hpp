@@ -12,6 +12,7 @@
 #include <umbo/cpp/callback.hpp>
 #include <umbo/cpp/cluster_resolver.hpp>
 #include <umbo/cpp/communicator.hpp>
+#include <umbo/cpp/options.hpp>
 #include <umbo/cpp/value.hpp>
 
 UMBO_DETAIL_BEGIN
@@ -63,10 +64,6 @@ struct reduce_options {
     std::optional<std::vector<std::int32_t>> axes = {}; // none: over the replicas only
     std::string destination = {};
     tensor output = {}; // written instead of a new tensor
-};
-
-struct update_options {
-    update_grouping grouping = update_grouping::grouped;
 };
 
 // Where `reduce_to` puts its result: a device, or the devices of a value or variable.
@@ -165,12 +162,6 @@ inline umbo_run_options raw_options(const run_options &how) noexcept {
     auto raw = umbo_run_options_default();
     raw.timeout_seconds = how.timeout_seconds;
     raw.cancellation = how.cancellation.get();
-    return raw;
-}
-
-inline umbo_update_options raw_options(const update_options &how) noexcept {
-    auto raw = umbo_update_options_default();
-    raw.grouping = to_c(how.grouping);
     return raw;
 }
 

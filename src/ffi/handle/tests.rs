@@ -86,14 +86,13 @@ fn bits_of_an_address() -> u64 {
 
 #[test]
 fn a_retired_slot_is_not_used_again() {
-    let index = TABLE.take().unwrap();
-    let slot = TABLE.slot(index).unwrap();
+    let (index, slot) = TABLE.take().unwrap();
     slot.state.store((GENERATION_MASK - 1) << SLOT_BITS, Ordering::SeqCst);
-    let last: *mut umbo_tensor = occupy(index, tensor(1.0), 1).unwrap();
+    let last: *mut umbo_tensor = fill(index, slot, tensor(1.0), TAKEN);
     assert!(look(last).is_ok());
     release(last, "tensor").unwrap();
     assert!(message(look(last)).starts_with("tensor: the handle was released"));
-    let others: Vec<u32> = (0..64).map(|_| TABLE.take().unwrap()).collect();
+    let others: Vec<u32> = (0..64).map(|_| TABLE.take().unwrap().0).collect();
     assert!(!others.contains(&index));
     others.into_iter().for_each(|other| TABLE.give_back(other));
 }

@@ -4,28 +4,31 @@
 //! Each header has a skeleton, `src/ffi/headers/NAME.h.in`, which a person has written: the
 //! introduction, the includes, and where what comes from the sources goes:
 //!
-//! - `{{declarations FILE}}`: all constants, types and functions of `src/ffi/FILE`, which cbindgen
-//!   reads. A header is a set of whole files, and knows types of others by their plain names.
+//! - `{{declarations FILE}}`: all constants, types and functions of `src/ffi/FILE`. A header is a set of
+//!   whole files, and knows types of others by their plain names.
 //! - `{{contents}}`, in a comment: a line for each function of the header, the first sentence of
 //!   its documentation.
 //! - `{{version}}`, `{{version_major}}` and so on: of the package.
+//! - `{{options NAME}}` and `{{conversion NAME}}`, in the skeleton `FILE.hpp.in` of a file of
+//!   `include/umbo/cpp`: the C++ struct of a C struct, and the function that makes the one of the other;
+//!   `{{enum NAME OWN START}}`: both of an enum, `START` being what its constants begin with.
 //!
-//! A struct that begins with its size gets a macro `UMBO_X_INIT`, zeros but for the size, and a
-//! function that gives the same as a value. Where the defaults are not zero the skeleton defines the
-//! macro, which is put in that place.
+//! A struct that begins with its size gets a macro `UMBO_X_INIT`, with the defaults that `#[c_struct]` says
+//! and zeros for the rest, and a function that gives the same as a value.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+mod cpp;
 mod items;
 
-use items::{Item, Kind, declared, items};
+use items::{Field, Item, Kind, items};
 
 /// No line of a header is longer.
 const WIDTH: usize = 100;
 
-/// A header: its name, such as `tensor.h`, and its text.
+/// A header: its path below `include/umbo`, such as `tensor.h`, and its text.
 pub type Header = (String, String);
 
 /// Where the skeletons are.
@@ -36,15 +39,17 @@ pub fn skeletons(root: &Path) -> PathBuf {
 /// All headers, in the order of their names.
 pub fn generate(root: &Path) -> Result<Vec<Header>, String> {
     let folder = skeletons(root);
-    let zeros = zeros(&root.join("src/ffi"))?;
+    let sources = sources(&root.join("src/ffi"))?;
+    let zeros = zeros(&sources)?;
     let mut headers = Vec::new();
     for entry in fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))? {
         let path = entry.map_err(|error| error.to_string())?.path();
         let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if let Some(name) = file.strip_suffix(".in") {
-            let text = header(root, &read(&path)?, &zeros)
+            let folder = if name.ends_with(".hpp") { "cpp/" } else { "" };
+            let text = header(&read(&path)?, &sources, &zeros)
                 .map_err(|problem| format!("{file}: {problem}"))?;
-            headers.push((name.to_owned(), text));
+            headers.push((format!("{folder}{name}"), text));
         }
     }
     headers.sort();
@@ -82,26 +87,59 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
+/// What the files of the C layer declare, by their paths below its folder.
+type Sources = BTreeMap<String, Vec<Item>>;
+
+/// Reads the files of a folder, and of the folders in it that are modules.
+fn sources(folder: &Path) -> Result<Sources, String> {
+    let mut found = Sources::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(path) = open.pop() {
+        for entry in fs::read_dir(&path).map_err(|error| format!("{}: {error}", path.display()))? {
+            let path = entry.map_err(|error| error.to_string())?.path();
+            if path.join("mod.rs").exists() {
+                open.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
+                let items = items(&read(&path)?).map_err(|problem| format!("{name}: {problem}"))?;
+                found.insert(name, items);
+            }
+        }
+    }
+    Ok(found)
+}
+
 /// The header of a skeleton.
-fn header(root: &Path, skeleton: &str, zeros: &Zeros) -> Result<String, String> {
-    let mut initialisers = BTreeMap::new();
-    let skeleton = take_initialisers(skeleton, &mut initialisers);
+fn header(skeleton: &str, sources: &Sources, zeros: &Zeros) -> Result<String, String> {
     let mut text = String::from("/* Generated from src/ffi; do not edit. */\n");
+    let fields = |name: &str| {
+        let mut all = sources.values().flatten().filter(|item| item.name == name);
+        match all.next().map(|item| &item.kind) {
+            Some(Kind::Struct(fields)) => Ok(fields),
+            _ => Err(format!("{name} is no struct")),
+        }
+    };
     let mut contents = String::new();
     for line in skeleton.lines() {
         if let Some(file) = directive(line, "declarations ") {
-            let path = root.join("src/ffi").join(file);
-            let items = items(&path).map_err(|problem| format!("{file}: {problem}"))?;
-            declare(&items, zeros, &mut initialisers, &mut text)
-                .map_err(|problem| format!("{file}: {problem}"))?;
+            let items = sources.get(file).ok_or_else(|| format!("{file} is not there"))?;
+            declare(items, zeros, &mut text).map_err(|problem| format!("{file}: {problem}"))?;
             items.iter().filter_map(contents_line).for_each(|line| contents.push_str(&line));
+        } else if let Some(name) = directive(line, "options ") {
+            text.push_str(&cpp::options(name, fields(name)?, zeros)?);
+        } else if let Some(words) = directive(line, "enum ") {
+            let mut words = words.split(' ');
+            let [name, own, start] = std::array::from_fn(|_| words.next().unwrap_or_default());
+            let declares = |items: &&Vec<Item>| items.iter().any(|item| item.name == name);
+            let items = sources.values().find(declares);
+            let items = items.ok_or_else(|| format!("{name} is not there"))?;
+            text.push_str(&cpp::enumeration(name, own, start, items));
+        } else if let Some(name) = directive(line, "conversion ") {
+            text.push_str(&cpp::conversion(name, fields(name)?, zeros)?);
         } else {
             text.push_str(&with_version(line));
             text.push('\n');
         }
-    }
-    if let Some(name) = initialisers.keys().next() {
-        return Err(format!("there is a macro for {name}, but no such struct"));
     }
     let marker = " * {{contents}}\n";
     if text.contains(marker) {
@@ -126,61 +164,48 @@ fn with_version(line: &str) -> String {
         .replace("{{version_patch}}", env!("CARGO_PKG_VERSION_PATCH"))
 }
 
-/// Takes the `UMBO_X_INIT` macros out of a skeleton, by the names of their structs.
-fn take_initialisers(skeleton: &str, found: &mut BTreeMap<String, String>) -> String {
-    let mut rest = String::new();
-    let mut lines = skeleton.lines();
-    while let Some(line) = lines.next() {
-        let macro_name = line.strip_prefix("#define ").and_then(|line| line.split(' ').next());
-        let Some(name) = macro_name.and_then(|name| name.strip_suffix("_INIT")) else {
-            rest.push_str(line);
-            rest.push('\n');
-            continue;
-        };
-        let mut text = format!("{line}\n");
-        while text.ends_with("\\\n") {
-            text.push_str(lines.next().unwrap_or_default());
-            text.push('\n');
-        }
-        found.insert(name.to_lowercase(), text);
-    }
-    rest
-}
-
 /// What a field of a type of the C layer begins with.
 type Zeros = BTreeMap<String, String>;
 
-/// What fields of the types that the files of a folder declare begin with.
-fn zeros(folder: &Path) -> Result<Zeros, String> {
+/// What fields of the types that the sources declare begin with.
+fn zeros(sources: &Sources) -> Result<Zeros, String> {
+    let items = || sources.values().flatten();
     let mut zeros = Zeros::new();
-    for entry in fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))? {
-        let path = entry.map_err(|error| error.to_string())?.path();
-        if path.extension().is_none_or(|extension| extension != "rs") {
-            continue;
+    for Item { name, kind, .. } in items() {
+        let zero = match kind {
+            Kind::Alias(of) if of == "int32_t" => format!("UMBO_ENUM_VALUE({name}, 0)"),
+            Kind::Callback { .. } => "NULL".to_owned(),
+            _ => continue,
+        };
+        zeros.insert(name.clone(), zero);
+    }
+    for Item { name, kind, .. } in items() {
+        if let Kind::Constant { value, of: Some(of) } = kind
+            && value == "0"
+        {
+            zeros.insert(of.clone(), name.clone());
         }
-        let source = read(&path)?;
-        for (name, of) in declared(&source, "pub type ") {
-            let is_enum = of.trim() == "= i32;";
-            let zero = if is_enum { format!("UMBO_ENUM_VALUE({name}, 0)") } else { "NULL".into() };
-            zeros.insert(name.to_owned(), zero);
-        }
-        for (name, rest) in declared(&source, "pub const ") {
-            if let Some(of) = rest.strip_prefix(": ").and_then(|rest| rest.strip_suffix(" = 0;")) {
-                zeros.insert(of.to_owned(), name.to_owned());
-            }
+    }
+    // Those that are fields of others: they do not begin with their size.
+    for Item { name, kind, .. } in items() {
+        if let Kind::Struct(fields) = kind
+            && !has_size(fields)
+        {
+            let values = fields.iter().map(|field| initial(field, &zeros));
+            let values = values.collect::<Result<Vec<_>, _>>()?;
+            zeros.insert(name.clone(), format!("{{ {} }}", values.join(", ")));
         }
     }
     Ok(zeros)
 }
 
+fn has_size(fields: &[Field]) -> bool {
+    fields.first().is_some_and(|field| field.declaration == "size_t struct_size")
+}
+
 /// Writes the declarations of a file: its constants, its types, its functions. An enum's constants
 /// stand in it.
-fn declare(
-    items: &[Item],
-    zeros: &Zeros,
-    initialisers: &mut BTreeMap<String, String>,
-    text: &mut String,
-) -> Result<(), String> {
+fn declare(items: &[Item], zeros: &Zeros, text: &mut String) -> Result<(), String> {
     let typed = |name: &str| {
         let constants = items.iter().filter(
             move |item| matches!(&item.kind, Kind::Constant { of: Some(of), .. } if of == name),
@@ -215,18 +240,13 @@ fn declare(
             }
             Kind::Struct(fields) => {
                 text.push_str(&format!("typedef struct {name} {{\n"));
-                for (documentation, field) in fields {
-                    comment(documentation, "  ", text);
-                    text.push_str(&format!("  {field}\n"));
+                for field in fields {
+                    comment(&field.documentation, "  ", text);
+                    text.push_str(&format!("  {};\n", field.declaration));
                 }
                 text.push_str(&format!("}} {name};\n"));
-                let sized = fields.first().is_some_and(|(_, field)| field == "size_t struct_size;");
-                let initialiser = match initialisers.remove(name) {
-                    None if sized => Some(initialiser(name, fields, zeros)?),
-                    given => given,
-                };
-                if let Some(initialiser) = initialiser {
-                    initial_value(name, &initialiser, text);
+                if has_size(fields) {
+                    initial_value(name, &initialiser(name, fields, zeros)?, text);
                 }
             }
             Kind::Callback { returns, parameters } => {
@@ -262,31 +282,35 @@ fn enumeration(name: &str, constants: &[&Item], text: &mut String) {
     text.push_str("};\n");
 }
 
-/// The macro that begins a struct with its size and zeros.
-fn initialiser(
-    name: &str,
-    fields: &[(Vec<String>, String)],
-    zeros: &Zeros,
-) -> Result<String, String> {
+/// What a field begins with.
+fn initial(field: &Field, zeros: &Zeros) -> Result<String, String> {
+    if let Some(value) = &field.default {
+        return Ok(value.clone());
+    }
+    let declaration = &field.declaration;
+    let unreadable = || format!("nothing is known to begin '{declaration}' with");
+    let (declaration, count) = match declaration.split_once('[') {
+        Some((before, count)) => {
+            let count = count.trim_end_matches(']').parse().map_err(|_| unreadable())?;
+            (before, Some(count))
+        }
+        None => (declaration.as_str(), None),
+    };
+    let kind = declaration[..declaration.rfind([' ', '*']).ok_or_else(unreadable)? + 1].trim();
+    let zero = match kind {
+        "double" | "float" => "0.0",
+        _ if kind.ends_with('*') => "NULL",
+        _ if kind.ends_with("_t") => "0",
+        _ => zeros.get(kind).ok_or_else(unreadable)?,
+    };
+    Ok(count.map_or(zero.to_owned(), |count| format!("{{ {} }}", vec![zero; count].join(", "))))
+}
+
+/// The macro that begins a struct with its size and its defaults.
+fn initialiser(name: &str, fields: &[Field], zeros: &Zeros) -> Result<String, String> {
     let mut values = vec![format!("sizeof({name})")];
-    for (_, field) in &fields[1..] {
-        let unreadable = || format!("{name}: nothing is known to begin '{field}' with");
-        let field = field.strip_suffix(';').ok_or_else(unreadable)?;
-        let (field, count) = match field.strip_suffix(']').and_then(|field| field.split_once('[')) {
-            Some((field, count)) => (field, Some(count.parse().map_err(|_| unreadable())?)),
-            None => (field, None),
-        };
-        let kind = field[..field.rfind([' ', '*']).ok_or_else(unreadable)? + 1].trim();
-        let zero = match kind {
-            "double" | "float" => "0.0",
-            _ if kind.ends_with('*') => "NULL",
-            _ if kind.ends_with("_t") => "0",
-            _ => zeros.get(kind).ok_or_else(unreadable)?,
-        };
-        values.push(match count {
-            Some(count) => format!("{{ {} }}", vec![zero; count].join(", ")),
-            None => zero.to_owned(),
-        });
+    for field in &fields[1..] {
+        values.push(initial(field, zeros).map_err(|problem| format!("{name}: {problem}"))?);
     }
     let start = format!("#define {}_INIT", name.to_uppercase());
     let value = format!("{{ {} }}", values.join(", "));
@@ -299,7 +323,7 @@ fn initialiser(
         if line.is_empty() || line.len() + 3 + word.len() > WIDTH {
             text.push_str(&line);
             text.push_str(" \\\n");
-            line = " ".to_owned();
+            line = if line.is_empty() { " " } else { "   " }.to_owned();
         }
         line.push(' ');
         line.push_str(word);

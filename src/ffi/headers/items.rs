@@ -1,11 +1,11 @@
-//! What a source file of the C layer declares, as cbindgen reads it.
+//! What a source file of the C layer declares, read from its syntax.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
-use cbindgen::{Builder, Config, DocumentationLength, DocumentationStyle, Language, Layout, Style};
-
-use super::read;
+use syn::ext::IdentExt;
+use syn::punctuated::Punctuated;
+use syn::{
+    Attribute, BinOp, Expr, ExprLit, FnArg, GenericArgument, Item as Source, ItemFn, ItemStruct,
+    Lit, Meta, MetaNameValue, Pat, PathArguments, ReturnType, Token, Type, UnOp, Visibility,
+};
 
 /// Something that a source file declares.
 pub struct Item {
@@ -23,8 +23,8 @@ pub enum Kind {
     Constant { value: String, of: Option<String> },
     /// A struct that is known by its name only.
     Opaque,
-    /// A struct with its fields, each with its documentation.
-    Struct(Vec<(Vec<String>, String)>),
+    /// A struct with its fields.
+    Struct(Vec<Field>),
     /// Another name of a type.
     Alias(String),
     /// A type of functions: what they return and take.
@@ -33,109 +33,182 @@ pub enum Kind {
     Function { returns: String, parameters: Vec<String> },
 }
 
-/// What a source file declares, in cbindgen's order: constants, types, functions.
-pub fn items(path: &Path) -> Result<Vec<Item>, String> {
-    let source = read(path)?;
-    let declared = |start| declared(&source, start);
-    let mut config = Config {
-        language: Language::C,
-        no_includes: true,
-        documentation_style: DocumentationStyle::Doxy,
-        documentation_length: DocumentationLength::Full,
-        usize_is_size_t: true,
-        style: Style::Type,
-        // One declaration is one line; what is too long is broken here.
-        line_length: usize::MAX,
-        ..Config::default()
-    };
-    config.function.args = Layout::Horizontal;
-    // Also those that no function of the file takes.
-    config.export.include =
-        declared("pub struct ").chain(declared("pub type ")).map(|(name, _)| name.into()).collect();
-    let mut text = Vec::new();
-    let bindings = Builder::new().with_config(config).with_src(path).generate();
-    bindings.map_err(|error| error.to_string())?.write(&mut text);
-    let text = String::from_utf8(text).map_err(|error| error.to_string())?;
-    let types: BTreeMap<_, _> = declared("pub const ")
-        .filter_map(|(name, rest)| Some((name, rest.strip_prefix(": ")?.split(' ').next()?)))
-        .collect();
-    parse(&text, &types)
+/// A field of a struct.
+pub struct Field {
+    /// Its documentation, line by line.
+    pub documentation: Vec<String>,
+    /// Its type and its name, as C writes them.
+    pub declaration: String,
+    /// What it is by default, if that is not zero.
+    pub default: Option<String>,
 }
 
-/// The name and the rest of the line of each line of a source that starts so.
-pub fn declared<'a>(source: &'a str, start: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
-    source.lines().filter_map(move |line| {
-        let line = line.strip_prefix(start)?;
-        let end = line.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
-        Some(line.split_at(end)).filter(|(name, _)| name.to_lowercase().starts_with("umbo_"))
-    })
-}
-
-/// Reads what cbindgen has written.
-fn parse(text: &str, types: &BTreeMap<&str, &str>) -> Result<Vec<Item>, String> {
-    let mut items = Vec::new();
-    let mut documentation = Vec::new();
-    let mut fields = None;
-    for line in text.lines() {
-        let line = line.trim();
-        if line.is_empty() || line == "*/" {
-            continue;
-        }
-        if line == "/**" {
-            documentation.clear();
-            continue;
-        }
-        if let Some(line) = line.strip_prefix('*') {
-            documentation.push(line.strip_prefix(' ').unwrap_or(line).to_owned());
-            continue;
-        }
-        let documentation = std::mem::take(&mut documentation);
-        if line == "typedef struct {" {
-            fields = Some((documentation, Vec::new()));
-            continue;
-        }
-        if let Some((of_struct, mut list)) = fields.take() {
-            if let Some(name) = line.strip_prefix("} ").and_then(|line| line.strip_suffix(';')) {
-                let (name, kind) = (name.to_owned(), Kind::Struct(list));
-                items.push(Item { documentation: of_struct, name, kind });
-            } else {
-                list.push((documentation, line.to_owned()));
-                fields = Some((of_struct, list));
-            }
-            continue;
-        }
-        let (name, kind) = declaration(line, types).ok_or_else(|| format!("what is '{line}'?"))?;
-        items.push(Item { documentation, name, kind });
-    }
+/// What a source declares: constants, types, functions, each in its order.
+pub fn items(source: &str) -> Result<Vec<Item>, String> {
+    let file = syn::parse_file(source).map_err(|error| error.to_string())?;
+    let items = file.items.iter().filter_map(|item| one(item).transpose());
+    let mut items = items.collect::<Result<Vec<_>, _>>()?;
+    items.sort_by_key(|item| match item.kind {
+        Kind::Constant { .. } => 0,
+        Kind::Function { .. } => 2,
+        _ => 1,
+    });
     Ok(items)
 }
 
-/// The name and the kind of what one line declares.
-fn declaration(line: &str, types: &BTreeMap<&str, &str>) -> Option<(String, Kind)> {
-    if let Some(define) = line.strip_prefix("#define ") {
-        let (name, value) = define.split_once(' ')?;
-        let of = types.get(name).filter(|of| of.starts_with("umbo_")).map(|of| (*of).to_owned());
-        return Some((name.to_owned(), Kind::Constant { value: value.to_owned(), of }));
-    }
-    let line = line.strip_suffix(';')?;
-    let Some(definition) = line.strip_prefix("typedef ") else {
-        let (before, parameters) = line.strip_suffix(')')?.split_once('(')?;
-        let name = &before[before.rfind([' ', '*'])? + 1..];
-        let returns = before.strip_suffix(name)?.trim().to_owned();
-        let kind = Kind::Function { returns, parameters: list(parameters) };
-        return Some((name.to_owned(), kind));
+/// What an item declares in C, if it does.
+fn one(item: &Source) -> Result<Option<Item>, String> {
+    let (visibility, name, attributes, kind) = match item {
+        Source::Const(item) => {
+            let of = written(&item.ty, false, String::new());
+            let of = of.ok().filter(|of| of.starts_with("umbo_"));
+            let kind = value(&item.expr).map(|value| Kind::Constant { value, of });
+            (&item.vis, &item.ident, &item.attrs, kind)
+        }
+        Source::Struct(item) => {
+            let is_laid_out = attribute(&item.attrs, "repr").is_some();
+            let kind = if is_laid_out { fields(item) } else { Ok(Kind::Opaque) };
+            (&item.vis, &item.ident, &item.attrs, kind)
+        }
+        Source::Type(item) => (&item.vis, &item.ident, &item.attrs, alias(&item.ty)),
+        Source::Fn(item) => (&item.vis, &item.sig.ident, &item.attrs, function(item)),
+        _ => return Ok(None),
     };
-    if let Some((returns, rest)) = definition.split_once("(*") {
-        let (name, parameters) = rest.strip_suffix(')')?.split_once(")(")?;
-        let kind =
-            Kind::Callback { returns: returns.trim().to_owned(), parameters: list(parameters) };
-        return Some((name.to_owned(), kind));
+    let name = name.to_string();
+    if !matches!(visibility, Visibility::Public(_)) || !name.to_lowercase().starts_with("umbo_") {
+        return Ok(None);
     }
-    let (of, name) = definition.rsplit_once(' ')?;
-    let kind = if of.starts_with("struct ") { Kind::Opaque } else { Kind::Alias(of.to_owned()) };
-    Some((name.to_owned(), kind))
+    let kind = kind.map_err(|problem| format!("{name}: {problem}"))?;
+    Ok(Some(Item { documentation: documentation(attributes), name, kind }))
 }
 
-fn list(parameters: &str) -> Vec<String> {
-    parameters.split(',').map(|parameter| parameter.trim().to_owned()).collect()
+/// The lines of documentation.
+fn documentation(attributes: &[Attribute]) -> Vec<String> {
+    let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
+        Meta::NameValue(meta) if meta.path.is_ident("doc") => match &meta.value {
+            Expr::Lit(ExprLit { lit: Lit::Str(line), .. }) => Some(line.value()),
+            _ => None,
+        },
+        _ => None,
+    });
+    lines.map(|line| line.strip_prefix(' ').unwrap_or(&line).to_owned()).collect()
+}
+
+/// The value of a constant, as C writes it.
+fn value(of: &Expr) -> Result<String, String> {
+    match of {
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => Ok(number.base10_digits().to_owned()),
+        Expr::Lit(ExprLit { lit: Lit::Float(number), .. }) => Ok(number.to_string()),
+        Expr::Unary(of) if matches!(of.op, UnOp::Neg(_)) => Ok(format!("-{}", value(&of.expr)?)),
+        Expr::Binary(of) if matches!(of.op, BinOp::Shl(_)) => {
+            Ok(format!("{} << {}", value(&of.left)?, value(&of.right)?))
+        }
+        // C converts by itself.
+        Expr::Cast(of) => value(&of.expr),
+        Expr::Path(of) => of.path.get_ident().map(ToString::to_string).ok_or("a path".into()),
+        _ => Err("its value is no number".into()),
+    }
+}
+
+fn fields(of: &ItemStruct) -> Result<Kind, String> {
+    let defaults = match attribute(&of.attrs, "c_struct") {
+        Some(Attribute { meta: Meta::List(list), .. }) => {
+            let parser = Punctuated::<MetaNameValue, Token![,]>::parse_terminated;
+            list.parse_args_with(parser).map_err(|error| error.to_string())?
+        }
+        _ => Punctuated::new(),
+    };
+    let field = |field: &syn::Field| {
+        let name = field.ident.as_ref().ok_or("a nameless field")?;
+        let default = defaults.iter().find(|default| default.path.is_ident(name));
+        Ok::<_, String>(Field {
+            documentation: documentation(&field.attrs),
+            declaration: written(&field.ty, false, name.unraw().to_string())?,
+            default: default.map(|default| value(&default.value)).transpose()?,
+        })
+    };
+    of.fields.iter().map(field).collect::<Result<_, _>>().map(Kind::Struct)
+}
+
+/// What a type is another name of. Functions are optional, since NULL is a pointer to none.
+fn alias(of: &Type) -> Result<Kind, String> {
+    if let Type::Path(path) = of
+        && let Some(last) = path.path.segments.last()
+        && let PathArguments::AngleBracketed(arguments) = &last.arguments
+        && let Some(GenericArgument::Type(Type::BareFn(function))) = arguments.args.first()
+    {
+        let parameters = function.inputs.iter().map(|parameter| {
+            let name = parameter.name.as_ref().map(|(name, _)| name.to_string());
+            written(&parameter.ty, false, name.unwrap_or_default())
+        });
+        let parameters = parameters.collect::<Result<_, _>>()?;
+        return Ok(Kind::Callback { returns: returned(&function.output)?, parameters });
+    }
+    written(of, false, String::new()).map(Kind::Alias)
+}
+
+/// A function with `#[c_call]`, or one that is written out. The attribute adds the status to what returns
+/// nothing, but for releases.
+fn function(of: &ItemFn) -> Result<Kind, String> {
+    let returns = match (&of.sig.output, attribute(&of.attrs, "c_call")) {
+        (ReturnType::Default, Some(call)) if !releases(call) => "umbo_status".to_owned(),
+        (output, _) => returned(output)?,
+    };
+    let parameter = |parameter: &FnArg| match parameter {
+        FnArg::Typed(typed) if let Pat::Ident(name) = &*typed.pat => {
+            written(&typed.ty, false, name.ident.unraw().to_string())
+        }
+        _ => Err("a parameter without a name".to_owned()),
+    };
+    let mut parameters = of.sig.inputs.iter().map(parameter).collect::<Result<Vec<_>, _>>()?;
+    if parameters.is_empty() {
+        parameters.push("void".to_owned());
+    }
+    Ok(Kind::Function { returns, parameters })
+}
+
+/// Whether an attribute `c_call` says `release(...)`.
+fn releases(call: &Attribute) -> bool {
+    matches!(&call.meta, Meta::List(list) if list.tokens.to_string().starts_with("release"))
+}
+
+/// The attribute of this name.
+fn attribute<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a Attribute> {
+    attributes.iter().find(|attribute| attribute.path().is_ident(name))
+}
+
+fn returned(output: &ReturnType) -> Result<String, String> {
+    match output {
+        ReturnType::Default => Ok("void".to_owned()),
+        ReturnType::Type(_, of) => written(of, false, String::new()),
+    }
+}
+
+/// The C declaration of something of a type; `inner` is its name with what is written around it.
+fn written(of: &Type, is_const: bool, inner: String) -> Result<String, String> {
+    match of {
+        Type::Ptr(pointer) => {
+            let inner = if is_const { format!("*const {inner}") } else { format!("*{inner}") };
+            written(&pointer.elem, pointer.mutability.is_none(), inner)
+        }
+        Type::Array(array) => {
+            written(&array.elem, is_const, format!("{inner}[{}]", value(&array.len)?))
+        }
+        Type::Path(path) => {
+            let name = path.path.segments.last().map(|last| last.ident.to_string());
+            let name = match name.unwrap_or_default().as_str() {
+                "c_char" => "char".to_owned(),
+                "c_void" => "void".to_owned(),
+                "f32" => "float".to_owned(),
+                "f64" => "double".to_owned(),
+                "usize" => "size_t".to_owned(),
+                name @ ("i32" | "i64") => format!("int{}_t", &name[1..]),
+                name @ ("u8" | "u32" | "u64") => format!("uint{}_t", &name[1..]),
+                name => name.to_owned(),
+            };
+            let start = if is_const { "const " } else { "" };
+            Ok(format!("{start}{name} {inner}").trim_end().to_owned())
+        }
+        _ => Err("a type that C has not".into()),
+    }
 }

@@ -1,10 +1,6 @@
 //! Reductions to several destinations, and copies to one.
 
-use crate::ffi::boundary::{c_call, collect};
-use crate::ffi::collective::{destination_from, op_from, umbo_destination, umbo_reduce_op};
-use crate::ffi::handle::{get, make};
-use crate::ffi::object::{umbo_strategy, umbo_value};
-use crate::ffi::status::umbo_status;
+use crate::ffi::prelude::*;
 
 /// Reduces several values, each onto its own destination.
 ///
@@ -24,22 +20,21 @@ use crate::ffi::status::umbo_status;
 /// With several ranks a call that all of them make: it fails on all if it fails on one. Then
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more.
-#[c_call(out(results), array(values), array(destinations), get(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_batch_reduce_to(
+#[c_call(out(results), array(values, count), array(destinations, count), get(strategy))]
+pub fn umbo_strategy_batch_reduce_to(
     strategy: *mut umbo_strategy,
     op: umbo_reduce_op,
     count: i64,
     values: *const *const umbo_value,
     destinations: *const *const umbo_destination,
     results: *mut *mut umbo_value,
-) -> umbo_status {
+) {
     let pairs = collect(values.iter().zip(destinations).map(|(&value, &destination)| {
         // SAFETY: the caller gives NULL or a struct of the size that it states.
-        let destination = unsafe { destination_from(destination) }?;
+        let destination = unsafe { arguments::destination(destination, "destination") }?;
         Ok((get(value, "values")?, destination))
     }))?;
-    results.write(make(strategy.batch_reduce_to(op_from(op)?, &pairs)?)?);
+    results.write(make(strategy.batch_reduce_to(constant(op, "op")?, &pairs)?)?);
 }
 
 /// Copies a value to a destination.
@@ -56,16 +51,12 @@ pub unsafe extern "C" fn umbo_strategy_batch_reduce_to(
 /// - UMBO_STATUS_UNIMPLEMENTED: the default strategy, which has no devices of its own.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_reduce().
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
-#[c_call(out(result))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_broadcast_to(
+#[c_call(out(result), destination(destination), get(strategy), get(value))]
+pub fn umbo_strategy_broadcast_to(
     strategy: *mut umbo_strategy,
     value: *const umbo_value,
     destination: *const umbo_destination,
     result: *mut *mut umbo_value,
-) -> umbo_status {
-    // SAFETY: the caller keeps the header's promise on pointers.
-    let destination = unsafe { destination_from(destination) }?;
-    let strategy = get(strategy, "strategy")?;
-    result.write(make(strategy.broadcast_to(&get(value, "value")?, &destination)?)?);
+) {
+    result.write(make(strategy.broadcast_to(&value, &destination)?)?);
 }

@@ -1,13 +1,6 @@
 //! Input under the names of the reference.
 
-use std::ptr;
-
-use crate::ffi::boundary::{c_call, check};
-use crate::ffi::distribution::umbo_input_context;
-use crate::ffi::handle::{get, make, reserve};
-use crate::ffi::object::{umbo_dataset, umbo_iterator, umbo_strategy, umbo_value};
-use crate::ffi::options;
-use crate::ffi::status::umbo_status;
+use crate::ffi::prelude::*;
 use crate::input::{InputContext, make_numpy_dataset};
 
 /// Computes the batch size of one replica.
@@ -17,16 +10,12 @@ use crate::input::{InputContext, make_numpy_dataset};
 /// @param[out] size The number of examples of one replica.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or the number of
 ///   replicas does not divide `global_batch_size`.
-#[c_call(out(size))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_input_context_per_replica_batch_size(
+#[c_call(out(size), structure(context))]
+pub fn umbo_input_context_per_replica_batch_size(
     context: *const umbo_input_context,
     global_batch_size: i64,
     size: *mut i64,
-) -> umbo_status {
-    check(context, "context", "a struct is expected")?;
-    // SAFETY: the caller gives a struct of the size that it states.
-    let context = unsafe { options::read(context, "context") }?;
+) {
     let context = InputContext {
         num_input_pipelines: context.num_input_pipelines,
         input_pipeline_id: context.input_pipeline_id,
@@ -50,12 +39,11 @@ pub unsafe extern "C" fn umbo_input_context_per_replica_batch_size(
 ///
 /// Its elements are those of umbo_dataset_from_tensor_slices().
 #[c_call(out(dataset), get(strategy), get(arrays))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_make_numpy_dataset(
+pub fn umbo_strategy_make_numpy_dataset(
     strategy: *mut umbo_strategy,
     arrays: *const umbo_value,
     dataset: *mut *mut umbo_dataset,
-) -> umbo_status {
+) {
     dataset.write(make(make_numpy_dataset(&strategy, &arrays)?)?);
 }
 
@@ -65,15 +53,14 @@ pub unsafe extern "C" fn umbo_strategy_make_numpy_dataset(
 /// @param[out] has_value 1 if there is an element; 0 at the end of the pass and in each later call.
 /// @param[out] element The element, which the caller releases. Without one `*element` gets NULL.
 /// @return UMBO_OK, or the statuses of umbo_iterator_next().
-#[c_call(out(has_value), out(element))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_iterator_next_as_optional(
+#[c_call(out(has_value), out(element), get(iterator))]
+pub fn umbo_iterator_next_as_optional(
     iterator: *mut umbo_iterator,
     has_value: *mut i32,
     element: *mut *mut umbo_value,
-) -> umbo_status {
+) {
     let handle = reserve()?;
-    let next = get(iterator, "iterator")?.next()?;
+    let next = iterator.next()?;
     let handle: *mut umbo_value = next.map_or(ptr::null_mut(), |next| handle.make(next));
     has_value.write(i32::from(!handle.is_null()));
     element.write(handle);

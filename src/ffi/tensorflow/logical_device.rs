@@ -1,30 +1,7 @@
 //! Annotations for replicas with several logical devices, of which a central storage strategy has
 //! one each.
 
-use crate::error::Result;
-use crate::ffi::boundary::{array, boundary, out};
-use crate::ffi::handle::{get, make};
-use crate::ffi::object::{umbo_strategy, umbo_tensor};
-use crate::ffi::status::umbo_status;
-use crate::strategy::Strategy;
-use crate::tensor::Tensor;
-
-fn annotate(
-    function: &'static str,
-    strategy: *const umbo_strategy,
-    tensor: *const umbo_tensor,
-    annotated: *mut *mut umbo_tensor,
-    annotation: impl FnOnce(&Strategy, &Tensor) -> Result<()>,
-) -> umbo_status {
-    boundary(function, || {
-        // SAFETY: the caller gives NULL or a place for the output.
-        let annotated = unsafe { out(annotated, "annotated") }?;
-        let (strategy, tensor) = (get(strategy, "strategy")?, get(tensor, "tensor")?);
-        annotation(&strategy, &tensor)?;
-        annotated.write(make(tensor)?);
-        Ok(())
-    })
-}
+use crate::ffi::prelude::*;
 
 /// Not available: choosing a tensor's logical device.
 ///
@@ -41,20 +18,15 @@ fn annotate(
 ///
 /// In other strategies such a call marks a tensor as lying on one of the logical devices of its
 /// replica.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_assign_to_logical_device(
+#[c_call(out(annotated), get(strategy), get(tensor))]
+pub fn umbo_strategy_assign_to_logical_device(
     strategy: *const umbo_strategy,
     tensor: *const umbo_tensor,
     logical_device_id: i32,
     annotated: *mut *mut umbo_tensor,
-) -> umbo_status {
-    annotate(
-        "umbo_strategy_assign_to_logical_device",
-        strategy,
-        tensor,
-        annotated,
-        |strategy, tensor| strategy.assign_to_logical_device(tensor, logical_device_id.into()),
-    )
+) {
+    strategy.assign_to_logical_device(&tensor, logical_device_id.into())?;
+    annotated.write(make(tensor)?);
 }
 
 /// Not available: copying to all logical devices.
@@ -68,19 +40,14 @@ pub unsafe extern "C" fn umbo_strategy_assign_to_logical_device(
 ///   mark; leave the call out.
 ///
 /// In other strategies such a call marks a tensor as copied to all logical devices of its replica.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_replicate_to_logical_devices(
+#[c_call(out(annotated), get(strategy), get(tensor))]
+pub fn umbo_strategy_replicate_to_logical_devices(
     strategy: *const umbo_strategy,
     tensor: *const umbo_tensor,
     annotated: *mut *mut umbo_tensor,
-) -> umbo_status {
-    annotate(
-        "umbo_strategy_replicate_to_logical_devices",
-        strategy,
-        tensor,
-        annotated,
-        |strategy, tensor| strategy.replicate_to_logical_devices(tensor),
-    )
+) {
+    strategy.replicate_to_logical_devices(&tensor)?;
+    annotated.write(make(tensor)?);
 }
 
 /// Not available: splitting over logical devices.
@@ -99,23 +66,14 @@ pub unsafe extern "C" fn umbo_strategy_replicate_to_logical_devices(
 ///   mark; leave the call out.
 ///
 /// In other strategies such a call marks a tensor as split over the logical devices of its replica.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_split_to_logical_devices(
+#[c_call(out(annotated), get(strategy), get(tensor), array(partition_dimensions, count))]
+pub fn umbo_strategy_split_to_logical_devices(
     strategy: *const umbo_strategy,
     tensor: *const umbo_tensor,
     count: i64,
     partition_dimensions: *const i64,
     annotated: *mut *mut umbo_tensor,
-) -> umbo_status {
-    annotate(
-        "umbo_strategy_split_to_logical_devices",
-        strategy,
-        tensor,
-        annotated,
-        |strategy, tensor| {
-            // SAFETY: the caller promises `count` numbers.
-            let partitions = unsafe { array(partition_dimensions, count, "partition_dimensions") }?;
-            strategy.split_to_logical_devices(tensor, partitions)
-        },
-    )
+) {
+    strategy.split_to_logical_devices(&tensor, partition_dimensions)?;
+    annotated.write(make(tensor)?);
 }

@@ -1,17 +1,8 @@
 //! Other names for what a strategy does, and lists of its devices.
 
-use std::ffi::{c_char, c_void};
-use std::ptr;
-
 use crate::device::DeviceId;
-use crate::error::{Error, Result};
-use crate::ffi::boundary::{array_of, c_call, out};
-use crate::ffi::handle::{borrow, get, make};
-use crate::ffi::object::{umbo_iterator, umbo_strategy, umbo_tensor, umbo_value, umbo_variable};
-use crate::ffi::run::{run, umbo_replica_fn};
-use crate::ffi::scope::present;
-use crate::ffi::status::umbo_status;
-use crate::ffi::text::device_name;
+use crate::ffi::prelude::*;
+use crate::strategy::run::Limits;
 
 /// Makes an independent strategy with the same devices.
 ///
@@ -28,11 +19,7 @@ use crate::ffi::text::device_name;
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more.
 #[c_call(out(copy), get(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_copy(
-    strategy: *const umbo_strategy,
-    copy: *mut *mut umbo_strategy,
-) -> umbo_status {
+pub fn umbo_strategy_copy(strategy: *const umbo_strategy, copy: *mut *mut umbo_strategy) {
     copy.write(make(strategy.deep_copy()?)?);
 }
 
@@ -45,17 +32,16 @@ pub unsafe extern "C" fn umbo_strategy_copy(
 /// @param[out] result The merged results, which the caller releases; `result` may be NULL, which
 ///   discards them.
 /// @return UMBO_OK, or the statuses of umbo_strategy_run().
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_call_for_each_replica(
+#[c_call(optional_value(result), get(strategy), present(function), get_optional(args))]
+pub fn umbo_strategy_call_for_each_replica(
     strategy: *mut umbo_strategy,
     function: umbo_replica_fn,
     user_data: *mut c_void,
     args: *const umbo_value,
     result: *mut *mut umbo_value,
-) -> umbo_status {
-    let name = "umbo_strategy_call_for_each_replica";
-    // SAFETY: the caller's promises are the same.
-    unsafe { run(name, strategy, function, user_data, args, ptr::null(), result) }
+) {
+    let user_data = UserData::kept(user_data);
+    result.write(run(&strategy, function, user_data, args, Limits::default())?);
 }
 
 /// Not available: use umbo_strategy_run().
@@ -70,22 +56,16 @@ pub unsafe extern "C" fn umbo_strategy_call_for_each_replica(
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_UNIMPLEMENTED: in all other cases. Call umbo_strategy_run() for each element of
 ///   the iterator.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_run_steps_on_iterator(
+#[c_call(out(result), borrow(strategy), present(function), borrow(iterator))]
+pub fn umbo_strategy_run_steps_on_iterator(
     strategy: *mut umbo_strategy,
     function: umbo_replica_fn,
     user_data: *mut c_void,
     iterator: *mut umbo_iterator,
     steps: i64,
     result: *mut *mut umbo_value,
-) -> umbo_status {
-    // SAFETY: the caller gives NULL or a place for the output, which is never written.
-    unsafe { out(result, "result") }?;
-    borrow(strategy, "strategy", |_| ())?;
-    present(function, "function")?;
-    borrow(iterator, "iterator", |_| ())?;
-    let _ = (user_data, steps);
+) {
+    let _ = (result, strategy, function, iterator, user_data, steps);
     Err(Error::Unimplemented(
         "not offered by this strategy; call umbo_strategy_run for each element of the iterator"
             .into(),
@@ -103,12 +83,11 @@ pub unsafe extern "C" fn umbo_strategy_run_steps_on_iterator(
 ///
 /// It may be called in every context.
 #[c_call(out(value), get(strategy), get(variable))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_read_var(
+pub fn umbo_strategy_read_var(
     strategy: *const umbo_strategy,
     variable: *const umbo_variable,
     value: *mut *mut umbo_tensor,
-) -> umbo_status {
+) {
     value.write(make(strategy.read_variable(&variable)?)?);
 }
 
@@ -122,35 +101,27 @@ pub unsafe extern "C" fn umbo_strategy_read_var(
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// A variable has one copy only, and that copy is the variable.
-#[c_call(out(container))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_value_container(
+#[c_call(out(container), borrow(strategy), get(value))]
+pub fn umbo_strategy_value_container(
     strategy: *const umbo_strategy,
     value: *const umbo_value,
     container: *mut *mut umbo_value,
-) -> umbo_status {
-    borrow(strategy, "strategy", |_| ())?;
-    container.write(make(get(value, "value")?)?);
+) {
+    let _ = strategy;
+    container.write(make(value)?);
 }
 
 /// # Safety
 /// `names` leads to room for `capacity` texts, or is NULL if there is none; `count` is NULL or a
 /// place for the output.
-unsafe fn write_names(
-    given: &[DeviceId],
-    capacity: i64,
-    names: *mut *const c_char,
-    count: *mut i64,
-) -> Result<()> {
+unsafe fn write_names(given: &[DeviceId], capacity: i64, names: *mut *const c_char) -> Result<i64> {
     // SAFETY: the caller's promise is the same.
-    let (count, room) =
-        unsafe { (out(count, "count")?, array_of(names, (capacity, "capacity"), "names")?) };
+    let room = unsafe { array(names, (capacity, "capacity"), "names") }?;
     for (position, &device) in given.iter().take(room.len()).enumerate() {
-        // SAFETY: `array_of` has checked the room, and the position is within it.
+        // SAFETY: the room was checked, and the position is within it.
         unsafe { names.add(position).write(device_name(device)) };
     }
-    count.write(given.len() as i64);
-    Ok(())
+    Ok(given.len() as i64)
 }
 
 /// Lists the names of the compute devices in replica order.
@@ -163,16 +134,15 @@ unsafe fn write_names(
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a negative capacity.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the default strategy, which was given no devices.
-#[c_call(get(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_worker_devices(
+#[c_call(out(count), get(strategy))]
+pub fn umbo_strategy_worker_devices(
     strategy: *const umbo_strategy,
     capacity: i64,
     names: *mut *const c_char,
     count: *mut i64,
-) -> umbo_status {
+) {
     // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe { write_names(strategy.worker_devices()?, capacity, names, count) }
+    count.write(unsafe { write_names(strategy.worker_devices()?, capacity, names) }?);
 }
 
 /// Lists the name of the device of the variables.
@@ -183,14 +153,13 @@ pub unsafe extern "C" fn umbo_strategy_worker_devices(
 ///   many as fit; NULL if `capacity` is 0. The names live as long as the process.
 /// @param[out] count The number of devices: 1.
 /// @return UMBO_OK, or the statuses of umbo_strategy_worker_devices().
-#[c_call(get(strategy))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_parameter_devices(
+#[c_call(out(count), get(strategy))]
+pub fn umbo_strategy_parameter_devices(
     strategy: *const umbo_strategy,
     capacity: i64,
     names: *mut *const c_char,
     count: *mut i64,
-) -> umbo_status {
+) {
     // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe { write_names(&strategy.parameter_devices()?, capacity, names, count) }
+    count.write(unsafe { write_names(&strategy.parameter_devices()?, capacity, names) }?);
 }

@@ -1,15 +1,6 @@
 //! Updates that are not of one variable, and where variables lie.
 
-use std::ffi::c_void;
-
-use crate::ffi::boundary::{c_call, collect};
-use crate::ffi::callback;
-use crate::ffi::handle::{get, make};
-use crate::ffi::object::{umbo_strategy, umbo_value, umbo_variable};
-use crate::ffi::scope::{present, umbo_scope_fn};
-use crate::ffi::status::umbo_status;
-use crate::ffi::update::{umbo_update_fn, umbo_update_options, update};
-use crate::strategy::Strategy;
+use crate::ffi::prelude::*;
 
 /// Calls a function that changes state beside a variable.
 ///
@@ -28,8 +19,15 @@ use crate::strategy::Strategy;
 /// It is for state that lies where a variable does but is not the variable itself, such as the step
 /// count of an optimizer. Otherwise it does what umbo_strategy_update() does outside of a replica's
 /// callback.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_update_non_slot(
+#[c_call(
+    optional_value(result),
+    options(options),
+    get(strategy),
+    get(colocate_with),
+    present(function),
+    get_optional(args)
+)]
+pub fn umbo_strategy_update_non_slot(
     strategy: *mut umbo_strategy,
     colocate_with: *mut umbo_variable,
     function: umbo_update_fn,
@@ -37,23 +35,10 @@ pub unsafe extern "C" fn umbo_strategy_update_non_slot(
     args: *const umbo_value,
     options: *const umbo_update_options,
     result: *mut *mut umbo_value,
-) -> umbo_status {
-    let variable = (colocate_with.cast_const(), "colocate_with");
-    let updater = Strategy::update_non_slot;
-    // SAFETY: the caller keeps the header's promise on pointers.
-    unsafe {
-        update(
-            "umbo_strategy_update_non_slot",
-            strategy,
-            variable,
-            function,
-            user_data,
-            args,
-            options,
-            result,
-            updater,
-        )
-    }
+) {
+    let call = update_function(function, user_data);
+    let grouping = grouping(&options)?;
+    result.write(strategy.update_non_slot(&colocate_with, args.as_ref(), grouping, call)?);
 }
 
 /// Gives the variable beside which shared state lies.
@@ -70,16 +55,13 @@ pub unsafe extern "C" fn umbo_strategy_update_non_slot(
 ///
 /// Shared state is what belongs to all of the variables together, such as a step count. See
 /// umbo_strategy_update_non_slot().
-#[c_call(out(variable), array(variables))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_non_slot_devices(
+#[c_call(out(variable), handles(variables, count), get(strategy))]
+pub fn umbo_strategy_non_slot_devices(
     strategy: *const umbo_strategy,
     count: i64,
     variables: *const *mut umbo_variable,
     variable: *mut *mut umbo_variable,
-) -> umbo_status {
-    let variables = collect(variables.iter().map(|&variable| get(variable, "variables")))?;
-    let strategy = get(strategy, "strategy")?;
+) {
     variable.write(make(strategy.non_slot_devices(&variables)?.clone())?);
 }
 
@@ -98,16 +80,13 @@ pub unsafe extern "C" fn umbo_strategy_non_slot_devices(
 ///
 /// All variables of a strategy lie on its parameter device anyway, so this changes nothing for
 /// `function`.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_strategy_colocate_vars_with(
+#[c_call(present(function), get(variable))]
+pub fn umbo_strategy_colocate_vars_with(
     strategy: *mut umbo_strategy,
     variable: *const umbo_variable,
     function: umbo_scope_fn,
     user_data: *mut c_void,
-) -> umbo_status {
-    let function = present(function, "function")?;
-    let variable = get(variable, "variable")?;
+) {
     get(strategy, "strategy")?.colocate_vars_with(&variable, || {
         // SAFETY: the caller gives a function of this type and its user data.
         callback::run(|| unsafe { function(strategy, user_data) })

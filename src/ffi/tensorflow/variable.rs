@@ -1,9 +1,6 @@
 //! Deep copies of variables.
 
-use crate::ffi::boundary::c_call;
-use crate::ffi::handle::make;
-use crate::ffi::object::umbo_variable;
-use crate::ffi::status::umbo_status;
+use crate::ffi::prelude::*;
 use crate::strategy::variables;
 
 /// Makes an independent variable with the value of another one.
@@ -17,10 +14,6 @@ use crate::strategy::variables;
 /// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope or run.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 #[c_call(out(copy), get(variable))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_copy(
-    variable: *const umbo_variable,
-    copy: *mut *mut umbo_variable,
-) -> umbo_status {
+pub fn umbo_variable_copy(variable: *const umbo_variable, copy: *mut *mut umbo_variable) {
     copy.write(make(variables::deep_copy(&variable)?)?);
 }

@@ -1,23 +1,8 @@
 //! Variable creators: callbacks that see each new variable before it is made.
 
-use std::ffi::{c_char, c_void};
-use std::ptr;
-use std::sync::Arc;
-
-use crate::ffi::boundary::{c_call, constant};
-use crate::ffi::callback::{self, umbo_destroy_fn};
-use crate::ffi::handle::{Lent, consume, get, make, reserve};
-use crate::ffi::object::{umbo_scope, umbo_tensor, umbo_variable, umbo_variable_request};
-use crate::ffi::scope::{handle_to, present};
-use crate::ffi::status::umbo_status;
-use crate::ffi::text::device_name;
-use crate::ffi::variable::{
-    UMBO_TRAINABLE_DEFAULT, UMBO_TRAINABLE_NO, UMBO_TRAINABLE_YES, trainable_from,
-    umbo_aggregation, umbo_synchronization, umbo_trainable,
-};
+use crate::ffi::prelude::*;
 use crate::strategy::context::enter_creator_scope;
 use crate::strategy::creator::VariableRequest;
-use crate::values::variable::{Aggregation, Synchronization};
 
 /// Is called for a variable that is about to be made.
 ///
@@ -58,28 +43,20 @@ pub type umbo_variable_creator_fn = Option<
 /// Runs that this thread starts meanwhile are inside the scope too. With several replicas only
 /// replica 0 makes variables, so `creator` is called on replica 0's thread only. An initializer is
 /// called before the creators, which see the initial value.
-#[c_call(gives(user_data, destroy), out(scope))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_creator_scope_enter(
+#[c_call(gives(user_data, destroy), out(scope), present(creator))]
+pub fn umbo_variable_creator_scope_enter(
     creator: umbo_variable_creator_fn,
     user_data: *mut c_void,
     destroy: umbo_destroy_fn,
     scope: *mut *mut umbo_scope,
-) -> umbo_status {
-    let function = present(creator, "creator")?;
+) {
     let call = move |request: &VariableRequest| {
         let mut lent = Lent::<umbo_variable_request>::new()?;
         let request = lent.lend(request.clone())?;
-        let mut variable = ptr::null_mut();
-        // SAFETY: the caller gives a function of this type and its user data.
-        let ran =
-            callback::run(|| unsafe { function(request, user_data.pointer(), &raw mut variable) });
-        let stored = match variable.is_null() {
-            true => None,
-            false => Some(consume(variable, "variable")),
-        };
-        ran?;
-        stored.transpose()
+        stored("variable", |variable| {
+            // SAFETY: the caller gives a function of this type and its user data.
+            unsafe { creator(request, user_data.pointer(), variable) }
+        })
     };
     scope.write(handle_to(enter_creator_scope(Arc::new(call)))?);
 }
@@ -95,14 +72,13 @@ pub unsafe extern "C" fn umbo_variable_creator_scope_enter(
 ///
 /// It calls the next creator; after the last one the variable itself is made. Each call makes a
 /// variable.
-#[c_call(out(variable))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_request_next(
+#[c_call(out(variable), get(request))]
+pub fn umbo_variable_request_next(
     request: *mut umbo_variable_request,
     variable: *mut *mut umbo_variable,
-) -> umbo_status {
+) {
     let handle = reserve()?;
-    variable.write(handle.make(get(request, "request")?.next()?));
+    variable.write(handle.make(request.next()?));
 }
 
 /// Tells the name that the variable is to have.
@@ -112,11 +88,7 @@ pub unsafe extern "C" fn umbo_variable_request_next(
 ///   umbo_variable_request_set_name().
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(name), borrow(request))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_request_name(
-    request: *const umbo_variable_request,
-    name: *mut *const c_char,
-) -> umbo_status {
+pub fn umbo_variable_request_name(request: *const umbo_variable_request, name: *mut *const c_char) {
     name.write(request.name().as_c_str().as_ptr());
 }
 
@@ -126,11 +98,7 @@ pub unsafe extern "C" fn umbo_variable_request_name(
 /// @param[in] name The name, which is copied.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(text(name), get(request))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_request_set_name(
-    request: *mut umbo_variable_request,
-    name: *const c_char,
-) -> umbo_status {
+pub fn umbo_variable_request_set_name(request: *mut umbo_variable_request, name: *const c_char) {
     request.describe(|new| new.name = name.into());
 }
 
@@ -143,11 +111,10 @@ pub unsafe extern "C" fn umbo_variable_request_set_name(
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 #[c_call(out(tensor), get(request))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_request_initial_value(
+pub fn umbo_variable_request_initial_value(
     request: *const umbo_variable_request,
     tensor: *mut *mut umbo_tensor,
-) -> umbo_status {
+) {
     tensor.write(make(request.initial_value())?);
 }
 
@@ -158,11 +125,10 @@ pub unsafe extern "C" fn umbo_variable_request_initial_value(
 ///   It is copied when the variable is made.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(get(tensor), get(request))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_request_set_initial_value(
+pub fn umbo_variable_request_set_initial_value(
     request: *mut umbo_variable_request,
     tensor: *const umbo_tensor,
-) -> umbo_status {
+) {
     request.set_initial_value(tensor);
 }
 
@@ -172,16 +138,11 @@ pub unsafe extern "C" fn umbo_variable_request_set_initial_value(
 /// @param[out] trainable One of the UMBO_TRAINABLE_ constants.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(trainable), get(request))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_request_trainable(
+pub fn umbo_variable_request_trainable(
     request: *const umbo_variable_request,
     trainable: *mut umbo_trainable,
-) -> umbo_status {
-    trainable.write(match request.description().trainable {
-        None => UMBO_TRAINABLE_DEFAULT,
-        Some(true) => UMBO_TRAINABLE_YES,
-        Some(false) => UMBO_TRAINABLE_NO,
-    });
+) {
+    trainable.write(request.description().trainable.to_c());
 }
 
 /// Says whether an optimizer should change the variable.
@@ -190,14 +151,12 @@ pub unsafe extern "C" fn umbo_variable_request_trainable(
 /// @param[in] trainable One of the UMBO_TRAINABLE_ constants.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown
 ///   constant.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_request_set_trainable(
+#[c_call(constant(trainable), get(request))]
+pub fn umbo_variable_request_set_trainable(
     request: *mut umbo_variable_request,
     trainable: umbo_trainable,
-) -> umbo_status {
-    let trainable = trainable_from(trainable, "trainable")?;
-    get(request, "request")?.describe(|new| new.trainable = trainable);
+) {
+    request.describe(|new| new.trainable = trainable);
 }
 
 /// Tells how values that replicas assign are to be combined.
@@ -206,12 +165,11 @@ pub unsafe extern "C" fn umbo_variable_request_set_trainable(
 /// @param[out] aggregation One of the UMBO_AGGREGATION_ constants.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(aggregation), get(request))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_request_aggregation(
+pub fn umbo_variable_request_aggregation(
     request: *const umbo_variable_request,
     aggregation: *mut umbo_aggregation,
-) -> umbo_status {
-    aggregation.write(request.description().aggregation as i32);
+) {
+    aggregation.write(request.description().aggregation.to_c());
 }
 
 /// Says how values that replicas assign are combined.
@@ -220,19 +178,12 @@ pub unsafe extern "C" fn umbo_variable_request_aggregation(
 /// @param[in] aggregation One of the UMBO_AGGREGATION_ constants.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown
 ///   constant.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_request_set_aggregation(
+#[c_call(constant(aggregation), get(request))]
+pub fn umbo_variable_request_set_aggregation(
     request: *mut umbo_variable_request,
     aggregation: umbo_aggregation,
-) -> umbo_status {
-    let aggregation = constant(
-        aggregation,
-        Aggregation::from_code(aggregation),
-        "aggregation",
-        "UMBO_AGGREGATION_NONE (0) to UMBO_AGGREGATION_ONLY_FIRST_REPLICA (3)",
-    )?;
-    get(request, "request")?.describe(|new| new.aggregation = aggregation);
+) {
+    request.describe(|new| new.aggregation = aggregation);
 }
 
 /// Tells the synchronisation that was asked for.
@@ -241,12 +192,11 @@ pub unsafe extern "C" fn umbo_variable_request_set_aggregation(
 /// @param[out] synchronization One of the UMBO_SYNCHRONIZATION_ constants.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(synchronization), get(request))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_request_synchronization(
+pub fn umbo_variable_request_synchronization(
     request: *const umbo_variable_request,
     synchronization: *mut umbo_synchronization,
-) -> umbo_status {
-    synchronization.write(request.description().synchronization as i32);
+) {
+    synchronization.write(request.description().synchronization.to_c());
 }
 
 /// Gives the variable another synchronisation.
@@ -255,19 +205,12 @@ pub unsafe extern "C" fn umbo_variable_request_synchronization(
 /// @param[in] synchronization One of the UMBO_SYNCHRONIZATION_ constants.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown
 ///   constant.
-#[c_call]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_request_set_synchronization(
+#[c_call(constant(synchronization), get(request))]
+pub fn umbo_variable_request_set_synchronization(
     request: *mut umbo_variable_request,
     synchronization: umbo_synchronization,
-) -> umbo_status {
-    let synchronization = constant(
-        synchronization,
-        Synchronization::from_code(synchronization),
-        "synchronization",
-        "UMBO_SYNCHRONIZATION_AUTO (0) to UMBO_SYNCHRONIZATION_ON_READ (3)",
-    )?;
-    get(request, "request")?.describe(|new| new.synchronization = synchronization);
+) {
+    request.describe(|new| new.synchronization = synchronization);
 }
 
 /// Tells the device that the variable will lie on.
@@ -277,10 +220,9 @@ pub unsafe extern "C" fn umbo_variable_request_set_synchronization(
 ///   the strategy's own creator has run, `*name` gets NULL.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(name), borrow(request))]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn umbo_variable_request_device(
+pub fn umbo_variable_request_device(
     request: *const umbo_variable_request,
     name: *mut *const c_char,
-) -> umbo_status {
+) {
     name.write(request.device().map_or(ptr::null(), device_name));
 }

@@ -27,15 +27,6 @@ pub enum ReduceOp {
 }
 
 impl ReduceOp {
-    /// The operation with this number, if there is one.
-    pub fn from_code(code: i32) -> Option<ReduceOp> {
-        match code {
-            1 => Some(ReduceOp::Sum),
-            2 => Some(ReduceOp::Mean),
-            _ => None,
-        }
-    }
-
     /// The operation's name, `SUM` or `MEAN`.
     pub fn name(self) -> &'static str {
         match self {

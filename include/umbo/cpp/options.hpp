@@ -1,6 +1,7 @@
-// The options of optimizers, with their defaults.
-#ifndef UMBO_CPP_OPTIMIZER_OPTIONS_HPP
-#define UMBO_CPP_OPTIMIZER_OPTIONS_HPP
+/* Generated from src/ffi; do not edit. */
+// Options that are numbers, flags and enums, with the defaults of C.
+#ifndef UMBO_CPP_OPTIONS_HPP
+#define UMBO_CPP_OPTIONS_HPP
 
 #include <cstdint>
 #include <string>
@@ -19,7 +20,7 @@ struct momentum_options {
     double learning_rate = 0.01;
     double momentum = 0.9;
     bool nesterov = false;
-    double dampening = 0;
+    double dampening = 0.0;
 };
 
 struct adam_options {
@@ -49,15 +50,15 @@ struct lamb_options {
 
 struct adagrad_options {
     double learning_rate = 0.01;
-    double initial_accumulator = 0;
+    double initial_accumulator = 0.0;
     double epsilon = 1e-10;
-    double learning_rate_decay = 0;
+    double learning_rate_decay = 0.0;
 };
 
 struct rmsprop_options {
     double learning_rate = 0.01;
     double rho = 0.99;
-    double momentum = 0;
+    double momentum = 0.0;
     double epsilon = 1e-8;
     bool centered = false;
 };
@@ -74,10 +75,10 @@ struct custom_rule_options {
 
 struct ftrl_options {
     double learning_rate = 0.1;
-    double beta = 1;
-    double l1 = 0;
-    double l2 = 0;
-    double initial_accumulator = 0;
+    double beta = 1.0;
+    double l1 = 0.0;
+    double l2 = 0.0;
+    double initial_accumulator = 0.0;
 };
 
 // What an optimizer does around its rule; see umbo_optimizer_options.
@@ -85,19 +86,19 @@ struct optimizer_options {
     double weight_decay = UMBO_WEIGHT_DECAY_OF_RULE;
     double global_clip_norm = UMBO_NO_CLIPPING;
     double clip_value = UMBO_NO_CLIPPING;
-    umbo::non_finite non_finite = umbo::non_finite::automatic;
-    umbo::loss_scaling loss_scaling = umbo::loss_scaling::none;
-    double loss_scale = 65536;
-    double loss_scale_growth_factor = 2;
+    umbo::non_finite non_finite = umbo::non_finite{UMBO_NON_FINITE_AUTO};
+    umbo::loss_scaling loss_scaling = umbo::loss_scaling{UMBO_LOSS_SCALING_NONE};
+    double loss_scale = 65536.0;
+    double loss_scale_growth_factor = 2.0;
     double loss_scale_backoff_factor = 0.5;
-    double loss_scale_minimum = 1;
+    double loss_scale_minimum = 1.0;
     std::int64_t loss_scale_growth_interval = 2000;
     bool maximize = false;
 };
 
 // How the variables of a group are treated; see umbo_group_options.
 struct group_options {
-    double learning_rate_factor = 1;
+    double learning_rate_factor = 1.0;
     double weight_decay = UMBO_WEIGHT_DECAY_OF_OPTIMIZER;
     bool frozen = false;
 };
@@ -105,6 +106,46 @@ struct group_options {
 struct apply_options {
     bool flush = false;
     bool measure_norm = false;
+};
+
+struct shuffle_options {
+    std::int64_t buffer_size = UMBO_SHUFFLE_WHOLE_DATASET;
+    std::uint64_t seed = 0;
+    bool keep_order_each_pass = false;
+};
+
+// How batches are split over the replicas; see umbo_distribute_options.
+struct distribute_options {
+    umbo::split split = umbo::split{UMBO_SPLIT_CEIL};
+    bool drop_partial_step = false;
+    bool host_only = false;
+    std::int64_t per_replica_buffer_size = UMBO_BUFFER_OF_DEVICE;
+    umbo::replication_mode replication_mode = umbo::replication_mode{UMBO_REPLICATION_PER_WORKER};
+    bool place_dataset_on_device = false;
+    umbo::sharding sharding = umbo::sharding{UMBO_SHARDING_DATA};
+};
+
+// Which checkpoints are kept, and when one is due; see umbo_checkpoint_manager_options.
+struct checkpoint_manager_options {
+    std::int64_t keep = 5;
+    std::int64_t keep_best = 0;
+    bool larger_is_better = false;
+    bool in_background = true;
+    std::int64_t every_steps = 1;
+    double every_seconds = UMBO_NEVER;
+    bool begin_anew = false;
+};
+
+// What a metric is more exactly; see umbo_metric_options.
+struct metric_options {
+    std::int64_t classes = 0;
+    std::int64_t bins = 200;
+    double lowest_score = 0.0;
+    double highest_score = 1.0;
+};
+
+struct update_options {
+    umbo::update_grouping grouping = umbo::update_grouping{UMBO_UPDATE_GROUPED};
 };
 
 namespace detail {
@@ -212,6 +253,53 @@ inline umbo_apply_options raw_options(const apply_options &how) noexcept {
     auto raw = umbo_apply_options_default();
     raw.flush = how.flush ? 1 : 0;
     raw.measure_norm = how.measure_norm ? 1 : 0;
+    return raw;
+}
+
+inline umbo_shuffle_options raw_options(const shuffle_options &how) noexcept {
+    auto raw = umbo_shuffle_options_default();
+    raw.buffer_size = how.buffer_size;
+    raw.seed = how.seed;
+    raw.keep_order_each_pass = how.keep_order_each_pass ? 1 : 0;
+    return raw;
+}
+
+inline umbo_distribute_options raw_options(const distribute_options &how) noexcept {
+    auto raw = umbo_distribute_options_default();
+    raw.split = to_c(how.split);
+    raw.drop_partial_step = how.drop_partial_step ? 1 : 0;
+    raw.host_only = how.host_only ? 1 : 0;
+    raw.per_replica_buffer_size = how.per_replica_buffer_size;
+    raw.replication_mode = to_c(how.replication_mode);
+    raw.place_dataset_on_device = how.place_dataset_on_device ? 1 : 0;
+    raw.sharding = to_c(how.sharding);
+    return raw;
+}
+
+inline umbo_checkpoint_manager_options raw_options(const checkpoint_manager_options &how) noexcept {
+    auto raw = umbo_checkpoint_manager_options_default();
+    raw.keep = how.keep;
+    raw.keep_best = how.keep_best;
+    raw.larger_is_better = how.larger_is_better ? 1 : 0;
+    raw.in_background = how.in_background ? 1 : 0;
+    raw.every_steps = how.every_steps;
+    raw.every_seconds = how.every_seconds;
+    raw.begin_anew = how.begin_anew ? 1 : 0;
+    return raw;
+}
+
+inline umbo_metric_options raw_options(const metric_options &how) noexcept {
+    auto raw = umbo_metric_options_default();
+    raw.classes = how.classes;
+    raw.bins = how.bins;
+    raw.lowest_score = how.lowest_score;
+    raw.highest_score = how.highest_score;
+    return raw;
+}
+
+inline umbo_update_options raw_options(const update_options &how) noexcept {
+    auto raw = umbo_update_options_default();
+    raw.grouping = to_c(how.grouping);
     return raw;
 }
 

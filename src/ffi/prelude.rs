@@ -1,0 +1,21 @@
+//! What the files of the C layer name: what the headers declare, what C functions are made of, and what is
+//! behind most handles.
+
+pub(crate) use std::ffi::{c_char, c_void};
+pub(crate) use std::ptr;
+pub(crate) use std::sync::Arc;
+
+pub(crate) use super::arguments::*;
+pub(crate) use super::boundary::{boundary, c_call};
+pub(crate) use super::callback::{self, UserData, stored};
+pub(crate) use super::constants::{Constant, constants, one_of};
+pub(crate) use super::handle::{self, Lent, make, reserve};
+pub(crate) use super::options::{self, c_struct};
+pub(crate) use super::text::{c_string, device_name};
+pub(crate) use super::*;
+pub(crate) use crate::error::{Error, Result};
+pub(crate) use crate::input::Dataset;
+pub(crate) use crate::strategy::{ReplicaContext, Strategy};
+pub(crate) use crate::tensor::{DType, Tensor};
+pub(crate) use crate::values::Value;
+pub(crate) use crate::values::variable::Variable;
