@@ -6,7 +6,7 @@ use super::prelude::*;
 use crate::kernels::update::tiles::{MOST_SLOTS, Tile};
 use crate::optimizer::Optimizer;
 use crate::optimizer::custom::Custom;
-use crate::optimizer::own_on_gpu::OwnUpdate;
+use crate::optimizer::custom_kernels::CustomUpdate;
 use crate::optimizer::rule::{Rates, Slot, WeightDecay};
 
 /// Some neighbouring elements of a variable that a rule of the program's is to update. All arrays have
@@ -177,7 +177,7 @@ pub fn umbo_optimizer_create_custom(
     let user_data = Arc::new(user_data);
     let on_gpu = options.update_on_gpu.map(|update| {
         let user_data = Arc::clone(&user_data);
-        move |own: &OwnUpdate<'_>| {
+        move |own: &CustomUpdate<'_>| {
             let update_for_c = gpu_update_for_c(own);
             callback::run(|| {
                 let mut returned = UMBO_OK;
@@ -220,7 +220,7 @@ fn tile_for_c(tile: &Tile<'_>, rates: &Rates, step: u64) -> umbo_update_tile {
     }
 }
 
-fn gpu_update_for_c(own: &OwnUpdate<'_>) -> umbo_gpu_update {
+fn gpu_update_for_c(own: &CustomUpdate<'_>) -> umbo_gpu_update {
     let (rows, row_count) = own.rows.unwrap_or((0, 0));
     umbo_gpu_update {
         struct_size: size_of::<umbo_gpu_update>(),

@@ -56,14 +56,37 @@ pub(super) enum PreparedSum {
 
 #[derive(Default)]
 struct DenseSum {
-    memory: Option<Memory>,
-    /// The sum of a variable that a GPU holds.
-    on_gpu: Option<Tensor>,
-    /// One of the runs wrote the variable; else what the memory holds does not count.
+    sum: Option<Room>,
+    /// One of the runs wrote the variable; else what the room for the sum holds does not count.
     written: bool,
     gradient: Option<Memory>,
     /// The same, of a variable that a GPU holds.
     gradient_on_gpu: Option<Tensor>,
+}
+
+/// The tensor of a sum: where the variable is, or in host memory if the ranks add up there.
+enum Room {
+    Host(Memory),
+    Gpu(Tensor),
+}
+
+impl Room {
+    fn tensor(&self) -> &Tensor {
+        match self {
+            Room::Host(memory) => &memory.owner,
+            Room::Gpu(tensor) => tensor,
+        }
+    }
+}
+
+impl DenseSum {
+    /// The sum in host memory, if it is there.
+    fn memory(&self) -> Option<&Memory> {
+        match &self.sum {
+            Some(Room::Host(memory)) => Some(memory),
+            _ => None,
+        }
+    }
 }
 
 /// A contiguous tensor, to read and to write.
@@ -121,27 +144,22 @@ impl Accumulation {
     /// Has memory for the sum of variable `index`. A row-sparse variable has it since its rows were
     /// merged.
     pub(super) fn reserve(&mut self, index: usize, variable: &Variable) -> Result<()> {
-        let Sum::Dense(sum) = &mut self.sums[index] else { return Ok(()) };
-        if !variable.device().is_host_memory() {
-            if sum.on_gpu.is_none() {
-                let fresh =
-                    Tensor::uninitialized(DType::Float64, variable.shape(), variable.device())?;
-                sum.on_gpu = Some(fresh);
-            }
-        } else if sum.memory.is_none() {
+        if variable.device().is_host_memory() {
+            return self.reserve_on_host(index, variable);
+        }
+        if let Sum::Dense(DenseSum { sum: sum @ None, .. }) = &mut self.sums[index] {
             let (shape, device) = (variable.shape(), variable.device());
-            sum.memory = Some(Memory::new(&mut self.sum_slab, DType::Float64, shape, device)?);
+            *sum = Some(Room::Gpu(Tensor::uninitialized(DType::Float64, shape, device)?));
         }
         Ok(())
     }
 
     /// As [`Accumulation::reserve`], in host memory, also if a GPU holds the variable.
     pub(super) fn reserve_on_host(&mut self, index: usize, variable: &Variable) -> Result<()> {
-        if let Sum::Dense(sum) = &mut self.sums[index]
-            && sum.memory.is_none()
-        {
+        if let Sum::Dense(DenseSum { sum: sum @ None, .. }) = &mut self.sums[index] {
             let (shape, device) = (variable.shape(), variable.device());
-            sum.memory = Some(Memory::new(&mut self.sum_slab, DType::Float64, shape, device)?);
+            let memory = Memory::new(&mut self.sum_slab, DType::Float64, shape, device)?;
+            *sum = Some(Room::Host(memory));
         }
         Ok(())
     }
@@ -228,16 +246,18 @@ impl Accumulation {
         matches!(self.sums[index], Sum::Rows(_))
     }
 
-    /// The sum of variable `index`, which a GPU holds, if it was reserved. It counts if a run wrote it.
+    /// The sum of variable `index`, if a GPU holds it and a run wrote it.
     pub(super) fn on_gpu(&self, index: usize) -> Option<&Tensor> {
-        let Sum::Dense(sum) = &self.sums[index] else { return None };
-        sum.on_gpu.as_ref().filter(|_| sum.written)
+        match &self.sums[index] {
+            Sum::Dense(DenseSum { sum: Some(Room::Gpu(sum)), written: true, .. }) => Some(sum),
+            _ => None,
+        }
     }
 
     /// The sum of variable `index`, if it is not row-sparse and a run wrote it.
     pub(super) fn of_variable(&self, index: usize) -> Option<Span<'_>> {
         let Sum::Dense(sum) = &self.sums[index] else { return None };
-        sum.memory.as_ref().filter(|_| sum.written).map(|memory| memory.reading)
+        sum.memory().filter(|_| sum.written).map(|memory| memory.reading)
     }
 
     /// The sums of the rows of variable `index`, if it is row-sparse and a run wrote it.
@@ -293,19 +313,17 @@ impl Accumulation {
         }
     }
 
-    /// The memory of variable `index`, if it was reserved. A row-sparse variable has none here.
+    /// The sum of variable `index` in host memory, if it was reserved there, to be written. A row-sparse
+    /// variable has none here.
     pub(super) fn memory(&self, index: usize) -> Option<&SpanMut<'_>> {
         let Sum::Dense(sum) = &self.sums[index] else { return None };
-        sum.memory.as_ref().map(|memory| &memory.writing)
+        sum.memory().map(|memory| &memory.writing)
     }
 
     /// The sum of variable `index`, whose rows come with it if it is row-sparse, if a run wrote it.
     pub(super) fn export(&self, index: usize) -> Result<Option<AccumulatedSum>> {
         let (rows, sum) = match &self.sums[index] {
-            Sum::Dense(DenseSum { memory: Some(memory), written: true, .. }) => {
-                (None, &memory.owner)
-            }
-            Sum::Dense(DenseSum { on_gpu: Some(sum), written: true, .. }) => (None, sum),
+            Sum::Dense(DenseSum { sum: Some(sum), written: true, .. }) => (None, sum.tensor()),
             Sum::Rows(sums) if let Some(merged) = sums.kept() => {
                 let rows = merged.rows().iter().map(|&row| Ok(row));
                 (Some(memory::collect(rows, "row numbers")?), merged.tensor())
@@ -343,17 +361,13 @@ impl Accumulation {
         for prepared in from {
             match prepared {
                 PreparedSum::Dense(index, value) => {
-                    let (sum, written) = match &mut self.sums[index] {
-                        Sum::Dense(DenseSum { memory: Some(memory), written, .. }) => {
-                            (&memory.owner, written)
-                        }
-                        Sum::Dense(DenseSum { on_gpu: Some(sum), written, .. }) => (&*sum, written),
-                        _ => {
-                            return Err(Error::Internal("no memory was reserved for a sum".into()));
-                        }
+                    let Sum::Dense(DenseSum { sum: Some(sum), written, .. }) =
+                        &mut self.sums[index]
+                    else {
+                        return Err(Error::Internal("no memory was reserved for a sum".into()));
                     };
                     // SAFETY: sums are read and written by who has the accumulation alone.
-                    unsafe { sum.assume_exclusive() }.copy_from(&value)?;
+                    unsafe { sum.tensor().assume_exclusive() }.copy_from(&value)?;
                     *written = true;
                 }
                 PreparedSum::Rows(index, merged) => {

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result};
-use crate::kernels::update::measure::Squares;
 use crate::kernels::update::weighted_sum::Clipping;
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::exchange::weights::Means;
 use crate::optimizer::exchange::{Exchange, forget_updating, ranks_of};
 use crate::optimizer::gradients::Gradients;
+use crate::optimizer::launcher::Launcher;
 use crate::optimizer::non_finite::{not_finite, warn_of};
 use crate::optimizer::plan::Plan;
 use crate::optimizer::report::{ApplyOptions, ApplyReport};
@@ -55,8 +54,8 @@ struct Prepared {
     outcome: Outcome,
     measured: Measured,
     work: Work,
-    /// The GPU that holds the variables, if one does.
-    gpu: Option<&'static Gpu>,
+    /// What works on the variables.
+    launcher: &'static dyn Launcher,
 }
 
 enum Outcome {
@@ -169,8 +168,8 @@ impl ApplyAction {
         let unscale = 1.0 / state.loss_scale_of(step);
         let mut work = state.take_work();
         let mut sources = Sources::new(&self.gradients, contributions, total_weight, unscale);
-        let gpu = match sources.gpu() {
-            Ok(gpu) => gpu,
+        let launcher = match sources.launcher() {
+            Ok(launcher) => launcher,
             Err(error) => {
                 state.give_back(work);
                 return Err(error);
@@ -194,7 +193,7 @@ impl ApplyAction {
                     outcome,
                     measured,
                     work,
-                    gpu,
+                    launcher,
                 })
             }
             Err(error) => {
@@ -224,21 +223,21 @@ impl ApplyAction {
         }
         sources.merge_rows(plan, self.optimizer.rule())?;
         work.select(sources, plan, self.gradients.replicas(), false)?;
+        let launcher = sources.launcher()?;
         if fails {
             // Once it is in the sum, no later run could take it out.
-            let is_not_finite = |(_, squares): &(usize, Squares)| !squares.finite;
-            let found = match sources.gpu()? {
-                Some(gpu) => work.measure_on_gpu(gpu, sources)?.into_iter().find(is_not_finite),
-                None => work.measure(sources, Keep::Nothing)?.find(is_not_finite),
-            };
-            if let Some((index, _)) = found {
+            let mut found = None;
+            launcher.measure(work, sources, Keep::Nothing, &mut |index, squares| {
+                if !squares.finite {
+                    found.get_or_insert(index);
+                }
+            })?;
+            if let Some(index) = found {
                 return Err(not_finite(sources, index));
             }
         }
         work.reserve_sums(sources)?;
-        if let Some(gpu) = sources.gpu()? {
-            work.make_ready(gpu, sources, false)?;
-        }
+        launcher.reserve_sum(work, sources)?;
         Ok(Outcome::Accumulate { of_all_ranks: None })
     }
 
@@ -282,20 +281,16 @@ impl ApplyAction {
         let limit = state.settings.clip_value.unwrap_or(f64::INFINITY);
         let clipping = Clipping { factor, limit };
         let prepared = work.prepare(state, sources, plan, rule, learning_rate);
+        let means = Means { variables: &state.variables, sources, rule, clipping };
         let ready = match exchange.filter(|exchange| exchange.divides) {
             Some(exchange) => {
                 let options = |work: &Work, tell: &mut Tell<'_>| {
                     self.tell_options(state, plan, work, learning_rate, tell);
                 };
-                let variables = &state.variables;
-                let means = Means { variables, sources, rule, clipping };
                 let memory = &mut *self.gradients.exchange.lock();
                 exchange.exchange_weights(prepared, work, means, memory, &options)
             }
-            None => prepared.and_then(|()| match sources.gpu()? {
-                Some(gpu) => work.prepare_on_gpu(gpu, &state.variables, sources, rule, clipping),
-                None => Ok(()),
-            }),
+            None => prepared.and_then(|()| sources.launcher()?.reserve_update(work, means)),
         };
         if let Err(error) = ready {
             work.drop_updates(&mut state.variables);
@@ -385,16 +380,13 @@ impl ApplyAction {
         }
         let mut non_finite = None;
         let mut sum = 0.0;
-        let mut look = |(index, squares): (usize, Squares)| {
+        let launcher = sources.launcher()?;
+        launcher.measure(work, sources, Keep::WherePossible, &mut |index, squares| {
             sum += squares.sum;
             if non_finite.is_none() && !(squares.finite && (squares.sum.is_finite() || !wanted)) {
                 non_finite = Some(index);
             }
-        };
-        match sources.gpu()? {
-            Some(gpu) => work.measure_on_gpu(gpu, sources)?.into_iter().for_each(&mut look),
-            None => work.measure(sources, Keep::WherePossible)?.for_each(&mut look),
-        }
+        })?;
         Ok(Measured { norm: wanted.then(|| sum.sqrt()), non_finite })
     }
 
@@ -454,7 +446,7 @@ impl ApplyAction {
         let ranks = ranks_of(self.gradients.strategy());
         let state = &mut *self.optimizer.lock();
         let mut sources = self.sources(&prepared);
-        let Prepared { step, total_weight, outcome, measured, mut work, gpu, .. } = prepared;
+        let Prepared { step, total_weight, outcome, measured, mut work, launcher, .. } = prepared;
         let mut failure = None;
         state.pending -= outcome.updates();
         let mut report = ApplyReport {
@@ -470,10 +462,7 @@ impl ApplyAction {
                 sources.accumulation.weight += weight;
             }
             Outcome::Accumulate { of_all_ranks: None } => {
-                match gpu {
-                    Some(gpu) => failure = work.accumulate_on_gpu(gpu, &mut sources).err(),
-                    None => work.accumulate(&mut sources),
-                }
+                failure = work.accumulate(launcher, &mut sources).err();
                 sources.accumulation.runs += 1;
                 sources.accumulation.weight += sources.contributions.total_weight();
             }
@@ -485,20 +474,14 @@ impl ApplyAction {
             }
             Outcome::Update { learning_rate, clipping } => {
                 let (variables, rule) = (&mut state.variables, self.optimizer.rule());
-                let found = match gpu {
-                    Some(gpu) => {
-                        let updated = work.update_on_gpu(gpu, variables, &sources, clipping);
-                        updated.unwrap_or_else(|error| {
-                            failure = Some(error);
-                            None
-                        })
-                    }
-                    None => {
-                        let memory = &mut *self.gradients.exchange.lock();
-                        let received = ranks.as_ref().and_then(|_| memory.received());
-                        work.update(variables, &sources, rule, clipping, received)
-                    }
-                };
+                let memory = &mut *self.gradients.exchange.lock();
+                let received = ranks.as_ref().and_then(|_| memory.received());
+                let by = (rule, clipping);
+                let updated = work.update(launcher, variables, &sources, by, received);
+                let found = updated.unwrap_or_else(|error| {
+                    failure = Some(error);
+                    None
+                });
                 if let Some(ranks) = &ranks {
                     forget_updating(ranks, &work, sources.variables());
                 }
@@ -516,8 +499,8 @@ impl ApplyAction {
                 state.count_update(step, learning_rate);
             }
         }
-        if let (Some(error), Some(gpu)) = (&failure, gpu) {
-            gpu.card().give_up(&format!("an update was begun and not finished: {error}"));
+        if let Some(error) = &failure {
+            launcher.give_up(&format!("an update was begun and not finished: {error}"));
         }
         state.give_back(work);
         report.accumulated_runs = sources.accumulation.runs;

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::error::{Error, Result};
 use crate::kernels::update::pass::Pass;
 use crate::kernels::update::tiles::{MOST_SLOTS, Tile};
-use crate::optimizer::own_on_gpu::{OwnStep, QueueUpdate};
+use crate::optimizer::custom_kernels::{CustomKernel, QueueUpdate};
 use crate::optimizer::rule::{
     Rates, Running, Scalars, Slot, UpdateRule, WeightDecay, check_not_negative,
 };
@@ -108,9 +108,9 @@ impl UpdateRule for Custom {
         Ok(Scalars { rates: *rates, step: None, running: [running[0] + 1.0, running[1]] })
     }
 
-    fn own_step(&self, scalars: &Scalars) -> Option<OwnStep<'_>> {
+    fn custom_kernel(&self, scalars: &Scalars) -> Option<CustomKernel<'_>> {
         let (rates, step) = self.rates(scalars);
-        Some(OwnStep { queue: self.on_gpu.as_deref()?, rates, step })
+        Some(CustomKernel { queue: self.on_gpu.as_deref()?, rates, step })
     }
 
     fn update(&self, scalars: &Scalars, pass: &Pass<'_>) {

@@ -20,7 +20,8 @@
 //! 5. `phase`, `gradients`; `lifecycle`: from a step to its apply; `writing`: what a replica writes in a
 //!    step; `contribute` and `inspection`, which write and look at them; `strict`, which
 //!    looks for mistakes of callbacks; `saved_gradients`.
-//! 6. `sources`: what the gradients of one apply are made of. `work`: what is done to all variables.
+//! 6. `sources`: what the gradients of one apply are made of. `work`: what is done to all variables, by a
+//!    `launcher`: `host`, the workers, or `on_gpu`, a GPU's kernels.
 //! 7. `reduced`: a look at what an apply would take; `reduced_over_ranks`: the same of several ranks. `action`: an apply as a change of central state. `apply`: in which context it happens when.
 //!
 //! The strategy knows of all this only what [`crate::strategy::commit`] has names for.
@@ -34,18 +35,20 @@ pub mod apply;
 mod contribute;
 mod contributions;
 pub mod custom;
+pub mod custom_kernels;
 mod exchange;
 pub mod ftrl;
 pub mod gradients;
 mod gradients_options;
+mod host;
 pub mod inspection;
 pub mod lamb;
+mod launcher;
 mod lent;
 mod lifecycle;
 pub mod momentum;
 mod non_finite;
 mod on_gpu;
-pub mod own_on_gpu;
 mod phase;
 mod plan;
 pub mod reduced;

@@ -1,11 +1,12 @@
-//! An apply to variables that a GPU holds: the same as [`work`](crate::optimizer::work) does for those
-//! in host memory, by kernels, with the same bits.
+//! The launcher of variables that a GPU holds: kernels, with the bits of the workers.
 //!
 //! What the replicas have contributed lies on the variables' GPU by then. Rows are merged by the host,
 //! and their sums are copied to the GPU. An apply waits for its kernels, so that whoever has applied knows
 //! whether the GPU has done it.
 
 #![expect(unsafe_code, reason = "kernels are told of memory")]
+
+use std::sync::atomic::Ordering;
 
 use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result};
@@ -14,11 +15,14 @@ use crate::kernels::cuda::{
 };
 use crate::kernels::update::measure::Squares;
 use crate::kernels::update::rules::RuleStep;
-use crate::kernels::update::weighted_sum::Clipping;
-use crate::optimizer::own_on_gpu::{Computed, address_of, own_step};
-use crate::optimizer::rule::{Scalars, UpdateRule};
+use crate::optimizer::custom_kernels::{Computed, address_of, custom_kernel};
+use crate::optimizer::exchange::Words;
+use crate::optimizer::exchange::parts::Parts;
+use crate::optimizer::exchange::weights::Means;
+use crate::optimizer::launcher::{Launcher, Received};
+use crate::optimizer::rule::Scalars;
 use crate::optimizer::sources::Sources;
-use crate::optimizer::variables::Variables;
+use crate::optimizer::work::Keep;
 use crate::optimizer::workspace::{Item, Work};
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
@@ -102,9 +106,8 @@ pub(super) struct Ready {
 }
 
 impl Work {
-    /// Has the memory that [`Work::accumulate_on_gpu`] or [`Work::update_on_gpu`] is about to need, so
-    /// that these are refused none. `measures` says whether the rule measures weights and updates.
-    pub(super) fn make_ready(
+    /// Has the memory that a sum or an update is about to need, so that these are refused none. `measures` says whether the rule measures weights and updates.
+    fn make_ready(
         &mut self,
         gpu: &'static Gpu,
         sources: &Sources<'_>,
@@ -135,15 +138,18 @@ impl Work {
         let ready = self.ready.take();
         ready.ok_or_else(|| Error::Internal("an apply was not made ready for its GPU".into()))
     }
+}
 
-    /// As [`Work::measure`].
-    pub(super) fn measure_on_gpu(
-        &self,
-        gpu: &'static Gpu,
-        sources: &Sources<'_>,
-    ) -> Result<Vec<(usize, Squares)>> {
-        let indices = || self.items.iter().map(|item| item.index);
-        let operands = Operands::new(sources, gpu, indices())?;
+impl Launcher for Gpu {
+    fn measure(
+        &'static self,
+        work: &mut Work,
+        sources: &mut Sources<'_>,
+        _: Keep,
+        look: &mut dyn FnMut(usize, Squares),
+    ) -> Result<()> {
+        let indices = || work.items.iter().map(|item| item.index);
+        let operands = Operands::new(sources, self, indices())?;
         let all: Vec<Measured<'_>> = indices()
             .enumerate()
             .map(|(at, index)| Measured {
@@ -152,30 +158,26 @@ impl Work {
             })
             .collect();
         let results =
-            Tensor::uninitialized(DType::Float64, Shape::new(&[all.len(), 2])?, gpu.id())?;
+            Tensor::uninitialized(DType::Float64, Shape::new(&[all.len(), 2])?, self.id())?;
         // SAFETY: what the gradients are made of is the apply's, which has claimed it, and lives until
         // the results are here.
-        on_gpu(gpu, |launcher| unsafe { launcher.measure(&all, results.place().address) })?;
+        on_gpu(self, |launcher| unsafe { launcher.measure(&all, results.place().address) })?;
         let results = results.to_vec::<f64>()?;
         let squares = results.chunks_exact(2).map(|pair| {
             // The second is 0 unless an element is not finite.
             Squares { sum: pair[0], finite: pair[1] == 0.0 }
         });
-        Ok(indices().zip(squares).collect())
+        indices().zip(squares).for_each(|(index, squares)| look(index, squares));
+        Ok(())
     }
 
-    /// As [`Work::accumulate`].
-    pub(super) fn accumulate_on_gpu(
-        &mut self,
-        gpu: &'static Gpu,
-        sources: &mut Sources<'_>,
-    ) -> Result<()> {
-        for item in &mut self.items {
-            item.fresh = sources.accumulation.claim(item.index);
-        }
-        let sources = &*sources;
-        let Ready { operands, reserved: _reserved, .. } = self.take_ready()?;
-        let dense = self.items.iter().filter(|item| item.launches(sources));
+    fn reserve_sum(&'static self, work: &mut Work, sources: &Sources<'_>) -> Result<()> {
+        work.make_ready(self, sources, false)
+    }
+
+    fn sum(&'static self, work: &mut Work, sources: &Sources<'_>) -> Result<()> {
+        let Ready { operands, reserved: _reserved, .. } = work.take_ready()?;
+        let dense = work.items.iter().filter(|item| item.launches(sources));
         let sums = dense.enumerate().filter_map(|(at, item)| {
             let sum = sources.accumulation.on_gpu(item.index)?.place().address;
             let mut gradient = operands.gradient(sources, at, item.index);
@@ -184,68 +186,54 @@ impl Work {
         });
         let sums: Vec<(Gradient<'_>, Address)> = sums.collect();
         // SAFETY: only this apply, which has the accumulation, writes the sums.
-        on_gpu(gpu, |launcher| unsafe { launcher.accumulate(&sums) })?;
-        gpu.synchronize()
+        on_gpu(self, |launcher| unsafe { launcher.accumulate(&sums) })?;
+        self.synchronize()
     }
 
-    /// All of the updates that were prepared by `rule` that can fail.
-    pub(super) fn prepare_on_gpu(
-        &mut self,
-        gpu: &'static Gpu,
-        variables: &Variables,
-        sources: &Sources<'_>,
-        rule: &dyn UpdateRule,
-        clipping: Clipping,
-    ) -> Result<()> {
-        let (mut is_own, mut measures) = (false, false);
-        for (index, update) in Item::prepared(&self.items) {
+    fn reserve_update(&'static self, work: &mut Work, means: Means<'_>) -> Result<()> {
+        let Means { sources, rule, .. } = means;
+        let (mut is_custom, mut measures) = (false, false);
+        for (index, update) in Item::prepared(&work.items) {
             match update.scalars.step {
                 Some(step) => measures |= step.kind.measures(),
-                None => is_own = own_step(rule, &update.scalars, index, sources).map(|_| true)?,
+                None => {
+                    is_custom =
+                        custom_kernel(rule, &update.scalars, index, sources).map(|_| true)?
+                }
             }
         }
-        self.make_ready(gpu, sources, measures)?;
-        if is_own {
-            self.compute_on_gpu(gpu, variables, sources, rule, clipping)?;
+        work.make_ready(self, sources, measures)?;
+        if is_custom {
+            work.compute_on_gpu(self, means)?;
         }
         Ok(())
     }
 
-    /// As [`Work::update`]. If it fails, weights may have been written by halves.
-    pub(super) fn update_on_gpu(
-        &mut self,
-        gpu: &'static Gpu,
-        variables: &mut Variables,
-        sources: &Sources<'_>,
-        clipping: Clipping,
-    ) -> Result<Option<usize>> {
-        let prepared: Vec<_> = self
-            .items
-            .iter_mut()
-            .filter_map(|item| item.update.take().map(|update| (item.index, update)))
-            .collect();
-        let Ready { operands, flags, computed, reserved: _reserved } = self.take_ready()?;
+    fn update(&'static self, work: &mut Work, means: Means<'_>, _: Received<'_>) -> Result<()> {
+        let Means { variables, sources, clipping, .. } = means;
+        let Ready { operands, flags, computed, reserved: _reserved } = work.take_ready()?;
+        let prepared: Vec<_> = Item::prepared(&work.items).collect();
         let first_flag = flags.place().address;
         let slots: Vec<Vec<Address>> =
             prepared.iter().map(|(_, update)| variables.slot_addresses(update.position)).collect();
-        for (index, update) in &prepared {
-            let variable = &sources.variables()[*index];
-            variable.begin_update(update.buffer, sources.rows(*index).is_none());
+        for &(index, update) in &prepared {
+            let variable = &sources.variables()[index];
+            variable.begin_update(update.buffer, sources.rows(index).is_none());
         }
-        let is_own = !computed.is_empty();
-        if is_own {
-            let places = prepared.iter().zip(slots.clone()).map(|((index, update), slots)| {
-                let width = sources.rows(*index).map_or(1, |merged| merged.row_elements() as u64);
-                let weights = address_of(&sources.variables()[*index], update.buffer);
+        let is_custom = !computed.is_empty();
+        if is_custom {
+            let places = prepared.iter().zip(slots.clone()).map(|(&(index, update), slots)| {
+                let width = sources.rows(index).map_or(1, |merged| merged.row_elements() as u64);
+                let weights = address_of(&sources.variables()[index], update.buffer);
                 (weights, slots, width)
             });
-            Work::put_computed(gpu, &computed, places)?;
+            Work::put_computed(self, &computed, places)?;
         }
         let mut updates = Vec::with_capacity(prepared.len());
-        for (at, (index, update)) in prepared.iter().enumerate().filter(|_| !is_own) {
-            let (variable, rows) = (&sources.variables()[*index], sources.rows(*index));
+        for (at, &(index, update)) in prepared.iter().enumerate().filter(|_| !is_custom) {
+            let (variable, rows) = (&sources.variables()[index], sources.rows(index));
             updates.push(Update {
-                gradient: operands.gradient(sources, at, *index),
+                gradient: operands.gradient(sources, at, index),
                 clipping,
                 l2: update.l2,
                 step: step_of(&update.scalars, variable)?,
@@ -262,16 +250,34 @@ impl Work {
         }
         // SAFETY: the strategy has nobody at the variables but this apply, which has claimed them; all
         // of it lives until the flags are here.
-        on_gpu(gpu, |launcher| unsafe { launcher.update(&updates) })?;
+        on_gpu(self, |launcher| unsafe { launcher.update(&updates) })?;
         let flags = flags.to_vec::<i32>()?;
-        for (_, update) in &prepared {
-            let known = variables.at(update.position);
-            known.running = update.scalars.running;
-            known.updates += 1;
-            known.release();
+        let updated = work.items.iter().filter(|item| item.update.is_some());
+        for (item, flag) in updated.zip(flags) {
+            item.not_finite.store(flag != 0, Ordering::Relaxed);
         }
-        let found = flags.iter().position(|&flag| flag != 0);
-        Ok(found.map(|at| prepared[at].0))
+        Ok(())
+    }
+
+    fn pack(&'static self, parts: &Parts, sources: &Sources<'_>, send: &mut Words) -> Result<()> {
+        parts.pack_on_gpu(self, sources, send)
+    }
+
+    fn write_gradient(
+        &'static self,
+        sources: &Sources<'_>,
+        index: usize,
+        to: &Tensor,
+    ) -> Result<()> {
+        let operands = Operands::new(sources, self, std::iter::once(index))?;
+        let all = [(operands.gradient(sources, 0, index), to.place().address)];
+        // SAFETY: nobody else has the fresh tensor, and what is read lives until the kernel is done.
+        on_gpu(self, |launcher| unsafe { launcher.write_gradients(&all) })?;
+        self.synchronize()
+    }
+
+    fn give_up(&'static self, why: &str) {
+        self.card().give_up(why);
     }
 }
 
@@ -287,19 +293,4 @@ fn step_of(scalars: &Scalars, variable: &Variable) -> Result<RuleStep> {
     scalars.step.ok_or_else(|| {
         Error::Internal(format!("{variable:?}: a rule without steps has computed nothing"))
     })
-}
-
-/// Writes the gradient of variable `index`, which the next apply would take, to `to`, on the variable's
-/// GPU: all of its elements, or those of the rows that were named.
-pub(super) fn write_gradient(
-    gpu: &'static Gpu,
-    sources: &Sources<'_>,
-    index: usize,
-    to: &Tensor,
-) -> Result<()> {
-    let operands = Operands::new(sources, gpu, std::iter::once(index))?;
-    let all = [(operands.gradient(sources, 0, index), to.place().address)];
-    // SAFETY: nobody else has the fresh tensor, and what is read lives until the kernel is done.
-    on_gpu(gpu, |launcher| unsafe { launcher.write_gradients(&all) })?;
-    gpu.synchronize()
 }

@@ -1,15 +1,10 @@
 //! Looking at the gradients that an apply would take, without applying them.
 
-#![expect(unsafe_code, reason = "fresh memory is written before anybody has it")]
-
 use std::sync::Arc;
 
 use crate::collectives::copy_to;
 use crate::error::{Error, Result, memory};
-use crate::kernels::instruction_set::Instructions;
-use crate::kernels::update::weighted_sum::WeightedSum;
 use crate::optimizer::gradients::Gradients;
-use crate::optimizer::on_gpu::write_gradient;
 use crate::optimizer::reduced_over_ranks::{Reduced, reduce};
 use crate::optimizer::sources::Sources;
 use crate::optimizer::state::Optimizer;
@@ -119,31 +114,18 @@ pub(super) fn no_weight() -> Error {
 fn gradient(sources: &Sources<'_>, index: usize) -> Result<Value> {
     let variable = &sources.variables()[index];
     let (dtype, shape, device) = (variable.dtype(), variable.shape(), variable.device());
+    let launcher = sources.launcher()?;
     let Some(rows) = sources.rows(index) else {
-        let mut contributions = Vec::new();
-        sources.collect(index, &mut contributions);
         let gradient = Tensor::uninitialized(dtype, shape, device)?;
-        write(sources, index, &sources.sum(index, &contributions), &gradient)?;
+        launcher.write_gradient(sources, index, &gradient)?;
         return Ok(Value::Tensor(gradient));
     };
     let mut sizes: Vec<usize> = shape.iter().copied().collect();
     sizes[0] = rows.rows().len();
     let values = Tensor::uninitialized(dtype, Shape::new(&sizes)?, device)?;
-    write(sources, index, &sources.sum(index, &[]), &values)?;
+    launcher.write_gradient(sources, index, &values)?;
     let numbers = rows.rows().iter().map(|&row| Ok(row as i64));
     let numbers = memory::collect(numbers, "row numbers")?;
     let indices = Tensor::from_slice(&numbers, Shape::new(&[numbers.len()])?, device)?;
     Value::indexed_slices(values, indices, shape)
-}
-
-fn write(sources: &Sources<'_>, index: usize, sum: &WeightedSum<'_>, to: &Tensor) -> Result<()> {
-    if let Some(gpu) = sources.gpu()? {
-        return write_gradient(gpu, sources, index, to);
-    }
-    // SAFETY: the tensor was just made, and nobody else has it.
-    let span = unsafe { to.assume_exclusive() }.into_view()?.into_span();
-    let span = span.ok_or_else(|| Error::Internal("fresh memory is not contiguous".into()))?;
-    // SAFETY: as above.
-    unsafe { sum.write_to(Instructions::chosen(), &span) };
-    Ok(())
 }

@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use crate::error::{Error, Result};
 use crate::kernels::update::pass::Pass;
 use crate::kernels::update::rules::{RuleKind, RuleStep, SUMS};
-use crate::optimizer::own_on_gpu::OwnStep;
+use crate::optimizer::custom_kernels::CustomKernel;
 
 /// One tensor of state that a rule keeps for each variable, of the variable's dtype and shape.
 #[derive(Clone, Debug, PartialEq)]
@@ -147,7 +147,7 @@ pub trait UpdateRule: Send + Sync + Debug {
 
     /// How the program updates a variable that a GPU holds, with these scalars; `None` if it does not.
     /// Asked for rules without steps.
-    fn own_step(&self, _scalars: &Scalars) -> Option<OwnStep<'_>> {
+    fn custom_kernel(&self, _scalars: &Scalars) -> Option<CustomKernel<'_>> {
         None
     }
 

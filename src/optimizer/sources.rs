@@ -15,6 +15,8 @@ use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::exchange::touched::Touched;
 use crate::optimizer::gradients::Gradients;
+use crate::optimizer::host::Host;
+use crate::optimizer::launcher::Launcher;
 use crate::optimizer::plan::Plan;
 use crate::optimizer::row_sums::{Merged, Source};
 use crate::optimizer::rule::UpdateRule;
@@ -56,6 +58,14 @@ impl<'a> Sources<'a> {
             divisor,
             exchanged: false,
         }
+    }
+
+    /// What works on the variables, where they are.
+    pub(super) fn launcher(&self) -> Result<&'static dyn Launcher> {
+        Ok(match self.gpu()? {
+            Some(gpu) => gpu,
+            None => &Host,
+        })
     }
 
     /// The GPU that holds the variables, if one does.

@@ -4,14 +4,14 @@
 use umbo::device::registry;
 use umbo::error::Result;
 use umbo::kernels::update::tiles::Tile;
-use umbo::optimizer::own_on_gpu::{OwnUpdate, QueueUpdate};
+use umbo::optimizer::custom_kernels::{CustomUpdate, QueueUpdate};
 use umbo::optimizer::rule::Rates;
 
 /// The function of a rule, for GPUs.
 pub fn through_host(
     update: impl Fn(&Tile<'_>, &Rates, u64) + Send + Sync + 'static,
 ) -> Box<QueueUpdate> {
-    Box::new(move |own: &OwnUpdate<'_>| -> Result<()> {
+    Box::new(move |own: &CustomUpdate<'_>| -> Result<()> {
         let gpu = registry::gpu(own.device)?;
         assert_eq!(own.stream, gpu.stream().cast());
         let bytes = own.elements * own.dtype.size();

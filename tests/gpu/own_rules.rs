@@ -9,8 +9,8 @@ use umbo::kernels::cuda::{self, Gradient, Update};
 use umbo::kernels::update::tiles::Tile;
 use umbo::kernels::update::weighted_sum::Clipping;
 use umbo::optimizer::custom::Custom;
+use umbo::optimizer::custom_kernels::{CustomUpdate, QueueUpdate};
 use umbo::optimizer::momentum::Momentum;
-use umbo::optimizer::own_on_gpu::{OwnUpdate, QueueUpdate};
 use umbo::optimizer::rule::{Rates, Slot, WeightDecay};
 use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, UpdateRule, apply};
 use umbo::strategy::{ReplicaContext, Strategy, variables};
@@ -134,7 +134,7 @@ fn kernels_that_are_queued_have_the_bits_of_the_rule_that_they_are() {
     let Some(control) = under_driver(&[("FAKE_CUDA_DEVICES", "2")]) else { return };
     for seed in 0..10 {
         control.seed(seed);
-        let queue = |own: &OwnUpdate<'_>| {
+        let queue = |own: &CustomUpdate<'_>| {
             let gradient = [cuda::Contribution { gradient: own.gradient, factor: 1.0 }];
             let rule = Momentum::new(0.9, false).unwrap();
             let step = rule.prepare(&own.rates, &rule.initial_running())?.step.unwrap();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use fake_cuda::harness::under_driver;
-use umbo::optimizer::own_on_gpu::{OwnUpdate, QueueUpdate};
+use umbo::optimizer::custom_kernels::{CustomUpdate, QueueUpdate};
 use umbo::optimizer::rule::WeightDecay;
 use umbo::optimizer::{Optimizer, apply};
 use umbo::strategy::{ReplicaContext, Strategy};
@@ -141,7 +141,7 @@ fn a_card_that_a_rule_loses_on_one_rank_leaves_the_others_the_step_before() {
         let in_sync = [0, 3][number / 2];
         on_ranks(place, in_sync, |rank, strategy| {
             let works = through_host(momentum_of);
-            let queue: Box<QueueUpdate> = Box::new(move |own: &OwnUpdate<'_>| {
+            let queue: Box<QueueUpdate> = Box::new(move |own: &CustomUpdate<'_>| {
                 works(own)?;
                 // No update of a variable came before the first one.
                 if own.step == 1 {

@@ -33,6 +33,8 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::optimizer::gradients::Gradients;
+use crate::optimizer::host::Host;
+use crate::optimizer::launcher::Launcher;
 use crate::optimizer::plan::Plan;
 use crate::optimizer::report::ApplyOptions;
 use crate::optimizer::rule::UpdateRule;
@@ -156,17 +158,13 @@ impl<'a> Exchange<'a> {
             }
             lacks = work.meet_state(&mut state.variables, sources, plan, rule)?;
             let mut parts = Parts::new(self.ranks, &self.announced, sources, work, self.divides);
-            let gpu = sources.gpu()?;
-            if let Some(gpu) = gpu.filter(|_| self.between_gpus) {
+            if let Some(gpu) = sources.gpu()?.filter(|_| self.between_gpus) {
                 let buffers = parts.make_ready_on(gpu, sources)?;
                 return Ok((rows, parts, Some(buffers)));
             }
             parts.reserve(sources, send, receive)?;
             scratch.reserve()?;
-            match gpu {
-                Some(gpu) => parts.pack_on_gpu(gpu, sources, send)?,
-                None => parts.pack(sources, send),
-            }
+            sources.launcher()?.pack(&parts, sources, send)?;
             Ok((rows, parts, None))
         };
         let prepared: Result<(Vec<u8>, Parts, Option<Buffers>)> = prepare();
@@ -275,10 +273,7 @@ impl<'a> Exchange<'a> {
             work.select_where(sources, plan, replicas, has)?;
             let parts = Parts::new(self.ranks, &self.announced, sources, work, self.divides);
             parts.reserve_next(sources, send, receive, next)?;
-            match sources.gpu()? {
-                Some(gpu) => parts.pack_on_gpu(gpu, sources, send)?,
-                None => parts.pack(sources, send),
-            }
+            sources.launcher()?.pack(&parts, sources, send)?;
             Ok((rows, parts))
         };
         let prepared: Result<(Vec<u8>, Parts)> = prepare();
@@ -301,8 +296,12 @@ impl<'a> Exchange<'a> {
         // Rows are those of all ranks already, and are measured as one process measures them.
         let is_row_sparse = |index| has(index) && sources.is_row_sparse(index);
         work.select_where(sources, plan, replicas, is_row_sparse)?;
-        let measured = work.measure(sources, Keep::Nothing)?;
-        let rows = measured.filter(|(_, squares)| !squares.finite).map(|(index, _)| index).min();
+        let mut rows = None;
+        Host.measure(work, sources, Keep::Nothing, &mut |index, squares| {
+            if !squares.finite {
+                rows.get_or_insert(index);
+            }
+        })?;
         work.select_where(sources, plan, replicas, has)?;
         Ok(dense.into_iter().chain(rows).min())
     }

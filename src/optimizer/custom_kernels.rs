@@ -11,7 +11,7 @@ use crate::device::DeviceId;
 use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result, memory};
 use crate::kernels::cuda::{Address, RowCopy, Treated, on_gpu};
-use crate::kernels::update::weighted_sum::Clipping;
+use crate::optimizer::exchange::weights::Means;
 use crate::optimizer::on_gpu::Ready;
 use crate::optimizer::rule::{Rates, Scalars, UpdateRule};
 use crate::optimizer::sources::Sources;
@@ -24,7 +24,7 @@ use crate::values::variable::Variable;
 /// those of its rows that have gradients. All addresses are of as many contiguous elements, which nobody
 /// else has.
 #[derive(Debug)]
-pub struct OwnUpdate<'a> {
+pub struct CustomUpdate<'a> {
     /// The GPU, in whose context the function is called.
     pub device: DeviceId,
     /// The stream on which everything is to be queued.
@@ -49,15 +49,15 @@ pub struct OwnUpdate<'a> {
 }
 
 /// Queues the kernels of one variable's update. If it fails, nothing changes.
-pub type QueueUpdate = dyn Fn(&OwnUpdate<'_>) -> Result<()> + Send + Sync;
+pub type QueueUpdate = dyn Fn(&CustomUpdate<'_>) -> Result<()> + Send + Sync;
 
 /// What a rule of the program's does about one variable.
-pub struct OwnStep<'a> {
+pub struct CustomKernel<'a> {
     /// What queues its kernels.
     pub queue: &'a QueueUpdate,
-    /// See [`OwnUpdate::rates`].
+    /// See [`CustomUpdate::rates`].
     pub rates: Rates,
-    /// See [`OwnUpdate::step`].
+    /// See [`CustomUpdate::step`].
     pub step: u64,
 }
 
@@ -71,14 +71,8 @@ pub(super) struct Computed {
 impl Work {
     /// Has the program compute the updates that were prepared, for which memory is ready. Returns when
     /// its kernels are done. If it fails, nothing has changed.
-    pub(super) fn compute_on_gpu(
-        &mut self,
-        gpu: &'static Gpu,
-        variables: &Variables,
-        sources: &Sources<'_>,
-        rule: &dyn UpdateRule,
-        clipping: Clipping,
-    ) -> Result<()> {
+    pub(super) fn compute_on_gpu(&mut self, gpu: &'static Gpu, means: Means<'_>) -> Result<()> {
+        let Means { variables, sources, rule, clipping } = means;
         let Some(ready) = &mut self.ready else {
             return Err(Error::Internal("an apply was not made ready for its GPU".into()));
         };
@@ -119,10 +113,11 @@ impl Work {
                 continue;
             }
             let slots: Vec<Address> = slots.iter().map(|slot| slot.place().address).collect();
-            let OwnStep { queue, rates, step } = own_step(rule, &update.scalars, index, sources)?;
+            let CustomKernel { queue, rates, step } =
+                custom_kernel(rule, &update.scalars, index, sources)?;
             let numbers = rows.as_ref().map(|rows| (rows.place().address, rows.shape().elements()));
             let _entered = gpu.card().enter()?;
-            queue(&OwnUpdate {
+            queue(&CustomUpdate {
                 device: gpu.id(),
                 stream: gpu.stream().cast(),
                 dtype: weights.dtype(),
@@ -139,7 +134,7 @@ impl Work {
         gpu.synchronize()
     }
 
-    /// Copies what was computed to where it belongs: what [`Work::update_on_gpu`] does for other rules.
+    /// Copies what was computed to where it belongs: what an update does for other rules.
     pub(super) fn put_computed(
         gpu: &'static Gpu,
         computed: &[Computed],
@@ -210,13 +205,13 @@ pub(super) fn address_of(variable: &Variable, buffer: usize) -> Address {
 }
 
 /// What the rule does, or why it cannot.
-pub(super) fn own_step<'a>(
+pub(super) fn custom_kernel<'a>(
     rule: &'a dyn UpdateRule,
     scalars: &Scalars,
     index: usize,
     sources: &Sources<'_>,
-) -> Result<OwnStep<'a>> {
-    rule.own_step(scalars).ok_or_else(|| {
+) -> Result<CustomKernel<'a>> {
+    rule.custom_kernel(scalars).ok_or_else(|| {
         let variable = &sources.variables()[index];
         Error::Unimplemented(format!(
             "{variable:?} is on {}, where the rule '{}' cannot update it: its function is the CPU's. Give \
