@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::error::{Error, Result, memory};
+use crate::error::{Error, Result};
 use crate::executor::workers;
 use crate::kernels::update::measure::Squares;
 use crate::kernels::update::rules::SUMS;
