@@ -6,8 +6,8 @@ use std::ptr;
 use std::time::Instant;
 
 use umbo::ffi::{
-    UMBO_DTYPE_FLOAT32, umbo_tensor_create_zeros, umbo_tensor_release, umbo_tensor_retain,
-    umbo_value_count, umbo_value_from_tensor, umbo_value_release,
+    UMBO_DTYPE_FLOAT32, UMBO_HANDLE_TENSOR, UMBO_HANDLE_VALUE, umbo_release, umbo_retain,
+    umbo_tensor_create_zeros, umbo_value_count, umbo_value_from_tensor,
 };
 
 const ROUNDS: usize = 20;
@@ -38,10 +38,10 @@ fn main() {
         });
         measure("retain and release", || {
             let mut another = ptr::null_mut();
-            umbo_tensor_retain(tensor, &mut another);
-            umbo_tensor_release(another);
+            umbo_retain(tensor.cast(), UMBO_HANDLE_TENSOR, (&raw mut another).cast());
+            umbo_release(another.cast(), UMBO_HANDLE_TENSOR);
         });
-        umbo_value_release(value);
-        umbo_tensor_release(tensor);
+        umbo_release(value.cast(), UMBO_HANDLE_VALUE);
+        umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
     }
 }

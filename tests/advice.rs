@@ -71,7 +71,7 @@ fn numbers_of_bytes_say_what_type_would_have_so_many() {
     copy(12, &["bytes: 12; shape [2] of float32 has 8"]);
     assert!(!last_message().contains("as many elements"), "{}", last_message());
     // SAFETY: the handle is the test's.
-    unsafe { umbo_tensor_release(tensor) };
+    unsafe { umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR) };
 }
 
 /// What transformations take is the address of a handle. A handle in its place has an address's type only
@@ -99,7 +99,7 @@ fn a_handle_in_the_place_of_its_address() {
                 UMBO_STATUS_INVALID_ARGUMENT,
                 &["is a strategy handle itself", "a place for the output is expected"],
             );
-            umbo_strategy_release(strategy);
+            umbo_release(strategy.cast(), UMBO_HANDLE_STRATEGY);
             // The address in the place of a handle.
             let address: *const *mut umbo_dataset = &dataset;
             let mut iterator = ptr::null_mut();
@@ -113,9 +113,9 @@ fn a_handle_in_the_place_of_its_address() {
                 UMBO_STATUS_INVALID_ARGUMENT,
                 &["dataset: is NULL; the address of the dataset's handle is expected"],
             );
-            umbo_dataset_release(dataset);
-            umbo_value_release(value);
-            umbo_tensor_release(numbers);
+            umbo_release(dataset.cast(), UMBO_HANDLE_DATASET);
+            umbo_release(value.cast(), UMBO_HANDLE_VALUE);
+            umbo_release(numbers.cast(), UMBO_HANDLE_TENSOR);
         }
     }
 }
@@ -155,9 +155,9 @@ fn a_table_that_is_viewed_like_a_dense_variable() {
             &mut result,
         );
         advises(status, UMBO_STATUS_FAILED_PRECONDITION, &["umbo_gradients_view", "add_rows"]);
-        umbo_gradients_release(gradients);
-        umbo_variable_release(variable);
-        umbo_tensor_release(table);
-        umbo_strategy_release(s);
+        umbo_release(gradients.cast(), UMBO_HANDLE_GRADIENTS);
+        umbo_release(variable.cast(), UMBO_HANDLE_VARIABLE);
+        umbo_release(table.cast(), UMBO_HANDLE_TENSOR);
+        umbo_release(s.cast(), UMBO_HANDLE_STRATEGY);
     }
 }

@@ -23,9 +23,9 @@ fn release_too_often() {
         });
         let value = made(|out| umbo_value_from_tensor(tensor, out));
         let dataset = made(|out| umbo_dataset_from_tensor_slices(value, out));
-        (0..3).for_each(|_| umbo_tensor_release(tensor));
-        (0..2).for_each(|_| umbo_dataset_release(dataset));
-        umbo_value_release(value);
+        (0..3).for_each(|_| umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR));
+        (0..2).for_each(|_| umbo_release(dataset.cast(), UMBO_HANDLE_DATASET));
+        umbo_release(value.cast(), UMBO_HANDLE_VALUE);
     }
 }
 
@@ -66,9 +66,9 @@ fn lines(environment: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
 fn warnings_and_errors_go_to_standard_error_once() {
     let (printed, _) = lines(&[]);
     assert_eq!(printed.len(), 2, "{printed:?}");
-    for (line, function) in printed.iter().zip(["umbo_tensor_release", "umbo_dataset_release"]) {
-        let start = format!("umbo: ERROR: {function}: ");
-        assert!(line.starts_with(&start) && line.contains("the handle was released"), "{line}");
+    for (line, argument) in printed.iter().zip(["tensor", "dataset"]) {
+        let start = format!("umbo: ERROR: umbo_release: {argument}: the handle was released");
+        assert!(line.starts_with(&start), "{line}");
     }
 }
 

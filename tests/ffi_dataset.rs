@@ -16,7 +16,7 @@ fn changed(
 ) -> *mut umbo_dataset {
     let mut dataset = ptr::null_mut();
     // SAFETY: the handle is live, the output a variable.
-    ok(unsafe { umbo_dataset_retain(source, &raw mut dataset) });
+    ok(unsafe { umbo_retain(source.cast(), UMBO_HANDLE_DATASET, (&raw mut dataset).cast()) });
     ok(transform(&raw mut dataset));
     dataset
 }
@@ -33,8 +33,8 @@ fn numbers(count: usize) -> *mut umbo_dataset {
         });
         let value = made(|out| umbo_value_from_tensor(tensor, out));
         let dataset = made(|out| umbo_dataset_from_tensor_slices(value, out));
-        umbo_value_release(value);
-        umbo_tensor_release(tensor);
+        umbo_release(value.cast(), UMBO_HANDLE_VALUE);
+        umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
         dataset
     }
 }
@@ -68,7 +68,7 @@ fn elements(value: *const umbo_value, name: *const c_char) -> Vec<f32> {
 fn drain(dataset: *mut umbo_dataset) -> Vec<Vec<f32>> {
     let iterator = iterator_of(dataset);
     // SAFETY: the handle is live and not used afterwards; the iterator keeps what it needs.
-    unsafe { umbo_dataset_release(dataset) };
+    unsafe { umbo_release(dataset.cast(), UMBO_HANDLE_DATASET) };
     let mut all = Vec::new();
     loop {
         let element = next(iterator);
@@ -77,11 +77,11 @@ fn drain(dataset: *mut umbo_dataset) -> Vec<Vec<f32>> {
         }
         all.push(elements(element, ptr::null()));
         // SAFETY: the element is ours.
-        unsafe { umbo_value_release(element) };
+        unsafe { umbo_release(element.cast(), UMBO_HANDLE_VALUE) };
     }
     assert!(next(iterator).is_null(), "the end stays the end");
     // SAFETY: the iterator is ours.
-    unsafe { umbo_iterator_release(iterator) };
+    unsafe { umbo_release(iterator.cast(), UMBO_HANDLE_ITERATOR) };
     all
 }
 
@@ -109,7 +109,7 @@ fn transformations_do_what_they_say() {
         let endless = changed(source, |out| umbo_dataset_repeat(out, -1));
         assert_eq!(cardinality(endless), -1);
         for dataset in [source, skipped, taken, repeated, batches, endless] {
-            umbo_dataset_release(dataset);
+            umbo_release(dataset.cast(), UMBO_HANDLE_DATASET);
         }
     }
 }
@@ -124,9 +124,9 @@ fn the_seed_decides_the_order() {
         unsafe {
             let options = options.as_ptr().cast::<umbo_shuffle_options>();
             let shuffled = changed(source, |out| umbo_dataset_shuffle(out, options));
-            umbo_dataset_release(source);
+            umbo_release(source.cast(), UMBO_HANDLE_DATASET);
             let twice = changed(shuffled, |out| umbo_dataset_repeat(out, 2));
-            umbo_dataset_release(shuffled);
+            umbo_release(shuffled.cast(), UMBO_HANDLE_DATASET);
             drain(twice).concat()
         }
     };
@@ -158,15 +158,15 @@ fn zip_makes_structs_with_names_and_tuples_without() {
                     for path in paths {
                         assert_eq!(elements(element, path.as_ptr()), [row as f32], "pass {pass}");
                     }
-                    umbo_value_release(element);
+                    umbo_release(element.cast(), UMBO_HANDLE_VALUE);
                 }
                 ok(umbo_iterator_reset(iterator));
             }
-            umbo_iterator_release(iterator);
-            umbo_dataset_release(zipped);
+            umbo_release(iterator.cast(), UMBO_HANDLE_ITERATOR);
+            umbo_release(zipped.cast(), UMBO_HANDLE_DATASET);
         }
-        umbo_dataset_release(a);
-        umbo_dataset_release(b);
+        umbo_release(a.cast(), UMBO_HANDLE_DATASET);
+        umbo_release(b.cast(), UMBO_HANDLE_DATASET);
     }
 }
 
@@ -233,9 +233,9 @@ fn what_is_wrong_is_named_and_nothing_is_written() {
         let twice = umbo_dataset_take(&raw mut stale, 1);
         refused(twice, UMBO_STATUS_INVALID_ARGUMENT, "released");
         let mut another = ptr::null_mut();
-        ok(umbo_dataset_retain(dataset, &mut another));
-        umbo_dataset_release(dataset);
-        umbo_dataset_release(another);
+        ok(umbo_retain(dataset.cast(), UMBO_HANDLE_DATASET, (&raw mut another).cast()));
+        umbo_release(dataset.cast(), UMBO_HANDLE_DATASET);
+        umbo_release(another.cast(), UMBO_HANDLE_DATASET);
         refused(umbo_dataset_take(source, 1), UMBO_STATUS_INVALID_ARGUMENT, "released");
     }
     assert!(made.is_null());
@@ -256,7 +256,7 @@ fn a_steady_pass_allocates_nothing() {
                 for _ in 0..steps {
                     let element = next(iterator);
                     assert!(!element.is_null());
-                    umbo_value_release(element);
+                    umbo_release(element.cast(), UMBO_HANDLE_VALUE);
                 }
             };
             pass(20);
@@ -267,10 +267,10 @@ fn a_steady_pass_allocates_nothing() {
             };
             // A thread's first wait for another one allocates, and comes whenever it comes.
             assert!((0..5).any(|_| allocated() == 0));
-            umbo_iterator_release(iterator);
+            umbo_release(iterator.cast(), UMBO_HANDLE_ITERATOR);
         }
         for dataset in [source, shuffled, endless, plain, ahead] {
-            umbo_dataset_release(dataset);
+            umbo_release(dataset.cast(), UMBO_HANDLE_DATASET);
         }
     }
 }

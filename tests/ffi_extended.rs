@@ -70,7 +70,7 @@ fn value(data: &[f32]) -> *mut umbo_value {
     // SAFETY: the tensor is live, the output a variable.
     unsafe {
         ok(umbo_value_from_tensor(tensor, &mut made));
-        umbo_tensor_release(tensor);
+        umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
     }
     made
 }
@@ -90,8 +90,8 @@ fn slices(data: &[f32], indices: &[i64], rows: i64) -> *mut umbo_value {
             &mut numbers,
         ));
         ok(umbo_value_create_indexed_slices(values, numbers, 1, &rows, &mut made));
-        umbo_tensor_release(values);
-        umbo_tensor_release(numbers);
+        umbo_release(values.cast(), UMBO_HANDLE_TENSOR);
+        umbo_release(numbers.cast(), UMBO_HANDLE_TENSOR);
     }
     made
 }
@@ -111,7 +111,7 @@ fn variable(strategy: *mut umbo_strategy, name: &CStr, data: &[f32]) -> *mut umb
     // SAFETY: the handles are live, the output a variable.
     unsafe {
         ok(umbo_variable_create(strategy, name.as_ptr(), tensor, ptr::null(), &mut made));
-        umbo_tensor_release(tensor);
+        umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
     }
     made
 }
@@ -122,7 +122,7 @@ fn stored(variable: *const umbo_variable) -> Vec<f32> {
     unsafe {
         ok(umbo_variable_read(variable, &mut tensor));
         let all = elements(tensor);
-        umbo_tensor_release(tensor);
+        umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
         all
     }
 }
@@ -152,8 +152,8 @@ fn indexed_slices_are_built_reduced_and_taken_apart() {
         let (mut rank, mut shape) = (0, [-1i64; 8]);
         ok(umbo_value_slices_dense_shape(sum, &mut rank, shape.as_mut_ptr()));
         assert_eq!((rank, shape), (1, [4, 0, 0, 0, 0, 0, 0, 0]));
-        umbo_tensor_release(values);
-        umbo_tensor_release(indices);
+        umbo_release(values.cast(), UMBO_HANDLE_TENSOR);
+        umbo_release(indices.cast(), UMBO_HANDLE_TENSOR);
         let plain = value(&[1.0]);
         refused(
             umbo_value_slices_values(plain, &mut values),
@@ -173,9 +173,9 @@ fn indexed_slices_are_built_reduced_and_taken_apart() {
             "indexed slices",
         );
         for handle in [both, sum, plain, parts[0], parts[1]] {
-            umbo_value_release(handle);
+            umbo_release(handle.cast(), UMBO_HANDLE_VALUE);
         }
-        umbo_strategy_release(s);
+        umbo_release(s.cast(), UMBO_HANDLE_STRATEGY);
     }
     assert_eq!(live(), before);
 }
@@ -201,15 +201,15 @@ fn scatter_updates_change_rows() {
         for (scatter, operand, expected) in steps {
             let part = slices(&[operand], &[2], 3);
             ok(scatter(v, part));
-            umbo_value_release(part);
+            umbo_release(part.cast(), UMBO_HANDLE_VALUE);
             assert_eq!(stored(v), [10.0, 20.0, expected]);
         }
         let outside = slices(&[1.0, 1.0], &[0, 3], 3);
         refused(umbo_variable_scatter_add(v, outside), UMBO_STATUS_OUT_OF_RANGE, "3 at position 1");
         assert_eq!(stored(v), [10.0, 20.0, 7.0]);
-        umbo_value_release(outside);
-        umbo_variable_release(v);
-        umbo_strategy_release(s);
+        umbo_release(outside.cast(), UMBO_HANDLE_VALUE);
+        umbo_release(v.cast(), UMBO_HANDLE_VARIABLE);
+        umbo_release(s.cast(), UMBO_HANDLE_STRATEGY);
     }
     assert_eq!(live(), before);
 }
@@ -223,7 +223,7 @@ unsafe extern "C-unwind" fn assign_and_return(
     // SAFETY: the handles are lent for the call.
     unsafe {
         ok(umbo_variable_assign(variable, args));
-        umbo_value_retain(args, result)
+        umbo_retain(args.cast(), UMBO_HANDLE_VALUE, result.cast())
     }
 }
 
@@ -246,7 +246,7 @@ unsafe extern "C-unwind" fn update_from_a_replica(
             ptr::null(),
             result,
         );
-        umbo_strategy_release(strategy);
+        umbo_release(strategy.cast(), UMBO_HANDLE_STRATEGY);
         status
     }
 }
@@ -270,7 +270,7 @@ fn updates_group_and_merge() {
             ok(update(s, v, function, none, one, &options, &mut result));
             ok(umbo_value_get_kind(result, &mut kind));
             assert_eq!(kind, UMBO_VALUE_TUPLE, "each leaf is a tuple of one");
-            umbo_value_release(result);
+            umbo_release(result.cast(), UMBO_HANDLE_VALUE);
         }
         assert_eq!(stored(v), [1.0]);
         options.grouping = 2;
@@ -287,14 +287,14 @@ fn updates_group_and_merge() {
         let mut colocated = ptr::null_mut();
         let variables = [v];
         ok(umbo_strategy_non_slot_devices(s, 1, variables.as_ptr(), &mut colocated));
-        umbo_variable_release(colocated);
+        umbo_release(colocated.cast(), UMBO_HANDLE_VARIABLE);
         let none = umbo_strategy_non_slot_devices(s, 0, ptr::null(), &mut colocated);
         refused(none, UMBO_STATUS_INVALID_ARGUMENT, "variables");
         for handle in [one, both, parts[0], parts[1], result] {
-            umbo_value_release(handle);
+            umbo_release(handle.cast(), UMBO_HANDLE_VALUE);
         }
-        umbo_variable_release(v);
-        umbo_strategy_release(s);
+        umbo_release(v.cast(), UMBO_HANDLE_VARIABLE);
+        umbo_release(s.cast(), UMBO_HANDLE_STRATEGY);
     }
     assert_eq!(live(), before);
 }
@@ -367,9 +367,9 @@ fn values_from_functions_and_destinations() {
         assert_eq!(count, 2);
         ok(umbo_strategy_value_container(s, plain, &mut same));
         for handle in [made, results, plain, copies, same] {
-            umbo_value_release(handle);
+            umbo_release(handle.cast(), UMBO_HANDLE_VALUE);
         }
-        umbo_strategy_release(s);
+        umbo_release(s.cast(), UMBO_HANDLE_STRATEGY);
     }
     assert_eq!(live(), before);
 }
@@ -411,11 +411,11 @@ fn devices_annotations_and_what_is_not_offered() {
         ok(umbo_strategy_read_var(s, v, &mut read));
         assert_eq!(elements(read), [3.0]);
         for handle in [tensor, read] {
-            umbo_tensor_release(handle);
+            umbo_release(handle.cast(), UMBO_HANDLE_TENSOR);
         }
-        umbo_variable_release(v);
-        umbo_strategy_release(default);
-        umbo_strategy_release(s);
+        umbo_release(v.cast(), UMBO_HANDLE_VARIABLE);
+        umbo_release(default.cast(), UMBO_HANDLE_STRATEGY);
+        umbo_release(s.cast(), UMBO_HANDLE_STRATEGY);
     }
     assert_eq!(live(), before);
 }
@@ -452,8 +452,8 @@ unsafe extern "C-unwind" fn rename_and_halve(
             UMBO_STATUS_INVALID_ARGUMENT,
             "aggregation",
         );
-        umbo_tensor_release(initial);
-        umbo_tensor_release(half);
+        umbo_release(initial.cast(), UMBO_HANDLE_TENSOR);
+        umbo_release(half.cast(), UMBO_HANDLE_TENSOR);
         umbo_variable_request_next(request, variable)
     }
 }
@@ -485,8 +485,8 @@ fn creators_see_and_change_requests() {
             UMBO_STATUS_INVALID_ARGUMENT,
             "creator",
         );
-        umbo_variable_release(v);
-        umbo_strategy_release(s);
+        umbo_release(v.cast(), UMBO_HANDLE_VARIABLE);
+        umbo_release(s.cast(), UMBO_HANDLE_STRATEGY);
     }
     assert_eq!(seen, ["v placed", "destroyed", "destroyed"]);
     assert_eq!(live(), before);
@@ -503,7 +503,7 @@ fn a_resolver_is_attached_by_option_only() {
         let mut resolver = ptr::null_mut();
         ok(umbo_strategy_cluster_resolver(s, &mut resolver));
         assert!(resolver.is_null());
-        umbo_strategy_release(s);
+        umbo_release(s.cast(), UMBO_HANDLE_STRATEGY);
         let config = c"{\"cluster\": {\"worker\": [\"a:1\", \"b:2\"], \"ps\": [\"c:3\"]},
                         \"task\": {\"type\": \"worker\", \"index\": 1}}";
         ok(umbo_cluster_resolver_from_tf_config(config.as_ptr(), &mut resolver));
@@ -512,7 +512,7 @@ fn a_resolver_is_attached_by_option_only() {
         options.cluster_resolver = resolver;
         let (mut s, mut own) = (ptr::null_mut(), ptr::null_mut());
         ok(umbo_strategy_create(&options, &mut s));
-        umbo_cluster_resolver_release(resolver);
+        umbo_release(resolver.cast(), UMBO_HANDLE_CLUSTER_RESOLVER);
         ok(umbo_strategy_cluster_resolver(s, &mut own));
         let (mut count, mut index, mut name) = (0, 0, ptr::null());
         ok(umbo_cluster_resolver_job_count(own, &mut count));
@@ -538,8 +538,8 @@ fn a_resolver_is_attached_by_option_only() {
         let broken =
             umbo_cluster_resolver_from_tf_config(c"{\"cluster\": ".as_ptr(), &mut resolver);
         refused(broken, UMBO_STATUS_INVALID_ARGUMENT, "line 1, column 12");
-        umbo_cluster_resolver_release(own);
-        umbo_strategy_release(s);
+        umbo_release(own.cast(), UMBO_HANDLE_CLUSTER_RESOLVER);
+        umbo_release(s.cast(), UMBO_HANDLE_STRATEGY);
     }
     assert_eq!(live(), before);
 }

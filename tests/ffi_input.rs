@@ -75,7 +75,7 @@ unsafe extern "C-unwind" fn next(
             umbo_tensor_from_data(UMBO_DTYPE_INT64, 0, ptr::null(), data, ptr::null(), out)
         });
         *element = made(|out| umbo_value_from_tensor(tensor, out));
-        umbo_tensor_release(tensor);
+        umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
     }
     UMBO_OK
 }
@@ -118,8 +118,8 @@ fn step(iterator: *mut umbo_iterator) -> (umbo_status, Option<i64>) {
         }
         let tensor = made(|out| umbo_value_tensor(element, out));
         ok(umbo_tensor_copy_to_host(tensor, (&raw mut number).cast(), size_of::<i64>()));
-        umbo_tensor_release(tensor);
-        umbo_value_release(element);
+        umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
+        umbo_release(element.cast(), UMBO_HANDLE_VALUE);
         (status, Some(number))
     }
 }
@@ -134,9 +134,9 @@ fn a_generators_passes_are_ended_and_its_data_destroyed_once() {
             let user_data = state.user_data();
             umbo_dataset_from_generator(spec, &GENERATOR, user_data, Some(destroy), out)
         });
-        umbo_element_spec_release(spec);
+        umbo_release(spec.cast(), UMBO_HANDLE_ELEMENT_SPEC);
         let iterator = made(|out| umbo_iterator_from_dataset(dataset, out));
-        umbo_dataset_release(dataset);
+        umbo_release(dataset.cast(), UMBO_HANDLE_DATASET);
         assert_eq!(count(&state.begun), 0);
         assert_eq!(step(iterator), (UMBO_OK, Some(1)));
         assert_eq!(step(iterator).0, UMBO_STATUS_DATA_LOSS);
@@ -149,7 +149,7 @@ fn a_generators_passes_are_ended_and_its_data_destroyed_once() {
         assert_eq!(step(iterator), (UMBO_OK, Some(1)));
         assert_eq!((count(&state.begun), count(&state.ended)), (2, 1));
         assert_eq!(count(&state.destroyed), 0);
-        umbo_iterator_release(iterator);
+        umbo_release(iterator.cast(), UMBO_HANDLE_ITERATOR);
     }
     assert_eq!((count(&state.ended), count(&state.destroyed)), (2, 1));
 }
@@ -162,7 +162,7 @@ unsafe extern "C-unwind" fn same(
     // SAFETY: the library gives back the user data and a place for the result.
     unsafe {
         calls(user_data).next.fetch_add(1, Ordering::SeqCst);
-        umbo_value_retain(element, result)
+        umbo_retain(element.cast(), UMBO_HANDLE_VALUE, result.cast())
     }
 }
 
@@ -215,17 +215,17 @@ fn what_a_call_takes_it_destroys_also_if_it_fails() {
             [(same as _, (UMBO_OK, Some(0))), (none as _, (UMBO_STATUS_INVALID_ARGUMENT, None))]
         {
             let function: umbo_map_fn = Some(function);
-            ok(umbo_dataset_retain(*range, out));
+            ok(umbo_retain(*range.cast(), UMBO_HANDLE_DATASET, out.cast()));
             ok(map(out, function, &options));
             let iterator = made(|out| umbo_iterator_from_dataset(output, out));
-            umbo_dataset_release(output);
+            umbo_release(output.cast(), UMBO_HANDLE_DATASET);
             assert_eq!(step(iterator), first);
-            umbo_iterator_release(iterator);
+            umbo_release(iterator.cast(), UMBO_HANDLE_ITERATOR);
         }
         assert!(last_message().contains("has stored none"));
         assert_eq!((count(&state.destroyed), count(&state.next)), (8, 2));
-        umbo_dataset_release(*range);
-        umbo_element_spec_release(spec);
+        umbo_release(*range.cast(), UMBO_HANDLE_DATASET);
+        umbo_release(spec.cast(), UMBO_HANDLE_ELEMENT_SPEC);
     }
 }
 
@@ -292,7 +292,7 @@ fn distribution_from_a_function_and_its_options() {
                 let (mut has_value, mut element) = (7, ptr::null_mut());
                 ok(umbo_iterator_next_as_optional(iterator, &raw mut has_value, &raw mut element));
                 assert_eq!(has_value, i32::from(!element.is_null()));
-                umbo_value_release(element);
+                umbo_release(element.cast(), UMBO_HANDLE_VALUE);
                 if has_value == 0 {
                     break;
                 }
@@ -304,9 +304,9 @@ fn distribution_from_a_function_and_its_options() {
             let sizes = shape.as_mut_ptr();
             ok(umbo_element_spec_leaf(spec, &raw mut dtype, &raw mut rank, sizes));
             assert_eq!((dtype, rank, shape[0]), (UMBO_DTYPE_INT64, 1, UMBO_SIZE_UNKNOWN));
-            umbo_element_spec_release(spec);
-            umbo_iterator_release(iterator);
-            umbo_distributed_dataset_release(output);
+            umbo_release(spec.cast(), UMBO_HANDLE_ELEMENT_SPEC);
+            umbo_release(iterator.cast(), UMBO_HANDLE_ITERATOR);
+            umbo_release(output.cast(), UMBO_HANDLE_DISTRIBUTED_DATASET);
         }
         assert_eq!(count(&state.next), 2);
         output = ptr::null_mut();
@@ -330,6 +330,6 @@ fn distribution_from_a_function_and_its_options() {
         );
         assert_eq!(count(&state.next), 2, "the function was called although the options are wrong");
         assert!(output.is_null());
-        umbo_strategy_release(strategy);
+        umbo_release(strategy.cast(), UMBO_HANDLE_STRATEGY);
     }
 }

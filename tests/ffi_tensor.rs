@@ -87,7 +87,7 @@ fn slices_transposes_and_reshapes_share_memory() {
         );
         assert!(refused.is_null());
         for tensor in [tensor, column, transposed, flat, copy] {
-            umbo_tensor_release(tensor);
+            umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
         }
     }
 }
@@ -119,10 +119,10 @@ fn foreign_memory_is_given_back_once_also_on_failure() {
         assert_eq!(from(UMBO_DTYPE_FLOAT32, strides, ptr::null(), &mut tensor), UMBO_OK);
         assert_eq!(elements(tensor, 4), [1., 2., 4., 5.]);
         assert_eq!(umbo_tensor_slice(tensor, 0, 1, 2, 1, &mut row), UMBO_OK);
-        umbo_tensor_release(tensor);
+        umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
         assert_eq!(given_back.load(Ordering::SeqCst), 0);
         assert_eq!(elements(row, 2), [4., 5.]);
-        umbo_tensor_release(row);
+        umbo_release(row.cast(), UMBO_HANDLE_TENSOR);
         assert_eq!(given_back.load(Ordering::SeqCst), 1);
 
         assert_eq!(from(99, strides, ptr::null(), &mut tensor), UMBO_STATUS_INVALID_ARGUMENT);
@@ -201,11 +201,14 @@ fn bad_arguments_are_named() {
         let wrong = "umbo_tensor_copy_to_host: bytes: 8; shape [] of float32 has 4; 8 would be as many \
                      elements of float64 or int64 or uint64";
         assert_eq!(message(), wrong);
-        umbo_tensor_release(tensor);
-        umbo_tensor_release(tensor);
-        umbo_tensor_release(ptr::null());
-        assert_eq!(umbo_tensor_retain(tensor, &mut ptr::null_mut()), UMBO_STATUS_INVALID_ARGUMENT);
-        assert!(message().starts_with("umbo_tensor_retain: tensor: the handle was released"));
+        umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
+        umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
+        umbo_release(ptr::null(), UMBO_HANDLE_TENSOR);
+        assert_eq!(
+            umbo_retain(tensor.cast(), UMBO_HANDLE_TENSOR, (&mut ptr::null_mut()).cast()),
+            UMBO_STATUS_INVALID_ARGUMENT
+        );
+        assert!(message().starts_with("umbo_retain: tensor: the handle was released"));
     }
 }
 
@@ -259,7 +262,7 @@ fn device_names_have_a_canonical_form() {
         let mut name = ptr::null();
         assert_eq!(umbo_tensor_device(tensor, &mut name), UMBO_OK);
         assert_eq!(CStr::from_ptr(name), c"/job:localhost/replica:0/task:0/device:CPU:0");
-        umbo_tensor_release(tensor);
+        umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
     }
 }
 
@@ -353,11 +356,11 @@ fn a_bad_release_is_logged() {
         assert_eq!(set(9, Some(keep_line)), UMBO_STATUS_INVALID_ARGUMENT);
         assert_eq!(log.destroyed.load(Ordering::SeqCst), 1);
         assert_eq!(set(UMBO_LOG_ERROR, Some(keep_line)), UMBO_OK);
-        umbo_tensor_release(ptr::without_provenance(0xdead_0000_0000_0001));
+        umbo_release(ptr::without_provenance(0xdead_0000_0000_0001).cast(), UMBO_HANDLE_TENSOR);
         assert_eq!(set(UMBO_LOG_ERROR, None), UMBO_OK);
         assert_eq!(log.destroyed.load(Ordering::SeqCst), 3);
     }
-    let wanted = "1 umbo_tensor_release: tensor: 0xdead000000000001 is not a handle of this library, nor should \
+    let wanted = "1 umbo_release: tensor: 0xdead000000000001 is not a handle of this library, nor should \
          it be the address of one";
     assert!(log.lines.lock().unwrap().iter().any(|line| line == wanted));
 }

@@ -41,7 +41,7 @@ fn leaf(rows: i64) -> *mut umbo_value {
             UMBO_OK
         );
         assert_eq!(umbo_value_from_tensor(tensor, &mut value), UMBO_OK);
-        umbo_tensor_release(tensor);
+        umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
     }
     value
 }
@@ -49,7 +49,7 @@ fn leaf(rows: i64) -> *mut umbo_value {
 fn release(values: &[*mut umbo_value]) {
     for &value in values {
         // SAFETY: any pointer may be released.
-        unsafe { umbo_value_release(value) };
+        unsafe { umbo_release(value.cast(), UMBO_HANDLE_VALUE) };
     }
 }
 
@@ -143,8 +143,8 @@ fn a_leaf_gives_back_its_very_tensor() {
         let mut variable = ptr::null_mut();
         assert_eq!(umbo_value_variable(value, &mut variable), UMBO_STATUS_INVALID_ARGUMENT);
         assert_eq!(message(), "umbo_value_variable: value: is a tensor, not a variable");
-        umbo_tensor_release(first);
-        umbo_tensor_release(second);
+        umbo_release(first.cast(), UMBO_HANDLE_TENSOR);
+        umbo_release(second.cast(), UMBO_HANDLE_TENSOR);
     }
     release(&[value]);
     assert_eq!(live(UMBO_HANDLE_ANY), 0);
@@ -204,7 +204,7 @@ fn a_retained_value_outlives_its_original() {
     let mut clone = ptr::null_mut();
     // SAFETY: the output is a variable.
     unsafe {
-        assert_eq!(umbo_value_retain(value, &mut clone), UMBO_OK);
+        assert_eq!(umbo_retain(value.cast(), UMBO_HANDLE_VALUE, (&raw mut clone).cast()), UMBO_OK);
     }
     assert_eq!(live(UMBO_HANDLE_VALUE), 2);
     release(&[value]);
@@ -268,7 +268,7 @@ fn nests_are_refused_when_they_would_be_too_deep() {
     assert_eq!(zipped, UMBO_STATUS_INVALID_ARGUMENT);
     assert!(message().contains("65 deep"), "{}", message());
     // SAFETY: the handle is this function's own.
-    unsafe { umbo_dataset_release(dataset) };
+    unsafe { umbo_release(dataset.cast(), UMBO_HANDLE_DATASET) };
     release(&[value]);
 }
 
@@ -306,11 +306,11 @@ fn element_specs_are_refused_when_they_would_be_too_deep() {
             status = umbo_element_spec_create_tuple(1, &spec.cast_const(), &mut outer);
             assert_eq!(status == UMBO_OK, depth <= UMBO_MAX_NEST_DEPTH, "{}", message());
             if status == UMBO_OK {
-                umbo_element_spec_release(spec);
+                umbo_release(spec.cast(), UMBO_HANDLE_ELEMENT_SPEC);
                 spec = outer;
             }
         }
-        umbo_element_spec_release(spec);
+        umbo_release(spec.cast(), UMBO_HANDLE_ELEMENT_SPEC);
     }
     assert_eq!(status, UMBO_STATUS_INVALID_ARGUMENT);
     assert!(message().contains("65 deep"), "{}", message());

@@ -25,7 +25,7 @@ fn tensor() -> *mut umbo_value {
             umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 0, ptr::null(), ptr::null(), out)
         });
         let value = made(|out| umbo_value_from_tensor(zeros, out));
-        umbo_tensor_release(zeros);
+        umbo_release(zeros.cast(), UMBO_HANDLE_TENSOR);
         value
     }
 }
@@ -78,7 +78,9 @@ fn a_function_that_fails_begins_its_message_with_its_name() {
         );
         fails("umbo_dataset_take", umbo_dataset_take(ptr::null_mut(), 1));
         fails("umbo_dataset_skip", umbo_dataset_skip(ptr::null_mut(), 1));
-        fails("umbo_value_retain", umbo_value_retain(ptr::null(), &mut ptr::null_mut()));
+        let mut retained: *mut umbo_value = ptr::null_mut();
+        let place = (&raw mut retained).cast();
+        fails("umbo_retain", umbo_retain(ptr::null(), UMBO_HANDLE_VALUE, place));
         let (function, data) = (None, ptr::null_mut());
         fails(
             "umbo_strategy_run",
@@ -98,8 +100,8 @@ fn a_function_that_fails_begins_its_message_with_its_name() {
     }
     // SAFETY: the handles are live.
     unsafe {
-        umbo_value_release(value);
-        umbo_strategy_release(s);
+        umbo_release(value.cast(), UMBO_HANDLE_VALUE);
+        umbo_release(s.cast(), UMBO_HANDLE_STRATEGY);
     }
 }
 
@@ -135,8 +137,8 @@ fn errors_of_replicas_begin_with_the_replica() {
     }
     // SAFETY: the handles are live.
     unsafe {
-        umbo_value_release(value);
-        umbo_strategy_release(s);
+        umbo_release(value.cast(), UMBO_HANDLE_VALUE);
+        umbo_release(s.cast(), UMBO_HANDLE_STRATEGY);
     }
 }
 
@@ -181,7 +183,7 @@ fn the_innermost_function_is_named_and_no_other() {
         assert_eq!(scope(again).1, "umbo_set_strategy: not that one");
         let own = c"not that one".as_ptr().cast_mut().cast();
         assert_eq!(scope(own).1, "umbo_strategy_scope: not that one");
-        umbo_strategy_release(s);
+        umbo_release(s.cast(), UMBO_HANDLE_STRATEGY);
     }
 }
 

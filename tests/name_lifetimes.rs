@@ -33,8 +33,8 @@ fn once(number: usize, tensor: *mut umbo_tensor, field: *mut umbo_value) {
         for known in names {
             assert_eq!(CStr::from_ptr(known), name.as_c_str());
         }
-        umbo_value_release(nest);
-        umbo_variable_release(variable);
+        umbo_release(nest.cast(), UMBO_HANDLE_VALUE);
+        umbo_release(variable.cast(), UMBO_HANDLE_VARIABLE);
     }
 }
 
@@ -64,8 +64,8 @@ fn names_go_with_what_they_name() {
     assert!(grown < 64 << 10, "{grown} bytes are left of 100000 variables and structs");
     // SAFETY: the handles are this test's.
     unsafe {
-        umbo_value_release(field);
-        umbo_tensor_release(tensor);
-        umbo_strategy_release(strategy);
+        umbo_release(field.cast(), UMBO_HANDLE_VALUE);
+        umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
+        umbo_release(strategy.cast(), UMBO_HANDLE_STRATEGY);
     }
 }

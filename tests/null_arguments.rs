@@ -40,7 +40,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_thing_do(
     const umbo_tensor *tensor, umbo_scope_fn fn, void *user_data,
     const umbo_thing_options *options, umbo_tensor **out);
 // Releases. `tensor` may be NULL.
-UMBO_API void umbo_tensor_release(const umbo_tensor *tensor);
+static inline void umbo_tensor_release(const umbo_tensor *tensor) { umbo_release(tensor, 1); }
 UMBO_API const char *umbo_version(void);
 #ifdef __cplusplus
 }  // extern "C"

@@ -11,7 +11,7 @@ NUMPY = [None, "f2", None, "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4",
 
 
 class Library:
-    """The library's functions, the enums and constants of its headers, and umbo_..._default()."""
+    """The library's functions, the enums and constants of its headers, umbo_..._default(), _retain() and _release()."""
     def __init__(self):
         seen = set()
         def included(header):  # each once, behind what it includes
@@ -39,6 +39,9 @@ class Library:
             kind = name.removesuffix("_default")
             fields = self.value(self.macros[f"{kind.upper()}_INIT"])
             made = lambda: ffi.new(f"{kind} *", fields)[0]
+        elif of_type := re.fullmatch(r"umbo_(\w+)_(retain|release)", name):  # inline in C, each over one function
+            kind, verb = getattr(self, f"UMBO_HANDLE_{of_type[1].upper()}"), getattr(self, f"umbo_{of_type[2]}")
+            made = lambda handle, *retained: verb(handle, kind, *retained)
         else:
             made = self.value(self.macros[name]) if name in self.macros else getattr(self.functions, name)
         setattr(self, name, made)

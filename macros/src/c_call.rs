@@ -40,15 +40,7 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
                     let #data = unsafe { crate::ffi::callback::UserData::new(#data, #destroy) };
                 };
             }
-            ("release", [handle]) => {
-                let name = handle.to_string();
-                runs = quote!(quietly);
-                body = quote!(crate::ffi::handle::release(#handle, #name));
-            }
-            ("retain", [handle]) => {
-                let name = handle.to_string();
-                body = quote!(unsafe { crate::ffi::handle::retain(#handle, #name, retained) });
-            }
+            ("quietly", []) => runs = quote!(quietly),
             (_, [parameter, others @ ..]) => body = bound(what, parameter, others, &body),
             _ => return Err(Error::new(what.span(), "parameters are expected")),
         }
@@ -148,16 +140,16 @@ mod tests {
     }
 
     #[test]
-    fn a_release_fails_quietly() {
-        let made =
-            expanded(quote!(release(x)), quote! { pub fn umbo_x_release(x: *const umbo_x) {} });
+    fn what_returns_nothing_fails_quietly() {
+        let made = expanded(
+            quote!(quietly),
+            quote! { pub fn umbo_release(x: *const c_void) { release(x) } },
+        );
         let expected = quote! {
             #[unsafe(no_mangle)]
             #[allow(unused_unsafe)]
-            pub unsafe extern "C" fn umbo_x_release(x: *const umbo_x) {
-                crate::ffi::boundary::quietly("umbo_x_release", move || {
-                    crate::ffi::handle::release(x, "x")
-                })
+            pub unsafe extern "C" fn umbo_release(x: *const c_void) {
+                crate::ffi::boundary::quietly("umbo_release", move || { release(x) })
             }
         };
         assert_eq!(made, text(expected));

@@ -44,8 +44,7 @@ use proc_macro::TokenStream;
 ///
 /// - `gives(user_data, destroy)`: the caller gives user data away, which is destroyed whatever else
 ///   happens; `user_data` becomes the `UserData`.
-/// - `retain(h)`, `release(h)`: all that the function does, whose body is empty. The new handle is
-///   written to the parameter `retained`; a release returns nothing and logs what is wrong.
+/// - `quietly`: the function returns nothing and logs what is wrong, as a release does.
 ///
 /// # Safety
 ///

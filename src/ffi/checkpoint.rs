@@ -327,22 +327,3 @@ pub fn umbo_checkpoint_load_weights(
     let pairs: Vec<(&str, &str)> = names.into_iter().zip(tensors).collect();
     checkpoint.load_weights(Path::new(path), Some(&pairs))
 }
-
-/// Makes another handle to the same checkpoint.
-///
-/// @param[in] checkpoint The checkpoint.
-/// @param[out] retained The new handle. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(retain(checkpoint))]
-pub fn umbo_checkpoint_retain(
-    checkpoint: *const umbo_checkpoint,
-    retained: *mut *mut umbo_checkpoint,
-) {
-}
-
-/// Releases a handle.
-///
-/// @param[in] checkpoint The handle. NULL is fine: then nothing happens.
-#[c_call(release(checkpoint))]
-pub fn umbo_checkpoint_release(checkpoint: *const umbo_checkpoint) {}

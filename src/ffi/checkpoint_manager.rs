@@ -239,22 +239,3 @@ pub fn umbo_checkpoint_manager_path(
     let path = path.to_str().ok_or_else(|| Error::Internal("a path is not a text".into()))?;
     buffer.write(path, length)
 }
-
-/// Makes another handle to the same manager.
-///
-/// @param[in] manager The manager.
-/// @param[out] retained The new handle. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(retain(manager))]
-pub fn umbo_checkpoint_manager_retain(
-    manager: *const umbo_checkpoint_manager,
-    retained: *mut *mut umbo_checkpoint_manager,
-) {
-}
-
-/// Releases a handle. The last one waits for what is being written.
-///
-/// @param[in] manager The handle. NULL is fine: then nothing happens.
-#[c_call(release(manager))]
-pub fn umbo_checkpoint_manager_release(manager: *const umbo_checkpoint_manager) {}

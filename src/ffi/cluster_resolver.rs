@@ -190,25 +190,3 @@ pub fn umbo_strategy_cluster_resolver(
 ) {
     resolver.write(strategy.cluster_resolver().cloned().map_or(Ok(ptr::null_mut()), make)?);
 }
-
-/// Makes another handle to the same resolver.
-///
-/// @param[in] resolver The resolver.
-/// @param[out] retained The other handle. Release it with umbo_cluster_resolver_release(); the
-///   first handle stays as it is.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `retained` is a null
-///   pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(retain(resolver))]
-pub fn umbo_cluster_resolver_retain(
-    resolver: *const umbo_cluster_resolver,
-    retained: *mut *mut umbo_cluster_resolver,
-) {
-}
-
-/// Releases a handle to a resolver.
-///
-/// @param[in] resolver The handle. NULL does nothing.
-#[c_call(release(resolver))]
-pub fn umbo_cluster_resolver_release(resolver: *const umbo_cluster_resolver) {}

@@ -274,28 +274,6 @@ pub fn umbo_communicator_abort(communicator: *mut umbo_communicator, message: *c
     communicator.abort(&Error::Callback { status: Status::Aborted, message, payload: None });
 }
 
-/// Makes another handle to the same communicator.
-///
-/// @param[in] communicator The communicator.
-/// @param[out] retained The other handle. Release it with umbo_communicator_release(); the first
-///   handle stays as it is.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or `retained` is a null
-///   pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(retain(communicator))]
-pub fn umbo_communicator_retain(
-    communicator: *const umbo_communicator,
-    retained: *mut *mut umbo_communicator,
-) {
-}
-
-/// Releases a handle to a communicator.
-///
-/// @param[in] communicator The handle. NULL does nothing.
-#[c_call(release(communicator))]
-pub fn umbo_communicator_release(communicator: *const umbo_communicator) {}
-
 /// How long a call waits, if not for ever, as an option in seconds says.
 pub(super) fn timeout_of(seconds: f64) -> Result<Option<Duration>> {
     let unlimited = seconds == UMBO_NO_TIMEOUT;

@@ -338,21 +338,3 @@ pub fn umbo_iterator_from_dataset(dataset: *const umbo_dataset, iterator: *mut *
     iterator.write(make(Arc::clone(&object))?);
     object.announce();
 }
-
-/// Makes another handle to the same dataset.
-///
-/// @param[in] dataset The dataset.
-/// @param[out] retained The other handle. Release it with umbo_dataset_release(); the first handle
-///   stays as it is.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `retained` is a null
-///   pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(retain(dataset))]
-pub fn umbo_dataset_retain(dataset: *const umbo_dataset, retained: *mut *mut umbo_dataset) {}
-
-/// Releases a handle to a dataset.
-///
-/// @param[in] dataset The handle. NULL does nothing.
-#[c_call(release(dataset))]
-pub fn umbo_dataset_release(dataset: *const umbo_dataset) {}

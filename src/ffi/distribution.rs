@@ -306,25 +306,3 @@ pub fn umbo_iterator_from_distributed_dataset(
     iterator.write(make(Arc::clone(&object))?);
     object.announce();
 }
-
-/// Makes another handle to the same distributed dataset.
-///
-/// @param[in] distributed The distributed dataset.
-/// @param[out] retained The other handle. Release it with umbo_distributed_dataset_release(); the
-///   first handle stays as it is.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `retained` is a null
-///   pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(retain(distributed))]
-pub fn umbo_distributed_dataset_retain(
-    distributed: *const umbo_distributed_dataset,
-    retained: *mut *mut umbo_distributed_dataset,
-) {
-}
-
-/// Releases a handle to a distributed dataset.
-///
-/// @param[in] distributed The handle. NULL does nothing.
-#[c_call(release(distributed))]
-pub fn umbo_distributed_dataset_release(distributed: *const umbo_distributed_dataset) {}

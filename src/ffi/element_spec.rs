@@ -204,24 +204,3 @@ pub fn umbo_element_spec_leaf(
     rank.write(leaf.shape.len() as i32);
     shape.write(padded(leaf.shape.iter().map(|size| size.map_or(unknown, |size| size as i64))));
 }
-
-/// Makes another handle to the same spec.
-///
-/// @param[in] spec The spec.
-/// @param[out] retained The other handle. Release it with umbo_element_spec_release(); the first
-///   handle stays as it is.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `retained` is a null pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(retain(spec))]
-pub fn umbo_element_spec_retain(
-    spec: *const umbo_element_spec,
-    retained: *mut *mut umbo_element_spec,
-) {
-}
-
-/// Releases a handle to a spec.
-///
-/// @param[in] spec The handle. NULL does nothing.
-#[c_call(release(spec))]
-pub fn umbo_element_spec_release(spec: *const umbo_element_spec) {}

@@ -321,28 +321,3 @@ pub fn umbo_equivalence_at(
     let findings = (equivalence.findings.len(), "the findings");
     finding.write(at(index, "index", findings, |index| equivalence.finding(index))?);
 }
-
-/// Makes another handle to the same findings.
-///
-/// @param[in] equivalence The findings. A handle that was lent to a callback is accepted too.
-/// @param[out] retained The new handle. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
-///
-/// Each handle is released once, by itself. Retain a lent handle to keep the object after the
-/// callback.
-#[c_call(retain(equivalence))]
-pub fn umbo_equivalence_retain(
-    equivalence: *const umbo_equivalence,
-    retained: *mut *mut umbo_equivalence,
-) {
-}
-
-/// Releases a handle.
-///
-/// @param[in] equivalence The handle. NULL is fine: then nothing happens.
-///
-/// When the last handle is released, the texts that were taken from it end.
-#[c_call(release(equivalence))]
-pub fn umbo_equivalence_release(equivalence: *const umbo_equivalence) {}

@@ -223,25 +223,3 @@ fn check_variable(gradients: &Gradients, index: usize) -> Result<()> {
     let variables = (gradients.variables().len(), "the variables of the gradients");
     at(index as i64, "index", variables, |_| Some(()))
 }
-
-/// Makes another handle to the same gradients.
-///
-/// @param[in] gradients The gradients. A handle that was lent to a callback is accepted too.
-/// @param[out] retained The new handle. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
-///
-/// Each handle is released once, by itself. Retain a lent handle to keep the object after the
-/// callback.
-#[c_call(retain(gradients))]
-pub fn umbo_gradients_retain(gradients: *const umbo_gradients, retained: *mut *mut umbo_gradients) {
-}
-
-/// Releases a handle.
-///
-/// @param[in] gradients The handle. NULL is fine: then nothing happens.
-///
-/// The object ends when its last handle is released and nothing else keeps it.
-#[c_call(release(gradients))]
-pub fn umbo_gradients_release(gradients: *const umbo_gradients) {}

@@ -18,12 +18,12 @@
 
 use std::alloc::{self, Layout};
 use std::cell::UnsafeCell;
+use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use super::arguments::out;
 use super::hazard::{self, Hazard};
 use super::object::{Kind, Object, Opaque};
 use crate::error::{Error, Result};
@@ -158,11 +158,11 @@ fn new_chunk(chunk: usize) -> Result<*mut Slot> {
 
 /// Puts an object into a slot that the caller has taken; `marks` are `TAKEN`, and `LENT` if it is. Returns
 /// the handle.
-fn fill<H: Opaque>(index: u32, slot: &Slot, object: H::Object, marks: u64) -> *mut H {
+fn fill<H>(index: u32, slot: &Slot, object: Object, marks: u64) -> *mut H {
     let generation = generation(slot.state.load(Ordering::Relaxed));
-    let name = (H::KIND as u64) << KIND_SHIFT | generation << SLOT_BITS;
+    let name = (object.kind() as u64) << KIND_SHIFT | generation << SLOT_BITS;
     // SAFETY: the slot is free and taken, so no handle to it counts and nobody reads the object.
-    unsafe { (*slot.object.get()).write(H::wrap(object)) };
+    unsafe { (*slot.object.get()).write(object) };
     slot.state.store(name | marks, Ordering::SeqCst);
     ptr::without_provenance_mut((name | u64::from(index)) as usize)
 }
@@ -249,7 +249,7 @@ pub(crate) fn reserve<H: Opaque>() -> Result<Reserved<H>> {
 impl<H: Opaque> Reserved<H> {
     /// The handle, to `object`.
     pub(crate) fn make(self, object: H::Object) -> *mut H {
-        let handle = fill(self.index, self.slot, object, TAKEN);
+        let handle = fill(self.index, self.slot, H::wrap(object), TAKEN);
         std::mem::forget(self);
         handle
     }
@@ -271,38 +271,42 @@ pub(crate) fn borrow<H: Opaque, R>(
     argument: &'static str,
     body: impl FnOnce(&H::Object) -> R,
 ) -> Result<R> {
-    let handle = bits(handle);
-    if handle >> KIND_SHIFT != H::KIND as u64 {
-        return Err(diagnose(handle, argument, H::KIND));
+    inspect(bits(handle), argument, H::KIND, |object| H::of(object).map(body))?
+        .ok_or_else(|| Error::Internal(format!("{argument}: the table disagrees on its kind")))
+}
+
+/// As [`borrow`], for a kind that is known at run time.
+#[inline]
+fn inspect<R>(
+    handle: u64,
+    argument: &'static str,
+    kind: Kind,
+    body: impl FnOnce(&Object) -> R,
+) -> Result<R> {
+    if handle >> KIND_SHIFT != kind as u64 {
+        return Err(diagnose(handle, argument, kind));
     }
     let Some(slot) = TABLE.slot(slot_of(handle)) else {
-        return Err(diagnose(handle, argument, H::KIND));
+        return Err(diagnose(handle, argument, kind));
     };
     let _hazard = Hazard::publish(slot_of(handle));
     if !counts(handle, slot.state.load(Ordering::SeqCst)) {
-        return Err(diagnose(handle, argument, H::KIND));
+        return Err(diagnose(handle, argument, kind));
     }
     // SAFETY: the handle counted after the hazard was published, so the object is there and its
     // release waits until `_hazard` is dropped, at the end of this function.
-    let object = unsafe { (*slot.object.get()).assume_init_ref() };
-    let object = H::of(object)
-        .ok_or_else(|| Error::Internal(format!("{argument}: the table disagrees on its kind")))?;
-    Ok(body(object))
+    Ok(body(unsafe { (*slot.object.get()).assume_init_ref() }))
 }
 
-/// Another handle to the object of a handle, also of one that is lent.
-///
-/// # Safety
-/// `retained` is NULL or may be written.
-pub(crate) unsafe fn retain<H: Opaque>(
-    handle: *const H,
+/// Another handle to the object of a handle of this kind, also of one that is lent.
+pub(super) fn retain(
+    handle: *const c_void,
     argument: &'static str,
-    retained: *mut *mut H,
-) -> Result<()> {
-    // SAFETY: the caller's promise is the same.
-    let retained = unsafe { out(retained, "retained") }?;
-    retained.write(make(get(handle, argument)?)?);
-    Ok(())
+    kind: Kind,
+) -> Result<*mut c_void> {
+    let object = inspect(bits(handle), argument, kind, Object::clone)?;
+    let (index, slot) = TABLE.take()?;
+    Ok(fill(index, slot, object, TAKEN))
 }
 
 /// A reference of one's own to the object behind a handle.
@@ -318,13 +322,22 @@ pub(crate) fn get_optional<H: Opaque>(
     if handle.is_null() { Ok(None) } else { get(handle, argument).map(Some) }
 }
 
-/// Releases a handle. The object is dropped before this returns, unless somebody else holds a
-/// reference to it, by another handle for instance. NULL is fine.
-pub(crate) fn release<H: Opaque>(handle: *const H, argument: &'static str) -> Result<()> {
+/// Releases a handle of this kind. The object is dropped before this returns, unless somebody else
+/// holds a reference to it, by another handle for instance. NULL is fine.
+pub(super) fn release_kind(
+    handle: *const c_void,
+    argument: &'static str,
+    kind: Kind,
+) -> Result<()> {
     if handle.is_null() {
         return Ok(());
     }
-    take_out(handle, argument).map(drop)
+    take_out(bits(handle), argument, kind).map(drop)
+}
+
+/// As [`release_kind`], where the type says the kind.
+pub(crate) fn release<H: Opaque>(handle: *const H, argument: &'static str) -> Result<()> {
+    release_kind(handle.cast(), argument, H::KIND)
 }
 
 /// Releases a handle and returns the object.
@@ -335,22 +348,21 @@ pub(crate) fn consume<H: Opaque>(handle: *const H, argument: &'static str) -> Re
 }
 
 /// The object of a handle that counts and is not lent. The handle is stale from then on.
-fn take_out<H: Opaque>(handle: *const H, argument: &'static str) -> Result<Object> {
-    let handle = bits(handle);
+fn take_out(handle: u64, argument: &'static str, expected: Kind) -> Result<Object> {
     let index = slot_of(handle);
     let slot = Kind::from_code(handle >> KIND_SHIFT)
-        .filter(|kind| *kind == H::KIND)
+        .filter(|kind| *kind == expected)
         .and_then(|_| TABLE.slot(index))
-        .ok_or_else(|| diagnose(handle, argument, H::KIND))?;
+        .ok_or_else(|| diagnose(handle, argument, expected))?;
     let state = slot.state.load(Ordering::SeqCst);
     if !counts(handle, state) {
-        return Err(diagnose(handle, argument, H::KIND));
+        return Err(diagnose(handle, argument, expected));
     }
     if state & LENT != 0 {
         return Err(Error::precondition(format!(
             "{argument}: {} that is lent for the call cannot be released; retain it, and release \
              what that gives",
-            H::KIND.name()
+            expected.name()
         )));
     }
     let free = (generation(handle) + 1) << SLOT_BITS;
@@ -361,7 +373,7 @@ fn take_out<H: Opaque>(handle: *const H, argument: &'static str) -> Result<Objec
             Ok(object)
         }
         // Another thread has released it meanwhile.
-        Err(_) => Err(diagnose(handle, argument, H::KIND)),
+        Err(_) => Err(diagnose(handle, argument, expected)),
     }
 }
 
@@ -401,7 +413,7 @@ impl<H: Opaque> Lent<H> {
         if generation(self.slot.state.load(Ordering::Relaxed)) == GENERATION_MASK {
             (self.index, self.slot) = TABLE.take()?;
         }
-        let handle = fill(self.index, self.slot, object, TAKEN | LENT);
+        let handle = fill(self.index, self.slot, H::wrap(object), TAKEN | LENT);
         self.is_lent = true;
         Ok(handle)
     }

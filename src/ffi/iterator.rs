@@ -129,26 +129,3 @@ pub fn umbo_iterator_save_position(
 pub fn umbo_iterator_restore_position(iterator: *mut umbo_iterator, position: *const c_char) {
     iterator.restore_position(position)
 }
-
-/// Makes another handle to the same iterator.
-///
-/// @param[in] iterator The iterator.
-/// @param[out] retained The other handle. Release it with umbo_iterator_release(); the first handle
-///   stays as it is.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle, or `retained` is a null
-///   pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-#[c_call(retain(iterator))]
-pub fn umbo_iterator_retain(iterator: *const umbo_iterator, retained: *mut *mut umbo_iterator) {}
-
-/// Releases a handle to an iterator.
-///
-/// @param[in] iterator The handle. NULL does nothing.
-///
-/// The release of the last handle stops the iterator's threads and waits for their end. There is
-/// one exception: in a function that the iterator calls, it does not wait for a thread that waits
-/// for this function; that thread ends by itself. A call that another thread makes at the same time
-/// continues to its end.
-#[c_call(release(iterator))]
-pub fn umbo_iterator_release(iterator: *const umbo_iterator) {}

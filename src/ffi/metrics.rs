@@ -334,23 +334,3 @@ pub fn umbo_metrics_cells(
 pub fn umbo_metrics_reset(metrics: *mut umbo_metrics) {
     metrics.reset()
 }
-
-/// Makes another handle to the same metrics.
-///
-/// @param[in] metrics The metrics.
-/// @param[out] retained The new handle. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
-///
-/// Each handle is released once, by itself.
-#[c_call(retain(metrics))]
-pub fn umbo_metrics_retain(metrics: *const umbo_metrics, retained: *mut *mut umbo_metrics) {}
-
-/// Releases a handle.
-///
-/// @param[in] metrics The handle. NULL is fine: then nothing happens.
-///
-/// The object ends when its last handle is released and nothing else keeps it.
-#[c_call(release(metrics))]
-pub fn umbo_metrics_release(metrics: *const umbo_metrics) {}

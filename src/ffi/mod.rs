@@ -48,8 +48,8 @@
 //! 1. Its object is a small type whose `clone` makes another reference to the same thing.
 //! 2. In [`object`]: a line in `objects!`. (Opaque structs, kinds and the constants
 //!    `UMBO_HANDLE_...` are there for all nouns.)
-//! 3. Its file, listed here and in the skeleton of its header, with `umbo_x_retain` and `umbo_x_release`:
-//!    copy those of `tensor.rs`.
+//! 3. Its file, listed here and in the skeleton of its header, with `{{handle x}}` behind it, which makes the
+//!    inline functions `umbo_x_retain` and `umbo_x_release` over those of [`ownership`].
 //!
 //! What a callback is given for the call lies in a `handle::Lent`, which hands out handles that
 //! can be neither retained nor released and that are stale once the call is over.
@@ -105,6 +105,7 @@ pub mod optimizer_options;
 pub mod optimizer_settings;
 pub mod optimizer_state;
 pub(crate) mod options;
+pub mod ownership;
 pub(crate) mod prelude;
 mod records;
 pub mod replica_context;
@@ -141,10 +142,11 @@ pub use self::{
     dataset_functions::*, dataset_sources::*, device::*, distribution::*, dlpack::*, dtype::*,
     element_spec::*, equivalence::*, gradients::*, gradients_written::*, indexed_slices::*,
     initial::*, iterator::*, library::*, metrics::*, object::*, observe::*, optimizer::*,
-    optimizer_options::*, optimizer_settings::*, optimizer_state::*, replica_context::*,
-    replica_merge::*, run::*, scatter::*, scope::*, split::*, status::*, strategy::*, tensor::*,
-    tensor_files::*, training::*, update::*, update_rule::*, value::*, value_parts::*,
-    values_from_function::*, variable::*, variable_memory::*, variable_values::*, view::*,
+    optimizer_options::*, optimizer_settings::*, optimizer_state::*, ownership::*,
+    replica_context::*, replica_merge::*, run::*, scatter::*, scope::*, split::*, status::*,
+    strategy::*, tensor::*, tensor_files::*, training::*, update::*, update_rule::*, value::*,
+    value_parts::*, values_from_function::*, variable::*, variable_memory::*, variable_values::*,
+    view::*,
 };
 pub use callback::umbo_destroy_fn;
 pub use tensorflow::{

@@ -6,7 +6,7 @@ use super::constants::invalid;
 use crate::checkpoint::{Checkpoint, Manager};
 use crate::cluster::communicator::Communicator;
 use crate::cluster::resolver::ClusterResolver;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ffi::equivalence::CheckedStep;
 use crate::input::{Dataset, DistributedDataset, ElementSpec, PassIterator};
 use crate::metrics::Metrics;
@@ -81,6 +81,22 @@ pub(super) fn kind_selection(code: umbo_handle_type) -> Result<Option<Kind>> {
     })
 }
 
+/// The kind that a C constant says, of those whose handles are retained and released. A scope ends with
+/// umbo_scope_exit(), and what is only ever lent has no handle to release.
+pub(super) fn owned_kind(code: umbo_handle_type) -> Result<Kind> {
+    kind_selection(code)?
+        .filter(|kind| !matches!(kind, Kind::Scope | Kind::ReplicaContext | Kind::VariableRequest))
+        .ok_or_else(|| {
+            Error::invalid(
+                "type",
+                format!(
+                    "{code}; a type of handles that are released is expected, so neither UMBO_HANDLE_ANY \
+                     (0) nor _SCOPE (4), _REPLICA_CONTEXT (5) or _VARIABLE_REQUEST (14)"
+                ),
+            )
+        })
+}
+
 /// A C struct that stands for objects of one kind. There are no instances; pointers to it are
 /// handles.
 pub(crate) trait Opaque: Sized {
@@ -121,11 +137,28 @@ macro_rules! objects {
                     $(Kind::$kind => $name,)*
                 }
             }
+
+            /// What parameters of this kind are called, such as `tensor`.
+            pub(super) fn parameter(self) -> &'static str {
+                match self {
+                    $(Kind::$kind => stringify!($opaque).trim_start_matches("umbo_"),)*
+                }
+            }
         }
 
         /// What a slot of the handle table holds.
+        #[derive(Clone)]
         pub(crate) enum Object {
             $($kind($object),)*
+        }
+
+        impl Object {
+            /// Which kind it is of.
+            pub(super) fn kind(&self) -> Kind {
+                match self {
+                    $(Object::$kind(_) => Kind::$kind,)*
+                }
+            }
         }
 
         $(

@@ -134,25 +134,3 @@ pub fn umbo_optimizer_state(
 ) {
     state.write(make(optimizer.state(&variable, name)?)?);
 }
-
-/// Makes another handle to the same optimizer.
-///
-/// @param[in] optimizer The optimizer. A handle that was lent to a callback is accepted too.
-/// @param[out] retained The new handle. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
-///
-/// Each handle is released once, by itself. Retain a lent handle to keep the object after the
-/// callback.
-#[c_call(retain(optimizer))]
-pub fn umbo_optimizer_retain(optimizer: *const umbo_optimizer, retained: *mut *mut umbo_optimizer) {
-}
-
-/// Releases a handle.
-///
-/// @param[in] optimizer The handle. NULL is fine: then nothing happens.
-///
-/// The object ends when its last handle is released and nothing else keeps it.
-#[c_call(release(optimizer))]
-pub fn umbo_optimizer_release(optimizer: *const umbo_optimizer) {}

@@ -246,28 +246,3 @@ pub fn umbo_cancellation_cancel(cancellation: *mut umbo_cancellation) {
 pub fn umbo_cancellation_is_cancelled(cancellation: *const umbo_cancellation, result: *mut i32) {
     result.write(cancellation.is_cancelled().into());
 }
-
-/// Makes another handle to the same token.
-///
-/// @param[in] cancellation The token. A handle that was lent to a callback is accepted too.
-/// @param[out] retained The new handle. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
-///
-/// Each handle is released once, by itself. Retain a lent handle to keep the object after the
-/// callback.
-#[c_call(retain(cancellation))]
-pub fn umbo_cancellation_retain(
-    cancellation: *const umbo_cancellation,
-    retained: *mut *mut umbo_cancellation,
-) {
-}
-
-/// Releases a handle.
-///
-/// @param[in] cancellation The handle. NULL is fine: then nothing happens.
-///
-/// Runs that have the token keep it until they end.
-#[c_call(release(cancellation))]
-pub fn umbo_cancellation_release(cancellation: *const umbo_cancellation) {}

@@ -388,26 +388,3 @@ pub fn umbo_strategy_metric(
     let found = found.ok_or_else(|| unknown_metric(name, &strategy.metric_names()))?;
     metric.write(metric_of(&found));
 }
-
-/// Makes another handle to the same strategy.
-///
-/// @param[in] strategy The strategy. A handle that was lent to a callback is accepted too.
-/// @param[out] retained The new handle. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
-///
-/// Each handle is released once, by itself. Retain a lent handle to keep the object after the
-/// callback.
-#[c_call(retain(strategy))]
-pub fn umbo_strategy_retain(strategy: *const umbo_strategy, retained: *mut *mut umbo_strategy) {}
-
-/// Releases a handle.
-///
-/// @param[in] strategy The handle. NULL is fine: then nothing happens.
-///
-/// When the last reference goes and no run is under way, the replicas' threads end before this
-/// returns. The thread of a late callback is not waited for: it ends when the callback returns.
-/// Variables, datasets and optimizers that were made with the strategy keep it.
-#[c_call(release(strategy))]
-pub fn umbo_strategy_release(strategy: *const umbo_strategy) {}

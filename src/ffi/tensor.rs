@@ -394,24 +394,3 @@ pub(crate) unsafe fn write_to_host(
 pub fn umbo_tensor_device(tensor: *const umbo_tensor, name: *mut *const c_char) {
     name.write(device_name(tensor.device()));
 }
-
-/// Makes another handle to the same tensor.
-///
-/// @param[in] tensor The tensor.
-/// @param[out] retained The other handle. Release it with umbo_tensor_release(); the first handle
-///   stays as it is.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `retained` is a null pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-///
-/// A callback calls it to keep a tensor that it was only lent.
-#[c_call(retain(tensor))]
-pub fn umbo_tensor_retain(tensor: *const umbo_tensor, retained: *mut *mut umbo_tensor) {}
-
-/// Releases a handle to a tensor.
-///
-/// @param[in] tensor The handle. NULL does nothing.
-///
-/// The memory goes with the last handle to it, unless something else keeps it: a value, or a slice.
-#[c_call(release(tensor))]
-pub fn umbo_tensor_release(tensor: *const umbo_tensor) {}

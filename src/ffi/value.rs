@@ -149,22 +149,3 @@ pub fn umbo_value_create_per_replica(
 ) {
     value.write(make(Value::per_replica_of(components)?)?);
 }
-
-/// Makes another handle to the same value.
-///
-/// @param[in] value The value.
-/// @param[out] retained The other handle. Release it with umbo_value_release(); the first handle
-///   stays as it is.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `retained` is a null pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
-///
-/// A callback calls it to keep a value that it was only lent.
-#[c_call(retain(value))]
-pub fn umbo_value_retain(value: *const umbo_value, retained: *mut *mut umbo_value) {}
-
-/// Releases a handle to a value.
-///
-/// @param[in] value The handle. NULL does nothing.
-#[c_call(release(value))]
-pub fn umbo_value_release(value: *const umbo_value) {}

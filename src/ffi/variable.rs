@@ -280,24 +280,3 @@ pub fn umbo_variable_synchronization(
 pub fn umbo_variable_device(variable: *const umbo_variable, name: *mut *const c_char) {
     name.write(device_name(variable.device()));
 }
-
-/// Makes another handle to the same variable.
-///
-/// @param[in] variable The variable. A handle that was lent to a callback is accepted too.
-/// @param[out] retained The new handle. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
-///
-/// Each handle is released once, by itself. Retain a lent handle to keep the object after the
-/// callback.
-#[c_call(retain(variable))]
-pub fn umbo_variable_retain(variable: *const umbo_variable, retained: *mut *mut umbo_variable) {}
-
-/// Releases a handle.
-///
-/// @param[in] variable The handle. NULL is fine: then nothing happens.
-///
-/// Gradients and values that have the variable keep it.
-#[c_call(release(variable))]
-pub fn umbo_variable_release(variable: *const umbo_variable) {}

@@ -10,32 +10,29 @@ use crate::failure::{Result, check, wrong};
 
 /// A type of handle that can be released.
 pub trait Object {
-    /// Releases one reference.
-    fn release(handle: *const Self);
+    /// The constant of the type.
+    const TYPE: umbo_handle_type;
 }
 
 macro_rules! objects {
-    ($($object:ident: $release:ident,)*) => {$(
+    ($($object:ident: $kind:ident,)*) => {$(
         impl Object for $object {
-            fn release(handle: *const Self) {
-                // SAFETY: whoever holds a reference calls this once for it.
-                unsafe { $release(handle) }
-            }
+            const TYPE: umbo_handle_type = $kind;
         }
     )*};
 }
 
 objects! {
-    umbo_tensor: umbo_tensor_release,
-    umbo_value: umbo_value_release,
-    umbo_strategy: umbo_strategy_release,
-    umbo_variable: umbo_variable_release,
-    umbo_dataset: umbo_dataset_release,
-    umbo_distributed_dataset: umbo_distributed_dataset_release,
-    umbo_iterator: umbo_iterator_release,
-    umbo_cluster_resolver: umbo_cluster_resolver_release,
-    umbo_element_spec: umbo_element_spec_release,
-    umbo_checkpoint: umbo_checkpoint_release,
+    umbo_tensor: UMBO_HANDLE_TENSOR,
+    umbo_value: UMBO_HANDLE_VALUE,
+    umbo_strategy: UMBO_HANDLE_STRATEGY,
+    umbo_variable: UMBO_HANDLE_VARIABLE,
+    umbo_dataset: UMBO_HANDLE_DATASET,
+    umbo_distributed_dataset: UMBO_HANDLE_DISTRIBUTED_DATASET,
+    umbo_iterator: UMBO_HANDLE_ITERATOR,
+    umbo_cluster_resolver: UMBO_HANDLE_CLUSTER_RESOLVER,
+    umbo_element_spec: UMBO_HANDLE_ELEMENT_SPEC,
+    umbo_checkpoint: UMBO_HANDLE_CHECKPOINT,
 }
 
 /// One reference to an object, released when dropped.
@@ -74,7 +71,8 @@ impl<T: Object> fmt::Debug for Handle<T> {
 
 impl<T: Object> Drop for Handle<T> {
     fn drop(&mut self) {
-        T::release(self.0);
+        // SAFETY: the handle is owned, and released once.
+        unsafe { umbo_release(self.0.cast(), T::TYPE) }
     }
 }
 

@@ -89,7 +89,7 @@ fn replicas_that_apply_different_things_are_told_so() {
     assert!(!message().contains("0x"), "{}", message());
     assert_eq!((training.weight(), training.iterations()), (1.0, 0));
     // SAFETY: the handle is not used afterwards.
-    unsafe { umbo_gradients_release(other as *mut umbo_gradients) };
+    unsafe { umbo_release((other as *mut umbo_gradients).cast(), UMBO_HANDLE_GRADIENTS) };
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_deferred_apply_that_fails_makes_the_step_fail() {
             // SAFETY: the handles are live, the value is not used afterwards.
             unsafe {
                 ok(umbo_variable_assign(variable as *mut umbo_variable, assigned));
-                umbo_value_release(assigned);
+                umbo_release(assigned.cast(), UMBO_HANDLE_VALUE);
             }
             training.apply().0
         })
@@ -158,7 +158,7 @@ fn a_deferred_apply_updates_what_the_step_assigned() {
                 // SAFETY: the handles are live, the value is not used afterwards.
                 unsafe {
                     ok(umbo_variable_assign(variable as *mut umbo_variable, assigned));
-                    umbo_value_release(assigned);
+                    umbo_release(assigned.cast(), UMBO_HANDLE_VALUE);
                 }
                 if apply_first { UMBO_OK } else { training.apply().0 }
             })
@@ -184,7 +184,7 @@ fn other_strategies_are_refused() {
 fn a_strategy_that_is_gone_is_named() {
     let training = Training::new(2);
     // SAFETY: released once more at the end, where a stale handle is fine.
-    unsafe { umbo_strategy_release(training.strategy) };
+    unsafe { umbo_release(training.strategy.cast(), UMBO_HANDLE_STRATEGY) };
     let (status, _) = training.apply();
     refused(status, UMBO_STATUS_FAILED_PRECONDITION, &["optimizer: its strategy was released"]);
 }

@@ -120,7 +120,7 @@ fn options_of_optimizers_have_defaults_and_limits() {
         // SAFETY: the handle is live and not used afterwards, the output a variable.
         unsafe {
             ok(umbo_optimizer_learning_rate(optimizer, &mut rate));
-            umbo_optimizer_release(optimizer);
+            umbo_release(optimizer.cast(), UMBO_HANDLE_OPTIMIZER);
         }
         rate
     };
@@ -178,7 +178,7 @@ fn state_is_found_by_name_once_there_is_some() {
             taken(made(|out| umbo_optimizer_state(adam, variable, c"m".as_ptr(), out))),
             1.5
         );
-        umbo_optimizer_release(adam);
+        umbo_release(adam.cast(), UMBO_HANDLE_OPTIMIZER);
     }
 }
 
@@ -210,7 +210,7 @@ fn views_of_what_a_replica_makes_say_its_device() {
         // SAFETY: the handle is live and not used afterwards, the output a variable.
         unsafe {
             ok(umbo_tensor_view(tensor, view.as_mut_ptr()));
-            umbo_tensor_release(tensor);
+            umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
             view.assume_init().device.ordinal
         }
     };
@@ -247,5 +247,5 @@ fn a_run_behind_the_last_element_says_that_the_data_have_ended() {
         &["contain no per-replica value; submit with"],
     );
     // SAFETY: the handle is not used afterwards.
-    unsafe { umbo_value_release(plain) };
+    unsafe { umbo_release(plain.cast(), UMBO_HANDLE_VALUE) };
 }

@@ -22,15 +22,19 @@ pub fn batches(strategy: *mut umbo_strategy, count: usize, size: i64) -> *mut um
         let distributed =
             made(|out| umbo_strategy_distribute_dataset(strategy, dataset, ptr::null(), out));
         let iterator = made(|out| umbo_iterator_from_distributed_dataset(distributed, out));
-        umbo_value_release(component);
-        umbo_value_release(nest);
-        umbo_dataset_release(source);
-        umbo_dataset_release(endless);
-        umbo_dataset_release(dataset);
-        let mut another = ptr::null_mut();
-        ok(umbo_distributed_dataset_retain(distributed, &mut another));
-        umbo_distributed_dataset_release(distributed);
-        umbo_distributed_dataset_release(distributed);
+        umbo_release(component.cast(), UMBO_HANDLE_VALUE);
+        umbo_release(nest.cast(), UMBO_HANDLE_VALUE);
+        umbo_release(source.cast(), UMBO_HANDLE_DATASET);
+        umbo_release(endless.cast(), UMBO_HANDLE_DATASET);
+        umbo_release(dataset.cast(), UMBO_HANDLE_DATASET);
+        let mut another: *mut umbo_distributed_dataset = ptr::null_mut();
+        ok(umbo_retain(
+            distributed.cast(),
+            UMBO_HANDLE_DISTRIBUTED_DATASET,
+            (&raw mut another).cast(),
+        ));
+        umbo_release(distributed.cast(), UMBO_HANDLE_DISTRIBUTED_DATASET);
+        umbo_release(distributed.cast(), UMBO_HANDLE_DISTRIBUTED_DATASET);
         iterator
     }
 }
@@ -75,8 +79,8 @@ fn the_examples_of_each_part_are_its_weight() {
     assert_eq!(training.weight(), 1.0 - 4.0);
     // SAFETY: the handles are not used afterwards.
     unsafe {
-        umbo_value_release(element);
-        umbo_iterator_release(iterator);
+        umbo_release(element.cast(), UMBO_HANDLE_VALUE);
+        umbo_release(iterator.cast(), UMBO_HANDLE_ITERATOR);
     }
 }
 
@@ -90,7 +94,7 @@ fn elements_for_all_replicas_are_not_asked_for_by_one() {
         let status = unsafe { umbo_iterator_next(iterator, &mut element) };
         assert_eq!(element.is_null(), status != UMBO_OK);
         // SAFETY: an element is not used afterwards; NULL is fine.
-        unsafe { umbo_value_release(element) };
+        unsafe { umbo_release(element.cast(), UMBO_HANDLE_VALUE) };
         status
     };
     let status = run(training.strategy, ptr::null(), &|_, _| ask());
@@ -112,5 +116,5 @@ fn elements_for_all_replicas_are_not_asked_for_by_one() {
     }
     ok(ask());
     // SAFETY: the handle is not used afterwards.
-    unsafe { umbo_iterator_release(iterator as *mut umbo_iterator) };
+    unsafe { umbo_release((iterator as *mut umbo_iterator).cast(), UMBO_HANDLE_ITERATOR) };
 }

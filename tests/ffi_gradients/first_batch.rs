@@ -97,7 +97,7 @@ fn loop_over(
             status = training.apply().0;
         }
         // SAFETY: the handle is not used afterwards.
-        unsafe { umbo_value_release(element) };
+        unsafe { umbo_release(element.cast(), UMBO_HANDLE_VALUE) };
         if status != UMBO_OK {
             return status;
         }
@@ -131,7 +131,7 @@ fn train(program: Program<'_>) {
     training.gradients = gradients_of(program, &training);
     if program.name != "two gradients" {
         // SAFETY: the handle is not used afterwards.
-        unsafe { umbo_gradients_release(first) };
+        unsafe { umbo_release(first.cast(), UMBO_HANDLE_GRADIENTS) };
     }
     let iterator = batches(training.strategy, 23, program.batch);
     let gradients = training.gradients as usize;
@@ -160,9 +160,9 @@ fn train(program: Program<'_>) {
     println!("weight {:08x} status {status} {}", training.weight().to_bits(), message());
     // SAFETY: the handles are not used afterwards.
     unsafe {
-        umbo_iterator_release(iterator);
+        umbo_release(iterator.cast(), UMBO_HANDLE_ITERATOR);
         if program.name == "two gradients" {
-            umbo_gradients_release(first);
+            umbo_release(first.cast(), UMBO_HANDLE_GRADIENTS);
         }
     }
 }

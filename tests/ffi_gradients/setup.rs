@@ -39,9 +39,9 @@ pub fn changed(
     source: *const umbo_dataset,
     transform: impl FnOnce(*mut *mut umbo_dataset) -> umbo_status,
 ) -> *mut umbo_dataset {
-    let mut dataset = ptr::null_mut();
+    let mut dataset: *mut umbo_dataset = ptr::null_mut();
     // SAFETY: the handle is live, the output a variable.
-    ok(unsafe { umbo_dataset_retain(source, &raw mut dataset) });
+    ok(unsafe { umbo_retain(source.cast(), UMBO_HANDLE_DATASET, (&raw mut dataset).cast()) });
     ok(transform(&raw mut dataset));
     dataset
 }
@@ -76,7 +76,7 @@ pub fn value(values: &[f32]) -> *mut umbo_value {
     // SAFETY: the handles are live, and the tensor is not used afterwards.
     unsafe {
         let value = made(|out| umbo_value_from_tensor(tensor, out));
-        umbo_tensor_release(tensor);
+        umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
         value
     }
 }
@@ -88,7 +88,7 @@ pub fn taken(tensor: *mut umbo_tensor) -> f32 {
     unsafe {
         let destination = (&raw mut number).cast();
         ok(umbo_tensor_copy_to_host(tensor, destination, size_of::<f32>()));
-        umbo_tensor_release(tensor);
+        umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
     }
     number
 }
@@ -114,7 +114,7 @@ impl Training {
             let variable = made(|out| {
                 umbo_variable_create(strategy, c"w".as_ptr(), initial, ptr::null(), out)
             });
-            umbo_tensor_release(initial);
+            umbo_release(initial.cast(), UMBO_HANDLE_TENSOR);
             let gradients = make_gradients(strategy, variable, UMBO_LOSS_SUM);
             let optimizer = made(|out| umbo_optimizer_create_sgd(strategy, &sgd, out));
             Training { strategy, variable, gradients, optimizer }
@@ -172,10 +172,10 @@ impl Drop for Training {
     fn drop(&mut self) {
         // SAFETY: the handles are not used afterwards.
         unsafe {
-            umbo_optimizer_release(self.optimizer);
-            umbo_gradients_release(self.gradients);
-            umbo_variable_release(self.variable);
-            umbo_strategy_release(self.strategy);
+            umbo_release(self.optimizer.cast(), UMBO_HANDLE_OPTIMIZER);
+            umbo_release(self.gradients.cast(), UMBO_HANDLE_GRADIENTS);
+            umbo_release(self.variable.cast(), UMBO_HANDLE_VARIABLE);
+            umbo_release(self.strategy.cast(), UMBO_HANDLE_STRATEGY);
         }
     }
 }

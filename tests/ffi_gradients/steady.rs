@@ -57,7 +57,7 @@ fn a_steady_step_allocates_nothing() {
         // SAFETY: handles are live, the element is not used afterwards.
         unsafe {
             ok(umbo_optimizer_apply(optimizer, gradients, ptr::null(), &mut report));
-            umbo_value_release(element);
+            umbo_release(element.cast(), UMBO_HANDLE_VALUE);
         }
         assert_eq!((report.applied, report.total_weight), (1, 8.0));
     };
@@ -76,5 +76,5 @@ fn a_steady_step_allocates_nothing() {
     assert_eq!(replicas_after[0] - replicas[0], listed);
     assert_eq!(replicas_after[1..], replicas[1..]);
     // SAFETY: the handle is not used afterwards.
-    unsafe { umbo_iterator_release(iterator) };
+    unsafe { umbo_release(iterator.cast(), UMBO_HANDLE_ITERATOR) };
 }

@@ -65,10 +65,10 @@ impl Drop for All {
     fn drop(&mut self) {
         // SAFETY: the handles are not used afterwards.
         unsafe {
-            umbo_checkpoint_release(self.checkpoint);
-            umbo_metrics_release(self.metrics);
-            umbo_iterator_release(self.iterator);
-            umbo_optimizer_release(self.momentum);
+            umbo_release(self.checkpoint.cast(), UMBO_HANDLE_CHECKPOINT);
+            umbo_release(self.metrics.cast(), UMBO_HANDLE_METRICS);
+            umbo_release(self.iterator.cast(), UMBO_HANDLE_ITERATOR);
+            umbo_release(self.momentum.cast(), UMBO_HANDLE_OPTIMIZER);
         }
     }
 }
@@ -154,7 +154,7 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
             umbo_optimizer_set_state(optimizer, variable, c"momentum".as_ptr(), state),
             ": variable: ",
         );
-        umbo_tensor_release(state);
+        umbo_release(state.cast(), UMBO_HANDLE_TENSOR);
         invalid(umbo_optimizer_get_group_options(optimizer, variable, &mut group), ": variable: ");
         invalid(
             umbo_optimizer_add_group(optimizer, 1, list, &umbo_group_options::default()),
@@ -183,8 +183,8 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
             ": colocate_with: ",
         );
         invalid(umbo_strategy_non_slot_devices(strategy, 1, list, &mut kept), ": variables: ");
-        umbo_value_release(new);
-        umbo_value_release(batch);
+        umbo_release(new.cast(), UMBO_HANDLE_VALUE);
+        umbo_release(batch.cast(), UMBO_HANDLE_VALUE);
     }
     assert_eq!(other.training.weight(), 1.0);
 }

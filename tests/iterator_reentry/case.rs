@@ -105,13 +105,13 @@ impl Case {
                 Action::SavePosition => save(iterator).0,
                 Action::RestorePosition => self.restore(),
                 Action::Release => {
-                    umbo_iterator_release(iterator);
+                    umbo_release(iterator.cast(), UMBO_HANDLE_ITERATOR);
                     UMBO_OK
                 }
                 Action::ElementSpec => {
                     let mut spec = ptr::null_mut();
                     let status = umbo_iterator_element_spec(iterator, &raw mut spec);
-                    umbo_element_spec_release(spec);
+                    umbo_release(spec.cast(), UMBO_HANDLE_ELEMENT_SPEC);
                     status
                 }
                 Action::AnotherIterator => {
@@ -120,7 +120,7 @@ impl Case {
                         return status;
                     }
                     let status = draw(another).0;
-                    umbo_iterator_release(another);
+                    umbo_release(another.cast(), UMBO_HANDLE_ITERATOR);
                     status
                 }
                 Action::RunStep => umbo_strategy_run(
@@ -167,7 +167,7 @@ pub fn draw(iterator: *mut umbo_iterator) -> (umbo_status, bool) {
     // SAFETY: the handle may be stale; the output is a variable.
     let status = unsafe { umbo_iterator_next(iterator, &raw mut element) };
     // SAFETY: the element is ours; NULL is fine.
-    unsafe { umbo_value_release(element) };
+    unsafe { umbo_release(element.cast(), UMBO_HANDLE_VALUE) };
     (status, !element.is_null())
 }
 

@@ -39,7 +39,7 @@ unsafe fn use_iterator(case: &Case) -> Vec<umbo_status> {
                 ptr::null(),
                 &raw mut distributed,
             ));
-            umbo_distributed_dataset_release(distributed);
+            umbo_release(distributed.cast(), UMBO_HANDLE_DISTRIBUTED_DATASET);
         }
         if case.restores {
             statuses.push(case.restore());
@@ -48,10 +48,13 @@ unsafe fn use_iterator(case: &Case) -> Vec<umbo_status> {
             statuses.extend((0..elements).map(|_| draw(iterator).0));
             statuses.push(umbo_iterator_reset(iterator));
         }
-        umbo_distributed_dataset_release(case.distributed.load(Ordering::SeqCst));
-        umbo_dataset_release(case.dataset.load(Ordering::SeqCst));
-        umbo_iterator_release(iterator);
-        umbo_strategy_release(case.strategy.load(Ordering::SeqCst));
+        umbo_release(
+            case.distributed.load(Ordering::SeqCst).cast(),
+            UMBO_HANDLE_DISTRIBUTED_DATASET,
+        );
+        umbo_release(case.dataset.load(Ordering::SeqCst).cast(), UMBO_HANDLE_DATASET);
+        umbo_release(iterator.cast(), UMBO_HANDLE_ITERATOR);
+        umbo_release(case.strategy.load(Ordering::SeqCst).cast(), UMBO_HANDLE_STRATEGY);
     }
     statuses
 }

@@ -69,7 +69,7 @@ unsafe extern "C-unwind" fn next(
             )
         });
         *element = made(|out| umbo_value_from_tensor(tensor, out));
-        umbo_tensor_release(tensor);
+        umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
     }
     UMBO_OK
 }
@@ -112,7 +112,7 @@ unsafe fn mapped(
         if let Some(place) = place {
             case(user_data).at(place);
         }
-        umbo_value_retain(element, result)
+        umbo_retain(element.cast(), UMBO_HANDLE_VALUE, result.cast())
     }
 }
 
@@ -191,7 +191,7 @@ pub unsafe fn build(case: &Case, kind: Kind) {
         let destroy: umbo_destroy_fn = Some(source_destroy);
         let mut dataset =
             made(|out| umbo_dataset_from_generator(spec, &generator, user_data, destroy, out));
-        umbo_element_spec_release(spec);
+        umbo_release(spec.cast(), UMBO_HANDLE_ELEMENT_SPEC);
         let mut four_at_once: umbo_map_options = std::mem::zeroed();
         four_at_once.struct_size = size_of::<umbo_map_options>();
         four_at_once.parallel_calls = 4;
@@ -233,7 +233,7 @@ pub unsafe fn build(case: &Case, kind: Kind) {
         ok(draw(other).0);
         let (status, position) = save(other);
         ok(status);
-        umbo_iterator_release(other);
+        umbo_release(other.cast(), UMBO_HANDLE_ITERATOR);
         *case.position.lock().unwrap() = position;
         case.armed.store(true, Ordering::SeqCst);
         let (status, iterator) = case.start();

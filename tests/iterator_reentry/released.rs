@@ -35,7 +35,7 @@ unsafe extern "C-unwind" fn next_after_meeting(
             umbo_tensor_from_data(UMBO_DTYPE_INT64, 1, shape.as_ptr(), data, ptr::null(), out)
         });
         *element = made(|out| umbo_value_from_tensor(tensor, out));
-        umbo_tensor_release(tensor);
+        umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
     }
     UMBO_OK
 }
@@ -68,13 +68,13 @@ fn an_iterator_may_be_released_while_another_thread_waits_for_its_element() {
             made(|out| umbo_element_spec_create_tensor(UMBO_DTYPE_INT64, 1, [2i64].as_ptr(), out));
         let dataset =
             made(|out| umbo_dataset_from_generator(spec, &generator, user_data, None, out));
-        umbo_element_spec_release(spec);
+        umbo_release(spec.cast(), UMBO_HANDLE_ELEMENT_SPEC);
         let iterator = made(|out| umbo_iterator_from_dataset(dataset, out));
-        umbo_dataset_release(dataset);
+        umbo_release(dataset.cast(), UMBO_HANDLE_DATASET);
         let shared = AtomicPtr::new(iterator);
         let thread = std::thread::spawn(move || draw(shared.into_inner()));
         arrival.recv_timeout(PATIENCE).unwrap();
-        umbo_iterator_release(iterator);
+        umbo_release(iterator.cast(), UMBO_HANDLE_ITERATOR);
         let mut element = ptr::null_mut();
         let status = umbo_iterator_next(iterator, &raw mut element);
         refused(status, UMBO_STATUS_INVALID_ARGUMENT, "the handle was released");

@@ -12,6 +12,7 @@ import threading
 import weakref
 
 OK, INVALID_ARGUMENT, UNIMPLEMENTED = 0, 3, 12
+HANDLE_TENSOR = 1
 VERSIONED, LEGACY = b"dltensor_versioned", b"dltensor"
 USED = {VERSIONED: b"used_dltensor_versioned", LEGACY: b"used_dltensor"}
 READ_ONLY = 1
@@ -50,7 +51,7 @@ class Tensor:
         self.handle = handle
 
     def __del__(self):
-        umbo.umbo_tensor_release(self.handle)
+        umbo.umbo_release(self.handle, HANDLE_TENSOR)
 
     def view(self):
         view = View()
@@ -261,7 +262,7 @@ def check_jax():
 def main():
     global umbo
     umbo = ctypes.CDLL(sys.argv[1])
-    umbo.umbo_tensor_release.restype = None
+    umbo.umbo_release.restype = None
     for name, checks in ("numpy", check_numpy), ("torch", check_torch), ("jax", check_jax):
         if importlib.util.find_spec(name) is None:
             expect(not os.environ.get("UMBO_NO_SKIPS"), f"{name} is not installed")

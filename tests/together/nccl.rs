@@ -18,8 +18,9 @@ use umbo::device::cuda::memory::DeviceMemory;
 use umbo::device::{DeviceId, DeviceKind, registry};
 use umbo::error::{Error, Result, Status};
 use umbo::ffi::{
-    UMBO_OK, UMBO_STATUS_NOT_FOUND, umbo_communicator_create, umbo_communicator_create_nccl,
-    umbo_communicator_functions, umbo_communicator_release, umbo_communicator_vote, umbo_status,
+    UMBO_HANDLE_COMMUNICATOR, UMBO_OK, UMBO_STATUS_NOT_FOUND, umbo_communicator_create,
+    umbo_communicator_create_nccl, umbo_communicator_functions, umbo_communicator_vote,
+    umbo_release, umbo_status,
 };
 
 use super::engine::{Rank, down, ranks, up};
@@ -362,12 +363,12 @@ fn the_c_function_joins_the_ranks_of_any_communicator() {
             UMBO_OK
         );
         // The new one keeps the other.
-        umbo_communicator_release(base);
+        umbo_release(base.cast(), UMBO_HANDLE_COMMUNICATOR);
         assert_eq!(control.count("live"), 1);
         let (mut least, mut greatest) = (0, 0);
         assert_eq!(umbo_communicator_vote(made, 7, &mut least, &mut greatest), UMBO_OK);
         assert_eq!((least, greatest), (7, 7));
-        umbo_communicator_release(made);
+        umbo_release(made.cast(), UMBO_HANDLE_COMMUNICATOR);
     }
     assert_eq!(control.count("live"), 0);
     assert_eq!(control.take_reports(), [] as [&str; 0]);

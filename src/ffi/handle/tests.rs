@@ -17,9 +17,7 @@ fn message<T>(result: Result<T>) -> String {
 }
 
 fn another<H: Opaque>(handle: *const H, argument: &'static str) -> Result<*mut H> {
-    let mut output = ptr::null_mut();
-    // SAFETY: the output is a variable.
-    unsafe { retain(handle, argument, &raw mut output) }.map(|()| output)
+    retain(handle.cast(), argument, H::KIND).map(<*mut c_void>::cast)
 }
 
 fn look(handle: *const umbo_tensor) -> Result<Tensor> {

@@ -6,6 +6,8 @@
 //!
 //! - `{{declarations FILE}}`: all constants, types and functions of `src/ffi/FILE`. A header is a set of
 //!   whole files, and knows types of others by their plain names.
+//! - `{{handle NOUN}}`: the inline functions that retain and release handles of this type. What is
+//!   special about a release of the last handle follows, up to `{{end}}`.
 //! - `{{contents}}`, in a comment: a line for each function of the header, the first sentence of
 //!   its documentation.
 //! - `{{version}}`, `{{version_major}}` and so on: of the package.
@@ -120,8 +122,15 @@ fn header(skeleton: &str, sources: &Sources, zeros: &Zeros) -> Result<String, St
         }
     };
     let mut contents = String::new();
-    for line in skeleton.lines() {
-        if let Some(file) = directive(line, "declarations ") {
+    let mut lines = skeleton.lines();
+    while let Some(line) = lines.next() {
+        if let Some(noun) = directive(line, "handle ") {
+            let special = lines.by_ref().take_while(|line| directive(line, "end").is_none());
+            for (item, body) in ownership(noun, special) {
+                inline_function(&item, &body, &mut text);
+                contents.extend(contents_line(&item));
+            }
+        } else if let Some(file) = directive(line, "declarations ") {
             let items = sources.get(file).ok_or_else(|| format!("{file} is not there"))?;
             declare(items, zeros, &mut text).map_err(|problem| format!("{file}: {problem}"))?;
             items.iter().filter_map(contents_line).for_each(|line| contents.push_str(&line));
@@ -150,6 +159,64 @@ fn header(skeleton: &str, sources: &Sources, zeros: &Zeros) -> Result<String, St
         return Err(format!("{unknown} is not known"));
     }
     Ok(text)
+}
+
+/// The functions that retain and release handles of a type, and the bodies of these. `special` is what
+/// there is to know about the release of the last handle.
+fn ownership<'a>(noun: &str, special: impl Iterator<Item = &'a str>) -> [(Item, String); 2] {
+    let words = noun.replace('_', " ");
+    let kind = format!("UMBO_HANDLE_{}", noun.to_uppercase());
+    let name = |verb| format!("umbo_{noun}_{verb}");
+    let handle = format!("const umbo_{noun} *{noun}");
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    let retain = Item {
+        documentation: lines(&format!(
+            "Makes another handle to the same {words}, as umbo_retain() does.\n\n\
+             @param[in] {noun} The handle.\n\
+             @param[out] retained The new handle. Release it with {}().\n\
+             @return As umbo_retain().",
+            name("release")
+        )),
+        name: name("retain"),
+        kind: Kind::Function {
+            returns: "umbo_status".into(),
+            parameters: vec![handle.clone(), format!("umbo_{noun} **retained")],
+        },
+    };
+    let mut release = lines(&format!(
+        "Releases a handle of type umbo_{noun}, as umbo_release() does.\n\n\
+         @param[in] {noun} The handle. NULL does nothing."
+    ));
+    let special: Vec<_> = special.map(str::to_owned).collect();
+    if !special.is_empty() {
+        release.push(String::new());
+        release.extend(special);
+    }
+    let parameters = vec![handle];
+    let returns = "void".into();
+    let release = Item {
+        documentation: release,
+        name: name("release"),
+        kind: Kind::Function { returns, parameters },
+    };
+    let retained = format!("return umbo_retain({noun}, {kind}, retained);");
+    [(retain, retained), (release, format!("umbo_release({noun}, {kind});"))]
+}
+
+/// An inline function with its documentation.
+fn inline_function(item: &Item, body: &str, text: &mut String) {
+    let Kind::Function { returns, parameters } = &item.kind else { return };
+    text.push('\n');
+    comment(&item.documentation, "", text);
+    let mut signature = String::new();
+    let must_use = if returns == "umbo_status" { "UMBO_MUST_USE " } else { "" };
+    prototype(
+        &format!("{must_use}static inline {returns} {}(", item.name),
+        parameters,
+        &mut signature,
+    );
+    let signature = signature.trim_end().trim_end_matches(';');
+    text.push_str(&format!("{signature} {{\n  {body}\n}}\n"));
 }
 
 /// What a directive of this name says, if the line is one.

@@ -148,10 +148,10 @@ fn alias(of: &Type) -> Result<Kind, String> {
 }
 
 /// A function with `#[c_call]`, or one that is written out. The attribute adds the status to what returns
-/// nothing, but for releases.
+/// nothing, unless it says `quietly`.
 fn function(of: &ItemFn) -> Result<Kind, String> {
     let returns = match (&of.sig.output, attribute(&of.attrs, "c_call")) {
-        (ReturnType::Default, Some(call)) if !releases(call) => "umbo_status".to_owned(),
+        (ReturnType::Default, Some(call)) if !is_quiet(call) => "umbo_status".to_owned(),
         (output, _) => returned(output)?,
     };
     let parameter = |parameter: &FnArg| match parameter {
@@ -167,9 +167,9 @@ fn function(of: &ItemFn) -> Result<Kind, String> {
     Ok(Kind::Function { returns, parameters })
 }
 
-/// Whether an attribute `c_call` says `release(...)`.
-fn releases(call: &Attribute) -> bool {
-    matches!(&call.meta, Meta::List(list) if list.tokens.to_string().starts_with("release"))
+/// Whether an attribute `c_call` says `quietly`.
+fn is_quiet(call: &Attribute) -> bool {
+    matches!(&call.meta, Meta::List(list) if list.tokens.to_string() == "quietly")
 }
 
 /// The attribute of this name.

@@ -140,8 +140,9 @@ fn pieces(text: &str) -> Result<Vec<Piece>, String> {
             _ => {}
         }
         declaration.push(character);
-        if character == '}' && depth == 0 && declaration.trim_start().starts_with("static inline ")
-        {
+        let start = declaration.trim_start();
+        let start = start.strip_prefix("UMBO_MUST_USE ").unwrap_or(start);
+        if character == '}' && depth == 0 && start.starts_with("static inline ") {
             pieces.push(Piece::Declaration(std::mem::take(&mut declaration)));
         }
     }
@@ -179,13 +180,22 @@ impl Header {
         }
         // A struct of others, known by its name.
         let forward = text.starts_with("struct ") && !text.contains('{');
-        if forward || text.starts_with("static inline ") {
+        let marked = text.strip_prefix("UMBO_MUST_USE ").unwrap_or(&text);
+        let inline = marked.strip_prefix("static inline ");
+        let declared =
+            match inline.map(|text| text.split_once('{').map_or(text, |(start, _)| start)) {
+                // Those of each type stand for umbo_retain() and umbo_release().
+                Some(start) if start.contains("_retain(") || start.contains("_release(") => {
+                    start.trim()
+                }
+                None if !forward => marked
+                    .strip_prefix("UMBO_API ")
+                    .ok_or_else(|| format!("neither a function nor a type: {text}"))?,
+                _ => return Ok(()),
+            };
+        if ["umbo_retain(", "umbo_release("].iter().any(|generic| declared.contains(generic)) {
             return Ok(());
         }
-        let marked = text.strip_prefix("UMBO_MUST_USE ").unwrap_or(&text);
-        let declared = marked
-            .strip_prefix("UMBO_API ")
-            .ok_or_else(|| format!("neither a function nor a type: {text}"))?;
         let (before, after) =
             declared.split_once('(').ok_or_else(|| format!("not a function: {text}"))?;
         let (returns, name) = before
