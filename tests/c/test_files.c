@@ -191,7 +191,7 @@ static void one_process(void) {
     options.sharding = (umbo_sharding)4;
     CHECK_STATUS(umbo_strategy_distribute_dataset(strategy, batches, &options, &distributed),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("UMBO_SHARDING_FILE");
+    CHECK_MESSAGE("UMBO_SHARDING_AUTO");
     umbo_dataset_release(batches);
     umbo_dataset_release(dataset);
     umbo_strategy_release(strategy);
