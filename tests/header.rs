@@ -213,7 +213,7 @@ pub fn umbo_thing_create(
 ) {
 }
 /// Releases it.
-#[c_call(release(thing))]
+#[c_call(quietly)]
 pub fn umbo_thing_release(thing: *const umbo_thing) {}
 /// Names it.
 #[unsafe(no_mangle)]

@@ -43,8 +43,8 @@
  *   other programs.
  * - umbo_checkpoint_load_weights(): Gives variables the values of tensors in a safetensors file,
  *   whichever program has written it.
- * - umbo_checkpoint_retain(): Makes another handle to the same checkpoint.
- * - umbo_checkpoint_release(): Releases a handle.
+ * - umbo_checkpoint_retain(): Makes another handle to the same checkpoint, as umbo_retain() does.
+ * - umbo_checkpoint_release(): Releases a handle of type umbo_checkpoint, as umbo_release() does.
  * - umbo_checkpoint_manager_create(): Makes a manager, which keeps the checkpoints of one training
  *   in a folder: the newest ones, and the best by a metric.
  * - umbo_checkpoint_manager_save(): Saves a checkpoint if one is due, and removes what is not kept
@@ -58,8 +58,10 @@
  * - umbo_checkpoint_manager_latest(): Tells which checkpoint is the newest.
  * - umbo_checkpoint_manager_best(): Tells which checkpoint has the best metric.
  * - umbo_checkpoint_manager_path(): Tells where the checkpoint of a step is, or would be.
- * - umbo_checkpoint_manager_retain(): Makes another handle to the same manager.
- * - umbo_checkpoint_manager_release(): Releases a handle.
+ * - umbo_checkpoint_manager_retain(): Makes another handle to the same checkpoint manager, as
+ *   umbo_retain() does.
+ * - umbo_checkpoint_manager_release(): Releases a handle of type umbo_checkpoint_manager, as
+ *   umbo_release() does.
  *
  * Example:
  * ```c
@@ -329,22 +331,25 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_load_weights(
     const char *const *tensor_names);
 
 /**
- * Makes another handle to the same checkpoint.
+ * Makes another handle to the same checkpoint, as umbo_retain() does.
  *
- * @param[in] checkpoint The checkpoint.
- * @param[out] retained The new handle. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * @param[in] checkpoint The handle.
+ * @param[out] retained The new handle. Release it with umbo_checkpoint_release().
+ * @return As umbo_retain().
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_retain(
-    const umbo_checkpoint *checkpoint, umbo_checkpoint **retained);
+UMBO_MUST_USE static inline umbo_status umbo_checkpoint_retain(
+    const umbo_checkpoint *checkpoint, umbo_checkpoint **retained) {
+  return umbo_retain(checkpoint, UMBO_HANDLE_CHECKPOINT, retained);
+}
 
 /**
- * Releases a handle.
+ * Releases a handle of type umbo_checkpoint, as umbo_release() does.
  *
- * @param[in] checkpoint The handle. NULL is fine: then nothing happens.
+ * @param[in] checkpoint The handle. NULL does nothing.
  */
-UMBO_API void umbo_checkpoint_release(const umbo_checkpoint *checkpoint);
+static inline void umbo_checkpoint_release(const umbo_checkpoint *checkpoint) {
+  umbo_release(checkpoint, UMBO_HANDLE_CHECKPOINT);
+}
 
 /** Steps, or time, do not make a checkpoint due. */
 #define UMBO_NEVER (-1)
@@ -539,22 +544,28 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_path(
     size_t *length);
 
 /**
- * Makes another handle to the same manager.
+ * Makes another handle to the same checkpoint manager, as umbo_retain() does.
  *
- * @param[in] manager The manager.
- * @param[out] retained The new handle. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * @param[in] checkpoint_manager The handle.
+ * @param[out] retained The new handle. Release it with umbo_checkpoint_manager_release().
+ * @return As umbo_retain().
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_retain(
-    const umbo_checkpoint_manager *manager, umbo_checkpoint_manager **retained);
+UMBO_MUST_USE static inline umbo_status umbo_checkpoint_manager_retain(
+    const umbo_checkpoint_manager *checkpoint_manager, umbo_checkpoint_manager **retained) {
+  return umbo_retain(checkpoint_manager, UMBO_HANDLE_CHECKPOINT_MANAGER, retained);
+}
 
 /**
- * Releases a handle. The last one waits for what is being written.
+ * Releases a handle of type umbo_checkpoint_manager, as umbo_release() does.
  *
- * @param[in] manager The handle. NULL is fine: then nothing happens.
+ * @param[in] checkpoint_manager The handle. NULL does nothing.
+ *
+ * The release of the last handle waits for what is being written.
  */
-UMBO_API void umbo_checkpoint_manager_release(const umbo_checkpoint_manager *manager);
+static inline void umbo_checkpoint_manager_release(
+    const umbo_checkpoint_manager *checkpoint_manager) {
+  umbo_release(checkpoint_manager, UMBO_HANDLE_CHECKPOINT_MANAGER);
+}
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -23,8 +23,10 @@
  * - umbo_cluster_resolver_task_index(): Tells which task of its job this process is.
  * - umbo_cluster_resolver_rank(): Tells which of the processes that train this one is.
  * - umbo_strategy_cluster_resolver(): Gives the resolver that a strategy was made with.
- * - umbo_cluster_resolver_retain(): Makes another handle to the same resolver.
- * - umbo_cluster_resolver_release(): Releases a handle to a resolver.
+ * - umbo_cluster_resolver_retain(): Makes another handle to the same cluster resolver, as
+ *   umbo_retain() does.
+ * - umbo_cluster_resolver_release(): Releases a handle of type umbo_cluster_resolver, as
+ *   umbo_release() does.
  *
  * Example:
  * ```c
@@ -195,25 +197,25 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_cluster_resolver(
     const umbo_strategy *strategy, umbo_cluster_resolver **resolver);
 
 /**
- * Makes another handle to the same resolver.
+ * Makes another handle to the same cluster resolver, as umbo_retain() does.
  *
- * @param[in] resolver The resolver.
- * @param[out] retained The other handle. Release it with umbo_cluster_resolver_release(); the
- *   first handle stays as it is.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `retained` is a null
- *   pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @param[in] cluster_resolver The handle.
+ * @param[out] retained The new handle. Release it with umbo_cluster_resolver_release().
+ * @return As umbo_retain().
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_retain(
-    const umbo_cluster_resolver *resolver, umbo_cluster_resolver **retained);
+UMBO_MUST_USE static inline umbo_status umbo_cluster_resolver_retain(
+    const umbo_cluster_resolver *cluster_resolver, umbo_cluster_resolver **retained) {
+  return umbo_retain(cluster_resolver, UMBO_HANDLE_CLUSTER_RESOLVER, retained);
+}
 
 /**
- * Releases a handle to a resolver.
+ * Releases a handle of type umbo_cluster_resolver, as umbo_release() does.
  *
- * @param[in] resolver The handle. NULL does nothing.
+ * @param[in] cluster_resolver The handle. NULL does nothing.
  */
-UMBO_API void umbo_cluster_resolver_release(const umbo_cluster_resolver *resolver);
+static inline void umbo_cluster_resolver_release(const umbo_cluster_resolver *cluster_resolver) {
+  umbo_release(cluster_resolver, UMBO_HANDLE_CLUSTER_RESOLVER);
+}
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -31,8 +31,10 @@
  * - umbo_communicator_barrier(): Waits until all ranks have called it.
  * - umbo_communicator_abort(): Tells the other ranks that this one cannot go on, so that they need
  *   not wait for it.
- * - umbo_communicator_retain(): Makes another handle to the same communicator.
- * - umbo_communicator_release(): Releases a handle to a communicator.
+ * - umbo_communicator_retain(): Makes another handle to the same communicator, as umbo_retain()
+ *   does.
+ * - umbo_communicator_release(): Releases a handle of type umbo_communicator, as umbo_release()
+ *   does.
  * - umbo_communicator_create_mpi_world(): Joins all processes that were started together, over MPI.
  * - umbo_communicator_create_mpi(): Joins the ranks of a communicator of MPI's.
  * - umbo_communicator_create_mpi_of(): Joins the ranks of a communicator of an MPI of the
@@ -346,25 +348,25 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_abort(
     umbo_communicator *communicator, const char *message);
 
 /**
- * Makes another handle to the same communicator.
+ * Makes another handle to the same communicator, as umbo_retain() does.
  *
- * @param[in] communicator The communicator.
- * @param[out] retained The other handle. Release it with umbo_communicator_release(); the first
- *   handle stays as it is.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or `retained` is a null
- *   pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @param[in] communicator The handle.
+ * @param[out] retained The new handle. Release it with umbo_communicator_release().
+ * @return As umbo_retain().
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_retain(
-    const umbo_communicator *communicator, umbo_communicator **retained);
+UMBO_MUST_USE static inline umbo_status umbo_communicator_retain(
+    const umbo_communicator *communicator, umbo_communicator **retained) {
+  return umbo_retain(communicator, UMBO_HANDLE_COMMUNICATOR, retained);
+}
 
 /**
- * Releases a handle to a communicator.
+ * Releases a handle of type umbo_communicator, as umbo_release() does.
  *
  * @param[in] communicator The handle. NULL does nothing.
  */
-UMBO_API void umbo_communicator_release(const umbo_communicator *communicator);
+static inline void umbo_communicator_release(const umbo_communicator *communicator) {
+  umbo_release(communicator, UMBO_HANDLE_COMMUNICATOR);
+}
 
 /** How a communicator over MPI is made. Start from UMBO_MPI_OPTIONS_INIT. */
 typedef struct umbo_mpi_options {

@@ -73,6 +73,8 @@
  * - umbo_last_error_at(): Gives one failure of this thread's last error.
  * - umbo_set_last_error(): Says why a callback is about to fail.
  * - umbo_clear_last_error(): Forgets this thread's last error and releases its payload.
+ * - umbo_retain(): Makes another handle to the same object.
+ * - umbo_release(): Releases a handle.
  * - umbo_version(): Gives the version of the library that is loaded, such as "0.1.0".
  * - umbo_version_number(): Gives the version of the library that is loaded, as one number.
  * - umbo_build_info(): Tells how the library was built.
@@ -469,6 +471,38 @@ typedef struct umbo_checkpoint_manager umbo_checkpoint_manager;
 
 /** What joins the processes of a training: it moves bytes from each to each. */
 typedef struct umbo_communicator umbo_communicator;
+
+/**
+ * Makes another handle to the same object.
+ *
+ * @param[in] handle The handle. One that was lent to a callback is accepted, too.
+ * @param[in] type The type of the handle.
+ * @param[out] retained The address of a pointer to the handle's type. It gets the new handle; the
+ *   first handle stays as it is.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: `handle` is not a valid handle of this type, `retained` is a null
+ *   pointer, or handles of this type cannot be retained: UMBO_HANDLE_SCOPE,
+ *   UMBO_HANDLE_REPLICA_CONTEXT and UMBO_HANDLE_VARIABLE_REQUEST.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ *
+ * The functions umbo_X_retain() call it, so that compilers check the types. Each handle is released
+ * once. A callback retains what it was lent to keep it.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_retain(
+    const void *handle, umbo_handle_type type, void *retained);
+
+/**
+ * Releases a handle.
+ *
+ * @param[in] handle The handle. NULL does nothing.
+ * @param[in] type The type of the handle. Handles of UMBO_HANDLE_SCOPE, UMBO_HANDLE_REPLICA_CONTEXT
+ *   and UMBO_HANDLE_VARIABLE_REQUEST are not released.
+ *
+ * The functions umbo_X_release() call it, so that compilers check the types. The object ends with
+ * its last handle, unless another object needs it. A handle that is not valid changes nothing, and
+ * the log gets an error.
+ */
+UMBO_API void umbo_release(const void *handle, umbo_handle_type type);
 
 /** How important a log message is. */
 UMBO_ENUM(umbo_log_level) {

@@ -32,8 +32,10 @@
  * - umbo_element_spec_item(): Gives the spec of an item, field or component.
  * - umbo_element_spec_field_name(): Gives the name of the field of a struct at a position.
  * - umbo_element_spec_leaf(): Gives the dtype, rank and shape of a tensor.
- * - umbo_element_spec_retain(): Makes another handle to the same spec.
- * - umbo_element_spec_release(): Releases a handle to a spec.
+ * - umbo_element_spec_retain(): Makes another handle to the same element spec, as umbo_retain()
+ *   does.
+ * - umbo_element_spec_release(): Releases a handle of type umbo_element_spec, as umbo_release()
+ *   does.
  * - umbo_dataset_from_tensor_slices(): Makes a dataset of the rows of tensors.
  * - umbo_dataset_from_idx_file(): Makes a dataset of the rows of an array in an IDX file.
  * - umbo_dataset_from_npy_file(): Makes a dataset of the rows of an array in a NumPy `.npy` file.
@@ -62,22 +64,24 @@
  * - umbo_dataset_cardinality(): Tells how many elements a pass yields.
  * - umbo_dataset_element_spec(): Gives the structure, dtypes and shapes of the elements.
  * - umbo_iterator_from_dataset(): Makes an iterator at the beginning of a pass.
- * - umbo_dataset_retain(): Makes another handle to the same dataset.
- * - umbo_dataset_release(): Releases a handle to a dataset.
+ * - umbo_dataset_retain(): Makes another handle to the same dataset, as umbo_retain() does.
+ * - umbo_dataset_release(): Releases a handle of type umbo_dataset, as umbo_release() does.
  * - umbo_strategy_distribute_dataset(): Splits global batches over the replicas.
  * - umbo_strategy_distribute_datasets_from_function(): Gives each replica whole elements.
  * - umbo_distributed_dataset_element_spec(): Gives the structure, dtypes and shapes of the steps.
  * - umbo_distributed_dataset_cardinality(): Tells how many steps a pass yields.
  * - umbo_iterator_from_distributed_dataset(): Makes an iterator at the beginning of a pass.
- * - umbo_distributed_dataset_retain(): Makes another handle to the same distributed dataset.
- * - umbo_distributed_dataset_release(): Releases a handle to a distributed dataset.
+ * - umbo_distributed_dataset_retain(): Makes another handle to the same distributed dataset, as
+ *   umbo_retain() does.
+ * - umbo_distributed_dataset_release(): Releases a handle of type umbo_distributed_dataset, as
+ *   umbo_release() does.
  * - umbo_iterator_next(): Gives the next element of a pass.
  * - umbo_iterator_element_spec(): Gives the structure, dtypes and shapes of the elements.
  * - umbo_iterator_reset(): Starts a new pass from the beginning.
  * - umbo_iterator_save_position(): Writes down the place of an iterator in its data.
  * - umbo_iterator_restore_position(): Takes an iterator to a place in its data.
- * - umbo_iterator_retain(): Makes another handle to the same iterator.
- * - umbo_iterator_release(): Releases a handle to an iterator.
+ * - umbo_iterator_retain(): Makes another handle to the same iterator, as umbo_retain() does.
+ * - umbo_iterator_release(): Releases a handle of type umbo_iterator, as umbo_release() does.
  *
  * Example:
  * ```c
@@ -239,24 +243,25 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_leaf(
     const umbo_element_spec *spec, umbo_dtype *dtype, int32_t *rank, int64_t *shape);
 
 /**
- * Makes another handle to the same spec.
+ * Makes another handle to the same element spec, as umbo_retain() does.
  *
- * @param[in] spec The spec.
- * @param[out] retained The other handle. Release it with umbo_element_spec_release(); the first
- *   handle stays as it is.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `retained` is a null pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @param[in] element_spec The handle.
+ * @param[out] retained The new handle. Release it with umbo_element_spec_release().
+ * @return As umbo_retain().
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_retain(
-    const umbo_element_spec *spec, umbo_element_spec **retained);
+UMBO_MUST_USE static inline umbo_status umbo_element_spec_retain(
+    const umbo_element_spec *element_spec, umbo_element_spec **retained) {
+  return umbo_retain(element_spec, UMBO_HANDLE_ELEMENT_SPEC, retained);
+}
 
 /**
- * Releases a handle to a spec.
+ * Releases a handle of type umbo_element_spec, as umbo_release() does.
  *
- * @param[in] spec The handle. NULL does nothing.
+ * @param[in] element_spec The handle. NULL does nothing.
  */
-UMBO_API void umbo_element_spec_release(const umbo_element_spec *spec);
+static inline void umbo_element_spec_release(const umbo_element_spec *element_spec) {
+  umbo_release(element_spec, UMBO_HANDLE_ELEMENT_SPEC);
+}
 
 /**
  * Makes a dataset of the rows of tensors.
@@ -996,25 +1001,25 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_from_dataset(
     const umbo_dataset *dataset, umbo_iterator **iterator);
 
 /**
- * Makes another handle to the same dataset.
+ * Makes another handle to the same dataset, as umbo_retain() does.
  *
- * @param[in] dataset The dataset.
- * @param[out] retained The other handle. Release it with umbo_dataset_release(); the first handle
- *   stays as it is.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `retained` is a null
- *   pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @param[in] dataset The handle.
+ * @param[out] retained The new handle. Release it with umbo_dataset_release().
+ * @return As umbo_retain().
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_retain(
-    const umbo_dataset *dataset, umbo_dataset **retained);
+UMBO_MUST_USE static inline umbo_status umbo_dataset_retain(
+    const umbo_dataset *dataset, umbo_dataset **retained) {
+  return umbo_retain(dataset, UMBO_HANDLE_DATASET, retained);
+}
 
 /**
- * Releases a handle to a dataset.
+ * Releases a handle of type umbo_dataset, as umbo_release() does.
  *
  * @param[in] dataset The handle. NULL does nothing.
  */
-UMBO_API void umbo_dataset_release(const umbo_dataset *dataset);
+static inline void umbo_dataset_release(const umbo_dataset *dataset) {
+  umbo_release(dataset, UMBO_HANDLE_DATASET);
+}
 
 /** As many steps ahead as are useful for the compute devices. */
 #define UMBO_BUFFER_OF_DEVICE (-1)
@@ -1285,25 +1290,26 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_from_distributed_dataset(
     const umbo_distributed_dataset *distributed, umbo_iterator **iterator);
 
 /**
- * Makes another handle to the same distributed dataset.
+ * Makes another handle to the same distributed dataset, as umbo_retain() does.
  *
- * @param[in] distributed The distributed dataset.
- * @param[out] retained The other handle. Release it with umbo_distributed_dataset_release(); the
- *   first handle stays as it is.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `retained` is a null
- *   pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @param[in] distributed_dataset The handle.
+ * @param[out] retained The new handle. Release it with umbo_distributed_dataset_release().
+ * @return As umbo_retain().
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_distributed_dataset_retain(
-    const umbo_distributed_dataset *distributed, umbo_distributed_dataset **retained);
+UMBO_MUST_USE static inline umbo_status umbo_distributed_dataset_retain(
+    const umbo_distributed_dataset *distributed_dataset, umbo_distributed_dataset **retained) {
+  return umbo_retain(distributed_dataset, UMBO_HANDLE_DISTRIBUTED_DATASET, retained);
+}
 
 /**
- * Releases a handle to a distributed dataset.
+ * Releases a handle of type umbo_distributed_dataset, as umbo_release() does.
  *
- * @param[in] distributed The handle. NULL does nothing.
+ * @param[in] distributed_dataset The handle. NULL does nothing.
  */
-UMBO_API void umbo_distributed_dataset_release(const umbo_distributed_dataset *distributed);
+static inline void umbo_distributed_dataset_release(
+    const umbo_distributed_dataset *distributed_dataset) {
+  umbo_release(distributed_dataset, UMBO_HANDLE_DISTRIBUTED_DATASET);
+}
 
 /**
  * Gives the next element of a pass.
@@ -1423,30 +1429,30 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_restore_position(
     umbo_iterator *iterator, const char *position);
 
 /**
- * Makes another handle to the same iterator.
+ * Makes another handle to the same iterator, as umbo_retain() does.
  *
- * @param[in] iterator The iterator.
- * @param[out] retained The other handle. Release it with umbo_iterator_release(); the first handle
- *   stays as it is.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle, or `retained` is a null
- *   pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @param[in] iterator The handle.
+ * @param[out] retained The new handle. Release it with umbo_iterator_release().
+ * @return As umbo_retain().
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_retain(
-    const umbo_iterator *iterator, umbo_iterator **retained);
+UMBO_MUST_USE static inline umbo_status umbo_iterator_retain(
+    const umbo_iterator *iterator, umbo_iterator **retained) {
+  return umbo_retain(iterator, UMBO_HANDLE_ITERATOR, retained);
+}
 
 /**
- * Releases a handle to an iterator.
+ * Releases a handle of type umbo_iterator, as umbo_release() does.
  *
  * @param[in] iterator The handle. NULL does nothing.
  *
- * The release of the last handle stops the iterator's threads and waits for their end. There is
- * one exception: in a function that the iterator calls, it does not wait for a thread that waits
- * for this function; that thread ends by itself. A call that another thread makes at the same time
+ * The release of the last handle stops the iterator's threads and waits for their end. There is one
+ * exception: in a function that the iterator calls, it does not wait for a thread that waits for
+ * this function; that thread ends by itself. A call that another thread makes at the same time
  * continues to its end.
  */
-UMBO_API void umbo_iterator_release(const umbo_iterator *iterator);
+static inline void umbo_iterator_release(const umbo_iterator *iterator) {
+  umbo_release(iterator, UMBO_HANDLE_ITERATOR);
+}
 
 #ifdef __cplusplus
 } /* extern "C" */

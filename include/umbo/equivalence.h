@@ -24,8 +24,8 @@
  * - umbo_equivalence_text(): Gives all findings as text.
  * - umbo_equivalence_count(): Tells how many findings there are.
  * - umbo_equivalence_at(): Gives one finding.
- * - umbo_equivalence_retain(): Makes another handle to the same findings.
- * - umbo_equivalence_release(): Releases a handle.
+ * - umbo_equivalence_retain(): Makes another handle to the same equivalence, as umbo_retain() does.
+ * - umbo_equivalence_release(): Releases a handle of type umbo_equivalence, as umbo_release() does.
  *
  * Example:
  * ```c
@@ -312,28 +312,27 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_equivalence_at(
     const umbo_equivalence *equivalence, int64_t index, umbo_equivalence_finding *finding);
 
 /**
- * Makes another handle to the same findings.
+ * Makes another handle to the same equivalence, as umbo_retain() does.
  *
- * @param[in] equivalence The findings. A handle that was lent to a callback is accepted too.
- * @param[out] retained The new handle. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
- *
- * Each handle is released once, by itself. Retain a lent handle to keep the object after the
- * callback.
+ * @param[in] equivalence The handle.
+ * @param[out] retained The new handle. Release it with umbo_equivalence_release().
+ * @return As umbo_retain().
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_equivalence_retain(
-    const umbo_equivalence *equivalence, umbo_equivalence **retained);
+UMBO_MUST_USE static inline umbo_status umbo_equivalence_retain(
+    const umbo_equivalence *equivalence, umbo_equivalence **retained) {
+  return umbo_retain(equivalence, UMBO_HANDLE_EQUIVALENCE, retained);
+}
 
 /**
- * Releases a handle.
+ * Releases a handle of type umbo_equivalence, as umbo_release() does.
  *
- * @param[in] equivalence The handle. NULL is fine: then nothing happens.
+ * @param[in] equivalence The handle. NULL does nothing.
  *
  * When the last handle is released, the texts that were taken from it end.
  */
-UMBO_API void umbo_equivalence_release(const umbo_equivalence *equivalence);
+static inline void umbo_equivalence_release(const umbo_equivalence *equivalence) {
+  umbo_release(equivalence, UMBO_HANDLE_EQUIVALENCE);
+}
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -24,8 +24,8 @@
  * - umbo_gradients_row_sparse(): Tells whether a variable is row-sparse.
  * - umbo_gradients_dtype(): Tells the element type of the gradients of a variable.
  * - umbo_gradients_reduced(): Gives the gradient of a variable that the next apply would take.
- * - umbo_gradients_retain(): Makes another handle to the same gradients.
- * - umbo_gradients_release(): Releases a handle.
+ * - umbo_gradients_retain(): Makes another handle to the same gradients, as umbo_retain() does.
+ * - umbo_gradients_release(): Releases a handle of type umbo_gradients, as umbo_release() does.
  * - umbo_gradients_view(): Gives this replica's buffer for the gradient of a variable.
  * - umbo_gradients_views(): Gives this replica's buffers for the gradients of all variables.
  * - umbo_gradients_add_rows(): Adds rows to this replica's gradient of a row-sparse variable.
@@ -247,28 +247,25 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_reduced(
     umbo_value **value);
 
 /**
- * Makes another handle to the same gradients.
+ * Makes another handle to the same gradients, as umbo_retain() does.
  *
- * @param[in] gradients The gradients. A handle that was lent to a callback is accepted too.
- * @param[out] retained The new handle. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
- *
- * Each handle is released once, by itself. Retain a lent handle to keep the object after the
- * callback.
+ * @param[in] gradients The handle.
+ * @param[out] retained The new handle. Release it with umbo_gradients_release().
+ * @return As umbo_retain().
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_retain(
-    const umbo_gradients *gradients, umbo_gradients **retained);
+UMBO_MUST_USE static inline umbo_status umbo_gradients_retain(
+    const umbo_gradients *gradients, umbo_gradients **retained) {
+  return umbo_retain(gradients, UMBO_HANDLE_GRADIENTS, retained);
+}
 
 /**
- * Releases a handle.
+ * Releases a handle of type umbo_gradients, as umbo_release() does.
  *
- * @param[in] gradients The handle. NULL is fine: then nothing happens.
- *
- * The object ends when its last handle is released and nothing else keeps it.
+ * @param[in] gradients The handle. NULL does nothing.
  */
-UMBO_API void umbo_gradients_release(const umbo_gradients *gradients);
+static inline void umbo_gradients_release(const umbo_gradients *gradients) {
+  umbo_release(gradients, UMBO_HANDLE_GRADIENTS);
+}
 
 /** What a replica does with its gradient buffer. */
 UMBO_ENUM(umbo_gradient_mode) {

@@ -34,8 +34,8 @@
  * - umbo_metrics_class_result(): Tells how a class was predicted, by a confusion matrix.
  * - umbo_metrics_cells(): Copies the cells of a confusion matrix or of an AUC's histogram.
  * - umbo_metrics_reset(): Lets all metrics begin at zero.
- * - umbo_metrics_retain(): Makes another handle to the same metrics.
- * - umbo_metrics_release(): Releases a handle.
+ * - umbo_metrics_retain(): Makes another handle to the same metrics, as umbo_retain() does.
+ * - umbo_metrics_release(): Releases a handle of type umbo_metrics, as umbo_release() does.
  *
  * Example:
  * ```c
@@ -346,27 +346,25 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_cells(
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_reset(umbo_metrics *metrics);
 
 /**
- * Makes another handle to the same metrics.
+ * Makes another handle to the same metrics, as umbo_retain() does.
  *
- * @param[in] metrics The metrics.
- * @param[out] retained The new handle. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
- *
- * Each handle is released once, by itself.
+ * @param[in] metrics The handle.
+ * @param[out] retained The new handle. Release it with umbo_metrics_release().
+ * @return As umbo_retain().
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_retain(
-    const umbo_metrics *metrics, umbo_metrics **retained);
+UMBO_MUST_USE static inline umbo_status umbo_metrics_retain(
+    const umbo_metrics *metrics, umbo_metrics **retained) {
+  return umbo_retain(metrics, UMBO_HANDLE_METRICS, retained);
+}
 
 /**
- * Releases a handle.
+ * Releases a handle of type umbo_metrics, as umbo_release() does.
  *
- * @param[in] metrics The handle. NULL is fine: then nothing happens.
- *
- * The object ends when its last handle is released and nothing else keeps it.
+ * @param[in] metrics The handle. NULL does nothing.
  */
-UMBO_API void umbo_metrics_release(const umbo_metrics *metrics);
+static inline void umbo_metrics_release(const umbo_metrics *metrics) {
+  umbo_release(metrics, UMBO_HANDLE_METRICS);
+}
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -33,8 +33,8 @@
  * - umbo_optimizer_learning_rate(): Tells the learning rate.
  * - umbo_optimizer_iterations(): Tells how many applies have taken effect.
  * - umbo_optimizer_state(): Copies what an optimizer keeps for a variable.
- * - umbo_optimizer_retain(): Makes another handle to the same optimizer.
- * - umbo_optimizer_release(): Releases a handle.
+ * - umbo_optimizer_retain(): Makes another handle to the same optimizer, as umbo_retain() does.
+ * - umbo_optimizer_release(): Releases a handle of type umbo_optimizer, as umbo_release() does.
  * - umbo_optimizer_rule(): Tells the name of an optimizer's update rule.
  * - umbo_optimizer_setting(): Tells one of the numbers that an optimizer was made with.
  * - umbo_optimizer_get_options(): Tells what an optimizer does besides its update rule.
@@ -1157,28 +1157,25 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_state(
     umbo_tensor **state);
 
 /**
- * Makes another handle to the same optimizer.
+ * Makes another handle to the same optimizer, as umbo_retain() does.
  *
- * @param[in] optimizer The optimizer. A handle that was lent to a callback is accepted too.
- * @param[out] retained The new handle. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
- *
- * Each handle is released once, by itself. Retain a lent handle to keep the object after the
- * callback.
+ * @param[in] optimizer The handle.
+ * @param[out] retained The new handle. Release it with umbo_optimizer_release().
+ * @return As umbo_retain().
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_retain(
-    const umbo_optimizer *optimizer, umbo_optimizer **retained);
+UMBO_MUST_USE static inline umbo_status umbo_optimizer_retain(
+    const umbo_optimizer *optimizer, umbo_optimizer **retained) {
+  return umbo_retain(optimizer, UMBO_HANDLE_OPTIMIZER, retained);
+}
 
 /**
- * Releases a handle.
+ * Releases a handle of type umbo_optimizer, as umbo_release() does.
  *
- * @param[in] optimizer The handle. NULL is fine: then nothing happens.
- *
- * The object ends when its last handle is released and nothing else keeps it.
+ * @param[in] optimizer The handle. NULL does nothing.
  */
-UMBO_API void umbo_optimizer_release(const umbo_optimizer *optimizer);
+static inline void umbo_optimizer_release(const umbo_optimizer *optimizer) {
+  umbo_release(optimizer, UMBO_HANDLE_OPTIMIZER);
+}
 
 /**
  * Tells the name of an optimizer's update rule.

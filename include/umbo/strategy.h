@@ -43,8 +43,8 @@
  * - umbo_strategy_synchronize(): Waits until a strategy has no work left.
  * - umbo_strategy_metric(): Tells the total of a metric of the last run that succeeded and had
  *   metrics.
- * - umbo_strategy_retain(): Makes another handle to the same strategy.
- * - umbo_strategy_release(): Releases a handle.
+ * - umbo_strategy_retain(): Makes another handle to the same strategy, as umbo_retain() does.
+ * - umbo_strategy_release(): Releases a handle of type umbo_strategy, as umbo_release() does.
  * - umbo_strategy_rank(): Tells the number of this process among those that train together.
  * - umbo_strategy_num_ranks(): Tells how many processes train together.
  * - umbo_strategy_num_local_replicas(): Tells how many replicas of a strategy this process has.
@@ -64,8 +64,10 @@
  * - umbo_cancellation_create(): Makes a token with which any thread can stop runs.
  * - umbo_cancellation_cancel(): Stops all runs that have a token.
  * - umbo_cancellation_is_cancelled(): Tells whether a token was cancelled.
- * - umbo_cancellation_retain(): Makes another handle to the same token.
- * - umbo_cancellation_release(): Releases a handle.
+ * - umbo_cancellation_retain(): Makes another handle to the same cancellation, as umbo_retain()
+ *   does.
+ * - umbo_cancellation_release(): Releases a handle of type umbo_cancellation, as umbo_release()
+ *   does.
  * - umbo_strategy_split(): Splits a global batch that the program has already over the replicas.
  * - umbo_strategy_update(): Calls a function that changes a variable, for all replicas at once.
  * - umbo_strategy_values_from_function(): Makes a per-replica value, replica by replica.
@@ -489,30 +491,29 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_metric(
     const umbo_strategy *strategy, const char *name, umbo_metric *metric);
 
 /**
- * Makes another handle to the same strategy.
+ * Makes another handle to the same strategy, as umbo_retain() does.
  *
- * @param[in] strategy The strategy. A handle that was lent to a callback is accepted too.
- * @param[out] retained The new handle. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
- *
- * Each handle is released once, by itself. Retain a lent handle to keep the object after the
- * callback.
+ * @param[in] strategy The handle.
+ * @param[out] retained The new handle. Release it with umbo_strategy_release().
+ * @return As umbo_retain().
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_retain(
-    const umbo_strategy *strategy, umbo_strategy **retained);
+UMBO_MUST_USE static inline umbo_status umbo_strategy_retain(
+    const umbo_strategy *strategy, umbo_strategy **retained) {
+  return umbo_retain(strategy, UMBO_HANDLE_STRATEGY, retained);
+}
 
 /**
- * Releases a handle.
+ * Releases a handle of type umbo_strategy, as umbo_release() does.
  *
- * @param[in] strategy The handle. NULL is fine: then nothing happens.
+ * @param[in] strategy The handle. NULL does nothing.
  *
  * When the last reference goes and no run is under way, the replicas' threads end before this
  * returns. The thread of a late callback is not waited for: it ends when the callback returns.
  * Variables, datasets and optimizers that were made with the strategy keep it.
  */
-UMBO_API void umbo_strategy_release(const umbo_strategy *strategy);
+static inline void umbo_strategy_release(const umbo_strategy *strategy) {
+  umbo_release(strategy, UMBO_HANDLE_STRATEGY);
+}
 
 /**
  * Tells the number of this process among those that train together.
@@ -859,28 +860,27 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cancellation_is_cancelled(
     const umbo_cancellation *cancellation, int32_t *result);
 
 /**
- * Makes another handle to the same token.
+ * Makes another handle to the same cancellation, as umbo_retain() does.
  *
- * @param[in] cancellation The token. A handle that was lent to a callback is accepted too.
- * @param[out] retained The new handle. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
- *
- * Each handle is released once, by itself. Retain a lent handle to keep the object after the
- * callback.
+ * @param[in] cancellation The handle.
+ * @param[out] retained The new handle. Release it with umbo_cancellation_release().
+ * @return As umbo_retain().
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_cancellation_retain(
-    const umbo_cancellation *cancellation, umbo_cancellation **retained);
+UMBO_MUST_USE static inline umbo_status umbo_cancellation_retain(
+    const umbo_cancellation *cancellation, umbo_cancellation **retained) {
+  return umbo_retain(cancellation, UMBO_HANDLE_CANCELLATION, retained);
+}
 
 /**
- * Releases a handle.
+ * Releases a handle of type umbo_cancellation, as umbo_release() does.
  *
- * @param[in] cancellation The handle. NULL is fine: then nothing happens.
+ * @param[in] cancellation The handle. NULL does nothing.
  *
  * Runs that have the token keep it until they end.
  */
-UMBO_API void umbo_cancellation_release(const umbo_cancellation *cancellation);
+static inline void umbo_cancellation_release(const umbo_cancellation *cancellation) {
+  umbo_release(cancellation, UMBO_HANDLE_CANCELLATION);
+}
 
 /**
  * Splits a global batch that the program has already over the replicas.

@@ -26,8 +26,8 @@
  * - umbo_tensor_copy(): Makes a contiguous copy that shares nothing with the tensor.
  * - umbo_tensor_copy_to_host(): Copies the elements to host memory, in row-major order.
  * - umbo_tensor_device(): Gives the canonical name of the device that holds the elements.
- * - umbo_tensor_retain(): Makes another handle to the same tensor.
- * - umbo_tensor_release(): Releases a handle to a tensor.
+ * - umbo_tensor_retain(): Makes another handle to the same tensor, as umbo_retain() does.
+ * - umbo_tensor_release(): Releases a handle of type umbo_tensor, as umbo_release() does.
  * - umbo_tensor_save(): Saves a tensor as a `.npy` file, which numpy.load() reads.
  * - umbo_tensor_save_all(): Saves tensors by name as a `.npz` file, which numpy.load() reads.
  * - umbo_tensor_load(): Loads a tensor from a `.npy` file, or an array by its name from a `.npz`
@@ -333,28 +333,27 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_copy_to_host(
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_device(const umbo_tensor *tensor, const char **name);
 
 /**
- * Makes another handle to the same tensor.
+ * Makes another handle to the same tensor, as umbo_retain() does.
  *
- * @param[in] tensor The tensor.
- * @param[out] retained The other handle. Release it with umbo_tensor_release(); the first handle
- *   stays as it is.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `retained` is a null pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
- *
- * A callback calls it to keep a tensor that it was only lent.
+ * @param[in] tensor The handle.
+ * @param[out] retained The new handle. Release it with umbo_tensor_release().
+ * @return As umbo_retain().
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_retain(
-    const umbo_tensor *tensor, umbo_tensor **retained);
+UMBO_MUST_USE static inline umbo_status umbo_tensor_retain(
+    const umbo_tensor *tensor, umbo_tensor **retained) {
+  return umbo_retain(tensor, UMBO_HANDLE_TENSOR, retained);
+}
 
 /**
- * Releases a handle to a tensor.
+ * Releases a handle of type umbo_tensor, as umbo_release() does.
  *
  * @param[in] tensor The handle. NULL does nothing.
  *
- * The memory goes with the last handle to it, unless something else keeps it: a value, or a slice.
+ * The memory goes with the last handle to it, unless a value or a slice keeps it.
  */
-UMBO_API void umbo_tensor_release(const umbo_tensor *tensor);
+static inline void umbo_tensor_release(const umbo_tensor *tensor) {
+  umbo_release(tensor, UMBO_HANDLE_TENSOR);
+}
 
 /**
  * Saves a tensor as a `.npy` file, which numpy.load() reads.

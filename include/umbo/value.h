@@ -25,8 +25,8 @@
  * - umbo_value_create_list(): Makes a list of values.
  * - umbo_value_create_struct(): Makes a struct of values with names.
  * - umbo_value_create_per_replica(): Makes a per-replica value: one component for each replica.
- * - umbo_value_retain(): Makes another handle to the same value.
- * - umbo_value_release(): Releases a handle to a value.
+ * - umbo_value_retain(): Makes another handle to the same value, as umbo_retain() does.
+ * - umbo_value_release(): Releases a handle of type umbo_value, as umbo_release() does.
  * - umbo_value_get_kind(): Tells what a value is: a tensor, a tuple and so on.
  * - umbo_value_count(): Counts the items, fields or components of a value.
  * - umbo_value_item(): Gives the item, field or component at a position.
@@ -185,26 +185,25 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_per_replica(
     int64_t count, const umbo_value *const *components, umbo_value **value);
 
 /**
- * Makes another handle to the same value.
+ * Makes another handle to the same value, as umbo_retain() does.
  *
- * @param[in] value The value.
- * @param[out] retained The other handle. Release it with umbo_value_release(); the first handle
- *   stays as it is.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `retained` is a null pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
- *
- * A callback calls it to keep a value that it was only lent.
+ * @param[in] value The handle.
+ * @param[out] retained The new handle. Release it with umbo_value_release().
+ * @return As umbo_retain().
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_value_retain(
-    const umbo_value *value, umbo_value **retained);
+UMBO_MUST_USE static inline umbo_status umbo_value_retain(
+    const umbo_value *value, umbo_value **retained) {
+  return umbo_retain(value, UMBO_HANDLE_VALUE, retained);
+}
 
 /**
- * Releases a handle to a value.
+ * Releases a handle of type umbo_value, as umbo_release() does.
  *
  * @param[in] value The handle. NULL does nothing.
  */
-UMBO_API void umbo_value_release(const umbo_value *value);
+static inline void umbo_value_release(const umbo_value *value) {
+  umbo_release(value, UMBO_HANDLE_VALUE);
+}
 
 /** What a value is. */
 UMBO_ENUM(umbo_value_kind) {

@@ -23,8 +23,8 @@
  * - umbo_variable_aggregation(): Tells how values that replicas assign are combined.
  * - umbo_variable_synchronization(): Tells the synchronisation that a variable was made with.
  * - umbo_variable_device(): Tells the name of the device that holds a variable.
- * - umbo_variable_retain(): Makes another handle to the same variable.
- * - umbo_variable_release(): Releases a handle.
+ * - umbo_variable_retain(): Makes another handle to the same variable, as umbo_retain() does.
+ * - umbo_variable_release(): Releases a handle of type umbo_variable, as umbo_release() does.
  * - umbo_variable_view(): Shows where the value of a variable lies, for reading.
  * - umbo_variable_view_as(): Shows the value of a variable in another type, for reading.
  * - umbo_variable_read(): Copies the value of a variable.
@@ -311,28 +311,27 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_device(
     const umbo_variable *variable, const char **name);
 
 /**
- * Makes another handle to the same variable.
+ * Makes another handle to the same variable, as umbo_retain() does.
  *
- * @param[in] variable The variable. A handle that was lent to a callback is accepted too.
- * @param[out] retained The new handle. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
- *
- * Each handle is released once, by itself. Retain a lent handle to keep the object after the
- * callback.
+ * @param[in] variable The handle.
+ * @param[out] retained The new handle. Release it with umbo_variable_release().
+ * @return As umbo_retain().
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_retain(
-    const umbo_variable *variable, umbo_variable **retained);
+UMBO_MUST_USE static inline umbo_status umbo_variable_retain(
+    const umbo_variable *variable, umbo_variable **retained) {
+  return umbo_retain(variable, UMBO_HANDLE_VARIABLE, retained);
+}
 
 /**
- * Releases a handle.
+ * Releases a handle of type umbo_variable, as umbo_release() does.
  *
- * @param[in] variable The handle. NULL is fine: then nothing happens.
+ * @param[in] variable The handle. NULL does nothing.
  *
  * Gradients and values that have the variable keep it.
  */
-UMBO_API void umbo_variable_release(const umbo_variable *variable);
+static inline void umbo_variable_release(const umbo_variable *variable) {
+  umbo_release(variable, UMBO_HANDLE_VARIABLE);
+}
 
 /**
  * Shows where the value of a variable lies, for reading.

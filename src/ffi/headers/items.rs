@@ -1,10 +1,19 @@
-//! What a source file of the C layer declares, read from its syntax.
+//! What a source file of the C layer declares: cbindgen says how C writes it, and syn reads what cbindgen
+//! does not, the attributes.
+//!
+//! cbindgen sees functions as they stand in its source, and not what attributes make of them. So it is given a
+//! source of its own, in which the functions with `#[c_call]` are written out.
 
-use syn::ext::IdentExt;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{env, fs, process};
+
+use cbindgen::{Builder, Config, Language, Layout, Style};
+use quote::{ToTokens, quote};
 use syn::punctuated::Punctuated;
 use syn::{
-    Attribute, BinOp, Expr, ExprLit, FnArg, GenericArgument, Item as Source, ItemFn, ItemStruct,
-    Lit, Meta, MetaNameValue, Pat, PathArguments, ReturnType, Token, Type, UnOp, Visibility,
+    Attribute, BinOp, Expr, ExprLit, File, Ident, Item as Source, ItemFn, ItemStruct, Lit, Meta,
+    MetaNameValue, Token, Type, UnOp, Visibility, parse_quote,
 };
 
 /// Something that a source file declares.
@@ -45,9 +54,22 @@ pub struct Field {
 
 /// What a source declares: constants, types, functions, each in its order.
 pub fn items(source: &str) -> Result<Vec<Item>, String> {
-    let file = syn::parse_file(source).map_err(|error| error.to_string())?;
-    let items = file.items.iter().filter_map(|item| one(item).transpose());
-    let mut items = items.collect::<Result<Vec<_>, _>>()?;
+    let File { items, .. } = syn::parse_file(source).map_err(|error| error.to_string())?;
+    let declared: Vec<_> = items.into_iter().filter_map(declared).collect();
+    let mut written = in_c(&declared)?;
+    let mut items = Vec::new();
+    for (name, source) in &declared {
+        let mut kind = written
+            .remove(&name.to_string())
+            .ok_or_else(|| format!("{name}: C has no such thing"))?;
+        match (&mut kind, source) {
+            (Kind::Struct(fields), Source::Struct(source)) => complete(fields, source)?,
+            (Kind::Constant { of, .. }, Source::Const(source)) => *of = enum_of(&source.ty),
+            _ => {}
+        }
+        let documentation = documentation(attributes(source));
+        items.push(Item { documentation, name: name.to_string(), kind });
+    }
     items.sort_by_key(|item| match item.kind {
         Kind::Constant { .. } => 0,
         Kind::Function { .. } => 2,
@@ -56,45 +78,145 @@ pub fn items(source: &str) -> Result<Vec<Item>, String> {
     Ok(items)
 }
 
-/// What an item declares in C, if it does.
-fn one(item: &Source) -> Result<Option<Item>, String> {
-    let (visibility, name, attributes, kind) = match item {
-        Source::Const(item) => {
-            let of = written(&item.ty, false, String::new());
-            let of = of.ok().filter(|of| of.starts_with("umbo_"));
-            let kind = value(&item.expr).map(|value| Kind::Constant { value, of });
-            (&item.vis, &item.ident, &item.attrs, kind)
-        }
-        Source::Struct(item) => {
-            let is_laid_out = attribute(&item.attrs, "repr").is_some();
-            let kind = if is_laid_out { fields(item) } else { Ok(Kind::Opaque) };
-            (&item.vis, &item.ident, &item.attrs, kind)
-        }
-        Source::Type(item) => (&item.vis, &item.ident, &item.attrs, alias(&item.ty)),
-        Source::Fn(item) => (&item.vis, &item.sig.ident, &item.attrs, function(item)),
-        _ => return Ok(None),
+/// What the headers declare of an item, if they do: its name, and the item as cbindgen is to see it.
+fn declared(item: Source) -> Option<(Ident, Source)> {
+    let (visibility, name) = match &item {
+        Source::Const(item) => (&item.vis, &item.ident),
+        Source::Struct(item) => (&item.vis, &item.ident),
+        Source::Type(item) => (&item.vis, &item.ident),
+        Source::Fn(item) => (&item.vis, &item.sig.ident),
+        _ => return None,
     };
-    let name = name.to_string();
-    if !matches!(visibility, Visibility::Public(_)) || !name.to_lowercase().starts_with("umbo_") {
-        return Ok(None);
+    let name = name.clone();
+    let is_public = matches!(visibility, Visibility::Public(_));
+    if !is_public || !name.to_string().to_lowercase().starts_with("umbo_") {
+        return None;
     }
-    let kind = kind.map_err(|problem| format!("{name}: {problem}"))?;
-    Ok(Some(Item { documentation: documentation(attributes), name, kind }))
+    match item {
+        Source::Fn(function) => Some((name, Source::Fn(written_out(function)))),
+        other => Some((name, other)),
+    }
 }
 
-/// The lines of documentation.
-fn documentation(attributes: &[Attribute]) -> Vec<String> {
-    let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
-        Meta::NameValue(meta) if meta.path.is_ident("doc") => match &meta.value {
-            Expr::Lit(ExprLit { lit: Lit::Str(line), .. }) => Some(line.value()),
-            _ => None,
-        },
-        _ => None,
-    });
-    lines.map(|line| line.strip_prefix(' ').unwrap_or(&line).to_owned()).collect()
+/// A function as `#[c_call]` makes it, without its body. The attribute adds the status that is returned, unless
+/// it says `quietly`.
+fn written_out(mut function: ItemFn) -> ItemFn {
+    if let Some(call) = attribute(&function.attrs, "c_call") {
+        let is_quiet =
+            matches!(&call.meta, Meta::List(list) if list.tokens.to_string() == "quietly");
+        if !is_quiet {
+            function.sig.output = parse_quote!(-> umbo_status);
+        }
+        function.sig.abi = Some(parse_quote!(extern "C"));
+        function.attrs.push(parse_quote!(#[unsafe(no_mangle)]));
+    }
+    *function.block = parse_quote!({});
+    function
 }
 
-/// The value of a constant, as C writes it.
+/// Has cbindgen write the declarations in C, and reads them by their names.
+fn in_c(declared: &[(Ident, Source)]) -> Result<BTreeMap<String, Kind>, String> {
+    let mut config = Config {
+        language: Language::C,
+        no_includes: true,
+        documentation: false,
+        usize_is_size_t: true,
+        style: Style::Type,
+        // One declaration is one line; what is too long is broken where it is put into a header.
+        line_length: usize::MAX,
+        ..Config::default()
+    };
+    config.function.args = Layout::Horizontal;
+    // Also those that no function of the file takes.
+    config.export.include = declared.iter().map(|(name, _)| name.to_string()).collect();
+    let sources = declared.iter().map(|(_, source)| source);
+    let source = quote!(#(#sources)*).to_string();
+
+    // cbindgen reads files.
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let path = env::temp_dir().join(format!("umbo-headers-{}-{number}.rs", process::id()));
+    fs::write(&path, source).map_err(|error| format!("{}: {error}", path.display()))?;
+    let bindings = Builder::new().with_config(config).with_src(&path).generate();
+    let _ = fs::remove_file(&path);
+
+    let mut text = Vec::new();
+    bindings.map_err(|error| error.to_string())?.write(&mut text);
+    parse(&String::from_utf8(text).map_err(|error| error.to_string())?)
+}
+
+/// Reads what cbindgen has written.
+fn parse(text: &str) -> Result<BTreeMap<String, Kind>, String> {
+    let mut items = BTreeMap::new();
+    let mut fields: Option<Vec<Field>> = None;
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if line == "typedef struct {" {
+            fields = Some(Vec::new());
+        } else if let Some(mut list) = fields.take() {
+            if let Some(name) = line.strip_prefix("} ").and_then(|line| line.strip_suffix(';')) {
+                items.insert(name.to_owned(), Kind::Struct(list));
+            } else {
+                let declaration = line.trim_end_matches(';').to_owned();
+                list.push(Field { documentation: Vec::new(), declaration, default: None });
+                fields = Some(list);
+            }
+        } else {
+            let (name, kind) = declaration(line).ok_or_else(|| format!("what is '{line}'?"))?;
+            items.insert(name, kind);
+        }
+    }
+    Ok(items)
+}
+
+/// The name and the kind of what one line declares.
+fn declaration(line: &str) -> Option<(String, Kind)> {
+    if let Some(define) = line.strip_prefix("#define ") {
+        let (name, value) = define.split_once(' ')?;
+        let value =
+            value.strip_prefix('(').and_then(|value| value.strip_suffix(')')).unwrap_or(value);
+        return Some((name.to_owned(), Kind::Constant { value: value.to_owned(), of: None }));
+    }
+    let line = line.strip_suffix(';')?;
+    let Some(definition) = line.strip_prefix("typedef ") else {
+        let (before, parameters) = line.strip_suffix(')')?.split_once('(')?;
+        let name = &before[before.rfind([' ', '*'])? + 1..];
+        let returns = before.strip_suffix(name)?.trim().to_owned();
+        let kind = Kind::Function { returns, parameters: list(parameters) };
+        return Some((name.to_owned(), kind));
+    };
+    if let Some((returns, rest)) = definition.split_once("(*") {
+        let (name, parameters) = rest.strip_suffix(')')?.split_once(")(")?;
+        let returns = returns.trim().to_owned();
+        return Some((name.to_owned(), Kind::Callback { returns, parameters: list(parameters) }));
+    }
+    let (of, name) = definition.rsplit_once(' ')?;
+    let kind = if of.starts_with("struct ") { Kind::Opaque } else { Kind::Alias(of.to_owned()) };
+    Some((name.to_owned(), kind))
+}
+
+fn list(parameters: &str) -> Vec<String> {
+    parameters.split(',').map(|parameter| parameter.trim().to_owned()).collect()
+}
+
+/// Adds to the fields of a struct their documentation, and the defaults that `#[c_struct]` says.
+fn complete(fields: &mut [Field], source: &ItemStruct) -> Result<(), String> {
+    let defaults = match attribute(&source.attrs, "c_struct") {
+        Some(Attribute { meta: Meta::List(list), .. }) => {
+            let parser = Punctuated::<MetaNameValue, Token![,]>::parse_terminated;
+            list.parse_args_with(parser).map_err(|error| error.to_string())?
+        }
+        _ => Punctuated::new(),
+    };
+    for (field, source) in fields.iter_mut().zip(&source.fields) {
+        let name = source.ident.as_ref().ok_or("a nameless field")?;
+        field.documentation = documentation(&source.attrs);
+        let default = defaults.iter().find(|default| default.path.is_ident(name));
+        field.default = default.map(|default| value(&default.value)).transpose()?;
+    }
+    Ok(())
+}
+
+/// The value of a default, as C writes it.
 fn value(of: &Expr) -> Result<String, String> {
     match of {
         Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => Ok(number.base10_digits().to_owned()),
@@ -110,105 +232,34 @@ fn value(of: &Expr) -> Result<String, String> {
     }
 }
 
-fn fields(of: &ItemStruct) -> Result<Kind, String> {
-    let defaults = match attribute(&of.attrs, "c_struct") {
-        Some(Attribute { meta: Meta::List(list), .. }) => {
-            let parser = Punctuated::<MetaNameValue, Token![,]>::parse_terminated;
-            list.parse_args_with(parser).map_err(|error| error.to_string())?
-        }
-        _ => Punctuated::new(),
-    };
-    let field = |field: &syn::Field| {
-        let name = field.ident.as_ref().ok_or("a nameless field")?;
-        let default = defaults.iter().find(|default| default.path.is_ident(name));
-        Ok::<_, String>(Field {
-            documentation: documentation(&field.attrs),
-            declaration: written(&field.ty, false, name.unraw().to_string())?,
-            default: default.map(|default| value(&default.value)).transpose()?,
-        })
-    };
-    of.fields.iter().map(field).collect::<Result<_, _>>().map(Kind::Struct)
+/// The type of a constant, if it is one of the C layer's.
+fn enum_of(of: &Type) -> Option<String> {
+    Some(of.to_token_stream().to_string()).filter(|of| of.starts_with("umbo_"))
 }
 
-/// What a type is another name of. Functions are optional, since NULL is a pointer to none.
-fn alias(of: &Type) -> Result<Kind, String> {
-    if let Type::Path(path) = of
-        && let Some(last) = path.path.segments.last()
-        && let PathArguments::AngleBracketed(arguments) = &last.arguments
-        && let Some(GenericArgument::Type(Type::BareFn(function))) = arguments.args.first()
-    {
-        let parameters = function.inputs.iter().map(|parameter| {
-            let name = parameter.name.as_ref().map(|(name, _)| name.to_string());
-            written(&parameter.ty, false, name.unwrap_or_default())
-        });
-        let parameters = parameters.collect::<Result<_, _>>()?;
-        return Ok(Kind::Callback { returns: returned(&function.output)?, parameters });
+/// The lines of documentation.
+fn documentation(attributes: &[Attribute]) -> Vec<String> {
+    let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
+        Meta::NameValue(meta) if meta.path.is_ident("doc") => match &meta.value {
+            Expr::Lit(ExprLit { lit: Lit::Str(line), .. }) => Some(line.value()),
+            _ => None,
+        },
+        _ => None,
+    });
+    lines.map(|line| line.strip_prefix(' ').unwrap_or(&line).to_owned()).collect()
+}
+
+fn attributes(item: &Source) -> &[Attribute] {
+    match item {
+        Source::Const(item) => &item.attrs,
+        Source::Struct(item) => &item.attrs,
+        Source::Type(item) => &item.attrs,
+        Source::Fn(item) => &item.attrs,
+        _ => &[],
     }
-    written(of, false, String::new()).map(Kind::Alias)
-}
-
-/// A function with `#[c_call]`, or one that is written out. The attribute adds the status to what returns
-/// nothing, unless it says `quietly`.
-fn function(of: &ItemFn) -> Result<Kind, String> {
-    let returns = match (&of.sig.output, attribute(&of.attrs, "c_call")) {
-        (ReturnType::Default, Some(call)) if !is_quiet(call) => "umbo_status".to_owned(),
-        (output, _) => returned(output)?,
-    };
-    let parameter = |parameter: &FnArg| match parameter {
-        FnArg::Typed(typed) if let Pat::Ident(name) = &*typed.pat => {
-            written(&typed.ty, false, name.ident.unraw().to_string())
-        }
-        _ => Err("a parameter without a name".to_owned()),
-    };
-    let mut parameters = of.sig.inputs.iter().map(parameter).collect::<Result<Vec<_>, _>>()?;
-    if parameters.is_empty() {
-        parameters.push("void".to_owned());
-    }
-    Ok(Kind::Function { returns, parameters })
-}
-
-/// Whether an attribute `c_call` says `quietly`.
-fn is_quiet(call: &Attribute) -> bool {
-    matches!(&call.meta, Meta::List(list) if list.tokens.to_string() == "quietly")
 }
 
 /// The attribute of this name.
 fn attribute<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a Attribute> {
     attributes.iter().find(|attribute| attribute.path().is_ident(name))
-}
-
-fn returned(output: &ReturnType) -> Result<String, String> {
-    match output {
-        ReturnType::Default => Ok("void".to_owned()),
-        ReturnType::Type(_, of) => written(of, false, String::new()),
-    }
-}
-
-/// The C declaration of something of a type; `inner` is its name with what is written around it.
-fn written(of: &Type, is_const: bool, inner: String) -> Result<String, String> {
-    match of {
-        Type::Ptr(pointer) => {
-            let inner = if is_const { format!("*const {inner}") } else { format!("*{inner}") };
-            written(&pointer.elem, pointer.mutability.is_none(), inner)
-        }
-        Type::Array(array) => {
-            written(&array.elem, is_const, format!("{inner}[{}]", value(&array.len)?))
-        }
-        Type::Path(path) => {
-            let name = path.path.segments.last().map(|last| last.ident.to_string());
-            let name = match name.unwrap_or_default().as_str() {
-                "c_char" => "char".to_owned(),
-                "c_void" => "void".to_owned(),
-                "f32" => "float".to_owned(),
-                "f64" => "double".to_owned(),
-                "usize" => "size_t".to_owned(),
-                name @ ("i32" | "i64") => format!("int{}_t", &name[1..]),
-                name @ ("u8" | "u32" | "u64") => format!("uint{}_t", &name[1..]),
-                name => name.to_owned(),
-            };
-            let start = if is_const { "const " } else { "" };
-            Ok(format!("{start}{name} {inner}").trim_end().to_owned())
-        }
-        _ => Err("a type that C has not".into()),
-    }
 }
