@@ -334,7 +334,5 @@ pub fn umbo_dataset_element_spec(dataset: *const umbo_dataset, spec: *mut *mut u
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[c_call(out(iterator), get(dataset))]
 pub fn umbo_iterator_from_dataset(dataset: *const umbo_dataset, iterator: *mut *mut umbo_iterator) {
-    let object = Arc::new(dataset.unannounced_iterator()?);
-    iterator.write(make(Arc::clone(&object))?);
-    object.announce();
+    iterator.write(make(Arc::new(dataset.iterator()?))?);
 }

@@ -302,7 +302,5 @@ pub fn umbo_iterator_from_distributed_dataset(
     distributed: *const umbo_distributed_dataset,
     iterator: *mut *mut umbo_iterator,
 ) {
-    let object = Arc::new(distributed.unannounced_iterator()?);
-    iterator.write(make(Arc::clone(&object))?);
-    object.announce();
+    iterator.write(make(Arc::new(distributed.iterator()?))?);
 }

@@ -1,16 +1,20 @@
 //! Several elements as one, with a dimension more in front.
 
+use std::fmt;
 use std::sync::Arc;
 
-use crate::error::{Error, Result, memory};
-use crate::input::batch_elements::BatchElements;
+use crate::error::Result;
+use crate::error::memory;
+use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::{BatchSize, Dataset, Kind};
-use crate::input::frame::{Frame, LeafBuffer, Pool};
-use crate::input::position::{Description, Mark, Reader, unfit};
+use crate::input::dataset::Dataset;
+use crate::input::element_buffer::{BufferPool, ElementBuffer, LeafBuffer};
+use crate::input::facts::BatchSize;
+use crate::input::op::Op;
+use crate::input::pass::Pass;
+use crate::input::position::{StateReader, StateWriter, unfit};
 use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
-use crate::input::stage::{Pass, Stage};
 use crate::kernels::rows;
 use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
@@ -27,111 +31,87 @@ impl Dataset {
     /// RESOURCE_EXHAUSTED if there is no memory for one. Elements before one that fails are in the
     /// next batch.
     pub fn batch(&self, size: i64, drop_remainder: bool) -> Result<Dataset> {
-        let again = move |input: &Dataset| input.batch(size, drop_remainder);
-        let size = batch_rows(size)?;
-        let dimension = drop_remainder.then_some(size);
-        let spec =
-            self.element_spec().map(&mut |leaf| Ok(ElementSpec::Leaf(leaf.stacked(dimension)?)))?;
-        let cardinality = self.cardinality().map(|count| batches(count, size, drop_remainder));
-        let plan = Plan {
-            size,
-            capacity: self.cardinality().bound().map_or(size, |count| count.min(size)),
-            drop_remainder,
-            spec: spec.clone(),
-        };
-        let stage: Arc<dyn Stage<Value>> = match self.kind() {
-            Kind::Rows(arrays, order) => {
-                Arc::new(BatchRows { plan, arrays: Arc::clone(arrays), order: order.clone() })
-            }
-            Kind::Stream(input) => Arc::new(BatchElements { plan, input: Arc::clone(input) }),
-        };
-        let batch_size = batch_size(self.cardinality(), size, drop_remainder);
-        let kind = Kind::Stream(stage);
-        let batched =
-            Dataset::batched(spec, cardinality, kind, Some(batch_size)).made_of([self])?;
-        Ok(batched.batched_once_more(self).remade_of(self, again))
+        self.then(Op::Batch(Batch::new(size, drop_remainder)?))
     }
 }
 
-/// The elements of a batch, as the caller gave them.
-pub(super) fn batch_rows(size: i64) -> Result<usize> {
-    let wrong = || Error::invalid("size", format!("{size} elements in a batch; it is 1 or more"));
-    usize::try_from(size).ok().filter(|&size| size > 0).ok_or_else(wrong)
-}
-
-/// How many batches so many elements make, the last ones of their pass if they are too few.
-pub(super) fn batches(elements: u64, size: usize, drop_remainder: bool) -> u64 {
-    match drop_remainder {
-        true => elements / size as u64,
-        false => elements.div_ceil(size as u64),
-    }
-}
-
-/// What is known of batches of so many elements.
-pub(super) fn batch_size(elements: Cardinality, rows: usize, drop_remainder: bool) -> BatchSize {
-    let total = match elements {
-        Cardinality::Exact(count) if drop_remainder => Some(count - count % rows as u64),
-        Cardinality::Exact(count) => Some(count),
-        Cardinality::Endless | Cardinality::Unknown => None,
-    };
-    BatchSize { rows, one_partial: true, total }
-}
-
-/// A batching stage in words.
-pub(super) fn words(kind: &str, size: usize, drop_remainder: bool) -> String {
-    let remainder = if drop_remainder { ", without a smaller last one" } else { "" };
-    format!("{kind} of {size}{remainder}")
-}
-
-#[derive(Clone)]
-pub(super) struct Plan {
+/// How elements are batched.
+#[derive(Clone, Copy)]
+pub(super) struct Batch {
     pub(super) size: usize,
-    /// How many elements a batch can have, given how many there are.
-    pub(super) capacity: usize,
     drop_remainder: bool,
-    pub(super) spec: ElementSpec,
 }
 
-impl Plan {
+impl fmt::Display for Batch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let remainder = if self.drop_remainder { ", without a smaller last one" } else { "" };
+        write!(formatter, "of {}{remainder}", self.size)
+    }
+}
+
+impl Batch {
+    /// Of so many elements, as the caller gave them. INVALID_ARGUMENT for a size below 1.
+    pub(super) fn new(size: i64, drop_remainder: bool) -> Result<Batch> {
+        let size = in_range("size", size, 1.., "the elements in a batch, 1 or more")?;
+        Ok(Batch::of(size, drop_remainder))
+    }
+
+    /// Of so many elements, 1 or more.
+    pub(super) fn of(size: usize, drop_remainder: bool) -> Batch {
+        Batch { size, drop_remainder }
+    }
+
+    /// The spec of batches of elements like `element`. INVALID_ARGUMENT for elements of rank 8.
+    pub(super) fn spec(&self, element: &ElementSpec) -> Result<ElementSpec> {
+        let dimension = self.drop_remainder.then_some(self.size);
+        element.map(&mut |leaf| Ok(ElementSpec::Leaf(leaf.stacked(dimension)?)))
+    }
+
+    /// How many batches so many elements make, the last ones of their pass if they are too few.
+    pub(super) fn batches(&self, elements: u64) -> u64 {
+        match self.drop_remainder {
+            true => elements / self.size as u64,
+            false => elements.div_ceil(self.size as u64),
+        }
+    }
+
     /// Whether a last batch of `count` elements is one.
     pub(super) fn keeps(&self, count: usize) -> bool {
         count > 0 && !(self.drop_remainder && count < self.size)
     }
 
-    pub(super) fn describe(&self, to: &mut Description) {
-        to.stage(words("batch", self.size, self.drop_remainder));
+    /// What is known of batches of so many elements.
+    pub(super) fn size_of(&self, elements: Cardinality) -> BatchSize {
+        let rows = self.size;
+        let left_out = |count| if self.drop_remainder { count % rows as u64 } else { 0 };
+        let total = elements.exact().map(|count| count - left_out(count));
+        BatchSize { rows, one_partial: true, total }
     }
 
-    pub(super) fn batches(&self, elements: u64) -> u64 {
-        batches(elements, self.size, self.drop_remainder)
+    /// What a pass needs to know that makes batches like `spec` of so many elements.
+    pub(super) fn plan(&self, spec: &ElementSpec, elements: Cardinality) -> Plan {
+        let capacity = elements.bound().map_or(self.size, |count| count.min(self.size));
+        Plan { batch: *self, capacity, spec: spec.clone() }
     }
 }
 
-/// Batches of rows of arrays.
-struct BatchRows {
+pub(super) struct Plan {
+    pub(super) batch: Batch,
+    /// How many elements a batch can have, given how many there are.
+    pub(super) capacity: usize,
+    pub(super) spec: ElementSpec,
+}
+
+/// A pass over batches of rows of arrays, in an order of row numbers or in their own.
+pub(super) fn rows(
     plan: Plan,
-    arrays: Arc<Arrays>,
-    order: Option<Arc<dyn Stage<u64>>>,
-}
-
-impl Stage<Value> for BatchRows {
-    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
-        let numbers = memory::list(self.plan.capacity, "row numbers")?;
-        let order = match &self.order {
-            Some(order) => Order::Any(order.start()?),
-            None => Order::Own { next: 0 },
-        };
-        let (plan, arrays) = (self.plan.clone(), Arc::clone(&self.arrays));
-        Ok(Box::new(BatchRowsPass { plan, arrays, order, numbers, pool: Pool::new() }))
-    }
-
-    fn describe(&self, to: &mut Description) {
-        self.plan.describe(to);
-        if let Some(order) = &self.order {
-            order.describe(to);
-        }
-        self.arrays.describe(to);
-    }
+    arrays: &Arc<Arrays>,
+    order: Option<Box<dyn Pass<u64>>>,
+) -> Result<Box<dyn Pass<Value>>> {
+    let numbers = memory::list(plan.capacity, "row numbers")?;
+    let order = order.map_or(Order::Own { next: 0 }, Order::Any);
+    let (arrays, pool) = (Arc::clone(arrays), BufferPool::new());
+    Ok(Box::new(BatchRowsPass { plan, arrays, order, numbers, pool }))
 }
 
 enum Order {
@@ -147,29 +127,29 @@ struct BatchRowsPass {
     order: Order,
     /// The rows of the batch at hand. They stay if it cannot be made, for another attempt.
     numbers: Vec<u64>,
-    pool: Pool<Frame>,
+    pool: BufferPool<ElementBuffer>,
 }
 
 impl BatchRowsPass {
     /// The next batch in the arrays' own order: the first row and how many.
     fn next_range(&mut self) -> Result<Option<Value>> {
         let Order::Own { next } = &mut self.order else { return Ok(None) };
-        let count = (self.arrays.rows - *next).min(self.plan.size as u64) as usize;
-        if !self.plan.keeps(count) {
+        let count = (self.arrays.rows - *next).min(self.plan.batch.size as u64) as usize;
+        if !self.plan.batch.keeps(count) {
             return Ok(None);
         }
-        let frame = self.pool.claim(|| Frame::new(&self.plan.spec))?;
+        let buffer = self.pool.claim(|| ElementBuffer::new(&self.plan.spec))?;
         let (components, first) = (&self.arrays.components, *next as usize);
-        frame.fill(&mut |leaf, slot| view_rows(&components[leaf], first, count, slot))?;
+        buffer.fill(&mut |leaf, slot| view_rows(&components[leaf], first, count, slot))?;
         *next += count as u64;
-        Ok(Some(frame.value()))
+        Ok(Some(buffer.value()))
     }
 }
 
 impl Pass<Value> for BatchRowsPass {
     fn next(&mut self) -> Result<Option<Value>> {
         let Order::Any(order) = &mut self.order else { return self.next_range() };
-        while self.numbers.len() < self.plan.size {
+        while self.numbers.len() < self.plan.batch.size {
             let Some(row) = order.next()? else { break };
             memory::room(&mut self.numbers, 1, "row numbers")?;
             self.numbers.push(row);
@@ -177,23 +157,23 @@ impl Pass<Value> for BatchRowsPass {
         let Some((&first, count)) = self.numbers.first().zip(Some(self.numbers.len())) else {
             return Ok(None);
         };
-        if !self.plan.keeps(count) {
+        if !self.plan.batch.keeps(count) {
             self.numbers.clear();
             return Ok(None);
         }
         let (components, capacity) = (&self.arrays.components, self.plan.capacity.max(count));
-        let frame = self.pool.claim(|| {
-            let mut frame = Frame::new(&self.plan.spec)?;
-            frame.fill(&mut |leaf, slot| {
+        let buffer = self.pool.claim(|| {
+            let mut buffer = ElementBuffer::new(&self.plan.spec)?;
+            buffer.fill(&mut |leaf, slot| {
                 let (source, shape) = (&components[leaf], components[leaf].shape());
                 let bytes = resized(&shape, capacity)?.bytes(source.dtype())?;
                 slot.reserve(bytes).map(drop)
             })?;
-            Ok(frame)
+            Ok(buffer)
         })?;
         let numbers = &self.numbers;
         let consecutive = numbers.windows(2).all(|pair| pair[1] == pair[0] + 1);
-        frame.fill(&mut |leaf, slot| {
+        buffer.fill(&mut |leaf, slot| {
             let source = &components[leaf];
             if consecutive {
                 return view_rows(source, first as usize, count, slot);
@@ -203,7 +183,7 @@ impl Pass<Value> for BatchRowsPass {
             rows::copy_rows(&source.reading()?, numbers, &mut target.writing()?)
         })?;
         self.numbers.clear();
-        Ok(Some(frame.value()))
+        Ok(Some(buffer.value()))
     }
 
     fn restart(&mut self) -> Result<()> {
@@ -215,7 +195,7 @@ impl Pass<Value> for BatchRowsPass {
         Ok(())
     }
 
-    fn save(&self, to: &mut Mark) {
+    fn save(&self, to: &mut StateWriter) {
         to.push(self.numbers.len() as u64);
         self.numbers.iter().for_each(|&row| to.push(row));
         match &self.order {
@@ -224,10 +204,10 @@ impl Pass<Value> for BatchRowsPass {
         }
     }
 
-    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.numbers.clear();
         let last = self.arrays.rows.checked_sub(1);
-        for _ in 0..from.index(self.plan.size, "the rows of a batch")? {
+        for _ in 0..from.index(self.plan.batch.size, "the rows of a batch")? {
             let last = last.ok_or_else(|| unfit("there are no rows"))?;
             memory::room(&mut self.numbers, 1, "row numbers")?;
             self.numbers.push(from.at_most(last, "a row")?);
@@ -246,7 +226,7 @@ impl Pass<Value> for BatchRowsPass {
         // A batch that could not be made yet has begun.
         let begun = self.numbers.len() as u64;
         self.numbers.clear();
-        let rows = count.saturating_mul(self.plan.size as u64) - begun;
+        let rows = count.saturating_mul(self.plan.batch.size as u64) - begun;
         let skipped = match &mut self.order {
             Order::Own { next } => {
                 let skipped = rows.min(self.arrays.rows - *next);
@@ -255,7 +235,7 @@ impl Pass<Value> for BatchRowsPass {
             }
             Order::Any(order) => order.skip(rows)?,
         };
-        Ok(self.plan.batches(begun + skipped))
+        Ok(self.plan.batch.batches(begun + skipped))
     }
 
     fn passes_freely(&self) -> bool {

@@ -1,41 +1,25 @@
 //! Batches of elements that come one by one.
 
-use std::sync::Arc;
-
 use crate::error::{Error, Result};
 use crate::input::batch::Plan;
-use crate::input::frame::{Frame, LeafBuffer, Pool};
+use crate::input::element_buffer::{BufferPool, ElementBuffer, LeafBuffer};
 use crate::input::held::lacks_memory;
 use crate::input::leaves::Leaves;
-use crate::input::position::{Description, Mark, Reader, unfit};
-use crate::input::stage::{Pass, Stage};
-use crate::input::trail::{Saved, Trail, Wanted};
+use crate::input::pass::Pass;
+use crate::input::position::{StateReader, StateWriter, unfit};
+use crate::input::replay_log::{ReplayLog, Saved, Wanted};
 use crate::kernels::rows;
 use crate::tensor::{MAX_RANK, Shape, Tensor};
 use crate::values::Value;
 
-/// Batches of elements that come one by one.
-pub(super) struct BatchElements {
-    pub(super) plan: Plan,
-    pub(super) input: Arc<dyn Stage<Value>>,
-}
-
-impl Stage<Value> for BatchElements {
-    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
-        let (plan, input) = (self.plan.clone(), self.input.start()?);
-        let leaves = Leaves::of(&plan.spec);
-        let (begun, trail, pool) = (None, Trail::default(), Pool::new());
-        // Elements that differ cannot be stacked, which only trying tells.
-        let mut alike = true;
-        plan.spec
-            .for_each_leaf(&mut |leaf| alike &= leaf.shape.iter().skip(1).all(Option::is_some));
-        Ok(Box::new(BatchElementsPass { plan, leaves, alike, begun, trail, input, pool }))
-    }
-
-    fn describe(&self, to: &mut Description) {
-        self.plan.describe(to);
-        self.input.describe(to);
-    }
+/// A pass over batches of the elements of `input`.
+pub(super) fn start(plan: Plan, input: Box<dyn Pass<Value>>) -> Box<dyn Pass<Value>> {
+    let leaves = Leaves::of(&plan.spec);
+    let (begun, replay, pool) = (None, ReplayLog::default(), BufferPool::new());
+    // Elements that differ cannot be stacked, which only trying tells.
+    let mut alike = true;
+    plan.spec.for_each_leaf(&mut |leaf| alike &= leaf.shape.iter().skip(1).all(Option::is_some));
+    Box::new(BatchElementsPass { plan, leaves, alike, begun, replay, input, pool })
 }
 
 struct BatchElementsPass {
@@ -45,15 +29,15 @@ struct BatchElementsPass {
     alike: bool,
     /// The batch at hand, while its elements are taken.
     begun: Option<Begun>,
-    trail: Trail,
+    replay: ReplayLog,
     input: Box<dyn Pass<Value>>,
-    pool: Pool<Frame>,
+    pool: BufferPool<ElementBuffer>,
 }
 
 /// A batch of which some elements have been taken.
 struct Begun {
-    /// The place of its frame in the pool.
-    frame: usize,
+    /// The place of its buffer in the pool.
+    buffer: usize,
     /// How many elements have been stacked, or left out behind one that does not fit.
     count: usize,
     /// The element behind these, if there was no memory for it.
@@ -63,8 +47,8 @@ struct Begun {
 }
 
 impl Begun {
-    fn in_frame(frame: usize) -> Begun {
-        Begun { frame, count: 0, next: None, problem: None }
+    fn in_buffer(buffer: usize) -> Begun {
+        Begun { buffer, count: 0, next: None, problem: None }
     }
 
     /// How many elements have been taken.
@@ -78,13 +62,13 @@ impl Begun {
         element: Value,
         plan: &Plan,
         leaves: &Leaves,
-        frame: &mut Frame,
+        buffer: &mut ElementBuffer,
     ) -> Result<()> {
         let (count, capacity) = (self.count, plan.capacity.max(self.count + 1));
         // The elements behind one that does not fit are taken all the same: where a batch ends
         // does not depend on what is in it, and one that is left out anyway does not fail.
         if self.problem.is_none() {
-            let stacked = frame.fill(&mut |leaf, slot| {
+            let stacked = buffer.fill(&mut |leaf, slot| {
                 stack(leaves.tensor(&element, leaf)?, count, capacity, slot)
             });
             if lacks_memory(&stacked) {
@@ -103,43 +87,43 @@ impl BatchElementsPass {
     /// stays: what failed is left out, or comes again, and what was taken before it is in the next batch.
     fn fill(&mut self) -> Result<Option<Begun>> {
         let place = match &self.begun {
-            Some(batch) => batch.frame,
-            None => self.pool.claim_place(|| Frame::new(&self.plan.spec))?,
+            Some(batch) => batch.buffer,
+            None => self.pool.claim_place(|| ElementBuffer::new(&self.plan.spec))?,
         };
-        let batch = self.begun.get_or_insert_with(|| Begun::in_frame(place));
-        let frame = self.pool.at(place);
-        while batch.count < self.plan.size {
+        let batch = self.begun.get_or_insert_with(|| Begun::in_buffer(place));
+        let buffer = self.pool.at(place);
+        while batch.count < self.plan.batch.size {
             let element = match batch.next.take() {
                 Some(element) => element,
-                None => match self.trail.next(&mut *self.input)? {
+                None => match self.replay.next(&mut *self.input)? {
                     Some(element) => element,
                     None => break,
                 },
             };
-            batch.take(element, &self.plan, &self.leaves, frame)?;
+            batch.take(element, &self.plan, &self.leaves, buffer)?;
         }
-        self.trail.clear();
+        self.replay.clear();
         Ok(self.begun.take())
     }
 
     fn let_go(&mut self) {
         self.begun = None;
-        self.trail.clear();
+        self.replay.clear();
     }
 }
 
 impl Pass<Value> for BatchElementsPass {
     fn next(&mut self) -> Result<Option<Value>> {
-        let batch = self.fill()?.filter(|batch| self.plan.keeps(batch.count));
-        let Some(Begun { frame, count, problem, .. }) = batch else { return Ok(None) };
+        let batch = self.fill()?.filter(|batch| self.plan.batch.keeps(batch.count));
+        let Some(Begun { buffer, count, problem, .. }) = batch else { return Ok(None) };
         if let Some(problem) = problem {
             return Err(problem);
         }
-        let frame = self.pool.at(frame);
+        let buffer = self.pool.at(buffer);
         if count < self.plan.capacity {
-            frame.fill(&mut |_, slot| slot.shorten(count))?;
+            buffer.fill(&mut |_, slot| slot.shorten(count))?;
         }
-        Ok(Some(frame.value()))
+        Ok(Some(buffer.value()))
     }
 
     fn restart(&mut self) -> Result<()> {
@@ -147,21 +131,21 @@ impl Pass<Value> for BatchElementsPass {
         self.input.restart()
     }
 
-    fn save(&self, to: &mut Mark) {
-        self.trail.save(&*self.input, to);
+    fn save(&self, to: &mut StateWriter) {
+        self.replay.save(&*self.input, to);
     }
 
-    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.let_go();
         let saved = Saved::read(from)?;
-        if saved.items() > self.plan.size as u64 {
-            return Err(unfit(&format!("more than {} elements of a batch", self.plan.size)));
+        if saved.items() > self.plan.batch.size as u64 {
+            return Err(unfit(&format!("more than {} elements of a batch", self.plan.batch.size)));
         }
-        let place = self.pool.claim_place(|| Frame::new(&self.plan.spec))?;
-        let (mut batch, frame) = (Begun::in_frame(place), self.pool.at(place));
+        let place = self.pool.claim_place(|| ElementBuffer::new(&self.plan.spec))?;
+        let (mut batch, buffer) = (Begun::in_buffer(place), self.pool.at(place));
         let (plan, leaves) = (&self.plan, &self.leaves);
-        self.trail.restore(&saved, &mut *self.input, Wanted::All, &mut |element| {
-            batch.take(element, plan, leaves, frame)
+        self.replay.restore(&saved, &mut *self.input, Wanted::All, &mut |element| {
+            batch.take(element, plan, leaves, buffer)
         })?;
         self.begun = Some(batch);
         Ok(())
@@ -172,9 +156,9 @@ impl Pass<Value> for BatchElementsPass {
             return Ok(0);
         }
         let begun = self.begun.take().map_or(0, |begun| begun.taken() as u64);
-        self.trail.clear();
-        let skipped = self.input.skip(count.saturating_mul(self.plan.size as u64) - begun)?;
-        Ok(self.plan.batches(begun + skipped))
+        self.replay.clear();
+        let skipped = self.input.skip(count.saturating_mul(self.plan.batch.size as u64) - begun)?;
+        Ok(self.plan.batch.batches(begun + skipped))
     }
 
     fn passes_freely(&self) -> bool {
@@ -185,8 +169,8 @@ impl Pass<Value> for BatchElementsPass {
         self.pool.reserve(items);
     }
 
-    fn announce(&mut self) {
-        self.input.announce();
+    fn input(&mut self) -> Option<&mut dyn Pass<Value>> {
+        Some(&mut *self.input)
     }
 }
 

@@ -1,11 +1,12 @@
 //! How often the elements of datasets were batched, and what is said of those that should have been once.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::input::dataset::Dataset;
 use crate::input::distribute::part_spec;
+use crate::input::facts::Facts;
+use crate::input::spec::ElementSpec;
 use crate::observe::strict;
 
 /// How often elements were batched.
@@ -18,42 +19,15 @@ pub(super) enum Batched {
     Twice,
 }
 
-impl Dataset {
-    /// The same, whose elements were batched as often as those of `inputs`, if that is the same for all.
-    pub(super) fn batched_as<'a>(&self, inputs: impl IntoIterator<Item = &'a Dataset>) -> Dataset {
-        let mut inputs = inputs.into_iter();
-        let first = inputs.next().and_then(|input| input.0.batched.as_ref());
-        let often = first.map(|(often, _)| *often);
-        let same = |input: &Dataset| input.times_batched() == often;
-        let batched = first.filter(|_| inputs.all(same)).cloned();
-        self.changed(|parts| parts.batched = batched)
-    }
-
-    /// The same, whose elements are batches of those of `input`.
-    pub(super) fn batched_once_more(&self, input: &Dataset) -> Dataset {
-        let often = match input.times_batched() {
-            None | Some(Batched::Never) => Batched::Once,
-            Some(Batched::Once | Batched::Twice) => Batched::Twice,
-        };
-        self.changed(|parts| parts.batched = Some((often, Arc::default())))
-    }
-
-    /// The same, whose elements are batches of other sizes than those of `input`.
-    pub(super) fn batched_anew(&self, input: &Dataset) -> Dataset {
-        match input.times_batched() {
-            Some(Batched::Twice) => self.batched_as([input]),
-            _ => self.changed(|parts| parts.batched = Some((Batched::Once, Arc::default()))),
-        }
-    }
-
+impl Facts {
     /// How often the elements were batched, as far as that is certain.
     pub(super) fn times_batched(&self) -> Option<Batched> {
-        self.0.batched.as_ref().map(|(often, _)| *often)
+        self.batched.as_ref().map(|(often, _)| *often)
     }
 
     /// Whether the log was not told yet what [`Dataset::times_batched`] means. Once; thereafter it is known.
-    pub(super) fn is_so_far_unsaid(&self) -> bool {
-        let said = self.0.batched.as_ref();
+    fn is_so_far_unsaid(&self) -> bool {
+        let said = self.batched.as_ref();
         said.is_some_and(|(_, said)| !said.swap(true, Ordering::Relaxed))
     }
 }
@@ -62,8 +36,9 @@ impl Dataset {
 pub(super) fn check_batches(dataset: &Dataset, replicas: usize, is_strict: bool) -> Result<()> {
     let elements = dataset.element_spec();
     // What cannot be split at all fails for that.
-    let has_rows = || elements.map(&mut |leaf| part_spec(leaf, replicas)).is_ok();
-    let what: &dyn Fn() -> String = match dataset.times_batched() {
+    let has_rows =
+        || elements.map(&mut |leaf| part_spec(leaf, replicas).map(ElementSpec::Leaf)).is_ok();
+    let what: &dyn Fn() -> String = match dataset.facts().times_batched() {
         Some(Batched::Never) if replicas > 1 && has_rows() => &|| {
             format!(
                 "a dataset that nothing has batched is split over {replicas} replicas: its elements \
@@ -81,7 +56,7 @@ pub(super) fn check_batches(dataset: &Dataset, replicas: usize, is_strict: bool)
         },
         _ => return Ok(()),
     };
-    if !(is_strict || strict::is_on() || dataset.is_so_far_unsaid()) {
+    if !(is_strict || strict::is_on() || dataset.facts().is_so_far_unsaid()) {
         return Ok(());
     }
     strict::suspect(is_strict, |what| Error::invalid("dataset", what), what)

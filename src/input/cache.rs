@@ -2,13 +2,17 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::error::{Result, Status, memory};
+use crate::error::memory::room;
+use crate::error::{Result, Status};
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::{Dataset, Kind, Reorder};
+use crate::input::dataset::Dataset;
 use crate::input::held::lacks_memory;
-use crate::input::position::{Description, Mark, Reader, unfit};
-use crate::input::stage::{Item, Pass, Stage};
-use crate::input::trail::{Saved, Trail, Wanted};
+use crate::input::memory;
+use crate::input::op::Op;
+use crate::input::pass::Pass;
+use crate::input::position::{StateReader, StateWriter, unfit};
+use crate::input::replay_log::{ReplayLog, Saved, Wanted};
+use crate::values::Value;
 
 impl Dataset {
     /// The same elements, kept in memory by the first pass that reaches the end: every pass after
@@ -18,62 +22,75 @@ impl Dataset {
     /// Of shuffled rows of arrays only the order is kept, of rows in their own order nothing.
     /// While iterating, RESOURCE_EXHAUSTED if there is no memory to keep the elements in.
     pub fn cache(&self) -> Result<Dataset> {
-        if let Kind::Rows(_, None) = self.kind() {
-            return Ok(self.clone());
-        }
-        let cardinality = self.cardinality();
-        let cached = self.reordered(&Cache { cardinality }, cardinality)?;
-        Ok(cached.remade_of_batches(self, Dataset::cache))
-    }
-}
-
-struct Cache {
-    cardinality: Cardinality,
-}
-
-impl Reorder for Cache {
-    fn of<T: Item>(&self, input: Arc<dyn Stage<T>>) -> Arc<dyn Stage<T>> {
-        let cardinality = self.cardinality;
-        Arc::new(CacheStage { kept: Arc::new(OnceLock::new()), cardinality, input })
+        self.then(Op::Cache(Cached::default()))
     }
 }
 
 /// The items of a whole round.
-struct Kept<T> {
+pub(super) struct Kept<T> {
     items: Vec<T>,
     /// Where the input was when the round began.
-    origin: Mark,
+    origin: StateWriter,
 }
 
 /// Those of the first round that came to its end.
-type First<T> = Arc<OnceLock<Arc<Kept<T>>>>;
+pub(super) type First<T> = Arc<OnceLock<Arc<Kept<T>>>>;
 
-struct CacheStage<T> {
-    kept: First<T>,
-    cardinality: Cardinality,
-    input: Arc<dyn Stage<T>>,
+/// What all passes share: row numbers or elements.
+#[derive(Clone, Default)]
+pub(super) struct Cached {
+    rows: First<u64>,
+    elements: First<Value>,
 }
 
-impl<T: Item> Stage<T> for CacheStage<T> {
-    fn start(&self) -> Result<Box<dyn Pass<T>>> {
-        Ok(Box::new(CachePass {
-            kept: Arc::clone(&self.kept),
-            replaying: self.kept.get().is_some(),
-            own: None,
-            cardinality: self.cardinality,
-            next: 0,
-            seen: Vec::new(),
-            trail: Trail::default(),
-            failed: false,
-            lacked: None,
-            input: self.input.start()?,
-        }))
+/// What can be cached, because it can be given out any number of times.
+pub(super) trait Item: Clone + Send + Sync + 'static {
+    /// The item as it is kept.
+    fn keep(self) -> Result<Self>;
+
+    /// What is cached of items of the kind.
+    fn kept(cached: &Cached) -> &First<Self>;
+}
+
+impl Item for u64 {
+    fn keep(self) -> Result<u64> {
+        Ok(self)
     }
 
-    fn describe(&self, to: &mut Description) {
-        to.stage("cache".into());
-        self.input.describe(to);
+    fn kept(cached: &Cached) -> &First<u64> {
+        &cached.rows
     }
+}
+
+impl Item for Value {
+    fn keep(self) -> Result<Value> {
+        memory::read_only_value(&self)
+    }
+
+    fn kept(cached: &Cached) -> &First<Value> {
+        &cached.elements
+    }
+}
+
+/// A pass that caches the items of `input`, of which there are so many.
+pub(super) fn start<T: Item>(
+    cached: &Cached,
+    cardinality: Cardinality,
+    input: Box<dyn Pass<T>>,
+) -> Box<dyn Pass<T>> {
+    let kept = Arc::clone(T::kept(cached));
+    Box::new(CachePass {
+        replaying: kept.get().is_some(),
+        kept,
+        own: None,
+        cardinality,
+        next: 0,
+        seen: Vec::new(),
+        replay: ReplayLog::default(),
+        failed: false,
+        lacked: None,
+        input,
+    })
 }
 
 struct CachePass<T> {
@@ -89,10 +106,10 @@ struct CachePass<T> {
     /// What this round has yielded.
     seen: Vec<T>,
     /// The way to these.
-    trail: Trail,
+    replay: ReplayLog,
     /// Whether an element of this round is missing.
     failed: bool,
-    /// The item that there was no memory to keep. The trail leads to it, also behind a failure.
+    /// The item that there was no memory to keep. The replay log leads to it, also behind a failure.
     lacked: Option<T>,
     input: Box<dyn Pass<T>>,
 }
@@ -111,15 +128,15 @@ impl<T: Item> CachePass<T> {
     /// The next item of this round, as it can be kept.
     fn take(&mut self) -> Result<Option<T>> {
         // Room first, so that an item is not lost for want of it.
-        memory::room(&mut self.seen, 1, "cached elements")?;
+        room(&mut self.seen, 1, "cached elements")?;
         let item = match self.lacked.take() {
             Some(item) => item,
             None => {
                 // A round of which an element is missing is not kept, and neither is the way to it.
                 if self.failed {
-                    self.trail.clear();
+                    self.replay.clear();
                 }
-                let Some(item) = self.trail.next(&mut *self.input)? else { return Ok(None) };
+                let Some(item) = self.replay.next(&mut *self.input)? else { return Ok(None) };
                 item
             }
         };
@@ -131,7 +148,7 @@ impl<T: Item> CachePass<T> {
     }
 
     /// Makes the items of the round that was kept again, unless the dataset keeps the same round.
-    fn keep_again(&mut self, count: u64, origin: &Reader<'_>) -> Result<()> {
+    fn keep_again(&mut self, count: u64, origin: &StateReader<'_>) -> Result<()> {
         let is_it =
             |kept: &&Arc<Kept<T>>| kept.origin.is(origin) && kept.items.len() as u64 == count;
         if let Some(kept) = self.kept.get().filter(is_it) {
@@ -148,10 +165,10 @@ impl<T: Item> CachePass<T> {
         while (items.len() as u64) < count {
             let item = self.input.next()?;
             let item = item.ok_or_else(|| unfit("fewer elements than were cached"))?;
-            memory::room(&mut items, 1, "cached elements")?;
+            room(&mut items, 1, "cached elements")?;
             items.push(item.keep()?);
         }
-        let mut kept = Kept { items, origin: Mark::default() };
+        let mut kept = Kept { items, origin: StateWriter::default() };
         kept.origin.read(origin);
         self.own = Some(Some(Arc::new(kept)));
         Ok(())
@@ -168,15 +185,15 @@ impl<T: Item> Pass<T> for CachePass<T> {
         match self.take() {
             Ok(Some(item)) => {
                 match self.failed {
-                    true => self.trail.clear(),
+                    true => self.replay.clear(),
                     false => self.seen.push(item.clone()),
                 }
                 Ok(Some(item))
             }
             Ok(None) => {
                 let items = std::mem::take(&mut self.seen);
-                if let Some(beginning) = self.trail.beginning().filter(|_| !self.failed) {
-                    let mut origin = Mark::default();
+                if let Some(beginning) = self.replay.beginning().filter(|_| !self.failed) {
+                    let mut origin = StateWriter::default();
                     origin.copy_from(beginning);
                     let kept = Arc::new(Kept { items, origin });
                     if let Some(own @ None) = &mut self.own {
@@ -185,7 +202,7 @@ impl<T: Item> Pass<T> for CachePass<T> {
                     // Another pass may have been first; its items are the ones that are kept.
                     let _ = self.kept.set(kept);
                 }
-                self.trail.clear();
+                self.replay.clear();
                 // Whoever asks again is still at the end, not in another round.
                 self.failed = true;
                 Ok(None)
@@ -195,7 +212,7 @@ impl<T: Item> Pass<T> for CachePass<T> {
             Err(error) => {
                 self.failed = true;
                 self.seen.clear();
-                self.trail.clear();
+                self.replay.clear();
                 Err(error)
             }
         }
@@ -204,14 +221,14 @@ impl<T: Item> Pass<T> for CachePass<T> {
     fn restart(&mut self) -> Result<()> {
         self.lacked = None;
         self.seen.clear();
-        self.trail.clear();
+        self.replay.clear();
         self.next = 0;
         self.failed = false;
         self.replaying = self.kept().is_some();
         if self.replaying { Ok(()) } else { self.input.restart() }
     }
 
-    fn save(&self, to: &mut Mark) {
+    fn save(&self, to: &mut StateWriter) {
         // What is kept also where this round does not come from it: the next one will.
         to.push_flag(self.kept().is_some());
         if let Some(kept) = self.kept() {
@@ -223,12 +240,12 @@ impl<T: Item> Pass<T> for CachePass<T> {
         to.push_flag(self.failed);
         match &self.lacked {
             _ if self.replaying => {}
-            None => self.trail.save(&*self.input, to),
-            Some(_) => self.trail.save_before_last(to),
+            None => self.replay.save(&*self.input, to),
+            Some(_) => self.replay.save_before_last(to),
         }
     }
 
-    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.own = Some(None);
         if from.flag()? {
             let (count, origin) = (from.number()?, from.nested()?);
@@ -247,8 +264,8 @@ impl<T: Item> Pass<T> for CachePass<T> {
         let saved = Saved::read(from)?;
         let seen = &mut self.seen;
         seen.clear();
-        self.trail.restore(&saved, &mut *self.input, Wanted::All, &mut |item| {
-            memory::room(seen, 1, "cached elements")?;
+        self.replay.restore(&saved, &mut *self.input, Wanted::All, &mut |item| {
+            room(seen, 1, "cached elements")?;
             seen.push(item.keep()?);
             Ok(())
         })
@@ -271,8 +288,8 @@ impl<T: Item> Pass<T> for CachePass<T> {
         self.replaying
     }
 
-    fn reserve(&mut self, items: usize) {
-        self.input.reserve(items);
+    fn input(&mut self) -> Option<&mut dyn Pass<T>> {
+        Some(&mut *self.input)
     }
 
     fn announce(&mut self) {

@@ -30,6 +30,14 @@ impl Cardinality {
         }
     }
 
+    /// What is known of as many elements or others, where endless stays endless.
+    pub(super) fn of_unknown_end(self) -> Cardinality {
+        match self {
+            Cardinality::Endless => Cardinality::Endless,
+            Cardinality::Exact(_) | Cardinality::Unknown => Cardinality::Unknown,
+        }
+    }
+
     /// An upper bound for what one pass holds, if there is one.
     pub(super) fn bound(self) -> Option<usize> {
         match self {

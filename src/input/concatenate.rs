@@ -1,13 +1,12 @@
 //! Several datasets one after the other.
 
-use std::sync::Arc;
-
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::{BatchSize, Dataset, Kind};
-use crate::input::position::{Description, Mark, Reader};
-use crate::input::stage::{Pass, Stage};
-use crate::input::zip::common_batch_size;
+use crate::input::dataset::Dataset;
+use crate::input::op::Op;
+use crate::input::pass::{Pass, Pipeline};
+use crate::input::position::{StateReader, StateWriter};
+use crate::input::spec::ElementSpec;
 use crate::values::Value;
 
 impl Dataset {
@@ -16,36 +15,33 @@ impl Dataset {
     ///
     /// INVALID_ARGUMENT: no datasets, elements of another structure, dtype or rank.
     pub fn concatenate(datasets: &[Dataset]) -> Result<Dataset> {
-        let (first, others) = datasets
-            .split_first()
-            .ok_or_else(|| Error::invalid("datasets", "none; concatenate takes one or more"))?;
-        let mut spec = first.element_spec().clone();
-        for (position, other) in others.iter().enumerate() {
-            spec = spec.common(other.element_spec(), &|| {
-                Error::invalid(
-                    "datasets",
-                    format!(
-                        "the elements of dataset {} are {}, those of dataset 0 {}; structure, \
-                         dtypes and ranks must be the same",
-                        position + 1,
-                        other.element_spec(),
-                        first.element_spec()
-                    ),
-                )
-            })?;
+        if datasets.is_empty() {
+            return Err(Error::invalid("datasets", "none; concatenate takes one or more"));
         }
-        let cardinality =
-            datasets.iter().map(Dataset::cardinality).fold(Cardinality::Exact(0), followed_by);
-        let inputs = datasets.iter().map(Dataset::stream).collect();
-        let kind = Kind::Stream(Arc::new(Concatenate { inputs }));
-        let alone = datasets.len() == 1;
-        let size = common_batch_size(datasets);
-        let size = size.map(|size| BatchSize { total: size.total.filter(|_| alone), ..size });
-        let concatenated = Dataset::batched(spec, cardinality, kind, size).made_of(datasets)?;
-        let concatenated = concatenated.batched_as(datasets);
-        let concatenated = concatenated.remade_joined(datasets, Dataset::concatenate);
-        Ok(concatenated.with_several_partial_batches())
+        Dataset::of(Op::Concatenate, datasets)
     }
+}
+
+/// What the elements of all datasets have in common.
+pub(super) fn spec(datasets: &[Dataset]) -> Result<ElementSpec> {
+    let first = datasets[0].element_spec();
+    let mut specs = datasets.iter().map(Dataset::element_spec).enumerate();
+    specs.try_fold(first.clone(), |common, (position, spec)| {
+        common.common(spec, &|| {
+            Error::invalid(
+                "datasets",
+                format!(
+                    "the elements of dataset {position} are {spec}, those of dataset 0 {first}; structure, \
+                     dtypes and ranks must be the same"
+                ),
+            )
+        })
+    })
+}
+
+/// How many elements the datasets have together.
+pub(super) fn total(datasets: &[Dataset]) -> Cardinality {
+    datasets.iter().map(Dataset::cardinality).fold(Cardinality::Exact(0), followed_by)
 }
 
 fn followed_by(one: Cardinality, other: Cardinality) -> Cardinality {
@@ -57,21 +53,9 @@ fn followed_by(one: Cardinality, other: Cardinality) -> Cardinality {
     }
 }
 
-struct Concatenate {
-    inputs: Vec<Arc<dyn Stage<Value>>>,
-}
-
-impl Stage<Value> for Concatenate {
-    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
-        let inputs = self.inputs.iter().map(|input| input.start());
-        let inputs = inputs.collect::<Result<_>>()?;
-        Ok(Box::new(ConcatenatePass { inputs, current: 0 }))
-    }
-
-    fn describe(&self, to: &mut Description) {
-        to.stage(format!("{} datasets one after the other", self.inputs.len()));
-        self.inputs.iter().for_each(|input| input.describe(to));
-    }
+pub(super) fn start(datasets: &[Dataset]) -> Result<Box<dyn Pass<Value>>> {
+    let inputs = datasets.iter().map(Dataset::start).collect::<Result<_>>()?;
+    Ok(Box::new(ConcatenatePass { inputs, current: 0 }))
 }
 
 struct ConcatenatePass {
@@ -95,12 +79,12 @@ impl Pass<Value> for ConcatenatePass {
         self.inputs.iter_mut().try_for_each(|input| input.restart())
     }
 
-    fn save(&self, to: &mut Mark) {
+    fn save(&self, to: &mut StateWriter) {
         to.push(self.current as u64);
         self.inputs.iter().for_each(|input| input.save(to));
     }
 
-    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.current = from.index(self.inputs.len(), "the present dataset")?;
         self.inputs.iter_mut().try_for_each(|input| input.restore(from))
     }

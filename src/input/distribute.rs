@@ -4,23 +4,25 @@ use std::sync::Arc;
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::input::at_once::AtOnce;
+use crate::input::batch::Batch;
 use crate::input::batched::check_batches;
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::{BatchSize, Dataset};
+use crate::input::dataset::Dataset;
 use crate::input::distribute_options::{DistributeOptions, Sharding, Splitting};
-use crate::input::file_shares::{FileShare, Listed};
-use crate::input::in_step::{InStepPass, Together};
+use crate::input::facts::BatchSize;
+use crate::input::file_shares::{FileShare, Files};
+use crate::input::gathered;
+use crate::input::in_step::{InStepPass, RankGroup};
 use crate::input::input_context::InputContext;
 use crate::input::iterator::PassIterator;
+use crate::input::local_replicas::LocalReplicas;
 use crate::input::numbering::Numbering;
-use crate::input::own_part::OwnPartPass;
+use crate::input::pass::{Pass, Pipeline};
 use crate::input::position::Description;
 use crate::input::prefetch::ahead;
-use crate::input::round_robin::DealPass;
+use crate::input::round_robin::Deal;
 use crate::input::spec::{ElementSpec, LeafSpec};
-use crate::input::split::SplitPass;
-use crate::input::stage::{Pass, Stage};
+use crate::input::split::Split;
 use crate::observe::log::{self, Level};
 use crate::strategy::Strategy;
 use crate::strategy::ranks::Ranks;
@@ -49,55 +51,42 @@ pub fn distribute(
     devices: &[DeviceId],
     options: &DistributeOptions,
 ) -> Result<DistributedDataset> {
-    distribute_to(dataset, (replicas, devices), options, false)
+    check_devices(replicas, devices)?;
+    distribute_to(dataset, LocalReplicas::of(devices), options, false)
 }
 
 /// As [`distribute`]. To a strict strategy, what the log is otherwise warned of is an error.
 fn distribute_to(
     dataset: &Dataset,
-    (replicas, devices): (usize, &[DeviceId]),
+    replicas: LocalReplicas,
     options: &DistributeOptions,
     is_strict: bool,
 ) -> Result<DistributedDataset> {
-    check_devices(replicas, devices)?;
-    let (devices, read_ahead) = options.check(devices)?;
-    check_batches(dataset, replicas, is_strict)?;
-    let cardinality = dataset.cardinality();
-    let new = |dataset: &Dataset, spec, cardinality, way| DistributedDataset {
-        dataset: dataset.clone(),
-        spec,
-        cardinality,
-        way,
-        devices,
-        read_ahead,
-        strategy: None,
-        own: None,
-        ranks: None,
-    };
+    let all = replicas.all;
+    check_batches(dataset, all, is_strict)?;
     let drops = options.drop_partial_step;
-    let size = dataset.batch_size();
+    let spec = dataset.element_spec();
+    // With one replica batches stay as they are, unless the last one is to be left out.
+    let stays = all == 1 && !(drops && spec.rows().is_none());
+    let size = dataset.facts().batch_size();
     let size = size.filter(|size| options.splitting == Splitting::Balanced && size.rows > 0);
-    if replicas == 1 {
-        let whole = dataset.element_spec().rows().is_some();
-        return match size.filter(|_| drops && !whole) {
-            Some(size) => {
-                let dataset = dataset.rebatch(&balanced(size.rows, 1), true)?;
-                let spec = dataset.element_spec().clone();
-                Ok(new(&dataset, spec, steps(cardinality, size, drops), Way::Split))
-            }
-            None => Ok(new(dataset, dataset.element_spec().clone(), cardinality, Way::Split)),
-        };
-    }
-    let spec = dataset.element_spec().map(&mut |leaf| part_spec(leaf, replicas))?;
-    match size {
+    let (shares, cardinality) = match size.filter(|_| !stays) {
+        // A share that is not whole is left out with those that are missing behind it.
         Some(size) => {
-            // A share that is not whole is left out with those that are missing behind it.
-            let shares = dataset.rebatch(&balanced(size.rows, replicas), drops)?;
-            let way = Way::Deal { drop_partial_step: drops };
-            Ok(new(&shares, spec, steps(cardinality, size, drops), way))
+            let shares = dataset.rebatch(&balanced(size.rows, all), drops)?;
+            (shares, steps(dataset.cardinality(), size, drops))
         }
-        None => Ok(new(dataset, spec, cardinality, Way::Split)),
-    }
+        None => (dataset.clone(), dataset.cardinality()),
+    };
+    let spec = match all {
+        1 => shares.element_spec().clone(),
+        _ => spec.map(&mut |leaf| Ok(replicas.spec(part_spec(leaf, all)?)))?,
+    };
+    let way = match size {
+        Some(_) if all > 1 => Way::Deal { drop_partial_step: drops },
+        _ => Way::Split,
+    };
+    DistributedDataset::new(shares, spec, cardinality, way, replicas, options)
 }
 
 /// How many steps come of batches whose rows are one stream, if a step has the rows of a full batch.
@@ -124,60 +113,43 @@ pub fn distribute_dataset(
     dataset: &Dataset,
     options: &DistributeOptions,
 ) -> Result<DistributedDataset> {
-    let (replicas, devices) = (strategy.num_replicas(), strategy.replica_devices());
     let is_strict = strategy.is_strict();
-    let Some(ranks) = strategy.ranks() else {
-        if options.sharding == Sharding::File {
-            // A program learns of it before it has several ranks.
-            dataset.files_for(1)?;
+    match (strategy.ranks(), options.sharding) {
+        // A program learns of it before it has several ranks.
+        (None, Sharding::File) => drop(dataset.facts().files_for(1)?),
+        (None, _) | (_, Sharding::Data) => {}
+        (Some(ranks), Sharding::Off) => {
+            let own = LocalReplicas::of(strategy.replica_devices());
+            let distributed = distribute_to(dataset, own, options, is_strict)?;
+            return distributed.in_step(strategy, RankGroup::new(ranks, options));
         }
-        let distributed = distribute_to(dataset, (replicas, devices), options, is_strict)?;
-        return Ok(DistributedDataset { strategy: Some(strategy.id()), ..distributed });
-    };
-    match options.sharding {
-        Sharding::Data => {}
-        Sharding::Off => {
-            let distributed = distribute_to(dataset, (replicas, devices), options, is_strict)?;
-            return distributed.in_step(strategy.id(), Together::new(ranks, options));
-        }
-        Sharding::File => {
+        (Some(ranks), Sharding::File) => {
             let files = files_of_ranks(dataset, ranks)?;
-            return distribute_files(strategy, ranks, dataset, &files, options);
+            return distribute_files(strategy, ranks, dataset, files, options);
         }
-        Sharding::Auto => match files_of_ranks(dataset, ranks) {
-            Ok(files) => return distribute_files(strategy, ranks, dataset, &files, options),
-            Err(reason) if dataset.files().is_some() => log::log(Level::Info, || {
+        (Some(ranks), Sharding::Auto) => match files_of_ranks(dataset, ranks) {
+            Ok(files) => return distribute_files(strategy, ranks, dataset, files, options),
+            Err(reason) if dataset.facts().files.is_some() => log::log(Level::Info, || {
                 format!("batches are split over the ranks, of which each reads all files: {reason}")
             }),
             Err(_) => {}
         },
     }
-    // The parts of other ranks' replicas are views that are dropped.
-    let (all, first) = (ranks.num_replicas(), ranks.first_replica());
-    let mut places = vec![DeviceId::HOST; all];
-    places[first..first + replicas].copy_from_slice(devices);
-    let distributed = distribute_to(dataset, (all, &places), options, is_strict)?;
-    let spec = distributed.spec.map(&mut |leaf| {
-        Ok(match replicas {
-            1 => ElementSpec::Leaf(leaf.clone()),
-            _ => ElementSpec::PerReplica(replicas, leaf.clone()),
-        })
-    })?;
-    let own = Some(Own { first, spec, devices: devices.into() });
-    Ok(DistributedDataset { strategy: Some(strategy.id()), own, ..distributed })
+    let replicas = LocalReplicas::of_strategy(strategy);
+    Ok(distribute_to(dataset, replicas, options, is_strict)?.for_strategy(strategy))
 }
 
 /// The files of the dataset, and the shares of a batch of all ranks' replicas, if the ranks can read some
 /// files each. All ranks come to the same conclusion.
-fn files_of_ranks(dataset: &Dataset, ranks: &Ranks) -> Result<(Listed, Vec<i64>)> {
-    let files = dataset.files_for(ranks.size())?;
-    let shares = balanced(files.rows, ranks.num_replicas());
+fn files_of_ranks<'a>(dataset: &'a Dataset, ranks: &Ranks) -> Result<(&'a Files, Vec<i64>)> {
+    let (files, rows) = dataset.facts().files_for(ranks.size())?;
+    let shares = balanced(rows, ranks.num_replicas());
     let mut of_ranks = shares.as_slice();
     for (rank, &replicas) in ranks.replicas().iter().enumerate() {
         let (own, others) = of_ranks.split_at(replicas);
         of_ranks = others;
         if own.iter().all(|&share| share == 0) {
-            let (rows, all) = (files.rows, ranks.num_replicas());
+            let all = ranks.num_replicas();
             return Err(Error::invalid(
                 "sharding",
                 format!(
@@ -196,7 +168,7 @@ fn distribute_files(
     strategy: &Strategy,
     ranks: &Arc<Ranks>,
     dataset: &Dataset,
-    (files, shares): &(Listed, Vec<i64>),
+    (files, shares): (&Files, Vec<i64>),
     options: &DistributeOptions,
 ) -> Result<DistributedDataset> {
     let (replicas, first) = (strategy.num_replicas(), ranks.first_replica());
@@ -204,7 +176,7 @@ fn distribute_files(
     let own = dataset.share_of_files(&mut share)?;
     let own = own.rebatch(&shares[first..first + replicas], options.drop_partial_step)?;
     let distributed = deal(&own, replicas, strategy.replica_devices(), options)?;
-    distributed.in_step(strategy.id(), Together::new(ranks, options).reading(files))
+    distributed.in_step(strategy, RankGroup::new(ranks, options).reading(files))
 }
 
 /// The shares of replicas of a batch, larger ones first.
@@ -227,16 +199,12 @@ pub fn deal(
     options: &DistributeOptions,
 ) -> Result<DistributedDataset> {
     check_devices(replicas, devices)?;
-    let (devices, read_ahead) = options.check(devices)?;
-    let steps = replicas as u64;
     let drop_partial_step = options.drop_partial_step;
-    let cardinality = dataset.cardinality().map(|count| match drop_partial_step {
-        true => count / steps,
-        false => count.div_ceil(steps),
-    });
+    let step = Batch::of(replicas, drop_partial_step);
+    let cardinality = dataset.cardinality().map(|count| step.batches(count));
     let complete = drop_partial_step
         || match dataset.cardinality() {
-            Cardinality::Exact(count) => count % steps == 0,
+            Cardinality::Exact(count) => count % replicas as u64 == 0,
             Cardinality::Endless => true,
             Cardinality::Unknown => false,
         };
@@ -253,19 +221,8 @@ pub fn deal(
             (spec, Way::Deal { drop_partial_step })
         }
     };
-    let dataset = dataset.clone();
-    let (strategy, own, ranks) = (None, None, None);
-    Ok(DistributedDataset {
-        dataset,
-        spec,
-        cardinality,
-        way,
-        devices,
-        read_ahead,
-        strategy,
-        own,
-        ranks,
-    })
+    let replicas = LocalReplicas::of(devices);
+    DistributedDataset::new(dataset.clone(), spec, cardinality, way, replicas, options)
 }
 
 /// Calls `function` once, before returning, on this thread, to make a dataset for the replicas of
@@ -289,8 +246,8 @@ pub fn distribute_datasets_from_function(
     };
     let distributed = deal(&function(&context)?, replicas, devices, options)?;
     match strategy.ranks() {
-        None => Ok(DistributedDataset { strategy: Some(strategy.id()), ..distributed }),
-        Some(ranks) => distributed.in_step(strategy.id(), Together::new(ranks, options)),
+        None => Ok(distributed.for_strategy(strategy)),
+        Some(ranks) => distributed.in_step(strategy, RankGroup::new(ranks, options)),
     }
 }
 
@@ -304,7 +261,7 @@ fn check_devices(replicas: usize, devices: &[DeviceId]) -> Result<()> {
 }
 
 /// The spec of the parts of a tensor.
-pub(super) fn part_spec(leaf: &LeafSpec, replicas: usize) -> Result<ElementSpec> {
+pub(super) fn part_spec(leaf: &LeafSpec, replicas: usize) -> Result<LeafSpec> {
     let Some((rows, row)) = leaf.shape.split_first() else {
         return Err(Error::invalid(
             "dataset",
@@ -316,7 +273,7 @@ pub(super) fn part_spec(leaf: &LeafSpec, replicas: usize) -> Result<ElementSpec>
     };
     let rows = rows.filter(|rows| rows % replicas == 0).map(|rows| rows / replicas);
     let shape = std::iter::once(rows).chain(row.iter().copied()).collect();
-    Ok(ElementSpec::PerReplica(replicas, LeafSpec { dtype: leaf.dtype, shape }))
+    Ok(LeafSpec { dtype: leaf.dtype, shape })
 }
 
 /// A dataset whose elements are split over replicas. Cloning makes another reference.
@@ -326,23 +283,12 @@ pub struct DistributedDataset {
     spec: ElementSpec,
     cardinality: Cardinality,
     way: Way,
-    /// Where the component of each replica is to be.
-    devices: Arc<[DeviceId]>,
+    replicas: LocalReplicas,
     read_ahead: usize,
     /// The id of the strategy whose replicas they are, if it is known.
     strategy: Option<u64>,
-    /// Which part of the elements is this rank's, if they are for the replicas of all ranks.
-    own: Option<Own>,
     /// The ranks that take elements together, each of a dataset of its own.
-    ranks: Option<Together>,
-}
-
-/// This rank's part of elements for the replicas of all ranks.
-#[derive(Clone, Debug)]
-struct Own {
-    first: usize,
-    spec: ElementSpec,
-    devices: Arc<[DeviceId]>,
+    ranks: Option<RankGroup>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -354,37 +300,55 @@ enum Way {
 }
 
 impl DistributedDataset {
+    /// For `replicas`, or on CPU:0, as `options` say.
+    fn new(
+        dataset: Dataset,
+        spec: ElementSpec,
+        cardinality: Cardinality,
+        way: Way,
+        replicas: LocalReplicas,
+        options: &DistributeOptions,
+    ) -> Result<DistributedDataset> {
+        let (devices, read_ahead) = options.check(&replicas.devices)?;
+        let replicas = LocalReplicas { devices, ..replicas };
+        let (strategy, ranks) = (None, None);
+        Ok(DistributedDataset {
+            dataset,
+            spec,
+            cardinality,
+            way,
+            replicas,
+            read_ahead,
+            strategy,
+            ranks,
+        })
+    }
+
+    /// The same for the replicas of `strategy`.
+    fn for_strategy(self, strategy: &Strategy) -> DistributedDataset {
+        DistributedDataset { strategy: Some(strategy.id()), ..self }
+    }
+
     /// The structure of the elements. The number of rows is known where it is known of the batch
     /// and divides evenly.
     pub fn element_spec(&self) -> &ElementSpec {
-        self.own.as_ref().map_or(&self.spec, |own| &own.spec)
+        &self.spec
     }
 
-    /// The same of a dataset of this rank's own, for the strategy with this id.
-    fn in_step(self, strategy: u64, together: Together) -> Result<DistributedDataset> {
-        let replicas = self.devices.len();
+    /// The same of a dataset of this rank's own.
+    fn in_step(self, strategy: &Strategy, group: RankGroup) -> Result<DistributedDataset> {
         let spec = self.spec.map(&mut |leaf| {
             let mut leaf = leaf.clone();
             // A rank that has no element any more gets none.
             if let Some(rows) = leaf.shape.first_mut() {
                 *rows = None;
             }
-            Ok(match replicas {
-                1 => ElementSpec::Leaf(leaf),
-                _ => ElementSpec::PerReplica(replicas, leaf),
-            })
+            Ok(self.replicas.spec(leaf))
         })?;
-        Ok(DistributedDataset {
-            spec,
-            strategy: Some(strategy),
-            // It goes on as long as the others do.
-            cardinality: match self.cardinality {
-                Cardinality::Endless => Cardinality::Endless,
-                _ => Cardinality::Unknown,
-            },
-            ranks: Some(together),
-            ..self
-        })
+        // It goes on as long as the others do.
+        let cardinality = self.cardinality.of_unknown_end();
+        let ranks = Some(group);
+        Ok(DistributedDataset { spec, cardinality, ranks, ..self.for_strategy(strategy) })
     }
 
     /// How many elements one pass yields.
@@ -394,74 +358,42 @@ impl DistributedDataset {
 
     /// Over how many replicas the elements are split.
     pub fn replicas(&self) -> usize {
-        self.own.as_ref().map_or(&self.devices, |own| &own.devices).len()
+        self.replicas.devices.len()
     }
 
     /// An iterator at the beginning of a new pass, independent of all others; as
     /// [`Dataset::iterator`].
     pub fn iterator(&self) -> Result<PassIterator> {
-        let iterator = self.unannounced_iterator()?;
-        iterator.announce();
-        Ok(iterator)
-    }
-
-    /// As [`DistributedDataset::iterator`], for a caller that may still fail to hand it out and
-    /// calls [`PassIterator::announce`] once it cannot.
-    pub(crate) fn unannounced_iterator(&self) -> Result<PassIterator> {
-        let stage = Distributed {
-            input: self.dataset.stream(),
-            spec: self.spec.clone(),
-            cardinality: self.cardinality,
-            way: self.way,
-            devices: Arc::clone(&self.devices),
-            read_ahead: self.read_ahead,
-            own: self.own.clone(),
-            ranks: self.ranks.clone(),
-        };
-        let spec = self.element_spec().clone();
-        let iterator = PassIterator::of_strategy(Arc::new(stage), self.strategy, spec)?;
-        Ok(iterator.meeting(self.ranks.is_some()))
+        let (spec, meets_ranks) = (self.element_spec().clone(), self.ranks.is_some());
+        PassIterator::new(Arc::new(self.clone()), spec, self.strategy, meets_ranks)
     }
 }
 
-/// The last stage of a pipeline whose elements are for replicas.
-struct Distributed {
-    input: Arc<dyn Stage<Value>>,
-    spec: ElementSpec,
-    cardinality: Cardinality,
-    way: Way,
-    devices: Arc<[DeviceId]>,
-    read_ahead: usize,
-    own: Option<Own>,
-    ranks: Option<Together>,
-}
-
-impl Stage<Value> for Distributed {
+impl Pipeline for DistributedDataset {
     fn start(&self) -> Result<Box<dyn Pass<Value>>> {
-        let input = self.input.start()?;
-        let (spec, devices) = (self.spec.clone(), Arc::clone(&self.devices));
+        let input = self.dataset.start()?;
+        let (spec, replicas) = (&self.spec, &self.replicas);
         // What each rank has of its own need not be the same.
-        let numbering = Numbering::new(self.own.as_ref().map(|_| Description::of(self)).as_ref());
-        let pass: Box<dyn Pass<Value>> = match self.way {
-            Way::Split => Box::new(SplitPass::new(spec, devices, numbering, input)),
+        let compared = replicas.among_ranks.then(|| Description::of(self));
+        let numbering = Numbering::new(compared.as_ref());
+        let pass = match self.way {
+            Way::Split => {
+                let split = Split::new(spec, replicas);
+                gathered::start(Batch::of(1, false), spec, numbering, split, input)
+            }
             Way::Deal { drop_partial_step } => {
-                Box::new(DealPass::new(spec, devices, drop_partial_step, numbering, input)?)
+                let (deal, batch) =
+                    (Deal::new(spec, replicas)?, Batch::of(replicas.all, drop_partial_step));
+                gathered::start(batch, spec, numbering, deal, input)
             }
         };
-        let pass: Box<dyn Pass<Value>> = match &self.own {
-            None => pass,
-            Some(own) => Box::new(OwnPartPass::new(own.first, own.devices.len(), pass)),
-        };
-        let pass: Box<dyn Pass<Value>> = match self.read_ahead {
-            0 => Box::new(AtOnce(pass)),
-            depth => ahead(pass, depth, self.cardinality)?,
-        };
+        let pass = ahead(pass, self.read_ahead, self.cardinality)?;
         // Ranks meet on the thread that asks for the element.
         Ok(match &self.ranks {
             None => pass,
-            Some(together) => {
-                let (spec, devices) = (self.spec.clone(), Arc::clone(&self.devices));
-                Box::new(InStepPass::new(together.clone(), spec, devices, pass))
+            Some(group) => {
+                let (spec, devices) = (spec.clone(), Arc::clone(&replicas.devices));
+                Box::new(InStepPass::new(group.clone(), spec, devices, pass))
             }
         })
     }
@@ -472,9 +404,9 @@ impl Stage<Value> for Distributed {
             Way::Split => to.stage("batches split over replicas".into()),
             Way::Deal { drop_partial_step } => {
                 let partial = if drop_partial_step { ", without a partial last step" } else { "" };
-                to.stage(format!("elements dealt to {} replicas{partial}", self.devices.len()));
+                to.stage(format!("elements dealt to {} replicas{partial}", self.replicas.all));
             }
         }
-        self.input.describe(to);
+        self.dataset.describe(to);
     }
 }

@@ -11,9 +11,11 @@ use memmap2::Mmap;
 use crate::device::DeviceId;
 use crate::error::memory::list;
 use crate::error::{Error, Result};
+use crate::input::dataset::Dataset;
 use crate::input::memory;
 use crate::kernels::rows;
-use crate::tensor::{DType, Shape, Tensor, TensorMut};
+use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor, TensorMut};
+use crate::values::Value;
 
 /// No DEFLATE stream expands further than this (RFC 1951: a match of 258 bytes takes 2 bits).
 pub(super) const LARGEST_EXPANSION: u64 = 1032;
@@ -38,6 +40,14 @@ pub(crate) fn failed(path: &Path, error: &io::Error) -> Error {
         return Error::of_system(format_args!("'{}'", path.display()), error);
     }
     damaged(path, format!("cannot be read or decompressed: {error}"))
+}
+
+/// The slices along dimension 0 of the array in a file.
+pub(super) fn slices(path: &Path, array: Tensor) -> Result<Dataset> {
+    if array.shape().rank() == 0 {
+        return Err(wrong(path, "it holds a scalar, which has no slices"));
+    }
+    Dataset::from_tensor_slices(&Value::Tensor(array))
 }
 
 /// Opens a regular file that is not empty.
@@ -116,6 +126,14 @@ pub(super) fn map(path: &Path) -> Result<Mmap> {
     memory::map(&open(path)?).map_err(|error| failed(path, &error))
 }
 
+/// INVALID_ARGUMENT for an array of a rank that is not supported.
+pub(super) fn check_rank(path: &Path, rank: usize) -> Result<()> {
+    match rank <= MAX_RANK {
+        true => Ok(()),
+        false => Err(wrong(path, format!("rank {rank}; at most {MAX_RANK} is supported"))),
+    }
+}
+
 /// The elements that a file's header announces.
 pub(crate) struct Elements {
     pub(crate) dtype: DType,
@@ -134,6 +152,34 @@ impl Elements {
                 self.dtype, self.shape, self.data_bytes
             ),
         )
+    }
+
+    /// Elements of this shape. DATA_LOSS if it is larger than memory.
+    pub(super) fn new(
+        path: &Path,
+        dtype: DType,
+        sizes: &[usize],
+        big_endian: bool,
+    ) -> Result<Elements> {
+        check_rank(path, sizes.len())?;
+        let too_large = |_| damaged(path, format!("its header claims a shape of {sizes:?}"));
+        let shape = Shape::new(sizes).map_err(too_large)?;
+        let data_bytes = shape.bytes(dtype).map_err(too_large)? as u64;
+        Ok(Elements { dtype, shape, data_bytes, big_endian })
+    }
+
+    /// Checks that the elements have as many bytes as there are.
+    pub(super) fn check_length(&self, path: &Path, present: u64) -> Result<()> {
+        match present == self.data_bytes {
+            true => Ok(()),
+            false => Err(self.wrong_length(path, &format!("{present} are"))),
+        }
+    }
+
+    /// The elements behind the first `offset` bytes of a mapped file, where they are as in memory.
+    pub(super) fn mapped(&self, map: Mmap, offset: usize) -> Result<Tensor> {
+        let storage = Arc::new(memory::mapped_storage(map));
+        Tensor::from_storage(storage, self.dtype, Layout::row_major(self.shape), offset)
     }
 
     /// Whether the bytes are those of elements in this machine's memory.

@@ -1,10 +1,8 @@
 //! Pipelines over files of which each rank reads some: what they are made of, and what stands in the way.
 
-use std::fmt;
-use std::sync::Arc;
-
-use crate::error::{Error, Result, memory};
+use crate::error::{Error, Result};
 use crate::input::dataset::Dataset;
+use crate::input::facts::Facts;
 use crate::strategy::ranks::agreement;
 use crate::text::Text;
 
@@ -27,162 +25,79 @@ impl FileShare {
         self.next += 1;
         has
     }
-}
 
-impl fmt::Display for FileShare {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} of {}", self.index, self.shares)
+    /// Which of the shares it is, and of how many.
+    pub(super) fn place(&self) -> (usize, usize) {
+        (self.index, self.shares)
     }
 }
 
-type Remake = Arc<dyn Fn(&mut FileShare) -> Result<Dataset> + Send + Sync>;
-
-/// What a dataset knows of the files that its elements are read from.
-#[derive(Clone)]
+/// What is known of the files that the elements of a dataset are read from.
+#[derive(Clone, Debug)]
 pub(super) struct Files {
-    count: usize,
-    /// A hash of their names, in order.
-    names: u64,
-    first: Text,
-    /// How many rows a batch has, if that is known of the batches that the elements were made of alone.
-    rows: Option<usize>,
-    way: Way,
-}
-
-#[derive(Clone)]
-enum Way {
-    /// The same over a share of the files.
-    Share(Remake),
-    /// Only all files make up what it is. Why.
-    Whole(&'static str),
-}
-
-/// The files of a pipeline whose ranks can read some each.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Listed {
     pub(super) count: usize,
     /// A hash of their names, in order.
     pub(super) names: u64,
     pub(super) first: Text,
-    /// How many rows a full batch has.
-    pub(super) rows: usize,
+    /// How many rows a batch has, if that is known of the batches that the elements were made of alone.
+    pub(super) rows: Option<usize>,
+    /// Which operation needs the elements of all files, if one does: over a share of the files it would not make
+    /// a share of its elements.
+    pub(super) whole: Option<&'static str>,
 }
 
-impl Files {
-    /// Of a source of `count` files.
-    pub(super) fn new(
-        count: usize,
-        names: u64,
-        first: &str,
-        share: impl Fn(&mut FileShare) -> Result<Dataset> + Send + Sync + 'static,
-    ) -> Files {
-        let (first, way) = (first.into(), Way::Share(Arc::new(share)));
-        Files { count, names, first, rows: None, way }
-    }
+/// The files of datasets that come one after the other: either all are made of files or none is.
+pub(super) fn joined(datasets: &[Dataset]) -> Option<Files> {
+    let of: Vec<&Files> =
+        datasets.iter().filter_map(|dataset| dataset.facts().files.as_ref()).collect();
+    let mixed = "concatenate with what is not made of files";
+    Some(Files {
+        count: of.iter().map(|files| files.count).sum(),
+        names: agreement(&of.iter().map(|files| files.names).collect::<Vec<_>>()),
+        first: of.first()?.first.clone(),
+        rows: None,
+        whole: of
+            .iter()
+            .find_map(|files| files.whole)
+            .or_else(|| (of.len() < datasets.len()).then_some(mixed)),
+    })
 }
 
-impl Dataset {
-    /// The dataset as `again` makes it of `input`, and would of any dataset of other elements of the kind.
-    pub(super) fn remade_of(
-        self,
-        input: &Dataset,
-        again: impl Fn(&Dataset) -> Result<Dataset> + Send + Sync + 'static,
-    ) -> Dataset {
-        let Some(files) = input.files() else { return self };
-        let way = match &files.way {
-            Way::Whole(why) => Way::Whole(why),
-            Way::Share(share) => {
-                let share = Arc::clone(share);
-                Way::Share(Arc::new(move |of: &mut FileShare| again(&share(of)?)))
-            }
-        };
-        self.reading(Files { rows: None, way, ..files.clone() })
-    }
-
-    /// The same, where a batch stays a batch of as many rows, as far as anybody knows.
-    pub(super) fn remade_of_batches(
-        self,
-        input: &Dataset,
-        again: impl Fn(&Dataset) -> Result<Dataset> + Send + Sync + 'static,
-    ) -> Dataset {
-        let rows = input.rows_of_batches();
-        self.remade_of(input, again).of_batches(rows)
-    }
-
-    /// The same, of batches that have so many rows.
-    pub(super) fn of_batches(self, rows: Option<usize>) -> Dataset {
-        match self.files().cloned() {
-            None => self,
-            Some(files) => self.reading(Files { rows, ..files }),
-        }
-    }
-
-    /// The dataset, which shares of the files of `inputs` do not make shares of. `why` names who is not
-    /// content with some of the elements.
-    pub(super) fn only_of_all_files(self, inputs: &[Dataset], why: &'static str) -> Dataset {
-        match inputs.iter().find_map(Dataset::files) {
-            None => self,
-            Some(files) => self.reading(Files { way: Way::Whole(why), ..files.clone() }),
-        }
-    }
-
-    /// The dataset as `join` makes it of `inputs`, of which either all are made of files or none is.
-    pub(super) fn remade_joined(
-        self,
-        inputs: &[Dataset],
-        join: impl Fn(&[Dataset]) -> Result<Dataset> + Send + Sync + 'static,
-    ) -> Dataset {
-        let of: Vec<&Files> = inputs.iter().filter_map(Dataset::files).collect();
-        let Some(&first) = of.first() else { return self };
-        let count = of.iter().map(|files| files.count).sum();
-        let names = agreement(&of.iter().map(|files| files.names).collect::<Vec<_>>());
-        let whole = of.iter().find_map(|files| match files.way {
-            Way::Whole(why) => Some(why),
-            Way::Share(_) => None,
-        });
-        let way = match whole {
-            Some(why) => Way::Whole(why),
-            None if of.len() < inputs.len() => {
-                Way::Whole("concatenate with what is not made of files")
-            }
-            None => {
-                let inputs = inputs.to_vec();
-                Way::Share(Arc::new(move |share: &mut FileShare| {
-                    let parts = inputs.iter().map(|input| input.share_of_files(share));
-                    join(&memory::collect(parts, "datasets")?)
-                }))
-            }
-        };
-        self.reading(Files { count, names, first: first.first.clone(), rows: None, way })
-    }
-
+impl Facts {
     /// How many rows a full batch has, as far as that is known.
-    fn rows_of_batches(&self) -> Option<usize> {
+    pub(super) fn rows_of_batches(&self) -> Option<usize> {
         let size = self.batch_size().map(|size| size.rows);
-        size.or_else(|| self.files().and_then(|files| files.rows))
+        size.or_else(|| self.files.as_ref()?.rows)
     }
 
-    /// The files of the pipeline, if `ranks` ranks can have some each.
+    /// The elements are batches of so many rows, if they are made of files.
+    pub(super) fn set_file_rows(&mut self, rows: Option<usize>) {
+        if let Some(files) = &mut self.files {
+            files.rows = rows;
+        }
+    }
+
+    /// The files of the pipeline, and how many rows a full batch has, if `ranks` ranks can have some files each.
     ///
     /// INVALID_ARGUMENT: why they cannot.
-    pub(super) fn files_for(&self, ranks: usize) -> Result<Listed> {
+    pub(super) fn files_for(&self, ranks: usize) -> Result<(&Files, usize)> {
         let refused = |problem: String| {
             Error::invalid("sharding", format!("files are to be dealt out to ranks, and {problem}"))
         };
         let advice = "or have batches split over the ranks";
-        let files = self.files().ok_or_else(|| {
+        let files = self.files.as_ref().ok_or_else(|| {
             refused(format!(
                 "the dataset is not made of files; make it of a list of files and a function that opens \
                  one, {advice}"
             ))
         })?;
-        if let Way::Whole(why) = files.way {
+        if let Some(why) = files.whole {
             return Err(refused(format!(
                 "the pipeline has {why} behind them, which needs the elements of all files; do that in \
                  the function that opens a file, {advice}"
             )));
         }
-        let Files { count, names, ref first, .. } = *files;
+        let count = files.count;
         if count < ranks {
             return Err(refused(format!(
                 "there are fewer files ({count}) than ranks ({ranks}); write the data to as many files \
@@ -195,14 +110,6 @@ impl Dataset {
                  elements of the files, {advice}"
             ))
         })?;
-        Ok(Listed { count, names, first: first.clone(), rows })
-    }
-
-    /// The same pipeline over a share of the files.
-    pub(super) fn share_of_files(&self, share: &mut FileShare) -> Result<Dataset> {
-        match self.files().map(|files| &files.way) {
-            Some(Way::Share(remake)) => remake(share),
-            _ => Err(Error::Internal("a share of files that have none".into())),
-        }
+        Ok((files, rows))
     }
 }

@@ -1,23 +1,28 @@
 //! Files as a source: the elements of the datasets that a function of the caller's makes of them.
 
+use std::fmt;
 use std::sync::Arc;
 
-use crate::error::{Error, Result, memory};
+use crate::error::memory;
+use crate::error::{Error, Result};
+use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::{Dataset, Kind};
+use crate::input::dataset::Dataset;
+use crate::input::facts::Facts;
 use crate::input::file_shares::{FileShare, Files};
 use crate::input::held::Held;
-use crate::input::position::{Description, Mark, Reader, unfit};
-use crate::input::shuffle;
-use crate::input::slices::InOrder;
+use crate::input::op::Op;
+use crate::input::pass::{Pass, Pipeline};
+use crate::input::position::{Description, StateReader, StateWriter, unfit};
+use crate::input::shuffle::Shuffle;
+use crate::input::slices;
 use crate::input::spec::ElementSpec;
-use crate::input::stage::{Pass, Stage};
 use crate::strategy::ranks::agreement;
 use crate::text::Text;
 use crate::values::Value;
 
 /// More files than this are not read by turns.
-const MAX_AT_ONCE: usize = 4096;
+const MAX_AT_ONCE: i64 = 4096;
 
 /// As how many transformations a dataset of files counts, and one fewer than which may be in the datasets
 /// that are made of the files: those are not known when the pipeline is built.
@@ -74,25 +79,15 @@ impl Dataset {
         open: impl Fn(File<'_>) -> Result<Dataset> + Send + Sync + 'static,
         options: FilesOptions,
     ) -> Result<Dataset> {
-        let Some(&first) = paths.first() else {
+        if paths.is_empty() {
             return Err(Error::invalid("paths", "none; a dataset of files has one or more"));
-        };
+        }
         let FilesOptions { element_spec, files_at_once, elements_in_turn, shuffle_files } = options;
-        let at_once = usize::try_from(files_at_once)
-            .ok()
-            .filter(|at_once| (1..=MAX_AT_ONCE).contains(at_once))
-            .ok_or_else(|| {
-                let problem = format!("{files_at_once}; it is between 1 and {MAX_AT_ONCE}");
-                Error::invalid("files_at_once", problem)
-            })?;
-        let in_turn =
-            u64::try_from(elements_in_turn).ok().filter(|&count| count > 0).ok_or_else(|| {
-                let problem = format!("{elements_in_turn}; it is 1 or more");
-                Error::invalid("elements_in_turn", problem)
-            })?;
-        let names = paths.iter().map(|&path| Ok(Text::from(path)));
+        let what = format_args!("between 1 and {MAX_AT_ONCE}");
+        let at_once = in_range("files_at_once", files_at_once, 1..=MAX_AT_ONCE, what)?;
+        let in_turn = in_range("elements_in_turn", elements_in_turn, 1.., "1 or more")?;
         let source = Source {
-            paths: memory::collect(names, "paths")?,
+            paths: paths.iter().map(|&path| path.into()).collect(),
             open: Arc::new(open),
             spec: ElementSpec::tuple(Vec::new())?,
             at_once,
@@ -106,17 +101,26 @@ impl Dataset {
         };
         spec.check_describes_elements("element_spec")?;
         let source = Arc::new(Source { spec, ..source });
-        let all = memory::collect((0..paths.len()).map(Ok), "numbers of files")?;
-        let (count, names) = (paths.len(), agreement(&paths));
-        let of_share = Arc::clone(&source);
-        let share = move |share: &mut FileShare| of_share.share(share);
-        let files = Files::new(count, names, first, share);
-        Ok(source.dataset_of(all, String::new())?.reading(files))
+        let own = Arc::new((0..paths.len()).collect());
+        let list = FileList { own, share: None, order: source.order(), source };
+        Dataset::of(Op::Files(list), &[])
     }
 }
 
+/// Files of a list that are read: all, or some.
+#[derive(Clone)]
+pub(super) struct FileList {
+    source: Arc<Source>,
+    /// The numbers of the files that are read.
+    own: Arc<Vec<usize>>,
+    /// Which share of the list they are, if they are not all.
+    share: Option<(usize, usize)>,
+    /// In which order they are opened; none: in that of the list.
+    order: Option<Shuffle>,
+}
+
 /// The files, and how they are read.
-struct Source {
+pub(super) struct Source {
     paths: Vec<Text>,
     open: Open,
     spec: ElementSpec,
@@ -130,8 +134,9 @@ impl Source {
     fn dataset(&self, number: usize) -> Result<Dataset> {
         let path = &self.paths[number];
         let dataset = (self.open)(File { number, path })?;
-        if dataset.depth() >= DEPTH {
-            let (depth, most) = (dataset.depth(), DEPTH - 1);
+        let depth = dataset.facts().depth;
+        if depth >= DEPTH {
+            let most = DEPTH - 1;
             return Err(Error::invalid(
                 "dataset",
                 format!(
@@ -160,39 +165,38 @@ impl Source {
         Ok(dataset)
     }
 
-    /// A dataset of the files with the numbers `own`, which `words` are about if they are not all.
-    fn dataset_of(self: &Arc<Source>, own: Vec<usize>, words: String) -> Result<Dataset> {
-        let (spec, count) = (self.spec.clone(), own.len() as u64);
-        let order: Arc<dyn Stage<u64>> = match self.shuffle {
-            Some(seed) => shuffle::numbers(count, seed),
-            None => Arc::new(InOrder::numbers(count)),
+    fn order(&self) -> Option<Shuffle> {
+        self.shuffle.map(Shuffle::all)
+    }
+}
+
+impl FileList {
+    /// What is known of the elements.
+    pub(super) fn facts(&self) -> Facts {
+        let paths = &self.source.paths;
+        let names = agreement(&paths.iter().map(|path| &**path).collect::<Vec<&str>>());
+        let files =
+            Files { count: paths.len(), names, first: paths[0].clone(), rows: None, whole: None };
+        let facts = Facts::source(self.source.spec.clone(), Cardinality::Unknown);
+        Facts { files: Some(files), depth: DEPTH, ..facts }
+    }
+
+    /// The files of one share.
+    pub(super) fn share(&self, share: &mut FileShare) -> Result<FileList> {
+        let mut own = memory::list(self.own.len(), "numbers of files")?;
+        own.extend(self.own.iter().filter(|_| share.has_next()));
+        let source = Arc::clone(&self.source);
+        let order = source.order();
+        Ok(FileList { source, own: Arc::new(own), share: Some(share.place()), order })
+    }
+
+    pub(super) fn start(&self) -> Result<Box<dyn Pass<Value>>> {
+        let count = self.own.len() as u64;
+        let numbers = slices::in_order(count);
+        let order = match &self.order {
+            Some(shuffle) => shuffle.start(Cardinality::Exact(count), numbers),
+            None => numbers,
         };
-        let stage = FilesStage { source: Arc::clone(self), own: Arc::new(own), words, order };
-        let kind = Kind::Stream(Arc::new(stage));
-        Ok(Dataset::new(spec, Cardinality::Unknown, kind).of_depth(DEPTH))
-    }
-
-    /// The dataset of the files of one share.
-    fn share(self: &Arc<Source>, share: &mut FileShare) -> Result<Dataset> {
-        let mut own = memory::list(self.paths.len(), "numbers of files")?;
-        own.extend((0..self.paths.len()).filter(|_| share.has_next()));
-        let words = format!(" of {}, share {share}", self.paths.len());
-        self.dataset_of(own, words)
-    }
-}
-
-struct FilesStage {
-    source: Arc<Source>,
-    /// The numbers of the files that are read.
-    own: Arc<Vec<usize>>,
-    words: String,
-    /// The order in which they are opened, as places in `own`.
-    order: Arc<dyn Stage<u64>>,
-}
-
-impl Stage<Value> for FilesStage {
-    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
-        let order = self.order.start()?;
         Ok(Box::new(FilesPass {
             source: Arc::clone(&self.source),
             own: Arc::clone(&self.own),
@@ -208,14 +212,26 @@ impl Stage<Value> for FilesStage {
         }))
     }
 
-    fn describe(&self, to: &mut Description) {
-        let Source { spec, at_once, in_turn, .. } = &*self.source;
-        let turns = match at_once {
-            1 => String::new(),
-            _ => format!(", {at_once} at once, {in_turn} elements in turn"),
-        };
-        to.stage(format!("{} files{}{turns}, of {spec}", self.own.len(), self.words));
-        self.order.describe(to);
+    /// Says in which order they are opened, if that is another one than that of the list.
+    pub(super) fn describe_order(&self, to: &mut Description) {
+        if let Some(shuffle) = &self.order {
+            to.stage(shuffle.to_string());
+            shuffle.describe_seed(to);
+        }
+    }
+}
+
+impl fmt::Display for FileList {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Source { paths, spec, at_once, in_turn, .. } = &*self.source;
+        write!(formatter, "{} files", self.own.len())?;
+        if let Some((index, shares)) = self.share {
+            write!(formatter, " of {}, share {index} of {shares}", paths.len())?;
+        }
+        if *at_once > 1 {
+            write!(formatter, ", {at_once} at once, {in_turn} elements in turn")?;
+        }
+        write!(formatter, ", of {spec}")
     }
 }
 
@@ -252,10 +268,9 @@ impl FilesPass {
     fn opened(&self, place: u64) -> Result<OpenFile> {
         let number = self.own.get(place as usize).copied();
         let number = number.ok_or_else(|| Error::Internal("a file that is not there".into()))?;
-        let stage = self.source.fitting(number)?.stream();
-        let mut description = Description::default();
-        stage.describe(&mut description);
-        let mut pass = stage.start()?;
+        let dataset = self.source.fitting(number)?;
+        let description = Description::of(&dataset);
+        let mut pass = dataset.start()?;
         pass.reserve(self.reserved);
         if self.announced {
             pass.announce();
@@ -327,7 +342,7 @@ impl Pass<Value> for FilesPass {
         self.order.restart()
     }
 
-    fn save(&self, to: &mut Mark) {
+    fn save(&self, to: &mut StateWriter) {
         self.place.save(&*self.order, to);
         to.push_flag(self.all_opened);
         to.push_flag(self.vacant);
@@ -341,7 +356,7 @@ impl Pass<Value> for FilesPass {
         }
     }
 
-    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.close_all();
         self.order.restore(from)?;
         (self.all_opened, self.vacant) = (from.flag()?, from.flag()?);

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::input::cardinality::Cardinality;
-use crate::input::dataset::{Dataset, Kind};
-use crate::input::position::{Description, Mark, Reader, unfit};
+use crate::input::dataset::Dataset;
+use crate::input::op::Op;
+use crate::input::pass::Pass;
+use crate::input::position::{StateReader, StateWriter, unfit};
 use crate::input::spec::ElementSpec;
-use crate::input::stage::{Pass, Stage};
 use crate::values::Value;
 
 /// One pass through elements that the caller makes. Used by one thread at a time, which need not
@@ -39,40 +39,34 @@ impl Dataset {
         begin: impl Fn() -> Result<Box<dyn Generator>> + Send + Sync + 'static,
     ) -> Result<Dataset> {
         element_spec.check_describes_elements("element_spec")?;
-        let stage = Generated { begin: Arc::new(begin), spec: element_spec.clone() };
-        Ok(Dataset::new(element_spec, Cardinality::Unknown, Kind::Stream(Arc::new(stage))))
+        let generated = Generated { begin: Arc::new(begin), spec: element_spec };
+        Dataset::of(Op::Generator(generated), &[])
     }
 }
 
-struct Generated {
+#[derive(Clone)]
+pub(super) struct Generated {
     begin: Begin,
-    spec: ElementSpec,
+    pub(super) spec: ElementSpec,
 }
 
-impl Stage<Value> for Generated {
-    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
-        let (begin, spec) = (Arc::clone(&self.begin), self.spec.clone());
-        Ok(Box::new(GeneratedPass {
-            begin,
-            spec,
+impl Generated {
+    pub(super) fn start(&self) -> Box<dyn Pass<Value>> {
+        Box::new(GeneratedPass {
+            generated: self.clone(),
             generator: None,
-            given: Given::default(),
+            done: Done::default(),
             next: None,
             ended: false,
-        }))
-    }
-
-    fn describe(&self, to: &mut Description) {
-        to.stage(format!("generator of {}", self.spec));
+        })
     }
 }
 
 struct GeneratedPass {
-    begin: Begin,
-    spec: ElementSpec,
+    generated: Generated,
     /// None until the first element is asked for.
     generator: Option<Box<dyn Generator>>,
-    given: Given,
+    done: Done,
     /// An element that came while the place of another pass was looked for, and that that one had not
     /// had yet.
     next: Option<Value>,
@@ -81,7 +75,7 @@ struct GeneratedPass {
 
 /// What a generator has done.
 #[derive(Clone, Copy, Default)]
-struct Given {
+struct Done {
     /// How often it was reset.
     resets: u64,
     /// How many elements it has given since.
@@ -97,18 +91,18 @@ impl GeneratedPass {
     fn ask(&mut self) -> Result<Option<Value>> {
         let generator = match &mut self.generator {
             Some(generator) => generator,
-            None => self.generator.insert((self.begin)()?),
+            None => self.generator.insert((self.generated.begin)()?),
         };
         let element = generator.next();
         match &element {
             Ok(Some(_)) => {
-                self.given.elements += 1;
-                self.given.last_failures = 0;
+                self.done.elements += 1;
+                self.done.last_failures = 0;
             }
             Ok(None) => self.ended = true,
             Err(_) => {
-                self.given.failures += 1;
-                self.given.last_failures += 1;
+                self.done.failures += 1;
+                self.done.last_failures += 1;
             }
         }
         element
@@ -117,31 +111,31 @@ impl GeneratedPass {
     /// Has a new generator do what another has done. That one may have failed for reasons that are
     /// gone, or with elements that fail again: so elements are counted, and as many failures passed
     /// over as it had.
-    fn repeat(&mut self, other: Given) -> Result<()> {
-        let generator = self.generator.insert((self.begin)()?);
+    fn repeat(&mut self, other: Done) -> Result<()> {
+        let generator = self.generator.insert((self.generated.begin)()?);
         for _ in 0..other.resets {
             generator.reset()?;
         }
-        let still_fails = |given: &Given| given.failures > other.failures;
-        while self.given.elements < other.elements {
+        let still_fails = |done: &Done| done.failures > other.failures;
+        while self.done.elements < other.elements {
             match self.ask() {
                 Ok(Some(_)) => {}
                 Ok(None) => {
-                    let (had, wanted) = (self.given.elements, other.elements);
+                    let (had, wanted) = (self.done.elements, other.elements);
                     let problem = format!("a generator ended after {had} elements of {wanted}");
                     return Err(unfit(&problem));
                 }
-                Err(error) if still_fails(&self.given) => return Err(error),
+                Err(error) if still_fails(&self.done) => return Err(error),
                 Err(_) => {}
             }
         }
-        while self.given.last_failures < other.last_failures && !self.ended {
+        while self.done.last_failures < other.last_failures && !self.ended {
             match self.ask() {
                 Ok(Some(element)) => {
                     self.next = Some(element);
                     break;
                 }
-                Err(error) if still_fails(&self.given) => return Err(error),
+                Err(error) if still_fails(&self.done) => return Err(error),
                 _ => {}
             }
         }
@@ -156,14 +150,14 @@ impl Pass<Value> for GeneratedPass {
         }
         let element = match self.next.take() {
             Some(element) => {
-                self.given.elements += 1;
-                self.given.last_failures = 0;
+                self.done.elements += 1;
+                self.done.last_failures = 0;
                 Some(element)
             }
             None => self.ask()?,
         };
         if let Some(element) = &element {
-            self.spec.check(element, "an element of a generator")?;
+            self.generated.spec.check(element, "an element of a generator")?;
         }
         Ok(element)
     }
@@ -171,41 +165,37 @@ impl Pass<Value> for GeneratedPass {
     fn restart(&mut self) -> Result<()> {
         if let Some(generator) = &mut self.generator {
             generator.reset()?;
-            let resets = self.given.resets + 1;
-            self.given = Given { resets, ..Given::default() };
+            let resets = self.done.resets + 1;
+            self.done = Done { resets, ..Done::default() };
         }
         self.next = None;
         self.ended = false;
         Ok(())
     }
 
-    fn save(&self, to: &mut Mark) {
-        let Given { resets, elements, failures, last_failures } = self.given;
+    fn save(&self, to: &mut StateWriter) {
+        let Done { resets, elements, failures, last_failures } = self.done;
         to.push_flag(self.generator.is_some());
         to.push_flag(self.ended);
         [resets, elements, failures, last_failures].into_iter().for_each(|number| to.push(number));
     }
 
-    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         let (begun, ended) = (from.flag()?, from.flag()?);
-        let given = Given {
+        let done = Done {
             resets: from.number()?,
             elements: from.number()?,
             failures: from.number()?,
             last_failures: from.number()?,
         };
         (self.generator, self.next, self.ended) = (None, None, false);
-        self.given = Given { resets: given.resets, ..Given::default() };
+        self.done = Done { resets: done.resets, ..Done::default() };
         if begun {
             // At the end there is nothing to come but another round.
-            self.repeat(if ended { self.given } else { given })?;
+            self.repeat(if ended { self.done } else { done })?;
         }
-        self.given = given;
+        self.done = done;
         self.ended |= ended;
         Ok(())
     }
-
-    fn reserve(&mut self, _items: usize) {}
-
-    fn announce(&mut self) {}
 }

@@ -4,14 +4,14 @@
 //! then the pass is before it, which is what its position says.
 
 use crate::error::{Result, Status};
-use crate::input::position::Mark;
-use crate::input::stage::Pass;
+use crate::input::pass::Pass;
+use crate::input::position::StateWriter;
 
 /// The item that comes next, if it was taken already.
 pub(super) struct Held<T> {
     item: Option<T>,
     /// Where the input was before the item that it gave last.
-    before: Mark,
+    before: StateWriter,
 }
 
 impl<T> Held<T> {
@@ -45,7 +45,7 @@ impl<T> Held<T> {
     }
 
     /// Writes down where the pass over `input` is.
-    pub(super) fn save(&self, input: &dyn Pass<T>, to: &mut Mark) {
+    pub(super) fn save(&self, input: &dyn Pass<T>, to: &mut StateWriter) {
         match self.item {
             Some(_) => to.extend(&self.before),
             None => input.save(to),
@@ -63,10 +63,10 @@ impl<T> Held<T> {
 }
 
 /// Memory for places of `input`, which has not begun.
-pub(super) fn place_before<T>(input: &dyn Pass<T>) -> Mark {
-    let mut at = Mark::default();
+pub(super) fn place_before<T>(input: &dyn Pass<T>) -> StateWriter {
+    let mut at = StateWriter::default();
     input.save(&mut at);
-    Mark::with_room_of(&at)
+    StateWriter::with_room_of(&at)
 }
 
 /// Whether there was no memory for it, so that another attempt may succeed.

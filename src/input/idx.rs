@@ -6,7 +6,6 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::sync::Arc;
 
 use flate2::bufread::MultiGzDecoder;
 
@@ -14,9 +13,7 @@ use crate::error::Result;
 use crate::error::memory::collect;
 use crate::input::dataset::Dataset;
 use crate::input::file::{self, Elements, LARGEST_EXPANSION, damaged, wrong};
-use crate::input::memory;
-use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor};
-use crate::values::Value;
+use crate::tensor::{DType, Tensor};
 
 impl Dataset {
     /// The slices along dimension 0 of the array in an IDX file, plain or compressed by gzip.
@@ -30,15 +27,9 @@ impl Dataset {
     /// system says. RESOURCE_EXHAUSTED: no memory for the array.
     pub fn from_idx_file(path: impl AsRef<Path>) -> Result<Dataset> {
         let path = path.as_ref();
-        let array = read(path)?;
-        if array.shape().rank() == 0 {
-            return Err(wrong(path, "it holds a scalar, which has no slices"));
-        }
-        Dataset::from_tensor_slices(&Value::Tensor(array))
+        file::slices(path, read(path)?)
     }
-}
 
-impl Dataset {
     /// The slices along dimension 0 of the arrays in IDX files, which have equally many, such as images and
     /// labels; otherwise as [`Dataset::from_idx_file`] and [`Dataset::from_named_arrays`].
     pub fn from_idx_files(paths: &[&str], names: Option<&[&str]>) -> Result<Dataset> {
@@ -51,90 +42,64 @@ fn read(path: &Path) -> Result<Tensor> {
     let map = file::map(path)?;
     if map.starts_with(&[0x1f, 0x8b]) {
         let mut stream = MultiGzDecoder::new(&map[..]);
-        let header = Header::read(path, &mut stream)?;
-        if header.data_bytes / LARGEST_EXPANSION > map.len() as u64 {
+        let elements = read_header(path, &mut stream)?;
+        if elements.data_bytes / LARGEST_EXPANSION > map.len() as u64 {
             return Err(damaged(
                 path,
                 format!(
                     "its header claims {} bytes of elements, more than {} compressed bytes can \
                      hold",
-                    header.data_bytes,
+                    elements.data_bytes,
                     map.len()
                 ),
             ));
         }
-        return header.read_elements(path, &mut stream);
+        return elements.read(path, &mut stream);
     }
     let mut rest = &map[..];
-    let header = Header::read(path, &mut rest)?;
-    let present = rest.len() as u64;
-    if present != header.data_bytes {
-        return Err(header.elements().wrong_length(path, &format!("{present} are")));
-    }
-    if header.dtype.size() > 1 {
-        return header.read_elements(path, &mut rest);
+    let elements = read_header(path, &mut rest)?;
+    elements.check_length(path, rest.len() as u64)?;
+    if elements.dtype.size() > 1 {
+        return elements.read(path, &mut rest);
     }
     let offset = map.len() - rest.len();
-    let storage = Arc::new(memory::mapped_storage(map));
-    Tensor::from_storage(storage, header.dtype, Layout::row_major(header.shape), offset)
+    elements.mapped(map, offset)
 }
 
-struct Header {
-    dtype: DType,
-    shape: Shape,
-    data_bytes: u64,
-}
-
-impl Header {
-    fn read(path: &Path, stream: &mut impl Read) -> Result<Header> {
-        let mut magic = [0; 4];
-        file::fill(path, stream, &mut magic, "its magic number")?;
-        let dtype = match magic {
-            [0, 0, 0x08, _] => DType::UInt8,
-            [0, 0, 0x09, _] => DType::Int8,
-            [0, 0, 0x0b, _] => DType::Int16,
-            [0, 0, 0x0c, _] => DType::Int32,
-            [0, 0, 0x0d, _] => DType::Float32,
-            [0, 0, 0x0e, _] => DType::Float64,
-            [0, 0, code, _] => {
-                return Err(wrong(
-                    path,
-                    format!(
-                        "not an IDX file: type code {code:#04x}; there are 0x08, 0x09, 0x0b, \
+/// Reads the header, and nothing behind it.
+fn read_header(path: &Path, stream: &mut impl Read) -> Result<Elements> {
+    let mut magic = [0; 4];
+    file::fill(path, stream, &mut magic, "its magic number")?;
+    let dtype = match magic {
+        [0, 0, 0x08, _] => DType::UInt8,
+        [0, 0, 0x09, _] => DType::Int8,
+        [0, 0, 0x0b, _] => DType::Int16,
+        [0, 0, 0x0c, _] => DType::Int32,
+        [0, 0, 0x0d, _] => DType::Float32,
+        [0, 0, 0x0e, _] => DType::Float64,
+        [0, 0, code, _] => {
+            return Err(wrong(
+                path,
+                format!(
+                    "not an IDX file: type code {code:#04x}; there are 0x08, 0x09, 0x0b, \
                          0x0c, 0x0d and 0x0e"
-                    ),
-                ));
-            }
-            _ => {
-                return Err(wrong(
-                    path,
-                    format!("not an IDX file: it starts with {magic:02x?}, not with two zeros"),
-                ));
-            }
-        };
-        let rank = usize::from(magic[3]);
-        if rank > MAX_RANK {
-            return Err(wrong(path, format!("rank {rank}; at most {MAX_RANK} is supported")));
+                ),
+            ));
         }
-        let mut sizes = [0usize; MAX_RANK];
-        for size in &mut sizes[..rank] {
-            let mut bytes = [0; 4];
-            file::fill(path, stream, &mut bytes, "its header")?;
-            *size = u32::from_be_bytes(bytes) as usize;
+        _ => {
+            return Err(wrong(
+                path,
+                format!("not an IDX file: it starts with {magic:02x?}, not with two zeros"),
+            ));
         }
-        let sizes = &sizes[..rank];
-        let too_large = |_| damaged(path, format!("its header claims a shape of {sizes:?}"));
-        let shape = Shape::new(sizes).map_err(too_large)?;
-        let data_bytes = shape.bytes(dtype).map_err(too_large)? as u64;
-        Ok(Header { dtype, shape, data_bytes })
+    };
+    let rank = usize::from(magic[3]);
+    file::check_rank(path, rank)?;
+    let mut sizes = vec![0; rank];
+    for size in &mut sizes {
+        let mut bytes = [0; 4];
+        file::fill(path, stream, &mut bytes, "its header")?;
+        *size = u32::from_be_bytes(bytes) as usize;
     }
-
-    fn elements(&self) -> Elements {
-        let (dtype, shape, data_bytes) = (self.dtype, self.shape, self.data_bytes);
-        Elements { dtype, shape, data_bytes, big_endian: true }
-    }
-
-    fn read_elements(&self, path: &Path, stream: &mut impl Read) -> Result<Tensor> {
-        self.elements().read(path, stream)
-    }
+    Elements::new(path, dtype, &sizes, true)
 }

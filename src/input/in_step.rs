@@ -6,46 +6,43 @@ use std::sync::Arc;
 use crate::device::DeviceId;
 use crate::error::Result;
 use crate::input::distribute_options::DistributeOptions;
-use crate::input::file_shares::Listed;
-use crate::input::padded::hold;
-use crate::input::position::{Mark, Reader};
-use crate::input::spec::{ElementSpec, LeafSpec};
-use crate::input::stage::Pass;
-use crate::input::trail::{Saved, Trail, Wanted};
+use crate::input::file_shares::Files;
+use crate::input::gathered::Gathered;
+use crate::input::pass::Pass;
+use crate::input::position::{StateReader, StateWriter};
+use crate::input::spec::ElementSpec;
 use crate::strategy::ranks::{Call, Kind, Ranks, Tell};
-use crate::tensor::{Shape, Tensor};
-use crate::text::Text;
+use crate::tensor::Tensor;
 use crate::values::Value;
 
 /// The ranks that take elements together, each of a dataset of its own.
 #[derive(Clone, Debug)]
-pub(super) struct Together {
+pub(super) struct RankGroup {
     ranks: Arc<Ranks>,
     /// The end comes when one rank has no element, so that there is none without rows.
     drops_partial: bool,
-    /// The list of files of which each rank reads some, if they do: how many, a hash of their names, the
-    /// first.
-    files: Option<(usize, u64, Text)>,
+    /// The list of files of which each rank reads some, if they do.
+    files: Option<Files>,
 }
 
-impl Together {
-    pub(super) fn new(ranks: &Arc<Ranks>, options: &DistributeOptions) -> Together {
+impl RankGroup {
+    pub(super) fn new(ranks: &Arc<Ranks>, options: &DistributeOptions) -> RankGroup {
         let (ranks, drops_partial) = (Arc::clone(ranks), options.drop_partial_step);
-        Together { ranks, drops_partial, files: None }
+        RankGroup { ranks, drops_partial, files: None }
     }
 
     /// The same ranks, which read some of these files each.
-    pub(super) fn reading(self, files: &Listed) -> Together {
-        Together { files: Some((files.count, files.names, files.first.clone())), ..self }
+    pub(super) fn reading(self, files: &Files) -> RankGroup {
+        RankGroup { files: Some(files.clone()), ..self }
     }
 }
 
-impl fmt::Display for Together {
+impl fmt::Display for RankGroup {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "the next element of a distributed dataset")?;
         match &self.files {
             None => Ok(()),
-            Some((count, _, first)) => {
+            Some(Files { count, first, .. }) => {
                 write!(formatter, " of {count} files, of which the first is '{first}'")
             }
         }
@@ -55,15 +52,14 @@ impl fmt::Display for Together {
 /// Gives elements while any rank has one: the ranks meet for each. A rank that has none any more gets
 /// elements without rows.
 pub(super) struct InStepPass {
-    together: Together,
+    group: RankGroup,
     spec: ElementSpec,
     /// Where the component of each replica is to be.
     devices: Arc<[DeviceId]>,
     /// The element at hand. It stays if the ranks cannot agree.
-    taken: Vec<Value>,
+    taken: Gathered,
     /// What stands for an element if there is none.
     nothing: Option<Value>,
-    trail: Trail,
     ended: bool,
     input: Box<dyn Pass<Value>>,
 }
@@ -71,49 +67,39 @@ pub(super) struct InStepPass {
 impl InStepPass {
     /// Of elements like `spec`, for replicas on `devices`.
     pub(super) fn new(
-        together: Together,
+        group: RankGroup,
         spec: ElementSpec,
         devices: Arc<[DeviceId]>,
         mut input: Box<dyn Pass<Value>>,
     ) -> InStepPass {
         input.reserve(1);
-        let (taken, nothing, trail) = (Vec::new(), None, Trail::default());
-        InStepPass { together, spec, devices, taken, nothing, trail, ended: false, input }
+        let (taken, nothing) = (Gathered::default(), None);
+        InStepPass { group, spec, devices, taken, nothing, ended: false, input }
     }
 
     fn take(&mut self) -> Result<()> {
-        if self.taken.is_empty() && !self.ended {
-            match self.trail.next(&mut *self.input)? {
-                Some(element) => self.taken.push(element),
-                None => self.ended = true,
-            }
-        }
+        self.ended = self.ended || !self.taken.fill(1, &mut *self.input)?;
         // Before the ranks meet: a step that they have agreed on must not fail on one of them.
-        if self.taken.is_empty() && self.nothing.is_none() && !self.together.drops_partial {
+        if self.taken.elements.is_empty() && self.nothing.is_none() && !self.group.drops_partial {
             self.nothing = Some(nothing(&self.spec, &self.devices)?);
         }
         Ok(())
-    }
-
-    fn let_go(&mut self) {
-        self.taken.clear();
-        self.trail.clear();
     }
 }
 
 impl Pass<Value> for InStepPass {
     fn next(&mut self) -> Result<Option<Value>> {
         let own = self.take();
-        let has = !self.taken.is_empty();
-        let Together { ranks, drops_partial, files } = &self.together;
+        let has = !self.taken.elements.is_empty();
+        let RankGroup { ranks, drops_partial, files } = &self.group;
         // Ranks whose lists differ would read some files twice and others not at all.
         let quantities = |tell: &mut Tell<'_>| {
-            tell(&"the number of files", files.as_ref().map(|files| files.0).into());
-            tell(&"the first file", files.as_ref().map(|files| files.2.as_str()).into());
-            tell(&"the hash of the list of files", files.as_ref().map(|files| files.1).into());
+            tell(&"the number of files", files.as_ref().map(|files| files.count).into());
+            tell(&"the first file", files.as_ref().map(|files| files.first.as_str()).into());
+            tell(&"the hash of the list of files", files.as_ref().map(|files| files.names).into());
         };
         let numbers = [u64::from(has), 0];
-        let call = Call { numbers, ..Call::to(Kind::Input, &self.together).agreeing(&quantities) };
+        let call = Call { numbers, ..Call::to(Kind::Input, &self.group).agreeing(&quantities) };
         let (meeting, ()) = ranks.meet(call, own)?;
         let (mut any, mut all) = (false, true);
         for [has, _] in meeting.numbers() {
@@ -122,8 +108,8 @@ impl Pass<Value> for InStepPass {
         }
         drop(meeting);
         let ends = !any || (*drops_partial && !all);
-        let element = self.taken.pop();
-        self.let_go();
+        let element = self.taken.elements.pop();
+        self.taken.clear();
         if ends {
             self.ended = true;
             return Ok(None);
@@ -132,61 +118,30 @@ impl Pass<Value> for InStepPass {
     }
 
     fn restart(&mut self) -> Result<()> {
-        self.let_go();
+        self.taken.clear();
         self.ended = false;
         self.input.restart()
     }
 
-    fn save(&self, to: &mut Mark) {
+    fn save(&self, to: &mut StateWriter) {
         to.push_flag(self.ended);
-        self.trail.save(&*self.input, to);
+        self.taken.save(&*self.input, to);
     }
 
-    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.ended = from.flag()?;
-        let saved = Saved::read(from)?;
-        let taken = &mut self.taken;
-        taken.clear();
-        self.trail
-            .restore(&saved, &mut *self.input, Wanted::All, &mut |element| hold(taken, element, 1))
+        self.taken.restore(1, &mut *self.input, from)
     }
 
-    fn reserve(&mut self, items: usize) {
-        self.input.reserve(items);
-    }
-
-    fn announce(&mut self) {
-        self.input.announce();
+    fn input(&mut self) -> Option<&mut dyn Pass<Value>> {
+        Some(&mut *self.input)
     }
 }
 
 /// An element like `spec` without rows, where it has any: scalars are zero.
 fn nothing(spec: &ElementSpec, devices: &[DeviceId]) -> Result<Value> {
-    let items = |items: &Arc<Vec<ElementSpec>>| {
-        items.iter().map(|item| nothing(item, devices)).collect::<Result<Vec<_>>>()
-    };
-    match spec {
-        ElementSpec::Leaf(leaf) => of_no_rows(leaf, devices[0]).map(Value::Tensor),
-        ElementSpec::PerReplica(_, leaf) => {
-            let parts = devices.iter().map(|&device| of_no_rows(leaf, device));
-            Value::per_replica(parts.collect::<Result<_>>()?)
-        }
-        ElementSpec::Tuple(of) => Value::tuple(items(of)?),
-        ElementSpec::List(of) => Value::list(items(of)?),
-        ElementSpec::Struct(fields) => {
-            let field = |(name, spec): &(_, ElementSpec)| {
-                let name: &crate::text::Text = name;
-                Ok((name.clone(), nothing(spec, devices)?))
-            };
-            Value::structure(fields.iter().map(field).collect::<Result<_>>()?)
-        }
-    }
-}
-
-fn of_no_rows(leaf: &LeafSpec, device: DeviceId) -> Result<Tensor> {
-    let mut sizes: Vec<usize> = leaf.shape.iter().map(|size| size.unwrap_or(0)).collect();
-    if let Some(rows) = sizes.first_mut() {
-        *rows = 0;
-    }
-    Ok(Tensor::zeros(leaf.dtype, Shape::new(&sizes)?, device)?.with_examples(0))
+    spec.value(&mut |leaf, replica| {
+        let zeros = Tensor::zeros(leaf.dtype, leaf.empty_shape()?, devices[replica])?;
+        Ok(zeros.with_examples(0))
+    })
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
-use crate::input::position::{Description, Mark, Reader};
+use crate::input::pass::{Pass, Pipeline};
+use crate::input::position::{Description, StateReader, StateWriter};
 use crate::input::position_text;
 use crate::input::spec::ElementSpec;
-use crate::input::stage::{Pass, Stage};
 use crate::input::work::{self, Inside, Node};
 use crate::observe::{self, Phase};
 use crate::strategy::context::require_cross_replica_of;
@@ -34,7 +34,7 @@ pub struct PassIterator {
     begins: AtomicBool,
     spec: ElementSpec,
     /// Where its passes come from.
-    stage: Arc<dyn Stage<Value>>,
+    pipeline: Arc<dyn Pipeline>,
 }
 
 struct State {
@@ -52,20 +52,20 @@ struct Work {
     /// How often something was asked of it.
     asked: u64,
     /// Where the pass was before the element that a step has taken last.
-    before: Mark,
+    before: StateWriter,
     /// That element, if the step took no effect and nothing was asked for since.
     again: Option<Value>,
 }
 
 impl Work {
     fn new(pass: Box<dyn Pass<Value>>, ended: bool) -> Work {
-        let mut at = Mark::default();
+        let mut at = StateWriter::default();
         pass.save(&mut at);
-        Work { pass, ended, asked: 0, before: Mark::with_room_of(&at), again: None }
+        Work { pass, ended, asked: 0, before: StateWriter::with_room_of(&at), again: None }
     }
 
     /// Writes down where it is.
-    fn save(&self, to: &mut Mark) {
+    fn save(&self, to: &mut StateWriter) {
         to.push_flag(self.ended);
         self.pass.save(to);
     }
@@ -88,42 +88,27 @@ pub(crate) struct Lent {
 }
 
 impl PassIterator {
-    pub(super) fn new(stage: Arc<dyn Stage<Value>>, spec: ElementSpec) -> Result<PassIterator> {
-        PassIterator::of_strategy(stage, None, spec)
-    }
-
-    /// As [`PassIterator::new`], for the replicas of the strategy with this id.
-    pub(super) fn of_strategy(
-        stage: Arc<dyn Stage<Value>>,
-        strategy: Option<u64>,
+    /// An iterator at the beginning of a new pass of `pipeline`, whose elements are like `spec`: for the replicas of
+    /// the strategy with this id, if there is one, and such that several ranks meet for each, if `meets_ranks` says
+    /// so. It counts as one that was made: the next one has another order, where the dataset is shuffled.
+    pub(super) fn new(
+        pipeline: Arc<dyn Pipeline>,
         spec: ElementSpec,
+        strategy: Option<u64>,
+        meets_ranks: bool,
     ) -> Result<PassIterator> {
-        let pass = stage.start()?;
+        let mut pass = pipeline.start()?;
+        pass.announce();
         let work = Some(Work::new(pass, false));
         let state = Mutex::new(State { work, next: 0, serving: 0 });
         let (node, freed) = (Node::new(), Condvar::default());
-        let meets_ranks = false;
         let begins = AtomicBool::new(true);
-        Ok(PassIterator { node, state, freed, strategy, meets_ranks, begins, spec, stage })
-    }
-
-    /// The same iterator, for whose elements several ranks meet if `meets_ranks` says so.
-    pub(super) fn meeting(self, meets_ranks: bool) -> PassIterator {
-        PassIterator { meets_ranks, ..self }
+        Ok(PassIterator { node, state, freed, strategy, meets_ranks, begins, spec, pipeline })
     }
 
     /// Whether several ranks meet for each element, and so know of each other's failures.
     pub(crate) fn meets_ranks(&self) -> bool {
         self.meets_ranks
-    }
-
-    /// Says that the iterator has reached its owner, so that it counts as one that was made: the
-    /// next one has another order, where the dataset is shuffled. To be called once, before anything
-    /// else; until then dropping it leaves no trace.
-    pub(crate) fn announce(&self) {
-        if let Some(work) = self.state.lock().work.as_mut() {
-            work.pass.announce();
-        }
     }
 
     /// The id of the strategy for whose replicas the elements are distributed, if they are.
@@ -230,15 +215,15 @@ impl PassIterator {
     /// FAILED_PRECONDITION as for [`PassIterator::next`].
     pub fn save_position(&self) -> Result<String> {
         self.check_context()?;
-        let mut mark = Mark::default();
+        let mut state = StateWriter::default();
         let mut taken = self.take("asked for its position")?;
         let work = taken.work()?;
         match &work.again {
-            Some(_) => mark.extend(&work.before),
-            None => work.save(&mut mark),
+            Some(_) => state.extend(&work.before),
+            None => work.save(&mut state),
         }
         drop(taken);
-        Ok(position_text::write(&self.pipeline(), mark.numbers()))
+        Ok(position_text::write(&self.description(), state.numbers()))
     }
 
     /// Goes to a place that [`PassIterator::save_position`] gave, of this iterator or of another one of the
@@ -256,11 +241,11 @@ impl PassIterator {
     pub fn restore_position(&self, text: &str) -> Result<()> {
         self.check_context()?;
         self.begins.store(true, Ordering::Relaxed);
-        let numbers = position_text::read(text, &self.pipeline())?;
+        let numbers = position_text::read(text, &self.description())?;
         let mut taken = self.take("put at another position")?;
         let work = taken.work()?;
-        let mut pass = self.stage.start()?;
-        let mut reader = Reader::new(&numbers);
+        let mut pass = self.pipeline.start()?;
+        let mut reader = StateReader::new(&numbers);
         let ended = reader.flag()?;
         pass.restore(&mut reader)?;
         reader.end()?;
@@ -270,8 +255,8 @@ impl PassIterator {
         Ok(())
     }
 
-    fn pipeline(&self) -> Description {
-        Description::of(&*self.stage)
+    fn description(&self) -> Description {
+        Description::of(&*self.pipeline)
     }
 
     /// Takes the pass out, once it is this thread's turn.
@@ -345,24 +330,20 @@ mod tests {
             Ok(())
         }
 
-        fn save(&self, to: &mut Mark) {
+        fn save(&self, to: &mut StateWriter) {
             to.push(self.1 as u64);
         }
 
-        fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
             self.1 = from.at_most(9, "the number")? as i32;
             Ok(())
         }
-
-        fn reserve(&mut self, _items: usize) {}
-
-        fn announce(&mut self) {}
     }
 
-    /// The stage of one such pass.
+    /// The pipeline of one such pass.
     struct Gate(Mutex<Option<Gated>>);
 
-    impl Stage<Value> for Gate {
+    impl Pipeline for Gate {
         fn start(&self) -> Result<Box<dyn Pass<Value>>> {
             let pass = self.0.lock().unwrap().take();
             pass.map(|pass| Box::new(pass) as _)
@@ -378,9 +359,8 @@ mod tests {
     fn threads_are_served_in_the_order_in_which_they_ask() {
         let (go, gate) = channel();
         let spec = ElementSpec::Leaf(LeafSpec { dtype: DType::Int32, shape: vec![] });
-        let iterator = Arc::new(
-            PassIterator::new(Arc::new(Gate(Mutex::new(Some(Gated(gate, 0))))), spec).unwrap(),
-        );
+        let gate = Arc::new(Gate(Mutex::new(Some(Gated(gate, 0)))));
+        let iterator = Arc::new(PassIterator::new(gate, spec, None, false).unwrap());
         let number = |value: Option<Value>| match value {
             Some(Value::Tensor(tensor)) => tensor.to_vec::<i32>().unwrap()[0],
             other => panic!("{other:?}"),

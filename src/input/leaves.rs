@@ -23,22 +23,14 @@ impl Leaves {
     }
 
     fn add(&mut self, spec: &ElementSpec, way: &mut Vec<usize>) {
-        let mut enter = |(position, item): (usize, &ElementSpec)| {
+        if let ElementSpec::Leaf(_) | ElementSpec::PerReplica(..) = spec {
+            self.steps.extend_from_slice(way);
+            self.ends.push(self.steps.len());
+        }
+        for (position, item) in spec.items().enumerate() {
             way.push(position);
             self.add(item, way);
             way.pop();
-        };
-        match spec {
-            ElementSpec::Leaf(_) | ElementSpec::PerReplica(..) => {
-                self.steps.extend_from_slice(way);
-                self.ends.push(self.steps.len());
-            }
-            ElementSpec::Tuple(items) | ElementSpec::List(items) => {
-                items.iter().enumerate().for_each(&mut enter)
-            }
-            ElementSpec::Struct(fields) => {
-                fields.iter().map(|field| &field.1).enumerate().for_each(&mut enter)
-            }
         }
     }
 
@@ -77,11 +69,8 @@ impl Leaves {
 
     /// What `spec`, of which these are, says of tensor `leaf`.
     pub(super) fn spec<'a>(&self, spec: &'a ElementSpec, leaf: usize) -> Option<&'a LeafSpec> {
-        let found = self.way(leaf)?.iter().try_fold(spec, |spec, &position| match spec {
-            ElementSpec::Tuple(items) | ElementSpec::List(items) => items.get(position),
-            ElementSpec::Struct(fields) => fields.get(position).map(|field| &field.1),
-            ElementSpec::Leaf(_) | ElementSpec::PerReplica(..) => None,
-        });
+        let mut way = self.way(leaf)?.iter();
+        let found = way.try_fold(spec, |spec, &position| spec.items().nth(position));
         found.and_then(|spec| spec.leaf().ok())
     }
 }

@@ -9,16 +9,18 @@ use parking_lot::Mutex;
 use crate::error::memory::exhausted;
 use crate::error::{Error, Result, Status};
 use crate::executor::pool::{Outcome, Pool};
-use crate::input::dataset::{Dataset, Kind};
+use crate::input::arguments::in_range;
+use crate::input::dataset::Dataset;
 use crate::input::held::Held;
-use crate::input::position::{Description, Mark, Reader};
+use crate::input::op::Op;
+use crate::input::pass::Pass;
+use crate::input::position::{StateReader, StateWriter};
 use crate::input::spec::ElementSpec;
-use crate::input::stage::{Pass, Stage};
 use crate::input::work::Chain;
 use crate::values::Value;
 
 /// More calls at once than this are no parallelism any more.
-const MAX_PARALLEL_CALLS: usize = 4096;
+const MAX_PARALLEL_CALLS: i64 = 4096;
 
 /// How a function is applied to elements.
 #[derive(Clone, Debug, Default)]
@@ -51,42 +53,33 @@ impl Dataset {
         function: impl Fn(&Value) -> Result<Value> + Send + Sync + 'static,
         options: MapOptions,
     ) -> Result<Dataset> {
-        let calls = usize::try_from(options.parallel_calls)
-            .ok()
-            .filter(|&calls| calls <= MAX_PARALLEL_CALLS)
-            .ok_or_else(|| {
-                let given = options.parallel_calls;
-                let problem = format!("{given} at once; it is between 0 and {MAX_PARALLEL_CALLS}");
-                Error::invalid("parallel_calls", problem)
-            })?;
+        let what = format_args!("between 0 and {MAX_PARALLEL_CALLS}");
+        let calls =
+            in_range("parallel_calls", options.parallel_calls, 0..=MAX_PARALLEL_CALLS, what)?;
         let spec = options.element_spec.unwrap_or_else(|| self.element_spec().clone());
         spec.check_describes_elements("element_spec")?;
-        self.mapped(&(Arc::new(function) as Function), calls, &spec)
-    }
-
-    fn mapped(&self, function: &Function, calls: usize, spec: &ElementSpec) -> Result<Dataset> {
-        let (function, spec) = (Arc::clone(function), spec.clone());
-        let (input, of_stage) = (self.stream(), Arc::clone(&function));
-        let stage = Map { function: of_stage, calls, spec: spec.clone(), input };
-        let kind = Kind::Stream(Arc::new(stage));
-        let mapped = Dataset::new(spec.clone(), self.cardinality(), kind).made_of([self])?;
-        Ok(mapped.remade_of_batches(self, move |input| input.mapped(&function, calls, &spec)))
+        self.then(Op::Map(Map { function: Arc::new(function), calls, spec }))
     }
 }
 
-struct Map {
+#[derive(Clone)]
+pub(super) struct Map {
     function: Function,
     calls: usize,
-    spec: ElementSpec,
-    input: Arc<dyn Stage<Value>>,
+    pub(super) spec: ElementSpec,
 }
 
-impl Stage<Value> for Map {
-    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
-        let mut input = self.input.start()?;
-        let mapper = Mapper { function: Arc::clone(&self.function), spec: self.spec.clone() };
+impl Map {
+    fn apply(&self, element: &Value) -> Result<Value> {
+        let result = (self.function)(element)?;
+        self.spec.check(&result, "the result of a mapped function")?;
+        Ok(result)
+    }
+
+    pub(super) fn start(&self, mut input: Box<dyn Pass<Value>>) -> Result<Box<dyn Pass<Value>>> {
+        let mapper = self.clone();
         if self.calls <= 1 {
-            return Ok(Box::new(MapPass { mapper, held: Held::of(&*input), input }));
+            return Ok(each(input, move |element| mapper.apply(element)));
         }
         let (mut taken, mut results) = (Vec::new(), VecDeque::new());
         let no_room = |_| exhausted(self.calls, "elements of parallel calls");
@@ -117,43 +110,33 @@ impl Stage<Value> for Map {
             results,
             failure: None,
             ended: false,
-            at: Mark::default(),
+            at: StateWriter::default(),
             behind: VecDeque::new(),
-            marks: Vec::new(),
+            places: Vec::new(),
             input,
         }))
     }
-
-    fn describe(&self, to: &mut Description) {
-        to.stage(format!("map to {}", self.spec));
-        self.input.describe(to);
-    }
 }
 
-struct Mapper {
-    function: Function,
-    spec: ElementSpec,
+/// A pass over what `function` makes of each element of `input`.
+pub(super) fn each<F>(input: Box<dyn Pass<Value>>, function: F) -> Box<dyn Pass<Value>>
+where
+    F: Fn(&Value) -> Result<Value> + Send + 'static,
+{
+    Box::new(EachPass { function, held: Held::of(&*input), input })
 }
 
-impl Mapper {
-    fn apply(&self, element: &Value) -> Result<Value> {
-        let result = (self.function)(element)?;
-        self.spec.check(&result, "the result of a mapped function")?;
-        Ok(result)
-    }
-}
-
-struct MapPass {
-    mapper: Mapper,
-    /// The element whose call had no memory.
+struct EachPass<F> {
+    function: F,
+    /// The element for whose call there was no memory.
     held: Held<Value>,
     input: Box<dyn Pass<Value>>,
 }
 
-impl Pass<Value> for MapPass {
+impl<F: Fn(&Value) -> Result<Value> + Send> Pass<Value> for EachPass<F> {
     fn next(&mut self) -> Result<Option<Value>> {
         let Some(element) = self.held.next(&mut *self.input)? else { return Ok(None) };
-        let result = self.mapper.apply(&element);
+        let result = (self.function)(&element);
         self.held.settle(element, result).map(Some)
     }
 
@@ -162,11 +145,11 @@ impl Pass<Value> for MapPass {
         self.input.restart()
     }
 
-    fn save(&self, to: &mut Mark) {
+    fn save(&self, to: &mut StateWriter) {
         self.held.save(&*self.input, to);
     }
 
-    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.held.clear();
         self.input.restore(from)
     }
@@ -175,12 +158,8 @@ impl Pass<Value> for MapPass {
         self.held.skip(&mut *self.input, count)
     }
 
-    fn reserve(&mut self, items: usize) {
-        self.input.reserve(items);
-    }
-
-    fn announce(&mut self) {
-        self.input.announce();
+    fn input(&mut self) -> Option<&mut dyn Pass<Value>> {
+        Some(&mut *self.input)
     }
 }
 
@@ -209,11 +188,11 @@ struct ParallelPass {
     failure: Option<Outcome<Called>>,
     ended: bool,
     /// Where the input was before the first of what has not been handed out, if there is any.
-    at: Mark,
+    at: StateWriter,
     /// Where it was behind each of them.
-    behind: VecDeque<Mark>,
+    behind: VecDeque<StateWriter>,
     /// Memory for more of these.
-    marks: Vec<Mark>,
+    places: Vec<StateWriter>,
     input: Box<dyn Pass<Value>>,
 }
 
@@ -232,10 +211,10 @@ impl ParallelPass {
                 Err(panic) => self.failure = Some(Err(panic)),
             }
             if !self.ended {
-                let mut mark = self.marks.pop().unwrap_or_default();
-                mark.clear();
-                self.input.save(&mut mark);
-                self.behind.push_back(mark);
+                let mut place = self.places.pop().unwrap_or_default();
+                place.clear();
+                self.input.save(&mut place);
+                self.behind.push_back(place);
             }
         }
         self.pool.grow(self.taken.len())?;
@@ -270,8 +249,8 @@ impl ParallelPass {
 
     /// What was first in the row has been handed out.
     fn step(&mut self) {
-        if let Some(mark) = self.behind.pop_front() {
-            self.marks.push(std::mem::replace(&mut self.at, mark));
+        if let Some(place) = self.behind.pop_front() {
+            self.places.push(std::mem::replace(&mut self.at, place));
         }
     }
 
@@ -282,7 +261,7 @@ impl ParallelPass {
         self.taken.clear();
         self.failure = None;
         self.ended = false;
-        self.marks.extend(self.behind.drain(..));
+        self.places.extend(self.behind.drain(..));
     }
 }
 
@@ -320,7 +299,7 @@ impl Pass<Value> for ParallelPass {
         self.input.restart()
     }
 
-    fn save(&self, to: &mut Mark) {
+    fn save(&self, to: &mut StateWriter) {
         // As without parallel calls: where the input is, or was.
         match self.behind.is_empty() {
             true => self.input.save(to),
@@ -328,7 +307,7 @@ impl Pass<Value> for ParallelPass {
         }
     }
 
-    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.let_go();
         self.input.restore(from)
     }
@@ -342,11 +321,7 @@ impl Pass<Value> for ParallelPass {
         Ok(skipped + self.input.skip(count - skipped)?)
     }
 
-    fn reserve(&mut self, items: usize) {
-        self.input.reserve(items);
-    }
-
-    fn announce(&mut self) {
-        self.input.announce();
+    fn input(&mut self) -> Option<&mut dyn Pass<Value>> {
+        Some(&mut *self.input)
     }
 }

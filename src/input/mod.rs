@@ -1,9 +1,10 @@
 //! Input: datasets, their transformations, and their distribution over replicas.
 //!
-//! A [`Dataset`] is a description and holds no position. Iterating makes a *pass* from it
-//! ([`PassIterator`]); passes of one dataset are independent of each other. Each transformation is
-//! a file of its own, with a method on [`Dataset`] that checks its arguments, a `Stage` (what the
-//! dataset keeps) and a `Pass` (what iterating does).
+//! A [`Dataset`] is a description and holds no position: a tree of operations, with what is known of the
+//! elements of each. Iterating makes a *pass* from it ([`PassIterator`]); passes of one dataset are independent
+//! of each other. `op` lists all operations and derives what is known of an operation's elements from what is
+//! known of its inputs'. Each operation is a file of its own, with a method on [`Dataset`] that checks its
+//! arguments and a `Pass` (what iterating does).
 //!
 //! Datasets over arrays stay *indexed* through zip, shuffle, take, skip and repeat: these work on
 //! row numbers alone, and batch then copies each row once, from the array into the batch, or
@@ -12,7 +13,7 @@
 //! Elements come from pools and are filled again once their consumer has dropped them, so that a
 //! pass allocates nothing after its first elements.
 
-mod at_once;
+mod arguments;
 mod batch;
 mod batch_elements;
 mod batched;
@@ -22,41 +23,45 @@ mod concatenate;
 mod dataset;
 mod distribute;
 mod distribute_options;
+mod element_buffer;
+mod facts;
 pub(crate) mod file;
 mod file_shares;
 mod files;
-mod frame;
+mod from_tensors;
+mod gathered;
 mod generator;
-mod given;
 mod held;
 mod idx;
 mod in_step;
+mod indexed;
 mod input_context;
 mod iterator;
 mod leaves;
+mod local_replicas;
 mod map;
 mod memory;
 pub(crate) mod npy;
 pub(crate) mod npz;
 mod numbering;
 mod numpy;
-mod own_part;
+mod op;
 mod padded;
+mod pass;
 mod position;
 mod position_text;
 mod prefetch;
 mod range;
 mod rebatch;
 mod repeat;
+mod replay_log;
 mod round_robin;
 mod shard;
 mod shuffle;
 mod slices;
 mod spec;
 mod split;
-mod stage;
 mod take;
-mod trail;
 mod window;
 mod work;
 mod zip;
@@ -73,7 +78,6 @@ pub use input_context::InputContext;
 pub use iterator::PassIterator;
 pub use map::MapOptions;
 pub use numpy::make_numpy_dataset;
-pub use own_part::split_for;
 pub use shuffle::ShuffleOptions;
 pub use spec::{ElementSpec, LeafSpec};
-pub use split::{batch_rows, part_sizes, split_rows, split_value};
+pub use split::{batch_rows, part_sizes, split_for, split_rows, split_value};

@@ -7,14 +7,11 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::input::dataset::Dataset;
 use crate::input::file::{self, Elements, damaged, wrong};
-use crate::input::memory;
-use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor};
-use crate::values::Value;
+use crate::tensor::{DType, Shape, Tensor};
 
 /// The header of an array of rank 8 has some 200 bytes; one that is longer than this is damaged or
 /// hostile.
@@ -35,11 +32,7 @@ impl Dataset {
     /// system says. RESOURCE_EXHAUSTED: no memory for the array.
     pub fn from_npy_file(path: impl AsRef<Path>) -> Result<Dataset> {
         let path = path.as_ref();
-        let array = read_mapped(path)?;
-        if array.shape().rank() == 0 {
-            return Err(wrong(path, "it holds a scalar, which has no slices"));
-        }
-        Dataset::from_tensor_slices(&Value::Tensor(array))
+        file::slices(path, read_mapped(path)?)
     }
 }
 
@@ -49,10 +42,7 @@ pub(crate) fn read_array(path: &Path) -> Result<Tensor> {
     let length = file.metadata().map_err(|error| file::failed(path, &error))?.len();
     let mut stream = file::Reader::new(file, length);
     let header = Header::read(path, &mut stream)?;
-    let present = length.saturating_sub(header.bytes);
-    if present != header.elements.data_bytes {
-        return Err(header.elements.wrong_length(path, &format!("{present} are")));
-    }
+    header.elements.check_length(path, length.saturating_sub(header.bytes))?;
     header.read_elements(path, &mut stream)
 }
 
@@ -60,15 +50,11 @@ fn read_mapped(path: &Path) -> Result<Tensor> {
     let map = file::map(path)?;
     let mut rest = &map[..];
     let header = Header::read(path, &mut rest)?;
-    let present = rest.len() as u64;
-    if present != header.elements.data_bytes {
-        return Err(header.elements.wrong_length(path, &format!("{present} are")));
-    }
-    let offset = map.len() - rest.len();
-    let Elements { dtype, shape, .. } = header.elements;
-    if header.is_row_major() && header.elements.as_in_memory() && offset % dtype.size() == 0 {
-        let storage = Arc::new(memory::mapped_storage(map));
-        return Tensor::from_storage(storage, dtype, Layout::row_major(shape), offset);
+    header.elements.check_length(path, rest.len() as u64)?;
+    let (elements, offset) = (&header.elements, map.len() - rest.len());
+    let is_aligned = offset % elements.dtype.size() == 0;
+    if header.is_row_major() && elements.as_in_memory() && is_aligned {
+        return elements.mapped(map, offset);
     }
     header.read_elements(path, &mut rest)
 }
@@ -151,14 +137,7 @@ impl Header {
             .zip(shape)
             .map(|((descr, order), shape)| (descr, order, shape))
             .ok_or_else(bad)?;
-        if sizes.len() > MAX_RANK {
-            let rank = sizes.len();
-            return Err(wrong(path, format!("rank {rank}; at most {MAX_RANK} is supported")));
-        }
-        let too_large = |_| damaged(path, format!("its header claims a shape of {sizes:?}"));
-        let shape = Shape::new(&sizes).map_err(too_large)?;
-        let data_bytes = shape.bytes(dtype).map_err(too_large)? as u64;
-        let elements = Elements { dtype, shape, data_bytes, big_endian };
+        let elements = Elements::new(path, dtype, &sizes, big_endian)?;
         Ok(Header { elements, fortran_order, bytes: 0 })
     }
 

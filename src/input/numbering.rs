@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::input::held::lacks_memory;
-use crate::input::position::{Description, Mark, Reader};
+use crate::input::position::{Description, StateReader, StateWriter};
 use crate::tensor::origin::{Origin, Share, Source};
 
 /// Numbers the elements of a pass. Those that failed count.
@@ -57,12 +57,12 @@ impl Numbering {
         self.element = 0;
     }
 
-    pub(super) fn save(&self, to: &mut Mark) {
+    pub(super) fn save(&self, to: &mut StateWriter) {
         to.push(self.round);
         to.push(self.element);
     }
 
-    pub(super) fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+    pub(super) fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.round = from.number()?;
         self.element = from.number()?;
         self.restored = true;

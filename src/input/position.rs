@@ -1,26 +1,26 @@
 //! Where a pass is, as numbers.
 //!
-//! Every pass writes down where it is ([`Pass::save`](crate::input::stage::Pass::save)) and can be put
+//! Every pass writes down where it is ([`Pass::save`](crate::input::pass::Pass::save)) and can be put
 //! there. The numbers of all passes of a pipeline stand behind each other, in the order in which the
 //! passes lie above each other; what they mean is known to each pass alone. Writing is cheap and, after
 //! the first time, allocates nothing, since a pass that works ahead of its consumer does it for each
 //! element: what was made but not handed out does not count.
 
 use crate::error::{Error, Result};
-use crate::input::stage::Stage;
+use crate::input::pass::Pipeline;
 use crate::tensor::origin::Source;
 
 /// Where a pass was at some moment.
 #[derive(Default)]
-pub(super) struct Mark {
+pub(super) struct StateWriter {
     numbers: Vec<u64>,
 }
 
-impl Mark {
+impl StateWriter {
     /// An empty one with room for what is written where `other` was, once items are held.
-    pub(super) fn with_room_of(other: &Mark) -> Mark {
-        // A trail takes two numbers more than at the beginning. More are had when they are needed.
-        Mark { numbers: Vec::with_capacity(2 * other.numbers.len() + 16) }
+    pub(super) fn with_room_of(other: &StateWriter) -> StateWriter {
+        // A replay log takes two numbers more than at the beginning. More are had when they are needed.
+        StateWriter { numbers: Vec::with_capacity(2 * other.numbers.len() + 16) }
     }
 
     /// Makes it empty. The memory stays.
@@ -37,31 +37,31 @@ impl Mark {
     }
 
     /// Adds what `write` writes, and before it how much that is.
-    pub(super) fn nest(&mut self, write: impl FnOnce(&mut Mark)) {
+    pub(super) fn nest(&mut self, write: impl FnOnce(&mut StateWriter)) {
         let place = self.numbers.len();
         self.push(0);
         write(self);
         self.numbers[place] = (self.numbers.len() - place - 1) as u64;
     }
 
-    /// Adds another mark, as [`Mark::nest`] does.
-    pub(super) fn append(&mut self, other: &Mark) {
-        self.nest(|mark| mark.extend(other));
+    /// Adds another state, as [`StateWriter::nest`] does.
+    pub(super) fn append(&mut self, other: &StateWriter) {
+        self.nest(|state| state.extend(other));
     }
 
-    /// Adds another mark, as if its numbers were written here.
-    pub(super) fn extend(&mut self, other: &Mark) {
+    /// Adds another state, as if its numbers were written here.
+    pub(super) fn extend(&mut self, other: &StateWriter) {
         self.numbers.extend_from_slice(&other.numbers);
     }
 
     /// Makes it the same as `other`.
-    pub(super) fn copy_from(&mut self, other: &Mark) {
+    pub(super) fn copy_from(&mut self, other: &StateWriter) {
         self.clear();
         self.extend(other);
     }
 
     /// Makes it what `from` still has to read.
-    pub(super) fn read(&mut self, from: &Reader<'_>) {
+    pub(super) fn read(&mut self, from: &StateReader<'_>) {
         self.clear();
         self.numbers.extend_from_slice(from.rest);
     }
@@ -71,20 +71,20 @@ impl Mark {
     }
 
     /// Whether it says the same as what `from` still has to read.
-    pub(super) fn is(&self, from: &Reader<'_>) -> bool {
+    pub(super) fn is(&self, from: &StateReader<'_>) -> bool {
         self.numbers == from.rest
     }
 }
 
-/// What is read back of a mark. Nothing in it is trusted: it comes from a text.
+/// What is read back of a state. Nothing in it is trusted: it comes from a text.
 #[derive(Clone, Copy)]
-pub(super) struct Reader<'a> {
+pub(super) struct StateReader<'a> {
     rest: &'a [u64],
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(numbers: &'a [u64]) -> Reader<'a> {
-        Reader { rest: numbers }
+impl<'a> StateReader<'a> {
+    pub(super) fn new(numbers: &'a [u64]) -> StateReader<'a> {
+        StateReader { rest: numbers }
     }
 
     /// The next number.
@@ -112,12 +112,12 @@ impl<'a> Reader<'a> {
         self.at_most(1, "a flag").map(|flag| flag == 1)
     }
 
-    /// What was written by [`Mark::nest`] or [`Mark::append`].
-    pub(super) fn nested(&mut self) -> Result<Reader<'a>> {
+    /// What was written by [`StateWriter::nest`] or [`StateWriter::append`].
+    pub(super) fn nested(&mut self) -> Result<StateReader<'a>> {
         let count = self.index(self.rest.len().saturating_sub(1), "a number of numbers")?;
         let (inner, rest) = self.rest.split_at(count);
         self.rest = rest;
-        Ok(Reader { rest: inner })
+        Ok(StateReader { rest: inner })
     }
 
     /// Nothing is left.
@@ -160,10 +160,10 @@ impl Description {
         self.seeds.push((self.stages.len() - 1, seed, before));
     }
 
-    /// All of a stage and its inputs.
-    pub(super) fn of<T>(stage: &dyn Stage<T>) -> Description {
+    /// All of a pipeline.
+    pub(super) fn of(pipeline: &dyn Pipeline) -> Description {
         let mut description = Description::default();
-        stage.describe(&mut description);
+        pipeline.describe(&mut description);
         description
     }
 
@@ -198,13 +198,13 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        let (mut inner, mut mark) = (Mark::default(), Mark::default());
+        let (mut inner, mut state) = (StateWriter::default(), StateWriter::default());
         inner.push(7);
         inner.push_flag(true);
-        mark.push(3);
-        mark.nest(|mark| mark.push(5));
-        mark.append(&inner);
-        let mut reader = Reader::new(mark.numbers());
+        state.push(3);
+        state.nest(|state| state.push(5));
+        state.append(&inner);
+        let mut reader = StateReader::new(state.numbers());
         assert_eq!(reader.number().unwrap(), 3);
         let mut nested = reader.nested().unwrap();
         assert!(nested.end().is_err());
@@ -220,10 +220,10 @@ mod tests {
 
     #[test]
     fn numbers_that_do_not_fit_are_refused() {
-        assert!(Reader::new(&[2]).flag().is_err());
-        assert!(Reader::new(&[8]).at_most(7, "it").is_err());
-        assert!(Reader::new(&[1]).nested().is_err());
-        assert!(Reader::new(&[u64::MAX, 1]).nested().is_err());
-        assert!(Reader::new(&[]).nested().is_err());
+        assert!(StateReader::new(&[2]).flag().is_err());
+        assert!(StateReader::new(&[8]).at_most(7, "it").is_err());
+        assert!(StateReader::new(&[1]).nested().is_err());
+        assert!(StateReader::new(&[u64::MAX, 1]).nested().is_err());
+        assert!(StateReader::new(&[]).nested().is_err());
     }
 }

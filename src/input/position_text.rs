@@ -17,7 +17,7 @@ const SHOWN: usize = 200;
 /// The text for a place, given as numbers, in a pipeline.
 pub(super) fn write(pipeline: &Description, numbers: &[u64]) -> String {
     let stages = pipeline.stages();
-    let checksum = checksum(stages.iter().map(String::as_str), numbers);
+    let checksum = checksum(stages, numbers);
     json!({
         "iterator_position": VERSION,
         "pipeline": stages,
@@ -48,18 +48,11 @@ pub(super) fn read(text: &str, pipeline: &Description) -> Result<Vec<u64>> {
             )));
         }
     }
-    let list = |name: &str| {
-        let list = field(name)?.as_array();
-        list.ok_or_else(|| wrong(format!("is not the text of a position: '{name}' is no list")))
-    };
-    let item = |name: &str| wrong(format!("is not the text of a position: an item of '{name}'"));
-    let stages = list("pipeline")?.iter();
-    let stages = stages.map(|stage| stage.as_str().ok_or_else(|| item("pipeline")));
-    let stages = stages.collect::<Result<Vec<_>>>()?;
-    let numbers = list("numbers")?.iter();
-    let numbers = numbers.map(|number| number.as_u64().ok_or_else(|| item("numbers")));
-    let numbers = numbers.collect::<Result<Vec<_>>>()?;
-    let expected = checksum(stages.iter().copied(), &numbers);
+    let list = |name: &str| field(name).cloned();
+    let no_list = |error| wrong(format!("is not the text of a position: {error}"));
+    let stages: Vec<String> = serde_json::from_value(list("pipeline")?).map_err(no_list)?;
+    let numbers: Vec<u64> = serde_json::from_value(list("numbers")?).map_err(no_list)?;
+    let expected = checksum(&stages, &numbers);
     if field("checksum")?.as_str() != Some(&expected) {
         return Err(wrong(
             "is damaged: its checksum is not that of its contents; give a text as it was saved"
@@ -71,24 +64,23 @@ pub(super) fn read(text: &str, pipeline: &Description) -> Result<Vec<u64>> {
 }
 
 /// Refuses a position of other stages.
-fn compare(saved: &[&str], own: &[String]) -> Result<()> {
+fn compare(saved: &[String], own: &[String]) -> Result<()> {
     let count = saved.len().max(own.len());
-    let difference =
-        (0..count).find(|&stage| saved.get(stage).copied() != own.get(stage).map(String::as_str));
+    let difference = (0..count).find(|&stage| saved.get(stage) != own.get(stage));
     let Some(stage) = difference else { return Ok(()) };
-    let name = |stage: Option<&str>| match stage {
+    let name = |stage: Option<&String>| match stage {
         Some(stage) => format!("'{}'", shortened(stage)),
         None => "nothing".into(),
     };
     Err(wrong(format!(
         "is of another pipeline: counted from the end of the pipeline, from 0 on, its stage {stage} is \
          {}, that of the iterator is {}; restore it into an iterator of the pipeline that it was saved of",
-        name(saved.get(stage).copied()),
-        name(own.get(stage).map(String::as_str))
+        name(saved.get(stage)),
+        name(own.get(stage))
     )))
 }
 
-fn checksum<'a>(stages: impl Iterator<Item = &'a str>, numbers: &[u64]) -> String {
+fn checksum(stages: &[String], numbers: &[u64]) -> String {
     let mut hasher = crc32fast::Hasher::new();
     for stage in stages {
         hasher.update(&(stage.len() as u64).to_le_bytes());

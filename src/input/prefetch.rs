@@ -10,17 +10,19 @@ use crate::error::memory::exhausted;
 use crate::error::{Error, Result};
 use crate::executor::pool::Outcome;
 use crate::executor::thread::{self, Purpose};
+use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::{Dataset, Kind};
+use crate::input::dataset::Dataset;
 use crate::input::held::lacks_memory;
-use crate::input::position::{Description, Mark, Reader};
-use crate::input::stage::{Pass, Stage};
+use crate::input::op::Op;
+use crate::input::pass::Pass;
+use crate::input::position::{StateReader, StateWriter};
 use crate::input::work::{self, Chain, Node};
 use crate::observe::{self, Phase};
 use crate::values::Value;
 
 /// More elements than this are a dataset, not a buffer.
-const MAX_DEPTH: usize = 4096;
+const MAX_DEPTH: i64 = 4096;
 
 /// How often a pass is restarted at most without an element in between: each time is repeated where its
 /// position is restored.
@@ -34,46 +36,18 @@ impl Dataset {
     /// INVALID_ARGUMENT if `depth` is not in [1, 4096]. From the first `next`,
     /// RESOURCE_EXHAUSTED if there can be no thread; the next call tries again.
     pub fn prefetch(&self, depth: i64) -> Result<Dataset> {
-        let stage = Prefetch {
-            depth: ahead_depth(depth, 1, "depth")?,
-            cardinality: self.cardinality(),
-            input: self.stream(),
-        };
-        let (spec, kind) = (self.element_spec().clone(), Kind::Stream(Arc::new(stage)));
-        let cardinality = self.cardinality();
-        let made = Dataset::batched(spec, cardinality, kind, self.batch_size()).made_of([self])?;
-        let made = made.batched_as([self]);
-        Ok(made.remade_of_batches(self, move |input| input.prefetch(depth)))
+        self.then(Op::Prefetch(ahead_depth(depth, 1, "depth")?))
     }
 }
 
 /// A number of elements to make ahead, at least `least`.
-pub(super) fn ahead_depth(depth: i64, least: usize, argument: &'static str) -> Result<usize> {
-    let fits = usize::try_from(depth).ok().filter(|depth| (least..=MAX_DEPTH).contains(depth));
-    fits.ok_or_else(|| {
-        let problem = format!("{depth} elements ahead; it is between {least} and {MAX_DEPTH}");
-        Error::invalid(argument, problem)
-    })
+pub(super) fn ahead_depth(depth: i64, least: i64, argument: &'static str) -> Result<usize> {
+    let what = format_args!("the elements to make ahead, between {least} and {MAX_DEPTH}");
+    in_range(argument, depth, least..=MAX_DEPTH, what)
 }
 
-struct Prefetch {
-    depth: usize,
-    cardinality: Cardinality,
-    input: Arc<dyn Stage<Value>>,
-}
-
-impl Stage<Value> for Prefetch {
-    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
-        ahead(self.input.start()?, self.depth, self.cardinality)
-    }
-
-    fn describe(&self, to: &mut Description) {
-        to.stage("made ahead".into());
-        self.input.describe(to);
-    }
-}
-
-/// The items of a pass that has not begun, up to `depth` of them made ahead.
+/// The items of a pass that has not begun, up to `depth` of them made ahead. With 0 they are made when they are
+/// asked for: whether they are made ahead may be left to the devices, and positions read alike.
 pub(super) fn ahead(
     mut input: Box<dyn Pass<Value>>,
     depth: usize,
@@ -85,16 +59,18 @@ pub(super) fn ahead(
     spare.try_reserve_exact(depth).map_err(no_room)?;
     // How many can wait at once; beside them, one that the consumer holds, and one while it
     // changes over.
-    let room = cardinality.bound().map_or(depth, |all| all.min(depth));
-    input.reserve(room + 2);
-    let mut at = Mark::default();
+    if depth > 0 {
+        let room = cardinality.bound().map_or(depth, |all| all.min(depth));
+        input.reserve(room + 2);
+    }
+    let mut at = StateWriter::default();
     input.save(&mut at);
     // One for each element that waits, one that the producer writes, one that the consumer replaces.
-    let marks = (0..depth + 2).map(|_| Mark::with_room_of(&at)).collect();
+    let places = (0..depth + 2).map(|_| StateWriter::with_room_of(&at)).collect();
     let state = Waiting {
         queue,
-        marks,
-        end: Mark::with_room_of(&at),
+        places,
+        end: StateWriter::with_room_of(&at),
         ended: false,
         paused: false,
         stop: false,
@@ -129,14 +105,14 @@ struct Ring {
 }
 
 /// An element, or a failure, and where the input was behind it.
-type Made = (Outcome<Result<Value>>, Mark);
+type Made = (Outcome<Result<Value>>, StateWriter);
 
 struct Waiting {
     queue: VecDeque<Made>,
     /// Memory for places.
-    marks: Vec<Mark>,
+    places: Vec<StateWriter>,
     /// Where the input was when it had ended.
-    end: Mark,
+    end: StateWriter,
     /// The input has ended; the end comes behind the queue.
     ended: bool,
     /// There was no memory for the next element, which is behind the queue as a failure. The producer tries
@@ -152,15 +128,6 @@ struct Waiting {
     input: Option<Box<dyn Pass<Value>>>,
 }
 
-/// Takes the input of a pass to where its consumer was: behind an element, and restarted since.
-pub(super) fn restore_input(input: &mut dyn Pass<Value>, from: &mut Reader<'_>) -> Result<()> {
-    let restarts = from.at_most(MOST_RESTARTS, "how often the pass was restarted")?;
-    let mut place = from.nested()?;
-    input.restore(&mut place)?;
-    place.end()?;
-    (0..restarts).try_for_each(|_| input.restart())
-}
-
 struct PrefetchPass {
     ring: Arc<Ring>,
     /// Until the thread starts and takes it along.
@@ -171,7 +138,7 @@ struct PrefetchPass {
     /// Elements of a round that nobody wants any more, on their way to be dropped; else empty.
     spare: VecDeque<Made>,
     /// Where the input was behind the element that was handed out last, once there is a thread.
-    at: Mark,
+    at: StateWriter,
     /// How often the pass was restarted since.
     restarts: u64,
 }
@@ -208,14 +175,15 @@ impl PrefetchPass {
 
 impl Pass<Value> for PrefetchPass {
     fn next(&mut self) -> Result<Option<Value>> {
-        if let Some(input) = self.input.as_mut().filter(|_| !self.announced) {
+        let at_once = !self.announced || self.ring.depth == 0;
+        if let Some(input) = self.input.as_mut().filter(|_| at_once) {
             return input.next();
         }
         self.start()?;
         let mut state = self.ring.state.lock();
         loop {
-            if let Some((made, mark)) = state.queue.pop_front() {
-                state.marks.push(std::mem::replace(&mut self.at, mark));
+            if let Some((made, place)) = state.queue.pop_front() {
+                state.places.push(std::mem::replace(&mut self.at, place));
                 self.restarts = 0;
                 self.ring.wanted.notify_one();
                 drop(state);
@@ -249,8 +217,8 @@ impl Pass<Value> for PrefetchPass {
         self.restarts += 1;
         let mut state = self.ring.state.lock();
         state.round += 1;
-        let Waiting { queue, marks, .. } = &mut *state;
-        marks.extend(queue.iter_mut().map(|made| std::mem::take(&mut made.1)));
+        let Waiting { queue, places, .. } = &mut *state;
+        places.extend(queue.iter_mut().map(|made| std::mem::take(&mut made.1)));
         std::mem::swap(queue, &mut self.spare);
         (state.ended, state.paused) = (false, false);
         self.ring.wanted.notify_one();
@@ -260,7 +228,7 @@ impl Pass<Value> for PrefetchPass {
         Ok(())
     }
 
-    fn save(&self, to: &mut Mark) {
+    fn save(&self, to: &mut StateWriter) {
         match &self.input {
             Some(input) => {
                 to.push(0);
@@ -273,11 +241,16 @@ impl Pass<Value> for PrefetchPass {
         }
     }
 
-    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         let input = self.input.as_mut().ok_or_else(|| {
             Error::Internal("a pass that a thread works for was to be restored".into())
         })?;
-        restore_input(&mut **input, from)
+        // Behind an element, and restarted since.
+        let restarts = from.at_most(MOST_RESTARTS, "how often the pass was restarted")?;
+        let mut place = from.nested()?;
+        input.restore(&mut place)?;
+        place.end()?;
+        (0..restarts).try_for_each(|_| input.restart())
     }
 
     fn skip(&mut self, count: u64) -> Result<u64> {
@@ -292,11 +265,9 @@ impl Pass<Value> for PrefetchPass {
         self.input.as_ref().is_some_and(|input| input.passes_freely())
     }
 
-    fn reserve(&mut self, items: usize) {
-        // Pools fill when the first element is asked for, and this comes before.
-        if let Some(input) = &mut self.input {
-            input.reserve(items);
-        }
+    fn input(&mut self) -> Option<&mut dyn Pass<Value>> {
+        // Without it there is a thread. Pools fill when the first element is asked for, which comes later.
+        Some(&mut **self.input.as_mut()?)
     }
 
     fn announce(&mut self) {
@@ -336,7 +307,7 @@ fn produce(ring: &Ring) {
     let _gone = Gone(ring);
     let Some(mut input) = ring.state.lock().input.take() else { return };
     let mut round = 0;
-    let mut mark = ring.state.lock().marks.pop().unwrap_or_default();
+    let mut place = ring.state.lock().places.pop().unwrap_or_default();
     loop {
         let mut state = ring.state.lock();
         loop {
@@ -368,8 +339,8 @@ fn produce(ring: &Ring) {
             continue;
         }
 
-        mark.clear();
-        input.save(&mut mark);
+        place.clear();
+        input.save(&mut place);
         let mut state = ring.state.lock();
         if state.round != round {
             // Dropped without the lock: releasing an element may run the caller's code.
@@ -385,12 +356,12 @@ fn produce(ring: &Ring) {
         };
         match made {
             Some(made) => {
-                let next = state.marks.pop().unwrap_or_default();
-                state.queue.push_back((made, std::mem::replace(&mut mark, next)));
+                let next = state.places.pop().unwrap_or_default();
+                state.queue.push_back((made, std::mem::replace(&mut place, next)));
             }
             None => {
                 state.ended = true;
-                std::mem::swap(&mut state.end, &mut mark);
+                std::mem::swap(&mut state.end, &mut place);
             }
         }
         ring.arrived.notify_one();

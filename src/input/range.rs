@@ -1,14 +1,14 @@
 //! Numbers in steps.
 
-use std::sync::Arc;
+use std::fmt;
 
 use crate::error::{Error, Result};
-use crate::input::cardinality::Cardinality;
-use crate::input::dataset::{Dataset, Kind};
-use crate::input::frame::{Frame, Pool};
-use crate::input::position::{Description, Mark, Reader};
+use crate::input::dataset::Dataset;
+use crate::input::element_buffer::{BufferPool, ElementBuffer};
+use crate::input::indexed::{self, Indexed};
+use crate::input::op::Op;
+use crate::input::pass::Pass;
 use crate::input::spec::{ElementSpec, LeafSpec};
-use crate::input::stage::{Pass, Stage};
 use crate::kernels::rows;
 use crate::tensor::{DType, Shape};
 use crate::values::Value;
@@ -26,84 +26,55 @@ impl Dataset {
         let count = distance.div_ceil(u128::from(step.unsigned_abs()));
         // At most 2^64 - 1, because the numbers are distinct and below or above `stop`.
         let count = u64::try_from(count).unwrap_or(u64::MAX);
-        let spec = ElementSpec::Leaf(LeafSpec { dtype: DType::Int64, shape: Vec::new() });
-        let stage = Range { start, step, count, spec: spec.clone() };
-        Ok(Dataset::new(spec, Cardinality::Exact(count), Kind::Stream(Arc::new(stage))))
+        Dataset::of(Op::Range(Range { start, step, count }), &[])
     }
 }
 
-struct Range {
+#[derive(Clone, Copy)]
+pub(super) struct Range {
     start: i64,
     step: i64,
-    count: u64,
-    spec: ElementSpec,
+    pub(super) count: u64,
 }
 
-impl Stage<Value> for Range {
-    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
-        let Range { start, step, count, .. } = *self;
-        let spec = self.spec.clone();
-        Ok(Box::new(RangePass { start, step, count, done: 0, spec, pool: Pool::new() }))
-    }
-
-    fn describe(&self, to: &mut Description) {
-        let Range { start, step, count, .. } = self;
-        to.stage(format!("range of {count} from {start} in steps of {step}"));
+impl fmt::Display for Range {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Range { start, step, count } = self;
+        write!(formatter, "range of {count} from {start} in steps of {step}")
     }
 }
 
-struct RangePass {
-    start: i64,
-    step: i64,
-    count: u64,
-    done: u64,
-    spec: ElementSpec,
-    pool: Pool<Frame>,
+impl Range {
+    pub(super) fn spec() -> ElementSpec {
+        ElementSpec::Leaf(LeafSpec { dtype: DType::Int64, shape: Vec::new() })
+    }
+
+    pub(super) fn start(&self) -> Box<dyn Pass<Value>> {
+        indexed::start(Numbers { range: *self, pool: BufferPool::new() }, self.count)
+    }
 }
 
-impl Pass<Value> for RangePass {
-    fn next(&mut self) -> Result<Option<Value>> {
-        if self.done == self.count {
-            return Ok(None);
-        }
+struct Numbers {
+    range: Range,
+    pool: BufferPool<ElementBuffer>,
+}
+
+impl Indexed for Numbers {
+    type Item = Value;
+
+    fn item(&mut self, number: u64) -> Result<Value> {
+        let Range { start, step, .. } = self.range;
         // Wrapping in both factors and in the sum gives the number, which fits, modulo 2^64.
-        let number = self.start.wrapping_add((self.done as i64).wrapping_mul(self.step));
-        let frame = self.pool.claim(|| Frame::new(&self.spec))?;
-        frame.fill(&mut |_, slot| {
+        let number = start.wrapping_add((number as i64).wrapping_mul(step));
+        let buffer = self.pool.claim(|| ElementBuffer::new(&Range::spec()))?;
+        buffer.fill(&mut |_, slot| {
             let mut tensor = slot.own(DType::Int64, Shape::scalar(), 0)?;
             rows::write_bytes(&mut tensor.writing()?, 0, &number.to_ne_bytes())
         })?;
-        self.done += 1;
-        Ok(Some(frame.value()))
-    }
-
-    fn restart(&mut self) -> Result<()> {
-        self.done = 0;
-        Ok(())
-    }
-
-    fn save(&self, to: &mut Mark) {
-        to.push(self.done);
-    }
-
-    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
-        self.done = from.at_most(self.count, "the next number")?;
-        Ok(())
-    }
-
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        let skipped = count.min(self.count - self.done);
-        self.done += skipped;
-        Ok(skipped)
-    }
-
-    fn passes_freely(&self) -> bool {
-        true
+        Ok(buffer.value())
     }
 
     fn reserve(&mut self, items: usize) {
         self.pool.reserve(items);
     }
-
-    fn announce(&mut self) {}
 }

@@ -1,17 +1,18 @@
 //! Batches cut anew.
 
+use std::fmt;
 use std::sync::Arc;
 
-use crate::error::{Error, Result, memory};
-use crate::input::cardinality::Cardinality;
-use crate::input::dataset::{Dataset, Kind};
-use crate::input::frame::{Frame, LeafBuffer, Pool};
+use crate::error::{Error, Result};
+use crate::input::dataset::Dataset;
+use crate::input::element_buffer::{BufferPool, ElementBuffer, LeafBuffer};
 use crate::input::held::lacks_memory;
 use crate::input::leaves::{Leaf, Leaves};
-use crate::input::position::{Description, Mark, Reader, unfit};
+use crate::input::op::Op;
+use crate::input::pass::Pass;
+use crate::input::position::{StateReader, StateWriter, unfit};
+use crate::input::replay_log::{ReplayLog, Saved, Wanted};
 use crate::input::spec::{ElementSpec, LeafSpec};
-use crate::input::stage::{Pass, Stage};
-use crate::input::trail::{Saved, Trail, Wanted};
 use crate::input::window::Window;
 use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
@@ -28,81 +29,79 @@ impl Dataset {
     /// RESOURCE_EXHAUSTED if there is no memory for a batch.
     pub fn rebatch(&self, sizes: &[i64], drop_remainder: bool) -> Result<Dataset> {
         let wrong = |problem: String| Error::invalid("sizes", problem);
-        let given = memory::collect(sizes.iter().map(|&size| Ok(size)), "sizes")?;
-        let again = move |input: &Dataset| input.rebatch(&given, drop_remainder);
         let sizes = sizes
             .iter()
             .map(|&size| usize::try_from(size).map_err(|_| wrong(format!("{size} is negative"))));
-        let sizes = memory::collect(sizes, "sizes")?;
-        let Some(&first) = sizes.first() else {
+        let sizes = sizes.collect::<Result<Vec<_>>>()?;
+        if sizes.is_empty() {
             return Err(wrong("none; give one or more".into()));
-        };
+        }
         if sizes.iter().all(|&size| size == 0) {
             return Err(wrong("all are 0; batches of no rows never reach the end".into()));
         }
-        let same = drop_remainder && sizes.iter().all(|&size| size == first);
-        let spec = self.element_spec().map(&mut |leaf| {
+        self.then(Op::Rebatch(Rebatch { sizes: Arc::new(sizes), drop_remainder }))
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct Rebatch {
+    sizes: Arc<Vec<usize>>,
+    drop_remainder: bool,
+}
+
+impl fmt::Display for Rebatch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let remainder = if self.drop_remainder { ", without a smaller last one" } else { "" };
+        write!(formatter, "batches cut anew to {:?}{remainder}", self.sizes)
+    }
+}
+
+impl Rebatch {
+    /// The rows of a full batch, if all have as many.
+    pub(super) fn rows(&self) -> Option<usize> {
+        let first = *self.sizes.first()?;
+        self.sizes.iter().all(|&size| size == first).then_some(first)
+    }
+
+    /// The spec of what is cut of batches like `batch`. INVALID_ARGUMENT for scalars.
+    pub(super) fn spec(&self, batch: &ElementSpec) -> Result<ElementSpec> {
+        let rows = self.rows().filter(|_| self.drop_remainder);
+        batch.map(&mut |leaf| {
             let Some((_, row)) = leaf.shape.split_first() else {
                 return Err(Error::invalid(
                     "dataset",
                     format!("its elements contain a scalar ({leaf}), which has no rows"),
                 ));
             };
-            let shape = std::iter::once(same.then_some(first)).chain(row.iter().copied());
+            let shape = std::iter::once(rows).chain(row.iter().copied());
             Ok(ElementSpec::Leaf(LeafSpec { dtype: leaf.dtype, shape: shape.collect() }))
-        })?;
-        let rows = sizes.iter().all(|&size| size == first).then_some(first);
-        let cardinality = match self.cardinality() {
-            Cardinality::Endless => Cardinality::Endless,
-            _ => Cardinality::Unknown,
-        };
-        let stage = Rebatch {
-            sizes: Arc::new(sizes),
-            drop_remainder,
-            spec: spec.clone(),
-            input: self.stream(),
-        };
-        let kind = Kind::Stream(Arc::new(stage));
-        let cut = Dataset::new(spec, cardinality, kind).made_of([self])?;
-        Ok(cut.batched_anew(self).remade_of(self, again).of_batches(rows))
+        })
     }
-}
 
-struct Rebatch {
-    sizes: Arc<Vec<usize>>,
-    drop_remainder: bool,
-    spec: ElementSpec,
-    input: Arc<dyn Stage<Value>>,
-}
-
-impl Stage<Value> for Rebatch {
-    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
+    /// A pass over elements like `spec`, cut of the batches of `input`.
+    pub(super) fn start(
+        &self,
+        spec: &ElementSpec,
+        input: Box<dyn Pass<Value>>,
+    ) -> Result<Box<dyn Pass<Value>>> {
         Ok(Box::new(RebatchPass {
-            sizes: Arc::clone(&self.sizes),
-            drop_remainder: self.drop_remainder,
-            leaves: Leaves::of(&self.spec),
-            spec: self.spec.clone(),
+            rebatch: self.clone(),
+            leaves: Leaves::of(spec),
+            spec: spec.clone(),
             turn: 0,
             ended: false,
             rest: None,
             pieces: Vec::new(),
-            trail: Trail::default(),
+            replay: ReplayLog::default(),
             window: Window::new()?,
-            input: self.input.start()?,
-            pool: Pool::new(),
+            input,
+            pool: BufferPool::new(),
         }))
-    }
-
-    fn describe(&self, to: &mut Description) {
-        let remainder = if self.drop_remainder { ", without a smaller last one" } else { "" };
-        to.stage(format!("batches cut anew to {:?}{remainder}", self.sizes));
-        self.input.describe(to);
     }
 }
 
 struct RebatchPass {
-    sizes: Arc<Vec<usize>>,
-    drop_remainder: bool,
+    rebatch: Rebatch,
     spec: ElementSpec,
     leaves: Leaves,
     /// Which of the sizes is next.
@@ -115,10 +114,10 @@ struct RebatchPass {
     /// is no memory for the batch.
     pieces: Vec<Piece>,
     /// The way to the batches that the pieces and the rest are cut of, each once.
-    trail: Trail,
+    replay: ReplayLog,
     window: Window,
     input: Box<dyn Pass<Value>>,
-    pool: Pool<Frame>,
+    pool: BufferPool<ElementBuffer>,
 }
 
 /// Rows `start` to before `stop` of a batch.
@@ -162,8 +161,8 @@ impl RebatchPass {
     fn let_go(&mut self) {
         self.pieces.clear();
         match self.rest.as_ref().is_some_and(|rest| rest.rows() > 0) {
-            true => self.trail.keep_last(),
-            false => self.trail.clear(),
+            true => self.replay.keep_last(),
+            false => self.replay.clear(),
         }
     }
 
@@ -173,12 +172,12 @@ impl RebatchPass {
             self.rest = None;
             // The input can use again the batches that only idle elements of ours are views of.
             self.pool.release_idle();
-            let Some(batch) = self.trail.next_apart(&mut *self.input)? else { return Ok(None) };
+            let Some(batch) = self.replay.next_apart(&mut *self.input)? else { return Ok(None) };
             match Piece::whole(batch, &self.leaves) {
                 Ok(piece) if piece.rows() > 0 => self.rest = Some(piece),
-                Ok(_) => self.trail.forget_last(),
+                Ok(_) => self.replay.forget_last(),
                 Err(error) => {
-                    self.trail.forget_last();
+                    self.replay.forget_last();
                     return Err(error);
                 }
             }
@@ -196,7 +195,7 @@ impl Pass<Value> for RebatchPass {
         if self.ended {
             return Ok(None);
         }
-        let size = self.sizes[self.turn];
+        let size = self.rebatch.sizes[self.turn];
         let mut rows = self.pieces.iter().map(Piece::rows).sum::<usize>();
         while rows < size {
             let Some(piece) = self.cut(size - rows)? else { break };
@@ -204,14 +203,14 @@ impl Pass<Value> for RebatchPass {
             self.pieces.push(piece);
         }
         let ends = rows < size;
-        if ends && (rows == 0 || self.drop_remainder) {
+        if ends && (rows == 0 || self.rebatch.drop_remainder) {
             self.ended = true;
             self.let_go();
             return Ok(None);
         }
-        let frame = self.pool.claim(|| Frame::new(&self.spec))?;
+        let buffer = self.pool.claim(|| ElementBuffer::new(&self.spec))?;
         let (leaves, pieces, window) = (&self.leaves, &self.pieces, &mut self.window);
-        let filled = frame.fill(&mut |leaf, slot| match &pieces[..] {
+        let filled = buffer.fill(&mut |leaf, slot| match &pieces[..] {
             [] => empty(leaves.spec(&self.spec, leaf), slot),
             [piece] => {
                 let source = leaves.tensor(&piece.batch, leaf)?;
@@ -220,11 +219,11 @@ impl Pass<Value> for RebatchPass {
             }
             pieces => join(pieces, leaves.at(leaf), rows, slot, window),
         });
-        let element = filled.map(|()| frame.value());
+        let element = filled.map(|()| buffer.value());
         if !lacks_memory(&element) {
             self.ended = ends;
             self.let_go();
-            self.turn = (self.turn + 1) % self.sizes.len();
+            self.turn = (self.turn + 1) % self.rebatch.sizes.len();
         }
         element.map(Some)
     }
@@ -237,7 +236,7 @@ impl Pass<Value> for RebatchPass {
         self.input.restart()
     }
 
-    fn save(&self, to: &mut Mark) {
+    fn save(&self, to: &mut StateWriter) {
         to.push(self.turn as u64);
         to.push_flag(self.ended);
         to.push(self.pieces.len() as u64);
@@ -248,11 +247,11 @@ impl Pass<Value> for RebatchPass {
         // No rows are left of it or some: of the last batch, in either case.
         let rest = self.rest.as_ref().filter(|rest| rest.rows() > 0);
         to.push(rest.map_or(u64::MAX, |rest| rest.start as u64));
-        self.trail.save(&*self.input, to);
+        self.replay.save(&*self.input, to);
     }
 
-    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
-        self.turn = from.index(self.sizes.len() - 1, "which size is next")?;
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
+        self.turn = from.index(self.rebatch.sizes.len() - 1, "which size is next")?;
         self.ended = from.flag()?;
         let mut cuts = Vec::new();
         for _ in 0..from.number()? {
@@ -269,7 +268,7 @@ impl Pass<Value> for RebatchPass {
         pieces.clear();
         let mut last = None;
         let mut cuts = cuts.into_iter();
-        self.trail.restore(&saved, &mut *self.input, Wanted::All, &mut |batch| {
+        self.replay.restore(&saved, &mut *self.input, Wanted::All, &mut |batch| {
             let whole = Piece::whole(batch, leaves)?;
             if let Some((start, stop)) = cuts.next() {
                 if start > stop || stop > whole.stop {
@@ -295,8 +294,8 @@ impl Pass<Value> for RebatchPass {
         self.input.reserve(items);
     }
 
-    fn announce(&mut self) {
-        self.input.announce();
+    fn input(&mut self) -> Option<&mut dyn Pass<Value>> {
+        Some(&mut *self.input)
     }
 }
 

@@ -1,13 +1,13 @@
 //! A dataset over and over.
 
-use std::sync::Arc;
-
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::{Dataset, Reorder};
+use crate::input::dataset::Dataset;
 use crate::input::held::lacks_memory;
-use crate::input::position::{Description, Mark, Reader, unfit};
-use crate::input::stage::{Item, Pass, Stage};
+use crate::input::op::Op;
+use crate::input::pass::Pass;
+use crate::input::position::{StateReader, StateWriter, unfit};
 
 impl Dataset {
     /// The elements `count` times, or endlessly if it is -1. Each round is shuffled anew where
@@ -15,56 +15,28 @@ impl Dataset {
     /// cross from one round into the next. Repeating nothing ends at once.
     /// INVALID_ARGUMENT if `count` is less than -1.
     pub fn repeat(&self, count: i64) -> Result<Dataset> {
-        if count < -1 {
-            return Err(Error::invalid(
-                "count",
-                format!("{count}; it is the number of rounds, or -1 for no end"),
-            ));
+        let count: i64 = in_range("count", count, -1.., "the number of rounds, or -1 for no end")?;
+        self.then(Op::Repeat(u64::try_from(count).ok()))
+    }
+}
+
+/// How many elements come in so many rounds, or without end.
+pub(super) fn times(round: Cardinality, rounds: Option<u64>) -> Cardinality {
+    match (round, rounds) {
+        (_, Some(0)) | (Cardinality::Exact(0), _) => Cardinality::Exact(0),
+        (Cardinality::Endless, _) | (_, None) => Cardinality::Endless,
+        (Cardinality::Unknown, _) => Cardinality::Unknown,
+        (Cardinality::Exact(once), Some(rounds)) => {
+            once.checked_mul(rounds).map_or(Cardinality::Unknown, Cardinality::Exact)
         }
-        let rounds = u64::try_from(count).ok();
-        let cardinality = match (self.cardinality(), rounds) {
-            (_, Some(0)) | (Cardinality::Exact(0), _) => Cardinality::Exact(0),
-            (Cardinality::Endless, _) | (_, None) => Cardinality::Endless,
-            (Cardinality::Unknown, _) => Cardinality::Unknown,
-            (Cardinality::Exact(once), Some(rounds)) => {
-                once.checked_mul(rounds).map_or(Cardinality::Unknown, Cardinality::Exact)
-            }
-        };
-        let repeated = self.reordered(&Repeat { rounds }, cardinality)?;
-        let repeated = repeated.remade_of_batches(self, move |input| input.repeat(count));
-        Ok(if rounds == Some(1) { repeated } else { repeated.with_several_partial_batches() })
     }
 }
 
-struct Repeat {
-    /// None: no end.
+pub(super) fn start<T: Send + 'static>(
     rounds: Option<u64>,
-}
-
-impl Reorder for Repeat {
-    fn of<T: Item>(&self, input: Arc<dyn Stage<T>>) -> Arc<dyn Stage<T>> {
-        Arc::new(RepeatStage { rounds: self.rounds, input })
-    }
-}
-
-struct RepeatStage<T> {
-    rounds: Option<u64>,
-    input: Arc<dyn Stage<T>>,
-}
-
-impl<T: Send + 'static> Stage<T> for RepeatStage<T> {
-    fn start(&self) -> Result<Box<dyn Pass<T>>> {
-        let input = self.input.start()?;
-        Ok(Box::new(RepeatPass { rounds: self.rounds, left: self.rounds, empty: true, input }))
-    }
-
-    fn describe(&self, to: &mut Description) {
-        to.stage(match self.rounds {
-            Some(rounds) => format!("{rounds} rounds"),
-            None => "rounds without end".into(),
-        });
-        self.input.describe(to);
-    }
+    input: Box<dyn Pass<T>>,
+) -> Box<dyn Pass<T>> {
+    Box::new(RepeatPass { rounds, left: rounds, empty: true, input })
 }
 
 struct RepeatPass<T> {
@@ -112,14 +84,14 @@ impl<T: Send> Pass<T> for RepeatPass<T> {
         self.input.restart()
     }
 
-    fn save(&self, to: &mut Mark) {
+    fn save(&self, to: &mut StateWriter) {
         // What is left may be without end, which is no number.
         to.push(self.left.unwrap_or(u64::MAX));
         to.push_flag(self.empty);
         self.input.save(to);
     }
 
-    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         let left = from.number()?;
         self.left = match (self.rounds, left) {
             (None, u64::MAX) => None,
@@ -158,11 +130,7 @@ impl<T: Send> Pass<T> for RepeatPass<T> {
         self.input.passes_freely()
     }
 
-    fn reserve(&mut self, items: usize) {
-        self.input.reserve(items);
-    }
-
-    fn announce(&mut self) {
-        self.input.announce();
+    fn input(&mut self) -> Option<&mut dyn Pass<T>> {
+        Some(&mut *self.input)
     }
 }

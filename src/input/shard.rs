@@ -1,11 +1,11 @@
 //! Every n-th element.
 
-use std::sync::Arc;
-
-use crate::error::{Error, Result};
-use crate::input::dataset::{Dataset, Reorder};
-use crate::input::position::{Description, Mark, Reader};
-use crate::input::stage::{Item, Pass, Stage, pass_over};
+use crate::error::Result;
+use crate::input::arguments::in_range;
+use crate::input::dataset::Dataset;
+use crate::input::op::Op;
+use crate::input::pass::{Pass, pass_over};
+use crate::input::position::{StateReader, StateWriter};
 
 impl Dataset {
     /// The elements at positions `index`, `index + shards`, `index + 2 * shards`, ...: one of
@@ -13,48 +13,27 @@ impl Dataset {
     ///
     /// INVALID_ARGUMENT: less than one shard, an index that is not in [0, shards).
     pub fn shard(&self, shards: i64, index: i64) -> Result<Dataset> {
-        let shards = u64::try_from(shards)
-            .ok()
-            .filter(|&shards| shards > 0)
-            .ok_or_else(|| Error::invalid("shards", format!("{shards}; there is 1 or more")))?;
-        let index = u64::try_from(index).ok().filter(|&index| index < shards).ok_or_else(|| {
-            Error::invalid("index", format!("{index}; it is in [0, {shards}), the shards"))
-        })?;
-        let cardinality = self.cardinality().map(|all| all.saturating_sub(index).div_ceil(shards));
-        let sharded = self.reordered(&Shard { shards, index }, cardinality)?;
-        Ok(match shards {
-            1 => sharded.remade_of_batches(self, |input| Ok(input.clone())),
-            _ => sharded.only_of_all_files(std::slice::from_ref(self), "shard"),
-        })
+        let of = in_range("shards", shards, 1.., "1 or more")?;
+        let index =
+            in_range("index", index, 0..shards, format_args!("in [0, {shards}), the shards"))?;
+        self.then(Op::Shard(Shard { shards: of, index }))
     }
 }
 
 #[derive(Clone, Copy)]
-struct Shard {
-    shards: u64,
-    index: u64,
+pub(super) struct Shard {
+    pub(super) shards: u64,
+    pub(super) index: u64,
 }
 
-impl Reorder for Shard {
-    fn of<T: Item>(&self, input: Arc<dyn Stage<T>>) -> Arc<dyn Stage<T>> {
-        Arc::new(ShardStage { shard: *self, input })
-    }
-}
-
-struct ShardStage<T> {
-    shard: Shard,
-    input: Arc<dyn Stage<T>>,
-}
-
-impl<T: Send + 'static> Stage<T> for ShardStage<T> {
-    fn start(&self) -> Result<Box<dyn Pass<T>>> {
-        let input = self.input.start()?;
-        Ok(Box::new(ShardPass { shard: self.shard, skip: self.shard.index, input }))
+impl Shard {
+    /// How many of so many elements are in the shard.
+    pub(super) fn of(&self, elements: u64) -> u64 {
+        elements.saturating_sub(self.index).div_ceil(self.shards)
     }
 
-    fn describe(&self, to: &mut Description) {
-        to.stage(format!("shard {} of {}", self.shard.index, self.shard.shards));
-        self.input.describe(to);
+    pub(super) fn start<T: Send + 'static>(&self, input: Box<dyn Pass<T>>) -> Box<dyn Pass<T>> {
+        Box::new(ShardPass { shard: *self, skip: self.index, input })
     }
 }
 
@@ -81,12 +60,12 @@ impl<T: Send> Pass<T> for ShardPass<T> {
         self.input.restart()
     }
 
-    fn save(&self, to: &mut Mark) {
+    fn save(&self, to: &mut StateWriter) {
         to.push(self.skip);
         self.input.save(to);
     }
 
-    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.skip = from.at_most(self.shard.shards - 1, "what is to be left out")?;
         self.input.restore(from)
     }
@@ -109,11 +88,7 @@ impl<T: Send> Pass<T> for ShardPass<T> {
         self.input.passes_freely()
     }
 
-    fn reserve(&mut self, items: usize) {
-        self.input.reserve(items);
-    }
-
-    fn announce(&mut self) {
-        self.input.announce();
+    fn input(&mut self) -> Option<&mut dyn Pass<T>> {
+        Some(&mut *self.input)
     }
 }

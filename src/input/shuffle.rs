@@ -1,18 +1,21 @@
 //! Random order, the same on every machine for a seed.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::error::{Error, Result, memory};
+use crate::error::memory;
+use crate::error::{Error, Result};
+use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::{Dataset, Reorder, not_negative};
-use crate::input::position::{Description, Mark, Reader, unfit};
-use crate::input::slices::InOrder;
-use crate::input::stage::{Item, Pass, Stage};
-use crate::input::trail::{Saved, Trail, Wanted};
+use crate::input::dataset::Dataset;
+use crate::input::op::Op;
+use crate::input::pass::Pass;
+use crate::input::position::{Description, StateReader, StateWriter, unfit};
+use crate::input::replay_log::{ReplayLog, Saved, Wanted};
 
 /// What there may be no memory for.
 const SHUFFLED: &str = "elements of a shuffle's buffer";
@@ -37,7 +40,7 @@ impl Dataset {
     /// INVALID_ARGUMENT: a negative buffer size, or 0 (everything) for a dataset without end.
     /// Memory for the buffer is taken when a pass needs it: RESOURCE_EXHAUSTED then.
     pub fn shuffle(&self, options: &ShuffleOptions) -> Result<Dataset> {
-        let limit = match not_negative("buffer_size", options.buffer_size)? {
+        let limit = match in_range("buffer_size", options.buffer_size, 0.., "0 or more")? {
             0 if self.cardinality() == Cardinality::Endless => {
                 return Err(Error::invalid(
                     "buffer_size",
@@ -46,90 +49,76 @@ impl Dataset {
                 ));
             }
             0 => usize::MAX,
-            size => usize::try_from(size).unwrap_or(usize::MAX),
+            size => size,
         };
-        let expected = self.cardinality().bound().unwrap_or(0).min(limit);
-        let shuffle = Shuffle {
-            seed: options.seed,
-            keep_order: options.keep_order_each_pass,
-            limit,
-            expected,
-            cardinality: self.cardinality(),
-        };
-        let shuffled = self.reordered(&shuffle, self.cardinality())?;
-        let options = *options;
-        Ok(shuffled.remade_of_batches(self, move |input| input.shuffle(&options)))
+        let keep_order = options.keep_order_each_pass;
+        self.then(Op::Shuffle(Shuffle { limit, keep_order, ..Shuffle::all(options.seed) }))
     }
 }
 
-/// The numbers from 0 to before `count` in random order, another one in each pass and round.
-pub(super) fn numbers(count: u64, seed: u64) -> Arc<dyn Stage<u64>> {
-    let expected = usize::try_from(count).unwrap_or(usize::MAX);
-    let cardinality = Cardinality::Exact(count);
-    let shuffle = Shuffle { seed, keep_order: false, limit: usize::MAX, expected, cardinality };
-    shuffle.of(Arc::new(InOrder::numbers(count)))
-}
-
-#[derive(Clone, Copy)]
-struct Shuffle {
+#[derive(Clone)]
+pub(super) struct Shuffle {
     seed: u64,
     keep_order: bool,
     /// The largest number of items in the buffer.
     limit: usize,
-    /// How many there will be, if that is known; else 0.
-    expected: usize,
-    /// How many items one round has.
-    cardinality: Cardinality,
-}
-
-impl Reorder for Shuffle {
-    fn of<T: Item>(&self, input: Arc<dyn Stage<T>>) -> Arc<dyn Stage<T>> {
-        Arc::new(ShuffleStage { shuffle: *self, passes: Arc::new(AtomicU64::new(0)), input })
-    }
-}
-
-struct ShuffleStage<T> {
-    shuffle: Shuffle,
     /// How many iterators were made. Counting them when they are made, rather than when a round
     /// begins, keeps orders independent of how threads interleave.
     passes: Arc<AtomicU64>,
-    input: Arc<dyn Stage<T>>,
 }
 
-impl<T: Send + 'static> Stage<T> for ShuffleStage<T> {
-    fn start(&self) -> Result<Box<dyn Pass<T>>> {
-        let mut input = self.input.start()?;
-        input.reserve(self.shuffle.expected);
-        Ok(Box::new(ShufflePass {
-            shuffle: self.shuffle,
-            passes: Arc::clone(&self.passes),
-            pass: 0,
-            round: 0,
-            restored: false,
-            random: self.shuffle.random(0, 0),
-            drawn: 0,
-            buffer: Vec::new(),
-            trail: Trail::default(),
-            filled: false,
-            input_ended: false,
-            input,
-        }))
-    }
-
-    fn describe(&self, to: &mut Description) {
-        let from = match self.shuffle.limit {
-            usize::MAX => "all elements".into(),
-            limit => format!("{limit} elements"),
-        };
-        let rounds = if self.shuffle.keep_order { ", alike in all rounds" } else { "" };
-        to.stage(format!("shuffle, drawn from {from}{rounds}"));
-        let before = if self.shuffle.keep_order { 0 } else { self.passes.load(Ordering::Relaxed) };
-        to.seed(self.shuffle.seed, before);
-        self.input.describe(to);
+impl fmt::Display for Shuffle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rounds = if self.keep_order { ", alike in all rounds" } else { "" };
+        match self.limit {
+            usize::MAX => write!(formatter, "shuffle, drawn from all elements{rounds}"),
+            limit => write!(formatter, "shuffle, drawn from {limit} elements{rounds}"),
+        }
     }
 }
 
 impl Shuffle {
+    /// Drawn from all items, in another order in each pass and round.
+    pub(super) fn all(seed: u64) -> Shuffle {
+        Shuffle { seed, keep_order: false, limit: usize::MAX, passes: Arc::default() }
+    }
+
+    /// The same, of which no iterator was made.
+    pub(super) fn anew(&self) -> Shuffle {
+        Shuffle { passes: Arc::default(), ..self.clone() }
+    }
+
+    /// A pass over the items of `input`, of which there are so many.
+    pub(super) fn start<T: Send + 'static>(
+        &self,
+        cardinality: Cardinality,
+        mut input: Box<dyn Pass<T>>,
+    ) -> Box<dyn Pass<T>> {
+        let expected = cardinality.bound().unwrap_or(0).min(self.limit);
+        input.reserve(expected);
+        Box::new(ShufflePass {
+            shuffle: self.clone(),
+            cardinality,
+            expected,
+            pass: 0,
+            round: 0,
+            restored: false,
+            random: self.random(0, 0),
+            drawn: 0,
+            buffer: Vec::new(),
+            replay: ReplayLog::default(),
+            filled: false,
+            input_ended: false,
+            input,
+        })
+    }
+
+    /// Says from which seed it draws.
+    pub(super) fn describe_seed(&self, to: &mut Description) {
+        let before = if self.keep_order { 0 } else { self.passes.load(Ordering::Relaxed) };
+        to.seed(self.seed, before);
+    }
+
     /// The random numbers of one round.
     fn random(&self, pass: u64, round: u64) -> ChaCha8Rng {
         let (pass, round) = if self.keep_order { (0, 0) } else { (pass, round) };
@@ -143,7 +132,10 @@ impl Shuffle {
 
 struct ShufflePass<T> {
     shuffle: Shuffle,
-    passes: Arc<AtomicU64>,
+    /// How many items one round has.
+    cardinality: Cardinality,
+    /// How many there will be in the buffer, if that is known; else 0.
+    expected: usize,
     /// How many iterators were made before this pass's.
     pass: u64,
     round: u64,
@@ -154,7 +146,7 @@ struct ShufflePass<T> {
     drawn: u64,
     buffer: Vec<T>,
     /// The way to the items of this round.
-    trail: Trail,
+    replay: ReplayLog,
     filled: bool,
     input_ended: bool,
     input: Box<dyn Pass<T>>,
@@ -162,12 +154,12 @@ struct ShufflePass<T> {
 
 impl<T: Send> ShufflePass<T> {
     fn fill(&mut self) -> Result<()> {
-        let missing = self.shuffle.expected.saturating_sub(self.buffer.len());
+        let missing = self.expected.saturating_sub(self.buffer.len());
         memory::room(&mut self.buffer, missing, SHUFFLED)?;
         while self.buffer.len() < self.shuffle.limit {
             // Room first, so that an item is not lost for want of it.
             memory::room(&mut self.buffer, 1, SHUFFLED)?;
-            match self.trail.next(&mut *self.input)? {
+            match self.replay.next(&mut *self.input)? {
                 Some(item) => self.buffer.push(item),
                 None => {
                     self.input_ended = true;
@@ -184,7 +176,7 @@ impl<T: Send> ShufflePass<T> {
     fn take_again(&mut self, saved: &Saved<'_>) -> Result<()> {
         let items = saved.items();
         // Not to fill the memory with the numbers of items that there never were.
-        match self.shuffle.cardinality {
+        match self.cardinality {
             Cardinality::Exact(count) if items > count => {
                 return Err(unfit(&format!(
                     "{items} elements were shuffled, and there are {count}"
@@ -194,7 +186,7 @@ impl<T: Send> ShufflePass<T> {
             _ if items.min(self.shuffle.limit as u64) < CERTAIN => {}
             _ => {
                 let all_skipped = Wanted::Some(&[]);
-                self.trail.restore(saved, &mut *self.input, all_skipped, &mut |_| Ok(()))?;
+                self.replay.restore(saved, &mut *self.input, all_skipped, &mut |_| Ok(()))?;
             }
         }
         let first = match self.filled {
@@ -221,8 +213,8 @@ impl<T: Send> ShufflePass<T> {
         // In the order of their numbers first, then each in its place.
         let buffer = &mut self.buffer;
         buffer.clear();
-        memory::room(buffer, self.shuffle.expected.max(numbers.len()), SHUFFLED)?;
-        self.trail.restore(saved, &mut *self.input, Wanted::Some(&numbers), &mut |item| {
+        memory::room(buffer, self.expected.max(numbers.len()), SHUFFLED)?;
+        self.replay.restore(saved, &mut *self.input, Wanted::Some(&numbers), &mut |item| {
             buffer.push(item);
             Ok(())
         })?;
@@ -258,7 +250,7 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
         if self.buffer.is_empty() {
             return Ok(None);
         }
-        let successor = if self.input_ended { None } else { self.trail.next(&mut *self.input)? };
+        let successor = if self.input_ended { None } else { self.replay.next(&mut *self.input)? };
         self.input_ended = successor.is_none();
         self.drawn += 1;
         Ok(Some(draw(&mut self.random, &mut self.buffer, successor)))
@@ -269,23 +261,23 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
         self.random = self.shuffle.random(self.pass, self.round);
         self.drawn = 0;
         self.buffer.clear();
-        self.trail.clear();
+        self.replay.clear();
         self.filled = false;
         self.input_ended = false;
         self.input.restart()
     }
 
-    fn save(&self, to: &mut Mark) {
+    fn save(&self, to: &mut StateWriter) {
         // The seed too: whoever draws another one for each process goes on in the same order.
         for number in [self.shuffle.seed, self.pass, self.round, self.drawn] {
             to.push(number);
         }
         to.push_flag(self.filled);
         to.push_flag(self.input_ended);
-        self.trail.save(&*self.input, to);
+        self.replay.save(&*self.input, to);
     }
 
-    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.shuffle.seed = from.number()?;
         self.pass = from.number()?;
         self.round = from.number()?;
@@ -298,8 +290,8 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
         self.take_again(&saved)
     }
 
-    fn reserve(&mut self, items: usize) {
-        self.input.reserve(items);
+    fn input(&mut self) -> Option<&mut dyn Pass<T>> {
+        Some(&mut *self.input)
     }
 
     fn announce(&mut self) {
@@ -307,9 +299,9 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
             // The next iterator is to have the order that it would have had where the position was
             // saved. Who was asked for items already was made while another stage was restored, and keeps
             // the order that it gave them in.
-            self.passes.fetch_max(self.pass.saturating_add(1), Ordering::Relaxed);
+            self.shuffle.passes.fetch_max(self.pass.saturating_add(1), Ordering::Relaxed);
         } else {
-            self.pass = self.passes.fetch_add(1, Ordering::Relaxed);
+            self.pass = self.shuffle.passes.fetch_add(1, Ordering::Relaxed);
             self.random = self.shuffle.random(self.pass, self.round);
         }
         self.input.announce();

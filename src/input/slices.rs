@@ -1,16 +1,18 @@
 //! Arrays as sources: element i consists of row i of each array.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::error::memory::collect;
 use crate::error::{Error, Result};
-use crate::input::cardinality::Cardinality;
-use crate::input::dataset::{Dataset, Kind};
-use crate::input::frame::{Frame, Pool};
+use crate::input::dataset::Dataset;
+use crate::input::element_buffer::{BufferPool, ElementBuffer};
+use crate::input::indexed::{self, Indexed};
 use crate::input::memory;
-use crate::input::position::{Description, Mark, Reader};
+use crate::input::op::Op;
+use crate::input::pass::Pass;
+use crate::input::position::{StateReader, StateWriter};
 use crate::input::spec::{ElementSpec, LeafSpec};
-use crate::input::stage::{Pass, Stage};
 use crate::tensor::{Layout, Tensor};
 use crate::values::Value;
 
@@ -48,7 +50,8 @@ impl Dataset {
                 ),
             ));
         }
-        Ok(Dataset::of_arrays(spec, Arrays { components: tensors, rows }))
+        let arrays = Arc::new(Arrays { components: tensors, rows });
+        Dataset::of(Op::Slices(arrays, spec), &[])
     }
 
     /// As [`Dataset::from_tensor_slices`], of a struct of `arrays` with these names; without names of a
@@ -64,12 +67,6 @@ impl Dataset {
             None => Value::tuple(arrays.collect())?,
         };
         Dataset::from_tensor_slices(&components)
-    }
-
-    /// The rows of arrays in their own order.
-    pub(super) fn of_arrays(spec: ElementSpec, arrays: Arrays) -> Dataset {
-        let cardinality = Cardinality::Exact(arrays.rows);
-        Dataset::new(spec, cardinality, Kind::Rows(Arc::new(arrays), None))
     }
 }
 
@@ -97,142 +94,71 @@ impl Arrays {
     }
 }
 
-impl Arrays {
-    /// What they are, for the description of a pipeline: their contents are not compared.
-    pub(super) fn describe(&self, to: &mut Description) {
-        use std::fmt::Write;
-        let mut words = format!("arrays of {} rows:", self.rows);
-        for array in &self.components {
-            // A text takes whatever is written.
-            let _ = write!(words, " {}{}", array.dtype(), array.shape().without(0));
-        }
-        to.stage(words);
+/// In words, for the description of a pipeline: their contents are not compared.
+impl fmt::Display for Arrays {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "arrays of {} rows:", self.rows)?;
+        self.components.iter().try_for_each(|array| {
+            write!(formatter, " {}{}", array.dtype(), array.shape().without(0))
+        })
     }
 }
 
-/// All row numbers, in order.
-pub(super) struct InOrder {
-    rows: u64,
+/// A pass over the numbers from 0 to before `rows`, in order.
+pub(super) fn in_order(rows: u64) -> Box<dyn Pass<u64>> {
+    indexed::start(InOrder, rows)
 }
 
-impl InOrder {
-    pub(super) fn of(arrays: &Arrays) -> InOrder {
-        InOrder::numbers(arrays.rows)
-    }
+struct InOrder;
 
-    pub(super) fn numbers(count: u64) -> InOrder {
-        InOrder { rows: count }
-    }
-}
+impl Indexed for InOrder {
+    type Item = u64;
 
-impl Stage<u64> for InOrder {
-    fn start(&self) -> Result<Box<dyn Pass<u64>>> {
-        Ok(Box::new(InOrderPass { next: 0, rows: self.rows }))
-    }
-
-    fn describe(&self, _to: &mut Description) {
-        // The arrays, whose rows these are, are described with what reads them.
+    fn item(&mut self, number: u64) -> Result<u64> {
+        Ok(number)
     }
 }
 
-struct InOrderPass {
-    next: u64,
-    rows: u64,
-}
-
-impl Pass<u64> for InOrderPass {
-    fn next(&mut self) -> Result<Option<u64>> {
-        let row = self.next;
-        if row == self.rows {
-            return Ok(None);
-        }
-        self.next += 1;
-        Ok(Some(row))
-    }
-
-    fn restart(&mut self) -> Result<()> {
-        self.next = 0;
-        Ok(())
-    }
-
-    fn save(&self, to: &mut Mark) {
-        to.push(self.next);
-    }
-
-    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
-        self.next = from.at_most(self.rows, "the next row")?;
-        Ok(())
-    }
-
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        let skipped = count.min(self.rows - self.next);
-        self.next += skipped;
-        Ok(skipped)
-    }
-
-    fn passes_freely(&self) -> bool {
-        true
-    }
-
-    fn reserve(&mut self, _items: usize) {}
-
-    fn announce(&mut self) {}
-}
-
-/// Single rows as elements: views, nothing is copied.
-pub(super) struct Elements {
-    pub(super) arrays: Arc<Arrays>,
-    pub(super) order: Arc<dyn Stage<u64>>,
-    pub(super) spec: ElementSpec,
-}
-
-impl Stage<Value> for Elements {
-    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
-        Ok(Box::new(ElementsPass {
-            arrays: Arc::clone(&self.arrays),
-            order: self.order.start()?,
-            spec: self.spec.clone(),
-            pool: Pool::new(),
-        }))
-    }
-
-    fn describe(&self, to: &mut Description) {
-        to.stage("rows one by one".into());
-        self.order.describe(to);
-        self.arrays.describe(to);
-    }
+/// A pass over single rows as elements: views, nothing is copied.
+pub(super) fn elements(
+    arrays: &Arc<Arrays>,
+    spec: &ElementSpec,
+    order: Box<dyn Pass<u64>>,
+) -> Box<dyn Pass<Value>> {
+    let (arrays, spec, pool) = (Arc::clone(arrays), spec.clone(), BufferPool::new());
+    Box::new(ElementsPass { arrays, order, spec, pool })
 }
 
 struct ElementsPass {
     arrays: Arc<Arrays>,
     order: Box<dyn Pass<u64>>,
     spec: ElementSpec,
-    pool: Pool<Frame>,
+    pool: BufferPool<ElementBuffer>,
 }
 
 impl Pass<Value> for ElementsPass {
     fn next(&mut self) -> Result<Option<Value>> {
         // Memory first, so that a row is not lost for want of it.
-        let frame = self.pool.claim(|| Frame::new(&self.spec))?;
+        let buffer = self.pool.claim(|| ElementBuffer::new(&self.spec))?;
         let Some(row) = self.order.next()? else { return Ok(None) };
-        frame.fill(&mut |leaf, slot| {
+        buffer.fill(&mut |leaf, slot| {
             let source = &self.arrays.components[leaf];
             let (whole, offset) = source.layout().slice(0, row as usize, row as usize + 1, 1)?;
             let layout = Layout::strided(whole.shape.without(0), &whole.strides()[1..])?;
             slot.view(source, layout, offset)
         })?;
-        Ok(Some(frame.value()))
+        Ok(Some(buffer.value()))
     }
 
     fn restart(&mut self) -> Result<()> {
         self.order.restart()
     }
 
-    fn save(&self, to: &mut Mark) {
+    fn save(&self, to: &mut StateWriter) {
         self.order.save(to);
     }
 
-    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.order.restore(from)
     }
 

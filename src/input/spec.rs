@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::{Error, Result, memory};
+use crate::error::{Error, Result};
 use crate::tensor::{DType, MAX_RANK, Shape, Tensor};
 use crate::text::Text;
 use crate::values::Value;
@@ -101,12 +101,46 @@ impl ElementSpec {
     fn size(&self) -> NestSize {
         match self {
             ElementSpec::Leaf(_) | ElementSpec::PerReplica(..) => NestSize::LEAF,
-            ElementSpec::Tuple(items) | ElementSpec::List(items) => {
-                NestSize::around(items.iter().map(ElementSpec::size))
-            }
+            nest => NestSize::around(nest.items().map(ElementSpec::size)),
+        }
+    }
+
+    /// The items or fields of a nest; none of a tensor.
+    pub(super) fn items(&self) -> impl Iterator<Item = &ElementSpec> {
+        let (items, fields): (&[ElementSpec], &[(Text, ElementSpec)]) = match self {
+            ElementSpec::Leaf(_) | ElementSpec::PerReplica(..) => (&[], &[]),
+            ElementSpec::Tuple(items) | ElementSpec::List(items) => (items, &[]),
+            ElementSpec::Struct(fields) => (&[], fields),
+        };
+        items.iter().chain(fields.iter().map(|(_, field)| field))
+    }
+
+    /// A nest of the same kind and names, of what `map` makes of each item.
+    fn map_items(
+        &self,
+        map: impl FnMut(&ElementSpec) -> Result<ElementSpec>,
+    ) -> Result<ElementSpec> {
+        let items = self.items().map(map).collect::<Result<_>>()?;
+        Ok(match self {
+            ElementSpec::Leaf(_) | ElementSpec::PerReplica(..) => self.clone(),
+            ElementSpec::Tuple(_) => ElementSpec::Tuple(Arc::new(items)),
+            ElementSpec::List(_) => ElementSpec::List(Arc::new(items)),
             ElementSpec::Struct(fields) => {
-                NestSize::around(fields.iter().map(|field| field.1.size()))
+                let names = fields.iter().map(|(name, _)| name.clone());
+                ElementSpec::Struct(Arc::new(names.zip(items).collect()))
             }
+        })
+    }
+
+    /// Whether both are nests of the same kind, of as many items with the same names.
+    fn is_like(&self, other: &ElementSpec) -> bool {
+        match (self, other) {
+            (ElementSpec::Tuple(one), ElementSpec::Tuple(two))
+            | (ElementSpec::List(one), ElementSpec::List(two)) => one.len() == two.len(),
+            (ElementSpec::Struct(one), ElementSpec::Struct(two)) => {
+                one.iter().map(|field| &field.0).eq(two.iter().map(|field| &field.0))
+            }
+            _ => false,
         }
     }
 
@@ -136,17 +170,17 @@ impl ElementSpec {
             Value::Tensor(tensor) => ElementSpec::Leaf(leaf(tensor)?),
             Value::Tuple(items) => {
                 let items = items.iter().map(|item| ElementSpec::describe(item, argument, leaf));
-                ElementSpec::tuple(memory::collect(items, "specs of tensors")?)?
+                ElementSpec::tuple(items.collect::<Result<_>>()?)?
             }
             Value::List(items) => {
                 let items = items.iter().map(|item| ElementSpec::describe(item, argument, leaf));
-                ElementSpec::list(memory::collect(items, "specs of tensors")?)?
+                ElementSpec::list(items.collect::<Result<_>>()?)?
             }
             Value::Struct(fields) => {
                 let fields = fields.iter().map(|(name, field)| {
                     Ok((name.clone(), ElementSpec::describe(field, argument, leaf)?))
                 });
-                ElementSpec::structure(memory::collect(fields, "specs of tensors")?)?
+                ElementSpec::structure(fields.collect::<Result<_>>()?)?
             }
             other => {
                 let found = other.kind_name();
@@ -208,14 +242,8 @@ impl ElementSpec {
     }
 
     fn has_per_replica(&self) -> bool {
-        match self {
-            ElementSpec::Leaf(_) => false,
-            ElementSpec::PerReplica(..) => true,
-            ElementSpec::Tuple(items) | ElementSpec::List(items) => {
-                items.iter().any(ElementSpec::has_per_replica)
-            }
-            ElementSpec::Struct(fields) => fields.iter().any(|(_, field)| field.has_per_replica()),
-        }
+        matches!(self, ElementSpec::PerReplica(..))
+            || self.items().any(ElementSpec::has_per_replica)
     }
 
     /// Dimension 0 of the tensors, if all have one and the same, which is known.
@@ -234,12 +262,7 @@ impl ElementSpec {
     pub(super) fn for_each_leaf<'a>(&'a self, visit: &mut dyn FnMut(&'a LeafSpec)) {
         match self {
             ElementSpec::Leaf(leaf) | ElementSpec::PerReplica(_, leaf) => visit(leaf),
-            ElementSpec::Tuple(items) | ElementSpec::List(items) => {
-                items.iter().for_each(|item| item.for_each_leaf(visit));
-            }
-            ElementSpec::Struct(fields) => {
-                fields.iter().for_each(|(_, field)| field.for_each_leaf(visit));
-            }
+            nest => nest.items().for_each(|item| item.for_each_leaf(visit)),
         }
     }
 
@@ -255,22 +278,12 @@ impl ElementSpec {
             (ElementSpec::Leaf(one), ElementSpec::Leaf(two)) => {
                 one.common(two).map(ElementSpec::Leaf).ok_or_else(different)
             }
-            (ElementSpec::Tuple(one), ElementSpec::Tuple(two)) if one.len() == two.len() => {
-                let items = one.iter().zip(two.iter());
-                let items = items.map(|(one, two)| one.common(two, different));
-                Ok(ElementSpec::Tuple(Arc::new(memory::collect(items, "specs of tensors")?)))
-            }
-            (ElementSpec::List(one), ElementSpec::List(two)) if one.len() == two.len() => {
-                let items = one.iter().zip(two.iter());
-                let items = items.map(|(one, two)| one.common(two, different));
-                Ok(ElementSpec::List(Arc::new(memory::collect(items, "specs of tensors")?)))
-            }
-            (ElementSpec::Struct(one), ElementSpec::Struct(two)) if one.len() == two.len() => {
-                let fields = one.iter().zip(two.iter()).map(|(one, two)| match one.0 == two.0 {
-                    true => Ok((one.0.clone(), one.1.common(&two.1, different)?)),
-                    false => Err(different()),
-                });
-                Ok(ElementSpec::Struct(Arc::new(memory::collect(fields, "specs of tensors")?)))
+            (one, two) if one.is_like(two) => {
+                let mut others = two.items();
+                one.map_items(|item| match others.next() {
+                    Some(other) => item.common(other, different),
+                    None => Err(different()),
+                })
             }
             _ => Err(different()),
         }
@@ -296,8 +309,7 @@ impl ElementSpec {
             ElementSpec::PerReplica(replicas, leaf) => {
                 (index < *replicas).then(|| ElementSpec::Leaf(leaf.clone()))
             }
-            ElementSpec::Tuple(items) | ElementSpec::List(items) => items.get(index).cloned(),
-            ElementSpec::Struct(fields) => fields.get(index).map(|(_, field)| field.clone()),
+            nest => nest.items().nth(index).cloned(),
         };
         let missing = || format!("{index} is not in [0, {}), the items of {self}", self.count());
         item.ok_or_else(|| Error::out_of_range("index", missing()))
@@ -328,11 +340,32 @@ impl ElementSpec {
     pub fn leaves(&self) -> usize {
         match self {
             ElementSpec::Leaf(_) | ElementSpec::PerReplica(..) => 1,
-            ElementSpec::Tuple(items) | ElementSpec::List(items) => {
-                items.iter().map(ElementSpec::leaves).sum()
-            }
-            ElementSpec::Struct(fields) => fields.iter().map(|(_, field)| field.leaves()).sum(),
+            nest => nest.items().map(ElementSpec::leaves).sum(),
         }
+    }
+
+    /// A value of the structure, which is within the limits of nests: `tensor` makes the tensor of each leaf, and
+    /// of each replica.
+    pub(super) fn value(
+        &self,
+        tensor: &mut dyn FnMut(&LeafSpec, usize) -> Result<Tensor>,
+    ) -> Result<Value> {
+        let mut items = |nest: &ElementSpec| {
+            nest.items().map(|item| item.value(tensor)).collect::<Result<Vec<_>>>()
+        };
+        Ok(match self {
+            ElementSpec::Leaf(leaf) => Value::Tensor(tensor(leaf, 0)?),
+            ElementSpec::PerReplica(replicas, leaf) => {
+                let parts = (0..*replicas).map(|replica| tensor(leaf, replica));
+                Value::per_replica(parts.collect::<Result<_>>()?)?
+            }
+            ElementSpec::Tuple(_) => Value::Tuple(Arc::new(items(self)?)),
+            ElementSpec::List(_) => Value::List(Arc::new(items(self)?)),
+            ElementSpec::Struct(fields) => {
+                let names = fields.iter().map(|(name, _)| name.clone());
+                Value::Struct(Arc::new(names.zip(items(self)?).collect()))
+            }
+        })
     }
 
     /// The structure with each tensor's spec replaced.
@@ -340,21 +373,10 @@ impl ElementSpec {
         &self,
         map: &mut dyn FnMut(&LeafSpec) -> Result<ElementSpec>,
     ) -> Result<ElementSpec> {
-        Ok(match self {
-            ElementSpec::Leaf(leaf) | ElementSpec::PerReplica(_, leaf) => map(leaf)?,
-            ElementSpec::Tuple(items) => {
-                let items = items.iter().map(|item| item.map(map));
-                ElementSpec::Tuple(Arc::new(memory::collect(items, "specs of tensors")?))
-            }
-            ElementSpec::List(items) => {
-                let items = items.iter().map(|item| item.map(map));
-                ElementSpec::List(Arc::new(memory::collect(items, "specs of tensors")?))
-            }
-            ElementSpec::Struct(fields) => {
-                let fields = fields.iter().map(|(name, field)| Ok((name.clone(), field.map(map)?)));
-                ElementSpec::Struct(Arc::new(memory::collect(fields, "specs of tensors")?))
-            }
-        })
+        match self {
+            ElementSpec::Leaf(leaf) | ElementSpec::PerReplica(_, leaf) => map(leaf),
+            nest => nest.map_items(|item| item.map(map)),
+        }
     }
 }
 
@@ -377,25 +399,21 @@ impl fmt::Display for ElementSpec {
         match self {
             ElementSpec::Leaf(leaf) => leaf.fmt(formatter),
             ElementSpec::PerReplica(replicas, leaf) => write!(formatter, "{replicas} x {leaf}"),
-            ElementSpec::Tuple(items) | ElementSpec::List(items) => {
-                let (open, close) = match self {
+            nest => {
+                let (open, close) = match nest {
+                    ElementSpec::Tuple(_) => ("(", ")"),
                     ElementSpec::List(_) => ("[", "]"),
-                    _ => ("(", ")"),
+                    _ => ("{", "}"),
                 };
                 formatter.write_str(open)?;
-                for (position, item) in items.iter().enumerate() {
-                    let separator = if position == 0 { "" } else { ", " };
-                    write!(formatter, "{separator}{item}")?;
+                for (position, item) in nest.items().enumerate() {
+                    formatter.write_str(if position == 0 { "" } else { ", " })?;
+                    if let ElementSpec::Struct(fields) = nest {
+                        write!(formatter, "{}: ", fields[position].0)?;
+                    }
+                    item.fmt(formatter)?;
                 }
                 formatter.write_str(close)
-            }
-            ElementSpec::Struct(fields) => {
-                formatter.write_str("{")?;
-                for (position, (name, field)) in fields.iter().enumerate() {
-                    let separator = if position == 0 { "" } else { ", " };
-                    write!(formatter, "{separator}{name}: {field}")?;
-                }
-                formatter.write_str("}")
             }
         }
     }

@@ -1,102 +1,48 @@
 //! Each batch split along dimension 0, one part for each replica.
 
-use std::sync::Arc;
-
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::input::frame::{self, Frame, Pool, Reusable};
-use crate::input::held::Held;
+use crate::input::element_buffer::{self, ElementBuffer};
+use crate::input::gathered::Make;
+use crate::input::leaves::Leaves;
+use crate::input::local_replicas::LocalReplicas;
 use crate::input::numbering::Numbering;
-use crate::input::position::{Mark, Reader};
+use crate::input::position::Description;
 use crate::input::spec::ElementSpec;
-use crate::input::stage::Pass;
 use crate::observe::{self, Phase};
+use crate::strategy::Strategy;
 use crate::tensor::origin::Share;
 use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
 
 /// Splits batches by Rule A: with c = ⌈rows / replicas⌉, replica k gets rows [k·c, (k+1)·c) as far
 /// as there are any. A single replica gets the batch as it is.
-pub(super) struct SplitPass {
-    spec: ElementSpec,
-    /// Where each part is to be.
-    devices: Arc<[DeviceId]>,
-    /// The batch whose parts there was no memory for.
-    held: Held<Value>,
-    input: Box<dyn Pass<Value>>,
-    pool: Pool<Frame>,
-    numbering: Numbering,
+pub(super) struct Split {
+    leaves: Leaves,
+    replicas: LocalReplicas,
 }
 
-impl SplitPass {
-    /// A pass that splits the elements of `input` into elements like `spec`.
-    pub(super) fn new(
-        spec: ElementSpec,
-        devices: Arc<[DeviceId]>,
-        numbering: Numbering,
-        mut input: Box<dyn Pass<Value>>,
-    ) -> SplitPass {
-        input.reserve(1);
-        let held = Held::of(&*input);
-        SplitPass { spec, devices, held, input, pool: Pool::new(), numbering }
+impl Split {
+    /// Into elements like `spec`.
+    pub(super) fn new(spec: &ElementSpec, replicas: &LocalReplicas) -> Split {
+        Split { leaves: Leaves::of(spec), replicas: replicas.clone() }
     }
+}
 
-    fn parts_of(&mut self, batch: &Value) -> Result<Value> {
+impl Make for Split {
+    const IS_VIEW: bool = true;
+
+    fn make(
+        &mut self,
+        batches: &[Value],
+        numbering: &Numbering,
+        buffer: &mut ElementBuffer,
+    ) -> Result<()> {
         let _split = observe::span(Phase::Split);
-        let element = self.pool.claim(|| Frame::new(&self.spec))?;
-        let made = split(batch, element.value_mut(), &self.devices, &self.numbering);
-        if made.is_err() {
-            // Parts that are on their GPUs already make room for others meanwhile.
-            element.release();
-        }
-        made.map(|()| element.value())
-    }
-
-    fn split(&mut self) -> Result<Option<Value>> {
-        // The input can use again the batches that only idle elements of ours are views of.
-        self.pool.release_idle();
-        let Some(batch) = self.held.next(&mut *self.input)? else { return Ok(None) };
-        let made = self.parts_of(&batch);
-        self.held.settle(batch, made).map(Some)
-    }
-}
-
-impl Pass<Value> for SplitPass {
-    fn next(&mut self) -> Result<Option<Value>> {
-        let next = self.split();
-        self.numbering.count(next)
-    }
-
-    fn restart(&mut self) -> Result<()> {
-        self.numbering.restart();
-        self.held.clear();
-        self.input.restart()
-    }
-
-    fn save(&self, to: &mut Mark) {
-        self.numbering.save(to);
-        self.held.save(&*self.input, to);
-    }
-
-    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
-        self.numbering.restore(from)?;
-        self.held.clear();
-        self.input.restore(from)
-    }
-
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        let skipped = self.held.skip(&mut *self.input, count)?;
-        self.numbering.skip(skipped);
-        Ok(skipped)
-    }
-
-    fn reserve(&mut self, items: usize) {
-        self.pool.reserve(items);
-        self.input.reserve(items);
-    }
-
-    fn announce(&mut self) {
-        self.input.announce();
+        let Split { leaves, replicas } = self;
+        buffer.for_each_component(replicas.devices.len(), &mut |leaf, replica, component| {
+            make_part(component, leaves.tensor(&batches[0], leaf)?, replica, replicas, numbering)
+        })
     }
 }
 
@@ -147,7 +93,7 @@ pub fn split_rows(
             start += size;
             let mut part = whole.slice(0, 0, 0, 1)?;
             let share = Share { examples: size as u64, origin: None };
-            frame::view(&mut part, whole, layout, offset, device, Some(share))?;
+            element_buffer::view(&mut part, whole, layout, offset, device, Some(share))?;
             Ok(part)
         });
         Value::per_replica(parts.collect::<Result<_>>()?)
@@ -160,15 +106,18 @@ pub fn split_rows(
 ///
 /// INVALID_ARGUMENT: a leaf that is no tensor and, with several devices, a scalar.
 pub fn split_value(batch: &Value, devices: &[DeviceId]) -> Result<Value> {
-    split_numbered(batch, devices, &Numbering::new(None))
+    split_numbered(batch, &LocalReplicas::of(devices), &Numbering::new(None))
 }
 
-/// The same, of a batch that has a number.
-pub(super) fn split_numbered(
-    batch: &Value,
-    devices: &[DeviceId],
-    numbering: &Numbering,
-) -> Result<Value> {
+/// A global batch, split over the replicas of `strategy` on all ranks as [`split_value`] does; of the parts
+/// those of this rank's replicas. All ranks have the same batch.
+pub fn split_for(strategy: &Strategy, batch: &Value) -> Result<Value> {
+    let replicas = LocalReplicas::of_strategy(strategy);
+    let numbering = Numbering::new(replicas.among_ranks.then(Description::default).as_ref());
+    split_numbered(batch, &replicas, &numbering)
+}
+
+fn split_numbered(batch: &Value, replicas: &LocalReplicas, numbering: &Numbering) -> Result<Value> {
     let _split = observe::span(Phase::Split);
     batch.map_leaves(&mut |leaf| {
         let Value::Tensor(whole) = leaf else {
@@ -176,23 +125,22 @@ pub(super) fn split_numbered(
                 format!("contains {}; only tensors are split, and nests of them", leaf.kind_name());
             return Err(Error::invalid("value", problem));
         };
-        let fresh = || Tensor::uninitialized(whole.dtype(), Shape::new(&[0])?, DeviceId::HOST);
-        if let [device] = *devices {
-            let mut part = fresh()?;
-            let share = numbering.share(examples(whole), examples(whole));
-            frame::view(&mut part, whole, *whole.layout(), 0, device, Some(share))?;
-            return Ok(Value::Tensor(part));
-        }
-        if whole.shape().rank() == 0 {
+        if whole.shape().rank() == 0 && replicas.all > 1 {
             let problem = format!(
                 "contains a scalar, which cannot be split over {} replicas; give it a dimension 0",
-                devices.len()
+                replicas.all
             );
             return Err(Error::invalid("value", problem));
         }
-        let mut parts = devices.iter().map(|_| fresh()).collect::<Result<Vec<_>>>()?;
-        split_tensor(whole, &mut parts, devices, numbering)?;
-        Value::per_replica(parts)
+        let part_of = |replica| {
+            let mut part = Tensor::uninitialized(whole.dtype(), Shape::new(&[0])?, DeviceId::HOST)?;
+            make_part(&mut part, whole, replica, replicas, numbering)?;
+            Ok(part)
+        };
+        match replicas.devices.len() {
+            1 => part_of(0).map(Value::Tensor),
+            count => Value::per_replica((0..count).map(part_of).collect::<Result<_>>()?),
+        }
     })
 }
 
@@ -209,61 +157,26 @@ pub(super) fn examples(tensor: &Tensor) -> u64 {
     tensor.shape().first().map_or(1, |&rows| rows as u64)
 }
 
-/// Makes the leaves of `element` the parts of the leaves of `batch`.
-fn split(
-    batch: &Value,
-    element: &mut Value,
-    devices: &[DeviceId],
-    numbering: &Numbering,
-) -> Result<()> {
-    match (batch, element) {
-        (Value::Tensor(whole), Value::Tensor(part)) => {
-            let share = Some(numbering.share(examples(whole), examples(whole)));
-            frame::view(part, whole, *whole.layout(), 0, devices[0], share)
-        }
-        (Value::Tensor(whole), Value::PerReplica(parts)) => {
-            let parts = Arc::get_mut(parts).ok_or_else(frame::in_use)?.components_mut();
-            split_tensor(whole, parts, devices, numbering)
-        }
-        (Value::Tuple(batches), Value::Tuple(elements))
-        | (Value::List(batches), Value::List(elements))
-            if batches.len() == elements.len() =>
-        {
-            let elements = Arc::get_mut(elements).ok_or_else(frame::in_use)?;
-            let mut pairs = batches.iter().zip(elements);
-            pairs.try_for_each(|(batch, element)| split(batch, element, devices, numbering))
-        }
-        (Value::Struct(batches), Value::Struct(elements)) if batches.len() == elements.len() => {
-            let elements = Arc::get_mut(elements).ok_or_else(frame::in_use)?;
-            let mut pairs = batches.iter().zip(elements);
-            pairs.try_for_each(|((_, batch), (_, element))| {
-                split(batch, element, devices, numbering)
-            })
-        }
-        (batch, _) => Err(Error::Internal(format!(
-            "an element of a dataset has {} where its spec has something else",
-            batch.kind_name()
-        ))),
-    }
-}
-
-fn split_tensor(
+/// Makes `component` the part of `whole` that this process's replica with this number gets.
+fn make_part(
+    component: &mut Tensor,
     whole: &Tensor,
-    parts: &mut [Tensor],
-    devices: &[DeviceId],
+    replica: usize,
+    replicas: &LocalReplicas,
     numbering: &Numbering,
 ) -> Result<()> {
-    let replicas = parts.len();
+    let device = replicas.devices[replica];
+    if replicas.all == 1 {
+        let share = Some(numbering.share(examples(whole), examples(whole)));
+        return element_buffer::view(component, whole, *whole.layout(), 0, device, share);
+    }
     let rows = whole.shape().first().copied().ok_or_else(|| {
         Error::invalid("dataset", "a scalar in an element, which cannot be split over replicas")
     })?;
-    for (replica, (tensor, &device)) in parts.iter_mut().zip(devices).enumerate() {
-        let (start, stop) = part(rows, replica, replicas);
-        let (layout, offset) = whole.layout().slice(0, start, stop, 1)?;
-        let share = numbering.share((stop - start) as u64, rows as u64);
-        frame::view(tensor, whole, layout, offset, device, Some(share))?;
-    }
-    Ok(())
+    let (start, stop) = part(rows, replicas.first + replica, replicas.all);
+    let (layout, offset) = whole.layout().slice(0, start, stop, 1)?;
+    let share = Some(numbering.share((stop - start) as u64, rows as u64));
+    element_buffer::view(component, whole, layout, offset, device, share)
 }
 
 #[cfg(test)]

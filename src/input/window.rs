@@ -1,10 +1,10 @@
 //! Copying between parts of tensors without making tensors of the parts.
 
-#![expect(unsafe_code, reason = "part of a frame that nobody else has is written")]
+#![expect(unsafe_code, reason = "part of a buffer that nobody else has is written")]
 
 use crate::device::DeviceId;
 use crate::error::Result;
-use crate::input::frame;
+use crate::input::element_buffer;
 use crate::tensor::{DType, Layout, Shape, Tensor};
 
 /// Two tensors that are pointed at what is to be copied and where.
@@ -29,7 +29,7 @@ impl Window {
     pub(super) fn copy(&mut self, source: Rows<'_>, target: Rows<'_>) -> Result<()> {
         point(&mut self.from, source)?;
         point(&mut self.to, target)?;
-        // SAFETY: the target is part of a frame that is being filled, and that nobody else has.
+        // SAFETY: the target is part of a buffer that is being filled, and that nobody else has.
         let copied = unsafe { self.to.assume_exclusive() }.copy_from(&self.from);
         // Memory that something still points at is not used again.
         let nothing = *self.nothing.layout();
@@ -40,5 +40,5 @@ impl Window {
 }
 
 fn point(window: &mut Tensor, (tensor, layout, elements): Rows<'_>) -> Result<()> {
-    frame::view(window, tensor, layout, elements, tensor.device(), None)
+    element_buffer::view(window, tensor, layout, elements, tensor.device(), None)
 }

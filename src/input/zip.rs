@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::{BatchSize, Dataset, Kind};
-use crate::input::frame::{Pool, Reusable, in_use};
-use crate::input::position::{Description, Mark, Reader, unfit};
+use crate::input::dataset::Dataset;
+use crate::input::element_buffer::{BufferPool, Reusable, in_use};
+use crate::input::facts::Rows;
+use crate::input::gathered::Gathered;
+use crate::input::op::Op;
+use crate::input::pass::{Pass, Pipeline};
+use crate::input::position::{StateReader, StateWriter};
 use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
-use crate::input::stage::{Pass, Stage};
-use crate::input::trail::{Saved, Trail, Wanted};
 use crate::observe::strict;
 use crate::tensor::Tensor;
 use crate::text::Text;
@@ -28,51 +30,67 @@ impl Dataset {
         if datasets.is_empty() {
             return Err(Error::invalid("datasets", "none; zip takes one or more"));
         }
-        let specs = datasets.iter().map(|dataset| dataset.element_spec().clone());
-        let spec = match names {
-            None => ElementSpec::tuple(specs.collect())?,
-            Some(names) if names.len() == datasets.len() => {
-                let fields = names.iter().map(|&name| name.into()).zip(specs);
-                ElementSpec::structure(fields.collect())?
-            }
-            Some(names) => {
-                return Err(Error::invalid(
-                    "names",
-                    format!("{} names for {} datasets", names.len(), datasets.len()),
-                ));
-            }
-        };
-        let warned = warn_of_lengths(datasets)?;
-        let arrays = |dataset| match Dataset::kind(dataset) {
-            Kind::Rows(arrays, None) => Some(arrays),
-            _ => None,
-        };
-        if datasets.iter().all(|dataset| arrays(dataset).is_some()) {
-            let all = || datasets.iter().filter_map(arrays);
-            let rows = all().map(|arrays| arrays.rows).min().unwrap_or(0);
-            let mut components = Vec::new();
-            for arrays in all() {
-                components.extend(arrays.part(0, rows)?.components);
-            }
-            return Dataset::of_arrays(spec, Arrays { components, rows }).made_of(datasets);
+        if let Some(names) = names.filter(|names| names.len() != datasets.len()) {
+            return Err(Error::invalid(
+                "names",
+                format!("{} names for {} datasets", names.len(), datasets.len()),
+            ));
         }
-        let cardinality = datasets
-            .iter()
-            .map(Dataset::cardinality)
-            .reduce(shorter)
-            .unwrap_or(Cardinality::Unknown);
-        let inputs = datasets.iter().map(Dataset::stream).collect();
         let names = names.map(|names| Arc::new(names.iter().map(|&name| name.into()).collect()));
-        let warned = Arc::new(AtomicBool::new(warned));
-        let finite = |dataset: &Dataset| dataset.cardinality() != Cardinality::Endless;
-        let first_finite = datasets.iter().position(finite).unwrap_or(0);
-        let stage = Arc::new(Zip { names, inputs, first_finite, warned });
-        let size = common_batch_size(datasets);
-        let zipped = Dataset::batched(spec, cardinality, Kind::Stream(stage), size);
-        // Which elements meet is known to who reads all.
-        let zipped = zipped.made_of(datasets)?.batched_as(datasets);
-        Ok(zipped.only_of_all_files(datasets, "zip"))
+        let zip = Zip { names, warned: Arc::default() };
+        let zipped = Dataset::of(Op::Zip(zip.clone()), datasets)?;
+        zip.warned.store(warn_of_lengths(datasets)?, Ordering::Relaxed);
+        Ok(zipped)
     }
+}
+
+#[derive(Clone)]
+pub(super) struct Zip {
+    names: Option<Arc<Vec<Text>>>,
+    /// Whether the log has been told of different lengths, or there is nothing to tell.
+    warned: Arc<AtomicBool>,
+}
+
+impl Zip {
+    /// The spec of the elements of these datasets side by side.
+    pub(super) fn spec(&self, datasets: &[Dataset]) -> Result<ElementSpec> {
+        let specs = datasets.iter().map(|dataset| dataset.element_spec().clone());
+        match &self.names {
+            None => ElementSpec::tuple(specs.collect()),
+            Some(names) => ElementSpec::structure(names.iter().cloned().zip(specs).collect()),
+        }
+    }
+
+    pub(super) fn start(&self, datasets: &[Dataset]) -> Result<Box<dyn Pass<Value>>> {
+        let inputs = datasets.iter().map(Dataset::start).collect::<Result<Vec<_>>>()?;
+        let taken = inputs.iter().map(|_| Gathered::default()).collect();
+        let finite = |dataset: &Dataset| dataset.cardinality() != Cardinality::Endless;
+        let mut pass = ZipPass {
+            zip: self.clone(),
+            inputs,
+            first_finite: datasets.iter().position(finite).unwrap_or(0),
+            taken,
+            ended: false,
+            nothing: Value::Tensor(Tensor::scalar(0u8)?),
+            pool: BufferPool::new(),
+        };
+        pass.reserve(1);
+        Ok(Box::new(pass))
+    }
+}
+
+/// The arrays of all datasets, if the elements of each are all rows of some.
+pub(super) fn rows(datasets: &[Dataset]) -> Result<Option<Rows>> {
+    let all = || datasets.iter().map_while(|dataset| dataset.facts().rows_in_order());
+    if all().count() < datasets.len() {
+        return Ok(None);
+    }
+    let rows = all().map(|arrays| arrays.rows).min().unwrap_or(0);
+    let mut components = Vec::new();
+    for arrays in all() {
+        components.extend(arrays.part(0, rows)?.components);
+    }
+    Ok(Some(Rows { arrays: Arc::new(Arrays { components, rows }), in_order: true }))
 }
 
 /// Says in the log if datasets are known to have different numbers of elements, which a strict process
@@ -98,16 +116,9 @@ fn warn_of_lengths(datasets: &[Dataset]) -> Result<bool> {
     Ok(datasets.iter().all(|dataset| dataset.cardinality() != Cardinality::Unknown))
 }
 
-/// The batch size of the datasets if it is known of all and the same.
-pub(super) fn common_batch_size(datasets: &[Dataset]) -> Option<BatchSize> {
-    let mut sizes = datasets.iter().map(Dataset::batch_size);
-    let first = sizes.next()??;
-    sizes.try_fold(first, |all, size| {
-        let size = size.filter(|size| size.rows == all.rows)?;
-        let one_partial = all.one_partial && size.one_partial;
-        let total = all.total.filter(|_| all.total == size.total);
-        Some(BatchSize { one_partial, total, ..size })
-    })
+/// How many elements come before the first of the datasets ends.
+pub(super) fn shortest(datasets: &[Dataset]) -> Cardinality {
+    datasets.iter().map(Dataset::cardinality).reduce(shorter).unwrap_or(Cardinality::Unknown)
 }
 
 fn shorter(one: Cardinality, other: Cardinality) -> Cardinality {
@@ -121,61 +132,22 @@ fn shorter(one: Cardinality, other: Cardinality) -> Cardinality {
     }
 }
 
-struct Zip {
-    names: Option<Arc<Vec<Text>>>,
-    inputs: Vec<Arc<dyn Stage<Value>>>,
+struct ZipPass {
+    zip: Zip,
+    inputs: Vec<Box<dyn Pass<Value>>>,
     /// The first dataset that may end.
     first_finite: usize,
-    /// Whether the log has been told of different lengths, or there is nothing to tell.
-    warned: Arc<AtomicBool>,
-}
-
-impl Stage<Value> for Zip {
-    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
-        let inputs = self.inputs.iter().map(|input| input.start()).collect::<Result<Vec<_>>>()?;
-        let nothing = Value::Tensor(Tensor::scalar(0u8)?);
-        let taken = inputs.iter().map(|_| Taken::default()).collect();
-        let names = self.names.clone();
-        let (warned, pool) = (Arc::clone(&self.warned), Pool::new());
-        let first_finite = self.first_finite;
-        let mut pass =
-            ZipPass { names, inputs, first_finite, warned, taken, ended: false, nothing, pool };
-        pass.reserve(1);
-        Ok(Box::new(pass))
-    }
-
-    fn describe(&self, to: &mut Description) {
-        to.stage(format!("{} datasets side by side", self.inputs.len()));
-        self.inputs.iter().for_each(|input| input.describe(to));
-    }
-}
-
-struct ZipPass {
-    names: Option<Arc<Vec<Text>>>,
-    inputs: Vec<Box<dyn Pass<Value>>>,
-    first_finite: usize,
-    warned: Arc<AtomicBool>,
     /// What the inputs have given for the element at hand. It stays if another fails, so that
     /// the inputs keep in step.
-    taken: Vec<Taken>,
+    taken: Vec<Gathered>,
     ended: bool,
     nothing: Value,
-    pool: Pool<Zipped>,
-}
-
-/// What an input has given for the element at hand, and how it came by it.
-#[derive(Default)]
-struct Taken {
-    element: Option<Value>,
-    trail: Trail,
+    pool: BufferPool<Zipped>,
 }
 
 impl ZipPass {
     fn let_go(&mut self) {
-        for taken in &mut self.taken {
-            taken.element = None;
-            taken.trail.clear();
-        }
+        self.taken.iter_mut().for_each(Gathered::clear);
     }
 }
 
@@ -187,15 +159,11 @@ impl Pass<Value> for ZipPass {
         // The inputs can use again what only idle elements of ours hold.
         self.pool.release_idle();
         for (position, input) in self.inputs.iter_mut().enumerate() {
-            let taken = &mut self.taken[position];
-            if taken.element.is_none() {
-                taken.element = taken.trail.next(&mut **input)?;
-            }
-            if taken.element.is_none() {
+            if !self.taken[position].fill(1, &mut **input)? {
                 self.ended = true;
                 // Those before have given an element, those behind were not asked.
                 let longer = self.first_finite;
-                let warns = position > longer && !self.warned.swap(true, Ordering::Relaxed);
+                let warns = position > longer && !self.zip.warned.swap(true, Ordering::Relaxed);
                 self.let_go();
                 let what = || {
                     format!(
@@ -209,15 +177,16 @@ impl Pass<Value> for ZipPass {
                 return Ok(None);
             }
         }
-        let names = self.names.as_ref().map(|names| &names[..]);
-        let frame = self.pool.claim(|| Ok(Zipped::new(names, self.inputs.len(), &self.nothing)))?;
+        let names = self.zip.names.as_ref().map(|names| &names[..]);
+        let buffer =
+            self.pool.claim(|| Ok(Zipped::new(names, self.inputs.len(), &self.nothing)))?;
         for (index, taken) in self.taken.iter_mut().enumerate() {
-            taken.trail.clear();
-            if let Some(element) = taken.element.take() {
-                *frame.item_mut(index).ok_or_else(in_use)? = element;
+            if let Some(element) = taken.elements.pop() {
+                *buffer.item_mut(index).ok_or_else(in_use)? = element;
             }
+            taken.clear();
         }
-        Ok(Some(frame.value.clone()))
+        Ok(Some(buffer.value.clone()))
     }
 
     fn restart(&mut self) -> Result<()> {
@@ -226,25 +195,17 @@ impl Pass<Value> for ZipPass {
         self.inputs.iter_mut().try_for_each(|input| input.restart())
     }
 
-    fn save(&self, to: &mut Mark) {
+    fn save(&self, to: &mut StateWriter) {
         to.push_flag(self.ended);
         for (input, taken) in self.inputs.iter().zip(&self.taken) {
-            taken.trail.save(&**input, to);
+            taken.save(&**input, to);
         }
     }
 
-    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
         self.ended = from.flag()?;
         for (input, taken) in self.inputs.iter_mut().zip(&mut self.taken) {
-            let saved = Saved::read(from)?;
-            taken.element = None;
-            let element = &mut taken.element;
-            taken.trail.restore(&saved, &mut **input, Wanted::All, &mut |taken| match element
-                .replace(taken)
-            {
-                None => Ok(()),
-                Some(_) => Err(unfit("two elements of one dataset side by side")),
-            })?;
+            taken.restore(1, &mut **input, from)?;
         }
         Ok(())
     }
@@ -253,7 +214,7 @@ impl Pass<Value> for ZipPass {
         if count == 0 || self.ended {
             return Ok(0);
         }
-        if self.taken.iter().any(|taken| taken.element.is_some()) {
+        if self.taken.iter().any(|taken| !taken.elements.is_empty()) {
             return Ok(if self.next()?.is_some() { 1 + self.skip(count - 1)? } else { 0 });
         }
         let mut least = count;

@@ -45,8 +45,8 @@ std::vector<mistake> mistakes() {
          }},
         {"batches of nothing", umbo::status::invalid_argument,
          {"umbo_dataset_batch", "size"},
-         {"0 elements"},
-         {"1 or more"},
+         {"0;"},
+         {"elements in a batch, 1 or more"},
          [] {
              const world at{__FILE__};
              at.numbers.batch(0);

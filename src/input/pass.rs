@@ -1,17 +1,14 @@
-//! What every source and transformation is made of.
+//! What iterating over a dataset is made of.
 
 use crate::error::Result;
-use crate::input::memory;
-use crate::input::position::{Description, Mark, Reader};
+use crate::input::position::{Description, StateReader, StateWriter};
 use crate::values::Value;
 
-/// A source or a transformation as a dataset keeps it: a description, from which passes start.
-///
-/// `T` is what flows: row numbers (`u64`) in front of a batch over arrays, elements elsewhere.
-pub(super) trait Stage<T>: Send + Sync {
+/// What iterators are made of: a description, from which passes start.
+pub(super) trait Pipeline: Send + Sync {
     /// A new pass at its beginning. Reads nothing yet, starts no threads, and leaves no trace if the
     /// pass is dropped before [`Pass::announce`].
-    fn start(&self) -> Result<Box<dyn Pass<T>>>;
+    fn start(&self) -> Result<Box<dyn Pass<Value>>>;
 
     /// Says what it is, and what its inputs are: everything on which the meaning of a saved position
     /// depends, and nothing that changes neither which items come nor what its passes save.
@@ -19,6 +16,8 @@ pub(super) trait Stage<T>: Send + Sync {
 }
 
 /// One way through a dataset.
+///
+/// `T` is what flows: row numbers (`u64`) in front of a batch over arrays, elements elsewhere.
 pub(super) trait Pass<T>: Send {
     /// The next item, or nothing at the end and ever after. After an error it may be called
     /// again and goes on behind what failed. RESOURCE_EXHAUSTED uses nothing up: what was taken of an
@@ -31,12 +30,12 @@ pub(super) trait Pass<T>: Send {
 
     /// Writes down where it is: between the item that [`Pass::next`] gave last, or its failure, and
     /// the next one. What was taken of an input, and not given away, is written down as the way back
-    /// to it ([`Trail`](crate::input::trail::Trail)).
-    fn save(&self, to: &mut Mark);
+    /// to it ([`ReplayLog`](crate::input::replay_log::ReplayLog)).
+    fn save(&self, to: &mut StateWriter);
 
-    /// Goes to where another pass of a stage described alike was. Only before [`Pass::announce`], as
+    /// Goes to where another pass of a pipeline described alike was. Only before [`Pass::announce`], as
     /// often as wanted; after a failure the pass is good for nothing.
-    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()>;
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()>;
 
     /// Passes over `count` items, or as many as there are, and returns how many. These are items that
     /// came without a failure when they were asked for before, so they need not be made.
@@ -54,14 +53,27 @@ pub(super) trait Pass<T>: Send {
         false
     }
 
+    /// The pass whose items become items of this one, if there is one.
+    fn input(&mut self) -> Option<&mut dyn Pass<T>> {
+        None
+    }
+
     /// Says that so many more items may be alive at once downstream, so that the pools of
     /// elements have room for them from the start.
-    fn reserve(&mut self, items: usize);
+    fn reserve(&mut self, items: usize) {
+        if let Some(input) = self.input() {
+            input.reserve(items);
+        }
+    }
 
     /// Says that an iterator has this pass now, to whoever counts them. Called once: before the first
     /// [`Pass::next`] and [`Pass::restart`] of the iterator. Only [`Pass::restore`] asks for items
     /// before it, and then threads that work ahead are not started.
-    fn announce(&mut self);
+    fn announce(&mut self) {
+        if let Some(input) = self.input() {
+            input.announce();
+        }
+    }
 }
 
 /// Passes over as many items of `input` as are `left`, and counts them down as it goes. Items that may fail,
@@ -75,22 +87,4 @@ pub(super) fn pass_over<T>(input: &mut dyn Pass<T>, left: &mut u64) -> Result<()
         *left -= 1;
     }
     Ok(())
-}
-
-/// What flows through every transformation that only changes which items come when.
-pub(super) trait Item: Clone + Send + Sync + 'static {
-    /// The item as it is kept to be given out any number of times.
-    fn keep(self) -> Result<Self>;
-}
-
-impl Item for u64 {
-    fn keep(self) -> Result<u64> {
-        Ok(self)
-    }
-}
-
-impl Item for Value {
-    fn keep(self) -> Result<Value> {
-        memory::read_only_value(&self)
-    }
 }

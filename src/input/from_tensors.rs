@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::error::memory::list;
 use crate::error::{Error, Result};
-use crate::input::cardinality::Cardinality;
-use crate::input::dataset::{Dataset, Kind};
+use crate::input::dataset::Dataset;
+use crate::input::indexed::{self, Indexed};
 use crate::input::memory;
-use crate::input::position::{Description, Mark, Reader};
+use crate::input::op::Op;
+use crate::input::pass::Pass;
 use crate::input::spec::{ElementSpec, LeafSpec};
-use crate::input::stage::{Pass, Stage};
 use crate::tensor::Tensor;
 use crate::values::Value;
 
@@ -24,7 +24,7 @@ impl Dataset {
         if spec.leaves() == 0 {
             return Err(Error::invalid("element", "it contains no tensor"));
         }
-        Ok(of_elements(spec, vec![memory::read_only_value(element)?]))
+        of_elements(spec, vec![memory::read_only_value(element)?])
     }
 
     /// One element for each tensor. They have one dtype and rank; their shapes may differ, so that
@@ -53,67 +53,24 @@ impl Dataset {
             elements.push(Value::Tensor(memory::read_only(tensor)?));
         }
         let shape = vec![None; first.shape().rank()];
-        Ok(of_elements(ElementSpec::Leaf(LeafSpec { dtype: first.dtype(), shape }), elements))
+        of_elements(ElementSpec::Leaf(LeafSpec { dtype: first.dtype(), shape }), elements)
     }
 }
 
-fn of_elements(spec: ElementSpec, elements: Vec<Value>) -> Dataset {
-    let cardinality = Cardinality::Exact(elements.len() as u64);
-    let stage = Given { elements: Arc::new(elements) };
-    Dataset::new(spec, cardinality, Kind::Stream(Arc::new(stage)))
+fn of_elements(spec: ElementSpec, elements: Vec<Value>) -> Result<Dataset> {
+    Dataset::of(Op::Tensors(Arc::new(elements), spec), &[])
 }
 
-struct Given {
-    elements: Arc<Vec<Value>>,
+pub(super) fn start(elements: &Arc<Vec<Value>>) -> Box<dyn Pass<Value>> {
+    indexed::start(Elements(Arc::clone(elements)), elements.len() as u64)
 }
 
-impl Stage<Value> for Given {
-    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
-        Ok(Box::new(GivenPass { elements: Arc::clone(&self.elements), next: 0 }))
+struct Elements(Arc<Vec<Value>>);
+
+impl Indexed for Elements {
+    type Item = Value;
+
+    fn item(&mut self, number: u64) -> Result<Value> {
+        Ok(self.0[number as usize].clone())
     }
-
-    fn describe(&self, to: &mut Description) {
-        to.stage(format!("{} elements in memory", self.elements.len()));
-    }
-}
-
-struct GivenPass {
-    elements: Arc<Vec<Value>>,
-    next: usize,
-}
-
-impl Pass<Value> for GivenPass {
-    fn next(&mut self) -> Result<Option<Value>> {
-        let element = self.elements.get(self.next).cloned();
-        self.next += usize::from(element.is_some());
-        Ok(element)
-    }
-
-    fn restart(&mut self) -> Result<()> {
-        self.next = 0;
-        Ok(())
-    }
-
-    fn save(&self, to: &mut Mark) {
-        to.push(self.next as u64);
-    }
-
-    fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
-        self.next = from.index(self.elements.len(), "the next element")?;
-        Ok(())
-    }
-
-    fn skip(&mut self, count: u64) -> Result<u64> {
-        let skipped = count.min((self.elements.len() - self.next) as u64);
-        self.next += skipped as usize;
-        Ok(skipped)
-    }
-
-    fn passes_freely(&self) -> bool {
-        true
-    }
-
-    fn reserve(&mut self, _items: usize) {}
-
-    fn announce(&mut self) {}
 }

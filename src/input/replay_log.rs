@@ -3,16 +3,16 @@
 //! Some passes hold items that they have taken and not given away: the buffer of a shuffle, the batch
 //! that is being cut anew, a whole round that is to be cached. Items themselves are not part of a
 //! position. In place of them it says from where in the input they came, so that they are taken again.
-//! What failed in between is not taken again, since it might not fail now: a trail begins anew behind
+//! What failed in between is not taken again, since it might not fail now: a replay log begins anew behind
 //! each failure.
 
 use crate::error::{Error, Result};
-use crate::input::position::{Mark, Reader, unfit};
-use crate::input::stage::Pass;
+use crate::input::pass::Pass;
+use crate::input::position::{StateReader, StateWriter, unfit};
 
 /// Where the items that are held came from.
 #[derive(Default)]
-pub(super) struct Trail {
+pub(super) struct ReplayLog {
     /// Items that came one after the other. Those behind `used` are memory to be used again.
     segments: Vec<Segment>,
     used: usize,
@@ -24,11 +24,11 @@ pub(super) struct Trail {
 
 #[derive(Default)]
 struct Segment {
-    from: Mark,
+    from: StateWriter,
     items: u64,
 }
 
-impl Trail {
+impl ReplayLog {
     /// Nothing is held any more.
     pub(super) fn clear(&mut self) {
         self.used = 0;
@@ -74,7 +74,7 @@ impl Trail {
         Ok(item)
     }
 
-    /// Forgets all items but the last one, which was taken by [`Trail::next_apart`].
+    /// Forgets all items but the last one, which was taken by [`ReplayLog::next_apart`].
     pub(super) fn keep_last(&mut self) {
         if self.used > 1 {
             self.segments.swap(0, self.used - 1);
@@ -82,14 +82,14 @@ impl Trail {
         }
     }
 
-    /// Forgets the last item, which was taken by [`Trail::next_apart`].
+    /// Forgets the last item, which was taken by [`ReplayLog::next_apart`].
     pub(super) fn forget_last(&mut self) {
         self.used = self.used.saturating_sub(1);
         self.whole = false;
     }
 
     /// Where the first item came from, if nothing failed since.
-    pub(super) fn beginning(&self) -> Option<&Mark> {
+    pub(super) fn beginning(&self) -> Option<&StateWriter> {
         self.segments[..self.used].first().filter(|_| self.used == 1).map(|first| &first.from)
     }
 
@@ -100,7 +100,7 @@ impl Trail {
     }
 
     /// Writes down where the items came from and where `input` is now.
-    pub(super) fn save<T>(&self, input: &dyn Pass<T>, to: &mut Mark) {
+    pub(super) fn save<T>(&self, input: &dyn Pass<T>, to: &mut StateWriter) {
         to.push(self.used as u64);
         for segment in &self.segments[..self.used] {
             to.push(segment.items);
@@ -114,7 +114,7 @@ impl Trail {
     }
 
     /// The same as it was before the last item, with which the pass will try again.
-    pub(super) fn save_before_last(&self, to: &mut Mark) {
+    pub(super) fn save_before_last(&self, to: &mut StateWriter) {
         to.push(self.used as u64);
         for (number, segment) in self.segments[..self.used].iter().enumerate() {
             to.push(segment.items - u64::from(number + 1 == self.used));
@@ -125,7 +125,7 @@ impl Trail {
         to.push_flag(false);
     }
 
-    /// Takes up a saved trail: gives each of its items to `hold`, or those whose numbers are in
+    /// Takes up a saved log: gives each of its items to `hold`, or those whose numbers are in
     /// `wanted`, in order, and brings `input` to where it was.
     pub(super) fn restore<T>(
         &mut self,
@@ -192,7 +192,7 @@ fn too_few(items: u64) -> Error {
     unfit(&format!("the data end after {items} elements where there were more"))
 }
 
-/// Which items of a trail are to be had again.
+/// Which items of a log are to be had again.
 pub(super) enum Wanted<'a> {
     /// Each.
     All,
@@ -200,10 +200,10 @@ pub(super) enum Wanted<'a> {
     Some(&'a [u64]),
 }
 
-/// A trail as it was saved.
+/// A log as it was saved.
 pub(super) struct Saved<'a> {
     /// How many items, and from where.
-    segments: Vec<(u64, Reader<'a>)>,
+    segments: Vec<(u64, StateReader<'a>)>,
     now: Now<'a>,
 }
 
@@ -213,11 +213,11 @@ enum Now<'a> {
     Behind {
         ended: bool,
     },
-    Elsewhere(Reader<'a>),
+    Elsewhere(StateReader<'a>),
 }
 
 impl<'a> Saved<'a> {
-    pub(super) fn read(from: &mut Reader<'a>) -> Result<Saved<'a>> {
+    pub(super) fn read(from: &mut StateReader<'a>) -> Result<Saved<'a>> {
         let count = from.number()?;
         let (mut segments, mut items) = (Vec::new(), 0u64);
         for _ in 0..count {
@@ -266,84 +266,80 @@ mod tests {
             Ok(())
         }
 
-        fn save(&self, to: &mut Mark) {
+        fn save(&self, to: &mut StateWriter) {
             to.push(self.0);
         }
 
-        fn restore(&mut self, from: &mut Reader<'_>) -> Result<()> {
+        fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
             self.0 = from.number()?;
             Ok(())
         }
-
-        fn reserve(&mut self, _items: usize) {}
-
-        fn announce(&mut self) {}
     }
 
-    fn restored(mark: &Mark, wanted: Wanted<'_>) -> Result<(Vec<u64>, u64, Trail)> {
-        let (mut input, mut trail, mut held) = (Numbers(0), Trail::default(), Vec::new());
-        let mut reader = Reader::new(mark.numbers());
+    fn restored(state: &StateWriter, wanted: Wanted<'_>) -> Result<(Vec<u64>, u64, ReplayLog)> {
+        let (mut input, mut replay, mut held) = (Numbers(0), ReplayLog::default(), Vec::new());
+        let mut reader = StateReader::new(state.numbers());
         let saved = Saved::read(&mut reader)?;
         reader.end()?;
-        trail.restore(&saved, &mut input, wanted, &mut |item| {
+        replay.restore(&saved, &mut input, wanted, &mut |item| {
             held.push(item);
             Ok(())
         })?;
-        Ok((held, input.0, trail))
+        Ok((held, input.0, replay))
     }
 
     #[test]
     fn items_between_failures_are_had_again() {
         for calls in 0..14 {
-            let (mut input, mut trail, mut held) = (Numbers(0), Trail::default(), Vec::new());
+            let (mut input, mut replay, mut held) = (Numbers(0), ReplayLog::default(), Vec::new());
             for _ in 0..calls {
-                held.extend(trail.next(&mut input).unwrap_or(None));
+                held.extend(replay.next(&mut input).unwrap_or(None));
             }
-            let mut mark = Mark::default();
-            trail.save(&input, &mut mark);
-            let (again, at, other) = restored(&mark, Wanted::All).unwrap();
+            let mut state = StateWriter::default();
+            replay.save(&input, &mut state);
+            let (again, at, other) = restored(&state, Wanted::All).unwrap();
             assert_eq!((&again, at), (&held, input.0), "after {calls} calls");
-            assert_eq!(other.items(), trail.items());
-            let mut copy = Mark::default();
+            assert_eq!(other.items(), replay.items());
+            let mut copy = StateWriter::default();
             other.save(&Numbers(at), &mut copy);
-            assert_eq!(copy.numbers(), mark.numbers());
+            assert_eq!(copy.numbers(), state.numbers());
             let odd: Vec<u64> = (0..held.len() as u64).filter(|number| number % 2 == 1).collect();
             let expected: Vec<u64> = odd.iter().map(|&number| held[number as usize]).collect();
-            assert_eq!(restored(&mark, Wanted::Some(&odd)).unwrap().0, expected);
+            assert_eq!(restored(&state, Wanted::Some(&odd)).unwrap().0, expected);
         }
     }
 
     #[test]
     fn items_apart_are_forgotten_one_by_one() {
-        let (mut input, mut trail) = (Numbers(1), Trail::default());
-        let held = |trail: &Trail, input: &Numbers| {
-            let mut mark = Mark::default();
-            trail.save(input, &mut mark);
-            let (held, at, _) = restored(&mark, Wanted::All).unwrap();
+        let (mut input, mut replay) = (Numbers(1), ReplayLog::default());
+        let held = |replay: &ReplayLog, input: &Numbers| {
+            let mut state = StateWriter::default();
+            replay.save(input, &mut state);
+            let (held, at, _) = restored(&state, Wanted::All).unwrap();
             assert_eq!(at, input.0);
             held
         };
         for _ in 0..3 {
-            trail.next_apart(&mut input).unwrap();
+            replay.next_apart(&mut input).unwrap();
         }
-        assert_eq!(held(&trail, &input), [1, 2, 3]);
-        assert!(trail.next_apart(&mut input).is_err());
-        assert_eq!(held(&trail, &input), [1, 2, 3]);
-        trail.next_apart(&mut input).unwrap();
-        trail.keep_last();
-        assert_eq!(held(&trail, &input), [5]);
-        trail.forget_last();
-        assert!(held(&trail, &input).is_empty());
+        assert_eq!(held(&replay, &input), [1, 2, 3]);
+        assert!(replay.next_apart(&mut input).is_err());
+        assert_eq!(held(&replay, &input), [1, 2, 3]);
+        replay.next_apart(&mut input).unwrap();
+        replay.keep_last();
+        assert_eq!(held(&replay, &input), [5]);
+        replay.forget_last();
+        assert!(held(&replay, &input).is_empty());
     }
 
     #[test]
     fn trails_that_cannot_be_are_refused() {
-        let mark = |numbers: &[u64]| {
-            let mut mark = Mark::default();
-            numbers.iter().for_each(|&number| mark.push(number));
-            mark
+        let state = |numbers: &[u64]| {
+            let mut state = StateWriter::default();
+            numbers.iter().for_each(|&number| state.push(number));
+            state
         };
-        let refused = |numbers: &[u64]| restored(&mark(numbers), Wanted::All).is_err();
+        let refused = |numbers: &[u64]| restored(&state(numbers), Wanted::All).is_err();
         assert!(!refused(&[1, 2, 1, 1, 1, 0]));
         assert!(!refused(&[1, 1, 1, 10, 1, 1]));
         for wrong in [

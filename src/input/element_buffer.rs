@@ -1,11 +1,11 @@
 //! Elements that are filled again once their consumer has dropped them.
 
-#![expect(unsafe_code, reason = "a frame that nobody else has is written")]
+#![expect(unsafe_code, reason = "a buffer that nobody else has is written")]
 
 use std::sync::Arc;
 
 use crate::device::DeviceId;
-use crate::error::{Error, Result, memory};
+use crate::error::{Error, Result};
 use crate::input::spec::ElementSpec;
 use crate::tensor::origin::Share;
 use crate::tensor::storage::Storage;
@@ -19,71 +19,71 @@ pub(super) trait Reusable {
     fn release(&mut self) -> bool;
 }
 
-/// So many more frames than reserved are kept for consumers that hold several elements.
+/// So many more buffers than reserved are kept for consumers that hold several elements.
 const SPARE: usize = 8;
 
-/// So many frames are looked at for one that came back. With fewer frames that is all of them.
+/// So many buffers are looked at for one that came back. With fewer buffers that is all of them.
 const LOOKS: usize = 64;
 
-/// Frames in use and to be used again. The pool holds on to a bounded number; consumers that keep
+/// Buffers in use and to be used again. The pool holds on to a bounded number; consumers that keep
 /// more elements than that own the others alone.
 ///
-/// However many frames there are, an element costs at most [`LOOKS`] looks at one, and about nine where
-/// elements come back in no order: so many frames are kept that then one of nine is free. Where none of
+/// However many buffers there are, an element costs at most [`LOOKS`] looks at one, and about nine where
+/// elements come back in no order: so many buffers are kept that then one of nine is free. Where none of
 /// those that are looked at is, a new one is made.
-pub(super) struct Pool<F> {
-    frames: Vec<F>,
+pub(super) struct BufferPool<F> {
+    buffers: Vec<F>,
     reserved: usize,
-    /// The frame behind the one that was looked at last for a claim.
+    /// The buffer behind the one that was looked at last for a claim.
     next: usize,
-    /// The frame behind the one that was made idle last.
+    /// The buffer behind the one that was made idle last.
     next_idle: usize,
 }
 
-impl<F: Reusable> Pool<F> {
+impl<F: Reusable> BufferPool<F> {
     /// An empty pool.
-    pub(super) fn new() -> Pool<F> {
-        Pool { frames: Vec::new(), reserved: 1, next: 0, next_idle: 0 }
+    pub(super) fn new() -> BufferPool<F> {
+        BufferPool { buffers: Vec::new(), reserved: 1, next: 0, next_idle: 0 }
     }
 
-    /// Has room for so many more frames.
-    pub(super) fn reserve(&mut self, frames: usize) {
-        self.reserved = self.reserved.saturating_add(frames);
+    /// Has room for so many more buffers.
+    pub(super) fn reserve(&mut self, buffers: usize) {
+        self.reserved = self.reserved.saturating_add(buffers);
     }
 
-    /// Lets frames that nobody uses go of what they refer to, such as the source's elements: all of
+    /// Lets buffers that nobody uses go of what they refer to, such as the source's elements: all of
     /// them, or in a large pool the next ones of a walk around it.
     pub(super) fn release_idle(&mut self) {
-        for _ in 0..self.frames.len().min(LOOKS) {
-            self.next_idle = (self.next_idle + 1) % self.frames.len();
-            self.frames[self.next_idle].release();
+        for _ in 0..self.buffers.len().min(LOOKS) {
+            self.next_idle = (self.next_idle + 1) % self.buffers.len();
+            self.buffers[self.next_idle].release();
         }
     }
 
-    /// A frame that nobody else uses: one that came back, or else a new one.
+    /// A buffer that nobody else uses: one that came back, or else a new one.
     ///
     /// Elements come back about in the order in which they went out, so looking begins behind
-    /// the frame that was claimed last.
+    /// the buffer that was claimed last.
     pub(super) fn claim(&mut self, make: impl Fn() -> Result<F>) -> Result<&mut F> {
         let index = self.claim_place(make)?;
-        Ok(&mut self.frames[index])
+        Ok(&mut self.buffers[index])
     }
 
-    /// As [`Pool::claim`]: the frame's place in the pool. It is the claimer's until the next claim.
+    /// As [`BufferPool::claim`]: the buffer's place in the pool. It is the claimer's until the next claim.
     pub(super) fn claim_place(&mut self, make: impl Fn() -> Result<F>) -> Result<usize> {
         // Those of small pools are made at once, so that no later element asks for memory.
-        while self.frames.len() < self.reserved.min(LOOKS) {
-            self.frames.push(make()?);
+        while self.buffers.len() < self.reserved.min(LOOKS) {
+            self.buffers.push(make()?);
         }
         let index = match self.find_free() {
             Some(free) => free,
-            None if self.frames.len() < self.most() => {
-                self.frames.push(make()?);
-                self.frames.len() - 1
+            None if self.buffers.len() < self.most() => {
+                self.buffers.push(make()?);
+                self.buffers.len() - 1
             }
             None => {
-                let other = self.next % self.frames.len();
-                self.frames[other] = make()?;
+                let other = self.next % self.buffers.len();
+                self.buffers[other] = make()?;
                 self.next = other + 1;
                 other
             }
@@ -91,22 +91,22 @@ impl<F: Reusable> Pool<F> {
         Ok(index)
     }
 
-    /// The frame at a place that was claimed.
+    /// The buffer at a place that was claimed.
     pub(super) fn at(&mut self, place: usize) -> &mut F {
-        &mut self.frames[place]
+        &mut self.buffers[place]
     }
 
-    /// How many frames there are at most.
+    /// How many buffers there are at most.
     fn most(&self) -> usize {
         self.reserved.saturating_add(self.reserved / 8).saturating_add(SPARE)
     }
 
     fn find_free(&mut self) -> Option<usize> {
-        let count = self.frames.len();
+        let count = self.buffers.len();
         for _ in 0..count.min(LOOKS) {
             let index = self.next % count;
             self.next = index + 1;
-            if self.frames[index].release() {
+            if self.buffers[index].release() {
                 return Some(index);
             }
         }
@@ -115,20 +115,20 @@ impl<F: Reusable> Pool<F> {
 }
 
 /// An element and, for each of its tensors, the memory that it was last copied to.
-pub(super) struct Frame {
+pub(super) struct ElementBuffer {
     value: Value,
     buffers: Vec<Option<Arc<Storage>>>,
     /// What idle tensors point at.
     nothing: Tensor,
 }
 
-impl Frame {
-    /// A frame for elements like `spec`, with no elements yet.
-    pub(super) fn new(spec: &ElementSpec) -> Result<Frame> {
+impl ElementBuffer {
+    /// A buffer for elements like `spec`, with no elements yet.
+    pub(super) fn new(spec: &ElementSpec) -> Result<ElementBuffer> {
         let nothing = Tensor::zeros(DType::UInt8, Shape::new(&[0])?, DeviceId::HOST)?;
-        let value = shell(spec, &nothing)?;
+        let value = spec.value(&mut |_, _| nothing.slice(0, 0, 0, 1))?;
         let buffers = vec![None; spec.leaves()];
-        Ok(Frame { value, buffers, nothing })
+        Ok(ElementBuffer { value, buffers, nothing })
     }
 
     /// The element.
@@ -136,9 +136,20 @@ impl Frame {
         self.value.clone()
     }
 
-    /// The element, to be filled.
-    pub(super) fn value_mut(&mut self) -> &mut Value {
-        &mut self.value
+    /// Gives each tensor, in order, to `fill`: with which leaf of the element it is and, of `replicas`
+    /// components each, which component.
+    pub(super) fn for_each_component(
+        &mut self,
+        replicas: usize,
+        fill: &mut dyn FnMut(usize, usize, &mut Tensor) -> Result<()>,
+    ) -> Result<()> {
+        let mut tensors = 0..;
+        let ours = for_each_tensor(&mut self.value, &mut |tensor| {
+            let Some(position) = tensors.next() else { return Ok(false) };
+            fill(position / replicas, position % replicas, tensor)?;
+            Ok(true)
+        })?;
+        if ours { Ok(()) } else { Err(in_use()) }
     }
 
     /// Gives each tensor, in order, to `fill`, with the memory that is its own to use.
@@ -156,9 +167,9 @@ impl Frame {
     }
 }
 
-impl Reusable for Frame {
+impl Reusable for ElementBuffer {
     fn release(&mut self) -> bool {
-        let Frame { value, buffers, nothing } = self;
+        let ElementBuffer { value, buffers, nothing } = self;
         let (storage, offset) = nothing.storage();
         let (dtype, layout) = (nothing.dtype(), *nothing.layout());
         let device = nothing.device();
@@ -171,7 +182,7 @@ impl Reusable for Frame {
     }
 }
 
-/// One tensor of a frame, to be filled.
+/// One tensor of a buffer, to be filled.
 pub(super) struct LeafBuffer<'a> {
     tensor: &'a mut Tensor,
     buffer: &'a mut Option<Arc<Storage>>,
@@ -210,8 +221,8 @@ impl LeafBuffer<'_> {
 
     /// The tensor as it was last made, which was in memory of its own, for the caller to write.
     pub(super) fn own_tensor(&mut self) -> TensorMut<'_> {
-        // SAFETY: nobody has the tensor until the frame is given away, and none of those to whom it
-        // was given before has anything of its memory any more: the pool claims no other frames.
+        // SAFETY: nobody has the tensor until the buffer is given away, and none of those to whom it
+        // was given before has anything of its memory any more: the pool claims no other buffers.
         unsafe { self.tensor.assume_exclusive() }
     }
 
@@ -237,7 +248,8 @@ impl LeafBuffer<'_> {
 }
 
 /// Makes `tensor`, which nobody else holds, a view of `source`: `layout`, `elements` further on, on
-/// `device`; or, if that cannot read the memory, a copy of it.
+/// `device`; or, if that cannot read the memory, a copy of it. What it had before goes back to its pool, in the
+/// order of the device's work, so a pass that is ahead of its replicas holds what they need and no more.
 pub(super) fn view(
     tensor: &mut Tensor,
     source: &Tensor,
@@ -246,67 +258,31 @@ pub(super) fn view(
     device: DeviceId,
     share: Option<Share>,
 ) -> Result<()> {
-    if memory_of(device) != memory_of(source.device()) {
-        return copy(tensor, source, layout, elements, device, share);
-    }
+    let copied;
+    let (source, layout, elements) = match memory_of(device) == memory_of(source.device()) {
+        true => (source, layout, elements),
+        false => {
+            let (storage, start) = source.storage();
+            let offset = start + elements * source.dtype().size();
+            let part = Tensor::from_storage(Arc::clone(storage), source.dtype(), layout, offset)?;
+            copied = part.copied_to(device)?;
+            (&copied, *copied.layout(), 0)
+        }
+    };
     let (storage, start) = source.storage();
     let (dtype, offset) = (source.dtype(), start + elements * source.dtype().size());
     let parts = TensorParts { storage, dtype, layout, offset, device, share };
     if tensor.try_replace(&parts) { Ok(()) } else { Err(in_use()) }
 }
 
-/// The same for a device that has not the memory. What it had before goes back to its pool, in the
-/// order of the device's work, so a pass that is ahead of its replicas holds what they need and no more.
-fn copy(
-    tensor: &mut Tensor,
-    source: &Tensor,
-    layout: Layout,
-    elements: usize,
-    device: DeviceId,
-    share: Option<Share>,
-) -> Result<()> {
-    let (storage, start) = source.storage();
-    let offset = start + elements * source.dtype().size();
-    let part = Tensor::from_storage(Arc::clone(storage), source.dtype(), layout, offset)?;
-    let copied = part.copied_to(device)?;
-    let (storage, offset) = copied.storage();
-    let (dtype, layout) = (copied.dtype(), *copied.layout());
-    let parts = TensorParts { storage, dtype, layout, offset, device, share };
-    if tensor.try_replace(&parts) { Ok(()) } else { Err(in_use()) }
-}
-
-/// The error of filling a frame that was not claimed from its pool.
+/// The error of filling a buffer that was not claimed from its pool.
 pub(super) fn in_use() -> Error {
     Error::Internal("an element that is in use was to be filled".into())
 }
 
-/// A nest like `spec`, which is within the limits of nests, of tensors without elements.
-fn shell(spec: &ElementSpec, nothing: &Tensor) -> Result<Value> {
-    let empty = || nothing.slice(0, 0, 0, 1);
-    Ok(match spec {
-        ElementSpec::Leaf(_) => Value::Tensor(empty()?),
-        ElementSpec::PerReplica(replicas, _) => {
-            Value::per_replica((0..*replicas).map(|_| empty()).collect::<Result<_>>()?)?
-        }
-        ElementSpec::Tuple(items) => {
-            let items = items.iter().map(|item| shell(item, nothing));
-            Value::Tuple(Arc::new(memory::collect(items, "items of an element")?))
-        }
-        ElementSpec::List(items) => {
-            let items = items.iter().map(|item| shell(item, nothing));
-            Value::List(Arc::new(memory::collect(items, "items of an element")?))
-        }
-        ElementSpec::Struct(fields) => {
-            let fields =
-                fields.iter().map(|(name, field)| Ok((name.clone(), shell(field, nothing)?)));
-            Value::Struct(Arc::new(memory::collect(fields, "items of an element")?))
-        }
-    })
-}
-
 /// Gives each tensor of a nest to `visit`, as long as that returns true and nobody else holds the
 /// nest; returns whether all were visited.
-pub(super) fn for_each_tensor(
+fn for_each_tensor(
     value: &mut Value,
     visit: &mut dyn FnMut(&mut Tensor) -> Result<bool>,
 ) -> Result<bool> {
@@ -351,12 +327,12 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// How often pools of this thread have looked at a frame, and how many frames they have made.
+        /// How often pools of this thread have looked at a buffer, and how many buffers they have made.
         static LOOKS_SO_FAR: Cell<usize> = const { Cell::new(0) };
         static MADE_SO_FAR: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// A frame of one element, which says how often it was looked at.
+    /// A buffer of one element, which says how often it was looked at.
     struct Counted(Arc<()>, usize);
 
     impl Reusable for Counted {
@@ -367,23 +343,23 @@ mod tests {
         }
     }
 
-    fn claim(pool: &mut Pool<Counted>) -> Arc<()> {
-        let frame = pool.claim(|| {
+    fn claim(pool: &mut BufferPool<Counted>) -> Arc<()> {
+        let buffer = pool.claim(|| {
             MADE_SO_FAR.set(MADE_SO_FAR.get() + 1);
             Ok(Counted(Arc::new(()), 0))
         });
-        Arc::clone(&frame.unwrap().0)
+        Arc::clone(&buffer.unwrap().0)
     }
 
     /// A pool, and `kept` elements from it.
-    fn pool_of(kept: usize) -> (Pool<Counted>, Vec<Arc<()>>) {
-        let mut pool = Pool::new();
+    fn pool_of(kept: usize) -> (BufferPool<Counted>, Vec<Arc<()>>) {
+        let mut pool = BufferPool::new();
         pool.reserve(kept);
         let elements = (0..kept).map(|_| claim(&mut pool)).collect();
         (pool, elements)
     }
 
-    /// How many looks at frames and how many new frames each element costs a consumer that keeps
+    /// How many looks at buffers and how many new buffers each element costs a consumer that keeps
     /// `kept` of them and drops one, which `drop_next` chooses, for each new one.
     fn costs(kept: usize, mut drop_next: impl FnMut(usize) -> usize) -> (f64, f64) {
         let (mut pool, mut elements) = pool_of(kept);
@@ -401,9 +377,9 @@ mod tests {
     }
 
     /// What an element costs does not depend on how many there are, whether they come back in the
-    /// order in which they went out or in none; and in the long run frames are used again.
+    /// order in which they went out or in none; and in the long run buffers are used again.
     #[test]
-    fn a_claim_looks_at_a_few_frames_however_many_there_are() {
+    fn a_claim_looks_at_a_few_buffers_however_many_there_are() {
         let mut random = ChaCha8Rng::seed_from_u64(1);
         for kept in [16, 256, 4096, 32768] {
             let (looks, new) = costs(kept, |number| number % kept);
@@ -414,15 +390,15 @@ mod tests {
     }
 
     #[test]
-    fn idle_frames_are_let_go_of_in_turn() {
+    fn idle_buffers_are_let_go_of_in_turn() {
         let (mut pool, elements) = pool_of(1000);
         drop(elements);
-        pool.frames.iter_mut().for_each(|frame| frame.1 = 0);
+        pool.buffers.iter_mut().for_each(|buffer| buffer.1 = 0);
         for _ in 0..1000_usize.div_ceil(LOOKS) {
             LOOKS_SO_FAR.set(0);
             pool.release_idle();
             assert_eq!(LOOKS_SO_FAR.get(), LOOKS);
         }
-        assert!(pool.frames.iter().all(|frame| frame.1 > 0));
+        assert!(pool.buffers.iter().all(|buffer| buffer.1 > 0));
     }
 }

@@ -1,0 +1,191 @@
+//! What is known of the elements of a dataset before the first one is there.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::error::{Error, Result};
+use crate::input::batched::Batched;
+use crate::input::cardinality::Cardinality;
+use crate::input::dataset::Dataset;
+use crate::input::file_shares::Files;
+use crate::input::slices::Arrays;
+use crate::input::spec::ElementSpec;
+
+/// The greatest number of operations above each other. Each one costs a part of the stack of the thread that
+/// iterates, makes an iterator or releases one.
+const MAX_DEPTH: usize = 256;
+
+/// The greatest number of operations of an iterator, each of which takes memory. Without it a dataset
+/// that is joined with itself again and again would take twice as much each time.
+const MAX_STAGES: usize = 1 << 16;
+
+#[derive(Clone)]
+pub(super) struct Facts {
+    pub(super) spec: ElementSpec,
+    pub(super) cardinality: Cardinality,
+    /// The size of the batches that the elements are, if the spec does not say it.
+    pub(super) batches: Option<BatchSize>,
+    /// How often the elements were batched, as far as that is certain; and whether the log has said that this
+    /// is probably not as the program means it.
+    pub(super) batched: Option<(Batched, Arc<AtomicBool>)>,
+    /// The files that the elements are read from, if they are.
+    pub(super) files: Option<Files>,
+    /// The arrays of which the elements are rows, if they are.
+    pub(super) rows: Option<Rows>,
+    /// How many operations lie above each other, the source included.
+    pub(super) depth: usize,
+    /// How many operations an iterator has, the sources included: as often as each is used.
+    pub(super) stages: usize,
+}
+
+/// How many rows the elements of a dataset have, where a batching operation has said so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BatchSize {
+    /// The rows of a full batch.
+    pub(super) rows: usize,
+    /// Whether all batches of a pass but one are full.
+    pub(super) one_partial: bool,
+    /// How many rows all batches of a pass have together, if that is known.
+    pub(super) total: Option<u64>,
+}
+
+/// Elements that are rows of arrays. Passes over them are passes over row numbers.
+#[derive(Clone)]
+pub(super) struct Rows {
+    pub(super) arrays: Arc<Arrays>,
+    /// Whether all rows come, in their own order.
+    pub(super) in_order: bool,
+}
+
+impl Facts {
+    /// Of a source of such elements.
+    pub(super) fn source(spec: ElementSpec, cardinality: Cardinality) -> Facts {
+        let (batches, batched, files, rows) = (None, None, None, None);
+        Facts { spec, cardinality, batches, batched, files, rows, depth: 1, stages: 1 }
+    }
+
+    /// Of the rows of `arrays`.
+    pub(super) fn of_arrays(spec: ElementSpec, arrays: &Arc<Arrays>) -> Facts {
+        let rows = Some(Rows { arrays: Arc::clone(arrays), in_order: true });
+        let batched = Some((Batched::Never, Arc::default()));
+        Facts { rows, batched, ..Facts::source(spec, Cardinality::Exact(arrays.rows)) }
+    }
+
+    /// Those of `first`, above which one more operation lies, which is applied to `inputs`. INVALID_ARGUMENT if
+    /// too many lie above each other, or beside each other.
+    pub(super) fn above(first: &Facts, inputs: &[Dataset]) -> Result<Facts> {
+        let (mut deepest, mut stages) = (0, 1_usize);
+        for input in inputs.iter().map(Dataset::facts) {
+            deepest = deepest.max(input.depth);
+            stages = stages.saturating_add(input.stages);
+        }
+        if deepest >= MAX_DEPTH {
+            return Err(Error::invalid(
+                "dataset",
+                format!(
+                    "{deepest} transformations lie above each other; {MAX_DEPTH} are the most. \
+                     Build a pipeline once and not again in each round; concatenate and zip take \
+                     many datasets at once"
+                ),
+            ));
+        }
+        if stages > MAX_STAGES {
+            return Err(Error::invalid(
+                "dataset",
+                format!(
+                    "it would consist of {stages} transformations, each counted as often as it is used; \
+                     {MAX_STAGES} are the most. A dataset whose elements are to come several times is \
+                     repeated, not joined with itself"
+                ),
+            ));
+        }
+        Ok(Facts { depth: deepest + 1, stages, ..first.clone() })
+    }
+
+    /// The size of the batches that the elements are, as far as it is known before the first one.
+    pub(super) fn batch_size(&self) -> Option<BatchSize> {
+        match self.spec.rows() {
+            Some(rows) => {
+                let batches = self.cardinality.exact();
+                let total = batches.and_then(|batches| batches.checked_mul(rows as u64));
+                Some(BatchSize { rows, one_partial: true, total })
+            }
+            None => self.batches,
+        }
+    }
+
+    /// The arrays of which the elements are all rows, in their own order, if they are.
+    pub(super) fn rows_in_order(&self) -> Option<&Arrays> {
+        self.rows.as_ref().filter(|rows| rows.in_order).map(|rows| &*rows.arrays)
+    }
+
+    /// Other items come, or in another order: so many.
+    pub(super) fn reorder(&mut self, cardinality: Cardinality) {
+        // Where all elements still come, so do their rows.
+        let all = cardinality == self.cardinality;
+        self.batches = self.batches.map(|size| size.with_total(size.total.filter(|_| all)));
+        self.cardinality = cardinality;
+        if let Some(rows) = &mut self.rows {
+            rows.in_order = false;
+        }
+    }
+
+    /// Only the rows in `range` of the arrays of `input` come, if those come in their own order.
+    pub(super) fn take_rows(&mut self, input: &Facts, range: Range<u64>) -> Result<()> {
+        if let Some(arrays) = input.rows_in_order() {
+            let part = arrays.part(range.start.min(arrays.rows), range.end.min(arrays.rows))?;
+            self.rows = Some(Rows { arrays: Arc::new(part), in_order: true });
+        }
+        Ok(())
+    }
+
+    /// The same operation over a share of the files does not make a share of the elements. `why` names the
+    /// operation.
+    pub(super) fn need_all_files(&mut self, why: &'static str) {
+        if let Some(files) = &mut self.files {
+            files.whole = Some(why);
+        }
+    }
+
+    /// More than one batch of a pass may be partial.
+    pub(super) fn have_partial_batches(&mut self) {
+        self.batches = self.batches.map(|size| BatchSize { one_partial: false, ..size });
+    }
+
+    /// The elements are others, of which `spec` says what they look like.
+    pub(super) fn replace(&mut self, spec: ElementSpec) {
+        (self.spec, self.batches, self.batched, self.rows) = (spec, None, None, None);
+    }
+
+    /// The elements were batched so often.
+    pub(super) fn batch(&mut self, times: Batched) {
+        self.batched = Some((times, Arc::default()));
+    }
+}
+
+impl BatchSize {
+    pub(super) fn with_total(self, total: Option<u64>) -> BatchSize {
+        BatchSize { total, ..self }
+    }
+}
+
+/// How often the elements of all `inputs` were batched, if that is the same.
+pub(super) fn common_batched(inputs: &[Dataset]) -> Option<(Batched, Arc<AtomicBool>)> {
+    let (first, others) = inputs.split_first()?;
+    let times = first.facts().times_batched();
+    let same = others.iter().all(|input| input.facts().times_batched() == times);
+    first.facts().batched.clone().filter(|_| same)
+}
+
+/// The batch size of the datasets if it is known of all and the same.
+pub(super) fn common_batch_size(inputs: &[Dataset]) -> Option<BatchSize> {
+    let mut sizes = inputs.iter().map(|input| input.facts().batch_size());
+    let first = sizes.next()??;
+    sizes.try_fold(first, |all, size| {
+        let size = size.filter(|size| size.rows == all.rows)?;
+        let one_partial = all.one_partial && size.one_partial;
+        let total = all.total.filter(|_| all.total == size.total);
+        Some(BatchSize { one_partial, total, ..size })
+    })
+}

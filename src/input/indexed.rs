@@ -1,0 +1,66 @@
+//! Passes over items that are known by their numbers.
+
+use crate::error::Result;
+use crate::input::pass::Pass;
+use crate::input::position::{StateReader, StateWriter};
+
+/// Items that can be had in any order.
+pub(super) trait Indexed: Send + 'static {
+    type Item;
+
+    /// The item with this number.
+    fn item(&mut self, number: u64) -> Result<Self::Item>;
+
+    /// As [`Pass::reserve`].
+    fn reserve(&mut self, _items: usize) {}
+}
+
+/// A pass over the first `count` of `items`, in order.
+pub(super) fn start<I: Indexed>(items: I, count: u64) -> Box<dyn Pass<I::Item>> {
+    Box::new(IndexedPass { items, next: 0, count })
+}
+
+struct IndexedPass<I> {
+    items: I,
+    next: u64,
+    count: u64,
+}
+
+impl<I: Indexed> Pass<I::Item> for IndexedPass<I> {
+    fn next(&mut self) -> Result<Option<I::Item>> {
+        if self.next == self.count {
+            return Ok(None);
+        }
+        let item = self.items.item(self.next)?;
+        self.next += 1;
+        Ok(Some(item))
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        self.next = 0;
+        Ok(())
+    }
+
+    fn save(&self, to: &mut StateWriter) {
+        to.push(self.next);
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<()> {
+        self.next = from.at_most(self.count, "the number of the next item")?;
+        Ok(())
+    }
+
+    fn skip(&mut self, count: u64) -> Result<u64> {
+        let skipped = count.min(self.count - self.next);
+        self.next += skipped;
+        Ok(skipped)
+    }
+
+    fn passes_freely(&self) -> bool {
+        true
+    }
+
+    fn reserve(&mut self, items: usize) {
+        self.items.reserve(items);
+    }
+}
