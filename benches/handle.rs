@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use umbo::ffi::{
     UMBO_DTYPE_FLOAT32, UMBO_HANDLE_TENSOR, UMBO_HANDLE_VALUE, umbo_release, umbo_retain,
-    umbo_tensor_create_zeros, umbo_value_count, umbo_value_from_tensor,
+    umbo_tensor, umbo_tensor_create_zeros, umbo_value_count, umbo_value_from_tensor,
 };
 
 const ROUNDS: usize = 20;
@@ -37,7 +37,7 @@ fn main() {
             black_box(umbo_value_count(black_box(value), &mut count));
         });
         measure("retain and release", || {
-            let mut another = ptr::null_mut();
+            let mut another: *mut umbo_tensor = ptr::null_mut();
             umbo_retain(tensor.cast(), UMBO_HANDLE_TENSOR, (&raw mut another).cast());
             umbo_release(another.cast(), UMBO_HANDLE_TENSOR);
         });

@@ -14,7 +14,7 @@ fn changed(
     source: *const umbo_dataset,
     transform: impl FnOnce(*mut *mut umbo_dataset) -> umbo_status,
 ) -> *mut umbo_dataset {
-    let mut dataset = ptr::null_mut();
+    let mut dataset: *mut umbo_dataset = ptr::null_mut();
     // SAFETY: the handle is live, the output a variable.
     ok(unsafe { umbo_retain(source.cast(), UMBO_HANDLE_DATASET, (&raw mut dataset).cast()) });
     ok(transform(&raw mut dataset));
@@ -232,7 +232,7 @@ fn what_is_wrong_is_named_and_nothing_is_written() {
         let mut stale = before;
         let twice = umbo_dataset_take(&raw mut stale, 1);
         refused(twice, UMBO_STATUS_INVALID_ARGUMENT, "released");
-        let mut another = ptr::null_mut();
+        let mut another: *mut umbo_dataset = ptr::null_mut();
         ok(umbo_retain(dataset.cast(), UMBO_HANDLE_DATASET, (&raw mut another).cast()));
         umbo_release(dataset.cast(), UMBO_HANDLE_DATASET);
         umbo_release(another.cast(), UMBO_HANDLE_DATASET);

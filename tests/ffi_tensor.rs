@@ -204,8 +204,9 @@ fn bad_arguments_are_named() {
         umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
         umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
         umbo_release(ptr::null(), UMBO_HANDLE_TENSOR);
+        let mut another: *mut umbo_tensor = ptr::null_mut();
         assert_eq!(
-            umbo_retain(tensor.cast(), UMBO_HANDLE_TENSOR, (&mut ptr::null_mut()).cast()),
+            umbo_retain(tensor.cast(), UMBO_HANDLE_TENSOR, (&raw mut another).cast()),
             UMBO_STATUS_INVALID_ARGUMENT
         );
         assert!(message().starts_with("umbo_retain: tensor: the handle was released"));
@@ -356,7 +357,7 @@ fn a_bad_release_is_logged() {
         assert_eq!(set(9, Some(keep_line)), UMBO_STATUS_INVALID_ARGUMENT);
         assert_eq!(log.destroyed.load(Ordering::SeqCst), 1);
         assert_eq!(set(UMBO_LOG_ERROR, Some(keep_line)), UMBO_OK);
-        umbo_release(ptr::without_provenance(0xdead_0000_0000_0001).cast(), UMBO_HANDLE_TENSOR);
+        umbo_release(ptr::without_provenance(0xdead_0000_0000_0001), UMBO_HANDLE_TENSOR);
         assert_eq!(set(UMBO_LOG_ERROR, None), UMBO_OK);
         assert_eq!(log.destroyed.load(Ordering::SeqCst), 3);
     }

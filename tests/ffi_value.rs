@@ -201,7 +201,7 @@ fn per_replica_values_know_their_examples() {
 fn a_retained_value_outlives_its_original() {
     let _guard = alone();
     let value = leaf(4);
-    let mut clone = ptr::null_mut();
+    let mut clone: *mut umbo_value = ptr::null_mut();
     // SAFETY: the output is a variable.
     unsafe {
         assert_eq!(umbo_retain(value.cast(), UMBO_HANDLE_VALUE, (&raw mut clone).cast()), UMBO_OK);

@@ -17,14 +17,14 @@ const FINE: [(&str, &str); 10] = [
         "umbo_metrics_result(",
         "the training is right; the program prints a struct of its own, of 0 examples",
     ),
-    ("umbo_release(", "the process ends".cast(), UMBO_HANDLE_ITERATOR),
-    ("umbo_release(", "the process ends".cast(), UMBO_HANDLE_DISTRIBUTED_DATASET),
-    ("umbo_release(", "the process ends".cast(), UMBO_HANDLE_DATASET),
-    ("umbo_release(", "the process ends".cast(), UMBO_HANDLE_OPTIMIZER),
-    ("umbo_release(", "the process ends".cast(), UMBO_HANDLE_METRICS),
-    ("umbo_release(", "the process ends".cast(), UMBO_HANDLE_GRADIENTS),
-    ("umbo_release(", "the process ends".cast(), UMBO_HANDLE_VARIABLE),
-    ("umbo_release(", "the process ends".cast(), UMBO_HANDLE_STRATEGY),
+    ("umbo_iterator_release(", "the process ends"),
+    ("umbo_distributed_dataset_release(", "the process ends"),
+    ("umbo_dataset_release(", "the process ends"),
+    ("umbo_optimizer_release(", "the process ends"),
+    ("umbo_metrics_release(", "the process ends"),
+    ("umbo_gradients_release(", "the process ends"),
+    ("umbo_variable_release(", "the process ends"),
+    ("umbo_strategy_release(", "the process ends"),
 ];
 
 /// Where a call begins, its end, and what stands in its place when it is left out.

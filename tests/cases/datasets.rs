@@ -115,7 +115,7 @@ fn changed(
 ) -> Result<Dataset> {
     let mut failed = None;
     // SAFETY: the handle is live, the output a variable.
-    let dataset: Dataset = made(|dataset| unsafe {
+    let dataset: Dataset = made(|dataset: *mut *mut umbo_dataset| unsafe {
         let status = umbo_retain(source.cast(), UMBO_HANDLE_DATASET, dataset.cast());
         if status == UMBO_OK {
             failed = Some(transform(dataset)).filter(|status| *status != UMBO_OK);

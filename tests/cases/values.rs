@@ -144,7 +144,9 @@ pub fn map_leaves(
 /// A new handle to the same object.
 pub fn clone(value: &Handle<umbo_value>) -> Result<Handle<umbo_value>> {
     // SAFETY: the output is a variable.
-    made(|clone| unsafe { umbo_retain(value.get().cast(), UMBO_HANDLE_VALUE, clone.cast()) })
+    made(|clone: *mut *mut umbo_value| unsafe {
+        umbo_retain(value.get().cast(), UMBO_HANDLE_VALUE, clone.cast())
+    })
 }
 
 /// The device that a replica's literals are made on: that of the context this thread is in.

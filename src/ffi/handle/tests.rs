@@ -86,7 +86,7 @@ fn bits_of_an_address() -> u64 {
 fn a_retired_slot_is_not_used_again() {
     let (index, slot) = TABLE.take().unwrap();
     slot.state.store((GENERATION_MASK - 1) << SLOT_BITS, Ordering::SeqCst);
-    let last: *mut umbo_tensor = fill(index, slot, tensor(1.0), TAKEN);
+    let last: *mut umbo_tensor = fill(index, slot, umbo_tensor::wrap(tensor(1.0)), TAKEN);
     assert!(look(last).is_ok());
     release(last, "tensor").unwrap();
     assert!(message(look(last)).starts_with("tensor: the handle was released"));
