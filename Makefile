@@ -129,6 +129,7 @@ test: ## Run every check: format, lints, Rust tests, C and C++ tests, and each o
 	@scripts/targets.sh small
 	@if [ -s build/skipped.txt ]; then $(call section,Skipped); sort -u build/skipped.txt; \
 	  echo "'scripts/setup.sh everything' installs what tests need; 'make test-all' runs all targets as they are."; fi
+	@scripts/count_code.py | tail -n 1
 	@$(call section,All checks passed)
 
 test-all: ## Install all that can be had, and run every target but clean, setup and flaky as it is (hours)

@@ -4,7 +4,7 @@
     scripts/count_code.py [FOLDER...]      (default: src, and each folder in it)
 
 A line counts if something is left of it once comments are gone. What `#[cfg(test)]` stands above is
-left out up to its closing brace or semicolon.
+left out up to its closing brace or semicolon, and so is the file of a module that it stands above.
 """
 import pathlib
 import re
@@ -15,6 +15,8 @@ TOKEN = re.compile(
     r'''(?P<text>b?r(?P<hashes>\#*)".*?"(?P=hashes)|b?c?"(?:\\.|[^"\\])*"|b?'(?:\\.[^']*|[^'\\])')'''
     r'''|(?P<comment>//[^\n]*|/\*.*?\*/)''',
     re.DOTALL)
+
+FOR_TESTS = re.compile(r"#\[cfg\((?:test|all\(test\b[^]]*)\)\]")
 
 
 def plain(source):
@@ -28,9 +30,9 @@ def plain(source):
 
 def without_tests(source):
     """The source without the items that are compiled for tests alone."""
-    while (start := source.find("#[cfg(test)]")) >= 0:
-        depth, end = 0, start
-        for end in range(start + len("#[cfg(test)]"), len(source)):
+    while attribute := FOR_TESTS.search(source):
+        start, depth, end = attribute.start(), 0, attribute.end()
+        for end in range(attribute.end(), len(source)):
             depth += {"{": 1, "}": -1}.get(source[end], 0)
             if depth == 0 and source[end] in "};":
                 break
@@ -43,8 +45,17 @@ def lines_of(path):
     return sum(1 for line in source.splitlines() if line.strip())
 
 
+def test_modules(path):
+    """The files of modules that a file has for tests alone."""
+    source = path.read_text(encoding="utf-8")
+    found = re.findall(FOR_TESTS.pattern + r"\s*(?:pub(?:\(\w+\))? )?mod (\w+);", source)
+    folder = path.parent if path.stem in ("mod", "lib") else path.parent / path.stem
+    return {folder / f"{name}.rs" for name in found}
+
+
 def count(folder):
-    files = sorted(pathlib.Path(folder).rglob("*.rs"))
+    files = set(pathlib.Path(folder).rglob("*.rs"))
+    files -= {file for path in files for file in test_modules(path)}
     return sum(map(lines_of, files)), len(files)
 
 
