@@ -76,7 +76,7 @@ fn reductions_other_than_declared() {
             let finding = of_gradient(&report, "w1");
             let text = format!(
                 "UMBO_LOSS_{} is declared",
-                ["SUM", "MEAN", "GLOBAL_MEAN"][declared as usize - 1]
+                ["SUM", "MEAN", "GLOBAL_MEAN"][declared as usize]
             );
             says(&report, finding, Verdict::WrongReduction, &[&text]);
         }

@@ -158,7 +158,7 @@ fn wrong_networks_are_called_wrong_by_name() {
         let written = REDUCTIONS[(seed as usize + 1 + seed as usize / 3 % 2) % 3];
         let report = Network::new(seed, declared, dtype).check(written);
         for name in ["first", "offsets", "second", "others"] {
-            let words = [words[written as usize - 1]];
+            let words = [words[written as usize]];
             says(&report, of_gradient(&report, name), Verdict::WrongReduction, &words);
         }
         assert_eq!(of_metric(&report, "loss").verdict, Verdict::Equal, "{}", report.text);
