@@ -17,7 +17,6 @@ static umbo_gradients *gradients;
 static umbo_optimizer *optimizer;
 static umbo_dataset *dataset;
 static int calls, refused, panics;
-static pthread_key_t key;
 
 static umbo_status add_one(umbo_replica_context *context, const umbo_value *args, void *user_data,
                            umbo_value **result) {
