@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 
 use crate::error::Result;
-use crate::kernels::cuda::gradient::{Addend, Gradient};
+use crate::kernels::cuda::gradient::{Contribution, Gradient};
 use crate::kernels::cuda::place::divisor;
 use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue, Work, argument, blocks_of};
 use crate::kernels::cuda::update::{TableRows, Update};
@@ -179,7 +179,7 @@ impl Extent {
         let chunks = Work::most_chunks(self.elements, self.variables);
         let all = [
             (self.variables, of_variable),
-            (self.contributions, size_of::<Addend>()),
+            (self.contributions, size_of::<Contribution>()),
             (chunks, Work::CHUNK_BYTES),
         ];
         let bytes = |(count, size): (usize, usize)| count.saturating_mul(size);
@@ -269,9 +269,9 @@ impl<Q: Queue> Launcher<Q> {
             None => table.cut(self.thresholds, elements)?,
         };
         let all = entries.clone().map(|entry| entry.gradient.contributions.len());
-        let contributions = table.begin::<Addend>(all.sum())?;
+        let contributions = table.begin::<Contribution>(all.sum())?;
         for contribution in entries.clone().flat_map(|entry| entry.gradient.contributions) {
-            table.push(Addend::from(*contribution));
+            table.push(*contribution);
         }
         // Variables that are treated alike mostly follow each other.
         let treatments = table.begin::<Treatment<T>>(count)?;
