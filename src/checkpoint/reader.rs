@@ -189,9 +189,9 @@ impl CheckpointFile {
         match self.division(name) {
             Some(_) => {
                 let whole = self.read_part(name, dtype, 0..shape.elements())?;
-                wanted.add_read(whole.reshape(shape)?).map(Some)
+                Ok(Some(wanted.add_read(whole.reshape(shape)?)))
             }
-            None => wanted.add(name, dtype, shape).map(Some),
+            None => Ok(Some(wanted.add(name, dtype, shape))),
         }
     }
 

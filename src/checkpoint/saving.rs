@@ -45,7 +45,7 @@ impl Checkpoint {
         keeps: Keeps,
         take: impl FnOnce(Snapshot) -> Result<R>,
     ) -> Result<R> {
-        let entries = self.copied_entries()?;
+        let entries = self.copied_entries();
         let mut snapshot = Snapshot::default();
         let save = |calls_back: bool, snapshot: &mut Snapshot| {
             let names = names_of(&entries)?;
