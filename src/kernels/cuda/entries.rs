@@ -13,7 +13,7 @@ use crate::kernels::update::rules::{MOST_STATES, RuleStep, SCALARS};
 use crate::kernels::update::weighted_sum::{Clipping, Finish, Scale};
 
 /// As the kernels read it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct Variable {
     weights: Address,
@@ -99,21 +99,12 @@ impl<'a> Entry<'a> {
     pub(super) fn new(gradient: Gradient<'a>, weights: Address) -> Entry<'a> {
         let variable = Variable {
             weights,
-            slots: [0; MOST_STATES],
-            copies: [0; 2],
             accumulated: gradient.accumulated.unwrap_or(0),
-            rows: 0,
             width: 1,
-            width_factor: 0,
-            width_shift: 0,
-            treatment: 0,
             elements: gradient.elements,
-            first_contribution: 0,
             contributions: gradient.contributions.len() as u32,
             gradient_dtype: gradient.gradient_dtype as u32,
-            result: 0,
-            not_finite: 0,
-            first_tile: 0,
+            ..Variable::default()
         };
         Entry { gradient, clipping: Clipping::NONE, l2: 0.0, step: None, rows: None, variable }
     }
