@@ -21,6 +21,7 @@ use crate::observe::log::{self, Level};
 use crate::strategy::Strategy;
 use crate::strategy::quiet::{Changing, Quiet};
 use crate::text::with_article;
+use crate::values::variable::Variable;
 use parking_lot::Mutex;
 
 /// The longest name of an object.
@@ -253,15 +254,14 @@ impl Checkpoint {
     }
 
     /// The variables that were added, by the names by which they were.
-    pub(super) fn variables(&self) -> Result<Vec<(String, crate::values::variable::Variable)>> {
+    pub(super) fn variables(&self) -> Vec<(String, Variable)> {
         let entries = self.copied_entries();
         let variables = entries.into_iter().filter(|entry| entry.saveable().kind() == "variable");
-        Ok(variables
-            .filter_map(|entry| {
-                let variable = entry.saveable().variables().pop()?;
-                Some((entry.name, variable))
-            })
-            .collect())
+        let named = variables.filter_map(|entry| {
+            let variable = entry.saveable().variables().pop()?;
+            Some((entry.name, variable))
+        });
+        named.collect()
     }
 }
 
