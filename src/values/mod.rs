@@ -153,14 +153,7 @@ impl Value {
     ///
     /// INVALID_ARGUMENT also for a nest that is too deep or too large ([`limits`]).
     pub fn structure(fields: Vec<(Text, Value)>) -> Result<Value> {
-        for (position, (name, _)) in fields.iter().enumerate() {
-            if fields[..position].iter().any(|(earlier, _)| earlier == name) {
-                return Err(Error::invalid(
-                    "names",
-                    format!("'{name}' appears twice; give each field a name of its own"),
-                ));
-            }
-        }
+        limits::check_names(&fields)?;
         Value::Struct(Arc::new(fields)).within_limits("items")
     }
 
