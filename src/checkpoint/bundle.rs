@@ -21,6 +21,7 @@ use crate::observe::log::{self, Level};
 use crate::strategy::Strategy;
 use crate::strategy::quiet::{Changing, Quiet};
 use crate::text::with_article;
+use crate::values::variable::Variable;
 use parking_lot::Mutex;
 
 /// The longest name of an object.
@@ -113,7 +114,7 @@ impl Checkpoint {
 
     /// Gives a number of the caller's a value, and adds it if it was not there.
     pub fn set_number(&self, name: &str, value: Number) -> Result<()> {
-        if let Some(cell) = self.number_cell(name)? {
+        if let Some(cell) = self.number_cell(name) {
             let mut current = cell.0.lock();
             if std::mem::discriminant(&*current) != std::mem::discriminant(&value) {
                 let problem = format!("'{name}' is {current:?}, and would be {value:?}");
@@ -127,7 +128,7 @@ impl Checkpoint {
 
     /// A number of the caller's, with what was set or restored last.
     pub fn number(&self, name: &str) -> Result<Number> {
-        let cell = self.number_cell(name)?;
+        let cell = self.number_cell(name);
         let cell = cell.ok_or_else(|| {
             Error::NotFound(format!("name: no number '{name}' was set in this checkpoint"))
         })?;
@@ -135,20 +136,20 @@ impl Checkpoint {
         Ok(number)
     }
 
-    fn number_cell(&self, name: &str) -> Result<Option<Arc<NumberCell>>> {
-        Ok(match self.entries.lock().get(name) {
+    fn number_cell(&self, name: &str) -> Option<Arc<NumberCell>> {
+        match self.entries.lock().get(name) {
             Some(Object::Number(cell)) => Some(Arc::clone(cell)),
             Some(Object::Shared(_)) | None => None,
-        })
+        }
     }
 
-    pub(super) fn copied_entries(&self) -> Result<Vec<Entry>> {
+    pub(super) fn copied_entries(&self) -> Vec<Entry> {
         let entries = self.entries.lock();
         let entry = |(name, object): (&String, &Object)| Entry {
             name: name.clone(),
             object: object.clone(),
         };
-        Ok(entries.iter().map(entry).collect())
+        entries.iter().map(entry).collect()
     }
 
     /// Makes all state that of the file at `path`, or changes nothing. With several ranks a call that all
@@ -159,7 +160,7 @@ impl Checkpoint {
     /// strategy drains.
     pub fn restore(&self, path: &Path) -> Result<()> {
         drop(self.strategy.quiet_now()?);
-        let entries = self.copied_entries()?;
+        let entries = self.copied_entries();
         let prepared = CheckpointFile::open(path).and_then(|file| {
             let (begun, values) = self.prepare_all(&file, &entries)?;
             let quiet = self.strategy.quiet_now()?;
@@ -223,7 +224,7 @@ impl Checkpoint {
         change: impl FnOnce(&Changes<'_>) -> Result<R>,
     ) -> Result<R> {
         let quiet = self.strategy.quiet_now()?;
-        let default = self.default_of(&self.copied_entries()?);
+        let default = self.default_of(&self.copied_entries());
         let default = default.as_ref().map(Strategy::quiet_now).transpose()?;
         self.changing(&quiet, default.as_ref(), values, change)
     }
@@ -253,15 +254,14 @@ impl Checkpoint {
     }
 
     /// The variables that were added, by the names by which they were.
-    pub(super) fn variables(&self) -> Result<Vec<(String, crate::values::variable::Variable)>> {
-        let entries = self.copied_entries()?;
+    pub(super) fn variables(&self) -> Vec<(String, Variable)> {
+        let entries = self.copied_entries();
         let variables = entries.into_iter().filter(|entry| entry.saveable().kind() == "variable");
-        Ok(variables
-            .filter_map(|entry| {
-                let variable = entry.saveable().variables().pop()?;
-                Some((entry.name, variable))
-            })
-            .collect())
+        let named = variables.filter_map(|entry| {
+            let variable = entry.saveable().variables().pop()?;
+            Some((entry.name, variable))
+        });
+        named.collect()
     }
 }
 

@@ -102,6 +102,7 @@ fn read_digits(json: &Json) -> Option<u32> {
 }
 
 /// What Umbo says in a header.
+#[derive(Default)]
 pub(super) struct Own {
     pub(super) format: u64,
     pub(super) checksum: u32,
@@ -120,10 +121,7 @@ impl Own {
         let json: Json = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let format = json["format"].as_u64().ok_or("no format")?;
         if format != FORMAT {
-            let (checksum, steps) = (0, 0);
-            let (checksums, objects) = (BTreeMap::new(), BTreeMap::new());
-            let (saved, parts, divided) = (Map::new(), Vec::new(), BTreeMap::new());
-            return Ok(Own { format, checksum, checksums, steps, objects, saved, parts, divided });
+            return Ok(Own { format, ..Own::default() });
         }
         let checksum = read_digits(&json["checksums"]["header"]).ok_or("no checksum")?;
         let members = |json: &Json| json.as_object().cloned();

@@ -43,18 +43,18 @@ enum One {
 
 impl Wanted {
     /// Adds one that is in the file with this dtype and shape.
-    pub(super) fn add(&mut self, name: &str, dtype: DType, shape: Shape) -> Result<Later> {
+    pub(super) fn add(&mut self, name: &str, dtype: DType, shape: Shape) -> Later {
         self.push(One::OfFile(name.to_owned(), dtype, shape))
     }
 
     /// Adds one that was read.
-    pub(super) fn add_read(&mut self, tensor: Tensor) -> Result<Later> {
+    pub(super) fn add_read(&mut self, tensor: Tensor) -> Later {
         self.push(One::Read(tensor))
     }
 
-    fn push(&mut self, one: One) -> Result<Later> {
+    fn push(&mut self, one: One) -> Later {
         self.0.push(one);
-        Ok(Later(self.0.len() - 1))
+        Later(self.0.len() - 1)
     }
 
     /// Reads all of them.

@@ -158,7 +158,7 @@ impl Manager {
             }
             None => self.write(step, saved)?,
         }
-        self.note_file(step)?;
+        self.note_file(step);
         Ok(true)
     }
 
@@ -273,7 +273,7 @@ impl Manager {
         let best = self.agreed("best", self.best(), |best| *best)?;
         if let Some(step) = best {
             self.checkpoint.restore(&self.path(step))?;
-            self.note_file(step)?;
+            self.note_file(step);
         }
         Ok(best)
     }
@@ -288,7 +288,7 @@ impl Manager {
         let (strategy, mut damage) = (self.checkpoint.strategy(), None);
         for (step, path) in files.into_iter().rev() {
             let Err(error) = self.checkpoint.restore(&path) else {
-                self.note_file(step)?;
+                self.note_file(step);
                 return Ok(Some(step));
             };
             // One rank may have found damage where another was refused.
@@ -325,10 +325,9 @@ impl Manager {
     }
 
     /// A file is due as many steps after this one.
-    fn note_file(&self, step: u64) -> Result<()> {
+    fn note_file(&self, step: u64) {
         let mut state = self.state.lock();
         (state.last_step, state.last_time) = (Some(step), Instant::now());
-        Ok(())
     }
 }
 

@@ -88,17 +88,14 @@ impl CheckpointFile {
         let mut start = [0; LENGTH_BYTES];
         read_at(path, &file, &mut start, 0)?;
         let header = u64::from_le_bytes(start);
-        if header > LONGEST && header <= length.saturating_sub(LENGTH_BYTES as u64) {
+        let is_cut_off = header > length.saturating_sub(LENGTH_BYTES as u64);
+        if header > LONGEST || is_cut_off {
+            let limit = match is_cut_off {
+                true => format!("it has {length} in all"),
+                false => format!("the format allows {LONGEST}"),
+            };
             let problem = format!(
-                "not a safetensors file, or damaged: it says that its header has {header} bytes, and the \
-                 format allows {LONGEST}"
-            );
-            return Err(damaged(path, problem));
-        }
-        if header > LONGEST || header > length.saturating_sub(LENGTH_BYTES as u64) {
-            let problem = format!(
-                "not a safetensors file, or damaged: it says that its header has {header} bytes, and \
-                 it has {length} in all"
+                "not a safetensors file, or damaged: it says that its header has {header} bytes, and {limit}"
             );
             return Err(damaged(path, problem));
         }
@@ -189,9 +186,9 @@ impl CheckpointFile {
         match self.division(name) {
             Some(_) => {
                 let whole = self.read_part(name, dtype, 0..shape.elements())?;
-                wanted.add_read(whole.reshape(shape)?).map(Some)
+                Ok(Some(wanted.add_read(whole.reshape(shape)?)))
             }
-            None => wanted.add(name, dtype, shape).map(Some),
+            None => Ok(Some(wanted.add(name, dtype, shape))),
         }
     }
 

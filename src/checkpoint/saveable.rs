@@ -49,12 +49,11 @@ pub trait Saveable: Send + Sync {
     /// Checks all that is to be restored, reads it or says what is to be read, and does everything that can
     /// fail. What differs is told to `saved`, all of it; if anything does, in whatever object, nothing is changed anywhere. None:
     /// nothing can be put in, and why was told.
-    fn prepare<'a>(
-        &'a self,
-        names: &Names,
-        saved: &mut Saved<'_>,
-    ) -> Result<Option<Box<dyn Prepared + 'a>>>;
+    fn prepare<'a>(&'a self, names: &Names, saved: &mut Saved<'_>) -> Ready<'a>;
 }
+
+/// What [`Saveable::prepare`] returns.
+pub type Ready<'a> = Result<Option<Box<dyn Prepared + 'a>>>;
 
 /// A state that was read, and that is about to be put in.
 pub trait Prepared {
@@ -71,6 +70,13 @@ pub trait Prepared {
 
     /// Puts it in. Fails by a defect of this library alone.
     fn commit(self: Box<Self>, changes: &Changes<'_>) -> Result<()>;
+}
+
+/// What is all done at once is a function that puts the state in.
+impl<F: FnOnce(&Changes<'_>) -> Result<()>> Prepared for F {
+    fn commit(self: Box<Self>, changes: &Changes<'_>) -> Result<()> {
+        self(changes)
+    }
 }
 
 /// The right to change variables, of the checkpoint's strategy and of the default one, and what was read for it.
@@ -291,7 +297,7 @@ impl Saved<'_> {
         let own = division.own();
         let tensor = self.file.read_part_expecting(&name, (dtype, shape), &own, self.mismatches)?;
         self.taken.insert(name);
-        tensor.map(|tensor| self.wanted.add_read(tensor)).transpose()
+        Ok(tensor.map(|tensor| self.wanted.add_read(tensor)))
     }
 
     /// The tensor that is the object, or this part of it, of this dtype and shape, which is read once it is known

@@ -45,7 +45,7 @@ impl Checkpoint {
         keeps: Keeps,
         take: impl FnOnce(Snapshot) -> Result<R>,
     ) -> Result<R> {
-        let entries = self.copied_entries()?;
+        let entries = self.copied_entries();
         let mut snapshot = Snapshot::default();
         let save = |calls_back: bool, snapshot: &mut Snapshot| {
             let names = names_of(&entries)?;
@@ -117,7 +117,7 @@ impl Checkpoint {
     pub fn save_weights(&self, path: &Path) -> Result<()> {
         let quiet = self.strategy().quiet()?;
         let mut snapshot = Snapshot { steps: quiet.steps(), ..Snapshot::default() };
-        for (name, variable) in self.variables()? {
+        for (name, variable) in self.variables() {
             let mut record = Record::default();
             // SAFETY: the strategy is quiet until all is written.
             unsafe { record.share_state_of(self.strategy().id()) };

@@ -20,7 +20,7 @@ impl Checkpoint {
     /// shape; then nothing is changed. NOT_FOUND: no such variable.
     pub fn load_weights(&self, path: &Path, pairs: Option<&[(&str, &str)]>) -> Result<()> {
         let file = CheckpointFile::open(path)?;
-        let variables = self.variables()?;
+        let variables = self.variables();
         let chosen: Vec<_> = match pairs {
             None => {
                 variables.iter().map(|(name, variable)| (&name[..], &name[..], variable)).collect()

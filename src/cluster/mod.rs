@@ -2,6 +2,7 @@
 
 pub mod checked;
 pub mod communicator;
+mod functions;
 pub mod launcher;
 pub mod mpi;
 pub mod nccl;

@@ -42,8 +42,8 @@ pub fn combine_into(assignment: Assignment, to: &mut TensorMut, from: &Tensor) -
     let _copy = copying(from);
     match assignment {
         Assignment::Assign => to.copy_from(from),
-        Assignment::Add => to.add_from(from),
-        Assignment::Subtract => to.subtract_from(from),
+        Assignment::Add => to.combine_from(from, false),
+        Assignment::Subtract => to.combine_from(from, true),
     }
 }
 

@@ -120,6 +120,7 @@ impl DryRun<'_> {
 }
 
 /// What is noted of one run.
+#[derive(Default)]
 struct Observer {
     gradients: Option<Arc<Gradients>>,
     /// A [`Veto`] has been deferred; done by the first replica that begins.
@@ -142,18 +143,7 @@ struct Observer {
 
 impl Observer {
     fn new(gradients: Option<Arc<Gradients>>, parts: Parts) -> Observer {
-        Observer {
-            gradients,
-            vetoed: Mutex::default(),
-            before: Mutex::default(),
-            watched: Mutex::default(),
-            written: Mutex::default(),
-            metrics: Mutex::default(),
-            parts: Mutex::new(parts),
-            complete: AtomicBool::new(false),
-            called: AtomicBool::new(false),
-            failed: AtomicBool::new(false),
-        }
+        Observer { gradients, parts: Mutex::new(parts), ..Observer::default() }
     }
 
     /// Passes on the result of something that is not the callback's.

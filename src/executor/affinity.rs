@@ -171,14 +171,8 @@ pub fn current_processor() -> Option<usize> {
 /// may run on; where it may run is the same afterwards. Returns whether it was moved. Costs some
 /// microseconds and allocates nothing.
 pub fn step_aside(taken: impl Fn(usize) -> bool) -> bool {
-    // SAFETY: all zeros is an empty set.
-    let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    let Some(allowed) = allowed() else { return false };
     let bytes = size_of_val(&allowed);
-    // SAFETY: the set is as large as is said and lives over the call; thread 0 is the calling one.
-    // A kernel with more processors than the set has room for refuses.
-    if unsafe { libc::sched_getaffinity(0, bytes, &mut allowed) } != 0 {
-        return false;
-    }
     let mut free = allowed;
     for processor in (0..8 * bytes).filter(|&processor| taken(processor)) {
         // SAFETY: the number is less than the bits of the set.
@@ -244,16 +238,20 @@ pub fn bind_current_thread(processors: &CpuSet) -> Result<()> {
 
 /// Whether these are the processors that the calling thread may run on. Allocates nothing.
 pub fn is_bound_to(processors: &CpuSet) -> bool {
-    // SAFETY: all zeros is an empty set.
-    let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    let Some(allowed) = allowed() else { return false };
     let bytes = size_of_val(&allowed);
-    // SAFETY: the set is as large as is said and lives over the call; thread 0 is the calling one.
-    // A kernel with more processors than the set has room for refuses.
-    if unsafe { libc::sched_getaffinity(0, bytes, &mut allowed) } != 0 {
-        return false;
-    }
     // SAFETY: the numbers are less than the bits of the set.
     (0..8 * bytes).all(|at| unsafe { libc::CPU_ISSET(at, &allowed) } == processors.contains(at))
+}
+
+/// The processors that the calling thread may run on, without allocating. None if the kernel has more than there
+/// is room for.
+fn allowed() -> Option<libc::cpu_set_t> {
+    // SAFETY: all zeros is an empty set.
+    let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is as large as is said and lives over the call; thread 0 is the calling one.
+    let status = unsafe { libc::sched_getaffinity(0, size_of_val(&allowed), &mut allowed) };
+    (status == 0).then_some(allowed)
 }
 
 /// The processors of a thread by its kernel id; 0 is the calling thread.

@@ -296,23 +296,14 @@ fn for_each_tensor(
                 }
             }
         }
-        Value::Tuple(items) | Value::List(items) => {
-            let Some(items) = Arc::get_mut(items) else { return Ok(false) };
+        nest => {
+            let Some(items) = nest.items_mut() else { return Ok(false) };
             for item in items {
                 if !for_each_tensor(item, visit)? {
                     return Ok(false);
                 }
             }
         }
-        Value::Struct(fields) => {
-            let Some(fields) = Arc::get_mut(fields) else { return Ok(false) };
-            for (_, field) in fields {
-                if !for_each_tensor(field, visit)? {
-                    return Ok(false);
-                }
-            }
-        }
-        Value::Variable(_) | Value::IndexedSlices(_) => return Ok(false),
     }
     Ok(true)
 }

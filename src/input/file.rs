@@ -1,8 +1,7 @@
 //! Files of arrays: opening them, reading the elements, and what can be wrong with them.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -61,64 +60,6 @@ pub(crate) fn open(path: &Path) -> Result<File> {
         return Err(damaged(path, "the file is empty"));
     }
     File::open(path).map_err(|error| failed(path, &error))
-}
-
-/// A reader of a file. Its clones read the same file, each at a place of its own.
-pub(super) struct Reader(BufReader<Place>);
-
-/// A file and a place in it.
-#[derive(Clone)]
-struct Place {
-    file: Arc<File>,
-    offset: u64,
-    /// How long the file was when it was opened.
-    length: u64,
-}
-
-impl Reader {
-    /// Reads from the start of `file`, which is `length` bytes long.
-    pub(super) fn new(file: File, length: u64) -> Reader {
-        Reader(BufReader::new(Place { file: Arc::new(file), offset: 0, length }))
-    }
-}
-
-/// A clone has read nothing ahead: where it is, is only known after it has sought a place.
-impl Clone for Reader {
-    fn clone(&self) -> Reader {
-        Reader(BufReader::new(self.0.get_ref().clone()))
-    }
-}
-
-impl Read for Reader {
-    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
-        self.0.read(target)
-    }
-}
-
-impl Seek for Reader {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.0.seek(to)
-    }
-}
-
-impl Read for Place {
-    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read_at(target, self.offset)?;
-        self.offset += count as u64;
-        Ok(count)
-    }
-}
-
-impl Seek for Place {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let sought = match to {
-            SeekFrom::Start(offset) => Some(offset),
-            SeekFrom::End(by) => self.length.checked_add_signed(by),
-            SeekFrom::Current(by) => self.offset.checked_add_signed(by),
-        };
-        self.offset = sought.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-        Ok(self.offset)
-    }
 }
 
 /// Maps a regular file that is not empty into memory.

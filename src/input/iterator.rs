@@ -12,20 +12,18 @@ use crate::input::work::{self, Inside, Node};
 use crate::observe::{self, Phase};
 use crate::strategy::context::require_cross_replica_of;
 use crate::values::Value;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{FairMutex, FairMutexGuard};
 
 /// A pass over a dataset. Threads may share it; each element goes to one of them.
 ///
-/// The pass runs the caller's code (generators, mapped functions, functions that release memory),
-/// so no lock is held while a thread works on it: the thread takes it out and puts it back. Threads
-/// that come meanwhile wait, and are served in the order in which they came.
+/// The pass runs the caller's code (generators, mapped functions, functions that release memory), which may
+/// come back here: a thread that works on the pass already is refused. Other threads wait, and are served in
+/// the order in which they came.
 ///
 /// Dropping it, also before the end, stops and joins its threads.
 pub struct PassIterator {
     node: Node,
-    state: Mutex<State>,
-    /// Threads wait for this: the pass is back.
-    freed: Condvar,
+    work: FairMutex<Work>,
     /// The id of the strategy that its elements are distributed for, if they are.
     strategy: Option<u64>,
     /// Whether several ranks meet for each element, and so know of each other's failures.
@@ -35,15 +33,6 @@ pub struct PassIterator {
     spec: ElementSpec,
     /// Where its passes come from.
     pipeline: Arc<dyn Pipeline>,
-}
-
-struct State {
-    /// None while a thread works on it.
-    work: Option<Work>,
-    /// The ticket that the next thread that has to wait draws.
-    next: u64,
-    /// The ticket that is served next. None waits if it is the same.
-    serving: u64,
 }
 
 struct Work {
@@ -99,11 +88,9 @@ impl PassIterator {
     ) -> Result<PassIterator> {
         let mut pass = pipeline.start()?;
         pass.announce();
-        let work = Some(Work::new(pass, false));
-        let state = Mutex::new(State { work, next: 0, serving: 0 });
-        let (node, freed) = (Node::new(), Condvar::default());
+        let (node, work) = (Node::new(), FairMutex::new(Work::new(pass, false)));
         let begins = AtomicBool::new(true);
-        Ok(PassIterator { node, state, freed, strategy, meets_ranks, begins, spec, pipeline })
+        Ok(PassIterator { node, work, strategy, meets_ranks, begins, spec, pipeline })
     }
 
     /// Whether several ranks meet for each element, and so know of each other's failures.
@@ -152,8 +139,7 @@ impl PassIterator {
     pub fn next(&self) -> Result<Option<Value>> {
         self.check_context()?;
         let _input = observe::span(Phase::Input).named("next element");
-        let mut taken = self.take("asked for an element")?;
-        let work = taken.work()?;
+        let (_inside, mut work) = self.take("asked for an element")?;
         work.asked += 1;
         work.again = None;
         work.next()
@@ -164,8 +150,7 @@ impl PassIterator {
     pub(crate) fn lend(&self) -> Result<Option<Lent>> {
         self.check_context()?;
         let _input = observe::span(Phase::Input).named("next element");
-        let mut taken = self.take("asked for an element")?;
-        let work = taken.work()?;
+        let (_inside, mut work) = self.take("asked for an element")?;
         work.asked += 1;
         let element = match work.again.take() {
             Some(element) => Some(element),
@@ -185,14 +170,12 @@ impl PassIterator {
     /// [`PassIterator::lend`] gives it again. Not if something was asked of the iterator since, on
     /// another thread. Returns whether that could be.
     pub(crate) fn give_back(&self, lent: Lent) -> bool {
-        let Ok(mut taken) = self.take("given an element back") else { return false };
-        match taken.work() {
-            Ok(work) if work.asked == lent.asked => {
-                work.again = Some(lent.element);
-                true
-            }
-            _ => false,
+        let Ok((_inside, mut work)) = self.take("given an element back") else { return false };
+        let is_last = work.asked == lent.asked;
+        if is_last {
+            work.again = Some(lent.element);
         }
+        is_last
     }
 
     /// Starts a new pass from the beginning; a shuffled dataset has another order in it unless
@@ -201,8 +184,7 @@ impl PassIterator {
     pub fn reset(&self) -> Result<()> {
         self.check_context()?;
         self.begins.store(true, Ordering::Relaxed);
-        let mut taken = self.take("reset")?;
-        let work = taken.work()?;
+        let (_inside, mut work) = self.take("reset")?;
         work.asked += 1;
         (work.ended, work.again) = (false, None);
         work.pass.restart()
@@ -216,13 +198,12 @@ impl PassIterator {
     pub fn save_position(&self) -> Result<String> {
         self.check_context()?;
         let mut state = StateWriter::default();
-        let mut taken = self.take("asked for its position")?;
-        let work = taken.work()?;
+        let (_inside, work) = self.take("asked for its position")?;
         match &work.again {
             Some(_) => state.extend(&work.before),
             None => work.save(&mut state),
         }
-        drop(taken);
+        drop(work);
         Ok(position_text::write(&self.description(), state.numbers()))
     }
 
@@ -242,8 +223,7 @@ impl PassIterator {
         self.check_context()?;
         self.begins.store(true, Ordering::Relaxed);
         let numbers = position_text::read(text, &self.description())?;
-        let mut taken = self.take("put at another position")?;
-        let work = taken.work()?;
+        let (_inside, mut work) = self.take("put at another position")?;
         let mut pass = self.pipeline.start()?;
         let mut reader = StateReader::new(&numbers);
         let ended = reader.flag()?;
@@ -259,8 +239,8 @@ impl PassIterator {
         Description::of(&*self.pipeline)
     }
 
-    /// Takes the pass out, once it is this thread's turn.
-    fn take(&self, what: &str) -> Result<Taken<'_>> {
+    /// Has the pass to itself, once it is this thread's turn.
+    fn take(&self, what: &str) -> Result<(Inside, FairMutexGuard<'_, Work>)> {
         if work::is_inside(self.node) {
             return Err(Error::precondition(format!(
                 "the iterator is {what} by a function that it has called itself (a generator, a \
@@ -268,47 +248,13 @@ impl PassIterator {
                  another iterator there"
             )));
         }
-        let inside = work::enter(self.node)?;
-        let mut state = self.state.lock();
-        if state.work.is_none() || state.serving != state.next {
-            let ticket = state.next;
-            state.next += 1;
-            while state.work.is_none() || state.serving != ticket {
-                self.freed.wait(&mut state);
-            }
-            state.serving += 1;
-        }
-        let work = state.work.take();
-        Ok(Taken { iterator: self, work, _inside: inside })
-    }
-}
-
-/// The pass while this thread works on it; dropping this puts it back, also by a panic.
-struct Taken<'a> {
-    iterator: &'a PassIterator,
-    work: Option<Work>,
-    _inside: Inside,
-}
-
-impl Taken<'_> {
-    fn work(&mut self) -> Result<&mut Work> {
-        self.work.as_mut().ok_or_else(|| Error::Internal("an iterator has lost its pass".into()))
-    }
-}
-
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        let mut state = self.iterator.state.lock();
-        state.work = self.work.take();
-        if state.serving != state.next {
-            drop(state);
-            self.iterator.freed.notify_all();
-        }
+        Ok((work::enter(self.node)?, self.work.lock()))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::sync::Mutex;
     use std::sync::mpsc::{Receiver, channel};
 
@@ -366,16 +312,17 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let threads: Vec<_> = (0..6)
-            .map(|turn| {
+            .map(|_| {
+                let (say, said) = channel();
                 let of_thread = Arc::clone(&iterator);
-                let thread = std::thread::spawn(move || number(of_thread.next().unwrap()));
-                // The next one asks once this one is inside, or has drawn its ticket.
-                loop {
-                    let state = iterator.state.lock();
-                    if state.work.is_none() && state.next == turn {
-                        break;
-                    }
-                    drop(state);
+                let thread = std::thread::spawn(move || {
+                    say.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
+                    number(of_thread.next().unwrap())
+                });
+                // The next one asks once this one sleeps: inside, or in the queue.
+                let status = Path::new("/proc").join(said.recv().unwrap()).join("status");
+                let sleeps = || std::fs::read_to_string(&status).unwrap().contains("State:\tS");
+                while !sleeps() {
                     std::thread::yield_now();
                 }
                 thread

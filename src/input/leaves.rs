@@ -47,11 +47,7 @@ impl Leaves {
     /// Tensor `leaf` of an element. INVALID_ARGUMENT if the element is not as its spec says.
     pub(super) fn tensor<'a>(&self, element: &'a Value, leaf: usize) -> Result<&'a Tensor> {
         let found = self.way(leaf).and_then(|way| {
-            let found = way.iter().try_fold(element, |value, &position| match value {
-                Value::Tuple(items) | Value::List(items) => items.get(position),
-                Value::Struct(fields) => fields.get(position).map(|field| &field.1),
-                _ => None,
-            });
+            let found = way.iter().try_fold(element, |value, &at| value.items().nth(at));
             match found {
                 Some(Value::Tensor(tensor)) => Some(tensor),
                 _ => None,

@@ -80,4 +80,4 @@ pub use map::MapOptions;
 pub use numpy::make_numpy_dataset;
 pub use shuffle::ShuffleOptions;
 pub use spec::{ElementSpec, LeafSpec};
-pub use split::{batch_rows, part_sizes, split_for, split_rows, split_value};
+pub use split::{batch_rows, part_sizes, split_for, split_rows};

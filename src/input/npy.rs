@@ -38,12 +38,11 @@ impl Dataset {
 
 /// The array in a `.npy` file, in memory of its own. Fails as [`Dataset::from_npy_file`], which maps it.
 pub(crate) fn read_array(path: &Path) -> Result<Tensor> {
-    let file = file::open(path)?;
-    let length = file.metadata().map_err(|error| file::failed(path, &error))?.len();
-    let mut stream = file::Reader::new(file, length);
-    let header = Header::read(path, &mut stream)?;
-    header.elements.check_length(path, length.saturating_sub(header.bytes))?;
-    header.read_elements(path, &mut stream)
+    let map = file::map(path)?;
+    let mut rest = &map[..];
+    let header = Header::read(path, &mut rest)?;
+    header.elements.check_length(path, rest.len() as u64)?;
+    header.read_elements(path, &mut rest)
 }
 
 fn read_mapped(path: &Path) -> Result<Tensor> {

@@ -1,6 +1,6 @@
 //! NumPy's `.npz` files: zip archives of `.npy` files, one for each array.
 
-use std::io::{Read, Seek};
+use std::io::{Cursor, Read, Seek};
 use std::path::Path;
 
 use zip::ZipArchive;
@@ -9,7 +9,7 @@ use zip::result::ZipError;
 use crate::error::{Error, Result};
 use crate::executor::computing;
 use crate::input::dataset::Dataset;
-use crate::input::file::{self, LARGEST_EXPANSION, Reader, damaged, failed, wrong};
+use crate::input::file::{self, LARGEST_EXPANSION, damaged, failed, wrong};
 use crate::input::npy::{Header, shortened};
 use crate::tensor::Tensor;
 use crate::values::Value;
@@ -27,7 +27,8 @@ impl Dataset {
     /// memory for the arrays.
     pub fn from_npz_file(path: impl AsRef<Path>, names: Option<&[&str]>) -> Result<Dataset> {
         let path = path.as_ref();
-        let (archive, entries, length) = open(path)?;
+        let map = file::map(path)?;
+        let (archive, entries) = open(path, &map)?;
         let chosen: Vec<usize> = match names {
             None => (0..entries.len()).collect(),
             Some(names) => names
@@ -40,7 +41,7 @@ impl Dataset {
         }
         // Each array is a stream of its own, so several are decompressed at a time.
         let read = |&index: &usize| read_entry(path, &mut archive.clone(), index);
-        let arrays = computing::map(&chosen, length as usize, read)?;
+        let arrays = computing::map(&chosen, map.len(), read)?;
         let mut fields = Vec::new();
         for (index, array) in chosen.into_iter().zip(arrays) {
             let array = array?;
@@ -56,19 +57,17 @@ impl Dataset {
 
 /// The array of this name in a `.npz` file, in memory of its own. Fails as [`Dataset::from_npz_file`].
 pub(crate) fn read_array(path: &Path, name: &str) -> Result<Tensor> {
-    let (mut archive, entries, _) = open(path)?;
+    let map = file::map(path)?;
+    let (mut archive, entries) = open(path, &map)?;
     let index = position(path, &entries, name, "name")?;
     read_entry(path, &mut archive, index)
 }
 
-/// An archive, the names of its arrays, and the length of its file.
-fn open(path: &Path) -> Result<(ZipArchive<Reader>, Vec<String>, u64)> {
-    let file = file::open(path)?;
-    let length = file.metadata().map_err(|error| failed(path, &error))?.len();
-    let reader = Reader::new(file, length);
-    let mut archive = ZipArchive::new(reader).map_err(|error| refused(path, error))?;
-    let entries = entries(path, &mut archive, length)?;
-    Ok((archive, entries, length))
+/// The bytes of a file as an archive, and the names of its arrays.
+fn open<'a>(path: &Path, bytes: &'a [u8]) -> Result<(ZipArchive<Cursor<&'a [u8]>>, Vec<String>)> {
+    let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| refused(path, error))?;
+    let entries = entries(path, &mut archive, bytes.len() as u64)?;
+    Ok((archive, entries))
 }
 
 /// Where the array of this name is.

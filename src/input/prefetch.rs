@@ -67,17 +67,8 @@ pub(super) fn ahead(
     input.save(&mut at);
     // One for each element that waits, one that the producer writes, one that the consumer replaces.
     let places = (0..depth + 2).map(|_| StateWriter::with_room_of(&at)).collect();
-    let state = Waiting {
-        queue,
-        places,
-        end: StateWriter::with_room_of(&at),
-        ended: false,
-        paused: false,
-        stop: false,
-        gone: false,
-        round: 0,
-        input: None,
-    };
+    let end = StateWriter::with_room_of(&at);
+    let state = Waiting { queue, places, end, ..Waiting::default() };
     let (arrived, wanted) = (Condvar::new(), Condvar::new());
     let ring = Ring { node: Node::new(), depth, state: Mutex::new(state), arrived, wanted };
     Ok(Box::new(PrefetchPass {
@@ -107,6 +98,7 @@ struct Ring {
 /// An element, or a failure, and where the input was behind it.
 type Made = (Outcome<Result<Value>>, StateWriter);
 
+#[derive(Default)]
 struct Waiting {
     queue: VecDeque<Made>,
     /// Memory for places.

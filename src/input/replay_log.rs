@@ -39,18 +39,18 @@ impl ReplayLog {
     /// The next item of `input`, which the pass will hold.
     pub(super) fn next<T>(&mut self, input: &mut dyn Pass<T>) -> Result<Option<T>> {
         if !self.whole {
-            self.begin(input)?;
+            self.begin(input);
         }
         self.take(input)
     }
 
     /// The same, so that the items before it can be forgotten.
     pub(super) fn next_apart<T>(&mut self, input: &mut dyn Pass<T>) -> Result<Option<T>> {
-        self.begin(input)?;
+        self.begin(input);
         self.take(input)
     }
 
-    fn begin<T>(&mut self, input: &mut dyn Pass<T>) -> Result<()> {
+    fn begin<T>(&mut self, input: &mut dyn Pass<T>) {
         let unused = self.segments[..self.used].last().is_some_and(|last| last.items == 0);
         let used = self.used + usize::from(!unused);
         if self.segments.len() < used {
@@ -61,7 +61,6 @@ impl ReplayLog {
         last.items = 0;
         last.from.clear();
         input.save(&mut last.from);
-        Ok(())
     }
 
     fn take<T>(&mut self, input: &mut dyn Pass<T>) -> Result<Option<T>> {

@@ -148,14 +148,7 @@ impl ElementSpec {
     ///
     /// INVALID_ARGUMENT also for a nest that is too deep or too large ([`limits`]).
     pub(crate) fn structure(fields: Vec<(Text, ElementSpec)>) -> Result<ElementSpec> {
-        for (position, (name, _)) in fields.iter().enumerate() {
-            if fields[..position].iter().any(|(earlier, _)| earlier == name) {
-                return Err(Error::invalid(
-                    "names",
-                    format!("'{name}' appears twice; give each field a name of its own"),
-                ));
-            }
-        }
+        limits::check_names(&fields)?;
         ElementSpec::Struct(Arc::new(fields)).within_limits()
     }
 
@@ -168,19 +161,17 @@ impl ElementSpec {
     ) -> Result<ElementSpec> {
         Ok(match value {
             Value::Tensor(tensor) => ElementSpec::Leaf(leaf(tensor)?),
-            Value::Tuple(items) => {
-                let items = items.iter().map(|item| ElementSpec::describe(item, argument, leaf));
-                ElementSpec::tuple(items.collect::<Result<_>>()?)?
-            }
-            Value::List(items) => {
-                let items = items.iter().map(|item| ElementSpec::describe(item, argument, leaf));
-                ElementSpec::list(items.collect::<Result<_>>()?)?
-            }
-            Value::Struct(fields) => {
-                let fields = fields.iter().map(|(name, field)| {
-                    Ok((name.clone(), ElementSpec::describe(field, argument, leaf)?))
-                });
-                ElementSpec::structure(fields.collect::<Result<_>>()?)?
+            nest if nest.is_nest() => {
+                let items = nest.items().map(|item| ElementSpec::describe(item, argument, leaf));
+                let items: Vec<ElementSpec> = items.collect::<Result<_>>()?;
+                match nest {
+                    Value::Struct(fields) => {
+                        let names = fields.iter().map(|(name, _)| name.clone());
+                        ElementSpec::structure(names.zip(items).collect())?
+                    }
+                    Value::List(_) => ElementSpec::list(items)?,
+                    _ => ElementSpec::tuple(items)?,
+                }
             }
             other => {
                 let found = other.kind_name();

@@ -100,24 +100,15 @@ pub fn split_rows(
     })
 }
 
-/// A global batch as an element of a distributed dataset: each tensor of it is split along dimension 0 by
-/// Rule A, the k-th part on the k-th of `devices`, as views, or as copies on a GPU; with one device
-/// tensors stay tensors. The parts know how many examples they hold.
+/// A global batch as an element of a distributed dataset, for the replicas of `strategy` on all ranks: each
+/// tensor of it is split along dimension 0 by Rule A, of which this rank's replicas get their parts, as views,
+/// or as copies on a GPU; with one device tensors stay tensors. The parts know how many examples they hold. All
+/// ranks have the same batch.
 ///
 /// INVALID_ARGUMENT: a leaf that is no tensor and, with several devices, a scalar.
-pub fn split_value(batch: &Value, devices: &[DeviceId]) -> Result<Value> {
-    split_numbered(batch, &LocalReplicas::of(devices), &Numbering::new(None))
-}
-
-/// A global batch, split over the replicas of `strategy` on all ranks as [`split_value`] does; of the parts
-/// those of this rank's replicas. All ranks have the same batch.
 pub fn split_for(strategy: &Strategy, batch: &Value) -> Result<Value> {
-    let replicas = LocalReplicas::of_strategy(strategy);
-    let numbering = Numbering::new(replicas.among_ranks.then(Description::default).as_ref());
-    split_numbered(batch, &replicas, &numbering)
-}
-
-fn split_numbered(batch: &Value, replicas: &LocalReplicas, numbering: &Numbering) -> Result<Value> {
+    let replicas = &LocalReplicas::of_strategy(strategy);
+    let numbering = &Numbering::new(replicas.among_ranks.then(Description::default).as_ref());
     let _split = observe::span(Phase::Split);
     batch.map_leaves(&mut |leaf| {
         let Value::Tensor(whole) = leaf else {

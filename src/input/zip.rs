@@ -258,11 +258,7 @@ impl Zipped {
     }
 
     fn item_mut(&mut self, index: usize) -> Option<&mut Value> {
-        match &mut self.value {
-            Value::Tuple(items) => Arc::get_mut(items)?.get_mut(index),
-            Value::Struct(fields) => Arc::get_mut(fields)?.get_mut(index).map(|(_, field)| field),
-            _ => None,
-        }
+        self.value.items_mut()?.nth(index)
     }
 }
 

@@ -81,21 +81,11 @@ impl DType {
 
     /// The usual name, such as `float32`.
     pub fn name(self) -> &'static str {
-        match self {
-            DType::Float16 => "float16",
-            DType::BFloat16 => "bfloat16",
-            DType::Float32 => "float32",
-            DType::Float64 => "float64",
-            DType::Int8 => "int8",
-            DType::Int16 => "int16",
-            DType::Int32 => "int32",
-            DType::Int64 => "int64",
-            DType::UInt8 => "uint8",
-            DType::UInt16 => "uint16",
-            DType::UInt32 => "uint32",
-            DType::UInt64 => "uint64",
-            DType::Bool => "bool",
-        }
+        const NAMES: [&str; DType::ALL.len()] = [
+            "float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64",
+            "uint8", "uint16", "uint32", "uint64", "bool",
+        ];
+        NAMES[self as usize - 1]
     }
 }
 

@@ -6,41 +6,6 @@ use crate::error::{Error, Result};
 use crate::kernels::dtype::{DType, Element};
 use crate::kernels::view::View;
 
-/// A class number.
-trait Class: Element {
-    fn class(self) -> i64;
-}
-
-/// A score. Widening keeps its value.
-trait Score: Element {
-    fn score(self) -> f64;
-}
-
-macro_rules! classes {
-    ($($rust:ty),*) => {
-        $(impl Class for $rust {
-            fn class(self) -> i64 {
-                // What does not fit is no class.
-                i64::try_from(self).unwrap_or(i64::MAX)
-            }
-        })*
-    };
-}
-
-classes!(i8, i16, i32, i64, u8, u16, u32, u64);
-
-macro_rules! scores {
-    ($($rust:ty),*) => {
-        $(impl Score for $rust {
-            fn score(self) -> f64 {
-                f64::from(self)
-            }
-        })*
-    };
-}
-
-scores!(f16, bf16, f32, f64);
-
 /// How many rows a view has, which is of one or two dimensions.
 pub(super) fn rows(view: &View<'_>, argument: &'static str) -> Result<usize> {
     match *view.layout().shape {
@@ -85,10 +50,11 @@ pub(super) fn read_classes(
     Ok(())
 }
 
-fn copy_classes<T: Class>(view: &View<'_>, first: usize, classes: &mut [i64]) {
+fn copy_classes<T: Element + TryInto<i64>>(view: &View<'_>, first: usize, classes: &mut [i64]) {
     let Some(matrix) = view.as_matrix::<T>() else { return };
     for (row, class) in (first..).zip(classes) {
-        *class = matrix[[row, 0]].class();
+        // What does not fit is no class.
+        *class = matrix[[row, 0]].try_into().unwrap_or(i64::MAX);
     }
 }
 
@@ -115,7 +81,7 @@ pub(super) fn read_top(
     of_score_type!(view, argument, find_top, first, classes)
 }
 
-fn find_top<T: Score>(
+fn find_top<T: Element + Into<f64>>(
     view: &View<'_>,
     argument: &'static str,
     first: usize,
@@ -125,8 +91,8 @@ fn find_top<T: Score>(
     for (row, class) in (first..).zip(classes) {
         let mut top = f64::NEG_INFINITY;
         *class = 0;
-        for (column, score) in matrix.row(row).iter().enumerate() {
-            let score = score.score();
+        for (column, &score) in matrix.row(row).iter().enumerate() {
+            let score: f64 = score.into();
             if score.is_nan() {
                 return Err(nan(argument, row));
             }
@@ -148,7 +114,7 @@ pub(super) fn read_scores(
     of_score_type!(view, argument, copy_scores, first, scores)
 }
 
-fn copy_scores<T: Score>(
+fn copy_scores<T: Element + Into<f64>>(
     view: &View<'_>,
     argument: &'static str,
     first: usize,
@@ -156,7 +122,7 @@ fn copy_scores<T: Score>(
 ) -> Result<()> {
     let Some(matrix) = view.as_matrix::<T>() else { return Ok(()) };
     for (row, score) in (first..).zip(scores) {
-        *score = matrix[[row, 0]].score();
+        *score = matrix[[row, 0]].into();
         if score.is_nan() {
             return Err(nan(argument, row));
         }

@@ -26,23 +26,13 @@ pub enum Level {
 impl Level {
     /// The level with this number, if there is one.
     pub fn from_code(code: i32) -> Option<Level> {
-        match code {
-            1 => Some(Level::Error),
-            2 => Some(Level::Warning),
-            3 => Some(Level::Info),
-            4 => Some(Level::Debug),
-            _ => None,
-        }
+        let all = [Level::Error, Level::Warning, Level::Info, Level::Debug];
+        all.into_iter().find(|&level| level as i32 == code)
     }
 
     /// `ERROR`, `WARNING`, `INFO` or `DEBUG`.
     pub fn name(self) -> &'static str {
-        match self {
-            Level::Error => "ERROR",
-            Level::Warning => "WARNING",
-            Level::Info => "INFO",
-            Level::Debug => "DEBUG",
-        }
+        ["ERROR", "WARNING", "INFO", "DEBUG"][self as usize - 1]
     }
 }
 

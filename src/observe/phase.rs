@@ -37,16 +37,9 @@ impl Phase {
 
     /// `input`, `split` and so on.
     pub fn name(self) -> &'static str {
-        match self {
-            Phase::Input => "input",
-            Phase::Split => "split",
-            Phase::Copy => "copy",
-            Phase::Compute => "compute",
-            Phase::Wait => "wait",
-            Phase::Reduce => "reduce",
-            Phase::Update => "update",
-            Phase::Exchange => "exchange",
-        }
+        const NAMES: ByPhase<&str> =
+            ["input", "split", "copy", "compute", "wait", "reduce", "update", "exchange"];
+        NAMES[self as usize]
     }
 }
 
@@ -74,11 +67,6 @@ impl Counter {
 
     /// `reduced`, `copied`, `exchanged` or `updated`.
     pub fn name(self) -> &'static str {
-        match self {
-            Counter::Reduced => "reduced",
-            Counter::Copied => "copied",
-            Counter::Exchanged => "exchanged",
-            Counter::Updated => "updated",
-        }
+        ["reduced", "copied", "exchanged", "updated"][self as usize]
     }
 }

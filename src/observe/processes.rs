@@ -3,12 +3,9 @@
 use std::collections::HashMap;
 use std::fs;
 
-use super::clock;
-
 /// What each thread of the process had used of the processors at some moment.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
-    taken: u64,
     /// By the system's number of the thread.
     threads: HashMap<u32, u64>,
 }
@@ -27,7 +24,7 @@ pub struct Other {
 impl Usage {
     /// What the threads have used up to now.
     pub fn now() -> Usage {
-        Usage { taken: clock::now(), threads: threads().collect() }
+        Usage { threads: threads().collect() }
     }
 
     /// What threads that are neither the library's nor among `callers` have used since, the one that
@@ -60,11 +57,6 @@ impl Usage {
             used.saturating_sub(self.threads.get(&thread).copied().unwrap_or(0))
         };
         threads().filter(own).map(used).sum()
-    }
-
-    /// How many nanoseconds ago that was.
-    pub fn age(&self) -> u64 {
-        clock::now().saturating_sub(self.taken)
     }
 }
 

@@ -273,30 +273,18 @@ impl Accumulation {
         self.row_sparse.get(number).copied()
     }
 
-    /// Merges what the last run contributed to variable `index`, if that is row-sparse.
+    /// Merges `sources` into the gradient of variable `index`, if that is row-sparse: what the last
+    /// run contributed, to which what was accumulated comes `with_before`, or else all that there is.
     pub(super) fn merge_rows<'a>(
         &mut self,
         index: usize,
         variable: &Variable,
         sources: impl Iterator<Item = Source<'a>> + Clone,
+        with_before: bool,
     ) -> Result<()> {
         match &mut self.sums[index] {
             Sum::Dense(_) => Ok(()),
-            Sum::Rows(sums) => sums.merge(variable, sources, &mut self.workspace),
-        }
-    }
-
-    /// As [`Accumulation::merge_rows`], of `sources` that are all that there is, the runs before the
-    /// last one included.
-    pub(super) fn merge_all_rows<'a>(
-        &mut self,
-        index: usize,
-        variable: &Variable,
-        sources: impl Iterator<Item = Source<'a>> + Clone,
-    ) -> Result<()> {
-        match &mut self.sums[index] {
-            Sum::Dense(_) => Ok(()),
-            Sum::Rows(sums) => sums.merge_all(variable, sources, &mut self.workspace),
+            Sum::Rows(sums) => sums.merge(with_before, variable, sources, &mut self.workspace),
         }
     }
 

@@ -222,7 +222,7 @@ impl ApplyAction {
             };
         }
         sources.merge_rows(plan, self.optimizer.rule())?;
-        work.select(sources, plan, self.gradients.replicas(), false)?;
+        work.select(sources, plan, self.gradients.replicas(), false);
         let launcher = sources.launcher()?;
         if fails {
             // Once it is in the sum, no later run could take it out.
@@ -257,7 +257,7 @@ impl ApplyAction {
         match exchange {
             None => {
                 sources.merge_rows(plan, self.optimizer.rule())?;
-                work.select(sources, plan, self.gradients.replicas(), true)?;
+                work.select(sources, plan, self.gradients.replicas(), true);
             }
             Some(exchange) => {
                 let memory = &mut *self.gradients.exchange.lock();

@@ -54,9 +54,9 @@ impl RowSums {
         Ok(RowSums { before, has_before: false, all, has_all: false })
     }
 
-    /// Merges the rows of the last run, `sources` in replica order, with what there was before.
-    /// Without sources there is nothing but the latter. Allocates nothing once there were as many
-    /// rows in a run.
+    /// Merges rows, `sources` in replica order, with what there was before the last run if they are
+    /// those of that run (`with_before`), or else alone. Without sources there is nothing but what
+    /// there was before. Allocates nothing once there were as many rows in a run.
     ///
     /// Fails if an index is no row of `variable`, which [`Pieces::check`] has found otherwise when
     /// the replica submitted.
@@ -64,26 +64,7 @@ impl RowSums {
     /// [`Pieces::check`]: crate::optimizer::rows::Pieces::check
     pub(super) fn merge<'a>(
         &mut self,
-        variable: &Variable,
-        sources: impl Iterator<Item = Source<'a>> + Clone,
-        workspace: &mut Workspace,
-    ) -> Result<()> {
-        self.merge_with(self.has_before, variable, sources, workspace)
-    }
-
-    /// The same of `sources` that are all that there is.
-    pub(super) fn merge_all<'a>(
-        &mut self,
-        variable: &Variable,
-        sources: impl Iterator<Item = Source<'a>> + Clone,
-        workspace: &mut Workspace,
-    ) -> Result<()> {
-        self.merge_with(false, variable, sources, workspace)
-    }
-
-    fn merge_with<'a>(
-        &mut self,
-        has_before: bool,
+        with_before: bool,
         variable: &Variable,
         sources: impl Iterator<Item = Source<'a>> + Clone,
         workspace: &mut Workspace,
@@ -92,7 +73,7 @@ impl RowSums {
         if sources.clone().next().is_none() {
             return Ok(());
         }
-        let before = has_before.then_some(&self.before);
+        let before = (with_before && self.has_before).then_some(&self.before);
         let Workspace { order, parts } = workspace;
         parts.clear();
         let merged = collect(variable, before, sources, order, parts).and_then(|()| {

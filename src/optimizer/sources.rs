@@ -118,7 +118,7 @@ impl<'a> Sources<'a> {
             let (variable, frozen) =
                 (&self.variables()[index], plan.of_variable(index).group.frozen);
             let rows = self.contributions.rows_of(index, factor).filter(move |_| !frozen);
-            self.accumulation.merge_rows(index, variable, rows)?;
+            self.accumulation.merge_rows(index, variable, rows, true)?;
             // Also those of earlier runs, which another optimizer may have accumulated.
             if rule.measures() && !frozen && self.accumulation.rows(index).is_some() {
                 return Err(needs_all_rows(variable, rule));
@@ -159,10 +159,7 @@ impl<'a> Sources<'a> {
     ) -> Result<()> {
         let variable = &self.gradients.variables()[index];
         let rows = touched.of_variable(index);
-        match with_before {
-            true => self.accumulation.merge_rows(index, variable, rows),
-            false => self.accumulation.merge_all_rows(index, variable, rows),
-        }
+        self.accumulation.merge_rows(index, variable, rows, with_before)
     }
 
     /// What this process's replicas have contributed to variable `index`, which is not row-sparse, in the
@@ -206,7 +203,7 @@ impl<'a> Sources<'a> {
     pub(super) fn merge_rows_of(&mut self, index: usize) -> Result<()> {
         let (reduction, unscale) = (self.gradients.loss_reduction(), self.unscale);
         let rows = self.contributions.rows_of(index, |weight| reduction.factor(weight) * unscale);
-        self.accumulation.merge_rows(index, &self.gradients.variables()[index], rows)
+        self.accumulation.merge_rows(index, &self.gradients.variables()[index], rows, true)
     }
 
     /// Whether a replica of non-zero weight wrote variable `index` in one of the runs.

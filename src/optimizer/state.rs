@@ -49,6 +49,7 @@ pub trait AppliedGradients: Send + Sync {
 }
 
 /// What applies change, and the memory they work in.
+#[derive(Default)]
 pub(super) struct State {
     /// Of the next apply, or with a schedule that of the last one.
     pub(super) learning_rate: f64,
@@ -90,20 +91,9 @@ impl Optimizer {
         let settings = Settings::default();
         let state = Mutex::new(State {
             learning_rate,
-            schedule: None,
-            iterations: 0,
             settings,
             loss_scale: settings.initial_loss_scale(),
-            earlier_scale: NO_RUN,
-            pending: 0,
-            applies_at_scale: 0,
-            groups: HashMap::new(),
-            has_warned: false,
-            last_report: None,
-            groups_revision: 0,
-            variables: Variables::default(),
-            applied: Vec::new(),
-            works: Vec::new(),
+            ..State::default()
         });
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);

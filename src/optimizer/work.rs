@@ -1,7 +1,7 @@
 //! An apply at work: the variables that it is about, and what is done to all of them, each time in
 //! one entry of the workers.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::executor::workers;
@@ -41,11 +41,11 @@ impl Work {
         plan: &mut Plan,
         replicas: usize,
         accumulated: bool,
-    ) -> Result<()> {
+    ) {
         self.select_where(sources, plan, replicas, |index| match accumulated {
             true => sources.has_variable(index),
             false => sources.contributions.has_variable(index),
-        })
+        });
     }
 
     /// Selects the variables that `has` says have a gradient, as [`Work::select`] does.
@@ -55,7 +55,7 @@ impl Work {
         plan: &mut Plan,
         replicas: usize,
         has: impl Fn(usize) -> bool,
-    ) -> Result<()> {
+    ) {
         let count = sources.variables().len();
         self.items.clear();
         let shares = workers::count();
@@ -67,19 +67,9 @@ impl Work {
         }
         for index in 0..count {
             if has(index) && !plan.of_variable(index).group.frozen {
-                self.items.push(Item {
-                    index,
-                    first_sum: 0,
-                    fresh: false,
-                    kept: false,
-                    divided: false,
-                    squares: None,
-                    not_finite: AtomicBool::new(false),
-                    update: None,
-                });
+                self.items.push(Item { index, ..Item::default() });
             }
         }
-        Ok(())
     }
 
     /// Divides the variables whose gradients are not row-sparse among the ranks.

@@ -24,6 +24,7 @@ pub(super) struct Work {
 }
 
 /// One variable of an apply.
+#[derive(Default)]
 pub(super) struct Item {
     /// Which of the gradients' variables it is.
     pub(super) index: usize,

@@ -70,6 +70,7 @@ struct Threading {
 }
 
 /// What a strategy is, beside its devices and threads.
+#[derive(Clone)]
 struct Nature {
     cluster_resolver: Option<Arc<ClusterResolver>>,
     is_default: bool,
@@ -78,8 +79,7 @@ struct Nature {
 
 pub(super) struct Inner {
     id: u64,
-    is_default: bool,
-    is_strict: bool,
+    nature: Nature,
     pub layout: Layout,
     /// The GPU of each replica that has one.
     pub gpus: Vec<Option<&'static Gpu>>,
@@ -87,7 +87,6 @@ pub(super) struct Inner {
     device_names: Vec<String>,
     parameter_device: DeviceId,
     threading: Threading,
-    cluster_resolver: Option<Arc<ClusterResolver>>,
     /// The processes that this one is one of, once they have met; never with a single one.
     ranks: OnceLock<Arc<Ranks>>,
     /// After how many steps they compare their weights.
@@ -175,7 +174,7 @@ impl Strategy {
         nature: Nature,
     ) -> Result<Strategy> {
         fork::note_use();
-        let Nature { cluster_resolver, is_default, is_strict } = nature;
+        let is_default = nature.is_default;
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let hold = {
             let mut held = layout.compute_devices.clone();
@@ -208,12 +207,10 @@ impl Strategy {
         });
         let strategy = Strategy(Arc::new(Inner {
             id,
-            is_default,
-            is_strict,
+            nature,
             device_names: devices.iter().map(|device| device.canonical_name()).collect(),
             parameter_device,
             threading,
-            cluster_resolver,
             ranks: OnceLock::new(),
             fingerprint_interval: AtomicU64::new(0),
             made: Mutex::default(),
@@ -308,16 +305,12 @@ impl Strategy {
 
     /// An independent strategy with the same devices.
     pub fn deep_copy(&self) -> Result<Strategy> {
-        if self.0.is_default {
+        if self.0.nature.is_default {
             return Err(Error::precondition("strategy: the default strategy cannot be copied"));
         }
         let inner = &self.0;
-        let nature = Nature {
-            cluster_resolver: inner.cluster_resolver.clone(),
-            is_default: false,
-            is_strict: inner.is_strict,
-        };
         let (layout, threading) = (inner.layout.clone(), inner.threading.clone());
+        let nature = inner.nature.clone();
         let copy = Strategy::build(layout, inner.parameter_device, threading, nature);
         let copy = Strategy::joined(self.ranks().map(|ranks| ranks.engine()), copy)?;
         copy.0.fingerprint_interval.store(self.fingerprint_interval(), Ordering::Relaxed);
@@ -404,17 +397,17 @@ impl Strategy {
 
     /// Whether this is the default strategy.
     pub fn is_default(&self) -> bool {
-        self.0.is_default
+        self.0.nature.is_default
     }
 
     /// Whether mistakes of callbacks are looked for, and warnings are errors.
     pub fn is_strict(&self) -> bool {
-        self.0.is_strict
+        self.0.nature.is_strict
     }
 
     /// Whether `other` is a reference to the very same strategy.
     pub fn is_same(&self, other: &Strategy) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || (self.0.is_default && other.0.is_default)
+        Arc::ptr_eq(&self.0, &other.0) || (self.0.nature.is_default && other.0.nature.is_default)
     }
 
     /// How many replicas this process has.
@@ -469,7 +462,7 @@ impl Strategy {
 
     /// The cluster resolver that the strategy was made with, if it was.
     pub fn cluster_resolver(&self) -> Option<&Arc<ClusterResolver>> {
-        self.0.cluster_resolver.as_ref()
+        self.0.nature.cluster_resolver.as_ref()
     }
 
     /// A metric of the last run that was committed and measured anything, over all replicas in replica order.

@@ -57,6 +57,11 @@ impl Output {
 }
 
 impl Reduction {
+    /// Over replicas only, onto `device`.
+    pub(super) fn onto(device: DeviceId) -> Reduction {
+        Reduction { destination: Some(device), over_replicas_only: true, ..Reduction::default() }
+    }
+
     fn output(&self) -> Option<TensorMut<'_>> {
         // SAFETY: who made the output vouched for that.
         self.output.as_ref().map(|Output(tensor)| unsafe { tensor.assume_exclusive() })
@@ -130,13 +135,7 @@ impl Strategy {
             let whole = reduced.next().ok_or_else(|| {
                 Error::Internal("fewer tensors were reduced than there are".into())
             })?;
-            match how.output() {
-                None => place(&Value::Tensor(whole), how),
-                Some(mut output) => {
-                    collectives::copy_into(&whole, &mut output)?;
-                    Ok(Value::Tensor(output.done()))
-                }
-            }
+            deliver(whole, how)
         })
     }
 
@@ -228,13 +227,7 @@ impl Strategy {
         if op == ReduceOp::Mean && !tensor.dtype().is_float() {
             return reduce(&[tensor]);
         }
-        match how.output() {
-            None => place(leaf, how),
-            Some(mut output) => {
-                collectives::copy_into(&tensor, &mut output)?;
-                Ok(Value::Tensor(output.done()))
-            }
-        }
+        deliver(tensor, how)
     }
 
     fn not_reducible(&self, leaf: &Value) -> Error {
@@ -285,13 +278,13 @@ impl Strategy {
             }
             plain => plain.clone(),
         };
-        let Some(mut output) = how.output() else { return place(&single, how) };
-        let tensor = match &single {
-            Value::Variable(variable) => variables::read(variable)?,
-            other => other.tensor_of(0)?.clone(),
-        };
-        collectives::copy_into(&tensor, &mut output)?;
-        Ok(Value::Tensor(output.done()))
+        if how.output.is_none() {
+            return place(&single, how);
+        }
+        match &single {
+            Value::Variable(variable) => deliver(variables::read(variable)?, how),
+            other => deliver(other.tensor_of(0)?.clone(), how),
+        }
     }
 
     /// The local results of a value as a tuple: the components of a per-replica value; for a nest
@@ -312,17 +305,34 @@ impl Strategy {
 /// A plain leaf where it is wanted: itself, or a copy on the destination, if one is given and the leaf
 /// lies elsewhere.
 fn place(leaf: &Value, how: &Reduction) -> Result<Value> {
-    let Some(device) = how.destination else { return Ok(leaf.clone()) };
+    how.destination.map_or_else(|| Ok(leaf.clone()), |device| on_device(leaf, device))
+}
+
+/// A tensor where it is wanted: in the output, if there is one, else as [`place`] does.
+fn deliver(tensor: Tensor, how: &Reduction) -> Result<Value> {
+    let Some(mut output) = how.output() else { return place(&Value::Tensor(tensor), how) };
+    collectives::copy_into(&tensor, &mut output)?;
+    Ok(Value::Tensor(output.done()))
+}
+
+/// A leaf on `device`: itself if it lies there, else a copy.
+pub(super) fn on_device(leaf: &Value, device: DeviceId) -> Result<Value> {
     match leaf {
-        Value::Tensor(tensor) if tensor.device() != device => {
-            collectives::copy_to(tensor, device).map(Value::Tensor)
-        }
-        Value::Variable(variable) if variable.device() != device => {
+        Value::Tensor(tensor) if tensor.device() == device => Ok(leaf.clone()),
+        Value::Variable(variable) if variable.device() == device => Ok(leaf.clone()),
+        Value::IndexedSlices(slices) if slices.device() == device => Ok(leaf.clone()),
+        leaf => copy(leaf, device),
+    }
+}
+
+/// A copy of a plain leaf on `device`.
+pub(super) fn copy(leaf: &Value, device: DeviceId) -> Result<Value> {
+    match leaf {
+        Value::Tensor(tensor) => collectives::copy_to(tensor, device).map(Value::Tensor),
+        Value::Variable(variable) => {
             collectives::copy_to(&variables::read(variable)?, device).map(Value::Tensor)
         }
-        Value::IndexedSlices(slices) if slices.device() != device => {
-            sparse::copy_to(slices, device)
-        }
+        Value::IndexedSlices(slices) => sparse::copy_to(slices, device),
         other => Ok(other.clone()),
     }
 }
@@ -388,9 +398,7 @@ fn spread(value: &Value, devices: &[DeviceId], hand_over: bool) -> Result<Value>
                 hand_over = false;
                 Ok(leaf.clone())
             }
-            Value::Tensor(tensor) => collectives::copy_to(tensor, device).map(Value::Tensor),
-            Value::IndexedSlices(slices) => sparse::copy_to(slices, device),
-            other => Ok(other.clone()),
+            leaf => self::copy(leaf, device),
         };
         match leaf {
             Value::Tensor(_) | Value::IndexedSlices(_) => {
@@ -407,12 +415,7 @@ impl ReplicaContext {
     pub fn all_reduce(&self, op: ReduceOp, value: Value) -> Result<Value> {
         check_nest(&value)?;
         self.combine(Operation::AllReduce(op), value, move |strategy, merged| {
-            let how = Reduction {
-                destination: Some(DeviceId::HOST),
-                over_replicas_only: true,
-                ..Reduction::default()
-            };
-            let reduced = strategy.reduce_here(op, &merged, &how)?;
+            let reduced = strategy.reduce_here(op, &merged, &Reduction::onto(DeviceId::HOST))?;
             // Of per-replica values, which all leaves are now, reductions are new tensors.
             spread(&reduced, strategy.replica_devices(), true)
         })

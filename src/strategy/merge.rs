@@ -175,7 +175,8 @@ impl StepRecord {
     /// Runs the merge function that all replicas wait for and leaves each its answer.
     fn merge(self: &Arc<Self>) {
         let _central = observe::span(Time::Reduce).named("merge call");
-        let Some((strategy, step)) = self.with_task(|task| (task.strategy.clone(), task.place()))
+        let Some((strategy, step)) =
+            self.with_task(|task| (task.strategy.clone(), task.place.clone()))
         else {
             return;
         };

@@ -24,11 +24,12 @@
 //! - `commit_point`: what becomes central state, and when;
 //! - [`quiet`]: no step in progress, and none that begins;
 //! - `dispatch`, `execution`, [`merge`], [`run`]: one step, from its start to its outcome;
-//! - [`variables`], [`assign_all`], [`creation`], [`in_place`], [`scatter`], [`collective`], `placement`, `sparse`: variables and
+//! - [`variables`], `aggregation`, [`assign_all`], [`creation`], [`in_place`], [`scatter`], [`collective`], `placement`, `sparse`: variables and
 //!   values in each of the contexts;
 //! - `measuring`: what steps spend their time on;
 //! - [`extended`], `logical_devices`: the rest of the strategy's interface.
 
+mod aggregation;
 pub mod assign_all;
 pub mod cancellation;
 pub mod central_storage;
@@ -45,8 +46,6 @@ mod draining;
 mod execution;
 pub mod extended;
 mod fingerprint;
-#[cfg(test)]
-pub(crate) mod held_locks;
 pub mod in_place;
 mod layout;
 pub mod limits;
@@ -80,3 +79,33 @@ pub use central_storage::Strategy;
 pub use measuring::StepReport;
 pub use options::Options;
 pub use step::{Baggage, FunctionFor, ReplicaContext, ReplicaFunction, Watcher};
+
+/// Every lock that the replicas of a strategy share, held: for tests of what is to take none of them.
+#[cfg(test)]
+pub(crate) mod held_locks {
+    use super::step::ReplicaContext;
+
+    /// Calls `body` while this thread holds the locks of the context's strategy and of its step, and those
+    /// that belong to the other replicas. Only what belongs to `replica` alone is free.
+    pub(crate) fn with_locks_held<R>(
+        context: &ReplicaContext,
+        replica: usize,
+        body: impl FnOnce() -> R,
+    ) -> R {
+        let inner = context.strategy().inner();
+        let _of_strategy = (
+            inner.step_lock.hold(),
+            inner.draining.hold(),
+            inner.records.lock(),
+            inner.transaction.lock(),
+            inner.central.write(),
+            inner.metrics.lock(),
+            inner.variable_slab.lock(),
+        );
+        let step = context.step.as_ref().expect("a replica in a run");
+        let _of_step = (step.coordinator_moved.lock(), step.creations.hold(), step.hold());
+        let desks = step.desks.iter().enumerate().filter(|&(other, _)| other != replica);
+        let _of_replicas: Vec<_> = desks.map(|(_, desk)| desk.lock()).collect();
+        body()
+    }
+}

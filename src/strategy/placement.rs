@@ -3,11 +3,11 @@
 #![expect(unsafe_code, reason = "results that nobody else has yet are written")]
 
 use super::central_storage::Strategy;
-use super::collective::{Destination, Reduction, copies};
+use super::collective::{Destination, Reduction, copies, copy, on_device};
 use super::context::require_cross_replica;
 use super::ranks::Kind;
-use super::{sparse, variables};
-use crate::collectives::{self, Batch, ReduceOp};
+use super::variables;
+use crate::collectives::{Batch, ReduceOp};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::values::{PerReplica, Value};
@@ -17,17 +17,8 @@ impl Strategy {
     /// for each component of a per-replica destination.
     pub fn reduce_to(&self, op: ReduceOp, value: &Value, to: &Destination) -> Result<Value> {
         require_cross_replica(self)?;
-        self.reduce_onto(op, value, to)
-    }
-
-    fn reduce_onto(&self, op: ReduceOp, value: &Value, to: &Destination) -> Result<Value> {
         let targets = Targets::of(to)?;
-        let how = Reduction {
-            destination: Some(targets.first()),
-            over_replicas_only: true,
-            ..Reduction::default()
-        };
-        targets.place(&self.reduce_here(op, value, &how)?)
+        targets.place(&self.reduce_here(op, value, &Reduction::onto(targets.first()))?)
     }
 
     /// As [`Strategy::reduce_to`] for each pair of a value and its destination; the results as a
@@ -53,11 +44,7 @@ impl Strategy {
                     other => Ok(other.clone()),
                 })?;
                 let targets = Targets::of(to)?;
-                let how = Reduction {
-                    destination: Some(targets.first()),
-                    over_replicas_only: true,
-                    ..Reduction::default()
-                };
+                let how = Reduction::onto(targets.first());
                 Ok((self.reduce_in(&mut batch, op, &components, &how)?, targets))
             })
             .collect::<Result<_>>()?;
@@ -76,21 +63,15 @@ impl Strategy {
                 "the default strategy has no devices of its own to broadcast to; use another strategy".into(),
             ));
         }
-        let value = match value {
-            Value::Variable(variable) => Value::Tensor(variables::read(variable)?),
-            Value::Tensor(_) | Value::IndexedSlices(_) => value.clone(),
-            other => {
-                return Err(Error::invalid(
-                    "value",
-                    format!(
-                        "{} cannot be broadcast; give a tensor, indexed slices or a variable",
-                        other.kind_name()
-                    ),
-                ));
-            }
-        };
+        if !matches!(value, Value::Variable(_) | Value::Tensor(_) | Value::IndexedSlices(_)) {
+            let problem = format!(
+                "{} cannot be broadcast; give a tensor, indexed slices or a variable",
+                value.kind_name()
+            );
+            return Err(Error::invalid("value", problem));
+        }
         let targets = Targets::of(to)?;
-        targets.spread(copy(&value, targets.first())?)
+        targets.spread(copy(value, targets.first())?)
     }
 }
 
@@ -130,7 +111,7 @@ impl Targets {
 
     /// A result that was made for the first device but may have leaves elsewhere, in its place.
     fn place(&self, value: &Value) -> Result<Value> {
-        self.spread(value.map_leaves(&mut |leaf| on(leaf, self.first()))?)
+        self.spread(value.map_leaves(&mut |leaf| on_device(leaf, self.first()))?)
     }
 
     /// What lies on the first device, for all of them.
@@ -146,21 +127,4 @@ fn devices_of(value: &PerReplica) -> Vec<DeviceId> {
         _ => DeviceId::HOST,
     };
     value.values().iter().map(device).collect()
-}
-
-/// A leaf on `device`: itself if it lies there, else a copy.
-fn on(leaf: &Value, device: DeviceId) -> Result<Value> {
-    match leaf {
-        Value::Tensor(tensor) if tensor.device() != device => copy(leaf, device),
-        Value::IndexedSlices(slices) if slices.device() != device => copy(leaf, device),
-        leaf => Ok(leaf.clone()),
-    }
-}
-
-fn copy(leaf: &Value, device: DeviceId) -> Result<Value> {
-    match leaf {
-        Value::Tensor(tensor) => collectives::copy_to(tensor, device).map(Value::Tensor),
-        Value::IndexedSlices(slices) => sparse::copy_to(slices, device),
-        other => Ok(other.clone()),
-    }
 }

@@ -220,7 +220,7 @@ impl Strategy {
 
     /// Opens the step and has it run to one of its endings.
     fn carry_out(&self, record: &Arc<StepRecord>, task: Task, baggage: Option<Baggage>) -> Ending {
-        let (inline, limits) = (task.is_inline(), task.limits.clone());
+        let (inline, limits) = (task.is_inline(), task.place.limits.clone());
         record.creations.open(creators(self));
         record.open(task, baggage);
         // From here on a token reaches this step, and not any more when this function returns.
@@ -277,7 +277,7 @@ impl Strategy {
         }
         // Whether the callbacks or this thread saw it first is chance, and must not decide. A callback
         // that was told to stop may have left its work half done.
-        if let Some(why) = record.with_task(|task| task.limits.exceeded()).flatten() {
+        if let Some(why) = record.with_task(|task| task.place.limits.exceeded()).flatten() {
             return Err(if told_to_stop { self.told_to_stop(record, &why) } else { why });
         }
         if given == 0 {

@@ -2,21 +2,16 @@
 
 use std::sync::Arc;
 
-use super::central_storage::Strategy;
+use super::aggregation::combine;
 use super::operation::Operation;
-use super::ranks::Kind;
-use super::sparse;
 use super::step::ReplicaContext;
-use super::variables::{
-    check_aggregation, check_dtype, same_for_sum, stage, write_directly, writing_context,
-};
-use crate::collectives::ReduceOp;
+use super::variables::{check_aggregation, check_dtype, stage, write_directly, writing_context};
 use crate::error::{Error, Result};
 pub use crate::kernels::rows::scatter::ScatterOp;
 use crate::tensor::TensorMut;
 use crate::values::Value;
 use crate::values::indexed_slices::IndexedSlices;
-use crate::values::variable::{Aggregation, Variable};
+use crate::values::variable::Variable;
 
 /// Combines the rows of indexed slices into rows of a variable, in order; a row that is named
 /// several times is changed several times.
@@ -108,58 +103,13 @@ fn scatter_in_replica(
         operation,
         Some(Value::IndexedSlices(plain_slices(value)?)),
         Box::new(move |strategy, values| {
-            let parts: Vec<Arc<IndexedSlices>> =
-                values.iter().flatten().map(plain_slices).collect::<Result<_>>()?;
-            let slices = combine(strategy, &target, op, parts)?;
+            let replicas = values.len();
+            let values = values.into_iter().flatten().collect();
+            let slices = plain_slices(&combine(strategy, &target, op.name(), values)?)?;
             check_scatterable(&target, &slices)?;
             stage(strategy, step, &target, true, &mut |to| scatter_rows(&target, op, &slices, to))?;
-            Ok(vec![None; values.len()])
+            Ok(vec![None; replicas])
         }),
     )?;
     Ok(())
-}
-
-/// The slices that those of all replicas of all ranks amount to.
-fn combine(
-    strategy: &Strategy,
-    variable: &Variable,
-    op: ScatterOp,
-    parts: Vec<Arc<IndexedSlices>>,
-) -> Result<Arc<IndexedSlices>> {
-    let Some(ranks) = strategy.ranks() else { return aggregate(variable, &parts) };
-    let is_sum = variable.spec().aggregation == Aggregation::Sum;
-    let same = |parts: &[Arc<IndexedSlices>]| parts.iter().all(|part| Arc::ptr_eq(part, &parts[0]));
-    let own = match parts.len() > 1 && is_sum && same(&parts) {
-        true => Err(Error::invalid("value", same_for_sum("slices", variable))),
-        false => Value::per_replica_of(parts.into_iter().map(Value::IndexedSlices).collect()),
-    };
-    let what = format_args!("{} to '{}'", op.name(), variable.name());
-    match ranks.of_all(Kind::Assign, &what, own)? {
-        Value::PerReplica(parts) => {
-            let parts: Result<Vec<_>> = parts.values().iter().map(plain_slices).collect();
-            aggregate(variable, &parts?)
-        }
-        _ => Err(Error::Internal("a per-replica value has become another".into())),
-    }
-}
-
-/// The slices that the replicas' slices amount to.
-fn aggregate(variable: &Variable, parts: &[Arc<IndexedSlices>]) -> Result<Arc<IndexedSlices>> {
-    let first = parts.first().ok_or_else(|| Error::Internal("no slices to aggregate".into()))?;
-    if parts.len() == 1 {
-        return Ok(Arc::clone(first));
-    }
-    let same = parts.iter().all(|part| Arc::ptr_eq(part, first));
-    let op = match variable.spec().aggregation {
-        Aggregation::OnlyFirstReplica => return Ok(Arc::clone(first)),
-        Aggregation::Mean if same => return Ok(Arc::clone(first)),
-        Aggregation::Mean => ReduceOp::Mean,
-        Aggregation::Sum if same => {
-            return Err(Error::invalid("value", same_for_sum("slices", variable)));
-        }
-        Aggregation::Sum => ReduceOp::Sum,
-        Aggregation::None => return Err(Error::Internal("NONE reached the aggregation".into())),
-    };
-    let slices: Vec<&IndexedSlices> = parts.iter().map(|part| &**part).collect();
-    sparse::concatenate(op, &slices, variable.device()).map(Arc::new)
 }

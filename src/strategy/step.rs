@@ -115,12 +115,8 @@ pub(super) struct Task {
     pub strategy: Strategy,
     pub callback: Callback,
     pub arguments: Option<Value>,
-    pub number: StepNumber,
-    pub watcher: Option<Arc<dyn Watcher>>,
-    /// 0 for the outermost run, one more for each run inside of a merge function.
-    pub depth: usize,
-    /// What may end the step: its own limits, or those of the step around it.
-    pub limits: Limits,
+    /// Which step, and where in it.
+    pub place: StepPlace,
     /// When the run began, for messages about late replicas; such a run has limits.
     pub opened: Option<Instant>,
     /// How the replicas measure themselves, if they are to.
@@ -142,12 +138,9 @@ impl Task {
             strategy: strategy.clone(),
             callback,
             arguments,
-            number: step.number,
-            watcher: step.watcher,
-            depth: step.depth,
             opened: step.limits.is_bounded().then(Instant::now),
+            place: step,
             measured: None,
-            limits: step.limits,
             global_examples: None,
             elsewhere: Elsewhere::default(),
         }
@@ -156,17 +149,7 @@ impl Task {
     /// Whether replica 0 runs on the coordinator's thread. Where there are limits the coordinator
     /// watches them.
     pub fn is_inline(&self) -> bool {
-        !self.limits.is_bounded()
-    }
-
-    /// The step as the contexts of its merge functions know it.
-    pub fn place(&self) -> StepPlace {
-        StepPlace {
-            number: self.number,
-            watcher: self.watcher.clone(),
-            depth: self.depth,
-            limits: self.limits.clone(),
-        }
+        !self.place.limits.is_bounded()
     }
 }
 
@@ -234,12 +217,12 @@ impl Desk {
     fn on(device: DeviceId, strict: bool) -> Desk {
         Desk {
             guards: strict.then(Box::default),
+            scratch: Scratch::on(device),
             part: None,
             request: None,
             reply: None,
             outcome: None,
             metrics: MetricTable::default(),
-            scratch: Scratch::on(device),
             sequence: 0,
             told_to_stop: false,
             first_example: 0,
@@ -460,8 +443,8 @@ impl ReplicaContext {
             strategy: task.strategy.clone(),
             step: Some(Arc::clone(step)),
             replica,
-            number: task.number,
-            watcher: task.watcher.clone(),
+            number: task.place.number,
+            watcher: task.place.watcher.clone(),
             inline: task.is_inline() && replica == 0,
             global_examples: task.global_examples,
         }

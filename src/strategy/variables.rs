@@ -4,15 +4,15 @@
 
 use std::sync::Arc;
 
+use super::aggregation::combine;
 use super::central_storage::Strategy;
 use super::commit::StepParticipant;
 use super::context::{Current, current, mixing, step_place};
 pub use super::creation::{Initial, NewVariable, create};
 use super::limits::Limits;
 use super::operation::Operation;
-use super::ranks::Kind;
 use super::step::ReplicaContext;
-use crate::collectives::{self, Assignment, ReduceOp};
+use crate::collectives::{self, Assignment};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::observe::strict;
@@ -467,66 +467,15 @@ fn assign_in_replica(
         Some(Value::Tensor(plain_tensor(value)?)),
         Box::new(move |strategy, values| {
             let replicas = values.len();
-            let tensors: Vec<Tensor> = values
-                .iter()
-                .flatten()
-                .map(|value| value.tensor_of(0).cloned())
-                .collect::<Result<_>>()?;
-            let combined = combine(strategy, &target, kind, tensors)?;
-            check_assignable(&target, &combined)?;
+            let values = values.into_iter().flatten().collect();
+            let combined = combine(strategy, &target, verb(kind), values)?;
+            let combined = combined.tensor_of(0)?;
+            check_assignable(&target, combined)?;
             stage(strategy, step, &target, kind != Assignment::Assign, &mut |to| {
-                collectives::combine_into(kind, to, &combined)
+                collectives::combine_into(kind, to, combined)
             })?;
             Ok(vec![None; replicas])
         }),
     )?;
     Ok(())
-}
-
-/// The one value that the values of all replicas of all ranks amount to.
-fn combine(
-    strategy: &Strategy,
-    variable: &Variable,
-    kind: Assignment,
-    tensors: Vec<Tensor>,
-) -> Result<Tensor> {
-    let Some(ranks) = strategy.ranks() else { return aggregate(variable, &tensors) };
-    let is_sum = variable.spec().aggregation == Aggregation::Sum;
-    let same = |tensors: &[Tensor]| tensors.iter().all(|tensor| tensor.is_same(&tensors[0]));
-    let own = match tensors.len() > 1 && is_sum && same(&tensors) {
-        true => Err(Error::invalid("value", same_for_sum("tensor", variable))),
-        false => Value::per_replica(tensors),
-    };
-    let what = format_args!("{} to '{}'", verb(kind), variable.name());
-    match ranks.of_all(Kind::Assign, &what, own)? {
-        Value::PerReplica(parts) => aggregate(variable, parts.components()),
-        _ => Err(Error::Internal("a per-replica value has become another".into())),
-    }
-}
-
-/// Why the very same object on all replicas has no sum.
-pub(super) fn same_for_sum(kind: &str, variable: &Variable) -> String {
-    format!(
-        "the very same {kind} on all replicas cannot be reduced by SUM for variable '{}'; pass one \
-         for each replica, or assign in a merge call",
-        variable.name()
-    )
-}
-
-/// The one value that the replicas' values amount to.
-fn aggregate(variable: &Variable, tensors: &[Tensor]) -> Result<Tensor> {
-    let first = tensors.first().ok_or_else(|| Error::Internal("no values to aggregate".into()))?;
-    if tensors.len() == 1 {
-        return Ok(first.clone());
-    }
-    let same = tensors.iter().all(|tensor| tensor.is_same(first));
-    let device = variable.device();
-    match variable.spec().aggregation {
-        Aggregation::OnlyFirstReplica => Ok(first.clone()),
-        Aggregation::Mean if same => Ok(first.clone()),
-        Aggregation::Mean => collectives::reduce(ReduceOp::Mean, tensors, None, device, None),
-        Aggregation::Sum if same => Err(Error::invalid("value", same_for_sum("tensor", variable))),
-        Aggregation::Sum => collectives::reduce(ReduceOp::Sum, tensors, None, device, None),
-        Aggregation::None => Err(Error::Internal("NONE reached the aggregation".into())),
-    }
 }

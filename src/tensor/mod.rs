@@ -62,6 +62,7 @@ use storage::Storage;
 #[derive(Clone)]
 pub struct Tensor(Arc<Parts>);
 
+#[derive(Clone)]
 struct Parts {
     storage: Arc<Storage>,
     dtype: DType,
@@ -82,14 +83,7 @@ impl Tensor {
 
     /// Other positions of this tensor's storage, on its device.
     fn with_layout(&self, layout: Layout, offset: usize) -> Tensor {
-        Tensor(Arc::new(Parts {
-            storage: Arc::clone(&self.0.storage),
-            dtype: self.dtype(),
-            layout,
-            offset,
-            device: self.device(),
-            share: None,
-        }))
+        Tensor(Arc::new(Parts { layout, offset, share: None, ..(*self.0).clone() }))
     }
 
     /// A contiguous tensor of zeros.
@@ -239,15 +233,7 @@ impl Tensor {
 
     /// The same with all that is known of the batch.
     pub fn with_share(&self, share: Share) -> Tensor {
-        let parts = &self.0;
-        Tensor(Arc::new(Parts {
-            storage: Arc::clone(&parts.storage),
-            dtype: parts.dtype,
-            layout: parts.layout,
-            offset: parts.offset,
-            device: parts.device,
-            share: Some(share),
-        }))
+        Tensor(Arc::new(Parts { share: Some(share), ..(*self.0).clone() }))
     }
 
     /// Points this object at other elements, without allocating. Returns whether that was

@@ -41,9 +41,10 @@ impl TensorMut<'_> {
         TensorMut { tensor: &part }.copy_from(from)
     }
 
-    /// `self += from`, element by element, in the tensors' common dtype: integers wrap, floats are
-    /// rounded after the addition. Otherwise like [`TensorMut::copy_from`]; bool is refused.
-    pub fn add_from(&mut self, from: &Tensor) -> Result<()> {
+    /// `self += from`, or `self -= from` if it `subtracts`, element by element, in the tensors' common dtype:
+    /// integers wrap, floats are rounded after the operation. Otherwise like [`TensorMut::copy_from`]; bool is
+    /// refused.
+    pub fn combine_from(&mut self, from: &Tensor, subtracts: bool) -> Result<()> {
         let mut from = from.apart_from(self.tensor)?;
         if let Some(gpu) = self.tensor.gpu()? {
             self.check_writable()?;
@@ -53,27 +54,11 @@ impl TensorMut<'_> {
             let (from, to) = (from.place(), self.tensor.place());
             // SAFETY: the elements are those of the tensors, which do not overlap; this has the right to
             // write its own.
-            return on_gpu(gpu, |launcher| unsafe { launcher.add(&from, &to) });
+            return on_gpu(gpu, |launcher| unsafe { launcher.combine(&from, &to, subtracts) });
         }
         let from = from.on_host()?;
-        combine::add(Instructions::chosen(), &from.reading()?, &mut self.writing()?)
-    }
-
-    /// `self -= from`, like [`TensorMut::add_from`].
-    pub fn subtract_from(&mut self, from: &Tensor) -> Result<()> {
-        let mut from = from.apart_from(self.tensor)?;
-        if let Some(gpu) = self.tensor.gpu()? {
-            self.check_writable()?;
-            if from.device() != self.device() {
-                from = from.copied_to(self.device())?;
-            }
-            let (from, to) = (from.place(), self.tensor.place());
-            // SAFETY: the elements are those of the tensors, which do not overlap; this has the right to
-            // write its own.
-            return on_gpu(gpu, |launcher| unsafe { launcher.subtract(&from, &to) });
-        }
-        let from = from.on_host()?;
-        combine::subtract(Instructions::chosen(), &from.reading()?, &mut self.writing()?)
+        let combine = if subtracts { combine::subtract } else { combine::add };
+        combine(Instructions::chosen(), &from.reading()?, &mut self.writing()?)
     }
 
     /// Combines row `i` of `values` into row `indices[i]` of this tensor, for all rows in order.

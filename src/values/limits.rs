@@ -4,6 +4,7 @@
 //! thread or a replica's. So a nest that can be built can be handled by all of them.
 
 use crate::error::{Error, Result};
+use crate::text::Text;
 
 /// The most nests that may lie in one another: a tuple of tensors has depth 1, a struct of such
 /// tuples depth 2.
@@ -51,4 +52,15 @@ pub(crate) fn check(size: NestSize, argument: &'static str) -> Result<()> {
         return Ok(());
     };
     Err(Error::invalid(argument, problem))
+}
+
+/// Refuses fields of which two have one name.
+pub(crate) fn check_names<T>(fields: &[(Text, T)]) -> Result<()> {
+    for (position, (name, _)) in fields.iter().enumerate() {
+        if fields[..position].iter().any(|(earlier, _)| earlier == name) {
+            let problem = format!("'{name}' appears twice; give each field a name of its own");
+            return Err(Error::invalid("names", problem));
+        }
+    }
+    Ok(())
 }

@@ -97,12 +97,55 @@ impl Value {
     }
 
     fn size(&self) -> NestSize {
+        match self.is_nest() {
+            true => NestSize::around(self.items().map(Value::size)),
+            false => NestSize::LEAF,
+        }
+    }
+
+    /// The items or fields of a nest; none of a leaf.
+    pub(crate) fn items(&self) -> impl Iterator<Item = &Value> {
+        let (items, fields): (&[Value], &[(Text, Value)]) = match self {
+            Value::Tuple(items) | Value::List(items) => (items, &[]),
+            Value::Struct(fields) => (&[], fields),
+            _ => (&[], &[]),
+        };
+        items.iter().chain(fields.iter().map(|(_, field)| field))
+    }
+
+    /// The same to be changed, if nobody else holds the nest; None of a leaf.
+    pub(crate) fn items_mut(&mut self) -> Option<impl Iterator<Item = &mut Value>> {
+        let (items, fields): (&mut [Value], &mut [(Text, Value)]) = match self {
+            Value::Tuple(items) | Value::List(items) => (Arc::get_mut(items)?, &mut []),
+            Value::Struct(fields) => (&mut [], Arc::get_mut(fields)?),
+            _ => return None,
+        };
+        Some(items.iter_mut().chain(fields.iter_mut().map(|(_, field)| field)))
+    }
+
+    /// A nest of the same kind and names with these items, as many as it has; a leaf is itself.
+    fn with_items(&self, items: Vec<Value>) -> Value {
         match self {
-            Value::Tuple(items) | Value::List(items) => {
-                NestSize::around(items.iter().map(Value::size))
+            Value::Tuple(_) => Value::Tuple(Arc::new(items)),
+            Value::List(_) => Value::List(Arc::new(items)),
+            Value::Struct(fields) => {
+                let names = fields.iter().map(|(name, _)| name.clone());
+                Value::Struct(Arc::new(names.zip(items).collect()))
             }
-            Value::Struct(fields) => NestSize::around(fields.iter().map(|field| field.1.size())),
-            _ => NestSize::LEAF,
+            leaf => leaf.clone(),
+        }
+    }
+
+    /// Whether both are nests of the same kind, of as many items with the same names.
+    fn is_like(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Tuple(one), Value::Tuple(two)) | (Value::List(one), Value::List(two)) => {
+                one.len() == two.len()
+            }
+            (Value::Struct(one), Value::Struct(two)) => {
+                one.iter().map(|field| &field.0).eq(two.iter().map(|field| &field.0))
+            }
+            _ => false,
         }
     }
 
@@ -110,14 +153,7 @@ impl Value {
     ///
     /// INVALID_ARGUMENT also for a nest that is too deep or too large ([`limits`]).
     pub fn structure(fields: Vec<(Text, Value)>) -> Result<Value> {
-        for (position, (name, _)) in fields.iter().enumerate() {
-            if fields[..position].iter().any(|(earlier, _)| earlier == name) {
-                return Err(Error::invalid(
-                    "names",
-                    format!("'{name}' appears twice; give each field a name of its own"),
-                ));
-            }
-        }
+        limits::check_names(&fields)?;
         Value::Struct(Arc::new(fields)).within_limits("items")
     }
 
@@ -136,11 +172,7 @@ impl Value {
 
     /// How many leaves there are: tensors, per-replica values, variables, indexed slices.
     pub fn leaves(&self) -> usize {
-        match self {
-            Value::Tuple(items) | Value::List(items) => items.iter().map(Value::leaves).sum(),
-            Value::Struct(fields) => fields.iter().map(|(_, field)| field.leaves()).sum(),
-            _ => 1,
-        }
+        if self.is_nest() { self.items().map(Value::leaves).sum() } else { 1 }
     }
 
     /// Items, fields or components; 1 for a tensor, indexed slices or a variable.
@@ -160,8 +192,7 @@ impl Value {
                 return Err(Error::invalid("value", format!("{} has no items", self.kind_name())));
             }
             Value::PerReplica(value) => value.component(index),
-            Value::Tuple(items) | Value::List(items) => items.get(index).cloned(),
-            Value::Struct(fields) => fields.get(index).map(|(_, value)| value.clone()),
+            nest => nest.items().nth(index).cloned(),
         };
         item.ok_or_else(|| {
             Error::out_of_range(
@@ -249,52 +280,25 @@ impl Value {
     /// The nest in which each per-replica leaf is replaced by the component of `replica`; other
     /// leaves stay the same objects.
     pub fn component(&self, replica: usize) -> Result<Value> {
-        match self {
-            Value::Tensor(_) | Value::Variable(_) | Value::IndexedSlices(_) => Ok(self.clone()),
+        self.map_leaves(&mut |leaf| match leaf {
             Value::PerReplica(value) => {
                 value.component(replica).ok_or_else(|| value.too_short(replica))
             }
-            Value::Tuple(items) => {
-                let items = items.iter().map(|item| item.component(replica));
-                Ok(Value::Tuple(Arc::new(memory::collect(items, ITEMS)?)))
-            }
-            Value::List(items) => {
-                let items = items.iter().map(|item| item.component(replica));
-                Ok(Value::List(Arc::new(memory::collect(items, ITEMS)?)))
-            }
-            Value::Struct(fields) => {
-                let fields = fields.iter();
-                let fields =
-                    fields.map(|(name, field)| Ok((name.clone(), field.component(replica)?)));
-                Ok(Value::Struct(Arc::new(memory::collect(fields, ITEMS)?)))
-            }
-        }
+            other => Ok(other.clone()),
+        })
     }
 
     /// As [`Value::component`], into `shell`: a nest of the same structure, kept from another time
     /// (see [`Value::hollow`]), is filled again without allocating.
     pub fn component_into(&self, replica: usize, shell: &mut Value) -> Result<()> {
-        match (self, &mut *shell) {
-            (Value::Tuple(items), Value::Tuple(shells))
-            | (Value::List(items), Value::List(shells))
-                if items.len() == shells.len() =>
-            {
-                if let Some(shells) = Arc::get_mut(shells) {
-                    return items
-                        .iter()
-                        .zip(shells)
-                        .try_for_each(|(item, shell)| item.component_into(replica, shell));
-                }
-            }
-            (Value::Struct(fields), Value::Struct(shells)) if fields.len() == shells.len() => {
-                let same_names = fields.iter().zip(shells.iter()).all(|(a, b)| a.0 == b.0);
-                if same_names && let Some(shells) = Arc::get_mut(shells) {
-                    return fields.iter().zip(shells).try_for_each(|(field, shell)| {
-                        field.1.component_into(replica, &mut shell.1)
-                    });
-                }
-            }
-            _ => {}
+        if self.is_like(shell)
+            && let Some(mut shells) = shell.items_mut()
+        {
+            let mut items = self.items();
+            return items
+                .by_ref()
+                .zip(&mut shells)
+                .try_for_each(|(item, shell)| item.component_into(replica, shell));
         }
         *shell = self.component(replica)?;
         Ok(())
@@ -302,21 +306,8 @@ impl Value {
 
     /// Lets go of the leaves and keeps the nest around them, if nobody else holds it.
     pub fn hollow(&mut self) {
-        match self {
-            Value::Tuple(items) | Value::List(items) => {
-                if let Some(items) = Arc::get_mut(items) {
-                    return items.iter_mut().for_each(Value::hollow);
-                }
-            }
-            Value::Struct(fields) => {
-                if let Some(fields) = Arc::get_mut(fields) {
-                    return fields.iter_mut().for_each(|(_, field)| field.hollow());
-                }
-            }
-            Value::Tensor(_)
-            | Value::PerReplica(_)
-            | Value::Variable(_)
-            | Value::IndexedSlices(_) => {}
+        if let Some(items) = self.items_mut() {
+            return items.for_each(Value::hollow);
         }
         *self = Value::nothing();
     }
@@ -329,32 +320,21 @@ impl Value {
 
     /// Applies `map` to each leaf, keeping the structure.
     pub fn map_leaves(&self, map: &mut dyn FnMut(&Value) -> Result<Value>) -> Result<Value> {
-        match self {
-            Value::Tuple(items) => {
-                let items = items.iter().map(|item| item.map_leaves(map));
-                Ok(Value::Tuple(Arc::new(memory::collect(items, ITEMS)?)))
-            }
-            Value::List(items) => {
-                let items = items.iter().map(|item| item.map_leaves(map));
-                Ok(Value::List(Arc::new(memory::collect(items, ITEMS)?)))
-            }
-            Value::Struct(fields) => {
-                let fields =
-                    fields.iter().map(|(name, field)| Ok((name.clone(), field.map_leaves(map)?)));
-                Ok(Value::Struct(Arc::new(memory::collect(fields, ITEMS)?)))
-            }
-            leaf => map(leaf),
+        if !self.is_nest() {
+            return map(self);
         }
+        let mut items = memory::list(self.count(), ITEMS)?;
+        for item in self.items() {
+            items.push(item.map_leaves(map)?);
+        }
+        Ok(self.with_items(items))
     }
 
     /// The leaves in order, until `find` finds something in one.
     pub fn find_leaf<'a, T>(&'a self, find: &mut dyn FnMut(&'a Value) -> Option<T>) -> Option<T> {
-        match self {
-            Value::Tuple(items) | Value::List(items) => {
-                items.iter().find_map(|item| item.find_leaf(find))
-            }
-            Value::Struct(fields) => fields.iter().find_map(|(_, field)| field.find_leaf(find)),
-            leaf => find(leaf),
+        match self.is_nest() {
+            true => self.items().find_map(|item| item.find_leaf(find)),
+            false => find(self),
         }
     }
 
@@ -375,86 +355,49 @@ impl Value {
                 ),
             )
         };
-        match first {
-            Value::Tensor(_)
-            | Value::PerReplica(_)
-            | Value::Variable(_)
-            | Value::IndexedSlices(_) => {
-                if !always_wrap && parts.iter().all(|part| part.is_same_leaf(first)) {
-                    return Ok(first.clone());
-                }
-                for (replica, part) in parts.iter().enumerate() {
-                    if part.can_be_component() {
-                        continue;
-                    }
-                    if std::mem::discriminant(part) != std::mem::discriminant(first) {
-                        return Err(mismatch(replica, part));
-                    }
-                    return Err(Error::invalid(
-                        what,
-                        format!(
-                            "{} cannot be part of a per-replica value, which has tensors or \
-                             indexed slices; it must be the very same on all replicas",
-                            part.kind_name()
-                        ),
-                    ));
-                }
-                Value::per_replica_of(parts.to_vec())
+        let is_of_kind =
+            |part: &Value| std::mem::discriminant(part) == std::mem::discriminant(first);
+        if !first.is_nest() {
+            if !always_wrap && parts.iter().all(|part| part.is_same_leaf(first)) {
+                return Ok(first.clone());
             }
-            Value::Tuple(items) | Value::List(items) => {
-                let mut columns = vec![Vec::with_capacity(parts.len()); items.len()];
-                for (replica, part) in parts.iter().enumerate() {
-                    let same_kind = std::mem::discriminant(part) == std::mem::discriminant(first);
-                    match part {
-                        Value::Tuple(others) | Value::List(others)
-                            if same_kind && others.len() == items.len() =>
-                        {
-                            for (column, item) in columns.iter_mut().zip(others.iter()) {
-                                column.push(item.clone());
-                            }
-                        }
-                        other => return Err(mismatch(replica, other)),
-                    }
-                }
-                let merged: Result<_> =
-                    columns.iter().map(|column| Value::merge(column, always_wrap, what)).collect();
-                let merged = Arc::new(merged?);
-                Ok(match first {
-                    Value::List(_) => Value::List(merged),
-                    _ => Value::Tuple(merged),
-                })
-            }
-            Value::Struct(fields) => {
-                let mut columns = vec![Vec::with_capacity(parts.len()); fields.len()];
-                for (replica, part) in parts.iter().enumerate() {
-                    let Value::Struct(others) = part else { return Err(mismatch(replica, part)) };
-                    if others.len() != fields.len() {
-                        return Err(mismatch(replica, part));
-                    }
-                    for (column, (name, _)) in columns.iter_mut().zip(fields.iter()) {
-                        let field = others.iter().find(|(other, _)| other == name);
-                        let Some((_, field)) = field else {
-                            return Err(Error::invalid(
-                                what,
-                                format!(
-                                    "the structures differ: replica 0 has a field '{name}', \
-                                     replica {replica} has none"
-                                ),
-                            ));
-                        };
-                        column.push(field.clone());
-                    }
-                }
-                let merged: Result<_> = columns
-                    .iter()
-                    .zip(fields.iter())
-                    .map(|(column, (name, _))| {
-                        Ok((name.clone(), Value::merge(column, always_wrap, what)?))
-                    })
-                    .collect();
-                Ok(Value::Struct(Arc::new(merged?)))
+            let wrong = parts.iter().enumerate().find(|(_, part)| !part.can_be_component());
+            return match wrong {
+                None => Value::per_replica_of(parts.to_vec()),
+                Some((replica, part)) if !is_of_kind(part) => Err(mismatch(replica, part)),
+                Some((_, part)) => Err(Error::invalid(
+                    what,
+                    format!(
+                        "{} cannot be part of a per-replica value, which has tensors or indexed \
+                         slices; it must be the very same on all replicas",
+                        part.kind_name()
+                    ),
+                )),
+            };
+        }
+        for (replica, part) in parts.iter().enumerate() {
+            if !is_of_kind(part) || part.count() != first.count() {
+                return Err(mismatch(replica, part));
             }
         }
+        let merge = |position: usize| {
+            let column = parts.iter().enumerate().map(|(replica, part)| match (first, part) {
+                (Value::Struct(fields), Value::Struct(others)) => {
+                    let name = &fields[position].0;
+                    let field = others.iter().find(|(other, _)| other == name);
+                    field.map(|(_, field)| field.clone()).ok_or_else(|| {
+                        let problem = format!(
+                            "the structures differ: replica 0 has a field '{name}', replica \
+                             {replica} has none"
+                        );
+                        Error::invalid(what, problem)
+                    })
+                }
+                _ => part.item(position),
+            });
+            Value::merge(&column.collect::<Result<Vec<_>>>()?, always_wrap, what)
+        };
+        (0..first.count()).map(merge).collect::<Result<_>>().map(|merged| first.with_items(merged))
     }
 
     /// The value with tensors and indexed slices as per-replica values of one component.
@@ -467,15 +410,11 @@ impl Value {
 
     /// Whether both are nests of the same kind over the very same leaves.
     pub fn is_same(&self, other: &Value) -> bool {
-        match (self, other) {
-            (Value::Tuple(a), Value::Tuple(b)) | (Value::List(a), Value::List(b)) => {
-                a.len() == b.len() && a.iter().zip(&**b).all(|(a, b)| a.is_same(b))
+        match self.is_nest() {
+            true => {
+                self.is_like(other) && self.items().zip(other.items()).all(|(a, b)| a.is_same(b))
             }
-            (Value::Struct(a), Value::Struct(b)) => {
-                a.len() == b.len()
-                    && a.iter().zip(&**b).all(|(a, b)| a.0 == b.0 && a.1.is_same(&b.1))
-            }
-            (a, b) => a.is_same_leaf(b),
+            false => self.is_same_leaf(other),
         }
     }
 

@@ -1,5 +1,4 @@
 use umbo::kernels::copy::combine;
-use umbo::kernels::copy::concatenate::concatenate;
 use umbo::kernels::copy::layouts::copy;
 use umbo::kernels::cuda::Launcher;
 use umbo::kernels::dtype::DType;
@@ -63,34 +62,6 @@ fn a_list_of_copies(machine: &dyn Machine) {
     for ((from, to), (_, place)) in from.iter().zip(&mut to).zip(&pairs) {
         copy(Instructions::chosen(), &from.view(), &mut to.view_mut()).unwrap();
         to.check(machine, place, &|| format!("{:?} of {}", to.layout, to.dtype));
-    }
-}
-
-fn concatenations(machine: &dyn Machine) {
-    let mut noise = Noise::new(3);
-    for dtype in [DType::UInt8, DType::Float16, DType::Float32, DType::Int64] {
-        for (shape, axis) in [([4, 8, 16], 0), ([4, 8, 16], 1), ([3, 5, 7], 2), ([0, 5, 7], 1)] {
-            let sizes = [1, 0, 4, 2];
-            let parts: Vec<Memory> = sizes
-                .iter()
-                .map(|&size| {
-                    let mut shape = shape;
-                    shape[axis] = size;
-                    Memory::noise(dtype, &shape, Lie::Dense, &mut noise)
-                })
-                .collect();
-            let mut shape = shape;
-            shape[axis] = sizes.iter().sum();
-            let mut output = Memory::noise(dtype, &shape, Lie::Dense, &mut noise);
-            let places: Vec<_> = parts.iter().map(|part| part.on(machine)).collect();
-            let place = output.on(machine);
-            // SAFETY: nobody else has the memory.
-            unsafe { Launcher::new(machine).concatenate(&places, axis, &place).unwrap() };
-            let views: Vec<_> = parts.iter().map(Memory::view).collect();
-            let mut view = output.view_mut();
-            concatenate(Instructions::chosen(), &views, axis, &mut view).unwrap();
-            output.check(machine, &place, &|| format!("{dtype} {shape:?} along {axis}"));
-        }
     }
 }
 
@@ -237,10 +208,10 @@ fn additions_and_subtractions_in_place(machine: &dyn Machine) {
                     // SAFETY: nobody else has the memory.
                     unsafe {
                         if subtracts {
-                            launcher.subtract(&places.0, &places.1).unwrap();
+                            launcher.combine(&places.0, &places.1, true).unwrap();
                             combine::subtract(Instructions::chosen(), &source, &mut target)
                         } else {
-                            launcher.add(&places.0, &places.1).unwrap();
+                            launcher.combine(&places.0, &places.1, false).unwrap();
                             combine::add(Instructions::chosen(), &source, &mut target)
                         }
                     }
@@ -266,12 +237,10 @@ fn what_does_not_fit_is_refused(machine: &dyn Machine) {
             let message = launcher.copy(&[(a, a), (from, to)]).unwrap_err().to_string();
             assert!(message.contains(name), "{message}");
         }
-        assert!(launcher.add(&d, &d).unwrap_err().to_string().contains("bool"));
+        assert!(launcher.combine(&d, &d, false).unwrap_err().to_string().contains("bool"));
         assert!(launcher.convert(&a, &c).unwrap_err().to_string().contains("only floats"));
         assert!(launcher.convert(&a, &b).is_err());
-        assert!(launcher.concatenate(&[a, a], 0, &b).is_err());
-        assert!(launcher.concatenate(&[a], 1, &b).unwrap_err().to_string().contains("rank is 1"));
     }
 }
 
-on_every_machine! { copies_between_all_layouts a_list_of_copies concatenations fills conversions_round_once every_float16_and_bfloat16_is_converted additions_and_subtractions_in_place what_does_not_fit_is_refused }
+on_every_machine! { copies_between_all_layouts a_list_of_copies fills conversions_round_once every_float16_and_bfloat16_is_converted additions_and_subtractions_in_place what_does_not_fit_is_refused }

@@ -16,7 +16,6 @@ mod ptx;
 mod replicas;
 mod rules;
 mod sources;
-mod table;
 mod table_updates;
 mod update;
 

@@ -1,11 +1,11 @@
 //! Gradients: what runs have accumulated since the last update.
 
 use crate::checkpoint::saveable::{
-    Changes, Names, Prepared, Record, Saveable, Saved, number, read_number,
+    Changes, Names, Ready, Record, Saveable, Saved, number, read_number,
 };
 use crate::device::DeviceId;
 use crate::error::{Error, Result, memory};
-use crate::optimizer::saved_gradients::{AccumulatedRuns, AccumulatedSum, PreparedRuns};
+use crate::optimizer::saved_gradients::{AccumulatedRuns, AccumulatedSum};
 use crate::optimizer::{Gradients, LossReduction};
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
@@ -42,11 +42,7 @@ impl Saveable for Gradients {
         Ok(())
     }
 
-    fn prepare<'a>(
-        &'a self,
-        names: &Names,
-        saved: &mut Saved<'_>,
-    ) -> Result<Option<Box<dyn Prepared + 'a>>> {
+    fn prepare<'a>(&'a self, names: &Names, saved: &mut Saved<'_>) -> Ready<'a> {
         let here = reduction_name(self.loss_reduction());
         let there = saved.read_property("loss_reduction", |json| json.as_str().map(str::to_owned));
         if there.as_deref().is_some_and(|there| there != here) {
@@ -63,7 +59,12 @@ impl Saveable for Gradients {
         }
         let (Some(runs), Some(weight)) = (runs, weight) else { return Ok(None) };
         let runs = self.prepare_import(AccumulatedRuns { runs, weight, sums })?;
-        Ok(Some(Box::new(NewRuns { gradients: self, runs })))
+        Ok(Some(Box::new(move |_: &Changes<'_>| {
+            self.import(runs).map_err(|error| match error {
+                Error::Internal(_) => error,
+                error => Error::Internal(error.to_string()),
+            })
+        })))
     }
 }
 
@@ -108,19 +109,5 @@ fn reduction_name(reduction: LossReduction) -> &'static str {
         LossReduction::Sum => "SUM",
         LossReduction::Mean => "MEAN",
         LossReduction::GlobalMean => "GLOBAL_MEAN",
-    }
-}
-
-struct NewRuns<'a> {
-    gradients: &'a Gradients,
-    runs: PreparedRuns,
-}
-
-impl Prepared for NewRuns<'_> {
-    fn commit(self: Box<Self>, _changes: &Changes<'_>) -> Result<()> {
-        self.gradients.import(self.runs).map_err(|error| match error {
-            Error::Internal(_) => error,
-            error => Error::Internal(error.to_string()),
-        })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::checkpoint::saveable::{Changes, Names, Prepared, Record, Saveable, Saved};
+use crate::checkpoint::saveable::{Changes, Names, Prepared, Ready, Record, Saveable, Saved};
 use crate::error::Result;
 use crate::input::PassIterator;
 
@@ -27,11 +27,7 @@ impl Saveable for SavedIterator {
         Ok(())
     }
 
-    fn prepare<'a>(
-        &'a self,
-        _names: &Names,
-        saved: &mut Saved<'_>,
-    ) -> Result<Option<Box<dyn Prepared + 'a>>> {
+    fn prepare<'a>(&'a self, _names: &Names, saved: &mut Saved<'_>) -> Ready<'a> {
         let position = saved.read_property("position", |json| json.as_str().map(str::to_owned));
         Ok(position
             .map(|position| Box::new(NewPlace { iterator: &self.0, position, before: None }) as _))

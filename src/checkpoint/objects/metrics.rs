@@ -3,7 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::checkpoint::saveable::{
-    Changes, Names, Prepared, Record, Saveable, Saved, number, read_number,
+    Changes, Names, Ready, Record, Saveable, Saved, number, read_number,
 };
 use crate::device::DeviceId;
 use crate::error::Result;
@@ -47,11 +47,7 @@ impl Saveable for Metrics {
         Ok(())
     }
 
-    fn prepare<'a>(
-        &'a self,
-        _names: &Names,
-        saved: &mut Saved<'_>,
-    ) -> Result<Option<Box<dyn Prepared + 'a>>> {
+    fn prepare<'a>(&'a self, _names: &Names, saved: &mut Saved<'_>) -> Ready<'a> {
         let mut there = saved.members("metrics").unwrap_or_default();
         let mut all = Vec::new();
         for (name, kind, _) in self.export()? {
@@ -64,7 +60,7 @@ impl Saveable for Metrics {
             saved.differs(format!("the file has a metric '{name}', which was not defined"));
             saved.take(&name);
         }
-        Ok(Some(Box::new(NewTotals { metrics: self, all })))
+        Ok(Some(Box::new(move |_: &Changes<'_>| self.import(all))))
     }
 }
 
@@ -124,15 +120,4 @@ fn read_entry(
 /// Whether it is a number of examples that can be counted on from.
 fn is_count(count: i64) -> bool {
     (0..1 << 53).contains(&count)
-}
-
-struct NewTotals<'a> {
-    metrics: &'a Metrics,
-    all: Vec<Accumulated>,
-}
-
-impl Prepared for NewTotals<'_> {
-    fn commit(self: Box<Self>, _changes: &Changes<'_>) -> Result<()> {
-        self.metrics.import(self.all)
-    }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use crate::checkpoint::saveable::{
-    Changes, Names, Prepared, Record, Saveable, Saved, number, read_number,
+    Changes, Names, Ready, Record, Saveable, Saved, number, read_number,
 };
 use crate::error::Result;
 use parking_lot::Mutex;
@@ -37,29 +37,17 @@ impl Saveable for NumberCell {
         Ok(())
     }
 
-    fn prepare<'a>(
-        &'a self,
-        _names: &Names,
-        saved: &mut Saved<'_>,
-    ) -> Result<Option<Box<dyn Prepared + 'a>>> {
+    fn prepare<'a>(&'a self, _names: &Names, saved: &mut Saved<'_>) -> Ready<'a> {
         let here = *self.0.lock();
-        let found = match here {
+        let number = match here {
             Number::Integer(_) => saved.read_property("integer", Json::as_i64).map(Number::Integer),
             Number::Float(_) => saved.read_property("value", read_number).map(Number::Float),
         };
-        let number = found;
-        Ok(number.map(|number| Box::new(NewNumber { cell: self, number }) as _))
-    }
-}
-
-struct NewNumber<'a> {
-    cell: &'a NumberCell,
-    number: Number,
-}
-
-impl Prepared for NewNumber<'_> {
-    fn commit(self: Box<Self>, _changes: &Changes<'_>) -> Result<()> {
-        *self.cell.0.lock() = self.number;
-        Ok(())
+        Ok(number.map(|number| {
+            Box::new(move |_: &Changes<'_>| {
+                *self.0.lock() = number;
+                Ok(())
+            }) as _
+        }))
     }
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json, json};
 
 use crate::checkpoint::saveable::{
-    Changes, Later, Names, Prepared, Record, Saveable, Saved, number, read_count, read_number,
+    Changes, Later, Names, Ready, Record, Saveable, Saved, number, read_count, read_number,
 };
 use crate::error::Result;
 use crate::optimizer::Optimizer;
 use crate::optimizer::rule::Running;
-use crate::optimizer::saved::{DynamicLossScale, OptimizerState, Reserved, VariableState};
+use crate::optimizer::saved::{DynamicLossScale, OptimizerState, VariableState};
 use crate::optimizer::state::AppliedGradients;
 use crate::values::variable::Variable;
 
@@ -66,11 +66,7 @@ impl Saveable for Optimizer {
         Ok(())
     }
 
-    fn prepare<'a>(
-        &'a self,
-        names: &Names,
-        saved: &mut Saved<'_>,
-    ) -> Result<Option<Box<dyn Prepared + 'a>>> {
+    fn prepare<'a>(&'a self, names: &Names, saved: &mut Saved<'_>) -> Ready<'a> {
         let rule = saved.read_property("rule", |json| json.as_str().map(str::to_owned));
         if rule.as_deref().is_some_and(|rule| rule != self.rule().name()) {
             let there = rule.unwrap_or_default();
@@ -95,8 +91,16 @@ impl Saveable for Optimizer {
             return Ok(None);
         };
         let room = self.reserve(&variables)?;
-        let state = OptimizerState { learning_rate, iterations, loss_scale, variables };
-        Ok(Some(Box::new(NewState { optimizer: self, state, slots, room })))
+        let mut state = OptimizerState { learning_rate, iterations, loss_scale, variables };
+        Ok(Some(Box::new(move |changes: &Changes<'_>| {
+            let (mut slots, count) = (slots.into_iter(), self.rule().slots().len());
+            for variable in &mut state.variables {
+                for slot in slots.by_ref().take(count) {
+                    variable.slots.push(changes.value(slot)?.clone());
+                }
+            }
+            self.import(&state, room)
+        })))
     }
 }
 
@@ -148,25 +152,4 @@ fn read_variable(
     }
     let (variable, slots) = (variable.clone(), Vec::with_capacity(slots.len()));
     Ok(Some((VariableState { variable, updates, running, slots }, later)))
-}
-
-struct NewState<'a> {
-    optimizer: &'a Optimizer,
-    /// With room for the slots.
-    state: OptimizerState,
-    /// Of all variables, in their order.
-    slots: Vec<Later>,
-    room: Reserved,
-}
-
-impl Prepared for NewState<'_> {
-    fn commit(mut self: Box<Self>, changes: &Changes<'_>) -> Result<()> {
-        let (mut slots, count) = (self.slots.iter(), self.optimizer.rule().slots().len());
-        for variable in &mut self.state.variables {
-            for slot in slots.by_ref().take(count) {
-                variable.slots.push(changes.value(*slot)?.clone());
-            }
-        }
-        self.optimizer.import(&self.state, self.room)
-    }
 }

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "who restores vouches for the caller's tensors")]
 
-use crate::checkpoint::saveable::{Changes, Later, Names, Prepared, Record, Saveable, Saved};
+use crate::checkpoint::saveable::{Changes, Names, Ready, Record, Saveable, Saved};
 use crate::collectives::{copy_into, copy_to};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
@@ -44,24 +44,13 @@ impl Saveable for CallersTensor {
         Ok(())
     }
 
-    fn prepare<'a>(
-        &'a self,
-        _names: &Names,
-        saved: &mut Saved<'_>,
-    ) -> Result<Option<Box<dyn Prepared + 'a>>> {
+    fn prepare<'a>(&'a self, _names: &Names, saved: &mut Saved<'_>) -> Ready<'a> {
         let value = saved.later(None, self.0.dtype(), self.0.shape())?;
-        Ok(value.map(|value| Box::new(NewValue { tensor: &self.0, value }) as _))
-    }
-}
-
-struct NewValue<'a> {
-    tensor: &'a Tensor,
-    value: Later,
-}
-
-impl Prepared for NewValue<'_> {
-    fn commit(self: Box<Self>, changes: &Changes<'_>) -> Result<()> {
-        // SAFETY: whoever added the tensor has promised that nobody uses it while it is restored.
-        copy_into(changes.value(self.value)?, &mut unsafe { self.tensor.assume_exclusive() })
+        Ok(value.map(|value| {
+            Box::new(move |changes: &Changes<'_>| {
+                // SAFETY: whoever added the tensor has promised that nobody uses it while it is restored.
+                copy_into(changes.value(value)?, &mut unsafe { self.0.assume_exclusive() })
+            }) as _
+        }))
     }
 }

@@ -4,7 +4,7 @@
 
 use half::{bf16, f16};
 
-use crate::checkpoint::saveable::{Changes, Later, Names, Prepared, Record, Saveable, Saved};
+use crate::checkpoint::saveable::{Changes, Names, Ready, Record, Saveable, Saved};
 use crate::device::DeviceId;
 use crate::error::Result;
 use crate::strategy::variables::read_into;
@@ -37,13 +37,11 @@ impl Saveable for Variable {
         Ok(())
     }
 
-    fn prepare<'a>(
-        &'a self,
-        _names: &Names,
-        saved: &mut Saved<'_>,
-    ) -> Result<Option<Box<dyn Prepared + 'a>>> {
+    fn prepare<'a>(&'a self, _names: &Names, saved: &mut Saved<'_>) -> Ready<'a> {
         let value = saved.later(None, self.dtype(), self.shape())?;
-        Ok(value.map(|value| Box::new(NewValue { variable: self, value }) as _))
+        Ok(value.map(|value| {
+            Box::new(move |changes: &Changes<'_>| changes.replace(self, changes.value(value)?)) as _
+        }))
     }
 }
 
@@ -76,15 +74,4 @@ fn first_of<T: Copy>(all: &[T], is_so: impl Fn(T) -> bool) -> Option<usize> {
     let any = |run: &[T]| run.iter().fold(false, |any, &element| any | is_so(element));
     let start = RUN * all.chunks(RUN).position(any)?;
     all[start..].iter().position(|&element| is_so(element)).map(|index| start + index)
-}
-
-struct NewValue<'a> {
-    variable: &'a Variable,
-    value: Later,
-}
-
-impl Prepared for NewValue<'_> {
-    fn commit(self: Box<Self>, changes: &Changes<'_>) -> Result<()> {
-        changes.replace(self.variable, changes.value(self.value)?)
-    }
 }

@@ -2,13 +2,13 @@
 //! that no `mpi.h` is needed. They come from a library that has the ABI, or from the program, which
 //! then translates to its own MPI.
 
-use std::error::Error as _;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt::Display;
 use std::sync::OnceLock;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
+use crate::cluster::functions::{functions, symbol_of, why_not_opened};
 use crate::error::{Error, Result};
 
 /// A communicator, datatype or other object of MPI's: a word in the standard ABI.
@@ -32,66 +32,31 @@ pub const SUCCESS: c_int = 0;
 /// The most characters that MPI writes of an error or of a name.
 const TEXT: usize = 8192;
 
-macro_rules! functions {
-    ($($(#[doc = $doc:literal])* $field:ident = $name:literal ($($argument:ty),*);)*) => {
-        /// The functions that are used.
-        #[derive(Clone, Copy)]
-        pub struct Functions {
-            $($(#[doc = $doc])* pub $field: unsafe extern "C" fn($($argument),*) -> c_int,)*
-        }
-
-        impl Functions {
-            /// Takes the functions from what finds them by name.
-            ///
-            /// # Safety
-            /// What `find` gives for a name is that function, of the standard ABI, and stays.
-            pub unsafe fn new(find: &dyn Fn(&CStr) -> *mut c_void, whose: &str) -> Result<Functions> {
-                Ok(Functions {
-                    $($field: {
-                        let found = find($name);
-                        if found.is_null() {
-                            return Err(Error::Unavailable(format!(
-                                "{whose} has no function {}", $name.to_string_lossy()
-                            )));
-                        }
-                        // SAFETY: the caller's promise; the type is the one that the standard gives.
-                        unsafe {
-                            std::mem::transmute::<
-                                *mut c_void,
-                                unsafe extern "C" fn($($argument),*) -> c_int,
-                            >(found)
-                        }
-                    },)*
-                })
-            }
-        }
-    };
-}
-
 functions! {
-    initialized = c"MPI_Initialized"(*mut c_int);
-    finalized = c"MPI_Finalized"(*mut c_int);
-    init_thread = c"MPI_Init_thread"(*mut c_int, *mut *mut *mut c_char, c_int, *mut c_int);
-    query_thread = c"MPI_Query_thread"(*mut c_int);
-    is_thread_main = c"MPI_Is_thread_main"(*mut c_int);
-    finalize = c"MPI_Finalize"();
-    get_processor_name = c"MPI_Get_processor_name"(*mut c_char, *mut c_int);
-    error_string = c"MPI_Error_string"(c_int, *mut c_char, *mut c_int);
-    abort = c"MPI_Abort"(Object, c_int);
-    comm_test_inter = c"MPI_Comm_test_inter"(Object, *mut c_int);
-    comm_idup = c"MPI_Comm_idup"(Object, *mut Object, *mut Object);
-    comm_free = c"MPI_Comm_free"(*mut Object);
-    comm_set_errhandler = c"MPI_Comm_set_errhandler"(Object, Object);
-    comm_rank = c"MPI_Comm_rank"(Object, *mut c_int);
-    comm_size = c"MPI_Comm_size"(Object, *mut c_int);
-    isend = c"MPI_Isend"(*const c_void, c_int, Object, c_int, c_int, Object, *mut Object);
-    irecv = c"MPI_Irecv"(*mut c_void, c_int, Object, c_int, c_int, Object, *mut Object);
-    ibcast = c"MPI_Ibcast"(*mut c_void, c_int, Object, c_int, Object, *mut Object);
-    iallgather = c"MPI_Iallgather"(*const c_void, c_int, Object, *mut c_void, c_int, Object, Object, *mut Object);
-    iallreduce = c"MPI_Iallreduce"(*const c_void, *mut c_void, c_int, Object, Object, Object, *mut Object);
-    test = c"MPI_Test"(*mut Object, *mut c_int, *mut MessageStatus);
-    cancel = c"MPI_Cancel"(*mut Object);
-    get_count = c"MPI_Get_count"(*const MessageStatus, Object, *mut c_int);
+    "";
+    initialized = c"MPI_Initialized"(*mut c_int) -> c_int;
+    finalized = c"MPI_Finalized"(*mut c_int) -> c_int;
+    init_thread = c"MPI_Init_thread"(*mut c_int, *mut *mut *mut c_char, c_int, *mut c_int) -> c_int;
+    query_thread = c"MPI_Query_thread"(*mut c_int) -> c_int;
+    is_thread_main = c"MPI_Is_thread_main"(*mut c_int) -> c_int;
+    finalize = c"MPI_Finalize"() -> c_int;
+    get_processor_name = c"MPI_Get_processor_name"(*mut c_char, *mut c_int) -> c_int;
+    error_string = c"MPI_Error_string"(c_int, *mut c_char, *mut c_int) -> c_int;
+    abort = c"MPI_Abort"(Object, c_int) -> c_int;
+    comm_test_inter = c"MPI_Comm_test_inter"(Object, *mut c_int) -> c_int;
+    comm_idup = c"MPI_Comm_idup"(Object, *mut Object, *mut Object) -> c_int;
+    comm_free = c"MPI_Comm_free"(*mut Object) -> c_int;
+    comm_set_errhandler = c"MPI_Comm_set_errhandler"(Object, Object) -> c_int;
+    comm_rank = c"MPI_Comm_rank"(Object, *mut c_int) -> c_int;
+    comm_size = c"MPI_Comm_size"(Object, *mut c_int) -> c_int;
+    isend = c"MPI_Isend"(*const c_void, c_int, Object, c_int, c_int, Object, *mut Object) -> c_int;
+    irecv = c"MPI_Irecv"(*mut c_void, c_int, Object, c_int, c_int, Object, *mut Object) -> c_int;
+    ibcast = c"MPI_Ibcast"(*mut c_void, c_int, Object, c_int, Object, *mut Object) -> c_int;
+    iallgather = c"MPI_Iallgather"(*const c_void, c_int, Object, *mut c_void, c_int, Object, Object, *mut Object) -> c_int;
+    iallreduce = c"MPI_Iallreduce"(*const c_void, *mut c_void, c_int, Object, Object, Object, *mut Object) -> c_int;
+    test = c"MPI_Test"(*mut Object, *mut c_int, *mut MessageStatus) -> c_int;
+    cancel = c"MPI_Cancel"(*mut Object) -> c_int;
+    get_count = c"MPI_Get_count"(*const MessageStatus, Object, *mut c_int) -> c_int;
 }
 
 impl Functions {
@@ -170,10 +135,7 @@ fn open(path: Option<&str>) -> Result<(Library, Functions)> {
                 let functions = unsafe { Functions::new(&find, name) }?;
                 return Ok((library, functions));
             }
-            Err(error) => problems.push(match error.source() {
-                Some(why) => why.to_string(),
-                None => format!("{name}: {error}"),
-            }),
+            Err(error) => problems.push(why_not_opened(name, &error)),
         }
     }
     Err(Error::Unavailable(format!(
@@ -181,12 +143,6 @@ fn open(path: Option<&str>) -> Result<(Library, Functions)> {
          path into {VARIABLE}; {ADAPTER}",
         problems.join("; ")
     )))
-}
-
-fn symbol_of(library: &Library, name: &CStr) -> *mut c_void {
-    // SAFETY: the address alone is asked for.
-    let symbol = unsafe { library.get::<*mut c_void>(name.to_bytes_with_nul()) };
-    symbol.map_or(std::ptr::null_mut(), |symbol| symbol.into_raw())
 }
 
 /// Whether MPI has the standard ABI; if not, why not. A library may have the function that tells and an ABI of

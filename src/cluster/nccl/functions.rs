@@ -1,12 +1,12 @@
 //! The functions of NCCL that are used, as its public header declares them. They come from the library that
 //! is found at run time, so that nothing of NCCL is needed to build.
 
-use std::error::Error as _;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt::Display;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
+use crate::cluster::functions::{functions, symbol_of, why_not_opened};
 use crate::error::{Error, Result, Status};
 
 /// A communicator of NCCL's.
@@ -49,42 +49,8 @@ const NAME: &str = "libnccl.so.2";
 /// The environment variable that names it.
 pub const VARIABLE: &str = "UMBO_NCCL_LIBRARY";
 
-macro_rules! functions {
-    ($($field:ident = $name:literal ($($argument:ty),*) -> $result:ty;)*) => {
-        /// The functions that are used.
-        #[derive(Clone, Copy)]
-        pub struct Functions {
-            $(pub $field: unsafe extern "C" fn($($argument),*) -> $result,)*
-        }
-
-        impl Functions {
-            /// # Safety
-            /// What `find` gives for a name is NCCL's function of it, and stays.
-            unsafe fn new(find: &dyn Fn(&CStr) -> *mut c_void, whose: &str) -> Result<Functions> {
-                Ok(Functions {
-                    $($field: {
-                        let found = find($name);
-                        if found.is_null() {
-                            return Err(Error::Unavailable(format!(
-                                "{whose} has no function {}; NCCL 2.14 or newer is expected",
-                                $name.to_string_lossy()
-                            )));
-                        }
-                        // SAFETY: the caller's promise; the type is the one that the header gives.
-                        unsafe {
-                            std::mem::transmute::<
-                                *mut c_void,
-                                unsafe extern "C" fn($($argument),*) -> $result,
-                            >(found)
-                        }
-                    },)*
-                })
-            }
-        }
-    };
-}
-
 functions! {
+    "; NCCL 2.14 or newer is expected";
     get_version = c"ncclGetVersion"(*mut c_int) -> c_int;
     get_error_string = c"ncclGetErrorString"(c_int) -> *const c_char;
     get_last_error = c"ncclGetLastError"(Comm) -> *const c_char;
@@ -108,22 +74,14 @@ impl Functions {
         // SAFETY: the initialisers of NCCL are made to be run.
         let opened = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) };
         let library = opened.map_err(|error| {
-            let why = match error.source() {
-                Some(why) => why.to_string(),
-                None => format!("{name}: {error}"),
-            };
+            let why = why_not_opened(name, &error);
             Error::Unavailable(format!(
                 "NCCL was not found: {why}. Install NCCL 2.14 or newer, and put its folder into LD_LIBRARY_PATH \
                  or its path into {VARIABLE}"
             ))
         })?;
-        let find = |symbol: &CStr| {
-            // SAFETY: the address alone is asked for.
-            let symbol = unsafe { library.get::<*mut c_void>(symbol.to_bytes_with_nul()) };
-            symbol.map_or(std::ptr::null_mut(), |symbol| symbol.into_raw())
-        };
         // SAFETY: the library has NCCL's names, and is kept below.
-        let functions = unsafe { Functions::new(&find, name) }?;
+        let functions = unsafe { Functions::new(&|symbol| symbol_of(&library, symbol), name) }?;
         // NCCL has threads of its own and is not to be unloaded; opening it again gives the same one.
         std::mem::forget(library);
         functions.check_version(name)?;

@@ -1,11 +1,10 @@
-//! Copies between layouts, concatenations, fills, conversions, and additions in place.
+//! Copies between layouts, fills, conversions, and additions in place.
 
 use crate::error::{Error, Result};
 use crate::kernels::cuda::place::{Place, Runs};
 use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue, argument};
 use crate::kernels::dtype::DType;
 use crate::kernels::float::half_precision::{f64_to_bf16, f64_to_f16};
-use crate::kernels::layout::Layout;
 
 /// As the kernels read it.
 #[derive(Clone, Copy)]
@@ -103,45 +102,6 @@ impl<Q: Queue> Launcher<Q> {
         Ok(())
     }
 
-    /// Queues a copy of `parts`, one after the other along `axis`, to `output`.
-    ///
-    /// Fails with INVALID_ARGUMENT if they do not agree in dtype, rank and the sizes of all other
-    /// axes, or if the output's size along `axis` is not the sum of theirs.
-    ///
-    /// # Safety
-    /// As for [`Launcher::copy`].
-    pub unsafe fn concatenate(
-        &mut self,
-        parts: &[Place],
-        axis: usize,
-        output: &Place,
-    ) -> Result<()> {
-        let shape = output.layout.shape;
-        if axis >= shape.rank() {
-            return Err(Error::invalid("axis", format!("{axis}; the rank is {}", shape.rank())));
-        }
-        let fits = |part: &Place| {
-            let part_shape = part.layout.shape;
-            part.dtype == output.dtype
-                && part_shape.rank() == shape.rank()
-                && part_shape.with_size(axis, 0) == shape.with_size(axis, 0)
-        };
-        let sizes = parts.iter().filter(|part| fits(part)).map(|part| part.layout.shape[axis]);
-        if !parts.iter().all(fits) || sizes.sum::<usize>() != shape[axis] {
-            return Err(Error::invalid("value", "parts and output do not fit together"));
-        }
-        let stride = output.layout.strides()[axis] as u64 * output.dtype.size() as u64;
-        let mut pairs = Vec::with_capacity(parts.len());
-        let mut address = output.address;
-        for part in parts {
-            let layout = Layout::strided(part.layout.shape, output.layout.strides())?;
-            pairs.push((*part, Place { address, layout, ..*output }));
-            address += part.layout.shape[axis] as u64 * stride;
-        }
-        // SAFETY: the caller's promise: the places are parts of the output that do not overlap.
-        unsafe { self.copy(&pairs) }
-    }
-
     /// Queues that each element of the places becomes `value`, rounded to its type; for bool, which
     /// is not 0 is true. Integers hold the number as far as their range goes.
     ///
@@ -218,30 +178,14 @@ impl<Q: Queue> Launcher<Q> {
         unsafe { self.queue_copies(kernel, std::iter::once(Copy::new(from, to)), None) }
     }
 
-    /// Queues `to += from`, element by element: integers wrap, floats are rounded after the
-    /// addition, which for 16-bit ones is one in float32.
+    /// Queues `to += from`, element by element, or `to -= from` if it `subtracts`: integers wrap, floats
+    /// are rounded after the operation, which for 16-bit ones is one in float32.
     ///
     /// Fails with INVALID_ARGUMENT if dtype or shape differ, and for bool.
     ///
     /// # Safety
     /// As for [`Launcher::copy`].
-    pub unsafe fn add(&mut self, from: &Place, to: &Place) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.combine(from, to, false) }
-    }
-
-    /// Queues `to -= from`, like [`Launcher::add`].
-    ///
-    /// # Safety
-    /// As for [`Launcher::copy`].
-    pub unsafe fn subtract(&mut self, from: &Place, to: &Place) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.combine(from, to, true) }
-    }
-
-    /// # Safety
-    /// As for [`Launcher::copy`].
-    unsafe fn combine(&mut self, from: &Place, to: &Place, subtracts: bool) -> Result<()> {
+    pub unsafe fn combine(&mut self, from: &Place, to: &Place, subtracts: bool) -> Result<()> {
         check_same(from, to)?;
         let kernel = match from.dtype {
             DType::Float16 => "umbo_combine_f16",

@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 
 use crate::error::Result;
-use crate::kernels::cuda::gradient::{Addend, Gradient};
+use crate::kernels::cuda::gradient::{Contribution, Gradient};
 use crate::kernels::cuda::place::divisor;
 use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue, Work, argument, blocks_of};
 use crate::kernels::cuda::update::{TableRows, Update};
@@ -13,7 +13,7 @@ use crate::kernels::update::rules::{MOST_STATES, RuleStep, SCALARS};
 use crate::kernels::update::weighted_sum::{Clipping, Finish, Scale};
 
 /// As the kernels read it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct Variable {
     weights: Address,
@@ -99,21 +99,12 @@ impl<'a> Entry<'a> {
     pub(super) fn new(gradient: Gradient<'a>, weights: Address) -> Entry<'a> {
         let variable = Variable {
             weights,
-            slots: [0; MOST_STATES],
-            copies: [0; 2],
             accumulated: gradient.accumulated.unwrap_or(0),
-            rows: 0,
             width: 1,
-            width_factor: 0,
-            width_shift: 0,
-            treatment: 0,
             elements: gradient.elements,
-            first_contribution: 0,
             contributions: gradient.contributions.len() as u32,
             gradient_dtype: gradient.gradient_dtype as u32,
-            result: 0,
-            not_finite: 0,
-            first_tile: 0,
+            ..Variable::default()
         };
         Entry { gradient, clipping: Clipping::NONE, l2: 0.0, step: None, rows: None, variable }
     }
@@ -179,7 +170,7 @@ impl Extent {
         let chunks = Work::most_chunks(self.elements, self.variables);
         let all = [
             (self.variables, of_variable),
-            (self.contributions, size_of::<Addend>()),
+            (self.contributions, size_of::<Contribution>()),
             (chunks, Work::CHUNK_BYTES),
         ];
         let bytes = |(count, size): (usize, usize)| count.saturating_mul(size);
@@ -269,9 +260,9 @@ impl<Q: Queue> Launcher<Q> {
             None => table.cut(self.thresholds, elements)?,
         };
         let all = entries.clone().map(|entry| entry.gradient.contributions.len());
-        let contributions = table.begin::<Addend>(all.sum())?;
+        let contributions = table.begin::<Contribution>(all.sum())?;
         for contribution in entries.clone().flat_map(|entry| entry.gradient.contributions) {
-            table.push(Addend::from(*contribution));
+            table.push(*contribution);
         }
         // Variables that are treated alike mostly follow each other.
         let treatments = table.begin::<Treatment<T>>(count)?;

@@ -6,8 +6,10 @@ use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue};
 use crate::kernels::dtype::DType;
 use crate::kernels::float::{gradient_element, real};
 
-/// One replica's gradient of a variable, and the factor with which it enters the sum.
+/// One replica's gradient of a variable, and the factor with which it enters the sum. The
+/// kernels read it as it is.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Contribution {
     /// Contiguous elements, as many as the sum has.
     pub gradient: Address,
@@ -15,24 +17,10 @@ pub struct Contribution {
     pub factor: f64,
 }
 
-/// As the kernels read it.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(super) struct Addend {
-    gradient: Address,
-    factor: f64,
-}
-
-const _: () = assert!(size_of::<Addend>() == 16);
+const _: () = assert!(size_of::<Contribution>() == 16);
 
 // SAFETY: numbers whose sizes add up to that of the whole, as asserted.
-unsafe impl Plain for Addend {}
-
-impl From<Contribution> for Addend {
-    fn from(Contribution { gradient, factor }: Contribution) -> Addend {
-        Addend { gradient, factor }
-    }
-}
+unsafe impl Plain for Contribution {}
 
 /// The gradient of one variable: the sum of factor × contribution, in float64, divided and rounded
 /// once to the variable's type.

@@ -18,7 +18,6 @@ mod place;
 mod queue;
 mod replicas;
 mod row_copies;
-mod rows;
 mod treated;
 mod update;
 
@@ -30,7 +29,6 @@ pub use place::Place;
 pub use queue::{Address, Grid, Launcher, Queue, THREADS, Thresholds};
 pub use replicas::Reduction;
 pub use row_copies::RowCopy;
-pub use rows::TablePart;
 pub use treated::Treated;
 pub use update::{TableRows, Update};
 

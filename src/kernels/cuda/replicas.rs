@@ -4,8 +4,8 @@ use crate::error::{Error, Result};
 use crate::kernels::cuda::place::{Place, Runs};
 use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue, argument};
 use crate::kernels::dtype::DType;
-use crate::kernels::reduce::over_replicas::result_dtype;
-use crate::kernels::reduce::reduction::{MAX_ADDENDS, ReduceOp};
+use crate::kernels::reduce::over_replicas::{common, result_dtype};
+use crate::kernels::reduce::reduction::ReduceOp;
 
 /// The sum or the mean of some inputs, element by element.
 #[derive(Clone, Copy, Debug)]
@@ -100,15 +100,7 @@ impl<Q: Queue> Launcher<Q> {
 impl Reduction<'_> {
     fn check(&self) -> Result<()> {
         let Reduction { op, inputs, output } = self;
-        let first = inputs.first().ok_or_else(|| Error::invalid("value", "no components"))?;
-        if inputs.len() > MAX_ADDENDS {
-            let problem = format!("{} components; at most {MAX_ADDENDS} are reduced", inputs.len());
-            return Err(Error::invalid("value", problem));
-        }
-        let (dtype, shape) = (first.dtype, first.layout.shape);
-        if !inputs.iter().all(|input| input.dtype == dtype && input.layout.shape == shape) {
-            return Err(Error::invalid("value", "the components differ in dtype or shape"));
-        }
+        let (dtype, shape) = common(inputs.iter().map(|input| (input.dtype, input.layout.shape)))?;
         let expected = result_dtype(*op, dtype)?;
         if output.dtype != expected || output.layout.shape != shape {
             return Err(Error::invalid(

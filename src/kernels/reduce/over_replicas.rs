@@ -8,6 +8,7 @@ use crate::executor::workers;
 use crate::kernels::copy::layouts::tiles;
 use crate::kernels::dtype::{DType, Element, for_numeric, for_wrapping};
 use crate::kernels::instruction_set::{Instructions, Kernel, dispatch, keep_to_blocks};
+use crate::kernels::layout::Shape;
 use crate::kernels::reduce::reduction::{MAX_ADDENDS, Mean, ReduceOp, Reduction, Sum};
 use crate::kernels::streaming::{self, LINE};
 use crate::kernels::strided::{Runs, TILE};
@@ -31,16 +32,8 @@ impl<'a> Planned<'a> {
     /// Fails with INVALID_ARGUMENT if there is no input or more than 2^15, if shapes or dtypes
     /// differ, if the output's dtype is not that of the result, and for bool.
     pub fn new(op: ReduceOp, inputs: Vec<View<'a>>, output: ViewMut<'a>) -> Result<Planned<'a>> {
-        let first = inputs.first().ok_or_else(|| Error::invalid("value", "no components"))?;
-        let (dtype, shape) = (first.dtype(), first.layout().shape);
-        if inputs.len() > MAX_ADDENDS {
-            let problem = format!("{} components; at most {MAX_ADDENDS} are reduced", inputs.len());
-            return Err(Error::invalid("value", problem));
-        }
-        let agree = |input: &View| input.dtype() == dtype && input.layout().shape == shape;
-        if !inputs.iter().all(agree) {
-            return Err(Error::invalid("value", "the components differ in dtype or shape"));
-        }
+        let (dtype, shape) =
+            common(inputs.iter().map(|input| (input.dtype(), input.layout().shape)))?;
         check_output(op, dtype, &output)?;
         if output.layout().shape != shape {
             return Err(Error::invalid(
@@ -108,6 +101,21 @@ pub fn reduce_over_replicas(instructions: Instructions, all: &mut [Planned]) {
             }
         }
     });
+}
+
+/// What dtype and shape the inputs of a reduction have, which all have the same.
+pub(in crate::kernels) fn common(
+    mut inputs: impl ExactSizeIterator<Item = (DType, Shape)>,
+) -> Result<(DType, Shape)> {
+    if inputs.len() > MAX_ADDENDS {
+        let problem = format!("{} components; at most {MAX_ADDENDS} are reduced", inputs.len());
+        return Err(Error::invalid("value", problem));
+    }
+    let first = inputs.next().ok_or_else(|| Error::invalid("value", "no components"))?;
+    match inputs.all(|input| input == first) {
+        true => Ok(first),
+        false => Err(Error::invalid("value", "the components differ in dtype or shape")),
+    }
 }
 
 /// The dtype of a reduction of elements of type `dtype`.

@@ -151,7 +151,7 @@ impl<'a> Exchange<'a> {
             }
             let rows = touched::pack(sources, plan, is_sum)?;
             let has = |index| self.announced.has_variable(index);
-            work.select_where(sources, plan, self.ranks.replicas()[self.ranks.rank()], has)?;
+            work.select_where(sources, plan, self.ranks.replicas()[self.ranks.rank()], has);
             if self.divides {
                 work.divide(sources);
                 self.check_updating(work, sources)?;
@@ -270,7 +270,7 @@ impl<'a> Exchange<'a> {
         let has = |index| self.announced.has_variable_of_run(index);
         let mut prepare = || {
             let rows = touched::pack(sources, plan, false)?;
-            work.select_where(sources, plan, replicas, has)?;
+            work.select_where(sources, plan, replicas, has);
             let parts = Parts::new(self.ranks, &self.announced, sources, work, self.divides);
             parts.reserve_next(sources, send, receive, next)?;
             sources.launcher()?.pack(&parts, sources, send)?;
@@ -295,14 +295,14 @@ impl<'a> Exchange<'a> {
         let dense = next.not_finite(sources);
         // Rows are those of all ranks already, and are measured as one process measures them.
         let is_row_sparse = |index| has(index) && sources.is_row_sparse(index);
-        work.select_where(sources, plan, replicas, is_row_sparse)?;
+        work.select_where(sources, plan, replicas, is_row_sparse);
         let mut rows = None;
         Host.measure(work, sources, Keep::Nothing, &mut |index, squares| {
             if !squares.finite {
                 rows.get_or_insert(index);
             }
         })?;
-        work.select_where(sources, plan, replicas, has)?;
+        work.select_where(sources, plan, replicas, has);
         Ok(dense.into_iter().chain(rows).min())
     }
 

@@ -262,12 +262,7 @@ impl Meeting<'_> {
         let counts: Vec<usize> = self.said.iter().map(|said| said.length as usize).collect();
         let all = counts.iter().try_fold(0_usize, |sum, &count| sum.checked_add(count));
         let mut bytes = room(all.unwrap_or(usize::MAX))?;
-        if !bytes.is_empty() {
-            let _span = observe::span(Phase::Exchange);
-            count(send.len(), bytes.len());
-            let gathered = self.ranks.engine.all_gather(send, &mut bytes, &counts);
-            self.check(gathered)?;
-        }
+        self.all_gather_into(send, &mut bytes, &counts)?;
         Ok(Gathered { bytes, counts })
     }
 
@@ -281,10 +276,8 @@ impl Meeting<'_> {
         if receive.is_empty() {
             return Ok(());
         }
-        let _span = observe::span(Phase::Exchange);
-        count(send.len(), receive.len());
-        let gathered = self.ranks.engine.all_gather(send, receive, counts);
-        self.check(gathered)
+        let bytes = (send.len(), receive.len());
+        self.exchange(bytes, |meeting| meeting.ranks.engine.all_gather(send, receive, counts))
     }
 
     /// Sends a part to each rank, and receives one from each.
@@ -293,10 +286,9 @@ impl Meeting<'_> {
         (send, send_counts): (&[u8], &[usize]),
         (receive, receive_counts): (&mut [u8], &[usize]),
     ) -> Result<()> {
-        let _span = observe::span(Phase::Exchange);
-        count(send.len(), receive.len());
-        let sent = self.ranks.engine.all_to_all(send, send_counts, receive, receive_counts);
-        self.check(sent)
+        self.exchange((send.len(), receive.len()), |meeting| {
+            meeting.ranks.engine.all_to_all(send, send_counts, receive, receive_counts)
+        })
     }
 
     /// As [`Meeting::all_to_all`], of memory of GPUs, which what joins the ranks has to move.
@@ -305,12 +297,9 @@ impl Meeting<'_> {
         (send, send_counts): (&DeviceMemory, &[usize]),
         (receive, receive_counts): (&mut DeviceMemory, &[usize]),
     ) -> Result<()> {
-        let _span = observe::span(Phase::Exchange);
-        count(send_counts.iter().sum(), receive_counts.iter().sum());
-        let sent = self.on_gpus().and_then(|engine| {
-            engine.all_to_all_on_gpus(send, send_counts, receive, receive_counts)
-        });
-        self.check(sent)
+        self.exchange((send_counts.iter().sum(), receive_counts.iter().sum()), |meeting| {
+            meeting.on_gpus()?.all_to_all_on_gpus(send, send_counts, receive, receive_counts)
+        })
     }
 
     /// As [`Meeting::all_gather_into`], of memory of GPUs.
@@ -320,11 +309,9 @@ impl Meeting<'_> {
         receive: &mut DeviceMemory,
         counts: &[usize],
     ) -> Result<()> {
-        let _span = observe::span(Phase::Exchange);
-        count(counts[self.ranks.rank()], counts.iter().sum());
-        let gathered =
-            self.on_gpus().and_then(|engine| engine.all_gather_on_gpus(send, receive, counts));
-        self.check(gathered)
+        self.exchange((counts[self.ranks.rank()], counts.iter().sum()), |meeting| {
+            meeting.on_gpus()?.all_gather_on_gpus(send, receive, counts)
+        })
     }
 
     fn on_gpus(&self) -> Result<&dyn GpuCommunicator> {
@@ -337,16 +324,20 @@ impl Meeting<'_> {
         if bytes.is_empty() {
             return Ok(());
         }
-        let _span = observe::span(Phase::Exchange);
-        count(bytes.len(), 0);
-        let sent = self.ranks.engine.broadcast(bytes, 0);
-        self.check(sent)
+        self.exchange((bytes.len(), 0), |meeting| meeting.ranks.engine.broadcast(bytes, 0))
     }
 
-    /// An engine that has failed is used no more.
-    fn check(&mut self, result: Result<()>) -> Result<()> {
-        let Err(error) = result else { return Ok(()) };
-        Err(self.ranks.break_off(&mut self.turn, &error, &self.said[self.ranks.rank()]))
+    /// Exchanges so many bytes, sent and received. Ranks that cannot do so do not meet any more.
+    fn exchange(
+        &mut self,
+        (sent, received): (usize, usize),
+        exchange: impl FnOnce(&Self) -> Result<()>,
+    ) -> Result<()> {
+        let _span = observe::span(Phase::Exchange);
+        count(sent, received);
+        exchange(self).map_err(|error| {
+            self.ranks.break_off(&mut self.turn, &error, &self.said[self.ranks.rank()])
+        })
     }
 }
 

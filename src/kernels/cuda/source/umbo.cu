@@ -6,4 +6,3 @@
 #include "update.cuh"
 #include "measure.cuh"
 #include "row_copies.cuh"
-#include "rows.cuh"

@@ -21,13 +21,11 @@ struct Packing {
     sums: Vec<Sum>,
 }
 
-/// The sum of what some replicas have contributed to a range of a variable.
+/// The sum of what some replicas have contributed to a range of a variable. The contributions stand beside the
+/// gradient that is made of them.
 struct Sum {
-    dtype: DType,
-    gradient_dtype: DType,
-    elements: u64,
+    gradient: Gradient<'static>,
     contributions: Vec<Contribution>,
-    accumulated: Option<Address>,
     to: Address,
 }
 
@@ -57,8 +55,10 @@ impl Parts {
         start: Address,
     ) -> Result<()> {
         let packing = self.plan_on_gpu(sources, start)?;
-        let sums: Vec<(Gradient<'_>, Address)> =
-            packing.sums.iter().map(|sum| (sum.gradient(), sum.to)).collect();
+        let mut sums: Vec<(Gradient<'_>, Address)> = Vec::with_capacity(packing.sums.len());
+        for Sum { gradient, contributions, to } in &packing.sums {
+            sums.push((Gradient { contributions, ..*gradient }, *to));
+        }
         // SAFETY: what replicas have contributed and what was accumulated lies on the GPU until the
         // apply, which has claimed it, is over; the fresh tensor is this call's, and each range that is
         // written lies in it beside the others.
@@ -90,14 +90,15 @@ impl Parts {
                         sum.place().address + (range.start * size_of::<f64>()) as Address
                     });
                     if accumulated.is_some() || !contributions.is_empty() {
-                        sums.push(Sum {
+                        let gradient = Gradient {
                             dtype: item.dtype,
-                            gradient_dtype: item.wire,
                             elements: elements as u64,
-                            contributions: within.collect(),
+                            gradient_dtype: item.wire,
+                            contributions: &[],
                             accumulated,
-                            to,
-                        });
+                            divisor: 1.0,
+                        };
+                        sums.push(Sum { gradient, contributions: within.collect(), to });
                         to += room;
                     }
                     continue;
@@ -111,25 +112,12 @@ impl Parts {
             }
         }
         copies.retain(|(from, _)| from.elements() > 0);
-        sums.retain(|sum| sum.elements > 0);
+        sums.retain(|sum| sum.gradient.elements > 0);
         Ok(Packing { copies, sums })
     }
 
     /// Brings the gradients that were exchanged to the GPU that holds the variables, if one does.
     pub fn bring_up(&self, sources: &mut Sources<'_>) -> Result<()> {
         self.items.iter().try_for_each(|item| sources.accumulation.bring_gradient_up(item.index))
-    }
-}
-
-impl Sum {
-    fn gradient(&self) -> Gradient<'_> {
-        Gradient {
-            dtype: self.dtype,
-            elements: self.elements,
-            gradient_dtype: self.gradient_dtype,
-            contributions: &self.contributions,
-            accumulated: self.accumulated,
-            divisor: 1.0,
-        }
     }
 }

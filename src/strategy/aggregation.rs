@@ -1,0 +1,70 @@
+//! The one value that what all replicas write to a variable amounts to, as its aggregation says.
+
+use std::sync::Arc;
+
+use super::central_storage::Strategy;
+use super::ranks::Kind;
+use super::sparse;
+use crate::collectives::{self, ReduceOp};
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+use crate::values::Value;
+use crate::values::variable::{Aggregation, Variable};
+
+/// What the values of all replicas of all ranks amount to, of which `values`, tensors or indexed slices, are
+/// this rank's. `verb` is what the replicas do with them.
+pub(super) fn combine(
+    strategy: &Strategy,
+    variable: &Variable,
+    verb: &str,
+    values: Vec<Value>,
+) -> Result<Value> {
+    let Some(ranks) = strategy.ranks() else { return aggregate(variable, &values) };
+    let is_sum = variable.spec().aggregation == Aggregation::Sum;
+    let own = match values.len() > 1 && is_sum && are_same(&values) {
+        true => Err(same_for_sum(&values[0], variable)),
+        false => Value::per_replica_of(values),
+    };
+    let what = format_args!("{verb} to '{}'", variable.name());
+    match ranks.of_all(Kind::Assign, &what, own)? {
+        Value::PerReplica(parts) => aggregate(variable, &parts.values()),
+        _ => Err(Error::Internal("a per-replica value has become another".into())),
+    }
+}
+
+fn aggregate(variable: &Variable, values: &[Value]) -> Result<Value> {
+    let first = values.first().ok_or_else(|| Error::Internal("no values to aggregate".into()))?;
+    if values.len() == 1 {
+        return Ok(first.clone());
+    }
+    let op = match variable.spec().aggregation {
+        Aggregation::OnlyFirstReplica => return Ok(first.clone()),
+        Aggregation::Mean if are_same(values) => return Ok(first.clone()),
+        Aggregation::Mean => ReduceOp::Mean,
+        Aggregation::Sum if are_same(values) => return Err(same_for_sum(first, variable)),
+        Aggregation::Sum => ReduceOp::Sum,
+        Aggregation::None => return Err(Error::Internal("NONE reached the aggregation".into())),
+    };
+    if let Some(slices) = sparse::all_slices(values) {
+        let sum = sparse::concatenate(op, &slices, variable.device())?;
+        return Ok(Value::IndexedSlices(Arc::new(sum)));
+    }
+    let tensors: Result<Vec<Tensor>> =
+        values.iter().map(|value| value.tensor_of(0).cloned()).collect();
+    collectives::reduce(op, &tensors?, None, variable.device(), None).map(Value::Tensor)
+}
+
+fn are_same(values: &[Value]) -> bool {
+    values.iter().all(|value| value.is_same(&values[0]))
+}
+
+/// Why the very same object on all replicas has no sum.
+fn same_for_sum(value: &Value, variable: &Variable) -> Error {
+    let kind = if matches!(value, Value::IndexedSlices(_)) { "slices" } else { "tensor" };
+    let problem = format!(
+        "the very same {kind} on all replicas cannot be reduced by SUM for variable '{}'; pass one for each \
+         replica, or assign in a merge call",
+        variable.name()
+    );
+    Error::invalid("value", problem)
+}
