@@ -41,13 +41,7 @@
  *   with given weights.
  * - umbo_variable_create_in_memory(): Makes variables over the program's own memory, such as the
  *   weights of an engine, or parts of one flat block of them.
- * - umbo_variable_scatter_add(): Adds rows to the rows of a variable.
- * - umbo_variable_scatter_sub(): Subtracts rows from the rows of a variable.
- * - umbo_variable_scatter_mul(): Multiplies the rows of a variable by rows.
- * - umbo_variable_scatter_div(): Divides the rows of a variable by rows.
- * - umbo_variable_scatter_min(): Takes the smaller one of each pair of elements.
- * - umbo_variable_scatter_max(): Takes the larger one of each pair of elements.
- * - umbo_variable_scatter_update(): Replaces rows of a variable.
+ * - umbo_variable_scatter(): Changes rows of a variable by number.
  *
  * Example:
  * ```c
@@ -599,22 +593,42 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_create_in_memory(
     void *user_data, umbo_destroy_fn destroy, const umbo_variable_options *options,
     umbo_variable **variables);
 
+/** What a scatter update does with a row of a variable. */
+UMBO_ENUM(umbo_scatter_op) {
+  /** Adds the values to the row. Integers wrap. */
+  UMBO_SCATTER_ADD = 1,
+  /** Subtracts the values from the row. Integers wrap. */
+  UMBO_SCATTER_SUB = 2,
+  /** Multiplies the row by the values. Integers wrap. */
+  UMBO_SCATTER_MUL = 3,
+  /** Divides the row by the values. Quotients of integers are rounded towards zero. */
+  UMBO_SCATTER_DIV = 4,
+  /** Takes the smaller one of each pair of elements. If one of the two is NaN, so is the result. */
+  UMBO_SCATTER_MIN = 5,
+  /** Takes the larger one of each pair of elements. If one of the two is NaN, so is the result. */
+  UMBO_SCATTER_MAX = 6,
+  /** Replaces the row. Bool is allowed here. */
+  UMBO_SCATTER_UPDATE = 7
+};
+
 /**
- * Adds rows to the rows of a variable.
+ * Changes rows of a variable by number.
  *
  * @param[in] variable The variable.
- * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
- *   add to each.
+ * @param[in] op What is done with each row.
+ * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and a row of
+ *   values for each.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another kind of value, another
- *   dtype or shape, bool, a per-replica value outside of a replica's callback, or slices that the
+ *   dtype or shape, bool with another operation than UMBO_SCATTER_UPDATE, an integer that is
+ *   divided by 0, a per-replica value outside of a replica's callback, or slices that the
  *   variable's aggregation cannot combine.
  * - UMBO_STATUS_OUT_OF_RANGE: an index that is no row of the variable.
  * - UMBO_STATUS_FAILED_PRECONDITION, UMBO_STATUS_CANCELLED, UMBO_STATUS_RESOURCE_EXHAUSTED: as for
  *   umbo_variable_assign().
  *
  * Rows are processed in the order of the slices. A row that is named several times is changed
- * several times. If the call fails, no row is changed. Integers wrap.
+ * several times. If the call fails, no row is changed.
  *
  * In cross-replica and default context the slices are applied once.
  *
@@ -635,95 +649,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_create_in_memory(
  * UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more. Outside of callbacks each rank
  * assigns for itself, and all must assign the same.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_add(
-    umbo_variable *variable, const umbo_value *slices);
-
-/**
- * Subtracts rows from the rows of a variable.
- *
- * @param[in] variable The variable.
- * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
- *   subtract from each.
- * @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
- *
- * Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_sub(
-    umbo_variable *variable, const umbo_value *slices);
-
-/**
- * Multiplies the rows of a variable by rows.
- *
- * @param[in] variable The variable.
- * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
- *   multiply each by.
- * @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
- *
- * Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_mul(
-    umbo_variable *variable, const umbo_value *slices);
-
-/**
- * Divides the rows of a variable by rows.
- *
- * @param[in] variable The variable.
- * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
- *   divide each by.
- * @return UMBO_OK, or the statuses of umbo_variable_scatter_add(), and
- *   UMBO_STATUS_INVALID_ARGUMENT: an integer is divided by 0.
- *
- * Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
- *
- * Quotients of integers are rounded towards zero.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_div(
-    umbo_variable *variable, const umbo_value *slices);
-
-/**
- * Takes the smaller one of each pair of elements.
- *
- * @param[in] variable The variable.
- * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
- *   compare each with.
- * @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
- *
- * Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
- *
- * If one of the two is NaN, so is the result.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_min(
-    umbo_variable *variable, const umbo_value *slices);
-
-/**
- * Takes the larger one of each pair of elements.
- *
- * @param[in] variable The variable.
- * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
- *   compare each with.
- * @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
- *
- * Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
- *
- * If one of the two is NaN, so is the result.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_max(
-    umbo_variable *variable, const umbo_value *slices);
-
-/**
- * Replaces rows of a variable.
- *
- * @param[in] variable The variable.
- * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and the new
- *   rows.
- * @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
- *
- * Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
- *
- * Bool is allowed here.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_update(
-    umbo_variable *variable, const umbo_value *slices);
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter(
+    umbo_variable *variable, umbo_scatter_op op, const umbo_value *slices);
 
 #ifdef __cplusplus
 } /* extern "C" */

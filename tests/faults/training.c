@@ -286,7 +286,7 @@ static void collect(void) {
     CALL(umbo_tensor_from_data(UMBO_DTYPE_INT64, 1, shape, rows, NULL, &all.tensors[21]));
     CALL(umbo_tensor_slice(all.tensors[4], 0, 0, 3, 1, &all.tensors[22]));
     CALL(umbo_value_create_indexed_slices(all.tensors[22], all.tensors[21], 2, dense, &v[38]));
-    CALL(umbo_variable_scatter_add(all.variables[2], v[38]));
+    CALL(umbo_variable_scatter(all.variables[2], UMBO_SCATTER_ADD, v[38]));
     CALL(umbo_tensor_copy(all.tensors[4], NULL, &all.tensors[23]));
     CALL(umbo_tensor_transpose(all.tensors[23], NULL, &all.tensors[24]));
     CALL(umbo_variable_copy(all.variables[1], &all.variables[VARIABLES]));

@@ -86,13 +86,7 @@ public:
     returned<void> assign_sub(const value &delta) const;
 
     // Change the rows that indexed slices name, one after the other.
-    returned<void> scatter_add(const value &slices) const;
-    returned<void> scatter_sub(const value &slices) const;
-    returned<void> scatter_mul(const value &slices) const;
-    returned<void> scatter_div(const value &slices) const;
-    returned<void> scatter_min(const value &slices) const;
-    returned<void> scatter_max(const value &slices) const;
-    returned<void> scatter_update(const value &slices) const;
+    returned<void> scatter(scatter_op op, const value &slices) const;
 
     returned<std::string> name() const {
         const char *out = nullptr;
