@@ -36,9 +36,9 @@ static umbo_status prepare(umbo_replica_context *ctx, const trainer *t, const um
 static umbo_status view_parameters(const umbo_replica_context *ctx, const trainer *t, mlp_parameters *parameters) {
   umbo_view view;
   for (int layer = 0; layer < t->shape.layers; ++layer) {
-    UMBO_TRY(umbo_variable_view(t->variables[2 * layer], ctx, &view));
+    UMBO_TRY(umbo_variable_view(t->variables[2 * layer], ctx, UMBO_DTYPE_FLOAT32, &view));
     parameters->weights[layer] = view.data;
-    UMBO_TRY(umbo_variable_view(t->variables[2 * layer + 1], ctx, &view));
+    UMBO_TRY(umbo_variable_view(t->variables[2 * layer + 1], ctx, UMBO_DTYPE_FLOAT32, &view));
     parameters->biases[layer] = view.data;
   }
   return UMBO_OK;

@@ -26,7 +26,6 @@
  * - umbo_variable_retain(): Makes another handle to the same variable, as umbo_retain() does.
  * - umbo_variable_release(): Releases a handle of type umbo_variable, as umbo_release() does.
  * - umbo_variable_view(): Shows where the value of a variable lies, for reading.
- * - umbo_variable_view_as(): Shows the value of a variable in another type, for reading.
  * - umbo_variable_read(): Copies the value of a variable.
  * - umbo_variable_assign(): Gives a variable a new value.
  * - umbo_variable_assign_add(): Adds to a variable.
@@ -332,10 +331,14 @@ static inline void umbo_variable_release(const umbo_variable *variable) {
  *
  * @param[in] variable The variable.
  * @param[in] ctx The replica's context in a replica's callback. `ctx` may be NULL outside of runs.
+ * @param[in] dtype The variable's type, as a check, or UMBO_DTYPE_NONE for whatever it is. For a
+ *   float32 variable also UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16, which show a copy in that
+ *   type.
  * @param[out] view The value. Never write through it.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or another type.
  * - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory for the copy.
  *
  * In a replica's callback the view is on the replica's device and shows what this step has written
  * so far. It is valid until the callback returns or the variable is written.
@@ -345,37 +348,17 @@ static inline void umbo_variable_release(const umbo_variable *variable) {
  *
  * The memory stays where it is as long as no run assigns to the variable: updates, and assignments
  * outside of runs, write it in place, so that the view has the same address after them. A run that
- * assigns moves the value to a second place, and the next one back: ask for the view anew then. A
- * variable that was made with umbo_variable_create_in_memory() is always where the program put it
- * when a run is over.
+ * assigns may change the address. Get the view again in each run. A variable that was made
+ * with umbo_variable_create_in_memory() is always where the program put it when a run is over.
+ *
+ * A copy in 16 bits is contiguous. Each element is rounded to the nearest one, ties to even. The
+ * variable itself stays float32; updates and assignments act on that. The first call for a type
+ * makes the copy, which stays as long as the variable. From then on each apply of an optimizer
+ * writes the copy along with the variable, which costs as much memory traffic as the copy has
+ * bytes. After any other write the next call converts the whole variable. Replicas may call at the
+ * same time. If the copy has to be made or converted, one thread does it and the others wait.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_view(
-    const umbo_variable *variable, const umbo_replica_context *ctx, umbo_view *view);
-
-/**
- * Shows the value of a variable in another type, for reading.
- *
- * @param[in] variable The variable.
- * @param[in] ctx The replica's context in a replica's callback. `ctx` may be NULL outside of runs.
- * @param[in] dtype For a float32 variable UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16; for every
- *   variable its own type, which gives what umbo_variable_view() gives.
- * @param[out] view The value, each element rounded to the nearest one, ties to even. Never write
- *   through it. It is contiguous, and valid as long as a view of umbo_variable_view().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or another type.
- * - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory for the copy.
- *
- * The variable itself stays float32; updates and assignments act on that. The view shows a copy
- * beside it. The first call for a type makes the copy, which stays as long as the variable. From
- * then on each apply of an optimizer writes the copy along with the variable, which costs as much
- * memory traffic as the copy has bytes. After any other write the next call converts the whole
- * variable.
- *
- * Replicas may call at the same time. If the copy has to be made or converted, one thread does it
- * and the others wait.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_view_as(
     const umbo_variable *variable, const umbo_replica_context *ctx, umbo_dtype dtype,
     umbo_view *view);
 

@@ -56,7 +56,7 @@ static umbo_status measure(umbo_replica_context *context, const umbo_value *args
     UMBO_TRY(status);
     if (plan->reads) {
         umbo_view now;
-        UMBO_TRY(umbo_variable_view(plan->variables[2], context, &now));
+        UMBO_TRY(umbo_variable_view(plan->variables[2], context, UMBO_DTYPE_NONE, &now));
         CHECK(*(const float *)now.data == 10);
     }
     if (plan->fails == id) return umbo_set_last_error(UMBO_STATUS_ABORTED, "as planned", NULL, NULL);

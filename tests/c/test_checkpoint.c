@@ -33,7 +33,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *args, void 
     (void)args;
     (void)result;
     UMBO_TRY(umbo_replica_context_batch_position(ctx, &position));
-    UMBO_TRY(umbo_variable_view(m->weights, ctx, &w));
+    UMBO_TRY(umbo_variable_view(m->weights, ctx, UMBO_DTYPE_NONE, &w));
     UMBO_TRY(umbo_gradients_view(m->gradients, ctx, 0, UMBO_GRADIENT_OVERWRITE, &g));
     weights = (const float *)w.data;
     gradient = (float *)g.mutable_data;

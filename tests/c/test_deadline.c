@@ -168,7 +168,7 @@ static void deadline(umbo_strategy *strategy, gate *self, umbo_replica_fn fn) {
     /* Draining: reads work, everything that changes or runs names the late replica. */
     CHECK(late(strategy) >= 1);
     CHECK(float_of_variable(self->variable) == before);
-    CHECK_OK(umbo_variable_view(self->variable, NULL, &view));
+    CHECK_OK(umbo_variable_view(self->variable, NULL, UMBO_DTYPE_NONE, &view));
     CHECK_STATUS(umbo_strategy_run(strategy, well_behaved, self, NULL, NULL, NULL),
                  UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("replica 1");

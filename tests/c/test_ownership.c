@@ -206,8 +206,8 @@ static umbo_status look(umbo_replica_context *context, const umbo_value *args, v
     (void)args;
     (void)result;
     for (index = 0; index < 3; index++) {
-        CHECK_OK(umbo_variable_view(self->variables[index], context, &views[index]));
-        CHECK_OK(umbo_variable_view_as(self->variables[index], context, UMBO_DTYPE_BFLOAT16,
+        CHECK_OK(umbo_variable_view(self->variables[index], context, UMBO_DTYPE_NONE, &views[index]));
+        CHECK_OK(umbo_variable_view(self->variables[index], context, UMBO_DTYPE_BFLOAT16,
                                        &narrow[index]));
     }
     for (round = 0; round < 2; round++) {

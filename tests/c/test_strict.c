@@ -75,7 +75,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *args, void 
     UMBO_TRY(umbo_replica_context_scratch(ctx, 12, &memory));
     memset(memory, 0, now == BEHIND_SCRATCH ? 13 : 12);
     UMBO_TRY(make_outputs(now));
-    UMBO_TRY(umbo_variable_view(self->variable, ctx, &view));
+    UMBO_TRY(umbo_variable_view(self->variable, ctx, UMBO_DTYPE_NONE, &view));
     if (now == THE_WEIGHTS) *(volatile float *)(uintptr_t)view.data = 1;
     UMBO_TRY(umbo_gradients_submit_weighted(self->gradients, ctx, 1));
     if (now == AFTER_SUBMIT) buffer[2] = 17;
@@ -160,7 +160,7 @@ static void weights(void) {
     CHECK_STATUS(run(strategy, &self, THE_WEIGHTS), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("strict mode: variable 'w' (float32 [5]) was written through a view of it");
     CHECK_MESSAGE("the callback of replica 1");
-    CHECK_OK(umbo_variable_view(self.variable, NULL, &view));
+    CHECK_OK(umbo_variable_view(self.variable, NULL, UMBO_DTYPE_NONE, &view));
     CHECK(((const float *)view.data)[0] == 0);
     CHECK_OK(run(strategy, &self, NOTHING));
     CHECK_OK(umbo_optimizer_apply(optimizer, self.gradients, NULL, NULL));

@@ -395,7 +395,7 @@ std::vector<mistake> mistakes() {
                                                         tensor::from_vector<std::int64_t>({7}), {4, 2}));
          }},
         {"a copy in a type that there is not", umbo::status::invalid_argument,
-         {"umbo_variable_view_as", "dtype"},
+         {"umbo_variable_view", "dtype"},
          {"variable 'w'", "int8"},
          {"float16 and bfloat16"},
          [] {

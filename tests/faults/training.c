@@ -33,8 +33,8 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
     int64_t row, column;
     int at;
     UMBO_TRY(umbo_value_view(args, "x", &rows));
-    UMBO_TRY(umbo_variable_view(all.variables[0], context, &weight));
-    UMBO_TRY(umbo_variable_view_as(all.variables[0], context, UMBO_DTYPE_BFLOAT16, &narrow));
+    UMBO_TRY(umbo_variable_view(all.variables[0], context, UMBO_DTYPE_NONE, &weight));
+    UMBO_TRY(umbo_variable_view(all.variables[0], context, UMBO_DTYPE_BFLOAT16, &narrow));
     UMBO_TRY(umbo_replica_context_scratch(context, 200000, &scratch));
     UMBO_TRY(umbo_replica_context_add_metric(context, "loss", 1.0, (double)rows.shape[0]));
     for (at = 0; at < (plan->table ? VARIABLES - 1 : 1); at++) {

@@ -149,7 +149,7 @@ public:
     // The same where the type is not known when compiling.
     returned<umbo_view> view_as(const variable &of, umbo::dtype dtype) const {
         umbo_view out{};
-        UMBO_DETAIL_TRY(umbo_variable_view_as(of.get(), raw_, to_c(dtype), &out));
+        UMBO_DETAIL_TRY(umbo_variable_view(of.get(), raw_, to_c(dtype), &out));
         return out;
     }
 
