@@ -35,9 +35,7 @@
  *   order.
  * - umbo_variable_views(): Shows where the values of several variables lie, for reading.
  * - umbo_variable_assign_all(): Gives several variables new values at once, from replicas that
- *   count by their examples.
- * - umbo_variable_assign_all_weighted(): Gives several variables new values at once, from replicas
- *   with given weights.
+ *   count by their examples or by a weight.
  * - umbo_variable_create_in_memory(): Makes variables over the program's own memory, such as the
  *   weights of an engine, or parts of one flat block of them.
  * - umbo_variable_scatter(): Changes rows of a variable by number.
@@ -434,6 +432,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_add(
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_sub(
     umbo_variable *variable, const umbo_value *value);
 
+/** The weight of a replica that counts by its examples. */
+#define UMBO_WEIGHT_BY_EXAMPLES (-1.0)
+
 /**
  * Gives a variable a new value from host memory.
  *
@@ -485,20 +486,23 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_views(
     umbo_view *views);
 
 /**
- * Gives several variables new values at once, from replicas that count by their examples.
+ * Gives several variables new values at once, from replicas that count by their examples or by a
+ * weight.
  *
  * @param[in] count How many variables there are; on all replicas the same, in the same order.
  * @param[in] variables The variables, of the strategy that runs.
  * @param[in] ctx The replica's context.
  * @param[in] views Each variable's new value on this replica: of the variable's dtype and shape,
  *   with any strides, in host memory or on a GPU. Copied before the call returns.
+ * @param[in] weight The weight of this replica, finite and 0 or more. UMBO_WEIGHT_BY_EXAMPLES: the
+ *   number of examples in its part of the run's arguments.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another dtype or shape, a variable
- *   with UMBO_AGGREGATION_NONE among several replicas, or one with UMBO_AGGREGATION_MEAN that is
- *   neither float32 nor float64.
- * - UMBO_STATUS_FAILED_PRECONDITION: the run's arguments contain no per-replica value that tells
- *   the number of examples (umbo_variable_assign_all_weighted() takes a weight), a variable is of
- *   another strategy, or the replicas made different synchronising calls.
+ *   with UMBO_AGGREGATION_NONE among several replicas, one with UMBO_AGGREGATION_MEAN that is
+ *   neither float32 nor float64, or a weight that is out of range.
+ * - UMBO_STATUS_FAILED_PRECONDITION: with UMBO_WEIGHT_BY_EXAMPLES the run's arguments contain no
+ *   per-replica value that has the number of examples, a variable is of another strategy, or the
+ *   replicas made different synchronising calls.
  * - UMBO_STATUS_CANCELLED: another replica has failed, or the run has ended.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
@@ -506,7 +510,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_views(
  * a batch need: running means and variances of a batch normalisation are made with
  * UMBO_AGGREGATION_MEAN and assigned at the end of the callback.
  *
- * Each replica's weight is the number of examples in its part of the run's arguments.
  * UMBO_AGGREGATION_MEAN gives the sum of weight * value, in float64 and in replica order, divided
  * by the sum of the weights; UMBO_AGGREGATION_SUM the sum of the values;
  * UMBO_AGGREGATION_ONLY_FIRST_REPLICA the first of them. Replicas of weight 0, those without
@@ -518,23 +521,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_views(
  * any more.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_all(
-    int64_t count, umbo_variable *const *variables, umbo_replica_context *ctx,
-    const umbo_view *views);
-
-/**
- * Gives several variables new values at once, from replicas with given weights.
- *
- * @param[in] count How many variables there are; on all replicas the same, in the same order.
- * @param[in] variables The variables, of the strategy that runs.
- * @param[in] ctx The replica's context.
- * @param[in] views Each variable's new value on this replica, as for umbo_variable_assign_all().
- * @param[in] weight The weight of this replica; finite and 0 or more.
- * @return UMBO_OK, or the statuses of umbo_variable_assign_all(), and UMBO_STATUS_INVALID_ARGUMENT:
- *   a weight that is negative or not finite.
- *
- * All else is as for umbo_variable_assign_all().
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_all_weighted(
     int64_t count, umbo_variable *const *variables, umbo_replica_context *ctx,
     const umbo_view *views, double weight);
 

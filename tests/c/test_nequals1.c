@@ -76,11 +76,12 @@ static umbo_status classify(umbo_replica_context *context, const umbo_value *arg
 
 static umbo_dataset *idx_file(const char *folder, const char *name) {
     char path[4096];
+    const char *const paths[1] = {path};
     umbo_dataset *dataset = NULL;
     snprintf(path, sizeof(path), "%s/%s", folder, name);
-    if (umbo_dataset_from_idx_file(path, &dataset) == UMBO_OK) return dataset;
+    if (umbo_dataset_from_idx_files(1, paths, NULL, &dataset) == UMBO_OK) return dataset;
     snprintf(path, sizeof(path), "%s/%s.gz", folder, name);
-    CHECK_OK(umbo_dataset_from_idx_file(path, &dataset));
+    CHECK_OK(umbo_dataset_from_idx_files(1, paths, NULL, &dataset));
     return dataset;
 }
 
