@@ -120,9 +120,7 @@ static umbo_status well_behaved(umbo_replica_context *context, const umbo_value 
 }
 
 static int32_t late(const umbo_strategy *strategy) {
-    int64_t count = -1;
-    CHECK_OK(umbo_strategy_late_replicas(strategy, &count));
-    return count;
+    return (int32_t)info_of(strategy).late_replicas;
 }
 
 /* The strategy is as before the step, and usable. */

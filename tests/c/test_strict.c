@@ -113,11 +113,9 @@ static void mistakes(void) {
     umbo_strategy *strategy = NULL;
     umbo_optimizer *optimizer = NULL;
     training self = {NULL, NULL, NOTHING};
-    int32_t strict = -1;
     int what;
     setting(1, &strategy, &self, &optimizer);
-    CHECK_OK(umbo_strategy_strict(strategy, &strict));
-    CHECK(strict == 1);
+    CHECK(info_of(strategy).strict == 1);
     for (what = NOTHING; what < NOT_A_NUMBER; what++) {
         if (SAYS[what] != NULL) {
             CHECK_STATUS(run(strategy, &self, (mistake)what), UMBO_STATUS_FAILED_PRECONDITION);
@@ -139,10 +137,8 @@ static void elsewhere(void) {
     umbo_strategy *strategy = NULL;
     umbo_optimizer *optimizer = NULL;
     training self = {NULL, NULL, NOTHING};
-    int32_t strict = -1;
     setting(0, &strategy, &self, &optimizer);
-    CHECK_OK(umbo_strategy_strict(strategy, &strict));
-    CHECK(strict == 0);
+    CHECK(info_of(strategy).strict == 0);
     CHECK_OK(run(strategy, &self, ONE_MISSING));
     CHECK_OK(umbo_optimizer_apply(optimizer, self.gradients, NULL, NULL));
     CHECK_OK(run(strategy, &self, AFTER_SUBMIT));
