@@ -423,6 +423,13 @@ FIELD(umbo_communicator_functions, vote, 72);
 FIELD(umbo_communicator_functions, barrier, 80);
 FIELD(umbo_communicator_functions, abort, 88);
 
+SIZE(umbo_communicator_info, 40);
+FIELD(umbo_communicator_info, struct_size, 0);
+FIELD(umbo_communicator_info, rank, 8);
+FIELD(umbo_communicator_info, size, 16);
+FIELD(umbo_communicator_info, node_rank, 24);
+FIELD(umbo_communicator_info, node_size, 32);
+
 SIZE(umbo_mpi_options, 32);
 FIELD(umbo_mpi_options, struct_size, 0);
 FIELD(umbo_mpi_options, timeout_seconds, 8);

@@ -110,6 +110,13 @@ static CHECK_MAYBE_UNUSED umbo_strategy_info info_of(const umbo_strategy *strate
     return info;
 }
 
+/* Where a process stands among the ranks. */
+static CHECK_MAYBE_UNUSED umbo_communicator_info place_of(const umbo_communicator *communicator) {
+    umbo_communicator_info info = UMBO_COMMUNICATOR_INFO_INIT;
+    CHECK_OK(umbo_communicator_get_info(communicator, &info));
+    return info;
+}
+
 /* A vector of f32. */
 static CHECK_MAYBE_UNUSED umbo_tensor *make_floats(int64_t count, const float *data) {
     return make_tensor(UMBO_DTYPE_FLOAT32, 1, &count, data);
