@@ -29,9 +29,9 @@ int main(void) {
   options.cpu_replicas = 2;
   umbo_strategy *strategy = NULL;
   UMBO_CHECK(umbo_strategy_create(&options, &strategy));
-  const char *parameter_device = NULL;
-  UMBO_CHECK(umbo_strategy_parameter_device(strategy, &parameter_device));
-  printf("variables live on %s\n", parameter_device);
+  umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
+  UMBO_CHECK(umbo_strategy_get_info(strategy, &info));
+  printf("variables live on %s\n", info.parameter_device);
 
   umbo_value *greetings = NULL;
   UMBO_CHECK(umbo_strategy_run(strategy, greet, NULL, NULL, NULL, &greetings));

@@ -20,7 +20,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
   umbo_view x, y, line, gradient;
   UMBO_TRY(umbo_value_view(batch, "x", &x)); /* this replica's rows; there may be none */
   UMBO_TRY(umbo_value_view(batch, "y", &y));
-  UMBO_TRY(umbo_variable_view(m->line, ctx, &line));
+  UMBO_TRY(umbo_variable_view(m->line, ctx, UMBO_DTYPE_FLOAT32, &line));
   UMBO_TRY(umbo_gradients_view(m->gradients, ctx, 0, UMBO_GRADIENT_ADD, &gradient)); /* its own buffer, zeroed */
 
   const float *inputs = x.data, *targets = y.data, *p = line.data;

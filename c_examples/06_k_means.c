@@ -35,7 +35,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
   umbo_variable *centres = user_data;
   umbo_view points, view;
   UMBO_TRY(umbo_value_view(batch, NULL, &points));
-  UMBO_TRY(umbo_variable_view(centres, ctx, &view));
+  UMBO_TRY(umbo_variable_view(centres, ctx, UMBO_DTYPE_FLOAT32, &view));
   const float *point = points.data, *centre = view.data;
   float sums[CENTRES][3] = {{0}};
   for (int64_t i = 0; i < points.shape[0]; ++i, point += 2) {

@@ -24,7 +24,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
   umbo_view rows, line, gradient;
   (void)result;
   UMBO_TRY(umbo_value_view(batch, NULL, &rows));
-  UMBO_TRY(umbo_variable_view(m->line, ctx, &line));
+  UMBO_TRY(umbo_variable_view(m->line, ctx, UMBO_DTYPE_FLOAT32, &line));
   UMBO_TRY(umbo_gradients_view(m->gradients, ctx, 0, UMBO_GRADIENT_ADD, &gradient));
   const float *row = rows.data, *p = line.data;
   float *g = gradient.mutable_data;
@@ -48,11 +48,12 @@ int main(int argc, char **argv) {
   umbo_strategy *strategy = NULL;
   UMBO_CHECK(umbo_strategy_create(&options, &strategy));
   umbo_communicator_release(together); /* the strategy keeps it */
-  int64_t rank = 0, ranks = 0, own = 0;
-  UMBO_CHECK(umbo_strategy_rank(strategy, &rank));
-  UMBO_CHECK(umbo_strategy_num_ranks(strategy, &ranks));
-  UMBO_CHECK(umbo_strategy_num_local_replicas(strategy, &own));
-  if (rank == 0) printf("%d replicas in sync, %d of them here; processes: %d\n", IN_SYNC, (int)own, (int)ranks);
+  umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
+  UMBO_CHECK(umbo_strategy_get_info(strategy, &info));
+  if (info.rank == 0) {
+    printf("%d replicas in sync, %d of them here; processes: %d\n", IN_SYNC, (int)info.num_local_replicas,
+           (int)info.num_ranks);
+  }
 
   /* From here on every process does the same. What rank 0 gives a variable counts. */
   model m = {NULL, NULL};
@@ -101,7 +102,7 @@ int main(int argc, char **argv) {
   UMBO_CHECK(umbo_checkpoint_add_optimizer(checkpoint, "optimizer", optimizer));
   UMBO_CHECK(umbo_checkpoint_save(checkpoint, "11_many_machines.safetensors"));
   umbo_checkpoint_release(checkpoint);
-  if (rank == 0) {
+  if (info.rank == 0) {
     printf("y = %.3f x %+.3f, weights %016llx\n", (double)found[0], (double)found[1], (unsigned long long)fingerprint);
   }
 

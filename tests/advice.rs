@@ -95,7 +95,7 @@ fn a_handle_in_the_place_of_its_address() {
             );
             let strategy = strategy();
             advises(
-                umbo_strategy_num_replicas_in_sync(strategy, strategy.cast()),
+                umbo_strategy_fingerprint(strategy, strategy.cast()),
                 UMBO_STATUS_INVALID_ARGUMENT,
                 &["is a strategy handle itself", "a place for the output is expected"],
             );

@@ -178,13 +178,15 @@ fn idx_files_are_read() {
     file.extend([1.5f32, -2.0].iter().flat_map(|number| number.to_be_bytes()));
     std::fs::write(&path, &file).unwrap();
     // SAFETY: the path is a text, the output a place of `made`'s.
-    let dataset = made(|out| unsafe { umbo_dataset_from_idx_file(text.as_ptr(), out) });
+    let dataset = made(|out| unsafe {
+        umbo_dataset_from_idx_files(1, [text.as_ptr()].as_ptr(), ptr::null(), out)
+    });
     assert_eq!(drain(dataset), [[1.5], [-2.0]]);
     std::fs::write(&path, &file[..file.len() - 1]).unwrap();
     let mut dataset = ptr::null_mut();
     // SAFETY: as above.
     let read = |dataset: &mut *mut umbo_dataset| unsafe {
-        umbo_dataset_from_idx_file(text.as_ptr(), dataset)
+        umbo_dataset_from_idx_files(1, [text.as_ptr()].as_ptr(), ptr::null(), dataset)
     };
     refused(read(&mut dataset), UMBO_STATUS_DATA_LOSS, text.to_str().unwrap());
     std::fs::remove_file(&path).unwrap();

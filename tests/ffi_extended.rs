@@ -186,26 +186,29 @@ fn scatter_updates_change_rows() {
     let before = live();
     let s = strategy(2);
     let v = variable(s, c"v", &[10.0, 20.0, 30.0]);
-    type Scatter = unsafe extern "C" fn(*mut umbo_variable, *const umbo_value) -> umbo_status;
-    let steps: [(Scatter, f32, f32); 7] = [
-        (umbo_variable_scatter_add, 2.0, 32.0),
-        (umbo_variable_scatter_sub, 12.0, 20.0),
-        (umbo_variable_scatter_mul, 2.0, 40.0),
-        (umbo_variable_scatter_div, 4.0, 10.0),
-        (umbo_variable_scatter_min, 5.0, 5.0),
-        (umbo_variable_scatter_max, 6.0, 6.0),
-        (umbo_variable_scatter_update, 7.0, 7.0),
+    let steps: [(umbo_scatter_op, f32, f32); 7] = [
+        (UMBO_SCATTER_ADD, 2.0, 32.0),
+        (UMBO_SCATTER_SUB, 12.0, 20.0),
+        (UMBO_SCATTER_MUL, 2.0, 40.0),
+        (UMBO_SCATTER_DIV, 4.0, 10.0),
+        (UMBO_SCATTER_MIN, 5.0, 5.0),
+        (UMBO_SCATTER_MAX, 6.0, 6.0),
+        (UMBO_SCATTER_UPDATE, 7.0, 7.0),
     ];
     // SAFETY: the handles are live.
     unsafe {
-        for (scatter, operand, expected) in steps {
+        for (op, operand, expected) in steps {
             let part = slices(&[operand], &[2], 3);
-            ok(scatter(v, part));
+            ok(umbo_variable_scatter(v, op, part));
             umbo_release(part.cast(), UMBO_HANDLE_VALUE);
             assert_eq!(stored(v), [10.0, 20.0, expected]);
         }
         let outside = slices(&[1.0, 1.0], &[0, 3], 3);
-        refused(umbo_variable_scatter_add(v, outside), UMBO_STATUS_OUT_OF_RANGE, "3 at position 1");
+        refused(
+            umbo_variable_scatter(v, UMBO_SCATTER_ADD, outside),
+            UMBO_STATUS_OUT_OF_RANGE,
+            "3 at position 1",
+        );
         assert_eq!(stored(v), [10.0, 20.0, 7.0]);
         umbo_release(outside.cast(), UMBO_HANDLE_VALUE);
         umbo_release(v.cast(), UMBO_HANDLE_VARIABLE);

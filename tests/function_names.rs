@@ -66,8 +66,10 @@ fn a_function_that_fails_begins_its_message_with_its_name() {
         fails("umbo_device_parse", umbo_device_parse(c"x".as_ptr(), ptr::null_mut()));
         fails("umbo_set_worker_count", umbo_set_worker_count(-1));
         fails("umbo_has_feature", umbo_has_feature(ptr::null(), &mut flag));
-        fails("umbo_variable_scatter_min", umbo_variable_scatter_min(ptr::null_mut(), value));
-        fails("umbo_variable_scatter_max", umbo_variable_scatter_max(ptr::null_mut(), value));
+        fails(
+            "umbo_variable_scatter",
+            umbo_variable_scatter(ptr::null_mut(), UMBO_SCATTER_MIN, value),
+        );
         fails("umbo_variable_assign_sub", umbo_variable_assign_sub(ptr::null_mut(), value));
         fails("umbo_variable_trainable", umbo_variable_trainable(ptr::null(), &mut flag));
         fails("umbo_value_slices_values", umbo_value_slices_values(value, &mut tensor));

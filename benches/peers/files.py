@@ -67,7 +67,7 @@ class Umbo:
         check(lib.umbo_checkpoint_save(self.checkpoint, path))
 
     def values(self):
-        return {name: array_of(lib.umbo_variable_view, variable, ffi.NULL) for name, variable in self.variables.items()}
+        return {name: array_of(lib.umbo_variable_view, variable, ffi.NULL, lib.UMBO_DTYPE_NONE) for name, variable in self.variables.items()}
 
 
 def load_numpy(path, targets):

@@ -143,9 +143,9 @@ static umbo_status train(umbo_replica_context *ctx, const umbo_value *batch, voi
   const int64_t rows = x.shape[0];
   UMBO_TRY(umbo_replica_context_scratch(ctx, mlp_workspace_bytes(&shape, rows), &workspace));
   for (int layer = 0; layer < shape.layers; ++layer) {
-    UMBO_TRY(umbo_variable_view(t->variables[2 * layer], ctx, &view));
+    UMBO_TRY(umbo_variable_view(t->variables[2 * layer], ctx, UMBO_DTYPE_FLOAT32, &view));
     parameters.weights[layer] = view.data;
-    UMBO_TRY(umbo_variable_view(t->variables[2 * layer + 1], ctx, &view));
+    UMBO_TRY(umbo_variable_view(t->variables[2 * layer + 1], ctx, UMBO_DTYPE_FLOAT32, &view));
     parameters.biases[layer] = view.data;
     UMBO_TRY(umbo_gradients_view(t->gradients, ctx, 2 * layer, UMBO_GRADIENT_OVERWRITE, &view));
     gradients.weights[layer] = view.mutable_data;

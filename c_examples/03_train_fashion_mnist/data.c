@@ -16,8 +16,9 @@ static umbo_dataset *open_file(const char *folder, const char *name) {
     FILE *file = fopen(path, "rb");
     if (file == NULL) continue;
     fclose(file);
+    const char *const paths[1] = {path};
     umbo_dataset *dataset = NULL;
-    UMBO_CHECK(umbo_dataset_from_idx_file(path, &dataset));
+    UMBO_CHECK(umbo_dataset_from_idx_files(1, paths, NULL, &dataset));
     return dataset;
   }
   fprintf(stderr,

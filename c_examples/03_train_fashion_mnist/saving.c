@@ -50,7 +50,7 @@ saving saving_begin(const trainer *t, const options *choices, const workers *tog
 void saving_step(const saving *s, const place *where, int must) {
   if (s->manager == NULL) return;
   set_place(s->checkpoint, where);
-  UMBO_CHECK(umbo_checkpoint_manager_save(s->manager, where->steps, must, NULL));
+  UMBO_CHECK(umbo_checkpoint_manager_save(s->manager, where->steps, NULL, must, NULL));
 }
 
 void saving_end(const saving *s) {

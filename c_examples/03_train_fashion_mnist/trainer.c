@@ -36,9 +36,9 @@ static umbo_status prepare(umbo_replica_context *ctx, const trainer *t, const um
 static umbo_status view_parameters(const umbo_replica_context *ctx, const trainer *t, mlp_parameters *parameters) {
   umbo_view view;
   for (int layer = 0; layer < t->shape.layers; ++layer) {
-    UMBO_TRY(umbo_variable_view(t->variables[2 * layer], ctx, &view));
+    UMBO_TRY(umbo_variable_view(t->variables[2 * layer], ctx, UMBO_DTYPE_FLOAT32, &view));
     parameters->weights[layer] = view.data;
-    UMBO_TRY(umbo_variable_view(t->variables[2 * layer + 1], ctx, &view));
+    UMBO_TRY(umbo_variable_view(t->variables[2 * layer + 1], ctx, UMBO_DTYPE_FLOAT32, &view));
     parameters->biases[layer] = view.data;
   }
   return UMBO_OK;
@@ -178,9 +178,10 @@ void trainer_create(trainer *t, const picture_data *data, const options *choices
   strategy.communicator = together->communicator; /* all that several processes need */
   strategy.thread_binding = leave_threads ? UMBO_THREAD_BINDING_OFF : UMBO_THREAD_BINDING_ON;
   UMBO_CHECK(umbo_strategy_create(&strategy, &t->strategy));
-  int64_t own; /* with --replicas-in-sync they may be more than compute at a time */
-  UMBO_CHECK(umbo_strategy_num_local_replicas(t->strategy, &own));
-  t->own_examples = calloc((size_t)own, sizeof(double));
+  umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
+  UMBO_CHECK(umbo_strategy_get_info(t->strategy, &info));
+  /* With --replicas-in-sync they may be more than compute at a time. */
+  t->own_examples = calloc((size_t)info.num_local_replicas, sizeof(double));
   if (t->own_examples == NULL) abort();
   UMBO_CHECK(umbo_strategy_scope(t->strategy, create_variables, t));
   t->gradients = create_gradients(t);
@@ -200,10 +201,10 @@ void trainer_destroy(trainer *t) {
 }
 
 double trainer_own_examples(const trainer *t) {
-  int64_t replicas;
+  umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
   double sum = 0.0;
-  UMBO_CHECK(umbo_strategy_num_local_replicas(t->strategy, &replicas));
-  for (int64_t i = 0; i < replicas; ++i) sum += t->own_examples[i];
+  UMBO_CHECK(umbo_strategy_get_info(t->strategy, &info));
+  for (int64_t i = 0; i < info.num_local_replicas; ++i) sum += t->own_examples[i];
   return sum;
 }
 

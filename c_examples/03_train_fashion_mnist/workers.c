@@ -5,14 +5,15 @@
 
 workers workers_join(options *choices) {
   workers w = {NULL, 0, 1, 1};
-  int64_t rank_here;
   if (!choices->workers) return w;
   umbo_mpi_options how = UMBO_MPI_OPTIONS_INIT;
   how.timeout_seconds = 120;
   UMBO_CHECK(umbo_communicator_create_mpi_world(&how, &w.communicator));
-  UMBO_CHECK(umbo_communicator_rank(w.communicator, &w.rank));
-  UMBO_CHECK(umbo_communicator_size(w.communicator, &w.size));
-  UMBO_CHECK(umbo_communicator_node(w.communicator, &rank_here, &w.on_this_machine));
+  umbo_communicator_info here = UMBO_COMMUNICATOR_INFO_INIT;
+  UMBO_CHECK(umbo_communicator_get_info(w.communicator, &here));
+  w.rank = here.rank;
+  w.size = here.size;
+  w.on_this_machine = here.node_size;
   if (w.rank > 0) choices->json_only = 1;
   return w;
 }

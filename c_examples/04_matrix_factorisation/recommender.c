@@ -28,7 +28,7 @@ static umbo_status view_part(const umbo_value *batch, part *result) {
 static umbo_status view_weights(const umbo_replica_context *ctx, const recommender *r, weights *result) {
   umbo_view view;
   for (int table = 0; table < TABLES; ++table) {
-    UMBO_TRY(umbo_variable_view(r->tables[table], ctx, &view));
+    UMBO_TRY(umbo_variable_view(r->tables[table], ctx, UMBO_DTYPE_FLOAT32, &view));
     result->of[table] = view.data;
   }
   return UMBO_OK;

@@ -226,6 +226,7 @@ int main(int count, char **words) {
     umbo_iterator *iterator = NULL, *test = NULL;
     trainer own;
     int32_t replica;
+    umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
     int64_t replicas = 0;
     int epoch, gpus = 0;
     if (count < 2) {
@@ -236,7 +237,8 @@ int main(int count, char **words) {
     options.compute_devices = (const char *const *)(count > 2 ? words + 2 : NULL);
     options.compute_device_count = count - 2;
     UMBO_CHECK(umbo_strategy_create(&options, &strategy));
-    UMBO_CHECK(umbo_strategy_num_replicas_in_sync(strategy, &replicas));
+    UMBO_CHECK(umbo_strategy_get_info(strategy, &info));
+    replicas = info.num_replicas_in_sync;
     for (replica = 0; replica < (int32_t)replicas; ++replica) {
         const char *device = NULL;
         UMBO_CHECK(umbo_strategy_compute_device(strategy, replica, &device));

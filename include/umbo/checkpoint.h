@@ -49,8 +49,6 @@
  *   in a folder: the newest ones, and the best by a metric.
  * - umbo_checkpoint_manager_save(): Saves a checkpoint if one is due, and removes what is not kept
  *   any more.
- * - umbo_checkpoint_manager_save_rated(): Saves a checkpoint with its metric if one is due, and
- *   removes what is not kept any more.
  * - umbo_checkpoint_manager_wait(): Waits until all checkpoints are on the disk.
  * - umbo_checkpoint_manager_restore_latest(): Restores the newest checkpoint, if there is one.
  * - umbo_checkpoint_manager_restore_best(): Restores the checkpoint with the best metric, if there
@@ -439,6 +437,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_create(
  *
  * @param[in] manager The manager.
  * @param[in] step Which step, epoch, or whatever the program counts; 0 or more. It names the file.
+ * @param[in] metric What the best checkpoints are the best by. One that is NaN is never among the
+ *   best. `metric` may be NULL: the checkpoint has none.
  * @param[in] force 1: save in any case. 0: if one is due.
  * @param[out] saved Gets 1 if it was saved, 0 if none was due; `saved` may be NULL.
  * @return UMBO_OK, or what umbo_checkpoint_save() returns, also for an earlier checkpoint that
@@ -447,23 +447,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_create(
  *   is due; the message names the ways out.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_save(
-    umbo_checkpoint_manager *manager, int64_t step, int32_t force, int32_t *saved);
-
-/**
- * Saves a checkpoint with its metric if one is due, and removes what is not kept any more.
- *
- * @param[in] manager The manager.
- * @param[in] step Which step, epoch, or whatever the program counts; 0 or more. It names the file.
- * @param[in] metric The metric that the best checkpoints are the best by. One that is NaN is never
- *   among the best.
- * @param[in] force 1: save in any case. 0: if one is due.
- * @param[out] saved Gets 1 if it was saved, 0 if none was due; `saved` may be NULL.
- * @return UMBO_OK, or the statuses of umbo_checkpoint_manager_save().
- *
- * All else is as for umbo_checkpoint_manager_save().
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_save_rated(
-    umbo_checkpoint_manager *manager, int64_t step, double metric, int32_t force, int32_t *saved);
+    umbo_checkpoint_manager *manager, int64_t step, const double *metric, int32_t force,
+    int32_t *saved);
 
 /**
  * Waits until all checkpoints are on the disk.

@@ -20,9 +20,7 @@
  *
  * Functions:
  * - umbo_communicator_create(): Makes a communicator of functions of the program's.
- * - umbo_communicator_rank(): Gives the number of this rank.
- * - umbo_communicator_size(): Tells how many ranks there are.
- * - umbo_communicator_node(): Gives the number of this rank among those of its machine.
+ * - umbo_communicator_get_info(): Gets where this process stands among the ranks.
  * - umbo_communicator_all_to_all(): Sends a part of `send` to each rank, and receives one from
  *   each.
  * - umbo_communicator_all_gather(): Receives what every rank sends.
@@ -47,12 +45,13 @@
  * // The sum of a number of each rank.
  * static umbo_status sum(umbo_communicator *communicator, double number, double *total) {
  *   double numbers[64];
- *   int64_t counts[64], size, rank;
- *   UMBO_TRY(umbo_communicator_size(communicator, &size));
- *   if (size > 64) return UMBO_STATUS_UNIMPLEMENTED;
- *   for (rank = 0; rank < size; rank++) counts[rank] = sizeof(number);
+ *   umbo_communicator_info here = UMBO_COMMUNICATOR_INFO_INIT;
+ *   int64_t counts[64], rank;
+ *   UMBO_TRY(umbo_communicator_get_info(communicator, &here));
+ *   if (here.size > 64) return UMBO_STATUS_UNIMPLEMENTED;
+ *   for (rank = 0; rank < here.size; rank++) counts[rank] = sizeof(number);
  *   UMBO_TRY(umbo_communicator_all_gather(communicator, &number, numbers, counts));
- *   for (*total = 0, rank = 0; rank < size; rank++) *total += numbers[rank];
+ *   for (*total = 0, rank = 0; rank < here.size; rank++) *total += numbers[rank];
  *   return UMBO_OK;
  * }
  * ```
@@ -199,6 +198,29 @@ static inline umbo_communicator_functions umbo_communicator_functions_default(vo
   return value;
 }
 
+/** Where this process stands among the ranks. Start from UMBO_COMMUNICATOR_INFO_INIT. */
+typedef struct umbo_communicator_info {
+  /** sizeof(umbo_communicator_info). */
+  size_t struct_size;
+  /** The number of this rank, from 0. */
+  int64_t rank;
+  /** How many ranks there are, 1 or more. */
+  int64_t size;
+  /** The number of this rank among those of its machine, from 0. */
+  int64_t node_rank;
+  /** How many ranks are on this machine, 1 or more. */
+  int64_t node_size;
+} umbo_communicator_info;
+
+/** The starting value of a umbo_communicator_info. */
+#define UMBO_COMMUNICATOR_INFO_INIT { sizeof(umbo_communicator_info), 0, 0, 0, 0 }
+
+/** UMBO_COMMUNICATOR_INFO_INIT, to be assigned. */
+static inline umbo_communicator_info umbo_communicator_info_default(void) {
+  umbo_communicator_info value = UMBO_COMMUNICATOR_INFO_INIT;
+  return value;
+}
+
 /**
  * Makes a communicator of functions of the program's.
  *
@@ -217,41 +239,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create(
     umbo_communicator **communicator);
 
 /**
- * Gives the number of this rank.
+ * Gets where this process stands among the ranks.
  *
  * @param[in] communicator The communicator.
- * @param[out] rank The number, from 0.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or `rank` is a null
- *   pointer.
+ * @param[out] info Its place. Start from UMBO_COMMUNICATOR_INFO_INIT, which sets its size.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_rank(
-    const umbo_communicator *communicator, int64_t *rank);
-
-/**
- * Tells how many ranks there are.
- *
- * @param[in] communicator The communicator.
- * @param[out] size How many, 1 or more.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or `size` is a null
- *   pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_size(
-    const umbo_communicator *communicator, int64_t *size);
-
-/**
- * Gives the number of this rank among those of its machine.
- *
- * @param[in] communicator The communicator.
- * @param[out] node_rank The number, from 0.
- * @param[out] node_size How many ranks are on this machine, 1 or more.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or an output is a null
- *   pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_node(
-    const umbo_communicator *communicator, int64_t *node_rank, int64_t *node_size);
+UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_get_info(
+    const umbo_communicator *communicator, umbo_communicator_info *info);
 
 /**
  * Sends a part of `send` to each rank, and receives one from each.

@@ -37,15 +37,14 @@
  * - umbo_element_spec_release(): Releases a handle of type umbo_element_spec, as umbo_release()
  *   does.
  * - umbo_dataset_from_tensor_slices(): Makes a dataset of the rows of tensors.
- * - umbo_dataset_from_idx_file(): Makes a dataset of the rows of an array in an IDX file.
  * - umbo_dataset_from_npy_file(): Makes a dataset of the rows of an array in a NumPy `.npy` file.
  * - umbo_dataset_from_npz_file(): Makes a dataset of the rows of arrays in a NumPy `.npz` file.
  * - umbo_dataset_from_tensors(): Makes a dataset of one element.
  * - umbo_dataset_from_elements(): Makes a dataset of which each element is a tensor.
  * - umbo_dataset_from_range(): Makes a dataset of numbers: int64 scalars at equal distances.
  * - umbo_dataset_from_arrays(): Makes a dataset of the rows of arrays in memory of the program's.
- * - umbo_dataset_from_idx_files(): Makes a dataset of the rows of arrays in several IDX files,
- *   such as images and labels.
+ * - umbo_dataset_from_idx_files(): Makes a dataset of the rows of the arrays in IDX files, such as
+ *   images and labels.
  * - umbo_dataset_from_files(): Makes a dataset of the elements of files.
  * - umbo_dataset_from_generator(): Makes a dataset of what functions of the program make.
  * - umbo_dataset_map(): Applies a function to each element.
@@ -283,26 +282,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_tensor_slices(
     const umbo_value *components, umbo_dataset **dataset);
 
 /**
- * Makes a dataset of the rows of an array in an IDX file.
- *
- * @param[in] path The file, plain or compressed by gzip. IDX is the format of MNIST.
- * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: it is not an IDX file, or holds a scalar; or `path` or `dataset`
- *   is a null pointer.
- * - UMBO_STATUS_DATA_LOSS: the file is shorter or longer than its header says, or is damaged.
- * - UMBO_STATUS_NOT_FOUND: there is no such file.
- * - UMBO_STATUS_PERMISSION_DENIED: the system does not let the process read it.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the array.
- *
- * The rows are the slices along dimension 0. A plain file of 8-bit elements is mapped into memory:
- * nobody may rewrite or shorten it while the dataset or an element of it is in use. Other files
- * are read by this call.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_idx_file(
-    const char *path, umbo_dataset **dataset);
-
-/**
  * Makes a dataset of the rows of an array in a NumPy `.npy` file.
  *
  * @param[in] path The file.
@@ -417,21 +396,25 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_arrays(
     int64_t count, const char *const *names, const umbo_view *views, umbo_dataset **dataset);
 
 /**
- * Makes a dataset of the rows of arrays in several IDX files, such as images and labels.
+ * Makes a dataset of the rows of the arrays in IDX files, such as images and labels.
  *
  * @param[in] count How many files there are, 1 or more.
- * @param[in] paths The files, as for umbo_dataset_from_idx_file(). Their arrays have the same size
- *   of dimension 0.
+ * @param[in] paths The files, plain or compressed by gzip. IDX is the format of MNIST. The arrays
+ *   have the same size of dimension 0.
  * @param[in] names A name for each array, all different: elements are structs with these fields.
  *   `names` may be NULL: elements are tuples or, of a single file, its rows themselves.
  * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
- * @return UMBO_OK, or a status that umbo_dataset_from_idx_file() can return, for the same causes;
- *   also:
- * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, the sizes of dimension 0 differ, or two
- *   names are the same.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: a file is not an IDX file, or holds a scalar; `count` is less
+ *   than 1, the sizes of dimension 0 differ, two names are the same, or a null pointer.
+ * - UMBO_STATUS_DATA_LOSS: a file is shorter or longer than its header says, or is damaged.
+ * - UMBO_STATUS_NOT_FOUND: there is no such file.
+ * - UMBO_STATUS_PERMISSION_DENIED: the system does not let the process read it.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the arrays.
  *
- * Element i consists of row i of each array. Each file is read, or mapped, as by
- * umbo_dataset_from_idx_file().
+ * Element i consists of row i of each array. The rows are the slices along dimension 0. A plain
+ * file of 8-bit elements is mapped into memory: nobody may rewrite or shorten it while the dataset
+ * or an element of it is in use. Other files are read by this call.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_idx_files(
     int64_t count, const char *const *paths, const char *const *names, umbo_dataset **dataset);

@@ -29,28 +29,17 @@
  * Functions:
  * - umbo_strategy_create(): Makes a strategy.
  * - umbo_default_strategy(): Gives the default strategy: one replica, on CPU:0.
- * - umbo_strategy_num_replicas_in_sync(): Tells how many replicas a strategy has.
- * - umbo_strategy_num_compute_devices(): Tells how many compute devices a strategy has in this
- *   process.
  * - umbo_strategy_compute_device(): Tells the name of the compute device of a replica.
- * - umbo_strategy_parameter_device(): Tells the name of the device of the variables.
- * - umbo_strategy_thread_binding(): Tells whether the replicas' threads are bound to processors.
- * - umbo_strategy_thread_stack_bytes(): Tells the stack size of the replicas' threads.
- * - umbo_strategy_strict(): Tells whether a strategy is strict.
  * - umbo_strategy_same(): Tells whether two handles are of the same strategy.
  * - umbo_strategy_created_variable(): Tells whether a variable was made in a strategy.
- * - umbo_strategy_late_replicas(): Tells how many callbacks of a strategy are late.
  * - umbo_strategy_synchronize(): Waits until a strategy has no work left.
  * - umbo_strategy_metric(): Tells the total of a metric of the last run that succeeded and had
  *   metrics.
  * - umbo_strategy_retain(): Makes another handle to the same strategy, as umbo_retain() does.
  * - umbo_strategy_release(): Releases a handle of type umbo_strategy, as umbo_release() does.
- * - umbo_strategy_rank(): Tells the number of this process among those that train together.
- * - umbo_strategy_num_ranks(): Tells how many processes train together.
- * - umbo_strategy_num_local_replicas(): Tells how many replicas of a strategy this process has.
+ * - umbo_strategy_get_info(): Gets what a strategy consists of, and its state.
  * - umbo_strategy_fingerprint(): Hashes all variables of a strategy, so that processes can compare
  *   their weights.
- * - umbo_strategy_num_variables(): Tells how many variables a strategy has.
  * - umbo_strategy_variable(): Gives one of the variables of a strategy.
  * - umbo_strategy_scope(): Calls a function in the scope of a strategy.
  * - umbo_scope_enter(): Enters the scope of a strategy on this thread.
@@ -332,37 +321,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_create(
 UMBO_MUST_USE UMBO_API umbo_status umbo_default_strategy(umbo_strategy **strategy);
 
 /**
- * Tells how many replicas a strategy has.
- *
- * @param[in] strategy The strategy.
- * @param[out] count The number of replicas, over which a run's gradients are combined; 1 or more.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- *
- * With a communicator it is the number of all ranks' replicas together; this process has
- * umbo_strategy_num_local_replicas().
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_num_replicas_in_sync(
-    const umbo_strategy *strategy, int64_t *count);
-
-/**
- * Tells how many compute devices a strategy has in this process.
- *
- * @param[in] strategy The strategy.
- * @param[out] count The number of different compute devices; 1 or more.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- *
- * It is umbo_strategy_num_local_replicas() unless the strategy was made with `replicas_in_sync`;
- * then there may be more replicas, which are dealt out to the devices in turn.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_num_compute_devices(
-    const umbo_strategy *strategy, int64_t *count);
-
-/**
  * Tells the name of the compute device of a replica.
  *
  * @param[in] strategy The strategy.
  * @param[in] replica The number of the replica among those of this process: 0 to
- *   umbo_strategy_num_local_replicas() less one.
+ *   `num_local_replicas` of umbo_strategy_info less one.
  * @param[out] name The canonical name of the device. Lives as long as the process.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
@@ -370,55 +333,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_num_compute_devices(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_compute_device(
     const umbo_strategy *strategy, int32_t replica, const char **name);
-
-/**
- * Tells the name of the device of the variables.
- *
- * @param[in] strategy The strategy.
- * @param[out] name The canonical name of the device. Lives as long as the process.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_parameter_device(
-    const umbo_strategy *strategy, const char **name);
-
-/**
- * Tells whether the replicas' threads are bound to processors.
- *
- * @param[in] strategy The strategy.
- * @param[out] thread_binding What the strategy was made with: UMBO_THREAD_BINDING_ON or
- *   UMBO_THREAD_BINDING_OFF.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_thread_binding(
-    const umbo_strategy *strategy, umbo_thread_binding *thread_binding);
-
-/**
- * Tells the stack size of the replicas' threads.
- *
- * @param[in] strategy The strategy.
- * @param[out] bytes The size in bytes that the strategy was made with. If that was 0, the size
- *   that was chosen. Threads get whole pages, so the stack may be a little larger.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_thread_stack_bytes(
-    const umbo_strategy *strategy, size_t *bytes);
-
-/**
- * Tells whether a strategy is strict.
- *
- * @param[in] strategy The strategy.
- * @param[out] strict 1 if it is, by its options or because the environment variable UMBO_STRICT was
- *   1 when the process began; else 0.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- *
- * A strict strategy looks for mistakes of callbacks. What it finds is
- * UMBO_STATUS_FAILED_PRECONDITION, with a message that begins with "strict mode" and names the
- * replica, the variable and the place: umbo_gradients_submit() gives it for gradients, and the run
- * gives it, as that replica's failure, for what is found when the callback has returned: also that
- * a variable was written through a view, which is then put back.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_strict(
-    const umbo_strategy *strategy, int32_t *strict);
 
 /**
  * Tells whether two handles are of the same strategy.
@@ -442,20 +356,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_same(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_created_variable(
     const umbo_strategy *strategy, const umbo_variable *variable, int32_t *result);
-
-/**
- * Tells how many callbacks of a strategy are late.
- *
- * @param[in] strategy The strategy.
- * @param[out] count How many replicas are still in the callback of a run that has ended without
- *   them, by its deadline or by cancellation.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- *
- * While there are any, the strategy is *draining*: values can be read; runs, assignments and
- * applies give UMBO_STATUS_FAILED_PRECONDITION, and the message names the replicas.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_late_replicas(
-    const umbo_strategy *strategy, int64_t *count);
 
 /**
  * Waits until a strategy has no work left.
@@ -515,39 +415,88 @@ static inline void umbo_strategy_release(const umbo_strategy *strategy) {
   umbo_release(strategy, UMBO_HANDLE_STRATEGY);
 }
 
-/**
- * Tells the number of this process among those that train together.
- *
- * @param[in] strategy The strategy.
- * @param[out] rank The rank: 0 to the number of ranks less one. 0 for a process that is alone.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_rank(const umbo_strategy *strategy, int64_t *rank);
+/** What a strategy consists of, and its state. Start from UMBO_STRATEGY_INFO_INIT. */
+typedef struct umbo_strategy_info {
+  /** sizeof(umbo_strategy_info). */
+  size_t struct_size;
+  /**
+   * The number of replicas, over which a run's gradients are combined; 1 or more. With a
+   * communicator it is the number of all ranks' replicas together.
+   */
+  int64_t num_replicas_in_sync;
+  /**
+   * The number of replicas in this process; 1 or more. With `replicas_in_sync` several of them may
+   * share a compute device. Without other ranks it is `num_replicas_in_sync`.
+   */
+  int64_t num_local_replicas;
+  /**
+   * The number of different compute devices in this process; 1 or more. It is `num_local_replicas`
+   * unless the strategy was made with `replicas_in_sync`; then there may be more replicas, which
+   * are dealt out to the devices in turn.
+   */
+  int64_t num_compute_devices;
+  /**
+   * The number of variables that were made with the strategy and are in use: that the program,
+   * gradients, an optimizer, a checkpoint or a value still has. umbo_strategy_variable() gives
+   * each. 0 for the default strategy, which keeps no list.
+   */
+  int64_t num_variables;
+  /**
+   * How many replicas are still in the callback of a run that has ended without them, by its
+   * deadline or by cancellation. While there are any, the strategy is *draining*: values can be
+   * read; runs, assignments and applies give UMBO_STATUS_FAILED_PRECONDITION, and the message names
+   * the replicas.
+   */
+  int64_t late_replicas;
+  /** The number of this process among those that train together: 0 to `num_ranks` less one. */
+  int64_t rank;
+  /**
+   * How many processes train together: those of the communicator that the strategy was made with. 1
+   * for a process that is alone.
+   */
+  int64_t num_ranks;
+  /** The canonical name of the device of the variables. Lives as long as the process. */
+  const char *parameter_device;
+  /**
+   * The stack size of the replicas' threads in bytes, as the strategy was made. If that was 0, the
+   * size that was chosen. Threads get whole pages, so the stack may be a little larger.
+   */
+  size_t thread_stack_bytes;
+  /**
+   * Whether the replicas' threads are bound to processors: UMBO_THREAD_BINDING_ON or
+   * UMBO_THREAD_BINDING_OFF.
+   */
+  umbo_thread_binding thread_binding;
+  /**
+   * 1 if the strategy is strict, by its options or because the environment variable UMBO_STRICT was
+   * 1 when the process began; else 0. A strict strategy looks for mistakes of callbacks. What it
+   * finds is UMBO_STATUS_FAILED_PRECONDITION, with a message that begins with "strict mode" and
+   * names the replica, the variable and the place: umbo_gradients_submit() gives it for gradients,
+   * and the run gives it, as that replica's failure, for what is found when the callback has
+   * returned: also that a variable was written through a view, which is then put back.
+   */
+  int32_t strict;
+} umbo_strategy_info;
+
+/** The starting value of a umbo_strategy_info. */
+#define UMBO_STRATEGY_INFO_INIT \
+  { sizeof(umbo_strategy_info), 0, 0, 0, 0, 0, 0, 0, NULL, 0, UMBO_THREAD_BINDING_ON, 0 }
+
+/** UMBO_STRATEGY_INFO_INIT, to be assigned. */
+static inline umbo_strategy_info umbo_strategy_info_default(void) {
+  umbo_strategy_info value = UMBO_STRATEGY_INFO_INIT;
+  return value;
+}
 
 /**
- * Tells how many processes train together.
+ * Gets what a strategy consists of, and its state.
  *
  * @param[in] strategy The strategy.
- * @param[out] count The number of ranks; 1 for a process that is alone.
+ * @param[out] info Its description. Start from UMBO_STRATEGY_INFO_INIT, which sets its size.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- *
- * They are those of the communicator that the strategy was made with.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_num_ranks(
-    const umbo_strategy *strategy, int64_t *count);
-
-/**
- * Tells how many replicas of a strategy this process has.
- *
- * @param[in] strategy The strategy.
- * @param[out] count The number of its replicas in this process; 1 or more. With `replicas_in_sync`
- *   several of them may share a compute device.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- *
- * Without other ranks it is umbo_strategy_num_replicas_in_sync().
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_num_local_replicas(
-    const umbo_strategy *strategy, int64_t *count);
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_get_info(
+    const umbo_strategy *strategy, umbo_strategy_info *info);
 
 /**
  * Hashes all variables of a strategy, so that processes can compare their weights.
@@ -565,19 +514,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_num_local_replicas(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_fingerprint(
     const umbo_strategy *strategy, uint64_t *fingerprint);
-
-/**
- * Tells how many variables a strategy has.
- *
- * @param[in] strategy The strategy.
- * @param[out] count The number of variables that were made with the strategy and are in use: that
- *   the program, gradients, an optimizer, a checkpoint or a value still has. 0 for the default
- *   strategy, which keeps no list.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_num_variables(
-    const umbo_strategy *strategy, int64_t *count);
 
 /**
  * Gives one of the variables of a strategy.
@@ -804,8 +740,8 @@ static inline umbo_run_options umbo_run_options_default(void) {
  *
  * With a time limit or a token each replica has a thread of its own, and the calling thread
  * watches. When the run is stopped it returns, and all variables are as before it. Callbacks that
- * have not returned are late (see umbo_strategy_late_replicas()) and must not use what the caller
- * has released. A callback that has not started by then is not called.
+ * have not returned are late (see `late_replicas` of umbo_strategy_info) and must not use what the
+ * caller has released. A callback that has not started by then is not called.
  *
  * Runs of one strategy happen one at a time, in the order of asking, from whatever thread. A run
  * inside a merge call is part of the step around it: it ends with the limits of that step, and

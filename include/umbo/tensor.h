@@ -70,7 +70,7 @@ extern "C" {
 
 /** The type of a tensor's elements. */
 UMBO_ENUM(umbo_dtype) {
-  /** No type in particular, for options that may leave the type open. */
+  /** No type in particular, where the type may be left open. */
   UMBO_DTYPE_NONE = 0,
   /** IEEE 754 binary16. */
   UMBO_DTYPE_FLOAT16 = 1,

@@ -26,7 +26,6 @@
  * - umbo_variable_retain(): Makes another handle to the same variable, as umbo_retain() does.
  * - umbo_variable_release(): Releases a handle of type umbo_variable, as umbo_release() does.
  * - umbo_variable_view(): Shows where the value of a variable lies, for reading.
- * - umbo_variable_view_as(): Shows the value of a variable in another type, for reading.
  * - umbo_variable_read(): Copies the value of a variable.
  * - umbo_variable_assign(): Gives a variable a new value.
  * - umbo_variable_assign_add(): Adds to a variable.
@@ -36,18 +35,10 @@
  *   order.
  * - umbo_variable_views(): Shows where the values of several variables lie, for reading.
  * - umbo_variable_assign_all(): Gives several variables new values at once, from replicas that
- *   count by their examples.
- * - umbo_variable_assign_all_weighted(): Gives several variables new values at once, from replicas
- *   with given weights.
+ *   count by their examples or by a weight.
  * - umbo_variable_create_in_memory(): Makes variables over the program's own memory, such as the
  *   weights of an engine, or parts of one flat block of them.
- * - umbo_variable_scatter_add(): Adds rows to the rows of a variable.
- * - umbo_variable_scatter_sub(): Subtracts rows from the rows of a variable.
- * - umbo_variable_scatter_mul(): Multiplies the rows of a variable by rows.
- * - umbo_variable_scatter_div(): Divides the rows of a variable by rows.
- * - umbo_variable_scatter_min(): Takes the smaller one of each pair of elements.
- * - umbo_variable_scatter_max(): Takes the larger one of each pair of elements.
- * - umbo_variable_scatter_update(): Replaces rows of a variable.
+ * - umbo_variable_scatter(): Changes rows of a variable by number.
  *
  * Example:
  * ```c
@@ -338,10 +329,14 @@ static inline void umbo_variable_release(const umbo_variable *variable) {
  *
  * @param[in] variable The variable.
  * @param[in] ctx The replica's context in a replica's callback. `ctx` may be NULL outside of runs.
+ * @param[in] dtype The variable's type, as a check, or UMBO_DTYPE_NONE for whatever it is. For a
+ *   float32 variable also UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16, which show a copy in that
+ *   type.
  * @param[out] view The value. Never write through it.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or another type.
  * - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory for the copy.
  *
  * In a replica's callback the view is on the replica's device and shows what this step has written
  * so far. It is valid until the callback returns or the variable is written.
@@ -351,37 +346,17 @@ static inline void umbo_variable_release(const umbo_variable *variable) {
  *
  * The memory stays where it is as long as no run assigns to the variable: updates, and assignments
  * outside of runs, write it in place, so that the view has the same address after them. A run that
- * assigns moves the value to a second place, and the next one back: ask for the view anew then. A
- * variable that was made with umbo_variable_create_in_memory() is always where the program put it
- * when a run is over.
+ * assigns may change the address. Get the view again in each run. A variable that was made
+ * with umbo_variable_create_in_memory() is always where the program put it when a run is over.
+ *
+ * A copy in 16 bits is contiguous. Each element is rounded to the nearest one, ties to even. The
+ * variable itself stays float32; updates and assignments act on that. The first call for a type
+ * makes the copy, which stays as long as the variable. From then on each apply of an optimizer
+ * writes the copy along with the variable, which costs as much memory traffic as the copy has
+ * bytes. After any other write the next call converts the whole variable. Replicas may call at the
+ * same time. If the copy has to be made or converted, one thread does it and the others wait.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_view(
-    const umbo_variable *variable, const umbo_replica_context *ctx, umbo_view *view);
-
-/**
- * Shows the value of a variable in another type, for reading.
- *
- * @param[in] variable The variable.
- * @param[in] ctx The replica's context in a replica's callback. `ctx` may be NULL outside of runs.
- * @param[in] dtype For a float32 variable UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16; for every
- *   variable its own type, which gives what umbo_variable_view() gives.
- * @param[out] view The value, each element rounded to the nearest one, ties to even. Never write
- *   through it. It is contiguous, and valid as long as a view of umbo_variable_view().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or another type.
- * - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory for the copy.
- *
- * The variable itself stays float32; updates and assignments act on that. The view shows a copy
- * beside it. The first call for a type makes the copy, which stays as long as the variable. From
- * then on each apply of an optimizer writes the copy along with the variable, which costs as much
- * memory traffic as the copy has bytes. After any other write the next call converts the whole
- * variable.
- *
- * Replicas may call at the same time. If the copy has to be made or converted, one thread does it
- * and the others wait.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_view_as(
     const umbo_variable *variable, const umbo_replica_context *ctx, umbo_dtype dtype,
     umbo_view *view);
 
@@ -457,6 +432,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_add(
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_sub(
     umbo_variable *variable, const umbo_value *value);
 
+/** The weight of a replica that counts by its examples. */
+#define UMBO_WEIGHT_BY_EXAMPLES (-1.0)
+
 /**
  * Gives a variable a new value from host memory.
  *
@@ -508,20 +486,23 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_views(
     umbo_view *views);
 
 /**
- * Gives several variables new values at once, from replicas that count by their examples.
+ * Gives several variables new values at once, from replicas that count by their examples or by a
+ * weight.
  *
  * @param[in] count How many variables there are; on all replicas the same, in the same order.
  * @param[in] variables The variables, of the strategy that runs.
  * @param[in] ctx The replica's context.
  * @param[in] views Each variable's new value on this replica: of the variable's dtype and shape,
  *   with any strides, in host memory or on a GPU. Copied before the call returns.
+ * @param[in] weight The weight of this replica, finite and 0 or more. UMBO_WEIGHT_BY_EXAMPLES: the
+ *   number of examples in its part of the run's arguments.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another dtype or shape, a variable
- *   with UMBO_AGGREGATION_NONE among several replicas, or one with UMBO_AGGREGATION_MEAN that is
- *   neither float32 nor float64.
- * - UMBO_STATUS_FAILED_PRECONDITION: the run's arguments contain no per-replica value that tells
- *   the number of examples (umbo_variable_assign_all_weighted() takes a weight), a variable is of
- *   another strategy, or the replicas made different synchronising calls.
+ *   with UMBO_AGGREGATION_NONE among several replicas, one with UMBO_AGGREGATION_MEAN that is
+ *   neither float32 nor float64, or a weight that is out of range.
+ * - UMBO_STATUS_FAILED_PRECONDITION: with UMBO_WEIGHT_BY_EXAMPLES the run's arguments contain no
+ *   per-replica value that has the number of examples, a variable is of another strategy, or the
+ *   replicas made different synchronising calls.
  * - UMBO_STATUS_CANCELLED: another replica has failed, or the run has ended.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
@@ -529,7 +510,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_views(
  * a batch need: running means and variances of a batch normalisation are made with
  * UMBO_AGGREGATION_MEAN and assigned at the end of the callback.
  *
- * Each replica's weight is the number of examples in its part of the run's arguments.
  * UMBO_AGGREGATION_MEAN gives the sum of weight * value, in float64 and in replica order, divided
  * by the sum of the weights; UMBO_AGGREGATION_SUM the sum of the values;
  * UMBO_AGGREGATION_ONLY_FIRST_REPLICA the first of them. Replicas of weight 0, those without
@@ -541,23 +521,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_views(
  * any more.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_all(
-    int64_t count, umbo_variable *const *variables, umbo_replica_context *ctx,
-    const umbo_view *views);
-
-/**
- * Gives several variables new values at once, from replicas with given weights.
- *
- * @param[in] count How many variables there are; on all replicas the same, in the same order.
- * @param[in] variables The variables, of the strategy that runs.
- * @param[in] ctx The replica's context.
- * @param[in] views Each variable's new value on this replica, as for umbo_variable_assign_all().
- * @param[in] weight The weight of this replica; finite and 0 or more.
- * @return UMBO_OK, or the statuses of umbo_variable_assign_all(), and UMBO_STATUS_INVALID_ARGUMENT:
- *   a weight that is negative or not finite.
- *
- * All else is as for umbo_variable_assign_all().
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_all_weighted(
     int64_t count, umbo_variable *const *variables, umbo_replica_context *ctx,
     const umbo_view *views, double weight);
 
@@ -599,22 +562,42 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_create_in_memory(
     void *user_data, umbo_destroy_fn destroy, const umbo_variable_options *options,
     umbo_variable **variables);
 
+/** What a scatter update does with a row of a variable. */
+UMBO_ENUM(umbo_scatter_op) {
+  /** Adds the values to the row. Integers wrap. */
+  UMBO_SCATTER_ADD = 1,
+  /** Subtracts the values from the row. Integers wrap. */
+  UMBO_SCATTER_SUB = 2,
+  /** Multiplies the row by the values. Integers wrap. */
+  UMBO_SCATTER_MUL = 3,
+  /** Divides the row by the values. Quotients of integers are rounded towards zero. */
+  UMBO_SCATTER_DIV = 4,
+  /** Takes the smaller one of each pair of elements. If one of the two is NaN, so is the result. */
+  UMBO_SCATTER_MIN = 5,
+  /** Takes the larger one of each pair of elements. If one of the two is NaN, so is the result. */
+  UMBO_SCATTER_MAX = 6,
+  /** Replaces the row. Bool is allowed here. */
+  UMBO_SCATTER_UPDATE = 7
+};
+
 /**
- * Adds rows to the rows of a variable.
+ * Changes rows of a variable by number.
  *
  * @param[in] variable The variable.
- * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
- *   add to each.
+ * @param[in] op What is done with each row.
+ * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and a row of
+ *   values for each.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another kind of value, another
- *   dtype or shape, bool, a per-replica value outside of a replica's callback, or slices that the
+ *   dtype or shape, bool with another operation than UMBO_SCATTER_UPDATE, an integer that is
+ *   divided by 0, a per-replica value outside of a replica's callback, or slices that the
  *   variable's aggregation cannot combine.
  * - UMBO_STATUS_OUT_OF_RANGE: an index that is no row of the variable.
  * - UMBO_STATUS_FAILED_PRECONDITION, UMBO_STATUS_CANCELLED, UMBO_STATUS_RESOURCE_EXHAUSTED: as for
  *   umbo_variable_assign().
  *
  * Rows are processed in the order of the slices. A row that is named several times is changed
- * several times. If the call fails, no row is changed. Integers wrap.
+ * several times. If the call fails, no row is changed.
  *
  * In cross-replica and default context the slices are applied once.
  *
@@ -635,95 +618,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_create_in_memory(
  * UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more. Outside of callbacks each rank
  * assigns for itself, and all must assign the same.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_add(
-    umbo_variable *variable, const umbo_value *slices);
-
-/**
- * Subtracts rows from the rows of a variable.
- *
- * @param[in] variable The variable.
- * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
- *   subtract from each.
- * @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
- *
- * Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_sub(
-    umbo_variable *variable, const umbo_value *slices);
-
-/**
- * Multiplies the rows of a variable by rows.
- *
- * @param[in] variable The variable.
- * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
- *   multiply each by.
- * @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
- *
- * Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_mul(
-    umbo_variable *variable, const umbo_value *slices);
-
-/**
- * Divides the rows of a variable by rows.
- *
- * @param[in] variable The variable.
- * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
- *   divide each by.
- * @return UMBO_OK, or the statuses of umbo_variable_scatter_add(), and
- *   UMBO_STATUS_INVALID_ARGUMENT: an integer is divided by 0.
- *
- * Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
- *
- * Quotients of integers are rounded towards zero.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_div(
-    umbo_variable *variable, const umbo_value *slices);
-
-/**
- * Takes the smaller one of each pair of elements.
- *
- * @param[in] variable The variable.
- * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
- *   compare each with.
- * @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
- *
- * Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
- *
- * If one of the two is NaN, so is the result.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_min(
-    umbo_variable *variable, const umbo_value *slices);
-
-/**
- * Takes the larger one of each pair of elements.
- *
- * @param[in] variable The variable.
- * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
- *   compare each with.
- * @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
- *
- * Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
- *
- * If one of the two is NaN, so is the result.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_max(
-    umbo_variable *variable, const umbo_value *slices);
-
-/**
- * Replaces rows of a variable.
- *
- * @param[in] variable The variable.
- * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and the new
- *   rows.
- * @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
- *
- * Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
- *
- * Bool is allowed here.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter_update(
-    umbo_variable *variable, const umbo_value *slices);
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_scatter(
+    umbo_variable *variable, umbo_scatter_op op, const umbo_value *slices);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -112,6 +112,8 @@ fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOpti
 ///
 /// @param[in] manager The manager.
 /// @param[in] step Which step, epoch, or whatever the program counts; 0 or more. It names the file.
+/// @param[in] metric What the best checkpoints are the best by. One that is NaN is never among the best.
+///   `metric` may be NULL: the checkpoint has none.
 /// @param[in] force 1: save in any case. 0: if one is due.
 /// @param[out] saved Gets 1 if it was saved, 0 if none was due; `saved` may be NULL.
 /// @return UMBO_OK, or what umbo_checkpoint_save() returns, also for an earlier checkpoint that could
@@ -121,31 +123,13 @@ fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOpti
 pub fn umbo_checkpoint_manager_save(
     manager: *mut umbo_checkpoint_manager,
     step: i64,
+    metric: *const f64,
     force: i32,
     saved: *mut i32,
 ) {
-    saved.write(manager.save(step, None, force)?.into());
-}
-
-/// Saves a checkpoint with its metric if one is due, and removes what is not kept any more.
-///
-/// @param[in] manager The manager.
-/// @param[in] step Which step, epoch, or whatever the program counts; 0 or more. It names the file.
-/// @param[in] metric The metric that the best checkpoints are the best by. One that is NaN is never among the best.
-/// @param[in] force 1: save in any case. 0: if one is due.
-/// @param[out] saved Gets 1 if it was saved, 0 if none was due; `saved` may be NULL.
-/// @return UMBO_OK, or the statuses of umbo_checkpoint_manager_save().
-///
-/// All else is as for umbo_checkpoint_manager_save().
-#[c_call(optional_out(saved), natural(step), get(manager), flag(force))]
-pub fn umbo_checkpoint_manager_save_rated(
-    manager: *mut umbo_checkpoint_manager,
-    step: i64,
-    metric: f64,
-    force: i32,
-    saved: *mut i32,
-) {
-    saved.write(manager.save(step, Some(metric), force)?.into());
+    // SAFETY: the caller gives NULL or a number.
+    let metric = unsafe { metric.as_ref() }.copied();
+    saved.write(manager.save(step, metric, force)?.into());
 }
 
 /// Waits until all checkpoints are on the disk.

@@ -35,47 +35,40 @@ pub fn umbo_communicator_create(
     communicator.write(make(Arc::new(checked) as Arc<dyn Communicator>)?);
 }
 
-/// Gives the number of this rank.
-///
-/// @param[in] communicator The communicator.
-/// @param[out] rank The number, from 0.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or `rank` is a null
-///   pointer.
-#[c_call(out(rank), borrow(communicator))]
-pub fn umbo_communicator_rank(communicator: *const umbo_communicator, rank: *mut i64) {
-    rank.write(communicator.rank() as i64);
+/// Where this process stands among the ranks. Start from UMBO_COMMUNICATOR_INFO_INIT.
+#[c_struct]
+#[repr(C)]
+pub struct umbo_communicator_info {
+    /// sizeof(umbo_communicator_info).
+    pub struct_size: usize,
+    /// The number of this rank, from 0.
+    pub rank: i64,
+    /// How many ranks there are, 1 or more.
+    pub size: i64,
+    /// The number of this rank among those of its machine, from 0.
+    pub node_rank: i64,
+    /// How many ranks are on this machine, 1 or more.
+    pub node_size: i64,
 }
 
-/// Tells how many ranks there are.
+/// Gets where this process stands among the ranks.
 ///
 /// @param[in] communicator The communicator.
-/// @param[out] size How many, 1 or more.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or `size` is a null
-///   pointer.
-#[c_call(out(size), borrow(communicator))]
-pub fn umbo_communicator_size(communicator: *const umbo_communicator, size: *mut i64) {
-    size.write(communicator.size() as i64);
-}
-
-/// Gives the number of this rank among those of its machine.
-///
-/// @param[in] communicator The communicator.
-/// @param[out] node_rank The number, from 0.
-/// @param[out] node_size How many ranks are on this machine, 1 or more.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or an output is a null
-///   pointer.
-#[c_call(out(node_rank), out(node_size), borrow(communicator))]
-pub fn umbo_communicator_node(
+/// @param[out] info Its place. Start from UMBO_COMMUNICATOR_INFO_INIT, which sets its size.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+#[c_call(result(info), borrow(communicator))]
+pub fn umbo_communicator_get_info(
     communicator: *const umbo_communicator,
-    node_rank: *mut i64,
-    node_size: *mut i64,
+    info: *mut umbo_communicator_info,
 ) {
     let place = communicator.place();
-    node_rank.write(place.node_rank as i64);
-    node_size.write(place.node_size as i64);
+    info.write(umbo_communicator_info {
+        rank: communicator.rank() as i64,
+        size: communicator.size() as i64,
+        node_rank: place.node_rank as i64,
+        node_size: place.node_size as i64,
+        ..Default::default()
+    });
 }
 
 /// The counts of all ranks, and their sum.

@@ -29,18 +29,25 @@ pub fn umbo_dataset_from_arrays(
     dataset.write(make(Dataset::from_named_arrays(copies, names.as_deref())?)?);
 }
 
-/// Makes a dataset of the rows of arrays in several IDX files, such as images and labels.
+/// Makes a dataset of the rows of the arrays in IDX files, such as images and labels.
 ///
 /// @param[in] count How many files there are, 1 or more.
-/// @param[in] paths The files, as for umbo_dataset_from_idx_file(). Their arrays have the same size of dimension 0.
+/// @param[in] paths The files, plain or compressed by gzip. IDX is the format of MNIST. The arrays have the same
+///   size of dimension 0.
 /// @param[in] names A name for each array, all different: elements are structs with these fields. `names` may be
 ///   NULL: elements are tuples or, of a single file, its rows themselves.
 /// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
-/// @return UMBO_OK, or a status that umbo_dataset_from_idx_file() can return, for the same causes; also:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, the sizes of dimension 0 differ, or two names are the
-///   same.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: a file is not an IDX file, or holds a scalar; `count` is less than 1, the
+///   sizes of dimension 0 differ, two names are the same, or a null pointer.
+/// - UMBO_STATUS_DATA_LOSS: a file is shorter or longer than its header says, or is damaged.
+/// - UMBO_STATUS_NOT_FOUND: there is no such file.
+/// - UMBO_STATUS_PERMISSION_DENIED: the system does not let the process read it.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the arrays.
 ///
-/// Element i consists of row i of each array. Each file is read, or mapped, as by umbo_dataset_from_idx_file().
+/// Element i consists of row i of each array. The rows are the slices along dimension 0. A plain file of 8-bit
+/// elements is mapped into memory: nobody may rewrite or shorten it while the dataset or an element of it is in
+/// use. Other files are read by this call.
 #[c_call(counted(count), out(dataset), optional_texts(names, count), texts(paths, count))]
 pub fn umbo_dataset_from_idx_files(
     count: i64,

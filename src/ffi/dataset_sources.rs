@@ -24,26 +24,6 @@ pub fn umbo_dataset_from_tensor_slices(
     dataset.write(make(Dataset::from_tensor_slices(&components)?)?);
 }
 
-/// Makes a dataset of the rows of an array in an IDX file.
-///
-/// @param[in] path The file, plain or compressed by gzip. IDX is the format of MNIST.
-/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: it is not an IDX file, or holds a scalar; or `path` or `dataset`
-///   is a null pointer.
-/// - UMBO_STATUS_DATA_LOSS: the file is shorter or longer than its header says, or is damaged.
-/// - UMBO_STATUS_NOT_FOUND: there is no such file.
-/// - UMBO_STATUS_PERMISSION_DENIED: the system does not let the process read it.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the array.
-///
-/// The rows are the slices along dimension 0. A plain file of 8-bit elements is mapped into memory:
-/// nobody may rewrite or shorten it while the dataset or an element of it is in use. Other files
-/// are read by this call.
-#[c_call(out(dataset), text(path))]
-pub fn umbo_dataset_from_idx_file(path: *const c_char, dataset: *mut *mut umbo_dataset) {
-    dataset.write(make(Dataset::from_idx_file(path)?)?);
-}
-
 /// Makes a dataset of the rows of an array in a NumPy `.npy` file.
 ///
 /// @param[in] path The file.

@@ -6,7 +6,7 @@ use crate::tensor::{DType, MAX_RANK, Shape};
 /// The type of a tensor's elements.
 pub type umbo_dtype = i32;
 
-/// No type in particular, for options that may leave the type open.
+/// No type in particular, where the type may be left open.
 pub const UMBO_DTYPE_NONE: umbo_dtype = 0;
 /// IEEE 754 binary16.
 pub const UMBO_DTYPE_FLOAT16: umbo_dtype = 1;
@@ -53,6 +53,11 @@ constants! { DType {
 /// An element type.
 pub(crate) fn dtype(code: umbo_dtype, argument: &'static str) -> Result<DType> {
     constant(code, argument)
+}
+
+/// An element type, or `None` for whatever there is.
+pub(crate) fn dtype_or_any(code: umbo_dtype, argument: &'static str) -> Result<Option<DType>> {
+    (code != UMBO_DTYPE_NONE).then(|| dtype(code, argument)).transpose()
 }
 
 /// A shape argument.

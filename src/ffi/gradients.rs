@@ -92,10 +92,7 @@ pub fn umbo_gradients_create(
         unsafe { optional_array(options.row_sparse, (count, "count"), "options.row_sparse") }?;
     let choices = row_sparse.unwrap_or_default().iter();
     let row_sparse = &*collect(choices.map(|&choice| flag(choice, "options.row_sparse")))?;
-    let dtype = match options.dtype {
-        UMBO_DTYPE_NONE => None,
-        dtype => Some(constant(dtype, "dtype")?),
-    };
+    let dtype = dtype_or_any(options.dtype, "dtype")?;
     let options = GradientsOptions { accumulation_steps, dtype, row_sparse };
     let made = Gradients::with_options(id, devices, variables, loss_reduction, options)?;
     note_gradients(&made);

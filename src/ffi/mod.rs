@@ -117,7 +117,7 @@ pub mod scope;
 pub mod split;
 pub mod status;
 pub mod strategy;
-pub mod strategy_ranks;
+pub mod strategy_info;
 pub mod strategy_variables;
 mod sync;
 pub mod tensor;
@@ -144,9 +144,9 @@ pub use self::{
     initial::*, iterator::*, library::*, metrics::*, object::*, observe::*, optimizer::*,
     optimizer_options::*, optimizer_settings::*, optimizer_state::*, ownership::*,
     replica_context::*, replica_merge::*, run::*, scatter::*, scope::*, split::*, status::*,
-    strategy::*, tensor::*, tensor_files::*, training::*, update::*, update_rule::*, value::*,
-    value_parts::*, values_from_function::*, variable::*, variable_memory::*, variable_values::*,
-    view::*,
+    strategy::*, strategy_info::*, tensor::*, tensor_files::*, training::*, update::*,
+    update_rule::*, value::*, value_parts::*, values_from_function::*, variable::*,
+    variable_memory::*, variable_values::*, view::*,
 };
 pub use callback::umbo_destroy_fn;
 pub use tensorflow::{

@@ -94,7 +94,7 @@ pub struct umbo_run_options {
 ///
 /// With a time limit or a token each replica has a thread of its own, and the calling thread
 /// watches. When the run is stopped it returns, and all variables are as before it. Callbacks that
-/// have not returned are late (see umbo_strategy_late_replicas()) and must not use what the caller
+/// have not returned are late (see `late_replicas` of umbo_strategy_info) and must not use what the caller
 /// has released. A callback that has not started by then is not called.
 ///
 /// Runs of one strategy happen one at a time, in the order of asking, from whatever thread. A run

@@ -3,21 +3,48 @@
 use super::prelude::*;
 use crate::strategy::scatter::{ScatterOp, scatter};
 
-/// Adds rows to the rows of a variable.
+/// What a scatter update does with a row of a variable.
+pub type umbo_scatter_op = i32;
+
+/// Adds the values to the row. Integers wrap.
+pub const UMBO_SCATTER_ADD: umbo_scatter_op = 1;
+/// Subtracts the values from the row. Integers wrap.
+pub const UMBO_SCATTER_SUB: umbo_scatter_op = 2;
+/// Multiplies the row by the values. Integers wrap.
+pub const UMBO_SCATTER_MUL: umbo_scatter_op = 3;
+/// Divides the row by the values. Quotients of integers are rounded towards zero.
+pub const UMBO_SCATTER_DIV: umbo_scatter_op = 4;
+/// Takes the smaller one of each pair of elements. If one of the two is NaN, so is the result.
+pub const UMBO_SCATTER_MIN: umbo_scatter_op = 5;
+/// Takes the larger one of each pair of elements. If one of the two is NaN, so is the result.
+pub const UMBO_SCATTER_MAX: umbo_scatter_op = 6;
+/// Replaces the row. Bool is allowed here.
+pub const UMBO_SCATTER_UPDATE: umbo_scatter_op = 7;
+
+constants! { ScatterOp {
+    UMBO_SCATTER_ADD = ScatterOp::Add, UMBO_SCATTER_SUB = ScatterOp::Subtract,
+    UMBO_SCATTER_MUL = ScatterOp::Multiply, UMBO_SCATTER_DIV = ScatterOp::Divide,
+    UMBO_SCATTER_MIN = ScatterOp::Minimum, UMBO_SCATTER_MAX = ScatterOp::Maximum,
+    UMBO_SCATTER_UPDATE = ScatterOp::Update,
+} }
+
+/// Changes rows of a variable by number.
 ///
 /// @param[in] variable The variable.
-/// @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
-///   add to each.
+/// @param[in] op What is done with each row.
+/// @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and a row of
+///   values for each.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another kind of value, another
-///   dtype or shape, bool, a per-replica value outside of a replica's callback, or slices that the
-///   variable's aggregation cannot combine.
+///   dtype or shape, bool with another operation than UMBO_SCATTER_UPDATE, an integer that is divided
+///   by 0, a per-replica value outside of a replica's callback, or slices that the variable's
+///   aggregation cannot combine.
 /// - UMBO_STATUS_OUT_OF_RANGE: an index that is no row of the variable.
 /// - UMBO_STATUS_FAILED_PRECONDITION, UMBO_STATUS_CANCELLED, UMBO_STATUS_RESOURCE_EXHAUSTED: as for
 ///   umbo_variable_assign().
 ///
 /// Rows are processed in the order of the slices. A row that is named several times is changed
-/// several times. If the call fails, no row is changed. Integers wrap.
+/// several times. If the call fails, no row is changed.
 ///
 /// In cross-replica and default context the slices are applied once.
 ///
@@ -37,94 +64,11 @@ use crate::strategy::scatter::{ScatterOp, scatter};
 /// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
 /// for ranks that cannot meet any more. Outside of callbacks each rank assigns for itself, and all must
 /// assign the same.
-#[c_call(get(variable), get(slices))]
-pub fn umbo_variable_scatter_add(variable: *mut umbo_variable, slices: *const umbo_value) {
-    scatter(&variable, ScatterOp::Add, &slices)
-}
-
-/// Subtracts rows from the rows of a variable.
-///
-/// @param[in] variable The variable.
-/// @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
-///   subtract from each.
-/// @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
-///
-/// Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
-#[c_call(get(variable), get(slices))]
-pub fn umbo_variable_scatter_sub(variable: *mut umbo_variable, slices: *const umbo_value) {
-    scatter(&variable, ScatterOp::Subtract, &slices)
-}
-
-/// Multiplies the rows of a variable by rows.
-///
-/// @param[in] variable The variable.
-/// @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
-///   multiply each by.
-/// @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
-///
-/// Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
-#[c_call(get(variable), get(slices))]
-pub fn umbo_variable_scatter_mul(variable: *mut umbo_variable, slices: *const umbo_value) {
-    scatter(&variable, ScatterOp::Multiply, &slices)
-}
-
-/// Divides the rows of a variable by rows.
-///
-/// @param[in] variable The variable.
-/// @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
-///   divide each by.
-/// @return UMBO_OK, or the statuses of umbo_variable_scatter_add(), and
-///   UMBO_STATUS_INVALID_ARGUMENT: an integer is divided by 0.
-///
-/// Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
-///
-/// Quotients of integers are rounded towards zero.
-#[c_call(get(variable), get(slices))]
-pub fn umbo_variable_scatter_div(variable: *mut umbo_variable, slices: *const umbo_value) {
-    scatter(&variable, ScatterOp::Divide, &slices)
-}
-
-/// Takes the smaller one of each pair of elements.
-///
-/// @param[in] variable The variable.
-/// @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
-///   compare each with.
-/// @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
-///
-/// Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
-///
-/// If one of the two is NaN, so is the result.
-#[c_call(get(variable), get(slices))]
-pub fn umbo_variable_scatter_min(variable: *mut umbo_variable, slices: *const umbo_value) {
-    scatter(&variable, ScatterOp::Minimum, &slices)
-}
-
-/// Takes the larger one of each pair of elements.
-///
-/// @param[in] variable The variable.
-/// @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and what to
-///   compare each with.
-/// @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
-///
-/// Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
-///
-/// If one of the two is NaN, so is the result.
-#[c_call(get(variable), get(slices))]
-pub fn umbo_variable_scatter_max(variable: *mut umbo_variable, slices: *const umbo_value) {
-    scatter(&variable, ScatterOp::Maximum, &slices)
-}
-
-/// Replaces rows of a variable.
-///
-/// @param[in] variable The variable.
-/// @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and the new
-///   rows.
-/// @return UMBO_OK, or the statuses of umbo_variable_scatter_add().
-///
-/// Order, contexts, aggregation and commit are those of umbo_variable_scatter_add().
-///
-/// Bool is allowed here.
-#[c_call(get(variable), get(slices))]
-pub fn umbo_variable_scatter_update(variable: *mut umbo_variable, slices: *const umbo_value) {
-    scatter(&variable, ScatterOp::Update, &slices)
+#[c_call(get(variable), constant(op), get(slices))]
+pub fn umbo_variable_scatter(
+    variable: *mut umbo_variable,
+    op: umbo_scatter_op,
+    slices: *const umbo_value,
+) {
+    scatter(&variable, op, &slices)
 }

@@ -177,37 +177,11 @@ pub fn umbo_default_strategy(strategy: *mut *mut umbo_strategy) {
     strategy.write(make(Strategy::default_strategy())?);
 }
 
-/// Tells how many replicas a strategy has.
-///
-/// @param[in] strategy The strategy.
-/// @param[out] count The number of replicas, over which a run's gradients are combined; 1 or more.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-///
-/// With a communicator it is the number of all ranks' replicas together; this process has
-/// umbo_strategy_num_local_replicas().
-#[c_call(out(count), borrow(strategy))]
-pub fn umbo_strategy_num_replicas_in_sync(strategy: *const umbo_strategy, count: *mut i64) {
-    count.write(strategy.num_replicas_in_sync() as i64);
-}
-
-/// Tells how many compute devices a strategy has in this process.
-///
-/// @param[in] strategy The strategy.
-/// @param[out] count The number of different compute devices; 1 or more.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-///
-/// It is umbo_strategy_num_local_replicas() unless the strategy was made with `replicas_in_sync`; then
-/// there may be more replicas, which are dealt out to the devices in turn.
-#[c_call(out(count), borrow(strategy))]
-pub fn umbo_strategy_num_compute_devices(strategy: *const umbo_strategy, count: *mut i64) {
-    count.write(strategy.compute_devices().len() as i64);
-}
-
 /// Tells the name of the compute device of a replica.
 ///
 /// @param[in] strategy The strategy.
 /// @param[in] replica The number of the replica among those of this process: 0 to
-///   umbo_strategy_num_local_replicas() less one.
+///   `num_local_replicas` of umbo_strategy_info less one.
 /// @param[out] name The canonical name of the device. Lives as long as the process.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
@@ -221,59 +195,6 @@ pub fn umbo_strategy_compute_device(
     let devices = strategy.replica_devices();
     let found = at(replica, "replica", (devices.len(), "the replicas"), |at| devices.get(at))?;
     name.write(device_name(*found));
-}
-
-/// Tells the name of the device of the variables.
-///
-/// @param[in] strategy The strategy.
-/// @param[out] name The canonical name of the device. Lives as long as the process.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(name), borrow(strategy))]
-pub fn umbo_strategy_parameter_device(strategy: *const umbo_strategy, name: *mut *const c_char) {
-    name.write(device_name(strategy.parameter_device()));
-}
-
-/// Tells whether the replicas' threads are bound to processors.
-///
-/// @param[in] strategy The strategy.
-/// @param[out] thread_binding What the strategy was made with: UMBO_THREAD_BINDING_ON or
-///   UMBO_THREAD_BINDING_OFF.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(thread_binding), borrow(strategy))]
-pub fn umbo_strategy_thread_binding(
-    strategy: *const umbo_strategy,
-    thread_binding: *mut umbo_thread_binding,
-) {
-    let binds = strategy.binds_threads();
-    thread_binding.write(if binds { UMBO_THREAD_BINDING_ON } else { UMBO_THREAD_BINDING_OFF });
-}
-
-/// Tells the stack size of the replicas' threads.
-///
-/// @param[in] strategy The strategy.
-/// @param[out] bytes The size in bytes that the strategy was made with. If that was 0, the size
-///   that was chosen. Threads get whole pages, so the stack may be a little larger.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(bytes), borrow(strategy))]
-pub fn umbo_strategy_thread_stack_bytes(strategy: *const umbo_strategy, bytes: *mut usize) {
-    bytes.write(strategy.stack_bytes());
-}
-
-/// Tells whether a strategy is strict.
-///
-/// @param[in] strategy The strategy.
-/// @param[out] strict 1 if it is, by its options or because the environment variable UMBO_STRICT was 1
-///   when the process began; else 0.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-///
-/// A strict strategy looks for mistakes of callbacks. What it finds is UMBO_STATUS_FAILED_PRECONDITION,
-/// with a message that begins with "strict mode" and names the replica, the variable and the place:
-/// umbo_gradients_submit() gives it for gradients, and the run gives it, as that replica's failure, for
-/// what is found when the callback has returned: also that a variable was written through a view, which is
-/// then put back.
-#[c_call(out(strict), borrow(strategy))]
-pub fn umbo_strategy_strict(strategy: *const umbo_strategy, strict: *mut i32) {
-    strict.write(strategy.is_strict().into());
 }
 
 /// Tells whether two handles are of the same strategy.
@@ -301,20 +222,6 @@ pub fn umbo_strategy_created_variable(
     result: *mut i32,
 ) {
     result.write(i32::from(variables::created_in_scope(&strategy, &variable)));
-}
-
-/// Tells how many callbacks of a strategy are late.
-///
-/// @param[in] strategy The strategy.
-/// @param[out] count How many replicas are still in the callback of a run that has ended without
-///   them, by its deadline or by cancellation.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-///
-/// While there are any, the strategy is *draining*: values can be read; runs, assignments and
-/// applies give UMBO_STATUS_FAILED_PRECONDITION, and the message names the replicas.
-#[c_call(out(count), get(strategy))]
-pub fn umbo_strategy_late_replicas(strategy: *const umbo_strategy, count: *mut i64) {
-    count.write(strategy.late_replicas().len() as i64);
 }
 
 /// Waits until a strategy has no work left.

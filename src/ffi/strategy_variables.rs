@@ -2,19 +2,6 @@
 
 use super::prelude::*;
 
-/// Tells how many variables a strategy has.
-///
-/// @param[in] strategy The strategy.
-/// @param[out] count The number of variables that were made with the strategy and are in use: that the
-///   program, gradients, an optimizer, a checkpoint or a value still has. 0 for the default strategy, which
-///   keeps no list.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(count), get(strategy))]
-pub fn umbo_strategy_num_variables(strategy: *const umbo_strategy, count: *mut i64) {
-    count.write(strategy.variables().len() as i64);
-}
-
 /// Gives one of the variables of a strategy.
 ///
 /// @param[in] strategy The strategy.

@@ -85,20 +85,25 @@ pub fn umbo_variable_views(
     })
 }
 
-/// Gives several variables new values at once, from replicas that count by their examples.
+/// The weight of a replica that counts by its examples.
+pub const UMBO_WEIGHT_BY_EXAMPLES: f64 = -1.0;
+
+/// Gives several variables new values at once, from replicas that count by their examples or by a weight.
 ///
 /// @param[in] count How many variables there are; on all replicas the same, in the same order.
 /// @param[in] variables The variables, of the strategy that runs.
 /// @param[in] ctx The replica's context.
 /// @param[in] views Each variable's new value on this replica: of the variable's dtype and shape, with any
 ///   strides, in host memory or on a GPU. Copied before the call returns.
+/// @param[in] weight The weight of this replica, finite and 0 or more. UMBO_WEIGHT_BY_EXAMPLES: the number of
+///   examples in its part of the run's arguments.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another dtype or shape, a variable with
-///   UMBO_AGGREGATION_NONE among several replicas, or one with UMBO_AGGREGATION_MEAN that is neither float32
-///   nor float64.
-/// - UMBO_STATUS_FAILED_PRECONDITION: the run's arguments contain no per-replica value that tells the number
-///   of examples (umbo_variable_assign_all_weighted() takes a weight), a variable is of another strategy,
-///   or the replicas made different synchronising calls.
+///   UMBO_AGGREGATION_NONE among several replicas, one with UMBO_AGGREGATION_MEAN that is neither float32
+///   nor float64, or a weight that is out of range.
+/// - UMBO_STATUS_FAILED_PRECONDITION: with UMBO_WEIGHT_BY_EXAMPLES the run's arguments contain no per-replica
+///   value that has the number of examples, a variable is of another strategy, or the replicas made
+///   different synchronising calls.
 /// - UMBO_STATUS_CANCELLED: another replica has failed, or the run has ended.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
@@ -106,8 +111,7 @@ pub fn umbo_variable_views(
 /// running means and variances of a batch normalisation are made with UMBO_AGGREGATION_MEAN and assigned at the end of
 /// the callback.
 ///
-/// Each replica's weight is the number of examples in its part of the run's arguments. UMBO_AGGREGATION_MEAN
-/// gives the sum of weight * value, in float64 and in replica order, divided by the sum of the weights;
+/// UMBO_AGGREGATION_MEAN gives the sum of weight * value, in float64 and in replica order, divided by the sum of the weights;
 /// UMBO_AGGREGATION_SUM the sum of the values; UMBO_AGGREGATION_ONLY_FIRST_REPLICA the first of them.
 /// Replicas of weight 0, those without examples, make the call too, and their values count nowhere. If all
 /// weights are 0 nothing is assigned. All of the variables change with the run, or none does.
@@ -120,34 +124,12 @@ pub fn umbo_variable_assign_all(
     variables: *const *mut umbo_variable,
     ctx: *mut umbo_replica_context,
     views: *const umbo_view,
-) {
-    // SAFETY: the caller promises that the elements are where the views say.
-    let values = collect(views.iter().map(|view| unsafe { tensor_of_view(view, "views") }))?;
-    assign_all(&ctx, &variables, values, None)
-}
-
-/// Gives several variables new values at once, from replicas with given weights.
-///
-/// @param[in] count How many variables there are; on all replicas the same, in the same order.
-/// @param[in] variables The variables, of the strategy that runs.
-/// @param[in] ctx The replica's context.
-/// @param[in] views Each variable's new value on this replica, as for umbo_variable_assign_all().
-/// @param[in] weight The weight of this replica; finite and 0 or more.
-/// @return UMBO_OK, or the statuses of umbo_variable_assign_all(), and UMBO_STATUS_INVALID_ARGUMENT: a weight that is
-///   negative or not finite.
-///
-/// All else is as for umbo_variable_assign_all().
-#[c_call(handles(variables, count), array(views, count), context(ctx))]
-pub fn umbo_variable_assign_all_weighted(
-    count: i64,
-    variables: *const *mut umbo_variable,
-    ctx: *mut umbo_replica_context,
-    views: *const umbo_view,
     weight: f64,
 ) {
     // SAFETY: the caller promises that the elements are where the views say.
     let values = collect(views.iter().map(|view| unsafe { tensor_of_view(view, "views") }))?;
-    assign_all(&ctx, &variables, values, Some(weight))
+    let weight = (weight != UMBO_WEIGHT_BY_EXAMPLES).then_some(weight);
+    assign_all(&ctx, &variables, values, weight)
 }
 
 /// Makes variables over the program's own memory, such as the weights of an engine, or parts of one flat

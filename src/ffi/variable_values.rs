@@ -20,10 +20,13 @@ pub(super) fn in_place<R>(
 ///
 /// @param[in] variable The variable.
 /// @param[in] ctx The replica's context in a replica's callback. `ctx` may be NULL outside of runs.
+/// @param[in] dtype The variable's type, as a check, or UMBO_DTYPE_NONE for whatever it is. For a float32
+///   variable also UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16, which show a copy in that type.
 /// @param[out] view The value. Never write through it.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or another type.
 /// - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory for the copy.
 ///
 /// In a replica's callback the view is on the replica's device and shows what this step has written
 /// so far. It is valid until the callback returns or the variable is written.
@@ -32,52 +35,28 @@ pub(super) fn in_place<R>(
 /// the variable meanwhile.
 ///
 /// The memory stays where it is as long as no run assigns to the variable: updates, and assignments outside
-/// of runs, write it in place, so that the view has the same address after them. A run that assigns moves
-/// the value to a second place, and the next one back: ask for the view anew then. A variable that was made
+/// of runs, write it in place, so that the view has the same address after them. A run that assigns may
+/// change the address. Get the view again in each run. A variable that was made
 /// with umbo_variable_create_in_memory() is always where the program put it when a run is over.
-#[c_call(out(view), borrow(variable))]
+///
+/// A copy in 16 bits is contiguous. Each element is rounded to the nearest one, ties to even. The variable
+/// itself stays float32; updates and assignments act on that. The first call for a type makes the copy,
+/// which stays as long as the variable. From then on each apply of an optimizer writes the copy along with
+/// the variable, which costs as much memory traffic as the copy has bytes. After any other write the next
+/// call converts the whole variable. Replicas may call at the same time. If the copy has to be made or
+/// converted, one thread does it and the others wait.
+#[c_call(out(view))]
 pub fn umbo_variable_view(
-    variable: *const umbo_variable,
-    ctx: *const umbo_replica_context,
-    view: *mut umbo_view,
-) {
-    view.write(in_place(ctx, |context| {
-        // SAFETY: the program reads the view as this function's contract says.
-        unsafe { variables::current_tensor(context, variable) }.map(view_to_read)
-    })?);
-}
-
-/// Shows the value of a variable in another type, for reading.
-///
-/// @param[in] variable The variable.
-/// @param[in] ctx The replica's context in a replica's callback. `ctx` may be NULL outside of runs.
-/// @param[in] dtype For a float32 variable UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16; for every
-///   variable its own type, which gives what umbo_variable_view() gives.
-/// @param[out] view The value, each element rounded to the nearest one, ties to even. Never write
-///   through it. It is contiguous, and valid as long as a view of umbo_variable_view().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or another type.
-/// - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory for the copy.
-///
-/// The variable itself stays float32; updates and assignments act on that. The view shows a copy
-/// beside it. The first call for a type makes the copy, which stays as long as the variable. From
-/// then on each apply of an optimizer writes the copy along with the variable, which costs as much
-/// memory traffic as the copy has bytes. After any other write the next call converts the whole
-/// variable.
-///
-/// Replicas may call at the same time. If the copy has to be made or converted, one thread does it
-/// and the others wait.
-#[c_call(out(view), dtype(dtype))]
-pub fn umbo_variable_view_as(
     variable: *const umbo_variable,
     ctx: *const umbo_replica_context,
     dtype: umbo_dtype,
     view: *mut umbo_view,
 ) {
+    let asked = dtype_or_any(dtype, "dtype")?;
     let ready = borrow(variable, "variable", |variable| {
         in_place(ctx, |context| {
-            // SAFETY: the program reads the view as the contract of `umbo_variable_view` says.
+            let dtype = asked.unwrap_or(variable.dtype());
+            // SAFETY: the program reads the view as this function's contract says.
             let copy = unsafe { variables::current_copy(context, variable, dtype) }?;
             Ok(copy.map(view_to_read))
         })
@@ -88,6 +67,7 @@ pub fn umbo_variable_view_as(
     }
     let context = in_place(ctx, |context| Ok(context.cloned()))?;
     let variable = get(variable, "variable")?;
+    let dtype = asked.unwrap_or(variable.dtype());
     // SAFETY: as above; and nobody writes the variable meanwhile, which outside of runs is the
     // program's promise.
     let copy = unsafe { variables::bring_in_step(context.as_ref(), &variable, dtype) }?;

@@ -35,6 +35,12 @@ impl Strategy {
         self.inner().made.lock().alive()
     }
 
+    /// How many there are, without a list of them.
+    pub fn num_variables(&self) -> usize {
+        let made = self.inner().made.lock();
+        made.variables.iter().filter(|variable| variable.is_alive()).count()
+    }
+
     /// Adds one to the list.
     pub(super) fn note_made(&self, variable: &Variable) {
         self.inner().made.lock().add(variable);

@@ -77,6 +77,20 @@ FIELD(umbo_metric, sum, 8);
 FIELD(umbo_metric, weight, 16);
 FIELD(umbo_metric, mean, 24);
 
+SIZE(umbo_strategy_info, 88);
+FIELD(umbo_strategy_info, struct_size, 0);
+FIELD(umbo_strategy_info, num_replicas_in_sync, 8);
+FIELD(umbo_strategy_info, num_local_replicas, 16);
+FIELD(umbo_strategy_info, num_compute_devices, 24);
+FIELD(umbo_strategy_info, num_variables, 32);
+FIELD(umbo_strategy_info, late_replicas, 40);
+FIELD(umbo_strategy_info, rank, 48);
+FIELD(umbo_strategy_info, num_ranks, 56);
+FIELD(umbo_strategy_info, parameter_device, 64);
+FIELD(umbo_strategy_info, thread_stack_bytes, 72);
+FIELD(umbo_strategy_info, thread_binding, 80);
+FIELD(umbo_strategy_info, strict, 84);
+
 SIZE(umbo_run_options, 32);
 FIELD(umbo_run_options, struct_size, 0);
 FIELD(umbo_run_options, timeout_seconds, 8);
@@ -408,6 +422,13 @@ FIELD(umbo_communicator_functions, broadcast, 64);
 FIELD(umbo_communicator_functions, vote, 72);
 FIELD(umbo_communicator_functions, barrier, 80);
 FIELD(umbo_communicator_functions, abort, 88);
+
+SIZE(umbo_communicator_info, 40);
+FIELD(umbo_communicator_info, struct_size, 0);
+FIELD(umbo_communicator_info, rank, 8);
+FIELD(umbo_communicator_info, size, 16);
+FIELD(umbo_communicator_info, node_rank, 24);
+FIELD(umbo_communicator_info, node_size, 32);
 
 SIZE(umbo_mpi_options, 32);
 FIELD(umbo_mpi_options, struct_size, 0);

@@ -103,6 +103,20 @@ static CHECK_MAYBE_UNUSED umbo_tensor *make_tensor(umbo_dtype dtype, int32_t ran
     return tensor;
 }
 
+/* What a strategy says of itself. */
+static CHECK_MAYBE_UNUSED umbo_strategy_info info_of(const umbo_strategy *strategy) {
+    umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
+    CHECK_OK(umbo_strategy_get_info(strategy, &info));
+    return info;
+}
+
+/* Where a process stands among the ranks. */
+static CHECK_MAYBE_UNUSED umbo_communicator_info place_of(const umbo_communicator *communicator) {
+    umbo_communicator_info info = UMBO_COMMUNICATOR_INFO_INIT;
+    CHECK_OK(umbo_communicator_get_info(communicator, &info));
+    return info;
+}
+
 /* A vector of f32. */
 static CHECK_MAYBE_UNUSED umbo_tensor *make_floats(int64_t count, const float *data) {
     return make_tensor(UMBO_DTYPE_FLOAT32, 1, &count, data);

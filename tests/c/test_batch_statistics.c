@@ -49,14 +49,13 @@ static umbo_status measure(umbo_replica_context *context, const umbo_value *args
                                                  : view_of(UMBO_DTYPE_FLOAT32, 1, CHANNELS, narrow);
     views[1] = view_of(UMBO_DTYPE_INT64, 0, 0, &count);
     views[2] = view_of(UMBO_DTYPE_FLOAT32, 0, 0, &first);
-    status = plan->with_weights
-                 ? umbo_variable_assign_all_weighted(3, plan->variables, context, views,
-                                                     plan->weights[id])
-                 : umbo_variable_assign_all(3, plan->variables, context, views);
+    status = umbo_variable_assign_all(
+        3, plan->variables, context, views,
+        plan->with_weights ? plan->weights[id] : UMBO_WEIGHT_BY_EXAMPLES);
     UMBO_TRY(status);
     if (plan->reads) {
         umbo_view now;
-        UMBO_TRY(umbo_variable_view(plan->variables[2], context, &now));
+        UMBO_TRY(umbo_variable_view(plan->variables[2], context, UMBO_DTYPE_NONE, &now));
         CHECK(*(const float *)now.data == 10);
     }
     if (plan->fails == id) return umbo_set_last_error(UMBO_STATUS_ABORTED, "as planned", NULL, NULL);
@@ -193,23 +192,23 @@ static umbo_status wrong(umbo_replica_context *context, const umbo_value *args, 
     variables[1] = plan->own->variables[2];
     views[0] = view_of(UMBO_DTYPE_FLOAT32, 1, CHANNELS, numbers);
     views[1] = view_of(UMBO_DTYPE_FLOAT32, 1, CHANNELS, numbers);
-    CHECK_STATUS(umbo_variable_assign_all_weighted(2, variables, context, views, 1),
+    CHECK_STATUS(umbo_variable_assign_all(2, variables, context, views, 1),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("views[1]");
     views[0].dtype = UMBO_DTYPE_INT32;
-    CHECK_STATUS(umbo_variable_assign_all_weighted(1, variables, context, views, 1),
+    CHECK_STATUS(umbo_variable_assign_all(1, variables, context, views, 1),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("int32");
     views[0] = view_of(UMBO_DTYPE_FLOAT32, 1, CHANNELS, numbers);
-    CHECK_STATUS(umbo_variable_assign_all_weighted(1, &plan->others, context, views, 1),
+    CHECK_STATUS(umbo_variable_assign_all(1, &plan->others, context, views, 1),
                  UMBO_STATUS_FAILED_PRECONDITION);
-    CHECK_STATUS(umbo_variable_assign_all_weighted(1, variables, context, NULL, 1),
+    CHECK_STATUS(umbo_variable_assign_all(1, variables, context, NULL, 1),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_OK(umbo_variable_assign_all_weighted(0, NULL, context, NULL, 1));
+    CHECK_OK(umbo_variable_assign_all(0, NULL, context, NULL, 1));
     /* Replicas that name other variables disagree. */
     if (replica_id(context) == 1) variables[0] = plan->own->variables[2];
     views[0] = replica_id(context) == 1 ? view_of(UMBO_DTYPE_FLOAT32, 0, 0, numbers) : views[0];
-    return umbo_variable_assign_all_weighted(1, variables, context, views, 1);
+    return umbo_variable_assign_all(1, variables, context, views, 1);
 }
 
 static void what_is_refused(void) {

@@ -94,7 +94,7 @@ static umbo_status view_all(umbo_replica_context *ctx, const umbo_value *args, v
     (void)result;
     UMBO_TRY(umbo_variable_views(3, m->variables, ctx, weights));
     for (index = 0; index < 3; index++) {
-        UMBO_TRY(umbo_variable_view(m->variables[index], ctx, &one));
+        UMBO_TRY(umbo_variable_view(m->variables[index], ctx, UMBO_DTYPE_NONE, &one));
         CHECK(weights[index].data == one.data && weights[index].mutable_data == NULL);
     }
     CHECK_STATUS(umbo_gradients_views(m->gradients, ctx, m->mode, 2, buffers, &count),

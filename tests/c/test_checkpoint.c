@@ -33,7 +33,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *args, void 
     (void)args;
     (void)result;
     UMBO_TRY(umbo_replica_context_batch_position(ctx, &position));
-    UMBO_TRY(umbo_variable_view(m->weights, ctx, &w));
+    UMBO_TRY(umbo_variable_view(m->weights, ctx, UMBO_DTYPE_NONE, &w));
     UMBO_TRY(umbo_gradients_view(m->gradients, ctx, 0, UMBO_GRADIENT_OVERWRITE, &g));
     weights = (const float *)w.data;
     gradient = (float *)g.mutable_data;
@@ -220,10 +220,10 @@ static void a_manager_keeps_some(void) {
     for (index = 0; index < 6; index++) {
         train(&a, 1);
         CHECK_OK(umbo_checkpoint_set_integer(a.checkpoint, "epoch", index));
-        CHECK_OK(umbo_checkpoint_manager_save_rated(manager, index, losses[index], 1, &saved));
+        CHECK_OK(umbo_checkpoint_manager_save(manager, index, &losses[index], 1, &saved));
         CHECK(saved == 1);
     }
-    CHECK_OK(umbo_checkpoint_manager_save(manager, 5, 0, &saved));
+    CHECK_OK(umbo_checkpoint_manager_save(manager, 5, NULL, 0, &saved));
     CHECK(saved == 0);
     CHECK_OK(umbo_checkpoint_manager_wait(manager));
     CHECK_OK(umbo_checkpoint_manager_latest(manager, &step));
@@ -240,7 +240,7 @@ static void a_manager_keeps_some(void) {
     /* Another training does not save among these, and begins anew beside them if it says so. */
     make(&b, 2);
     CHECK_OK(umbo_checkpoint_manager_create(b.checkpoint, "test_checkpoint_folder", &options, &again));
-    CHECK_FAILS(umbo_checkpoint_manager_save(again, 6, 0, NULL), UMBO_STATUS_FAILED_PRECONDITION, "of step 5");
+    CHECK_FAILS(umbo_checkpoint_manager_save(again, 6, NULL, 0, NULL), UMBO_STATUS_FAILED_PRECONDITION, "of step 5");
     CHECK_MESSAGE("begin_anew");
     umbo_checkpoint_manager_release(again);
     options.begin_anew = 1;
@@ -266,7 +266,7 @@ static void a_manager_keeps_some(void) {
                 "buffer: is NULL");
     CHECK_FAILS(umbo_checkpoint_manager_path(manager, -1, NULL, 0, &length), UMBO_STATUS_INVALID_ARGUMENT,
                 "step: -1");
-    CHECK_FAILS(umbo_checkpoint_manager_save(manager, -1, 1, NULL), UMBO_STATUS_INVALID_ARGUMENT, "step");
+    CHECK_FAILS(umbo_checkpoint_manager_save(manager, -1, NULL, 1, NULL), UMBO_STATUS_INVALID_ARGUMENT, "step");
     umbo_checkpoint_manager_release(manager);
     for (index = 0; index < 2; index++) {
         options.keep = -index;

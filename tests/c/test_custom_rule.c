@@ -171,14 +171,14 @@ static void same_bits(umbo_strategy *strategy, int rows, umbo_dtype dtype, int64
         CHECK_OK(umbo_gradients_create(strategy, 1, &variables[which], &how, &self.gradients));
         self.rows = rows;
         self.dtype = dtype;
-        CHECK_OK(umbo_variable_view_as(variables[which], NULL, UMBO_DTYPE_BFLOAT16, &copies[which]));
+        CHECK_OK(umbo_variable_view(variables[which], NULL, UMBO_DTYPE_BFLOAT16, &copies[which]));
         for (step = 0; step < STEPS; step++) {
             self.step = step;
             CHECK_OK(umbo_strategy_run(strategy, give, &self, NULL, NULL, NULL));
             CHECK_OK(umbo_optimizer_apply(optimizers[which], self.gradients, NULL, NULL));
         }
         umbo_gradients_release(self.gradients);
-        CHECK_OK(umbo_variable_view_as(variables[which], NULL, UMBO_DTYPE_BFLOAT16, &copies[which]));
+        CHECK_OK(umbo_variable_view(variables[which], NULL, UMBO_DTYPE_BFLOAT16, &copies[which]));
         CHECK_OK(umbo_variable_read(variables[which], &values[which]));
         CHECK_OK(umbo_optimizer_state(optimizers[which], variables[which], "momentum", &states[which]));
     }

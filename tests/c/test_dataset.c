@@ -205,7 +205,7 @@ static void idx_files(void) {
     umbo_value *element = NULL;
     umbo_view view;
     write_file(path, good, sizeof(good));
-    CHECK_OK(umbo_dataset_from_idx_file(path, &dataset));
+    CHECK_OK(umbo_dataset_from_idx_files(1, &path, NULL, &dataset));
     CHECK(cardinality(dataset) == 3);
     CHECK_OK(umbo_iterator_from_dataset(dataset, &iterator));
     CHECK_OK(umbo_iterator_next(iterator, &element));
@@ -220,16 +220,16 @@ static void idx_files(void) {
 
     dataset = NULL;
     write_file(path, good, sizeof(good) - 1); /* one byte is missing */
-    CHECK_STATUS(umbo_dataset_from_idx_file(path, &dataset), UMBO_STATUS_DATA_LOSS);
+    CHECK_STATUS(umbo_dataset_from_idx_files(1, &path, NULL, &dataset), UMBO_STATUS_DATA_LOSS);
     CHECK(strstr(umbo_last_error_message(), path) != NULL);
     write_file(path, wrong_magic, sizeof(wrong_magic));
-    CHECK_STATUS(umbo_dataset_from_idx_file(path, &dataset), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_dataset_from_idx_files(1, &path, NULL, &dataset), UMBO_STATUS_INVALID_ARGUMENT);
     write_file(path, huge, sizeof(huge));
-    CHECK(umbo_dataset_from_idx_file(path, &dataset) != UMBO_OK);
+    CHECK(umbo_dataset_from_idx_files(1, &path, NULL, &dataset) != UMBO_OK);
     write_file(path, good, 0);
-    CHECK_STATUS(umbo_dataset_from_idx_file(path, &dataset), UMBO_STATUS_DATA_LOSS);
+    CHECK_STATUS(umbo_dataset_from_idx_files(1, &path, NULL, &dataset), UMBO_STATUS_DATA_LOSS);
     CHECK(remove(path) == 0);
-    CHECK_STATUS(umbo_dataset_from_idx_file(path, &dataset), UMBO_STATUS_NOT_FOUND);
+    CHECK_STATUS(umbo_dataset_from_idx_files(1, &path, NULL, &dataset), UMBO_STATUS_NOT_FOUND);
     CHECK(strstr(umbo_last_error_message(), path) != NULL);
     CHECK(dataset == NULL);
 }

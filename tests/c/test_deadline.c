@@ -120,9 +120,7 @@ static umbo_status well_behaved(umbo_replica_context *context, const umbo_value 
 }
 
 static int32_t late(const umbo_strategy *strategy) {
-    int64_t count = -1;
-    CHECK_OK(umbo_strategy_late_replicas(strategy, &count));
-    return count;
+    return (int32_t)info_of(strategy).late_replicas;
 }
 
 /* The strategy is as before the step, and usable. */
@@ -168,7 +166,7 @@ static void deadline(umbo_strategy *strategy, gate *self, umbo_replica_fn fn) {
     /* Draining: reads work, everything that changes or runs names the late replica. */
     CHECK(late(strategy) >= 1);
     CHECK(float_of_variable(self->variable) == before);
-    CHECK_OK(umbo_variable_view(self->variable, NULL, &view));
+    CHECK_OK(umbo_variable_view(self->variable, NULL, UMBO_DTYPE_NONE, &view));
     CHECK_STATUS(umbo_strategy_run(strategy, well_behaved, self, NULL, NULL, NULL),
                  UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("replica 1");

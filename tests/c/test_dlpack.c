@@ -211,7 +211,7 @@ static umbo_status on_a_replica(umbo_replica_context *context, const umbo_value 
     (void)arguments;
     (void)result;
     UMBO_TRY(umbo_replica_context_replica_id(context, &replica));
-    UMBO_TRY(umbo_variable_view(check->variable, context, &view));
+    UMBO_TRY(umbo_variable_view(check->variable, context, UMBO_DTYPE_NONE, &view));
     UMBO_TRY(umbo_view_to_dlpack(&view, &check->destroyed[replica], destroyed, &value));
     CHECK(value->dl_tensor.data == view.data);
     CHECK((value->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0);

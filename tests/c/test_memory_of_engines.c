@@ -43,7 +43,7 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
     int element;
     (void)args;
     (void)result;
-    UMBO_TRY(umbo_variable_view(plan->updated, context, &view));
+    UMBO_TRY(umbo_variable_view(plan->updated, context, UMBO_DTYPE_NONE, &view));
     CHECK(view.data == plan->updated_at);
     UMBO_TRY(umbo_gradients_view(plan->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &view));
     if (plan->gradient_at[id] == NULL) plan->gradient_at[id] = view.data;
@@ -95,7 +95,7 @@ static void a_thousand_steps(int in_memory) {
         umbo_tensor_release(initial);
         plan.assigned = make_variable(strategy, 0, UMBO_AGGREGATION_SUM);
     }
-    CHECK_OK(umbo_variable_view(plan.updated, NULL, &view));
+    CHECK_OK(umbo_variable_view(plan.updated, NULL, UMBO_DTYPE_NONE, &view));
     plan.updated_at = view.data;
     CHECK(!in_memory || view.data == block + 1);
     options.loss_reduction = UMBO_LOSS_MEAN;
@@ -106,14 +106,14 @@ static void a_thousand_steps(int in_memory) {
         plan.assigns = round % 3 != 0;
         CHECK_OK(umbo_strategy_run(strategy, step, &plan, NULL, NULL, NULL));
         CHECK_OK(umbo_optimizer_apply(sgd, plan.gradients, NULL, NULL));
-        CHECK_OK(umbo_variable_view(plan.updated, NULL, &view));
+        CHECK_OK(umbo_variable_view(plan.updated, NULL, UMBO_DTYPE_NONE, &view));
         CHECK(view.data == plan.updated_at);
-        CHECK_OK(umbo_variable_view(plan.assigned, NULL, &view));
+        CHECK_OK(umbo_variable_view(plan.assigned, NULL, UMBO_DTYPE_NONE, &view));
         see(plan.assigned_at, in_memory ? 1 : 2, view.data);
         if (round == steps / 2) { /* outside of runs an assignment is in place, too */
             const float half = 500;
             CHECK_OK(umbo_variable_write(plan.assigned, &half, sizeof(half)));
-            CHECK_OK(umbo_variable_view(plan.assigned, NULL, &view));
+            CHECK_OK(umbo_variable_view(plan.assigned, NULL, UMBO_DTYPE_NONE, &view));
             see(plan.assigned_at, in_memory ? 1 : 2, view.data);
         }
     }
@@ -156,7 +156,7 @@ static umbo_status assign_and_apply(umbo_replica_context *context, const umbo_va
     UMBO_TRY(umbo_variable_assign(plan->weight, value));
     umbo_value_release(value);
     UMBO_TRY(umbo_optimizer_apply(plan->sgd, plan->gradients, NULL, NULL));
-    UMBO_TRY(umbo_variable_view(plan->weight, context, &view));
+    UMBO_TRY(umbo_variable_view(plan->weight, context, UMBO_DTYPE_NONE, &view));
     CHECK(*(const float *)view.data == 100);
     return plan->fails ? umbo_set_last_error(UMBO_STATUS_ABORTED, "as planned", NULL, NULL) : UMBO_OK;
 }
@@ -183,13 +183,13 @@ static void assigned_and_updated_in_one_step(void) {
                  UMBO_STATUS_ABORTED);
     CHECK(place == 7 && float_of_variable(plan.weight) == 7);
     plan.fails = 0;
-    CHECK_OK(umbo_variable_view_as(plan.weight, NULL, UMBO_DTYPE_BFLOAT16, &half));
+    CHECK_OK(umbo_variable_view(plan.weight, NULL, UMBO_DTYPE_BFLOAT16, &half));
     CHECK_OK(umbo_strategy_run(strategy, assign_and_apply, &plan, NULL, NULL, NULL));
     CHECK(place == 99 && float_of_variable(plan.weight) == 99);
     /* Its low-precision copy is that of the value. */
     {
         float widened = 0;
-        CHECK_OK(umbo_variable_view_as(plan.weight, NULL, UMBO_DTYPE_BFLOAT16, &half));
+        CHECK_OK(umbo_variable_view(plan.weight, NULL, UMBO_DTYPE_BFLOAT16, &half));
         CHECK_OK(umbo_convert_to_float(UMBO_DTYPE_BFLOAT16, 1, half.data, &widened));
         CHECK(widened == 99);
     }

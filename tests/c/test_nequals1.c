@@ -29,7 +29,7 @@ static umbo_status classify(umbo_replica_context *context, const umbo_value *arg
     (void)result;
     UMBO_TRY(umbo_value_view(args, "image", &images));
     UMBO_TRY(umbo_value_view(args, "label", &labels));
-    UMBO_TRY(umbo_variable_view(self->weights, context, &weights));
+    UMBO_TRY(umbo_variable_view(self->weights, context, UMBO_DTYPE_NONE, &weights));
     UMBO_TRY(umbo_gradients_view(self->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
     pixels = weights.shape[0];
     UMBO_TRY(umbo_replica_context_scratch(context, (size_t)(pixels * CLASSES) * sizeof(double),
@@ -76,11 +76,12 @@ static umbo_status classify(umbo_replica_context *context, const umbo_value *arg
 
 static umbo_dataset *idx_file(const char *folder, const char *name) {
     char path[4096];
+    const char *const paths[1] = {path};
     umbo_dataset *dataset = NULL;
     snprintf(path, sizeof(path), "%s/%s", folder, name);
-    if (umbo_dataset_from_idx_file(path, &dataset) == UMBO_OK) return dataset;
+    if (umbo_dataset_from_idx_files(1, paths, NULL, &dataset) == UMBO_OK) return dataset;
     snprintf(path, sizeof(path), "%s/%s.gz", folder, name);
-    CHECK_OK(umbo_dataset_from_idx_file(path, &dataset));
+    CHECK_OK(umbo_dataset_from_idx_files(1, paths, NULL, &dataset));
     return dataset;
 }
 
@@ -236,7 +237,7 @@ static umbo_status fit(umbo_replica_context *context, const umbo_value *args, vo
     (void)result;
     UMBO_TRY(umbo_value_view(args, "x", &x));
     UMBO_TRY(umbo_value_view(args, "y", &y));
-    UMBO_TRY(umbo_variable_view(self->weights, context, &weights));
+    UMBO_TRY(umbo_variable_view(self->weights, context, UMBO_DTYPE_NONE, &weights));
     UMBO_TRY(umbo_gradients_view(self->gradients, context, 0, UMBO_GRADIENT_ADD, &gradient));
     w = (const double *)weights.data;
     g = (double *)gradient.mutable_data;

@@ -11,7 +11,6 @@ static void sizes(void) {
     umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
     longer_options longer;
     umbo_strategy *strategy = NULL;
-    int64_t count = 0;
     CHECK(options.struct_size == sizeof(options));
     CHECK_OK(umbo_strategy_create(&options, &strategy));
     umbo_strategy_release(strategy);
@@ -20,8 +19,7 @@ static void sizes(void) {
     longer.known.struct_size = sizeof(longer);
     longer.known.cpu_replicas = 2;
     CHECK_OK(umbo_strategy_create(&longer.known, &strategy)); /* the rest is 0 */
-    CHECK_OK(umbo_strategy_num_replicas_in_sync(strategy, &count));
-    CHECK(count == 2);
+    CHECK(info_of(strategy).num_replicas_in_sync == 2);
     umbo_strategy_release(strategy);
     strategy = NULL;
     longer.more[3] = 1;

@@ -206,8 +206,8 @@ static umbo_status look(umbo_replica_context *context, const umbo_value *args, v
     (void)args;
     (void)result;
     for (index = 0; index < 3; index++) {
-        CHECK_OK(umbo_variable_view(self->variables[index], context, &views[index]));
-        CHECK_OK(umbo_variable_view_as(self->variables[index], context, UMBO_DTYPE_BFLOAT16,
+        CHECK_OK(umbo_variable_view(self->variables[index], context, UMBO_DTYPE_NONE, &views[index]));
+        CHECK_OK(umbo_variable_view(self->variables[index], context, UMBO_DTYPE_BFLOAT16,
                                        &narrow[index]));
     }
     for (round = 0; round < 2; round++) {
@@ -252,9 +252,7 @@ static void call_back(void *user_data) {
     calling *self = (calling *)user_data;
     umbo_value *one = float_value(1);
     umbo_equivalence *equivalence = NULL;
-    int64_t late = 0;
-    CHECK_OK(umbo_strategy_late_replicas(self->strategy, &late));
-    CHECK(late == 1);
+    CHECK(info_of(self->strategy).late_replicas == 1);
     CHECK_STATUS(umbo_strategy_run(self->strategy, nothing, NULL, NULL, NULL, NULL),
                  UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("draining");

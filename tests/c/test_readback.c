@@ -195,20 +195,17 @@ static void strategies(void) {
     umbo_strategy_options given = UMBO_STRATEGY_OPTIONS_INIT;
     const umbo_strategy_options *choices[2] = {NULL, &given};
     size_t bytes[2] = {0, 0};
-    umbo_thread_binding binding = (umbo_thread_binding)-1;
+    umbo_strategy_info info;
     umbo_strategy *strategy = NULL;
-    const char *name = NULL;
-    int64_t count = 0;
-    int32_t strict = -1;
     int choice;
     for (choice = 0; choice < 2; choice++) {
         CHECK_OK(umbo_strategy_create(choices[choice], &strategy));
-        CHECK_OK(umbo_strategy_thread_stack_bytes(strategy, &bytes[choice]));
-        CHECK_OK(umbo_strategy_thread_binding(strategy, &binding));
-        CHECK_OK(umbo_strategy_num_replicas_in_sync(strategy, &count));
-        CHECK_OK(umbo_strategy_parameter_device(strategy, &name));
-        CHECK_OK(umbo_strategy_strict(strategy, &strict));
-        CHECK(strict == 0 && binding == UMBO_THREAD_BINDING_ON && count == 1 && strstr(name, "CPU:0") != NULL);
+        info = info_of(strategy);
+        bytes[choice] = info.thread_stack_bytes;
+        CHECK(info.struct_size == sizeof(info) && info.strict == 0 && info.thread_binding == UMBO_THREAD_BINDING_ON);
+        CHECK(info.num_replicas_in_sync == 1 && info.num_local_replicas == 1 && info.num_compute_devices == 1);
+        CHECK(info.rank == 0 && info.num_ranks == 1 && info.num_variables == 0 && info.late_replicas == 0);
+        CHECK(strstr(info.parameter_device, "CPU:0") != NULL);
         umbo_strategy_release(strategy);
     }
     CHECK(bytes[0] == bytes[1] && bytes[0] >= (size_t)2 << 20);
@@ -219,17 +216,10 @@ static void strategies(void) {
     given.replicas_in_sync = 5;
     given.strict = 1;
     CHECK_OK(umbo_strategy_create(&given, &strategy));
-    CHECK_OK(umbo_strategy_thread_stack_bytes(strategy, &bytes[0]));
-    CHECK_OK(umbo_strategy_thread_binding(strategy, &binding));
-    CHECK_OK(umbo_strategy_num_replicas_in_sync(strategy, &count));
-    CHECK_OK(umbo_strategy_parameter_device(strategy, &name));
-    CHECK_OK(umbo_strategy_strict(strategy, &strict));
-    CHECK(strict == 1 && bytes[0] == (size_t)3 << 20 && binding == UMBO_THREAD_BINDING_OFF);
-    CHECK(count == 5 && strstr(name, "CPU:1") != NULL);
-    CHECK_OK(umbo_strategy_num_local_replicas(strategy, &count));
-    CHECK(count == 5);
-    CHECK_OK(umbo_strategy_num_compute_devices(strategy, &count));
-    CHECK(count == 2);
+    info = info_of(strategy);
+    CHECK(info.strict == 1 && info.thread_stack_bytes == (size_t)3 << 20);
+    CHECK(info.thread_binding == UMBO_THREAD_BINDING_OFF && strstr(info.parameter_device, "CPU:1") != NULL);
+    CHECK(info.num_replicas_in_sync == 5 && info.num_local_replicas == 5 && info.num_compute_devices == 2);
     umbo_strategy_release(strategy);
 }
 

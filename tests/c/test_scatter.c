@@ -1,8 +1,6 @@
 /* Scatter updates of a variable's rows, in both contexts. */
 #include "check.h"
 
-typedef umbo_status (*scatter_function)(umbo_variable *variable, const umbo_value *slices);
-
 /* [[10, 20], [30, 40], [50, 60]]. */
 static umbo_variable *make_matrix(umbo_strategy *strategy, umbo_aggregation aggregation) {
     const float numbers[6] = {10, 20, 30, 40, 50, 60};
@@ -32,22 +30,22 @@ static void each_operation(umbo_strategy *strategy) {
     static const float rows[6] = {2, 5, 4, 100, 10, 2};
     static const int64_t indices[3] = {2, 0, 2};
     static const struct {
-        scatter_function function;
+        umbo_scatter_op op;
         float expected[6];
     } cases[] = {
-        {umbo_variable_scatter_add, {14, 120, 30, 40, 62, 67}},
-        {umbo_variable_scatter_sub, {6, -80, 30, 40, 38, 53}},
-        {umbo_variable_scatter_mul, {40, 2000, 30, 40, 1000, 600}},
-        {umbo_variable_scatter_div, {2.5f, 0.2f, 30, 40, 2.5f, 6}},
-        {umbo_variable_scatter_min, {4, 20, 30, 40, 2, 2}},
-        {umbo_variable_scatter_max, {10, 100, 30, 40, 50, 60}},
-        {umbo_variable_scatter_update, {4, 100, 30, 40, 10, 2}},
+        {UMBO_SCATTER_ADD, {14, 120, 30, 40, 62, 67}},
+        {UMBO_SCATTER_SUB, {6, -80, 30, 40, 38, 53}},
+        {UMBO_SCATTER_MUL, {40, 2000, 30, 40, 1000, 600}},
+        {UMBO_SCATTER_DIV, {2.5f, 0.2f, 30, 40, 2.5f, 6}},
+        {UMBO_SCATTER_MIN, {4, 20, 30, 40, 2, 2}},
+        {UMBO_SCATTER_MAX, {10, 100, 30, 40, 50, 60}},
+        {UMBO_SCATTER_UPDATE, {4, 100, 30, 40, 10, 2}},
     };
     umbo_value *slices = make_slices(3, rows, indices, 3);
     int32_t index;
     for (index = 0; index < COUNT_OF(cases); index++) {
         umbo_variable *variable = make_matrix(strategy, UMBO_AGGREGATION_NONE);
-        CHECK_OK(cases[index].function(variable, slices));
+        CHECK_OK(umbo_variable_scatter(variable, cases[index].op, slices));
         CHECK(matrix_is(variable, cases[index].expected));
         umbo_variable_release(variable);
     }
@@ -60,16 +58,19 @@ static void refused(umbo_strategy *strategy) {
     static const int64_t beyond[2] = {0, 3}, negative[2] = {0, -1}, fine[2] = {0, 1};
     umbo_variable *variable = make_matrix(strategy, UMBO_AGGREGATION_NONE);
     umbo_value *slices = make_slices(2, rows, beyond, 3), *plain = float_value(1);
-    CHECK_STATUS(umbo_variable_scatter_add(variable, slices), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_variable_scatter(variable, UMBO_SCATTER_ADD, slices), UMBO_STATUS_OUT_OF_RANGE);
     umbo_value_release(slices);
     slices = make_slices(2, rows, negative, 3);
-    CHECK_STATUS(umbo_variable_scatter_update(variable, slices), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_variable_scatter(variable, UMBO_SCATTER_UPDATE, slices), UMBO_STATUS_OUT_OF_RANGE);
     umbo_value_release(slices);
     slices = make_slices(2, rows, fine, 4); /* slices of another shape */
-    CHECK_STATUS(umbo_variable_scatter_add(variable, slices), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_scatter(variable, UMBO_SCATTER_ADD, slices), UMBO_STATUS_INVALID_ARGUMENT);
     umbo_value_release(slices);
-    CHECK_STATUS(umbo_variable_scatter_add(variable, plain), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_scatter(variable, UMBO_SCATTER_ADD, plain), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("slices");
+    CHECK_STATUS(umbo_variable_scatter(variable, (umbo_scatter_op)8, plain),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("UMBO_SCATTER_ADD (1) to UMBO_SCATTER_UPDATE (7)");
     CHECK(matrix_is(variable, before));
     umbo_value_release(plain);
     umbo_variable_release(variable);
@@ -90,10 +91,10 @@ static void integers(umbo_strategy *strategy) {
     divisors[0] = make_tensor(UMBO_DTYPE_INT32, 2, one, zero);
     divisors[1] = make_tensor(UMBO_DTYPE_INT32, 2, one, two);
     CHECK_OK(umbo_value_create_indexed_slices(divisors[0], index, 2, shape, &slices));
-    CHECK_STATUS(umbo_variable_scatter_div(variable, slices), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_scatter(variable, UMBO_SCATTER_DIV, slices), UMBO_STATUS_INVALID_ARGUMENT);
     umbo_value_release(slices);
     CHECK_OK(umbo_value_create_indexed_slices(divisors[1], index, 2, shape, &slices));
-    CHECK_OK(umbo_variable_scatter_div(variable, slices));
+    CHECK_OK(umbo_variable_scatter(variable, UMBO_SCATTER_DIV, slices));
     umbo_value_release(slices);
     CHECK_OK(umbo_variable_read(variable, &now));
     CHECK_OK(umbo_tensor_view(now, &view));
@@ -116,7 +117,7 @@ static void components(umbo_strategy *strategy) {
     items[0] = make_slices(1, rows, &row, 3);
     items[1] = make_slices(1, other, &row, 3);
     slices = into_per_replica(2, items);
-    CHECK_STATUS(umbo_variable_scatter_add(variable, slices), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_scatter(variable, UMBO_SCATTER_ADD, slices), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("inside of a run");
     CHECK(matrix_is(variable, after));
     umbo_value_release(slices);
@@ -136,7 +137,7 @@ static umbo_status add_own(umbo_replica_context *context, const umbo_value *args
     const float rows[2] = {number, number};
     const int64_t row = 0;
     umbo_value *slices = make_slices(1, rows, &row, 3);
-    umbo_status status = umbo_variable_scatter_add(this_case->variable, slices);
+    umbo_status status = umbo_variable_scatter(this_case->variable, UMBO_SCATTER_ADD, slices);
     (void)args;
     (void)result;
     umbo_value_release(slices);

@@ -38,12 +38,10 @@ static void check_contexts(int has, int cross_replica) {
 static void default_context(void) {
     umbo_strategy *strategy = NULL;
     umbo_replica_context *context = NULL;
-    int64_t count = 0;
     check_contexts(0, 0);
     CHECK_OK(umbo_default_strategy(&strategy));
     CHECK(is_current(strategy));
-    CHECK_OK(umbo_strategy_num_replicas_in_sync(strategy, &count));
-    CHECK(count == 1);
+    CHECK(info_of(strategy).num_replicas_in_sync == 1);
     CHECK_OK(umbo_current_replica_context(&context));
     CHECK(replica_id(context) == 0);
     umbo_strategy_release(strategy);

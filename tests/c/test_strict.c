@@ -75,7 +75,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *args, void 
     UMBO_TRY(umbo_replica_context_scratch(ctx, 12, &memory));
     memset(memory, 0, now == BEHIND_SCRATCH ? 13 : 12);
     UMBO_TRY(make_outputs(now));
-    UMBO_TRY(umbo_variable_view(self->variable, ctx, &view));
+    UMBO_TRY(umbo_variable_view(self->variable, ctx, UMBO_DTYPE_NONE, &view));
     if (now == THE_WEIGHTS) *(volatile float *)(uintptr_t)view.data = 1;
     UMBO_TRY(umbo_gradients_submit_weighted(self->gradients, ctx, 1));
     if (now == AFTER_SUBMIT) buffer[2] = 17;
@@ -113,11 +113,9 @@ static void mistakes(void) {
     umbo_strategy *strategy = NULL;
     umbo_optimizer *optimizer = NULL;
     training self = {NULL, NULL, NOTHING};
-    int32_t strict = -1;
     int what;
     setting(1, &strategy, &self, &optimizer);
-    CHECK_OK(umbo_strategy_strict(strategy, &strict));
-    CHECK(strict == 1);
+    CHECK(info_of(strategy).strict == 1);
     for (what = NOTHING; what < NOT_A_NUMBER; what++) {
         if (SAYS[what] != NULL) {
             CHECK_STATUS(run(strategy, &self, (mistake)what), UMBO_STATUS_FAILED_PRECONDITION);
@@ -139,10 +137,8 @@ static void elsewhere(void) {
     umbo_strategy *strategy = NULL;
     umbo_optimizer *optimizer = NULL;
     training self = {NULL, NULL, NOTHING};
-    int32_t strict = -1;
     setting(0, &strategy, &self, &optimizer);
-    CHECK_OK(umbo_strategy_strict(strategy, &strict));
-    CHECK(strict == 0);
+    CHECK(info_of(strategy).strict == 0);
     CHECK_OK(run(strategy, &self, ONE_MISSING));
     CHECK_OK(umbo_optimizer_apply(optimizer, self.gradients, NULL, NULL));
     CHECK_OK(run(strategy, &self, AFTER_SUBMIT));
@@ -160,7 +156,7 @@ static void weights(void) {
     CHECK_STATUS(run(strategy, &self, THE_WEIGHTS), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("strict mode: variable 'w' (float32 [5]) was written through a view of it");
     CHECK_MESSAGE("the callback of replica 1");
-    CHECK_OK(umbo_variable_view(self.variable, NULL, &view));
+    CHECK_OK(umbo_variable_view(self.variable, NULL, UMBO_DTYPE_NONE, &view));
     CHECK(((const float *)view.data)[0] == 0);
     CHECK_OK(run(strategy, &self, NOTHING));
     CHECK_OK(umbo_optimizer_apply(optimizer, self.gradients, NULL, NULL));

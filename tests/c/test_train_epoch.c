@@ -32,7 +32,7 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
     int64_t index;
     (void)result;
     UMBO_TRY(umbo_value_view(args, NULL, &part));
-    UMBO_TRY(umbo_variable_view(self->variable, context, &variable));
+    UMBO_TRY(umbo_variable_view(self->variable, context, UMBO_DTYPE_NONE, &variable));
     UMBO_TRY(umbo_gradients_view(self->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
     UMBO_TRY(umbo_replica_context_batch_position(context, &position));
     x = (const float *)part.data;

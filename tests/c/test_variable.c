@@ -33,7 +33,7 @@ static umbo_status assign_in_replica(umbo_replica_context *context, const umbo_v
         umbo_value_release(own);
         if (status != UMBO_OK) return status;
     }
-    UMBO_TRY(umbo_variable_view(self->variable, context, &view));
+    UMBO_TRY(umbo_variable_view(self->variable, context, UMBO_DTYPE_NONE, &view));
     CHECK(*(const float *)view.data == self->expected); /* later reads in the step see it */
     if (self->fail_afterwards && replica_id(context) == 1) {
         return umbo_set_last_error(UMBO_STATUS_ABORTED, "changed my mind", NULL, NULL);

@@ -25,19 +25,19 @@ static uint16_t to_bfloat16(float number) {
 static void is_in_step(umbo_replica_context *context, umbo_variable *variable) {
     umbo_view whole, copy, again;
     int64_t index;
-    CHECK_OK(umbo_variable_view(variable, context, &whole));
-    CHECK_OK(umbo_variable_view_as(variable, context, UMBO_DTYPE_BFLOAT16, &copy));
+    CHECK_OK(umbo_variable_view(variable, context, UMBO_DTYPE_NONE, &whole));
+    CHECK_OK(umbo_variable_view(variable, context, UMBO_DTYPE_BFLOAT16, &copy));
     CHECK(copy.dtype == UMBO_DTYPE_BFLOAT16 && copy.rank == 1 && copy.shape[0] == ELEMENTS);
     CHECK(copy.strides[0] == 1 && copy.data != whole.data);
     for (index = 0; index < ELEMENTS; index++) {
         CHECK(((const uint16_t *)copy.data)[index] ==
               to_bfloat16(((const float *)whole.data)[index]));
     }
-    CHECK_OK(umbo_variable_view_as(variable, context, UMBO_DTYPE_BFLOAT16, &again));
+    CHECK_OK(umbo_variable_view(variable, context, UMBO_DTYPE_BFLOAT16, &again));
     CHECK(again.data == copy.data);
-    CHECK_OK(umbo_variable_view_as(variable, context, UMBO_DTYPE_FLOAT16, &again));
+    CHECK_OK(umbo_variable_view(variable, context, UMBO_DTYPE_FLOAT16, &again));
     CHECK(again.dtype == UMBO_DTYPE_FLOAT16 && again.data != copy.data);
-    CHECK_OK(umbo_variable_view_as(variable, context, UMBO_DTYPE_FLOAT32, &again));
+    CHECK_OK(umbo_variable_view(variable, context, UMBO_DTYPE_FLOAT32, &again));
     CHECK(again.dtype == UMBO_DTYPE_FLOAT32 && again.data == whole.data);
 }
 
@@ -57,7 +57,7 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
         if (status != UMBO_OK) return status;
         is_in_step(context, self->variable);
     }
-    UMBO_TRY(umbo_variable_view_as(self->variable, context, UMBO_DTYPE_BFLOAT16, &weights));
+    UMBO_TRY(umbo_variable_view(self->variable, context, UMBO_DTYPE_BFLOAT16, &weights));
     UMBO_TRY(umbo_gradients_view(self->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
     CHECK(gradient.dtype == UMBO_DTYPE_BFLOAT16);
     for (index = 0; index < ELEMENTS; index++) {
@@ -113,16 +113,16 @@ static void refused(umbo_strategy *strategy, const model *self) {
     umbo_variable *variable = NULL;
     umbo_view view;
     CHECK_OK(umbo_variable_create(strategy, "wide", initial, NULL, &variable));
-    CHECK_STATUS(umbo_variable_view_as(variable, NULL, UMBO_DTYPE_BFLOAT16, &view),
+    CHECK_STATUS(umbo_variable_view(variable, NULL, UMBO_DTYPE_BFLOAT16, &view),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("'wide'");
-    CHECK_STATUS(umbo_variable_view_as(variable, NULL, UMBO_DTYPE_FLOAT32, &view), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_OK(umbo_variable_view_as(variable, NULL, UMBO_DTYPE_FLOAT64, &view));
+    CHECK_STATUS(umbo_variable_view(variable, NULL, UMBO_DTYPE_FLOAT32, &view), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_OK(umbo_variable_view(variable, NULL, UMBO_DTYPE_FLOAT64, &view));
     CHECK(*(const double *)view.data == 1);
-    CHECK_STATUS(umbo_variable_view_as(self->variable, NULL, UMBO_DTYPE_FLOAT64, &view),
+    CHECK_STATUS(umbo_variable_view(self->variable, NULL, UMBO_DTYPE_FLOAT64, &view),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("dtype");
-    CHECK_STATUS(umbo_variable_view_as(self->variable, NULL, (umbo_dtype)99, &view),
+    CHECK_STATUS(umbo_variable_view(self->variable, NULL, (umbo_dtype)99, &view),
                  UMBO_STATUS_INVALID_ARGUMENT);
     umbo_variable_release(variable);
     umbo_tensor_release(initial);

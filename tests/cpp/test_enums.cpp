@@ -146,6 +146,20 @@ constexpr bool is_known(umbo_aggregation constant) {
     return false;
 }
 
+constexpr bool is_known(umbo_scatter_op constant) {
+    switch (constant) {
+        case to_c(umbo::scatter_op::add):
+        case to_c(umbo::scatter_op::sub):
+        case to_c(umbo::scatter_op::mul):
+        case to_c(umbo::scatter_op::div):
+        case to_c(umbo::scatter_op::min):
+        case to_c(umbo::scatter_op::max):
+        case to_c(umbo::scatter_op::update):
+            return true;
+    }
+    return false;
+}
+
 constexpr bool is_known(umbo_reduce_op constant) {
     switch (constant) {
         case to_c(umbo::reduce_op::sum):
@@ -294,6 +308,7 @@ static_assert(is_known(UMBO_VALUE_INDEXED_SLICES) && to_c(umbo::value_kind::inde
 static_assert(is_known(UMBO_TRAINABLE_NO) && to_c(umbo::trainable::no) == UMBO_TRAINABLE_NO);
 static_assert(is_known(UMBO_SYNCHRONIZATION_ON_READ) && to_c(umbo::synchronization::on_read) == UMBO_SYNCHRONIZATION_ON_READ);
 static_assert(is_known(UMBO_AGGREGATION_ONLY_FIRST_REPLICA) && to_c(umbo::aggregation::only_first_replica) == UMBO_AGGREGATION_ONLY_FIRST_REPLICA);
+static_assert(is_known(UMBO_SCATTER_UPDATE) && to_c(umbo::scatter_op::update) == UMBO_SCATTER_UPDATE);
 static_assert(is_known(UMBO_REDUCE_MEAN) && to_c(umbo::reduce_op::mean) == UMBO_REDUCE_MEAN);
 static_assert(is_known(UMBO_SPLIT_BALANCED) && to_c(umbo::split::balanced) == UMBO_SPLIT_BALANCED);
 static_assert(is_known(UMBO_SHARDING_AUTO) && to_c(umbo::sharding::automatic) == UMBO_SHARDING_AUTO);

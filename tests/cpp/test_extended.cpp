@@ -38,14 +38,14 @@ void sparse() {
     CHECK(sum.slices_dense_shape() == umbo::dimensions{3});
     const auto variable =
         strategy.create_variable("v", umbo::tensor::from_vector(std::vector<float>{8, 8, 8}));
-    variable.scatter_add(slices({1}, {0}));
-    variable.scatter_sub(slices({1}, {1}));
-    variable.scatter_mul(slices({2}, {2}));
-    variable.scatter_div(slices({4}, {2}));
-    variable.scatter_min(slices({5}, {0}));
-    variable.scatter_max(slices({9}, {1}));
+    variable.scatter(umbo::scatter_op::add, slices({1}, {0}));
+    variable.scatter(umbo::scatter_op::sub, slices({1}, {1}));
+    variable.scatter(umbo::scatter_op::mul, slices({2}, {2}));
+    variable.scatter(umbo::scatter_op::div, slices({4}, {2}));
+    variable.scatter(umbo::scatter_op::min, slices({5}, {0}));
+    variable.scatter(umbo::scatter_op::max, slices({9}, {1}));
     CHECK(variable.read().to_vector<float>() == std::vector<float>({5, 9, 4}));
-    variable.scatter_update(slices({0, 1}, {0, 0}));
+    variable.scatter(umbo::scatter_op::update, slices({0, 1}, {0, 0}));
     CHECK(variable.read().to_vector<float>() == std::vector<float>({1, 9, 4}));
 }
 

@@ -28,7 +28,7 @@ std::vector<mistake> mistakes() {
              umbo::dataset::from_npy_file("/nowhere/digits.npy");
          }},
         {"a file of another format", umbo::status::invalid_argument,
-         {"umbo_dataset_from_idx_file", "path"},
+         {"umbo_dataset_from_idx_files", "path"},
          {"test_mistakes_input.cpp'"},
          {"not an IDX file", "two zeros"},
          [] {

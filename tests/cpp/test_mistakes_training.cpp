@@ -386,16 +386,16 @@ std::vector<mistake> mistakes() {
              umbo::optimizer::sgd(at.strategy).configure(how);
          }},
         {"a scatter of rows that there are not", umbo::status::out_of_range,
-         {"umbo_variable_scatter_add", "indices"},
+         {"umbo_variable_scatter", "indices"},
          {"7 at position 0", "variable 'table'"},
          {"not in [0, 4)"},
          [] {
              const world at;
-             at.table.scatter_add(value::indexed_slices(tensor::zeros(umbo::dtype::float32, {1, 2}),
+             at.table.scatter(umbo::scatter_op::add, value::indexed_slices(tensor::zeros(umbo::dtype::float32, {1, 2}),
                                                         tensor::from_vector<std::int64_t>({7}), {4, 2}));
          }},
         {"a copy in a type that there is not", umbo::status::invalid_argument,
-         {"umbo_variable_view_as", "dtype"},
+         {"umbo_variable_view", "dtype"},
          {"variable 'w'", "int8"},
          {"float16 and bfloat16"},
          [] {

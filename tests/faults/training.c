@@ -33,8 +33,8 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
     int64_t row, column;
     int at;
     UMBO_TRY(umbo_value_view(args, "x", &rows));
-    UMBO_TRY(umbo_variable_view(all.variables[0], context, &weight));
-    UMBO_TRY(umbo_variable_view_as(all.variables[0], context, UMBO_DTYPE_BFLOAT16, &narrow));
+    UMBO_TRY(umbo_variable_view(all.variables[0], context, UMBO_DTYPE_NONE, &weight));
+    UMBO_TRY(umbo_variable_view(all.variables[0], context, UMBO_DTYPE_BFLOAT16, &narrow));
     UMBO_TRY(umbo_replica_context_scratch(context, 200000, &scratch));
     UMBO_TRY(umbo_replica_context_add_metric(context, "loss", 1.0, (double)rows.shape[0]));
     for (at = 0; at < (plan->table ? VARIABLES - 1 : 1); at++) {
@@ -286,7 +286,7 @@ static void collect(void) {
     CALL(umbo_tensor_from_data(UMBO_DTYPE_INT64, 1, shape, rows, NULL, &all.tensors[21]));
     CALL(umbo_tensor_slice(all.tensors[4], 0, 0, 3, 1, &all.tensors[22]));
     CALL(umbo_value_create_indexed_slices(all.tensors[22], all.tensors[21], 2, dense, &v[38]));
-    CALL(umbo_variable_scatter_add(all.variables[2], v[38]));
+    CALL(umbo_variable_scatter(all.variables[2], UMBO_SCATTER_ADD, v[38]));
     CALL(umbo_tensor_copy(all.tensors[4], NULL, &all.tensors[23]));
     CALL(umbo_tensor_transpose(all.tensors[23], NULL, &all.tensors[24]));
     CALL(umbo_variable_copy(all.variables[1], &all.variables[VARIABLES]));

@@ -30,9 +30,9 @@ fn a_steady_step_allocates_nothing() {
             let [mut weight, mut low, mut gradient] = [mem::MaybeUninit::<umbo_view>::uninit(); 3];
             // SAFETY: handles are live, views are variables and lead to one float32 element each.
             unsafe {
-                ok(umbo_variable_view(variable, ctx, weight.as_mut_ptr()));
+                ok(umbo_variable_view(variable, ctx, UMBO_DTYPE_NONE, weight.as_mut_ptr()));
                 let weight = *weight.assume_init().data.cast::<f32>();
-                ok(umbo_variable_view_as(variable, ctx, UMBO_DTYPE_BFLOAT16, low.as_mut_ptr()));
+                ok(umbo_variable_view(variable, ctx, UMBO_DTYPE_BFLOAT16, low.as_mut_ptr()));
                 // The upper half of a float32, but for rounding.
                 let low = u32::from(*low.assume_init().data.cast::<u16>()) << 16;
                 assert!((f32::from_bits(low) - weight).abs() <= weight.abs() / 256.0);

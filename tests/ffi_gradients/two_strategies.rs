@@ -214,8 +214,8 @@ fn objects_of_another_strategy_are_refused_in_steps() {
             differs(umbo_gradients_view(gradients, ctx, 0, UMBO_GRADIENT_ADD, &mut view));
             differs(umbo_gradients_submit_weighted(gradients, ctx, 1.0));
             differs(umbo_metrics_add(at.metrics, ctx, 0, 1.0, 1.0));
-            ok(umbo_variable_view(variables[0], ctx, &mut view));
-            differs(umbo_variable_assign_all_weighted(1, variables.as_ptr(), ctx, &view, 1.0));
+            ok(umbo_variable_view(variables[0], ctx, UMBO_DTYPE_NONE, &mut view));
+            differs(umbo_variable_assign_all(1, variables.as_ptr(), ctx, &view, 1.0));
         }
         UMBO_OK
     };

@@ -72,7 +72,7 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
     int index;
     (void)args;
     (void)result;
-    UMBO_TRY(umbo_variable_view(own->weights, context, &weights));
+    UMBO_TRY(umbo_variable_view(own->weights, context, UMBO_DTYPE_NONE, &weights));
     UMBO_TRY(umbo_gradients_view(own->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
     UMBO_TRY(umbo_replica_context_stream(context, &stream));
     UMBO_TRY(umbo_replica_context_scratch(context, sizeof(elements), &scratch));

@@ -31,7 +31,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
   UMBO_TRY(umbo_value_view(batch, "rating", &ratings));
   for (int table = 0; table < TABLES; ++table) {
     UMBO_TRY(umbo_value_view(batch, names[table], &named[table]));
-    UMBO_TRY(umbo_variable_view(m->tables[table], ctx, &weights));
+    UMBO_TRY(umbo_variable_view(m->tables[table], ctx, UMBO_DTYPE_FLOAT32, &weights));
     of[table] = weights.data;
     UMBO_TRY(umbo_gradients_add_rows(m->gradients, ctx, table, ratings.shape[0], &indices, &rows));
     memcpy(indices.mutable_data, named[table].data, (size_t)ratings.shape[0] * sizeof(int64_t));

@@ -35,7 +35,7 @@ class Model:
             self.variables[name] = variable
 
     def values(self):
-        return {name: array_of(lib.umbo_variable_view, variable, ffi.NULL).copy()
+        return {name: array_of(lib.umbo_variable_view, variable, ffi.NULL, lib.UMBO_DTYPE_NONE).copy()
                 for name, variable in self.variables.items()}
 
     def load(self, path, names=None):

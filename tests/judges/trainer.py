@@ -75,7 +75,7 @@ class Trainer:
         check(lib.umbo_optimizer_apply(self.optimizer, self.gradients, ffi.NULL, ffi.NULL))
 
     def weights(self, index=0):
-        return array_of(lib.umbo_variable_view, self.variables[index], ffi.NULL).copy()
+        return array_of(lib.umbo_variable_view, self.variables[index], ffi.NULL, lib.UMBO_DTYPE_NONE).copy()
 
     def state(self, name, index=0):
         tensor = made("tensor", lib.umbo_optimizer_state, self.optimizer, self.variables[index], name.encode())

@@ -51,7 +51,7 @@ def train(rows, targets, epochs):
     @on_replicas
     def step(context, args):
         x, y = (array_of(lib.umbo_value_view, args, name) for name in names)
-        error = x @ array_of(lib.umbo_variable_view, weights, context) - y
+        error = x @ array_of(lib.umbo_variable_view, weights, context, lib.UMBO_DTYPE_NONE) - y
         gradient = array_of(lib.umbo_gradients_view, gradients, context, 0, lib.UMBO_GRADIENT_OVERWRITE)
         np.dot(error, x, out=gradient)
         check(lib.umbo_gradients_submit(gradients, context))
@@ -68,7 +68,7 @@ def train(rows, targets, epochs):
     except KeyError as error:
         assert error.args == ("no such thing",)
     copy = np.from_dlpack(Exported(made("tensor", lib.umbo_variable_read, weights)))
-    assert copy.tolist() == array_of(lib.umbo_variable_view, weights, ffi.NULL).tolist()
+    assert copy.tolist() == array_of(lib.umbo_variable_view, weights, ffi.NULL, lib.UMBO_DTYPE_NONE).tolist()
     saved_and_loaded(strategy, weights, copy)
     with_other_libraries(strategy, weights)
     return copy
@@ -87,7 +87,7 @@ def saved_and_loaded(strategy, weights, values):
         checkpoint = made("checkpoint", lib.umbo_checkpoint_create, others)
         check(lib.umbo_checkpoint_add_variable(checkpoint, ffi.NULL, empty))
         check(lib.umbo_checkpoint_load_weights(checkpoint, path, 0, ffi.NULL, ffi.NULL))
-        assert array_of(lib.umbo_variable_view, empty, ffi.NULL).tolist() == values.tolist()
+        assert array_of(lib.umbo_variable_view, empty, ffi.NULL, lib.UMBO_DTYPE_NONE).tolist() == values.tolist()
 
 
 def with_other_libraries(strategy, weights):
@@ -112,7 +112,7 @@ def with_other_libraries(strategy, weights):
         del theirs, ours, shown
         gc.collect()
         assert address(back) and back.tolist() == [0, 1, 2, 3, 4, 5], name
-        assert read.tolist() == array_of(lib.umbo_variable_view, weights, ffi.NULL).tolist(), name
+        assert read.tolist() == array_of(lib.umbo_variable_view, weights, ffi.NULL, lib.UMBO_DTYPE_NONE).tolist(), name
         print(f"arrays of {name}: fine")
 
 

@@ -8,13 +8,11 @@
 static int everything(umbo_communicator *communicator, int rank, void *argument) {
     static const int64_t scales[] = {0, 1, 1000, 70000, 300001};
     const int size = *(int *)argument;
+    const umbo_communicator_info here = place_of(communicator);
     int64_t number, other;
     int32_t index;
-    CHECK_OK(umbo_communicator_rank(communicator, &number));
-    CHECK_OK(umbo_communicator_size(communicator, &other));
-    CHECK(number == rank && other == size);
-    CHECK_OK(umbo_communicator_node(communicator, &number, &other));
-    CHECK(number == rank % 2 && other == (rank / 2 * 2 + 1 < size ? 2 : 1));
+    CHECK(here.rank == rank && here.size == size);
+    CHECK(here.node_rank == rank % 2 && here.node_size == (rank / 2 * 2 + 1 < size ? 2 : 1));
     for (index = 0; index < COUNT_OF(scales); index++) {
         int root;
         to_all(communicator, rank, size, scales[index]);

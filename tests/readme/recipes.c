@@ -293,7 +293,8 @@ static void resumes(void) {
     assert((first_weight(&p) != 0.0f) == (start_number == 1));
     for (int64_t epoch = 1; start_number == 0 && epoch <= EPOCHS_OF_FIRST_PROGRAM; ++epoch) {
       UMBO_CHECK(umbo_train_epoch(p.strategy, p.batches, p.optimizer, p.gradients, step, &p, NULL, NULL));
-      UMBO_CHECK(umbo_checkpoint_manager_save_rated(manager, epoch, 1.0 / (double)epoch, 1, NULL));
+      const double loss = 1.0 / (double)epoch;
+      UMBO_CHECK(umbo_checkpoint_manager_save(manager, epoch, &loss, 1, NULL));
     }
     umbo_checkpoint_manager_release(manager);
     umbo_checkpoint_release(checkpoint);

@@ -124,14 +124,14 @@ public:
     // If one is due, or in any case; whether it was saved.
     returned<bool> save(std::int64_t step, bool force = false) const {
         std::int32_t out = 0;
-        UMBO_DETAIL_TRY(umbo_checkpoint_manager_save(get(), step, force ? 1 : 0, &out));
+        UMBO_DETAIL_TRY(umbo_checkpoint_manager_save(get(), step, nullptr, force ? 1 : 0, &out));
         return out != 0;
     }
 
     // With what the best are the best by.
     returned<bool> save_rated(std::int64_t step, double metric, bool force = false) const {
         std::int32_t out = 0;
-        UMBO_DETAIL_TRY(umbo_checkpoint_manager_save_rated(get(), step, metric, force ? 1 : 0, &out));
+        UMBO_DETAIL_TRY(umbo_checkpoint_manager_save(get(), step, &metric, force ? 1 : 0, &out));
         return out != 0;
     }
 

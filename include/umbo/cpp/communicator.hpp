@@ -136,11 +136,14 @@ public:
     }
 
     returned<communicator_place> place() const {
-        communicator_place found;
-        UMBO_DETAIL_TRY(umbo_communicator_rank(get(), &found.rank));
-        UMBO_DETAIL_TRY(umbo_communicator_size(get(), &found.size));
-        UMBO_DETAIL_TRY(umbo_communicator_node(get(), &found.node_rank, &found.node_size));
-        return found;
+        auto found = detail::sized<umbo_communicator_info>();
+        UMBO_DETAIL_TRY(umbo_communicator_get_info(get(), &found));
+        communicator_place out;
+        out.rank = found.rank;
+        out.size = found.size;
+        out.node_rank = found.node_rank;
+        out.node_size = found.node_size;
+        return out;
     }
 
     // Parts lie one behind the other in the order of the ranks; counts are bytes, one for each rank.

@@ -211,9 +211,7 @@ public:
     }
 
     static returned<dataset> from_idx_file(const std::string &path) {
-        umbo_dataset *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_dataset_from_idx_file(path.c_str(), &out));
-        return dataset(out);
+        return from_idx_files({path});
     }
 
     static returned<dataset> from_npy_file(const std::string &path) {

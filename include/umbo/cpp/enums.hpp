@@ -193,6 +193,21 @@ constexpr umbo_aggregation to_c(aggregation which) noexcept {
     return static_cast<umbo_aggregation>(which);
 }
 
+// What a scatter update does with a row.
+enum class scatter_op : std::int32_t {
+    add = UMBO_SCATTER_ADD,
+    sub = UMBO_SCATTER_SUB,
+    mul = UMBO_SCATTER_MUL,
+    div = UMBO_SCATTER_DIV,
+    min = UMBO_SCATTER_MIN,
+    max = UMBO_SCATTER_MAX,
+    update = UMBO_SCATTER_UPDATE,
+};
+
+constexpr umbo_scatter_op to_c(scatter_op which) noexcept {
+    return static_cast<umbo_scatter_op>(which);
+}
+
 // How several values become one.
 enum class reduce_op : std::int32_t {
     sum = UMBO_REDUCE_SUM,

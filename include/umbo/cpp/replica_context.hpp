@@ -149,7 +149,7 @@ public:
     // The same where the type is not known when compiling.
     returned<umbo_view> view_as(const variable &of, umbo::dtype dtype) const {
         umbo_view out{};
-        UMBO_DETAIL_TRY(umbo_variable_view_as(of.get(), raw_, to_c(dtype), &out));
+        UMBO_DETAIL_TRY(umbo_variable_view(of.get(), raw_, to_c(dtype), &out));
         return out;
     }
 
@@ -178,26 +178,16 @@ public:
     }
 
     // Gives each variable the value at its place in `values`, in one synchronising call. Replicas count by
-    // their examples, so that a variable with aggregation `mean` gets the mean of the global batch.
-    returned<void> assign_all(const std::vector<variable> &variables,
-                              const std::vector<umbo_view> &values) const {
+    // their examples, so that a variable with aggregation `mean` gets the mean of the global batch, or by
+    // a weight.
+    returned<void> assign_all(const std::vector<variable> &variables, const std::vector<umbo_view> &values,
+                              double weight = UMBO_WEIGHT_BY_EXAMPLES) const {
         if (variables.size() != values.size()) {
             UMBO_DETAIL_FAIL(status::invalid_argument, "values: one for each variable");
         }
         const auto raw = detail::raw_variables(variables);
         return check(umbo_variable_assign_all(detail::count_of(raw.size()), raw.data(), raw_,
-                                              values.data()));
-    }
-
-    // The same with a weight of this replica.
-    returned<void> assign_all(const std::vector<variable> &variables, const std::vector<umbo_view> &values,
-                              double weight) const {
-        if (variables.size() != values.size()) {
-            UMBO_DETAIL_FAIL(status::invalid_argument, "values: one for each variable");
-        }
-        const auto raw = detail::raw_variables(variables);
-        return check(umbo_variable_assign_all_weighted(detail::count_of(raw.size()), raw.data(), raw_,
-                                                       values.data(), weight));
+                                              values.data(), weight));
     }
 
     // This replica's buffer for the gradient of variable `index`.

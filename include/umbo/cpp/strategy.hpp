@@ -116,35 +116,37 @@ public:
         return strategy(out);
     }
 
-    returned<std::int64_t> num_replicas_in_sync() const {
-        std::int64_t out = 0;
-        UMBO_DETAIL_TRY(umbo_strategy_num_replicas_in_sync(get(), &out));
+    // All that the functions below say, in one call.
+    returned<umbo_strategy_info> info() const {
+        auto out = detail::sized<umbo_strategy_info>();
+        UMBO_DETAIL_TRY(umbo_strategy_get_info(get(), &out));
         return out;
+    }
+
+    returned<std::int64_t> num_replicas_in_sync() const {
+        UMBO_DETAIL_LET(found, info());
+        return found.num_replicas_in_sync;
     }
 
     returned<std::int64_t> rank() const {
-        std::int64_t out = 0;
-        UMBO_DETAIL_TRY(umbo_strategy_rank(get(), &out));
-        return out;
+        UMBO_DETAIL_LET(found, info());
+        return found.rank;
     }
 
     returned<std::int64_t> num_ranks() const {
-        std::int64_t out = 0;
-        UMBO_DETAIL_TRY(umbo_strategy_num_ranks(get(), &out));
-        return out;
+        UMBO_DETAIL_LET(found, info());
+        return found.num_ranks;
     }
 
     // Those of this process.
     returned<std::int64_t> num_local_replicas() const {
-        std::int64_t out = 0;
-        UMBO_DETAIL_TRY(umbo_strategy_num_local_replicas(get(), &out));
-        return out;
+        UMBO_DETAIL_LET(found, info());
+        return found.num_local_replicas;
     }
 
     returned<std::int64_t> num_compute_devices() const {
-        std::int64_t out = 0;
-        UMBO_DETAIL_TRY(umbo_strategy_num_compute_devices(get(), &out));
-        return out;
+        UMBO_DETAIL_LET(found, info());
+        return found.num_compute_devices;
     }
 
     // A hash of all variables.
@@ -157,8 +159,8 @@ public:
     // Those that are in use, in the order in which they were made; to be added to a checkpoint, say. None of the
     // default strategy's. To be asked for while nobody makes or releases variables.
     returned<std::vector<variable>> variables() const {
-        std::int64_t count = 0;
-        UMBO_DETAIL_TRY(umbo_strategy_num_variables(get(), &count));
+        UMBO_DETAIL_LET(found, info());
+        const auto count = found.num_variables;
         std::vector<variable> all;
         all.reserve(static_cast<std::size_t>(count));
         for (std::int64_t index = 0; index < count; ++index) {
@@ -176,36 +178,31 @@ public:
     }
 
     returned<std::string> parameter_device() const {
-        const char *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_strategy_parameter_device(get(), &out));
-        return out;
+        UMBO_DETAIL_LET(found, info());
+        return found.parameter_device;
     }
 
     returned<bool> binds_threads() const {
-        umbo_thread_binding out{};
-        UMBO_DETAIL_TRY(umbo_strategy_thread_binding(get(), &out));
-        return out == UMBO_THREAD_BINDING_ON;
+        UMBO_DETAIL_LET(found, info());
+        return found.thread_binding == UMBO_THREAD_BINDING_ON;
     }
 
     returned<std::size_t> thread_stack_bytes() const {
-        std::size_t out = 0;
-        UMBO_DETAIL_TRY(umbo_strategy_thread_stack_bytes(get(), &out));
-        return out;
+        UMBO_DETAIL_LET(found, info());
+        return found.thread_stack_bytes;
     }
 
     returned<bool> strict() const {
-        std::int32_t out = 0;
-        UMBO_DETAIL_TRY(umbo_strategy_strict(get(), &out));
-        return out != 0;
+        UMBO_DETAIL_LET(found, info());
+        return found.strict != 0;
     }
 
     returned<void> synchronize() const { return check(umbo_strategy_synchronize(get())); }
 
     // More than 0: callables of a late step still run, and the strategy is draining.
     returned<std::int64_t> late_replicas() const {
-        std::int64_t out = 0;
-        UMBO_DETAIL_TRY(umbo_strategy_late_replicas(get(), &out));
-        return out;
+        UMBO_DETAIL_LET(found, info());
+        return found.late_replicas;
     }
 
     // Whether both are the very same strategy.

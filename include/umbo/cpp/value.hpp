@@ -245,32 +245,8 @@ inline returned<void> variable::assign_sub(const value &delta) const {
     return check(umbo_variable_assign_sub(get(), delta.get()));
 }
 
-inline returned<void> variable::scatter_add(const value &slices) const {
-    return check(umbo_variable_scatter_add(get(), slices.get()));
-}
-
-inline returned<void> variable::scatter_sub(const value &slices) const {
-    return check(umbo_variable_scatter_sub(get(), slices.get()));
-}
-
-inline returned<void> variable::scatter_mul(const value &slices) const {
-    return check(umbo_variable_scatter_mul(get(), slices.get()));
-}
-
-inline returned<void> variable::scatter_div(const value &slices) const {
-    return check(umbo_variable_scatter_div(get(), slices.get()));
-}
-
-inline returned<void> variable::scatter_min(const value &slices) const {
-    return check(umbo_variable_scatter_min(get(), slices.get()));
-}
-
-inline returned<void> variable::scatter_max(const value &slices) const {
-    return check(umbo_variable_scatter_max(get(), slices.get()));
-}
-
-inline returned<void> variable::scatter_update(const value &slices) const {
-    return check(umbo_variable_scatter_update(get(), slices.get()));
+inline returned<void> variable::scatter(scatter_op op, const value &slices) const {
+    return check(umbo_variable_scatter(get(), to_c(op), slices.get()));
 }
 
 UMBO_DETAIL_END

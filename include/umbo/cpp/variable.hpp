@@ -36,14 +36,14 @@ public:
     // The current value in place, to be read outside of `run`.
     returned<umbo_view> view() const {
         umbo_view out{};
-        UMBO_DETAIL_TRY(umbo_variable_view(get(), nullptr, &out));
+        UMBO_DETAIL_TRY(umbo_variable_view(get(), nullptr, UMBO_DTYPE_NONE, &out));
         return detail::to_read(out);
     }
 
     // The same in another type: `float16` or `bfloat16` of a float32 variable.
     returned<umbo_view> view_as(umbo::dtype dtype) const {
         umbo_view out{};
-        UMBO_DETAIL_TRY(umbo_variable_view_as(get(), nullptr, to_c(dtype), &out));
+        UMBO_DETAIL_TRY(umbo_variable_view(get(), nullptr, to_c(dtype), &out));
         return detail::to_read(out);
     }
 
@@ -86,13 +86,7 @@ public:
     returned<void> assign_sub(const value &delta) const;
 
     // Change the rows that indexed slices name, one after the other.
-    returned<void> scatter_add(const value &slices) const;
-    returned<void> scatter_sub(const value &slices) const;
-    returned<void> scatter_mul(const value &slices) const;
-    returned<void> scatter_div(const value &slices) const;
-    returned<void> scatter_min(const value &slices) const;
-    returned<void> scatter_max(const value &slices) const;
-    returned<void> scatter_update(const value &slices) const;
+    returned<void> scatter(scatter_op op, const value &slices) const;
 
     returned<std::string> name() const {
         const char *out = nullptr;

@@ -206,6 +206,10 @@ pub fn argument(
                 .to_owned());
         }
         "const float" | "float" => return Ok("numbers".to_owned()),
+        "const double" => {
+            local(format!("const double {name} = 1;"));
+            return Ok(format!("&{name}"));
+        }
         "void *" => {
             local(format!("void *{name} = NULL;"));
             return Ok(format!("&{name}"));

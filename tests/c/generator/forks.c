@@ -60,7 +60,7 @@ static void as_child(void) {
     CHECK(strcmp(umbo_version(), UMBO_VERSION) == 0);
     CHECK(strcmp(umbo_status_name(UMBO_STATUS_ABORTED), "ABORTED") == 0);
     call_everything();
-    refused(umbo_variable_view(variable, NULL, &view), "umbo_variable_view");
+    refused(umbo_variable_view(variable, NULL, UMBO_DTYPE_NONE, &view), "umbo_variable_view");
     refused(umbo_strategy_synchronize(strategy), "umbo_strategy_synchronize");
     release_everything();
     /* With what runs at the end of a process. */

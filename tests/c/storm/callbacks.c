@@ -117,11 +117,11 @@ static umbo_status look_at_weights(umbo_replica_context *context, struct plan *p
         float shown = 0;
         uint16_t bits = 0;
         double number;
-        UMBO_TRY(umbo_variable_view(variable, context, &view));
+        UMBO_TRY(umbo_variable_view(variable, context, UMBO_DTYPE_NONE, &view));
         UMBO_TRY(get_number(context, &view, &shown));
         if ((double)shown != expected)
             wrong(plan->thread, "a view shows %g and not %g", (double)shown, expected);
-        UMBO_TRY(umbo_variable_view_as(variable, context, dtype, &view));
+        UMBO_TRY(umbo_variable_view(variable, context, dtype, &view));
         if (magnitude > 60000) continue; /* float16 ends there */
         UMBO_TRY(move_bytes(context, &view, &bits, sizeof(bits), 0));
         number = narrow_number(dtype, bits & 0x7fff);

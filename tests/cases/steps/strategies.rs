@@ -1,6 +1,6 @@
 //! Strategies, devices, scopes and contexts; threads and loops.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::ptr;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{Given, block};
 use crate::environment::{Bound, Environment};
 use crate::failure::{Failure, Result, check, fail, told, wrong};
 use crate::fields;
-use crate::handle::{Handle, c_text, made, maybe_made, read, read_text};
+use crate::handle::{Handle, c_text, made, maybe_made, read};
 use crate::literal::{Element, Literal};
 use crate::outcome::Outcome;
 use crate::placement;
@@ -97,12 +97,17 @@ fn copy(step: &Json, environment: &Environment<'_>) -> Given {
     Ok(Some(Bound::Strategy(Arc::new(copy))))
 }
 
+/// What a strategy consists of.
+fn info(strategy: &Handle<umbo_strategy>) -> Result<umbo_strategy_info> {
+    // SAFETY: the output is a variable.
+    read(umbo_strategy_info::default(), |info| unsafe {
+        umbo_strategy_get_info(strategy.get(), info)
+    })
+}
+
 /// How many replicas a strategy has.
 pub fn replicas(strategy: &Handle<umbo_strategy>) -> Result<i32> {
-    // SAFETY: the output is a variable.
-    let count =
-        read(0, |count| unsafe { umbo_strategy_num_replicas_in_sync(strategy.get(), count) })?;
-    Ok(count as i32)
+    Ok(info(strategy)?.num_replicas_in_sync as i32)
 }
 
 fn num_replicas(step: &Json, environment: &Environment<'_>) -> Given {
@@ -123,8 +128,8 @@ fn compute_devices(step: &Json, environment: &Environment<'_>) -> Given {
 
 fn parameter_device(step: &Json, environment: &Environment<'_>) -> Given {
     let strategy = strategy_of(step, environment)?;
-    // SAFETY: the output is a variable.
-    let name = read_text(|name| unsafe { umbo_strategy_parameter_device(strategy.get(), name) })?;
+    // SAFETY: the name lives as long as the process.
+    let name = unsafe { CStr::from_ptr(info(&strategy)?.parameter_device) }.to_string_lossy();
     Ok(Some(text(placement::as_said(&name))))
 }
 

@@ -28,13 +28,13 @@ pub fn step(op: &str, step: &Json, environment: &Environment<'_>) -> Option<Give
         "assign" => umbo_variable_assign,
         "assign_add" => umbo_variable_assign_add,
         "assign_sub" => umbo_variable_assign_sub,
-        "scatter_add" => umbo_variable_scatter_add,
-        "scatter_sub" => umbo_variable_scatter_sub,
-        "scatter_mul" => umbo_variable_scatter_mul,
-        "scatter_div" => umbo_variable_scatter_div,
-        "scatter_min" => umbo_variable_scatter_min,
-        "scatter_max" => umbo_variable_scatter_max,
-        "scatter_update" => umbo_variable_scatter_update,
+        "scatter_add" => return Some(scattered(UMBO_SCATTER_ADD, step, environment)),
+        "scatter_sub" => return Some(scattered(UMBO_SCATTER_SUB, step, environment)),
+        "scatter_mul" => return Some(scattered(UMBO_SCATTER_MUL, step, environment)),
+        "scatter_div" => return Some(scattered(UMBO_SCATTER_DIV, step, environment)),
+        "scatter_min" => return Some(scattered(UMBO_SCATTER_MIN, step, environment)),
+        "scatter_max" => return Some(scattered(UMBO_SCATTER_MAX, step, environment)),
+        "scatter_update" => return Some(scattered(UMBO_SCATTER_UPDATE, step, environment)),
         _ => return None,
     };
     Some(assigned(assign, step, environment))
@@ -50,6 +50,14 @@ fn assigned(assign: Assign, step: &Json, environment: &Environment<'_>) -> Given
     let value = operand::evaluate(&step["value"], environment, "s")?;
     // SAFETY: both are handles.
     check(unsafe { assign(variable.get(), value.get()) })?;
+    Ok(None)
+}
+
+fn scattered(op: umbo_scatter_op, step: &Json, environment: &Environment<'_>) -> Given {
+    let variable = variable_of(step, environment)?;
+    let value = operand::evaluate(&step["value"], environment, "s")?;
+    // SAFETY: both are handles.
+    check(unsafe { umbo_variable_scatter(variable.get(), op, value.get()) })?;
     Ok(None)
 }
 

@@ -166,7 +166,7 @@ static umbo_status add_on_a_replica(umbo_replica_context *context, const umbo_va
     umbo_view view;
     float sum = 0;
     (void)args;
-    UMBO_TRY(umbo_variable_view(user_data, context, &view));
+    UMBO_TRY(umbo_variable_view(user_data, context, UMBO_DTYPE_NONE, &view));
     UMBO_TRY(get_number(context, &view, &sum));
     sum += 1;
     return return_float(sum, result);
