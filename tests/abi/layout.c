@@ -141,6 +141,17 @@ FIELD(umbo_variable_options, initial_mean, 56);
 FIELD(umbo_variable_options, initial_spread, 64);
 FIELD(umbo_variable_options, initial_seed, 72);
 
+SIZE(umbo_variable_info, 112);
+FIELD(umbo_variable_info, struct_size, 0);
+FIELD(umbo_variable_info, name, 8);
+FIELD(umbo_variable_info, device, 16);
+FIELD(umbo_variable_info, dtype, 24);
+FIELD(umbo_variable_info, rank, 28);
+FIELD(umbo_variable_info, shape, 32);
+FIELD(umbo_variable_info, trainable, 96);
+FIELD(umbo_variable_info, aggregation, 100);
+FIELD(umbo_variable_info, synchronization, 104);
+
 SIZE(umbo_files_options, 48);
 FIELD(umbo_files_options, struct_size, 0);
 FIELD(umbo_files_options, element_spec, 8);

@@ -228,12 +228,10 @@ static void variables(umbo_strategy *strategy) {
     const umbo_variable_options *choices[2] = {NULL, &given};
     umbo_tensor *initial = make_float(1);
     umbo_variable *variable = NULL;
-    umbo_aggregation aggregation = (umbo_aggregation)-1;
-    umbo_synchronization synchronization = (umbo_synchronization)-1;
-    int32_t trainable = -1;
     int choice;
     for (choice = 0; choice < 3; choice++) {
         const umbo_variable_options *options = &given;
+        umbo_variable_info info;
         if (choice < 2) options = choices[choice];
         if (choice == 2) {
             given.trainable = UMBO_TRAINABLE_NO;
@@ -241,12 +239,10 @@ static void variables(umbo_strategy *strategy) {
             given.aggregation = UMBO_AGGREGATION_MEAN;
         }
         CHECK_OK(umbo_variable_create(strategy, "v", initial, options, &variable));
-        CHECK_OK(umbo_variable_trainable(variable, &trainable));
-        CHECK_OK(umbo_variable_synchronization(variable, &synchronization));
-        CHECK_OK(umbo_variable_aggregation(variable, &aggregation));
-        CHECK(trainable == (choice < 2));
-        CHECK(synchronization == (choice < 2 ? UMBO_SYNCHRONIZATION_AUTO : UMBO_SYNCHRONIZATION_ON_WRITE));
-        CHECK(aggregation == (choice < 2 ? UMBO_AGGREGATION_NONE : UMBO_AGGREGATION_MEAN));
+        info = facts_of(variable);
+        CHECK(info.trainable == (choice < 2));
+        CHECK(info.synchronization == (choice < 2 ? UMBO_SYNCHRONIZATION_AUTO : UMBO_SYNCHRONIZATION_ON_WRITE));
+        CHECK(info.aggregation == (choice < 2 ? UMBO_AGGREGATION_NONE : UMBO_AGGREGATION_MEAN));
         umbo_variable_release(variable);
     }
     umbo_tensor_release(initial);
@@ -283,10 +279,8 @@ static void gradients(umbo_strategy *strategy) {
         CHECK_OK(umbo_gradients_accumulation_steps(own, &number));
         CHECK(reduction == UMBO_LOSS_SUM && number == (choice == 0 ? 1 : 5));
         for (index = 0; index < 2; index++) {
-            const char *name = NULL;
             CHECK_OK(umbo_gradients_variable(own, index, &found));
-            CHECK_OK(umbo_variable_name(found, &name));
-            CHECK(strcmp(name, index == 0 ? "a" : "b") == 0);
+            CHECK(strcmp(facts_of(found).name, index == 0 ? "a" : "b") == 0);
             umbo_variable_release(found);
             CHECK_OK(umbo_gradients_row_sparse(own, index, &is_sparse));
             CHECK(is_sparse == (choice == 1 && index == 1));
