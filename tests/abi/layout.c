@@ -201,6 +201,17 @@ FIELD(umbo_gradients_options, accumulation_steps, 16);
 FIELD(umbo_gradients_options, row_sparse, 24);
 FIELD(umbo_gradients_options, dtype, 32);
 
+SIZE(umbo_gradients_info, 32);
+FIELD(umbo_gradients_info, struct_size, 0);
+FIELD(umbo_gradients_info, num_variables, 8);
+FIELD(umbo_gradients_info, accumulation_steps, 16);
+FIELD(umbo_gradients_info, loss_reduction, 24);
+
+SIZE(umbo_gradient_info, 16);
+FIELD(umbo_gradient_info, struct_size, 0);
+FIELD(umbo_gradient_info, dtype, 8);
+FIELD(umbo_gradient_info, row_sparse, 12);
+
 SIZE(umbo_sgd_options, 16);
 FIELD(umbo_sgd_options, struct_size, 0);
 FIELD(umbo_sgd_options, learning_rate, 8);

@@ -256,10 +256,8 @@ static void gradients(umbo_strategy *strategy) {
     umbo_gradients_options given = UMBO_GRADIENTS_OPTIONS_INIT;
     umbo_variable *made[2] = {NULL, NULL}, *found = NULL;
     umbo_gradients *own = NULL;
-    umbo_loss_reduction reduction = UMBO_LOSS_UNSET;
-    umbo_dtype dtype = UMBO_DTYPE_NONE;
-    int64_t number = 0;
-    int32_t is_sparse = -1;
+    umbo_gradients_info info = UMBO_GRADIENTS_INFO_INIT;
+    umbo_gradient_info one = UMBO_GRADIENT_INFO_INIT;
     int index, choice;
     for (index = 0; index < 2; index++)
         CHECK_OK(umbo_variable_create(strategy, index == 0 ? "a" : "b", initial, NULL, &made[index]));
@@ -273,22 +271,19 @@ static void gradients(umbo_strategy *strategy) {
             given.dtype = UMBO_DTYPE_BFLOAT16;
         }
         CHECK_OK(umbo_gradients_create(strategy, 2, made, &given, &own));
-        CHECK_OK(umbo_gradients_count(own, &number));
-        CHECK(number == 2);
-        CHECK_OK(umbo_gradients_loss_reduction(own, &reduction));
-        CHECK_OK(umbo_gradients_accumulation_steps(own, &number));
-        CHECK(reduction == UMBO_LOSS_SUM && number == (choice == 0 ? 1 : 5));
+        CHECK_OK(umbo_gradients_get_info(own, &info));
+        CHECK(info.struct_size == sizeof(info) && info.num_variables == 2);
+        CHECK(info.loss_reduction == UMBO_LOSS_SUM && info.accumulation_steps == (choice == 0 ? 1 : 5));
         for (index = 0; index < 2; index++) {
             CHECK_OK(umbo_gradients_variable(own, index, &found));
             CHECK(strcmp(facts_of(found).name, index == 0 ? "a" : "b") == 0);
             umbo_variable_release(found);
-            CHECK_OK(umbo_gradients_row_sparse(own, index, &is_sparse));
-            CHECK(is_sparse == (choice == 1 && index == 1));
-            CHECK_OK(umbo_gradients_dtype(own, index, &dtype));
-            CHECK(dtype == (choice == 0 ? UMBO_DTYPE_FLOAT32 : UMBO_DTYPE_BFLOAT16));
+            CHECK_OK(umbo_gradients_get_gradient_info(own, index, &one));
+            CHECK(one.row_sparse == (choice == 1 && index == 1));
+            CHECK(one.dtype == (choice == 0 ? UMBO_DTYPE_FLOAT32 : UMBO_DTYPE_BFLOAT16));
         }
         CHECK_STATUS(umbo_gradients_variable(own, 2, &found), UMBO_STATUS_OUT_OF_RANGE);
-        CHECK_STATUS(umbo_gradients_dtype(own, -1, &dtype), UMBO_STATUS_OUT_OF_RANGE);
+        CHECK_STATUS(umbo_gradients_get_gradient_info(own, -1, &one), UMBO_STATUS_OUT_OF_RANGE);
         umbo_gradients_release(own);
     }
     umbo_tensor_release(initial);
