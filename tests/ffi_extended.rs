@@ -476,12 +476,12 @@ fn creators_see_and_change_requests() {
     // SAFETY: the handles are live, the outputs are variables, the list outlives the scope.
     unsafe {
         let creator = Some(rename_and_halve as _);
-        let (mut scope, mut name) = (ptr::null_mut(), ptr::null());
+        let (mut scope, mut info) = (ptr::null_mut(), umbo_variable_info::default());
         ok(umbo_variable_creator_scope_enter(creator, list, Some(count_destroys), &mut scope));
         let v = variable(s, c"v", &[4.0]);
         assert_eq!(stored(v), [2.0]);
-        ok(umbo_variable_name(v, &mut name));
-        assert_eq!(text(name), "renamed");
+        ok(umbo_variable_get_info(v, &mut info));
+        assert_eq!(text(info.name), "renamed");
         ok(umbo_scope_exit(scope));
         refused(
             umbo_variable_creator_scope_enter(None, list, Some(count_destroys), &mut scope),

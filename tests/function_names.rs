@@ -71,7 +71,8 @@ fn a_function_that_fails_begins_its_message_with_its_name() {
             umbo_variable_scatter(ptr::null_mut(), UMBO_SCATTER_MIN, value),
         );
         fails("umbo_variable_assign_sub", umbo_variable_assign_sub(ptr::null_mut(), value));
-        fails("umbo_variable_trainable", umbo_variable_trainable(ptr::null(), &mut flag));
+        let mut info = umbo_variable_info::default();
+        fails("umbo_variable_get_info", umbo_variable_get_info(ptr::null(), &mut info));
         fails("umbo_value_slices_values", umbo_value_slices_values(value, &mut tensor));
         fails("umbo_value_slices_indices", umbo_value_slices_indices(value, &mut tensor));
         fails(

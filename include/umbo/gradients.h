@@ -17,12 +17,9 @@
  *
  * Functions:
  * - umbo_gradients_create(): Makes gradient buffers, one for each variable and replica.
- * - umbo_gradients_count(): Tells how many variables the gradients are for.
+ * - umbo_gradients_get_info(): Gets what gradients were made for, and how.
+ * - umbo_gradients_get_gradient_info(): Gets what the gradients of one variable are.
  * - umbo_gradients_variable(): Gives one of the variables that the gradients are for.
- * - umbo_gradients_loss_reduction(): Tells what the gradients mean.
- * - umbo_gradients_accumulation_steps(): Tells how many runs make one update.
- * - umbo_gradients_row_sparse(): Tells whether a variable is row-sparse.
- * - umbo_gradients_dtype(): Tells the element type of the gradients of a variable.
  * - umbo_gradients_reduced(): Gives the gradient of a variable that the next apply would take.
  * - umbo_gradients_retain(): Makes another handle to the same gradients, as umbo_retain() does.
  * - umbo_gradients_release(): Releases a handle of type umbo_gradients, as umbo_release() does.
@@ -123,6 +120,49 @@ static inline umbo_gradients_options umbo_gradients_options_default(void) {
   return value;
 }
 
+/** What gradients were made for, and how. Start from UMBO_GRADIENTS_INFO_INIT. */
+typedef struct umbo_gradients_info {
+  /** sizeof(umbo_gradients_info). */
+  size_t struct_size;
+  /** The number of variables that the gradients are for. */
+  int64_t num_variables;
+  /** How many runs make one update. */
+  int64_t accumulation_steps;
+  /** The loss reduction that the gradients were made with. */
+  umbo_loss_reduction loss_reduction;
+} umbo_gradients_info;
+
+/** The starting value of a umbo_gradients_info. */
+#define UMBO_GRADIENTS_INFO_INIT { sizeof(umbo_gradients_info), 0, 0, UMBO_LOSS_UNSET }
+
+/** UMBO_GRADIENTS_INFO_INIT, to be assigned. */
+static inline umbo_gradients_info umbo_gradients_info_default(void) {
+  umbo_gradients_info value = UMBO_GRADIENTS_INFO_INIT;
+  return value;
+}
+
+/** What the gradients of one variable are. Start from UMBO_GRADIENT_INFO_INIT. */
+typedef struct umbo_gradient_info {
+  /** sizeof(umbo_gradient_info). */
+  size_t struct_size;
+  /**
+   * The type in which replicas write them: that of the options, or the variable's if the options
+   * give none.
+   */
+  umbo_dtype dtype;
+  /** 1 if replicas contribute rows, else 0. */
+  int32_t row_sparse;
+} umbo_gradient_info;
+
+/** The starting value of a umbo_gradient_info. */
+#define UMBO_GRADIENT_INFO_INIT { sizeof(umbo_gradient_info), UMBO_DTYPE_NONE, 0 }
+
+/** UMBO_GRADIENT_INFO_INIT, to be assigned. */
+static inline umbo_gradient_info umbo_gradient_info_default(void) {
+  umbo_gradient_info value = UMBO_GRADIENT_INFO_INIT;
+  return value;
+}
+
 /**
  * Makes gradient buffers, one for each variable and replica.
  *
@@ -145,14 +185,27 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_create(
     const umbo_gradients_options *options, umbo_gradients **gradients);
 
 /**
- * Tells how many variables the gradients are for.
+ * Gets what gradients were made for, and how.
  *
  * @param[in] gradients The gradients.
- * @param[out] count The number of variables.
+ * @param[out] info Their description. Start from UMBO_GRADIENTS_INFO_INIT, which sets its size.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_count(
-    const umbo_gradients *gradients, int64_t *count);
+UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_get_info(
+    const umbo_gradients *gradients, umbo_gradients_info *info);
+
+/**
+ * Gets what the gradients of one variable are.
+ *
+ * @param[in] gradients The gradients.
+ * @param[in] index The place of the variable among those that the gradients were made for.
+ * @param[out] info Their description. Start from UMBO_GRADIENT_INFO_INIT, which sets its size.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+ * - UMBO_STATUS_OUT_OF_RANGE: no such variable.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_get_gradient_info(
+    const umbo_gradients *gradients, int64_t index, umbo_gradient_info *info);
 
 /**
  * Gives one of the variables that the gradients are for.
@@ -167,53 +220,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_count(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_variable(
     const umbo_gradients *gradients, int64_t index, umbo_variable **variable);
-
-/**
- * Tells what the gradients mean.
- *
- * @param[in] gradients The gradients.
- * @param[out] loss_reduction The loss reduction that they were made with.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_loss_reduction(
-    const umbo_gradients *gradients, umbo_loss_reduction *loss_reduction);
-
-/**
- * Tells how many runs make one update.
- *
- * @param[in] gradients The gradients.
- * @param[out] steps The `accumulation_steps` that they were made with.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_accumulation_steps(
-    const umbo_gradients *gradients, int64_t *steps);
-
-/**
- * Tells whether a variable is row-sparse.
- *
- * @param[in] gradients The gradients.
- * @param[in] index The place of the variable among those that the gradients were made for.
- * @param[out] row_sparse 1 if replicas contribute rows of it, else 0.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_OUT_OF_RANGE: no such variable.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_row_sparse(
-    const umbo_gradients *gradients, int64_t index, int32_t *row_sparse);
-
-/**
- * Tells the element type of the gradients of a variable.
- *
- * @param[in] gradients The gradients.
- * @param[in] index The place of the variable among those that the gradients were made for.
- * @param[out] dtype The type in which replicas write them: that of the options, or the variable's
- *   if the options give none.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_OUT_OF_RANGE: no such variable.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_dtype(
-    const umbo_gradients *gradients, int64_t index, umbo_dtype *dtype);
 
 /**
  * Gives the gradient of a variable that the next apply would take.
@@ -442,7 +448,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_submit_weighted(
  * @param[in] ctx The replica's context.
  * @param[in] index The place of the variable among those that the gradients were made for.
  * @param[in] view All elements of the gradient: of the variable's shape, of the gradients' dtype
- *   (umbo_gradients_dtype()), in row-major order, in the memory of the replica's device.
+ *   (`dtype` of umbo_gradient_info), in row-major order, in the memory of the replica's device.
  * @param[in] user_data What `destroy` is given.
  * @param[in] destroy Releases the memory, exactly once, on any thread, also if this function fails.
  *   NULL: nothing to release.

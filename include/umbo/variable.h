@@ -17,12 +17,7 @@
  *
  * Functions:
  * - umbo_variable_create(): Makes a variable on a strategy's parameter device.
- * - umbo_variable_name(): Tells the name of a variable.
- * - umbo_variable_dtype(): Tells the type of a variable's elements.
- * - umbo_variable_trainable(): Tells whether an optimizer should change a variable.
- * - umbo_variable_aggregation(): Tells how values that replicas assign are combined.
- * - umbo_variable_synchronization(): Tells the synchronisation that a variable was made with.
- * - umbo_variable_device(): Tells the name of the device that holds a variable.
+ * - umbo_variable_get_info(): Gets what a variable is.
  * - umbo_variable_retain(): Makes another handle to the same variable, as umbo_retain() does.
  * - umbo_variable_release(): Releases a handle of type umbo_variable, as umbo_release() does.
  * - umbo_variable_view(): Shows where the value of a variable lies, for reading.
@@ -201,6 +196,39 @@ static inline umbo_variable_options umbo_variable_options_default(void) {
   return value;
 }
 
+/** What a variable is. Start from UMBO_VARIABLE_INFO_INIT. */
+typedef struct umbo_variable_info {
+  /** sizeof(umbo_variable_info). */
+  size_t struct_size;
+  /** The name. Lives as long as the variable. */
+  const char *name;
+  /** The canonical name of the device that holds the variable. Lives as long as the process. */
+  const char *device;
+  /** The type of the elements. */
+  umbo_dtype dtype;
+  /** The number of dimensions. */
+  int32_t rank;
+  /** The sizes of the dimensions, `rank` of them; the rest is 0. */
+  int64_t shape[8];
+  /** 1 if an optimizer should change the variable, else 0. */
+  int32_t trainable;
+  /** How values that replicas assign are combined. */
+  umbo_aggregation aggregation;
+  /** The synchronisation that the variable was made with; see umbo_synchronization. */
+  umbo_synchronization synchronization;
+} umbo_variable_info;
+
+/** The starting value of a umbo_variable_info. */
+#define UMBO_VARIABLE_INFO_INIT \
+  { sizeof(umbo_variable_info), NULL, NULL, UMBO_DTYPE_NONE, 0, { 0, 0, 0, 0, 0, 0, 0, 0 }, 0, \
+    UMBO_AGGREGATION_NONE, UMBO_SYNCHRONIZATION_AUTO }
+
+/** UMBO_VARIABLE_INFO_INIT, to be assigned. */
+static inline umbo_variable_info umbo_variable_info_default(void) {
+  umbo_variable_info value = UMBO_VARIABLE_INFO_INIT;
+  return value;
+}
+
 /**
  * Makes a variable on a strategy's parameter device.
  *
@@ -242,64 +270,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_create(
     const umbo_variable_options *options, umbo_variable **variable);
 
 /**
- * Tells the name of a variable.
+ * Gets what a variable is.
  *
  * @param[in] variable The variable.
- * @param[out] name The name. Lives as long as the variable.
+ * @param[out] info Its description. Start from UMBO_VARIABLE_INFO_INIT, which sets its size.
  * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_name(
-    const umbo_variable *variable, const char **name);
-
-/**
- * Tells the type of a variable's elements.
- *
- * @param[in] variable The variable.
- * @param[out] dtype The type.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_dtype(
-    const umbo_variable *variable, umbo_dtype *dtype);
-
-/**
- * Tells whether an optimizer should change a variable.
- *
- * @param[in] variable The variable.
- * @param[out] trainable 1 if it should, else 0.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_trainable(
-    const umbo_variable *variable, int32_t *trainable);
-
-/**
- * Tells how values that replicas assign are combined.
- *
- * @param[in] variable The variable.
- * @param[out] aggregation The aggregation.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_aggregation(
-    const umbo_variable *variable, umbo_aggregation *aggregation);
-
-/**
- * Tells the synchronisation that a variable was made with.
- *
- * @param[in] variable The variable.
- * @param[out] synchronization The synchronisation; see umbo_synchronization.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_synchronization(
-    const umbo_variable *variable, umbo_synchronization *synchronization);
-
-/**
- * Tells the name of the device that holds a variable.
- *
- * @param[in] variable The variable.
- * @param[out] name The canonical name of the device. Lives as long as the process.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_device(
-    const umbo_variable *variable, const char **name);
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_get_info(
+    const umbo_variable *variable, umbo_variable_info *info);
 
 /**
  * Makes another handle to the same variable, as umbo_retain() does.

@@ -99,14 +99,67 @@ pub fn umbo_gradients_create(
     gradients.write(make(made)?);
 }
 
-/// Tells how many variables the gradients are for.
+/// What gradients were made for, and how. Start from UMBO_GRADIENTS_INFO_INIT.
+#[c_struct]
+#[repr(C)]
+pub struct umbo_gradients_info {
+    /// sizeof(umbo_gradients_info).
+    pub struct_size: usize,
+    /// The number of variables that the gradients are for.
+    pub num_variables: i64,
+    /// How many runs make one update.
+    pub accumulation_steps: i64,
+    /// The loss reduction that the gradients were made with.
+    pub loss_reduction: umbo_loss_reduction,
+}
+
+/// Gets what gradients were made for, and how.
 ///
 /// @param[in] gradients The gradients.
-/// @param[out] count The number of variables.
+/// @param[out] info Their description. Start from UMBO_GRADIENTS_INFO_INIT, which sets its size.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(count), borrow(gradients))]
-pub fn umbo_gradients_count(gradients: *const umbo_gradients, count: *mut i64) {
-    count.write(gradients.variables().len() as i64);
+#[c_call(result(info), borrow(gradients))]
+pub fn umbo_gradients_get_info(gradients: *const umbo_gradients, info: *mut umbo_gradients_info) {
+    info.write(umbo_gradients_info {
+        num_variables: gradients.variables().len() as i64,
+        accumulation_steps: gradients.accumulation_steps() as i64,
+        loss_reduction: gradients.loss_reduction().to_c(),
+        ..Default::default()
+    });
+}
+
+/// What the gradients of one variable are. Start from UMBO_GRADIENT_INFO_INIT.
+#[c_struct]
+#[repr(C)]
+pub struct umbo_gradient_info {
+    /// sizeof(umbo_gradient_info).
+    pub struct_size: usize,
+    /// The type in which replicas write them: that of the options, or the variable's if the options give none.
+    pub dtype: umbo_dtype,
+    /// 1 if replicas contribute rows, else 0.
+    pub row_sparse: i32,
+}
+
+/// Gets what the gradients of one variable are.
+///
+/// @param[in] gradients The gradients.
+/// @param[in] index The place of the variable among those that the gradients were made for.
+/// @param[out] info Their description. Start from UMBO_GRADIENT_INFO_INIT, which sets its size.
+/// @return UMBO_OK, or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
+/// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
+#[c_call(result(info), index(index), borrow(gradients))]
+pub fn umbo_gradients_get_gradient_info(
+    gradients: *const umbo_gradients,
+    index: i64,
+    info: *mut umbo_gradient_info,
+) {
+    check_variable(gradients, index)?;
+    info.write(umbo_gradient_info {
+        dtype: gradients.dtype(index).to_c(),
+        row_sparse: gradients.is_row_sparse(index).into(),
+        ..Default::default()
+    });
 }
 
 /// Gives one of the variables that the gradients are for.
@@ -126,62 +179,6 @@ pub fn umbo_gradients_variable(
 ) {
     check_variable(gradients, index)?;
     variable.write(make(gradients.variables()[index].clone())?);
-}
-
-/// Tells what the gradients mean.
-///
-/// @param[in] gradients The gradients.
-/// @param[out] loss_reduction The loss reduction that they were made with.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(loss_reduction), borrow(gradients))]
-pub fn umbo_gradients_loss_reduction(
-    gradients: *const umbo_gradients,
-    loss_reduction: *mut umbo_loss_reduction,
-) {
-    loss_reduction.write(gradients.loss_reduction().to_c());
-}
-
-/// Tells how many runs make one update.
-///
-/// @param[in] gradients The gradients.
-/// @param[out] steps The `accumulation_steps` that they were made with.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(steps), borrow(gradients))]
-pub fn umbo_gradients_accumulation_steps(gradients: *const umbo_gradients, steps: *mut i64) {
-    steps.write(gradients.accumulation_steps() as i64);
-}
-
-/// Tells whether a variable is row-sparse.
-///
-/// @param[in] gradients The gradients.
-/// @param[in] index The place of the variable among those that the gradients were made for.
-/// @param[out] row_sparse 1 if replicas contribute rows of it, else 0.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
-#[c_call(out(row_sparse), index(index), borrow(gradients))]
-pub fn umbo_gradients_row_sparse(
-    gradients: *const umbo_gradients,
-    index: i64,
-    row_sparse: *mut i32,
-) {
-    check_variable(gradients, index)?;
-    row_sparse.write(gradients.is_row_sparse(index).into());
-}
-
-/// Tells the element type of the gradients of a variable.
-///
-/// @param[in] gradients The gradients.
-/// @param[in] index The place of the variable among those that the gradients were made for.
-/// @param[out] dtype The type in which replicas write them: that of the options, or the variable's
-///   if the options give none.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
-#[c_call(out(dtype), index(index), borrow(gradients))]
-pub fn umbo_gradients_dtype(gradients: *const umbo_gradients, index: i64, dtype: *mut umbo_dtype) {
-    check_variable(gradients, index)?;
-    dtype.write(gradients.dtype(index).to_c());
 }
 
 /// Gives the gradient of a variable that the next apply would take.

@@ -9,7 +9,7 @@ use super::prelude::*;
 /// @param[in] ctx The replica's context.
 /// @param[in] index The place of the variable among those that the gradients were made for.
 /// @param[in] view All elements of the gradient: of the variable's shape, of the gradients' dtype
-///   (umbo_gradients_dtype()), in row-major order, in the memory of the replica's device.
+///   (`dtype` of umbo_gradient_info), in row-major order, in the memory of the replica's device.
 /// @param[in] user_data What `destroy` is given.
 /// @param[in] destroy Releases the memory, exactly once, on any thread, also if this function fails.
 ///   NULL: nothing to release.

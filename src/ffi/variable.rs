@@ -215,68 +215,47 @@ pub fn umbo_variable_create(
     variable.write(handle.make(created?));
 }
 
-/// Tells the name of a variable.
-///
-/// @param[in] variable The variable.
-/// @param[out] name The name. Lives as long as the variable.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(name), borrow(variable))]
-pub fn umbo_variable_name(variable: *const umbo_variable, name: *mut *const c_char) {
-    name.write(variable.name().as_c_str().as_ptr());
+/// What a variable is. Start from UMBO_VARIABLE_INFO_INIT.
+#[c_struct]
+#[repr(C)]
+pub struct umbo_variable_info {
+    /// sizeof(umbo_variable_info).
+    pub struct_size: usize,
+    /// The name. Lives as long as the variable.
+    pub name: *const c_char,
+    /// The canonical name of the device that holds the variable. Lives as long as the process.
+    pub device: *const c_char,
+    /// The type of the elements.
+    pub dtype: umbo_dtype,
+    /// The number of dimensions.
+    pub rank: i32,
+    /// The sizes of the dimensions, `rank` of them; the rest is 0.
+    pub shape: [i64; 8],
+    /// 1 if an optimizer should change the variable, else 0.
+    pub trainable: i32,
+    /// How values that replicas assign are combined.
+    pub aggregation: umbo_aggregation,
+    /// The synchronisation that the variable was made with; see umbo_synchronization.
+    pub synchronization: umbo_synchronization,
 }
 
-/// Tells the type of a variable's elements.
+/// Gets what a variable is.
 ///
 /// @param[in] variable The variable.
-/// @param[out] dtype The type.
+/// @param[out] info Its description. Start from UMBO_VARIABLE_INFO_INIT, which sets its size.
 /// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(dtype), borrow(variable))]
-pub fn umbo_variable_dtype(variable: *const umbo_variable, dtype: *mut umbo_dtype) {
-    dtype.write(variable.dtype().to_c());
-}
-
-/// Tells whether an optimizer should change a variable.
-///
-/// @param[in] variable The variable.
-/// @param[out] trainable 1 if it should, else 0.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(trainable), borrow(variable))]
-pub fn umbo_variable_trainable(variable: *const umbo_variable, trainable: *mut i32) {
-    trainable.write(variable.spec().trainable.into());
-}
-
-/// Tells how values that replicas assign are combined.
-///
-/// @param[in] variable The variable.
-/// @param[out] aggregation The aggregation.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(aggregation), borrow(variable))]
-pub fn umbo_variable_aggregation(
-    variable: *const umbo_variable,
-    aggregation: *mut umbo_aggregation,
-) {
-    aggregation.write(variable.spec().aggregation.to_c());
-}
-
-/// Tells the synchronisation that a variable was made with.
-///
-/// @param[in] variable The variable.
-/// @param[out] synchronization The synchronisation; see umbo_synchronization.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(synchronization), borrow(variable))]
-pub fn umbo_variable_synchronization(
-    variable: *const umbo_variable,
-    synchronization: *mut umbo_synchronization,
-) {
-    synchronization.write(variable.spec().synchronization.to_c());
-}
-
-/// Tells the name of the device that holds a variable.
-///
-/// @param[in] variable The variable.
-/// @param[out] name The canonical name of the device. Lives as long as the process.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-#[c_call(out(name), borrow(variable))]
-pub fn umbo_variable_device(variable: *const umbo_variable, name: *mut *const c_char) {
-    name.write(device_name(variable.device()));
+#[c_call(result(info), borrow(variable))]
+pub fn umbo_variable_get_info(variable: *const umbo_variable, info: *mut umbo_variable_info) {
+    let (shape, spec) = (variable.shape(), variable.spec());
+    info.write(umbo_variable_info {
+        name: variable.name().as_c_str().as_ptr(),
+        device: device_name(variable.device()),
+        dtype: variable.dtype().to_c(),
+        rank: shape.rank() as i32,
+        shape: padded(shape.iter().map(|&size| size as i64)),
+        trainable: spec.trainable.into(),
+        aggregation: spec.aggregation.to_c(),
+        synchronization: spec.synchronization.to_c(),
+        ..Default::default()
+    });
 }

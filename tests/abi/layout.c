@@ -141,6 +141,17 @@ FIELD(umbo_variable_options, initial_mean, 56);
 FIELD(umbo_variable_options, initial_spread, 64);
 FIELD(umbo_variable_options, initial_seed, 72);
 
+SIZE(umbo_variable_info, 112);
+FIELD(umbo_variable_info, struct_size, 0);
+FIELD(umbo_variable_info, name, 8);
+FIELD(umbo_variable_info, device, 16);
+FIELD(umbo_variable_info, dtype, 24);
+FIELD(umbo_variable_info, rank, 28);
+FIELD(umbo_variable_info, shape, 32);
+FIELD(umbo_variable_info, trainable, 96);
+FIELD(umbo_variable_info, aggregation, 100);
+FIELD(umbo_variable_info, synchronization, 104);
+
 SIZE(umbo_files_options, 48);
 FIELD(umbo_files_options, struct_size, 0);
 FIELD(umbo_files_options, element_spec, 8);
@@ -189,6 +200,17 @@ FIELD(umbo_gradients_options, loss_reduction, 8);
 FIELD(umbo_gradients_options, accumulation_steps, 16);
 FIELD(umbo_gradients_options, row_sparse, 24);
 FIELD(umbo_gradients_options, dtype, 32);
+
+SIZE(umbo_gradients_info, 32);
+FIELD(umbo_gradients_info, struct_size, 0);
+FIELD(umbo_gradients_info, num_variables, 8);
+FIELD(umbo_gradients_info, accumulation_steps, 16);
+FIELD(umbo_gradients_info, loss_reduction, 24);
+
+SIZE(umbo_gradient_info, 16);
+FIELD(umbo_gradient_info, struct_size, 0);
+FIELD(umbo_gradient_info, dtype, 8);
+FIELD(umbo_gradient_info, row_sparse, 12);
 
 SIZE(umbo_sgd_options, 16);
 FIELD(umbo_sgd_options, struct_size, 0);

@@ -117,6 +117,13 @@ static CHECK_MAYBE_UNUSED umbo_communicator_info place_of(const umbo_communicato
     return info;
 }
 
+/* What a variable says of itself. */
+static CHECK_MAYBE_UNUSED umbo_variable_info facts_of(const umbo_variable *variable) {
+    umbo_variable_info info = UMBO_VARIABLE_INFO_INIT;
+    CHECK_OK(umbo_variable_get_info(variable, &info));
+    return info;
+}
+
 /* A vector of f32. */
 static CHECK_MAYBE_UNUSED umbo_tensor *make_floats(int64_t count, const float *data) {
     return make_tensor(UMBO_DTYPE_FLOAT32, 1, &count, data);

@@ -12,9 +12,7 @@ static umbo_variable *create(umbo_strategy *strategy, const char *name) {
 }
 
 static int has_name(const umbo_variable *variable, const char *expected) {
-    const char *name = NULL;
-    CHECK_OK(umbo_variable_name(variable, &name));
-    return strcmp(name, expected) == 0;
+    return strcmp(facts_of(variable).name, expected) == 0;
 }
 
 /* Changes all there is to change. */
@@ -64,11 +62,9 @@ static void count_destroyed(void *user_data) { *(int *)user_data += 100; }
 static void changing(umbo_strategy *strategy) {
     umbo_scope *scope = NULL;
     umbo_variable *variable;
-    umbo_aggregation aggregation = (umbo_aggregation)-1;
-    umbo_synchronization synchronization = (umbo_synchronization)-1;
+    umbo_variable_info info;
     umbo_tensor *value = NULL;
     umbo_view view;
-    int32_t trainable = -1;
     int calls = 0;
     CHECK_OK(umbo_variable_creator_scope_enter(change, &calls, count_destroyed, &scope));
     variable = create(strategy, "w");
@@ -76,11 +72,9 @@ static void changing(umbo_strategy *strategy) {
     CHECK_OK(umbo_scope_exit(scope));
     CHECK(calls == 101); /* exactly once */
     CHECK(has_name(variable, "renamed"));
-    CHECK_OK(umbo_variable_trainable(variable, &trainable));
-    CHECK_OK(umbo_variable_aggregation(variable, &aggregation));
-    CHECK_OK(umbo_variable_synchronization(variable, &synchronization));
-    CHECK(trainable == 0 && aggregation == UMBO_AGGREGATION_SUM);
-    CHECK(synchronization == UMBO_SYNCHRONIZATION_ON_WRITE);
+    info = facts_of(variable);
+    CHECK(info.trainable == 0 && info.aggregation == UMBO_AGGREGATION_SUM);
+    CHECK(info.synchronization == UMBO_SYNCHRONIZATION_ON_WRITE);
     CHECK_OK(umbo_variable_read(variable, &value));
     CHECK_OK(umbo_tensor_view(value, &view));
     CHECK(view.rank == 1 && view.shape[0] == 2 && ((const float *)view.data)[1] == 8);
@@ -116,7 +110,6 @@ static void order(umbo_strategy *strategy) {
     appender around = {"a", 1}, outer = {"b", 0}, inner = {"c", 0};
     umbo_scope *scopes[4];
     umbo_variable *variable;
-    const char *device = NULL;
     int index;
     CHECK_OK(umbo_variable_creator_scope_enter(append, &around, NULL, &scopes[0]));
     CHECK_OK(umbo_scope_enter(strategy, &scopes[1]));
@@ -124,8 +117,7 @@ static void order(umbo_strategy *strategy) {
     CHECK_OK(umbo_variable_creator_scope_enter(append, &inner, NULL, &scopes[3]));
     variable = create(NULL, "v");
     CHECK(has_name(variable, "vcba"));
-    CHECK_OK(umbo_variable_device(variable, &device));
-    CHECK(strstr(device, "CPU:0") != NULL);
+    CHECK(strstr(facts_of(variable).device, "CPU:0") != NULL);
     CHECK_STATUS(umbo_scope_exit(scopes[2]), UMBO_STATUS_FAILED_PRECONDITION); /* not the innermost */
     for (index = 3; index >= 0; index--) CHECK_OK(umbo_scope_exit(scopes[index]));
     umbo_variable_release(variable);

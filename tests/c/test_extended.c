@@ -233,15 +233,13 @@ static umbo_variable *named(umbo_strategy *strategy, const char *name) {
 
 static void non_slot_devices(umbo_strategy *strategy) {
     umbo_variable *variables[3], *chosen = NULL;
-    const char *name = NULL;
     int index;
     variables[0] = named(strategy, "kernel");
     variables[1] = named(strategy, "bias");
     variables[2] = named(strategy, "scale");
     CHECK_OK(umbo_strategy_non_slot_devices(
         strategy, 3, variables, &chosen));
-    CHECK_OK(umbo_variable_name(chosen, &name));
-    CHECK(strcmp(name, "bias") == 0);
+    CHECK(strcmp(facts_of(chosen).name, "bias") == 0);
     umbo_variable_release(chosen);
     chosen = NULL;
     CHECK_STATUS(umbo_strategy_non_slot_devices(
@@ -266,14 +264,11 @@ static umbo_status refuse(umbo_strategy *strategy, void *user_data) {
 static void colocation(umbo_strategy *strategy, const umbo_variable *variable) {
     umbo_variable *foreign = named(NULL, "foreign"), *made = NULL;
     umbo_scope *scope = NULL;
-    const char *device = NULL, *expected = NULL;
     CHECK_STATUS(umbo_strategy_colocate_vars_with(strategy, variable, make_one, &made),
                  UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_OK(umbo_scope_enter(strategy, &scope));
     CHECK_OK(umbo_strategy_colocate_vars_with(strategy, variable, make_one, &made));
-    CHECK_OK(umbo_variable_device(made, &device));
-    CHECK_OK(umbo_variable_device(variable, &expected));
-    CHECK(strcmp(device, expected) == 0);
+    CHECK(strcmp(facts_of(made).device, facts_of(variable).device) == 0);
     umbo_variable_release(made);
     made = NULL;
     CHECK_STATUS(umbo_strategy_colocate_vars_with(strategy, foreign, make_one, &made),

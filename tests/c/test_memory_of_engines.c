@@ -79,7 +79,6 @@ static void a_thousand_steps(int in_memory) {
         const char *names[2] = {"updated", "assigned"};
         umbo_variable *both[2];
         umbo_variable_options sum = UMBO_VARIABLE_OPTIONS_INIT;
-        const char *name = NULL;
         sum.aggregation = UMBO_AGGREGATION_SUM;
         views[0] = memory(1, &size, block + 1);
         views[1] = memory(0, NULL, block + 1 + ELEMENTS);
@@ -87,8 +86,7 @@ static void a_thousand_steps(int in_memory) {
                                                 both));
         plan.updated = both[0];
         plan.assigned = both[1];
-        CHECK_OK(umbo_variable_name(both[1], &name));
-        CHECK(strcmp(name, "assigned") == 0);
+        CHECK(strcmp(facts_of(both[1]).name, "assigned") == 0);
     } else {
         umbo_tensor *initial = make_floats(ELEMENTS, block);
         CHECK_OK(umbo_variable_create(strategy, "updated", initial, NULL, &plan.updated));

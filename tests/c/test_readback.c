@@ -228,12 +228,10 @@ static void variables(umbo_strategy *strategy) {
     const umbo_variable_options *choices[2] = {NULL, &given};
     umbo_tensor *initial = make_float(1);
     umbo_variable *variable = NULL;
-    umbo_aggregation aggregation = (umbo_aggregation)-1;
-    umbo_synchronization synchronization = (umbo_synchronization)-1;
-    int32_t trainable = -1;
     int choice;
     for (choice = 0; choice < 3; choice++) {
         const umbo_variable_options *options = &given;
+        umbo_variable_info info;
         if (choice < 2) options = choices[choice];
         if (choice == 2) {
             given.trainable = UMBO_TRAINABLE_NO;
@@ -241,12 +239,10 @@ static void variables(umbo_strategy *strategy) {
             given.aggregation = UMBO_AGGREGATION_MEAN;
         }
         CHECK_OK(umbo_variable_create(strategy, "v", initial, options, &variable));
-        CHECK_OK(umbo_variable_trainable(variable, &trainable));
-        CHECK_OK(umbo_variable_synchronization(variable, &synchronization));
-        CHECK_OK(umbo_variable_aggregation(variable, &aggregation));
-        CHECK(trainable == (choice < 2));
-        CHECK(synchronization == (choice < 2 ? UMBO_SYNCHRONIZATION_AUTO : UMBO_SYNCHRONIZATION_ON_WRITE));
-        CHECK(aggregation == (choice < 2 ? UMBO_AGGREGATION_NONE : UMBO_AGGREGATION_MEAN));
+        info = facts_of(variable);
+        CHECK(info.trainable == (choice < 2));
+        CHECK(info.synchronization == (choice < 2 ? UMBO_SYNCHRONIZATION_AUTO : UMBO_SYNCHRONIZATION_ON_WRITE));
+        CHECK(info.aggregation == (choice < 2 ? UMBO_AGGREGATION_NONE : UMBO_AGGREGATION_MEAN));
         umbo_variable_release(variable);
     }
     umbo_tensor_release(initial);
@@ -260,10 +256,8 @@ static void gradients(umbo_strategy *strategy) {
     umbo_gradients_options given = UMBO_GRADIENTS_OPTIONS_INIT;
     umbo_variable *made[2] = {NULL, NULL}, *found = NULL;
     umbo_gradients *own = NULL;
-    umbo_loss_reduction reduction = UMBO_LOSS_UNSET;
-    umbo_dtype dtype = UMBO_DTYPE_NONE;
-    int64_t number = 0;
-    int32_t is_sparse = -1;
+    umbo_gradients_info info = UMBO_GRADIENTS_INFO_INIT;
+    umbo_gradient_info one = UMBO_GRADIENT_INFO_INIT;
     int index, choice;
     for (index = 0; index < 2; index++)
         CHECK_OK(umbo_variable_create(strategy, index == 0 ? "a" : "b", initial, NULL, &made[index]));
@@ -277,24 +271,19 @@ static void gradients(umbo_strategy *strategy) {
             given.dtype = UMBO_DTYPE_BFLOAT16;
         }
         CHECK_OK(umbo_gradients_create(strategy, 2, made, &given, &own));
-        CHECK_OK(umbo_gradients_count(own, &number));
-        CHECK(number == 2);
-        CHECK_OK(umbo_gradients_loss_reduction(own, &reduction));
-        CHECK_OK(umbo_gradients_accumulation_steps(own, &number));
-        CHECK(reduction == UMBO_LOSS_SUM && number == (choice == 0 ? 1 : 5));
+        CHECK_OK(umbo_gradients_get_info(own, &info));
+        CHECK(info.struct_size == sizeof(info) && info.num_variables == 2);
+        CHECK(info.loss_reduction == UMBO_LOSS_SUM && info.accumulation_steps == (choice == 0 ? 1 : 5));
         for (index = 0; index < 2; index++) {
-            const char *name = NULL;
             CHECK_OK(umbo_gradients_variable(own, index, &found));
-            CHECK_OK(umbo_variable_name(found, &name));
-            CHECK(strcmp(name, index == 0 ? "a" : "b") == 0);
+            CHECK(strcmp(facts_of(found).name, index == 0 ? "a" : "b") == 0);
             umbo_variable_release(found);
-            CHECK_OK(umbo_gradients_row_sparse(own, index, &is_sparse));
-            CHECK(is_sparse == (choice == 1 && index == 1));
-            CHECK_OK(umbo_gradients_dtype(own, index, &dtype));
-            CHECK(dtype == (choice == 0 ? UMBO_DTYPE_FLOAT32 : UMBO_DTYPE_BFLOAT16));
+            CHECK_OK(umbo_gradients_get_gradient_info(own, index, &one));
+            CHECK(one.row_sparse == (choice == 1 && index == 1));
+            CHECK(one.dtype == (choice == 0 ? UMBO_DTYPE_FLOAT32 : UMBO_DTYPE_BFLOAT16));
         }
         CHECK_STATUS(umbo_gradients_variable(own, 2, &found), UMBO_STATUS_OUT_OF_RANGE);
-        CHECK_STATUS(umbo_gradients_dtype(own, -1, &dtype), UMBO_STATUS_OUT_OF_RANGE);
+        CHECK_STATUS(umbo_gradients_get_gradient_info(own, -1, &one), UMBO_STATUS_OUT_OF_RANGE);
         umbo_gradients_release(own);
     }
     umbo_tensor_release(initial);

@@ -5,14 +5,12 @@
 static const char *names_of(umbo_strategy *strategy) {
     static char text[256];
     umbo_variable *variable = NULL;
-    const char *name = NULL;
     const int64_t count = info_of(strategy).num_variables;
     int64_t index;
     text[0] = 0;
     for (index = 0; index < count; index++) {
         CHECK_OK(umbo_strategy_variable(strategy, index, &variable));
-        CHECK_OK(umbo_variable_name(variable, &name));
-        strcat(strcat(text, name), " ");
+        strcat(strcat(text, facts_of(variable).name), " ");
         umbo_variable_release(variable);
     }
     variable = NULL;

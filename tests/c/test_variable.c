@@ -228,12 +228,9 @@ static umbo_status refuse_to_fill(const umbo_view *memory, void *user_data) {
 
 static void creation_and_questions(umbo_strategy *strategy) {
     const int64_t shape[1] = {3};
-    const char *name = NULL, *device = NULL;
     int calls = 0;
     int32_t answer = -1;
-    umbo_dtype dtype = (umbo_dtype)0;
-    umbo_aggregation aggregation = (umbo_aggregation)-1;
-    umbo_synchronization synchronization = (umbo_synchronization)-1;
+    umbo_variable_info info;
     umbo_strategy *copy_of_strategy = NULL;
     umbo_variable *variable = NULL, *copy = NULL, *refused_variable = NULL;
     umbo_value *value = NULL;
@@ -250,18 +247,13 @@ static void creation_and_questions(umbo_strategy *strategy) {
     CHECK_OK(umbo_variable_create(NULL, NULL, NULL, &options, &variable)); /* the current one */
     CHECK_OK(umbo_scope_exit(scope));
     CHECK(calls == 1 && float_of_variable(variable) == 7);
-    CHECK_OK(umbo_variable_name(variable, &name));
-    CHECK(strncmp(name, "Variable", 8) == 0);
-    CHECK_OK(umbo_variable_dtype(variable, &dtype));
-    CHECK(dtype == UMBO_DTYPE_FLOAT32);
-    CHECK_OK(umbo_variable_trainable(variable, &answer));
-    CHECK(answer == 0); /* the default of ON_READ */
-    CHECK_OK(umbo_variable_aggregation(variable, &aggregation));
-    CHECK(aggregation == UMBO_AGGREGATION_MEAN);
-    CHECK_OK(umbo_variable_synchronization(variable, &synchronization));
-    CHECK(synchronization == UMBO_SYNCHRONIZATION_ON_READ);
-    CHECK_OK(umbo_variable_device(variable, &device));
-    CHECK(strcmp(device, "/job:localhost/replica:0/task:0/device:CPU:0") == 0);
+    info = facts_of(variable);
+    CHECK(strncmp(info.name, "Variable", 8) == 0);
+    CHECK(info.dtype == UMBO_DTYPE_FLOAT32 && info.rank == 1 && info.shape[0] == shape[0] && info.shape[1] == 0);
+    CHECK(info.trainable == 0); /* the default of ON_READ */
+    CHECK(info.aggregation == UMBO_AGGREGATION_MEAN);
+    CHECK(info.synchronization == UMBO_SYNCHRONIZATION_ON_READ);
+    CHECK(strcmp(info.device, "/job:localhost/replica:0/task:0/device:CPU:0") == 0);
     CHECK_OK(umbo_strategy_created_variable(strategy, variable, &answer));
     CHECK(answer == 1);
     CHECK_OK(umbo_strategy_copy(strategy, &copy_of_strategy));

@@ -54,6 +54,14 @@ pub fn tensor(value: &Handle<umbo_value>) -> Result<Handle<umbo_tensor>> {
     made(|tensor| unsafe { umbo_value_tensor(value.get(), tensor) })
 }
 
+/// What a variable is.
+pub fn variable_info(variable: &Handle<umbo_variable>) -> Result<umbo_variable_info> {
+    // SAFETY: the output is a variable.
+    read(umbo_variable_info::default(), |info| unsafe {
+        umbo_variable_get_info(variable.get(), info)
+    })
+}
+
 /// The variable of a value that is one.
 pub fn variable(value: &Handle<umbo_value>) -> Result<Handle<umbo_variable>> {
     // SAFETY: the output is a variable.

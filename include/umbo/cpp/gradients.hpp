@@ -55,10 +55,22 @@ public:
         return gradients(out);
     }
 
-    returned<std::int64_t> count() const {
-        std::int64_t out = 0;
-        UMBO_DETAIL_TRY(umbo_gradients_count(get(), &out));
+    returned<umbo_gradients_info> info() const {
+        auto out = detail::sized<umbo_gradients_info>();
+        UMBO_DETAIL_TRY(umbo_gradients_get_info(get(), &out));
         return out;
+    }
+
+    // Those of the variable at a place.
+    returned<umbo_gradient_info> gradient_info(std::int64_t index) const {
+        auto out = detail::sized<umbo_gradient_info>();
+        UMBO_DETAIL_TRY(umbo_gradients_get_gradient_info(get(), index, &out));
+        return out;
+    }
+
+    returned<std::int64_t> count() const {
+        UMBO_DETAIL_LET(found, info());
+        return found.num_variables;
     }
 
     returned<umbo::variable> variable(std::int64_t index) const {
@@ -68,27 +80,23 @@ public:
     }
 
     returned<umbo::loss> loss_reduction() const {
-        umbo_loss_reduction out{};
-        UMBO_DETAIL_TRY(umbo_gradients_loss_reduction(get(), &out));
-        return umbo::loss{out};
+        UMBO_DETAIL_LET(found, info());
+        return umbo::loss{found.loss_reduction};
     }
 
     returned<std::int64_t> accumulation_steps() const {
-        std::int64_t out = 0;
-        UMBO_DETAIL_TRY(umbo_gradients_accumulation_steps(get(), &out));
-        return out;
+        UMBO_DETAIL_LET(found, info());
+        return found.accumulation_steps;
     }
 
     returned<bool> row_sparse(std::int64_t index) const {
-        std::int32_t out = 0;
-        UMBO_DETAIL_TRY(umbo_gradients_row_sparse(get(), index, &out));
-        return out != 0;
+        UMBO_DETAIL_LET(found, gradient_info(index));
+        return found.row_sparse != 0;
     }
 
     returned<umbo::dtype> dtype(std::int64_t index) const {
-        umbo_dtype out{};
-        UMBO_DETAIL_TRY(umbo_gradients_dtype(get(), index, &out));
-        return umbo::dtype{out};
+        UMBO_DETAIL_LET(found, gradient_info(index));
+        return umbo::dtype{found.dtype};
     }
 
     // What the next apply would take: a tensor, or indexed slices of a row-sparse variable. The loss

@@ -88,40 +88,46 @@ public:
     // Change the rows that indexed slices name, one after the other.
     returned<void> scatter(scatter_op op, const value &slices) const;
 
-    returned<std::string> name() const {
-        const char *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_variable_name(get(), &out));
+    // All that the functions below say, in one call.
+    returned<umbo_variable_info> info() const {
+        auto out = detail::sized<umbo_variable_info>();
+        UMBO_DETAIL_TRY(umbo_variable_get_info(get(), &out));
         return out;
+    }
+
+    returned<std::string> name() const {
+        UMBO_DETAIL_LET(found, info());
+        return found.name;
     }
 
     returned<umbo::dtype> dtype() const {
-        umbo_dtype out{};
-        UMBO_DETAIL_TRY(umbo_variable_dtype(get(), &out));
-        return umbo::dtype{out};
+        UMBO_DETAIL_LET(found, info());
+        return umbo::dtype{found.dtype};
+    }
+
+    returned<dimensions> shape() const {
+        UMBO_DETAIL_LET(found, info());
+        return dimensions(found.shape, found.shape + found.rank);
     }
 
     returned<bool> trainable() const {
-        std::int32_t out = 0;
-        UMBO_DETAIL_TRY(umbo_variable_trainable(get(), &out));
-        return out != 0;
+        UMBO_DETAIL_LET(found, info());
+        return found.trainable != 0;
     }
 
     returned<umbo::aggregation> aggregation() const {
-        umbo_aggregation out{};
-        UMBO_DETAIL_TRY(umbo_variable_aggregation(get(), &out));
-        return umbo::aggregation{out};
+        UMBO_DETAIL_LET(found, info());
+        return umbo::aggregation{found.aggregation};
     }
 
     returned<umbo::synchronization> synchronization() const {
-        umbo_synchronization out{};
-        UMBO_DETAIL_TRY(umbo_variable_synchronization(get(), &out));
-        return umbo::synchronization{out};
+        UMBO_DETAIL_LET(found, info());
+        return umbo::synchronization{found.synchronization};
     }
 
     returned<std::string> device() const {
-        const char *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_variable_device(get(), &out));
-        return out;
+        UMBO_DETAIL_LET(found, info());
+        return found.device;
     }
 
 private:

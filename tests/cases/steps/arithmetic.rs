@@ -1,5 +1,6 @@
 //! Values and arithmetic. The interpreter computes itself: the library has no such operations.
 
+use std::ffi::CStr;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
@@ -104,8 +105,9 @@ fn device_of(step: &Json, environment: &Environment<'_>) -> Given {
         }
         UMBO_VALUE_VARIABLE => {
             let variable = values::variable(&value)?;
-            // SAFETY: the output is a variable.
-            let name = read_text(|name| unsafe { umbo_variable_device(variable.get(), name) })?;
+            // SAFETY: the name lives as long as the process.
+            let name = unsafe { CStr::from_ptr(values::variable_info(&variable)?.device) };
+            let name = name.to_string_lossy();
             Ok(Some(Bound::Known(Outcome::Text(placement::as_said(&name)))))
         }
         _ => of_tensor(&value).map(Some),

@@ -152,8 +152,7 @@ fn truth(result: i32) -> Given {
 
 fn trainable(step: &Json, environment: &Environment<'_>) -> Given {
     let variable = variable_of(step, environment)?;
-    // SAFETY: the output is a variable.
-    truth(read(0, |result| unsafe { umbo_variable_trainable(variable.get(), result) })?)
+    truth(values::variable_info(&variable)?.trainable)
 }
 
 fn created_in_scope(step: &Json, environment: &Environment<'_>) -> Given {
