@@ -63,10 +63,10 @@ pub(crate) fn read_array(path: &Path, name: &str) -> Result<Tensor> {
     read_entry(path, &mut archive, index)
 }
 
-/// An archive in memory.
+/// The bytes of a file as an archive.
 type Archive<'a> = ZipArchive<Cursor<&'a [u8]>>;
 
-/// The bytes of a file as an archive, and the names of its arrays.
+/// The archive, and the names of its arrays.
 fn open<'a>(path: &Path, bytes: &'a [u8]) -> Result<(Archive<'a>, Vec<String>)> {
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| refused(path, error))?;
     let entries = entries(path, &mut archive, bytes.len() as u64)?;
