@@ -57,8 +57,9 @@
  *
  * Options. A struct of options starts with `struct_size`. The macro UMBO_X_INIT sets it and gives
  * every other field its default; start from it. A field means what it says: 0 is 0, and not "the
- * default". NULL in place of the struct means all defaults. A program that was built with an older
- * or newer header works as long as it sets no field that the loaded library does not know.
+ * default". NULL in place of the struct means all defaults. Fields that a later version appends are
+ * 0 by default. So a program that was built with an older or newer header works as long as it sets
+ * no field that the loaded library does not know.
  *
  * Words about threads. *Concurrent*: any thread may call the function at any time. *Serialised*:
  * any thread may call it; the library lets one call go after the other. The *caller locks*: the

@@ -25,7 +25,9 @@ pub trait Saveable: Send + Sync {
     fn kind(&self) -> &'static str;
 
     /// The id of the strategy whose steps change it; `None` if steps do not.
-    fn strategy(&self) -> Option<u64>;
+    fn strategy(&self) -> Option<u64> {
+        None
+    }
 
     /// The variables that it keeps something for, and by whose names it saves that.
     fn variables(&self) -> Vec<Variable> {

@@ -25,10 +25,6 @@ impl Saveable for NumberCell {
         "number"
     }
 
-    fn strategy(&self) -> Option<u64> {
-        None
-    }
-
     fn save(&self, _names: &Names, record: &mut Record) -> Result<()> {
         match *self.0.lock() {
             Number::Integer(value) => record.property("integer", value),

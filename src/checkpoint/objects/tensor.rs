@@ -32,10 +32,6 @@ impl Saveable for CallersTensor {
         "tensor"
     }
 
-    fn strategy(&self) -> Option<u64> {
-        None
-    }
-
     fn save(&self, _names: &Names, record: &mut Record) -> Result<()> {
         record.whole(match record.is_written_at_once() {
             true => self.0.on_host()?.to_contiguous()?,
