@@ -111,7 +111,7 @@ static CHECK_MAYBE_UNUSED umbo_strategy_info info_of(const umbo_strategy *strate
 }
 
 /* Where a process stands among the ranks. */
-static CHECK_MAYBE_UNUSED umbo_communicator_info place_of(const umbo_communicator *communicator) {
+static CHECK_MAYBE_UNUSED umbo_communicator_info communicator_info_of(const umbo_communicator *communicator) {
     umbo_communicator_info info = UMBO_COMMUNICATOR_INFO_INIT;
     CHECK_OK(umbo_communicator_get_info(communicator, &info));
     return info;

@@ -80,7 +80,7 @@ static void moves(const umbo_communicator_functions *functions, int calls) {
     char received[8] = "";
     int64_t number = -1, other = -1;
     umbo_communicator *communicator = make(functions, &engine), *second = NULL;
-    const umbo_communicator_info here = place_of(communicator);
+    const umbo_communicator_info here = communicator_info_of(communicator);
     CHECK(here.rank == 0 && here.size == 1 && here.node_rank == 0 && here.node_size == 1);
     CHECK_OK(umbo_communicator_all_to_all(communicator, "abcd", counts, received, counts));
     CHECK(strcmp(received, "abcd") == 0);

@@ -116,8 +116,8 @@ static int on_rank(umbo_communicator *communicator, int rank, void *argument) {
     struct over over = {0};
     int on_gpu = plan->way == OVER_HOST || plan->way == BETWEEN_GPUS || (plan->way == SOME && rank == 1);
     over.host = communicator;
-    over.rank = place_of(communicator).rank;
-    over.size = place_of(communicator).size;
+    over.rank = communicator_info_of(communicator).rank;
+    over.size = communicator_info_of(communicator).size;
     if (plan->way != ON_CPUS) find_driver();
     functions.flags = UMBO_COMMUNICATOR_ANY_THREAD;
     /* Of no use where not all ranks are on GPUs. */

@@ -27,8 +27,8 @@ static umbo_communicator *join(double timeout, int64_t longest_message) {
     options.timeout_seconds = timeout;
     options.longest_message = longest_message;
     CHECK_OK(JOIN(&options, &communicator));
-    rank = place_of(communicator).rank;
-    size = place_of(communicator).size;
+    rank = communicator_info_of(communicator).rank;
+    size = communicator_info_of(communicator).size;
     CHECK(size <= ARRIVING_MOST);
     return communicator;
 }
@@ -42,7 +42,7 @@ static void as_expected(void) {
 static void arrives(int64_t longest_message) {
     static const int64_t scales[] = {0, 1, 1000, 300001};
     umbo_communicator *const communicator = join(60, longest_message);
-    const umbo_communicator_info here = place_of(communicator);
+    const umbo_communicator_info here = communicator_info_of(communicator);
     int64_t least, greatest, root;
     int32_t index;
     CHECK(here.node_rank == rank && here.node_size == size); /* all are on this machine */
@@ -155,8 +155,8 @@ static void own(void) {
     CHECK_STATUS(umbo_mpi_communicator_create(MPI_COMM_NULL, NULL, &communicator), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_OK(umbo_mpi_communicator_create(reversed, NULL, &communicator));
     CHECK(MPI_Comm_free(&reversed) == MPI_SUCCESS);
-    rank = place_of(communicator).rank;
-    size = place_of(communicator).size;
+    rank = communicator_info_of(communicator).rank;
+    size = communicator_info_of(communicator).size;
     CHECK(rank == size - 1 - world_rank);
     CHECK_OK(umbo_communicator_vote(communicator, world_rank, &least, &greatest));
     CHECK(least == 0 && greatest == size - 1);

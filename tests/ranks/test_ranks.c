@@ -8,7 +8,7 @@
 static int everything(umbo_communicator *communicator, int rank, void *argument) {
     static const int64_t scales[] = {0, 1, 1000, 70000, 300001};
     const int size = *(int *)argument;
-    const umbo_communicator_info here = place_of(communicator);
+    const umbo_communicator_info here = communicator_info_of(communicator);
     int64_t number, other;
     int32_t index;
     CHECK(here.rank == rank && here.size == size);
