@@ -50,7 +50,8 @@ impl Cardinality {
     pub(super) fn admits(self, count: u64) -> bool {
         match self {
             Cardinality::Exact(exact) => count <= exact,
-            Cardinality::Endless => false,
+            // Repeats without end of what turns out to be empty.
+            Cardinality::Endless => count == 0,
             Cardinality::Unknown => true,
         }
     }

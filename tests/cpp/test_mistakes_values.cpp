@@ -17,7 +17,7 @@ std::vector<mistake> mistakes() {
     // A world for each mistake, so that none meets what another has left.
     return {
         {"a handle that is released twice", umbo::status::invalid_argument,
-         {"umbo_tensor_retain", "tensor"},
+         {"umbo_retain", "tensor"},
          {"the handle was released"},
          {"keep a reference of your own"},
          [] {

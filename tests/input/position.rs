@@ -127,6 +127,20 @@ proptest! {
     }
 }
 
+/// A generator says only by ending that it has nothing: what repeats it without end is empty, too.
+#[test]
+fn a_cache_of_an_endless_repeat_of_nothing_is_restored() {
+    let generator = Dataset::from_generator(scalars(), || {
+        Ok(Box::new(Counter { round: 0, next: 0, count: 0, failing: 0 }) as _)
+    });
+    let nothing = generator.unwrap().repeat(-1).unwrap().cache().unwrap();
+    let iterator = nothing.iterator().unwrap();
+    assert!(iterator.next().unwrap().is_none());
+    let other = nothing.iterator().unwrap();
+    other.restore_position(&iterator.save_position().unwrap()).unwrap();
+    assert!(other.next().unwrap().is_none());
+}
+
 /// A position with other numbers and the checksum that belongs to them.
 fn forged(text: &str, change: impl FnOnce(&mut Vec<u64>)) -> String {
     let mut json: serde_json::Value = serde_json::from_str(text).unwrap();

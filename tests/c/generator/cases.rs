@@ -125,7 +125,7 @@ fn write_case(
             format!("allowed({call},\n            \"{}\", \"{name}\");", function.name)
         }
         ("umbo_status", false) => {
-            format!("refused({call},\n            \"{}\", \"{name}\");", function.name)
+            format!("refused({call},\n            \"{}\", \"{name}\");", function.exported())
         }
         ("void", _) => format!("{call};"),
         _ => format!("(void){call};"),

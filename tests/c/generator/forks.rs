@@ -25,7 +25,7 @@ pub fn program(header: &Header) -> Result<(String, usize), String> {
             "umbo_status" if ALLOWED.contains(&function.name.as_str()) => {
                 format!("umbo_ignore({call});")
             }
-            "umbo_status" => format!("refused({call}, \"{}\");", function.name),
+            "umbo_status" => format!("refused({call}, \"{}\");", function.exported()),
             "void" => format!("{call};"),
             _ => format!("(void){call};"),
         };

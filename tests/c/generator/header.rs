@@ -31,6 +31,13 @@ pub struct Function {
     pub parameters: Vec<Parameter>,
 }
 
+impl Function {
+    /// The exported function that messages name: the typed ones that retain are inline over one.
+    pub fn exported(&self) -> &str {
+        if self.name.ends_with("_retain") { "umbo_retain" } else { &self.name }
+    }
+}
+
 /// What the header declares.
 #[derive(Debug, Default)]
 pub struct Header {

@@ -46,8 +46,8 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
     (void)result;
     UMBO_TRY(umbo_value_view(batch, "x", &x));
     UMBO_TRY(umbo_value_view(batch, "y", &y));
-    UMBO_TRY(umbo_variable_view(trainer->variables[0], ctx, UMBO_DTYPE_FLOAT32, &w));
-    UMBO_TRY(umbo_variable_view(trainer->variables[1], ctx, UMBO_DTYPE_FLOAT32, &b));
+    UMBO_TRY(umbo_variable_view(trainer->variables[0], ctx, UMBO_DTYPE_FLOAT64, &w));
+    UMBO_TRY(umbo_variable_view(trainer->variables[1], ctx, UMBO_DTYPE_FLOAT64, &b));
     UMBO_TRY(umbo_gradients_view(trainer->gradients, ctx, 0, UMBO_GRADIENT_ADD, &w_gradient));
     UMBO_TRY(umbo_gradients_view(trainer->gradients, ctx, 1, UMBO_GRADIENT_ADD, &b_gradient));
     UMBO_TRY(umbo_optimizer_loss_scale(trainer->optimizer, &scale));
