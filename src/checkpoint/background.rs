@@ -4,6 +4,7 @@
 //! waits first. The thread starts with the first copy, and ends with its owner, once all is written.
 
 use std::sync::Arc;
+use std::thread::ThreadId;
 
 use crate::checkpoint::writer::Snapshot;
 use crate::error::{Error, Result};
@@ -31,8 +32,8 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// A place is taken by who is about to hand a copy over.
-    reserved: bool,
+    /// The thread that is about to hand a copy over, and has taken the place for it.
+    reserved_by: Option<ThreadId>,
     waiting: Option<(u64, Snapshot)>,
     writing: bool,
     /// What failed and was not told yet, and of which step.
@@ -40,9 +41,23 @@ struct State {
     end: bool,
 }
 
+fn thread_id() -> ThreadId {
+    std::thread::current().id()
+}
+
 impl State {
+    fn refuse_own_save(&self) -> Result<()> {
+        if self.reserved_by == Some(thread_id()) {
+            return Err(Error::precondition(
+                "called by a function that a save of the same manager calls, and would wait for it; call it when \
+                 the save is over",
+            ));
+        }
+        Ok(())
+    }
+
     fn is_idle(&self) -> bool {
-        !self.reserved && self.waiting.is_none() && !self.writing
+        self.reserved_by.is_none() && self.waiting.is_none() && !self.writing
     }
 }
 
@@ -59,21 +74,24 @@ impl Background {
         tell(&mut self.shared.state.lock())
     }
 
-    /// Waits until no copy waits, and keeps that place as long as the result lives.
+    /// Waits until no copy waits, and keeps that place as long as the result lives. FAILED_PRECONDITION on a
+    /// thread that has the place, since it would wait for itself.
     pub fn make_room(&self) -> Result<Room<'_>> {
         self.ensure_thread()?;
         let mut state = self.shared.state.lock();
-        while state.reserved || state.waiting.is_some() {
+        while state.reserved_by.is_some() || state.waiting.is_some() {
+            state.refuse_own_save()?;
             self.shared.moved.wait(&mut state);
         }
-        state.reserved = true;
+        state.reserved_by = Some(thread_id());
         Ok(Room(self))
     }
 
-    /// Waits until all is written, and tells what failed.
+    /// Waits until all is written, and tells what failed. FAILED_PRECONDITION as for [`Background::make_room`].
     pub fn wait(&self) -> Result<()> {
         let mut state = self.shared.state.lock();
         while !state.is_idle() {
+            state.refuse_own_save()?;
             self.shared.moved.wait(&mut state);
         }
         tell(&mut state)
@@ -103,7 +121,7 @@ impl Room<'_> {
 
 impl Drop for Room<'_> {
     fn drop(&mut self) {
-        self.0.shared.state.lock().reserved = false;
+        self.0.shared.state.lock().reserved_by = None;
         self.0.shared.moved.notify_all();
     }
 }
