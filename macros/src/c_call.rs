@@ -55,6 +55,7 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
         #before
         crate::ffi::boundary::#runs(#name, move || { #body })
     });
+    // Arguments are bound in one way, also by those functions of `ffi::arguments` that are not unsafe.
     Ok(quote! {
         #[unsafe(no_mangle)]
         #[allow(unused_unsafe)]
