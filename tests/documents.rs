@@ -66,7 +66,9 @@ fn every_name_of_the_api_is_in_a_header() {
         let names = words(&text).filter(|word| {
             (word.starts_with("umbo_") || word.starts_with("UMBO_")) && !elsewhere(word)
         });
-        let missing: BTreeSet<_> = names.filter(|name| !known.contains(name)).collect();
+        // UMBO_DEFAULT makes umbo_x_default().
+        let is_known = |name: &&str| known.contains(name.strip_suffix("_default").unwrap_or(name));
+        let missing: BTreeSet<_> = names.filter(|name| !is_known(name)).collect();
         assert!(missing.is_empty(), "{}: in no header: {missing:?}", document.display());
     }
 }

@@ -257,7 +257,7 @@ const OPTIONS: umbo_distribute_options = umbo_distribute_options {
     split: UMBO_SPLIT_CEIL,
     drop_partial_step: 0,
     host_only: 0,
-    per_replica_buffer_size: UMBO_BUFFER_OF_DEVICE,
+    per_replica_buffer_size: UMBO_AUTO,
     replication_mode: UMBO_REPLICATION_PER_WORKER,
     place_dataset_on_device: 0,
     sharding: UMBO_SHARDING_DATA,

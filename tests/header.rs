@@ -222,15 +222,9 @@ pub extern "C" fn umbo_thing_name() -> *const c_char {}
 
 #[test]
 fn a_header_is_its_skeleton_and_what_its_files_declare() {
-    let skeleton = "/**\n * {{contents}}\n */\n\n{{declarations thing.rs}}\n";
+    let skeleton = "\n{{declarations thing.rs}}\n";
     let made = made_of("whole", THING, skeleton).expect("it can be made");
     let expected = r#"/* Generated from src/ffi; do not edit. */
-/**
- * - umbo_thing_create(): Makes a thing, and says so in a sentence that is long enough to be broken
- *   in the list, which it is.
- * - umbo_thing_release(): Releases it.
- * - umbo_thing_name(): Names it.
- */
 
 /** A limit. */
 #define UMBO_LEAST (-1)
@@ -260,16 +254,10 @@ typedef struct umbo_thing_options {
   uint64_t reserved[2];
 } umbo_thing_options;
 
-/** The starting value of a umbo_thing_options. */
 #define UMBO_THING_OPTIONS_INIT \
   { sizeof(umbo_thing_options), UMBO_ENUM_VALUE(umbo_mode, 0), 0.5, UMBO_LEAST, 1 << 30, 4000, \
     NULL, NULL, { 0, 0 } }
-
-/** UMBO_THING_OPTIONS_INIT, to be assigned. */
-static inline umbo_thing_options umbo_thing_options_default(void) {
-  umbo_thing_options value = UMBO_THING_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_thing_options, UMBO_THING_OPTIONS_INIT)
 
 /**
  * Makes a thing, and says so in a sentence that is long enough to be broken in the list, which it

@@ -38,11 +38,11 @@ saving saving_begin(const trainer *t, const options *choices, const workers *tog
   keep.begin_anew = !choices->resume; /* what another training has left in the folder is moved out of the way */
   UMBO_CHECK(umbo_checkpoint_manager_create(s.checkpoint, choices->checkpoint, &keep, &s.manager));
   if (choices->resume) {
-    int64_t step = UMBO_NO_CHECKPOINT;
+    int64_t step = UMBO_NONE;
     UMBO_CHECK(umbo_checkpoint_manager_restore_latest(s.manager, &step));
     get_place(s.checkpoint, where);
     workers_must_agree(together, where->steps, "the steps of the newest checkpoint; is the folder shared?");
-    if (!choices->json_only && step != UMBO_NO_CHECKPOINT) printf("goes on behind step %lld\n", (long long)step);
+    if (!choices->json_only && step != UMBO_NONE) printf("goes on behind step %lld\n", (long long)step);
   }
   return s;
 }

@@ -350,10 +350,10 @@ static inline void umbo_checkpoint_release(const umbo_checkpoint *checkpoint) {
 }
 
 /** Steps, or time, do not make a checkpoint due. */
-#define UMBO_NEVER (-1)
+#define UMBO_NONE (-1)
 
 /** The step of a checkpoint that there is not. */
-#define UMBO_NO_CHECKPOINT (-1)
+#define UMBO_NONE (-1)
 
 /**
  * Which checkpoints are kept, and when one is due. Start from UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT.
@@ -374,12 +374,12 @@ typedef struct umbo_checkpoint_manager_options {
   int32_t in_background;
   /**
    * A checkpoint is due when so many steps have passed since the last one; at least 1, which is
-   * the default. UMBO_NEVER: steps do not matter.
+   * the default. UMBO_NONE: steps do not matter.
    */
   int64_t every_steps;
   /**
    * A checkpoint is due when so many seconds have passed since the last one, or since the manager
-   * was made. UMBO_NEVER, the default: time does not matter.
+   * was made. UMBO_NONE, the default: time does not matter.
    */
   double every_seconds;
   /**
@@ -393,7 +393,7 @@ typedef struct umbo_checkpoint_manager_options {
 
 /** The starting value of a umbo_checkpoint_manager_options. */
 #define UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT \
-  { sizeof(umbo_checkpoint_manager_options), 5, 0, 0, 1, 1, UMBO_NEVER, 0 }
+  { sizeof(umbo_checkpoint_manager_options), 5, 0, 0, 1, 1, UMBO_NONE, 0 }
 
 /** UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT, to be assigned. */
 static inline umbo_checkpoint_manager_options umbo_checkpoint_manager_options_default(void) {
@@ -465,7 +465,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_wait(umbo_checkpoint_
  * fails, and may succeed the next time.
  *
  * @param[in] manager The manager.
- * @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if there is none; then nothing has changed.
+ * @param[out] step Gets its step, or UMBO_NONE if there is none; then nothing has changed.
  * @return UMBO_OK, or what umbo_checkpoint_restore() returns, and then nothing has changed.
  *   UMBO_STATUS_DATA_LOSS: all are damaged.
  *
@@ -479,7 +479,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_restore_latest(
  * metric is not known, is passed over as by umbo_checkpoint_manager_restore_latest().
  *
  * @param[in] manager The manager.
- * @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if none has a metric; then nothing has
+ * @param[out] step Gets its step, or UMBO_NONE if none has a metric; then nothing has
  *   changed.
  * @return UMBO_OK, or what umbo_checkpoint_restore() returns.
  *
@@ -492,7 +492,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_restore_best(
  * Tells which checkpoint is the newest. It waits for what is being written.
  *
  * @param[in] manager The manager.
- * @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if there is none.
+ * @param[out] step Gets its step, or UMBO_NONE if there is none.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  * - the failure of a checkpoint that could not be written, or of reading the folder or a file.
@@ -505,7 +505,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_latest(
  * damaged is passed over as by umbo_checkpoint_manager_restore_latest().
  *
  * @param[in] manager The manager.
- * @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if none has a metric.
+ * @param[out] step Gets its step, or UMBO_NONE if none has a metric.
  * @return UMBO_OK, or the statuses of umbo_checkpoint_manager_latest().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_best(

@@ -368,7 +368,7 @@ typedef struct umbo_mpi_options {
   /** `sizeof(umbo_mpi_options)`; UMBO_MPI_OPTIONS_INIT sets it. */
   size_t struct_size;
   /**
-   * How long a call waits for the other ranks, in seconds; UMBO_NO_TIMEOUT: for
+   * How long a call waits for the other ranks, in seconds; UMBO_INFINITE: for
    * ever. By default 600.
    */
   double timeout_seconds;
@@ -468,7 +468,7 @@ typedef struct umbo_nccl_options {
   /** `sizeof(umbo_nccl_options)`; UMBO_NCCL_OPTIONS_INIT sets it. */
   size_t struct_size;
   /**
-   * How long a call waits for NCCL, in seconds; UMBO_NO_TIMEOUT: for ever. By default 300. With
+   * How long a call waits for NCCL, in seconds; UMBO_INFINITE: for ever. By default 300. With
    * less than `base` waits, ranks can still tell each other that they have waited in vain.
    */
   double timeout_seconds;

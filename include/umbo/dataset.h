@@ -674,16 +674,16 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_map(
     const umbo_map_options *options);
 
 /** A shuffle buffer for all elements of the dataset. */
-#define UMBO_SHUFFLE_WHOLE_DATASET (-1)
+#define UMBO_ALL (-1)
 
 /** Says of umbo_dataset_repeat() that the elements come again without end. */
-#define UMBO_REPEAT_WITHOUT_END (-1)
+#define UMBO_INFINITE (-1)
 
 /** Says of umbo_dataset_take() and umbo_dataset_skip() that all elements are kept, or left out. */
-#define UMBO_ALL_ELEMENTS (-1)
+#define UMBO_ALL (-1)
 
 /** The number of elements or steps of a pass that never ends. */
-#define UMBO_CARDINALITY_INFINITE (-1)
+#define UMBO_INFINITE (-1)
 
 /** The number of elements or steps that is not known before a pass has ended. */
 #define UMBO_CARDINALITY_UNKNOWN (-2)
@@ -693,7 +693,7 @@ typedef struct umbo_shuffle_options {
   /** `sizeof(umbo_shuffle_options)`; UMBO_SHUFFLE_OPTIONS_INIT sets it. */
   size_t struct_size;
   /**
-   * From how many elements the next one is drawn, 1 or more. UMBO_SHUFFLE_WHOLE_DATASET, the
+   * From how many elements the next one is drawn, 1 or more. UMBO_ALL, the
    * default: from all of them, so that every order is equally likely.
    */
   int64_t buffer_size;
@@ -704,7 +704,7 @@ typedef struct umbo_shuffle_options {
 } umbo_shuffle_options;
 
 /** The starting value of a umbo_shuffle_options. */
-#define UMBO_SHUFFLE_OPTIONS_INIT { sizeof(umbo_shuffle_options), UMBO_SHUFFLE_WHOLE_DATASET, 0, 0 }
+#define UMBO_SHUFFLE_OPTIONS_INIT { sizeof(umbo_shuffle_options), UMBO_ALL, 0, 0 }
 
 /** UMBO_SHUFFLE_OPTIONS_INIT, to be assigned. */
 static inline umbo_shuffle_options umbo_shuffle_options_default(void) {
@@ -742,7 +742,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_zip(
  *   `options` may be NULL: the defaults.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: the buffer size is 0 or less than
- *   UMBO_SHUFFLE_WHOLE_DATASET (-1), or UMBO_SHUFFLE_WHOLE_DATASET for
+ *   UMBO_ALL (-1), or UMBO_ALL for
  *   a dataset without end, `keep_order_each_pass` is neither 0 nor 1, `*dataset` is not a valid
  *   handle, or it has 256 transformations already.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
@@ -828,7 +828,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_rebatch(
  * @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
  *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
  * @param[in] count How many times the elements come, 0 or more;
- *   UMBO_REPEAT_WITHOUT_END: without end.
+ *   UMBO_INFINITE: without end.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a valid handle, or it
  *   has 256 transformations already.
@@ -861,7 +861,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_prefetch(umbo_dataset **dataset,
  *
  * @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
  *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
- * @param[in] count How many elements are kept, 0 or more. UMBO_ALL_ELEMENTS, or more than there
+ * @param[in] count How many elements are kept, 0 or more. UMBO_ALL, or more than there
  *   are: all.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a valid handle, or it
@@ -875,7 +875,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_take(umbo_dataset **dataset, int
  *
  * @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
  *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
- * @param[in] count How many elements are left out, 0 or more. UMBO_ALL_ELEMENTS, or more than
+ * @param[in] count How many elements are left out, 0 or more. UMBO_ALL, or more than
  *   there are: all.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a valid handle, or it
@@ -948,7 +948,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_concatenate(
  * Tells how many elements a pass yields.
  *
  * @param[in] dataset The dataset.
- * @param[out] count The number of elements, UMBO_CARDINALITY_INFINITE (-1) or
+ * @param[out] count The number of elements, UMBO_INFINITE (-1) or
  *   UMBO_CARDINALITY_UNKNOWN (-2).
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `count` is a null pointer.
@@ -1005,7 +1005,7 @@ static inline void umbo_dataset_release(const umbo_dataset *dataset) {
 }
 
 /** As many steps ahead as are useful for the compute devices. */
-#define UMBO_BUFFER_OF_DEVICE (-1)
+#define UMBO_AUTO (-1)
 
 /** How the rows of batches are split over the replicas. */
 UMBO_ENUM(umbo_split) {
@@ -1088,7 +1088,7 @@ typedef struct umbo_distribute_options {
   int32_t host_only;
   /**
    * How many steps are made ahead, 0 to 4096. A thread of the iterator's makes them; it starts
-   * when the first element is asked for. UMBO_BUFFER_OF_DEVICE, the default, is 0 for CPUs,
+   * when the first element is asked for. UMBO_AUTO, the default, is 0 for CPUs,
    * where components are views. If making a batch takes time, umbo_dataset_prefetch() makes
    * batches ahead. The elements do not depend on this number.
    */
@@ -1109,7 +1109,7 @@ typedef struct umbo_distribute_options {
 
 /** The starting value of a umbo_distribute_options. */
 #define UMBO_DISTRIBUTE_OPTIONS_INIT \
-  { sizeof(umbo_distribute_options), UMBO_SPLIT_CEIL, 0, 0, UMBO_BUFFER_OF_DEVICE, \
+  { sizeof(umbo_distribute_options), UMBO_SPLIT_CEIL, 0, 0, UMBO_AUTO, \
     UMBO_REPLICATION_PER_WORKER, 0, UMBO_SHARDING_DATA }
 
 /** UMBO_DISTRIBUTE_OPTIONS_INIT, to be assigned. */
@@ -1245,7 +1245,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_distributed_dataset_element_spec(
  * Tells how many steps a pass yields.
  *
  * @param[in] distributed The distributed dataset.
- * @param[out] count The number of steps, UMBO_CARDINALITY_INFINITE (-1) or
+ * @param[out] count The number of steps, UMBO_INFINITE (-1) or
  *   UMBO_CARDINALITY_UNKNOWN (-2).
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `count` is a null

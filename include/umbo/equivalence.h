@@ -49,7 +49,7 @@ extern "C" {
 
 
 /** A tolerance that suits the dtype of the gradients. */
-#define UMBO_TOLERANCE_OF_DTYPE (-1.0)
+#define UMBO_AUTO (-1.0)
 
 /** What a finding is about. */
 UMBO_ENUM(umbo_equivalence_subject) {
@@ -126,7 +126,7 @@ typedef struct umbo_equivalence_options {
   size_t struct_size;
   /**
    * The largest allowed difference, as a fraction of the terms that are added up to a gradient.
-   * 0 or more; 0: the same bits. UMBO_TOLERANCE_OF_DTYPE, the default: as much as a sum over the
+   * 0 or more; 0: the same bits. UMBO_AUTO, the default: as much as a sum over the
    * batch in the gradients' dtype can change when it is added in another order. That is 0.0001
    * to 0.01 for float32, more for larger batches; 0.012 for float16; and 0.026 for bfloat16.
    */
@@ -137,7 +137,7 @@ typedef struct umbo_equivalence_options {
 
 /** The starting value of a umbo_equivalence_options. */
 #define UMBO_EQUIVALENCE_OPTIONS_INIT \
-  { sizeof(umbo_equivalence_options), UMBO_TOLERANCE_OF_DTYPE, 0.0 }
+  { sizeof(umbo_equivalence_options), UMBO_AUTO, 0.0 }
 
 /** UMBO_EQUIVALENCE_OPTIONS_INIT, to be assigned. */
 static inline umbo_equivalence_options umbo_equivalence_options_default(void) {

@@ -717,13 +717,13 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_custom(
     const umbo_custom_rule_options *options, umbo_optimizer **optimizer);
 
 /** Use the weight decay in the options of the update rule. */
-#define UMBO_WEIGHT_DECAY_OF_RULE (-1.0)
+#define UMBO_AUTO (-1.0)
 
 /** Use the weight decay of the variables that are in no group. */
-#define UMBO_WEIGHT_DECAY_OF_OPTIMIZER (-1.0)
+#define UMBO_AUTO (-1.0)
 
 /** No bound: nothing is clipped. */
-#define UMBO_NO_CLIPPING (-1.0)
+#define UMBO_INFINITE (-1.0)
 
 /** What an apply does with a gradient that is not finite (infinite or NaN). */
 UMBO_ENUM(umbo_non_finite) {
@@ -774,13 +774,13 @@ typedef struct umbo_optimizer_options {
   /**
    * The weight decay; finite and 0 or more. AdamW and LAMB apply it beside the gradient
    * (decoupled); all other rules add weight_decay * w to the gradient (L2).
-   * UMBO_WEIGHT_DECAY_OF_RULE, the default: that in the options of the rule; none if the rule
+   * UMBO_AUTO, the default: that in the options of the rule; none if the rule
    * has no such option.
    */
   double weight_decay;
   /**
    * The largest allowed norm of all gradients of an apply together. If the norm is larger, all
-   * gradients are scaled down to it. More than 0; UMBO_NO_CLIPPING, the default: no bound.
+   * gradients are scaled down to it. More than 0; UMBO_INFINITE, the default: no bound.
    *
    * The norm costs a pass over the gradients. With more than two replicas, or several
    * accumulated runs, this pass keeps the combined gradients: as much memory as the variables,
@@ -790,7 +790,7 @@ typedef struct umbo_optimizer_options {
    */
   double global_clip_norm;
   /**
-   * The largest allowed magnitude of each element of a gradient. More than 0; UMBO_NO_CLIPPING,
+   * The largest allowed magnitude of each element of a gradient. More than 0; UMBO_INFINITE,
    * the default: no bound.
    */
   double clip_value;
@@ -834,7 +834,7 @@ typedef struct umbo_optimizer_options {
 
 /** The starting value of a umbo_optimizer_options. */
 #define UMBO_OPTIMIZER_OPTIONS_INIT \
-  { sizeof(umbo_optimizer_options), UMBO_WEIGHT_DECAY_OF_RULE, UMBO_NO_CLIPPING, UMBO_NO_CLIPPING, \
+  { sizeof(umbo_optimizer_options), UMBO_AUTO, UMBO_INFINITE, UMBO_INFINITE, \
     UMBO_NON_FINITE_AUTO, UMBO_LOSS_SCALING_NONE, 65536.0, 2.0, 0.5, 1.0, 2000, 0 }
 
 /** UMBO_OPTIMIZER_OPTIONS_INIT, to be assigned. */
@@ -851,7 +851,7 @@ typedef struct umbo_group_options {
   double learning_rate_factor;
   /**
    * The weight decay of these variables; finite and 0 or more. 0: none, as is usual for biases
-   * and normalisation. UMBO_WEIGHT_DECAY_OF_OPTIMIZER, the default: that of the optimizer.
+   * and normalisation. UMBO_AUTO, the default: that of the optimizer.
    */
   double weight_decay;
   /**
@@ -863,7 +863,7 @@ typedef struct umbo_group_options {
 
 /** The starting value of a umbo_group_options. */
 #define UMBO_GROUP_OPTIONS_INIT \
-  { sizeof(umbo_group_options), 1.0, UMBO_WEIGHT_DECAY_OF_OPTIMIZER, 0 }
+  { sizeof(umbo_group_options), 1.0, UMBO_AUTO, 0 }
 
 /** UMBO_GROUP_OPTIONS_INIT, to be assigned. */
 static inline umbo_group_options umbo_group_options_default(void) {

@@ -656,7 +656,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_current_strategy(umbo_strategy **strateg
 UMBO_MUST_USE UMBO_API umbo_status umbo_current_replica_context(umbo_replica_context **context);
 
 /** No time limit. */
-#define UMBO_NO_TIMEOUT (-1.0)
+#define UMBO_INFINITE (-1.0)
 
 /**
  * What a run calls on each replica.
@@ -683,7 +683,7 @@ typedef struct umbo_run_options {
   size_t struct_size;
   /**
    * The time limit in seconds, 0 or more. When it is over, the run returns
-   * UMBO_STATUS_DEADLINE_EXCEEDED; with 0 it does so at once. UMBO_NO_TIMEOUT, the default: no
+   * UMBO_STATUS_DEADLINE_EXCEEDED; with 0 it does so at once. UMBO_INFINITE, the default: no
    * limit.
    */
   double timeout_seconds;
@@ -698,7 +698,7 @@ typedef struct umbo_run_options {
 } umbo_run_options;
 
 /** The starting value of a umbo_run_options. */
-#define UMBO_RUN_OPTIONS_INIT { sizeof(umbo_run_options), UMBO_NO_TIMEOUT, NULL, NULL }
+#define UMBO_RUN_OPTIONS_INIT { sizeof(umbo_run_options), UMBO_INFINITE, NULL, NULL }
 
 /** UMBO_RUN_OPTIONS_INIT, to be assigned. */
 static inline umbo_run_options umbo_run_options_default(void) {

@@ -39,7 +39,7 @@ extern "C" {
 
 
 /** As many steps as there are elements. */
-#define UMBO_ALL_STEPS (-1)
+#define UMBO_ALL (-1)
 
 /** How far an epoch is. More fields may follow in later versions. */
 typedef struct umbo_progress {
@@ -99,7 +99,7 @@ typedef struct umbo_train_epoch_options {
   void *progress_user_data;
   /**
    * The epoch ends after this many seconds at the latest, with UMBO_STATUS_DEADLINE_EXCEEDED; 0: at
-   * once. UMBO_NO_TIMEOUT, the default: it takes as long as it takes. Waiting for an element is not
+   * once. UMBO_INFINITE, the default: it takes as long as it takes. Waiting for an element is not
    * cut short.
    */
   double timeout_seconds;
@@ -107,7 +107,7 @@ typedef struct umbo_train_epoch_options {
   const umbo_cancellation *cancellation;
   /**
    * The epoch ends after this many steps, if the pass has not ended before. By default
-   * UMBO_ALL_STEPS.
+   * UMBO_ALL.
    */
   int64_t most_steps;
   /**
@@ -135,7 +135,7 @@ typedef struct umbo_train_epoch_options {
 
 /** The starting value of a umbo_train_epoch_options. */
 #define UMBO_TRAIN_EPOCH_OPTIONS_INIT \
-  { sizeof(umbo_train_epoch_options), NULL, NULL, NULL, UMBO_NO_TIMEOUT, NULL, UMBO_ALL_STEPS, 1, \
+  { sizeof(umbo_train_epoch_options), NULL, NULL, NULL, UMBO_INFINITE, NULL, UMBO_ALL, 1, \
     1, NULL, 0 }
 
 /** UMBO_TRAIN_EPOCH_OPTIONS_INIT, to be assigned. */

@@ -411,7 +411,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_sub(
     umbo_variable *variable, const umbo_value *value);
 
 /** The weight of a replica that counts by its examples. */
-#define UMBO_WEIGHT_BY_EXAMPLES (-1.0)
+#define UMBO_AUTO (-1.0)
 
 /**
  * Gives a variable a new value from host memory.
@@ -472,13 +472,13 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_views(
  * @param[in] ctx The replica's context.
  * @param[in] views Each variable's new value on this replica: of the variable's dtype and shape,
  *   with any strides, in host memory or on a GPU. Copied before the call returns.
- * @param[in] weight The weight of this replica, finite and 0 or more. UMBO_WEIGHT_BY_EXAMPLES: the
+ * @param[in] weight The weight of this replica, finite and 0 or more. UMBO_AUTO: the
  *   number of examples in its part of the run's arguments.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another dtype or shape, a variable
  *   with UMBO_AGGREGATION_NONE among several replicas, one with UMBO_AGGREGATION_MEAN that is
  *   neither float32 nor float64, or a weight that is out of range.
- * - UMBO_STATUS_FAILED_PRECONDITION: with UMBO_WEIGHT_BY_EXAMPLES the run's arguments contain no
+ * - UMBO_STATUS_FAILED_PRECONDITION: with UMBO_AUTO the run's arguments contain no
  *   per-replica value that has the number of examples, a variable is of another strategy, or the
  *   replicas made different synchronising calls.
  * - UMBO_STATUS_CANCELLED: another replica has failed, or the run has ended.

@@ -59,22 +59,19 @@ pub struct umbo_apply_report {
 
 /// Combines the submitted gradients and updates the variables.
 ///
-/// @param[in] optimizer The optimizer.
 /// @param[in] gradients The gradients, of the optimizer's strategy. They are used up: apply once
 ///   for each run.
 /// @param[in] options How; `options` may be NULL: all defaults.
 /// @param[out] report What the apply did. Start from UMBO_APPLY_REPORT_INIT, which sets its size.
 ///   `report` may be NULL.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an optimizer and gradients of
-///   different strategies, row-sparse gradients with LAMB, weights whose sum is not finite, or a
-///   gradient that is not finite with UMBO_NON_FINITE_FAIL.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an optimizer and gradients of different strategies, row-sparse gradients
+///   with LAMB, weights whose sum is not finite, or a gradient that is not finite with UMBO_NON_FINITE_FAIL.
 /// - UMBO_STATUS_FAILED_PRECONDITION: nothing was submitted since the last apply, a replica has not
 ///   submitted (the message names it), the last run failed, the call comes from the context of
 ///   another strategy, or the strategy was released or is draining.
 /// - UMBO_STATUS_CANCELLED: in a replica's callback, another replica has failed or the run has
 ///   ended.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 /// - what the schedule returned.
 ///
 /// An apply that fails changes nothing. It takes one pass over memory; a norm, or a search for
@@ -131,12 +128,9 @@ pub(super) fn report_of(done: &ApplyReport) -> umbo_apply_report {
 
 /// Tells what the last apply did.
 ///
-/// @param[in] optimizer The optimizer.
 /// @param[out] report The report of the last apply that was carried out, deferred ones included;
 ///   all fields are 0 before the first. Start from UMBO_APPLY_REPORT_INIT, which sets its size.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
 #[c_call(result(report), get(optimizer))]
 pub fn umbo_optimizer_last_report(
     optimizer: *const umbo_optimizer,

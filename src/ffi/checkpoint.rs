@@ -9,9 +9,6 @@ use crate::checkpoint::{CallersTensor, Checkpoint, Number, SavedIterator};
 ///
 /// @param[in] strategy The strategy whose training is saved. All that is added is of this strategy;
 ///   variables may also be of the default one.
-/// @param[out] checkpoint A new handle. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 ///
 /// The checkpoint keeps all objects that are added alive.
 #[c_call(out(checkpoint), get(strategy))]
@@ -24,13 +21,10 @@ pub fn umbo_checkpoint_create(
 
 /// Adds a variable: its value.
 ///
-/// @param[in] checkpoint The checkpoint.
 /// @param[in] name By which name it is saved; copied. Names in a checkpoint differ. `name` may be
 ///   NULL: the variable's own name.
-/// @param[in] variable The variable.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a name that is empty or that
-///   something has already (the message names both), or a variable of another strategy.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a name that is empty or that something has already (the
+///   message names both), or a variable of another strategy.
 #[c_call(optional_text(name), get(variable))]
 pub fn umbo_checkpoint_add_variable(
     checkpoint: *mut umbo_checkpoint,
@@ -50,12 +44,10 @@ pub fn umbo_checkpoint_add_variable(
 /// The state of a variable is saved by the name by which the variable was added, or by its own name if it
 /// was not.
 ///
-/// @param[in] checkpoint The checkpoint.
 /// @param[in] name By which name it is saved; copied.
 /// @param[in] optimizer The optimizer. Its rule's numbers, settings, groups and schedule are not
 ///   saved: a program sets them again.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
 #[c_call(text(name), get(optimizer), get(checkpoint))]
 pub fn umbo_checkpoint_add_optimizer(
     checkpoint: *mut umbo_checkpoint,
@@ -67,11 +59,8 @@ pub fn umbo_checkpoint_add_optimizer(
 
 /// Adds gradients: what several runs have accumulated with `accumulation_steps`.
 ///
-/// @param[in] checkpoint The checkpoint.
 /// @param[in] name By which name they are saved; copied.
-/// @param[in] gradients The gradients.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
 #[c_call(text(name), get(gradients), get(checkpoint))]
 pub fn umbo_checkpoint_add_gradients(
     checkpoint: *mut umbo_checkpoint,
@@ -83,11 +72,8 @@ pub fn umbo_checkpoint_add_gradients(
 
 /// Adds metrics: what they have accumulated.
 ///
-/// @param[in] checkpoint The checkpoint.
 /// @param[in] name By which name they are saved; copied.
-/// @param[in] metrics The metrics.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
 #[c_call(text(name), get(metrics), get(checkpoint))]
 pub fn umbo_checkpoint_add_metrics(
     checkpoint: *mut umbo_checkpoint,
@@ -102,12 +88,10 @@ pub fn umbo_checkpoint_add_metrics(
 /// Save on the thread that takes the elements, between two steps: then the place is the one behind the
 /// element of the last step that took effect in umbo_train_epoch(), or that umbo_iterator_next() gave last.
 ///
-/// @param[in] checkpoint The checkpoint.
 /// @param[in] name By which name it is saved; copied.
 /// @param[in] iterator The iterator. When it is restored, it is one over a pipeline that was made in
 ///   the same way, over the same data.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
 #[c_call(text(name), get(iterator), get(checkpoint))]
 pub fn umbo_checkpoint_add_iterator(
     checkpoint: *mut umbo_checkpoint,
@@ -121,12 +105,10 @@ pub fn umbo_checkpoint_add_iterator(
 /// the same memory. Nobody writes it while the checkpoint is saved, or reads or writes it while it is
 /// restored.
 ///
-/// @param[in] checkpoint The checkpoint.
 /// @param[in] name By which name it is saved; copied.
 /// @param[in] tensor The tensor, whose memory can be written.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable(), or a tensor that can only be
-///   read.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable(), or a tensor that
+///   can only be read.
 #[c_call(text(name), get(tensor))]
 pub fn umbo_checkpoint_add_tensor(
     checkpoint: *mut umbo_checkpoint,
@@ -141,12 +123,9 @@ pub fn umbo_checkpoint_add_tensor(
 /// Sets a number of the program's, such as a loss, and adds it if it was not there. It is saved with the
 /// value that was set last.
 ///
-/// @param[in] checkpoint The checkpoint.
 /// @param[in] name Its name; copied.
 /// @param[in] number Its value, of which every bit is kept.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a name that is empty or that
-///   something else has.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a name that is empty or that something else has.
 #[c_call(text(name), get(checkpoint))]
 pub fn umbo_checkpoint_set_number(
     checkpoint: *mut umbo_checkpoint,
@@ -159,11 +138,9 @@ pub fn umbo_checkpoint_set_number(
 /// Sets a whole number of the program's, such as an epoch, and adds it if it was not there. It is saved
 /// with the value that was set last.
 ///
-/// @param[in] checkpoint The checkpoint.
 /// @param[in] name Its name; copied.
 /// @param[in] integer Its value.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_set_number().
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_set_number().
 #[c_call(text(name), get(checkpoint))]
 pub fn umbo_checkpoint_set_integer(
     checkpoint: *mut umbo_checkpoint,
@@ -175,12 +152,11 @@ pub fn umbo_checkpoint_set_integer(
 
 /// Tells a number of the program's: as it was set or restored last.
 ///
-/// @param[in] checkpoint The checkpoint.
 /// @param[in] name Its name.
 /// @param[out] number Gets its value.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_NOT_FOUND: no number of this name was set.
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a whole number.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a whole number.
 #[c_call(out(number), text(name), get(checkpoint))]
 pub fn umbo_checkpoint_number(
     checkpoint: *const umbo_checkpoint,
@@ -200,13 +176,11 @@ pub fn umbo_checkpoint_number(
 
 /// Tells a whole number of the program's: as it was set or restored last.
 ///
-/// @param[in] checkpoint The checkpoint.
 /// @param[in] name Its name.
 /// @param[out] integer Gets its value.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_NOT_FOUND: no number of this name was set.
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number that
-///   umbo_checkpoint_set_number() has set.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a number that umbo_checkpoint_set_number() has set.
 #[c_call(out(integer), text(name), get(checkpoint))]
 pub fn umbo_checkpoint_integer(
     checkpoint: *const umbo_checkpoint,
@@ -233,7 +207,6 @@ pub fn umbo_checkpoint_integer(
 /// With several ranks a call that all make: each writes the state that it keeps, to files beside that of the
 /// first, in a folder that all see.
 ///
-/// @param[in] checkpoint The checkpoint.
 /// @param[in] path The file, in the safetensors format.
 /// @return UMBO_OK, or, and then the file is as it was:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a folder, a path that leads through a file,
@@ -282,7 +255,6 @@ pub fn umbo_checkpoint_restore(checkpoint: *mut umbo_checkpoint, path: *const c_
 
 /// Saves the variables that were added, and nothing else, for other programs.
 ///
-/// @param[in] checkpoint The checkpoint.
 /// @param[in] path The file, in the safetensors format, replaced as by umbo_checkpoint_save().
 /// @return UMBO_OK, or the statuses of umbo_checkpoint_save().
 #[c_call(text(path), get(checkpoint))]

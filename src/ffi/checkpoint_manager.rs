@@ -1,19 +1,12 @@
 //! Which checkpoints of a training are kept, and when they are written.
 
 use std::path::Path;
-use std::time::Duration;
 
 use super::prelude::*;
 use crate::checkpoint::{Manager, ManagerOptions};
 
-/// Steps, or time, do not make a checkpoint due.
-pub const UMBO_NEVER: i64 = -1;
-
-/// The step of a checkpoint that there is not.
-pub const UMBO_NO_CHECKPOINT: i64 = -1;
-
 /// Which checkpoints are kept, and when one is due. Start from UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT.
-#[c_struct(keep = 5, in_background = 1, every_steps = 1, every_seconds = UMBO_NEVER as f64)]
+#[c_struct(keep = 5, in_background = 1, every_steps = 1, every_seconds = UMBO_INFINITE as f64)]
 #[repr(C)]
 pub struct umbo_checkpoint_manager_options {
     /// sizeof(umbo_checkpoint_manager_options).
@@ -28,10 +21,10 @@ pub struct umbo_checkpoint_manager_options {
     /// that save do.
     pub in_background: i32,
     /// A checkpoint is due when so many steps have passed since the last one; at least 1, which is
-    /// the default. UMBO_NEVER: steps do not matter.
+    /// the default. UMBO_INFINITE: steps do not matter.
     pub every_steps: i64,
     /// A checkpoint is due when so many seconds have passed since the last one, or since the manager
-    /// was made. UMBO_NEVER, the default: time does not matter.
+    /// was made. UMBO_INFINITE, the default: time does not matter.
     pub every_seconds: f64,
     /// 0, the default: the checkpoints in the folder are those of this training. 1: they are another
     /// one's, and this one begins anew. They are as if they were not there: not found, not restored, not
@@ -55,8 +48,7 @@ pub struct umbo_checkpoint_manager_options {
 /// @param[out] manager A new handle. The caller releases it; the last release waits for what is being
 ///   written.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, options out of range, or a path that leads to
-///   a file or through one.
+/// - UMBO_STATUS_INVALID_ARGUMENT: options out of range, or a path that leads to a file or through one.
 /// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
 /// - UMBO_STATUS_RESOURCE_EXHAUSTED, UMBO_STATUS_UNAVAILABLE: another failure of the system's.
 #[c_call(out(manager), text(folder), options(options), get(checkpoint))]
@@ -75,28 +67,19 @@ pub fn umbo_checkpoint_manager_create(
 
 fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOptions> {
     let every_steps = match options.every_steps {
-        UMBO_NEVER => None,
+        UMBO_INFINITE => None,
         steps @ 1.. => Some(steps as u64),
         steps => {
-            let problem = format!("{steps}; must be at least 1, or UMBO_NEVER (-1)");
+            let problem = format!("{steps}; must be at least 1, or UMBO_INFINITE (-1)");
             return Err(Error::invalid("options.every_steps", problem));
         }
-    };
-    let seconds = options.every_seconds;
-    let every = if seconds == UMBO_NEVER as f64 {
-        None
-    } else {
-        Some(Duration::try_from_secs_f64(seconds).map_err(|_| {
-            let problem = format!("{seconds}; must be 0 or more, or UMBO_NEVER (-1)");
-            Error::invalid("options.every_seconds", problem)
-        })?)
     };
     Ok(ManagerOptions {
         keep: positive(options.keep, "options.keep")?,
         keep_best: natural(options.keep_best, "options.keep_best")?,
         larger_is_better: flag(options.larger_is_better, "options.larger_is_better")?,
         every_steps,
-        every,
+        every: duration(options.every_seconds, "options.every_seconds", true)?,
         in_background: flag(options.in_background, "options.in_background")?,
         begin_anew: flag(options.begin_anew, "options.begin_anew")?,
     })
@@ -110,7 +93,6 @@ fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOpti
 /// a call that all make, each with a manager of the same folder; they write in the call. A checkpoint is due
 /// for all if it is for one.
 ///
-/// @param[in] manager The manager.
 /// @param[in] step Which step, epoch, or whatever the program counts; 0 or more. It names the file.
 /// @param[in] metric What the best checkpoints are the best by. One that is NaN is never among the best.
 ///   `metric` may be NULL: the checkpoint has none.
@@ -134,7 +116,6 @@ pub fn umbo_checkpoint_manager_save(
 
 /// Waits until all checkpoints are on the disk.
 ///
-/// @param[in] manager The manager.
 /// @return UMBO_OK, or the failure of one that could not be written.
 #[c_call(get(manager))]
 pub fn umbo_checkpoint_manager_wait(manager: *mut umbo_checkpoint_manager) {
@@ -145,8 +126,7 @@ pub fn umbo_checkpoint_manager_wait(manager: *mut umbo_checkpoint_manager) {
 /// with a warning in the log that names it; of a strict strategy that is UMBO_STATUS_DATA_LOSS. One that the
 /// system does not open or read is not passed over: the call fails, and may succeed the next time.
 ///
-/// @param[in] manager The manager.
-/// @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if there is none; then nothing has changed.
+/// @param[out] step Gets its step, or UMBO_NONE if there is none; then nothing has changed.
 /// @return UMBO_OK, or what umbo_checkpoint_restore() returns, and then nothing has changed.
 ///   UMBO_STATUS_DATA_LOSS: all are damaged.
 ///
@@ -162,8 +142,7 @@ pub fn umbo_checkpoint_manager_restore_latest(
 /// Restores the checkpoint with the best metric, if there is one. One that is damaged, so that its metric is not
 /// known, is passed over as by umbo_checkpoint_manager_restore_latest().
 ///
-/// @param[in] manager The manager.
-/// @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if none has a metric; then nothing has
+/// @param[out] step Gets its step, or UMBO_NONE if none has a metric; then nothing has
 ///   changed.
 /// @return UMBO_OK, or what umbo_checkpoint_restore() returns.
 ///
@@ -175,10 +154,8 @@ pub fn umbo_checkpoint_manager_restore_best(manager: *mut umbo_checkpoint_manage
 
 /// Tells which checkpoint is the newest. It waits for what is being written.
 ///
-/// @param[in] manager The manager.
-/// @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if there is none.
+/// @param[out] step Gets its step, or UMBO_NONE if there is none.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - the failure of a checkpoint that could not be written, or of reading the folder or a file.
 #[c_call(out(step), get(manager))]
 pub fn umbo_checkpoint_manager_latest(manager: *const umbo_checkpoint_manager, step: *mut i64) {
@@ -188,8 +165,7 @@ pub fn umbo_checkpoint_manager_latest(manager: *const umbo_checkpoint_manager, s
 /// Tells which checkpoint has the best metric. It waits for what is being written. One that is damaged is passed
 /// over as by umbo_checkpoint_manager_restore_latest().
 ///
-/// @param[in] manager The manager.
-/// @param[out] step Gets its step, or UMBO_NO_CHECKPOINT if none has a metric.
+/// @param[out] step Gets its step, or UMBO_NONE if none has a metric.
 /// @return UMBO_OK, or the statuses of umbo_checkpoint_manager_latest().
 #[c_call(out(step), get(manager))]
 pub fn umbo_checkpoint_manager_best(manager: *const umbo_checkpoint_manager, step: *mut i64) {
@@ -197,19 +173,18 @@ pub fn umbo_checkpoint_manager_best(manager: *const umbo_checkpoint_manager, ste
 }
 
 fn step_or_none(step: Option<u64>) -> i64 {
-    step.map_or(UMBO_NO_CHECKPOINT, |step| step as i64)
+    step.map_or(UMBO_NONE, |step| step as i64)
 }
 
 /// Tells where the checkpoint of a step is, or would be.
 ///
-/// @param[in] manager The manager.
 /// @param[in] step The step; 0 or more.
 /// @param[out] buffer Gets the path and its NUL, if there is room. `buffer` may be NULL if `capacity` is 0,
 ///   to ask for the length.
 /// @param[in] capacity The bytes of `buffer`.
 /// @param[out] length Gets the bytes of the path, without the NUL, also if there is too little room.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a step below 0.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a step below 0.
 /// - UMBO_STATUS_OUT_OF_RANGE: too little room.
 #[c_call(out(length), buffer(buffer, capacity), natural(step), get(manager))]
 pub fn umbo_checkpoint_manager_path(

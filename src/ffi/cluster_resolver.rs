@@ -8,12 +8,9 @@ use crate::cluster::resolver::ClusterResolver;
 /// @param[in] text JSON such as {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type":
 ///   "worker", "index": 0}}, of any length. `text` may be NULL: the environment variable TF_CONFIG
 ///   is read, and a variable that is missing or empty stands for an empty cluster without a task.
-/// @param[out] resolver The new resolver. Release it with umbo_cluster_resolver_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: the text is not JSON, does not have this form, or names a task
-///   that the cluster does not have; the message names the place. Also if `resolver` is a null
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: the text is not JSON, does not have this form, or names
+///   a task that the cluster does not have; the message names the place. Also if `resolver` is a null
 ///   pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The tasks of a job are an array of addresses, or an object that gives each task's number its
 /// address. Fields other than "cluster" and "task" are ignored. A task of type "evaluator" need not
@@ -33,11 +30,8 @@ pub fn umbo_cluster_resolver_from_tf_config(
 
 /// Makes a resolver from all that the environment says.
 ///
-/// @param[out] resolver The new resolver. Release it with umbo_cluster_resolver_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: a variable is malformed, or two of them disagree; the message
-///   names both. Also if `resolver` is a null pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a variable is malformed, or two of them disagree; the
+///   message names both. Also if `resolver` is a null pointer.
 ///
 /// It reads TF_CONFIG as umbo_cluster_resolver_from_tf_config() does, and what launchers set:
 /// OMPI_COMM_WORLD_RANK and _SIZE, PMI_RANK and PMI_SIZE, PMIX_RANK, and where none of these is
@@ -49,10 +43,9 @@ pub fn umbo_cluster_resolver_from_environment(resolver: *mut *mut umbo_cluster_r
 
 /// Counts the jobs of a cluster.
 ///
-/// @param[in] resolver The resolver.
 /// @param[out] count How many jobs there are.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `count` is a null pointer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `count` is a null
+///   pointer.
 #[c_call(out(count), borrow(resolver))]
 pub fn umbo_cluster_resolver_job_count(resolver: *const umbo_cluster_resolver, count: *mut i64) {
     count.write(resolver.jobs().len() as i64);
@@ -60,7 +53,6 @@ pub fn umbo_cluster_resolver_job_count(resolver: *const umbo_cluster_resolver, c
 
 /// Gives the name of a job.
 ///
-/// @param[in] resolver The resolver.
 /// @param[in] index Which job, from 0 on, in alphabetical order.
 /// @param[out] name The name, a text that lives as long as the resolver.
 /// @return UMBO_OK, or:
@@ -78,7 +70,6 @@ pub fn umbo_cluster_resolver_job_name(
 
 /// Counts the tasks of a job.
 ///
-/// @param[in] resolver The resolver.
 /// @param[in] job The name of the job.
 /// @param[out] count How many tasks there are.
 /// @return UMBO_OK, or:
@@ -96,7 +87,6 @@ pub fn umbo_cluster_resolver_task_count(
 
 /// Gives the number and the address of a task.
 ///
-/// @param[in] resolver The resolver.
 /// @param[in] job The name of the task's job.
 /// @param[in] position Which task of the job, from 0 on, in the order of their numbers.
 /// @param[out] index The task's number. It is the same as `position` if the tasks were given as an
@@ -124,12 +114,10 @@ pub fn umbo_cluster_resolver_task(
 
 /// Tells which job this process is a task of.
 ///
-/// @param[in] resolver The resolver.
 /// @param[out] task_type The name of the job, a text that lives as long as the resolver. It gets
 ///   NULL if the configuration does not name a job.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `task_type` is a null
-///   pointer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `task_type` is a
+///   null pointer.
 #[c_call(out(task_type), borrow(resolver))]
 pub fn umbo_cluster_resolver_task_type(
     resolver: *const umbo_cluster_resolver,
@@ -140,11 +128,9 @@ pub fn umbo_cluster_resolver_task_type(
 
 /// Tells which task of its job this process is.
 ///
-/// @param[in] resolver The resolver.
 /// @param[out] task_index The task's number; -1 if the configuration does not give one.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `task_index` is a null
-///   pointer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `task_index` is a
+///   null pointer.
 #[c_call(out(task_index), borrow(resolver))]
 pub fn umbo_cluster_resolver_task_index(
     resolver: *const umbo_cluster_resolver,
@@ -155,11 +141,10 @@ pub fn umbo_cluster_resolver_task_index(
 
 /// Tells which of the processes that train this one is.
 ///
-/// @param[in] resolver The resolver.
 /// @param[out] rank The number of this process; -1 if nothing says.
 /// @param[out] size How many there are; 0 if nothing says.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or an output is a null pointer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or an output is a null
+///   pointer.
 ///
 /// In a cluster of TF_CONFIG the tasks of the job "chief" come first, then those of "worker"; no
 /// other task has a rank.
@@ -175,14 +160,11 @@ pub fn umbo_cluster_resolver_rank(
 
 /// Gives the resolver that a strategy was made with.
 ///
-/// @param[in] strategy The strategy.
 /// @param[out] resolver A new handle to the resolver. Release it with
 ///   umbo_cluster_resolver_release(). It gets NULL if the strategy was made without one, whatever
 ///   TF_CONFIG says.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `strategy` is not a valid handle, or `resolver` is a null
-///   pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `strategy` is not a valid handle, or `resolver` is a
+///   null pointer.
 #[c_call(out(resolver), borrow(strategy))]
 pub fn umbo_strategy_cluster_resolver(
     strategy: *const umbo_strategy,

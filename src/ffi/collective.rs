@@ -66,21 +66,18 @@ pub(crate) unsafe fn reduction(
 
 /// Adds up or averages a value over the replicas.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] op UMBO_REDUCE_SUM or UMBO_REDUCE_MEAN.
 /// @param[in] value The value, of which each leaf is reduced by itself. It stays as it is.
 /// @param[in] options Axes, device and output; `options` may be NULL: all defaults.
 /// @param[out] result The reduced value. The caller releases it.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an unknown `op`, shapes that
-///   differ (the message lists all of them), bool, the SUM of a plain value over several replicas
-///   without axes, or an output that does not fit.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an unknown `op`, shapes that differ (the message lists all of them), bool,
+///   the SUM of a plain value over several replicas without axes, or an output that does not fit.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such axis, or an index outside of the dense shape of indexed
 ///   slices.
 /// - UMBO_STATUS_NOT_FOUND: a destination that does not exist.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback, which uses
 ///   umbo_replica_context_all_reduce(), or from another strategy's scope.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// Without axes, the components of a per-replica value are added element by element. They must
 /// agree in shape and dtype. MEAN divides by the number of components.
@@ -115,21 +112,18 @@ pub fn umbo_strategy_reduce(
 
 /// Concatenates the components of a per-replica value.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] value The value, of which each leaf is gathered by itself. It stays as it is.
 /// @param[in] axis The axis to concatenate along; negative ones count from the back.
 /// @param[in] options Device and output; its axes must not be set. `options` may be NULL: all
 ///   defaults.
 /// @param[out] result The concatenation in replica order. The caller releases it.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, scalars, axes in the options, an
-///   output that does not fit, or components that differ in rank, dtype or another dimension (the
-///   message names the replicas).
+/// - UMBO_STATUS_INVALID_ARGUMENT: scalars, axes in the options, an output that does not fit, or components
+///   that differ in rank, dtype or another dimension (the message names the replicas).
 /// - UMBO_STATUS_OUT_OF_RANGE: no such axis.
 /// - UMBO_STATUS_NOT_FOUND: a destination that does not exist.
 /// - UMBO_STATUS_UNIMPLEMENTED: indexed slices outside of a per-replica value.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_reduce().
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// Components may be empty. Plain values and values of one component come back as they are. Indexed
 /// slices in a per-replica value are made dense first.
@@ -155,13 +149,8 @@ pub fn umbo_strategy_gather(
 
 /// Gives the components of a value as a tuple.
 ///
-/// @param[in] strategy The strategy.
-/// @param[in] value The value.
 /// @param[out] results A tuple: of the components of a per-replica value, of one nest for each
 ///   replica of a nest, or of the value alone. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// It may be called in every context.
 #[c_call(out(results), get(strategy), get(value))]
@@ -218,7 +207,6 @@ pub(crate) unsafe fn destination(
 
 /// Reduces a value over the replicas onto a destination.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] op UMBO_REDUCE_SUM or UMBO_REDUCE_MEAN.
 /// @param[in] value The value. It stays as it is.
 /// @param[in] destination Where the result goes.

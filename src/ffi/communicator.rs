@@ -1,7 +1,6 @@
 //! Communicators: what joins the processes of a training.
 
 use std::slice;
-use std::time::Duration;
 
 use super::prelude::*;
 use crate::cluster::checked::CheckedCommunicator;
@@ -17,11 +16,8 @@ const _: () = assert!(size_of::<usize>() == size_of::<i64>());
 /// @param[in] user_data What the functions are given.
 /// @param[in] destroy Releases `user_data` when the communicator is gone, exactly once, on any
 ///   thread, also if this function fails. NULL: nothing to release.
-/// @param[out] communicator The new communicator. Release it with umbo_communicator_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: a function that must be set is not, a flag is unknown, or a rank
-///   is not among the ranks; or a null pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a function that must be set is not, a flag is unknown,
+///   or a rank is not among the ranks; or a null pointer.
 #[c_call(gives(user_data, destroy), out(communicator), structure(functions))]
 pub fn umbo_communicator_create(
     functions: *const umbo_communicator_functions,
@@ -53,9 +49,7 @@ pub struct umbo_communicator_info {
 
 /// Gets where this process stands among the ranks.
 ///
-/// @param[in] communicator The communicator.
 /// @param[out] info Its place. Start from UMBO_COMMUNICATOR_INFO_INIT, which sets its size.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(result(info), borrow(communicator))]
 pub fn umbo_communicator_get_info(
     communicator: *const umbo_communicator,
@@ -122,7 +116,6 @@ fn check_apart(send: *const c_void, sent: usize, receive: *mut c_void, room: usi
 
 /// Sends a part of `send` to each rank, and receives one from each.
 ///
-/// @param[in] communicator The communicator.
 /// @param[in] send The parts to send, one behind the other in the order of the ranks. `send` may be
 ///   NULL if all are empty.
 /// @param[in] send_counts How many bytes each part has; as many numbers as there are ranks.
@@ -167,7 +160,6 @@ pub fn umbo_communicator_all_to_all(
 
 /// Receives what every rank sends.
 ///
-/// @param[in] communicator The communicator.
 /// @param[in] send What this rank sends. `send` may be NULL if it is empty.
 /// @param[out] receive Gets what the ranks send, one behind the other in their order. Other memory
 ///   than `send`. `receive` may be NULL if all are empty.
@@ -199,7 +191,6 @@ pub fn umbo_communicator_all_gather(
 
 /// Sends what a rank has to all others.
 ///
-/// @param[in] communicator The communicator.
 /// @param[in,out] data What rank `root` sends, and where the others get it. `data` may be NULL if
 ///   `bytes` is 0.
 /// @param[in] bytes How many bytes it has, on all ranks.
@@ -221,7 +212,6 @@ pub fn umbo_communicator_broadcast(
 
 /// Finds the least and the greatest of the ranks' numbers.
 ///
-/// @param[in] communicator The communicator.
 /// @param[in] number This rank's number.
 /// @param[out] least The least of all.
 /// @param[out] greatest The greatest of all.
@@ -242,7 +232,6 @@ pub fn umbo_communicator_vote(
 
 /// Waits until all ranks have called it.
 ///
-/// @param[in] communicator The communicator.
 /// @return UMBO_OK, or an error as of umbo_communicator_all_to_all().
 ///
 /// Collective: all ranks call it, in the same order among their calls.
@@ -253,11 +242,9 @@ pub fn umbo_communicator_barrier(communicator: *mut umbo_communicator) {
 
 /// Tells the other ranks that this one cannot go on, so that they need not wait for it.
 ///
-/// @param[in] communicator The communicator.
 /// @param[in] message Why. The engine may pass it on or print it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or `message` is a null
-///   pointer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or `message` is a
+///   null pointer.
 ///
 /// Engines whose jobs end as one, such as MPI, end this process and the others. Where the function
 /// returns, the communicator is of no further use on this rank.
@@ -265,15 +252,4 @@ pub fn umbo_communicator_barrier(communicator: *mut umbo_communicator) {
 pub fn umbo_communicator_abort(communicator: *mut umbo_communicator, message: *const c_char) {
     let message = message.to_owned();
     communicator.abort(&Error::Callback { status: Status::Aborted, message, payload: None });
-}
-
-/// How long a call waits, if not for ever, as an option in seconds says.
-pub(super) fn timeout_of(seconds: f64) -> Result<Option<Duration>> {
-    let unlimited = seconds == UMBO_NO_TIMEOUT;
-    if !(unlimited || seconds.is_finite() && seconds > 0.0) {
-        let problem = format!("{seconds}; give seconds, more than 0, or UMBO_NO_TIMEOUT (-1)");
-        return Err(Error::invalid("options.timeout_seconds", problem));
-    }
-    // A deadline past what the clock can tell never comes.
-    Ok(Duration::try_from_secs_f64(seconds).ok().filter(|_| !unlimited))
 }

@@ -13,7 +13,7 @@ use crate::cluster::mpi;
 pub struct umbo_mpi_options {
     /// `sizeof(umbo_mpi_options)`; UMBO_MPI_OPTIONS_INIT sets it.
     pub struct_size: usize,
-    /// How long a call waits for the other ranks, in seconds; UMBO_NO_TIMEOUT: for
+    /// How long a call waits for the other ranks, in seconds; UMBO_INFINITE: for
     /// ever. By default 600.
     pub timeout_seconds: f64,
     /// The path of an MPI library with the standard ABI. NULL, the default: the one that the
@@ -36,7 +36,7 @@ pub type umbo_mpi_find_fn =
 /// # Safety
 /// `options` is as the header says.
 unsafe fn options_from(given: &umbo_mpi_options) -> Result<mpi::Options> {
-    let timeout = timeout_of(given.timeout_seconds)?;
+    let timeout = duration(given.timeout_seconds, "options.timeout_seconds", false)?;
     let longest_message = usize::try_from(given.longest_message).unwrap_or(0);
     if !(1..=1 << 30).contains(&longest_message) {
         let problem = format!("{}; 1 to 1073741824 are expected", given.longest_message);
@@ -54,7 +54,6 @@ fn handle_of(made: CheckedCommunicator) -> Result<*mut umbo_communicator> {
 /// Joins all processes that were started together, over MPI.
 ///
 /// @param[in] options The options. `options` may be NULL: all defaults.
-/// @param[out] communicator The new communicator. Release it with umbo_communicator_release().
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_UNAVAILABLE: there is no MPI library with the standard ABI, or MPI reports an error.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the program has an MPI library without the standard ABI, for
@@ -62,7 +61,6 @@ fn handle_of(made: CheckedCommunicator) -> Result<*mut umbo_communicator> {
 ///   initialised for that alone.
 /// - UMBO_STATUS_DEADLINE_EXCEEDED: a process did not call this in time.
 /// - UMBO_STATUS_INVALID_ARGUMENT: an option is out of range, or `communicator` is a null pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// Collective: all processes call it. The library is found at run time; MPI 5.0 says how its functions
 /// look in memory, so that nothing of MPI is needed to build. If the program has not initialised MPI,
@@ -87,7 +85,6 @@ pub fn umbo_communicator_create_mpi_world(
 /// @param[in] mpi_communicator An MPI_Comm of a library with MPI's standard ABI, whose ranks are one
 ///   group. It is duplicated, and stays the program's.
 /// @param[in] options The options. `options` may be NULL: all defaults.
-/// @param[out] communicator The new communicator. Release it with umbo_communicator_release().
 /// @return UMBO_OK, or an error as of umbo_communicator_create_mpi_world().
 ///
 /// Collective over the ranks of `mpi_communicator`. A program that was built with an mpi.h of another
@@ -114,7 +111,6 @@ pub fn umbo_communicator_create_mpi(
 ///   before this function returns.
 /// @param[in] user_data What `find` is given.
 /// @param[in] options The options. `options` may be NULL: all defaults.
-/// @param[out] communicator The new communicator. Release it with umbo_communicator_release().
 /// @return UMBO_OK, or an error as of umbo_communicator_create_mpi_world(); UMBO_STATUS_UNAVAILABLE
 ///   also if a function is missing.
 ///

@@ -11,7 +11,7 @@ use crate::device::registry;
 pub struct umbo_nccl_options {
     /// `sizeof(umbo_nccl_options)`; UMBO_NCCL_OPTIONS_INIT sets it.
     pub struct_size: usize,
-    /// How long a call waits for NCCL, in seconds; UMBO_NO_TIMEOUT: for ever. By default 300. With
+    /// How long a call waits for NCCL, in seconds; UMBO_INFINITE: for ever. By default 300. With
     /// less than `base` waits, ranks can still tell each other that they have waited in vain.
     pub timeout_seconds: f64,
     /// The path of NCCL's library, 2.14 or newer. NULL, the default: the one that the environment
@@ -26,7 +26,6 @@ pub struct umbo_nccl_options {
 ///   more while the new one is used.
 /// @param[in] device The GPU of this rank's variables, such as "GPU:0". Each rank has its own physical GPU.
 /// @param[in] options The options. `options` may be NULL: all defaults.
-/// @param[out] communicator The new communicator. Release it with umbo_communicator_release().
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_UNAVAILABLE: NCCL was not found (install it, and put its folder into LD_LIBRARY_PATH or its
 ///   path into UMBO_NCCL_LIBRARY), is older than 2.14, or reports an error, as it does where two ranks are on
@@ -37,7 +36,6 @@ pub struct umbo_nccl_options {
 /// - UMBO_STATUS_DEADLINE_EXCEEDED: a rank did not come in time.
 /// - UMBO_STATUS_FAILED_PRECONDITION: another call of `base` is in progress, or this is not the thread that it
 ///   is for.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 /// - What `base` says.
 ///
 /// Collective: all ranks of `base` call it, with devices of their own. What fails on one rank because of NCCL or
@@ -62,7 +60,7 @@ pub fn umbo_communicator_create_nccl(
     // SAFETY: the caller keeps the header's promise on pointers.
     let library = unsafe { optional_text(options.library, "options.library") }?;
     let options = nccl::Options {
-        timeout: timeout_of(options.timeout_seconds)?,
+        timeout: duration(options.timeout_seconds, "options.timeout_seconds", false)?,
         library: library.map(str::to_owned),
     };
     let base = get(base, "base")?;

@@ -42,7 +42,7 @@ unsafe fn convert<A, B>(count: usize, from: *const A, to: *mut B, one: impl Fn(A
 /// @param[in] from The numbers, in host memory. `from` may be NULL if there are none.
 /// @param[out] to The rounded numbers, 2 bytes each, at a multiple of 2. Other memory than that of `from`. `to` may
 ///   be NULL if there are none.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another dtype, a negative `count`, or an invalid pointer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another dtype, a negative `count`.
 ///
 /// What is too large becomes infinite, and NaN stays NaN.
 #[c_call]
@@ -65,7 +65,7 @@ pub fn umbo_convert_from_float(dtype: umbo_dtype, count: i64, from: *const f32, 
 /// @param[in] count How many numbers there are, 0 or more.
 /// @param[in] from The numbers, 2 bytes each, at a multiple of 2, in host memory. `from` may be NULL if there are none.
 /// @param[out] to The converted numbers. Other memory than that of `from`. `to` may be NULL if there are none.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another dtype, a negative `count`, or an invalid pointer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another dtype, a negative `count`.
 #[c_call]
 pub fn umbo_convert_to_float(dtype: umbo_dtype, count: i64, from: *const c_void, to: *mut f32) {
     let from = from.cast::<u16>();

@@ -149,11 +149,8 @@ pub struct umbo_custom_rule_options {
 ///   if this function fails. NULL: nothing to release.
 /// @param[in] options What the rule keeps, and what it does where a GPU holds the variables; `options` may be
 ///   NULL: all defaults.
-/// @param[out] optimizer The new optimizer. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an option that is out of range, or a name of
-///   a state that is empty or appears twice.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range, or a name of a state
+///   that is empty or appears twice.
 ///
 /// All else is as for the rules that there are: gradients of replicas and of several runs are reduced, also
 /// those of 16 bits, clipped, and handed to `update` in tiles of some hundred elements while they are in the

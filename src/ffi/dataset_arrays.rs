@@ -9,12 +9,10 @@ use super::prelude::*;
 ///   NULL: elements are tuples or, of a single array, its rows themselves.
 /// @param[in] views Where the arrays are, all with the same size of dimension 0. umbo_view_of_memory() makes the
 ///   view of an array.
-/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, an array is a scalar, the sizes of dimension 0 differ,
 ///   two names are the same, a view shows no elements, or a null pointer.
 /// - UMBO_STATUS_NOT_FOUND: an array is on a device that does not exist.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the copies.
 ///
 /// Element i consists of row i of each array. The arrays are copied before the call returns.
 #[c_call(counted(count), out(dataset), optional_texts(names, count), array(views, count))]
@@ -36,14 +34,12 @@ pub fn umbo_dataset_from_arrays(
 ///   size of dimension 0.
 /// @param[in] names A name for each array, all different: elements are structs with these fields. `names` may be
 ///   NULL: elements are tuples or, of a single file, its rows themselves.
-/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: a file is not an IDX file, or holds a scalar; `count` is less than 1, the
 ///   sizes of dimension 0 differ, two names are the same, or a null pointer.
 /// - UMBO_STATUS_DATA_LOSS: a file is shorter or longer than its header says, or is damaged.
 /// - UMBO_STATUS_NOT_FOUND: there is no such file.
 /// - UMBO_STATUS_PERMISSION_DENIED: the system does not let the process read it.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the arrays.
 ///
 /// Element i consists of row i of each array. The rows are the slices along dimension 0. A plain file of 8-bit
 /// elements is mapped into memory: nobody may rewrite or shorten it while the dataset or an element of it is in

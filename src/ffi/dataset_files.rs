@@ -68,7 +68,6 @@ fn files_options(options: &umbo_files_options) -> Result<FilesOptions> {
 ///   nothing to release.
 /// @param[in] options The spec of the elements, and in which order files and their elements come. `options` may
 ///   be NULL: the defaults.
-/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, the status with which `function` fails for the first file, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, a path is a null pointer, an option is not what its
 ///   description says, the spec has no tensor or has a per-replica value in it, or a handle is not valid.

@@ -74,11 +74,8 @@ pub struct umbo_generator {
 /// @param[in] user_data What the functions are given.
 /// @param[in] destroy Releases `user_data`, exactly once, on any thread, also if this function
 ///   fails. NULL: nothing to release.
-/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `generator` has no `next`, or `element_spec` has no tensor or
-///   has a per-replica value in it, or is not a valid handle.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `generator` has no `next`, or `element_spec` has no
+///   tensor or has a per-replica value in it, or is not a valid handle.
 ///
 /// The number of elements is not known before a pass ends. umbo_iterator_next() fails with
 /// UMBO_STATUS_INVALID_ARGUMENT for an element that is not as `element_spec` says.
@@ -214,11 +211,9 @@ fn parallel_calls(calls: i64) -> Result<i64> {
 ///   fails. NULL: nothing to release.
 /// @param[in] options How many calls run at the same time, and the spec of the results. `options`
 ///   may be NULL: the defaults.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `parallel_calls` is not in [1, 4096], the spec has no tensor or
-///   has a per-replica value in it, a handle is not valid, or the dataset has 256 transformations
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `parallel_calls` is not in [1, 4096], the spec has no
+///   tensor or has a per-replica value in it, a handle is not valid, or the dataset has 256 transformations
 ///   already.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The results come in the order of the elements, however many calls run at the same time.
 /// Iterators call the function when an element is asked for. umbo_iterator_next() then also

@@ -6,12 +6,10 @@ use super::prelude::*;
 ///
 /// @param[in] components A tensor, or a tuple, list or struct of tensors, all with the same size of
 ///   dimension 0.
-/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `components` contains a scalar, anything but tensors, or no
 ///   tensor at all, the sizes of dimension 0 differ, or it is not a valid handle.
 /// - UMBO_STATUS_UNAVAILABLE: a tensor is on a GPU that is lost.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// Element i consists of row i of each tensor and has the structure of `components`. The dataset
 /// shares the tensors and does not copy them. Nobody may write them while the dataset or an element
@@ -27,7 +25,6 @@ pub fn umbo_dataset_from_tensor_slices(
 /// Makes a dataset of the rows of an array in a NumPy `.npy` file.
 ///
 /// @param[in] path The file.
-/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: it is not a `.npy` file, or holds a scalar; or `path` or
 ///   `dataset` is a null pointer.
@@ -35,7 +32,6 @@ pub fn umbo_dataset_from_tensor_slices(
 /// - UMBO_STATUS_DATA_LOSS: the file is shorter or longer than its header says, or is damaged.
 /// - UMBO_STATUS_NOT_FOUND: there is no such file.
 /// - UMBO_STATUS_PERMISSION_DENIED: the system does not let the process read it.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the array.
 ///
 /// The rows are the slices along dimension 0. A file in the machine's byte order and in C order, of
 /// any dtype but bool, is mapped into memory: nobody may rewrite or shorten it while the dataset or
@@ -51,7 +47,6 @@ pub fn umbo_dataset_from_npy_file(path: *const c_char, dataset: *mut *mut umbo_d
 /// @param[in] count How many names there are.
 /// @param[in] names The names of the arrays. `names` may be NULL: all arrays, in the order of the
 ///   file.
-/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or a status that umbo_dataset_from_npy_file() can return, for the same causes;
 ///   also:
 /// - UMBO_STATUS_NOT_FOUND: there is no array of a name.
@@ -74,12 +69,10 @@ pub fn umbo_dataset_from_npz_file(
 /// Makes a dataset of one element.
 ///
 /// @param[in] element The element: a tensor, or a tuple, list or struct of tensors.
-/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `element` contains anything but tensors, or no tensor at all, or
 ///   is not a valid handle.
 /// - UMBO_STATUS_UNAVAILABLE: a tensor is on a GPU that is lost.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The dataset shares the tensors and does not copy them. Nobody may write them while the dataset
 /// or its element is in use.
@@ -92,12 +85,10 @@ pub fn umbo_dataset_from_tensors(element: *const umbo_value, dataset: *mut *mut 
 ///
 /// @param[in] count How many tensors there are, 1 or more.
 /// @param[in] tensors The elements. They have the same dtype and rank; their shapes may differ.
-/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, the tensors differ in dtype or rank, or
 ///   one of them is not a valid handle.
 /// - UMBO_STATUS_UNAVAILABLE: a tensor is on a GPU that is lost.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// All sizes in the element spec are unknown. The dataset shares the tensors and does not copy
 /// them. Nobody may write them while the dataset or an element of it is in use.
@@ -115,10 +106,7 @@ pub fn umbo_dataset_from_elements(
 /// @param[in] start The first number.
 /// @param[in] stop Where the numbers end; it is not one of them.
 /// @param[in] step The distance between numbers. It may be negative, not 0.
-/// @param[out] dataset The new dataset. Release it with umbo_dataset_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `step` is 0, or `dataset` is a null pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `step` is 0, or `dataset` is a null pointer.
 ///
 /// The numbers are `start`, `start + step`, and so on, as long as they are less than `stop`, or
 /// greater than `stop` if `step` is negative.

@@ -78,8 +78,8 @@ pub(crate) unsafe fn device(name: *const c_char, argument: &'static str) -> Resu
 ///
 /// @param[in] type UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
 /// @param[out] count How many there are; 0 GPUs if there is no driver.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null
+///   pointer.
 ///
 /// There is one CPU, the host. GPUs are those that the CUDA driver shows to this process. The first
 /// call that asks about GPUs starts the driver.
@@ -92,8 +92,8 @@ pub fn umbo_physical_device_count(r#type: umbo_device_type, count: *mut i64) {
 ///
 /// @param[in] type UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
 /// @param[out] count How many there are. Their numbers are 0 to `count` - 1.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null
+///   pointer.
 #[c_call(out(count), constant(r#type))]
 pub fn umbo_logical_device_count(r#type: umbo_device_type, count: *mut i64) {
     count.write(registry::logical_count(r#type) as i64);

@@ -25,9 +25,6 @@ pub const UMBO_REPLICATION_PER_WORKER: umbo_replication_mode = 0;
 /// Each replica has a pipeline. This strategy does not offer it.
 pub const UMBO_REPLICATION_PER_REPLICA: umbo_replication_mode = 1;
 
-/// As many steps ahead as are useful for the compute devices.
-pub const UMBO_BUFFER_OF_DEVICE: i64 = -1;
-
 /// Which rows of batches each rank gets, where a strategy is spread over several.
 pub type umbo_sharding = i32;
 
@@ -58,7 +55,7 @@ pub const UMBO_SHARDING_FILE: umbo_sharding = 2;
 pub const UMBO_SHARDING_AUTO: umbo_sharding = 3;
 
 /// How a dataset is distributed. Start from UMBO_DISTRIBUTE_OPTIONS_INIT.
-#[c_struct(per_replica_buffer_size = UMBO_BUFFER_OF_DEVICE)]
+#[c_struct(per_replica_buffer_size = UMBO_AUTO)]
 #[repr(C)]
 pub struct umbo_distribute_options {
     /// `sizeof(umbo_distribute_options)`; UMBO_DISTRIBUTE_OPTIONS_INIT sets it.
@@ -73,7 +70,7 @@ pub struct umbo_distribute_options {
     /// 1: all components stay on CPU:0. 0: component k is on compute device k.
     pub host_only: i32,
     /// How many steps are made ahead, 0 to 4096. A thread of the iterator's makes them; it starts
-    /// when the first element is asked for. UMBO_BUFFER_OF_DEVICE, the default, is 0 for CPUs,
+    /// when the first element is asked for. UMBO_AUTO, the default, is 0 for CPUs,
     /// where components are views. If making a batch takes time, umbo_dataset_prefetch() makes
     /// batches ahead. The elements do not depend on this number.
     pub per_replica_buffer_size: i64,
@@ -103,7 +100,7 @@ fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOpt
         UMBO_SHARDING_AUTO => Sharding::Auto,
     })?;
     let read_ahead = match options.per_replica_buffer_size {
-        UMBO_BUFFER_OF_DEVICE => None,
+        UMBO_AUTO => None,
         size => Some(size),
     };
     Ok(DistributeOptions {
@@ -134,7 +131,6 @@ fn distribute_options(options: &umbo_distribute_options) -> Result<DistributeOpt
 ///   them first), options are wrong or contradict each other, the files cannot be dealt out to the ranks
 ///   (UMBO_SHARDING_FILE), or a handle is not valid.
 /// - UMBO_STATUS_UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// With one replica, elements stay as they are; but where UMBO_SPLIT_BALANCED is to leave out a last step,
 /// the rows are cut into full batches. With n replicas, each tensor becomes a per-replica value. By default its component k has rows [k * c, (k + 1) * c), where c is the number of rows
@@ -251,13 +247,10 @@ pub fn umbo_strategy_distribute_datasets_from_function(
 
 /// Gives the structure, dtypes and shapes of the steps.
 ///
-/// @param[in] distributed The distributed dataset.
 /// @param[out] spec The spec: a per-replica value where the dataset's elements have a tensor; with
 ///   one replica a tensor. Release it with umbo_element_spec_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `spec` is a null
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `spec` is a null
 ///   pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The number of rows is known only if it is the same in all steps.
 #[c_call(out(spec), get(distributed))]
@@ -270,12 +263,10 @@ pub fn umbo_distributed_dataset_element_spec(
 
 /// Tells how many steps a pass yields.
 ///
-/// @param[in] distributed The distributed dataset.
-/// @param[out] count The number of steps, UMBO_CARDINALITY_INFINITE (-1) or
+/// @param[out] count The number of steps, UMBO_INFINITE (-1) or
 ///   UMBO_CARDINALITY_UNKNOWN (-2).
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `count` is a null
-///   pointer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `count` is a
+///   null pointer.
 ///
 /// With UMBO_SPLIT_BALANCED it follows from the number of rows. Where that is not known, as behind
 /// umbo_dataset_repeat() or umbo_dataset_skip(), the number of steps may be unknown.
@@ -293,10 +284,8 @@ pub fn umbo_distributed_dataset_cardinality(
 ///   caller may release it.
 /// @param[out] iterator The new iterator, independent of all others. Release it with
 ///   umbo_iterator_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `iterator` is a null
-///   pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `iterator` is a
+///   null pointer.
 #[c_call(out(iterator), get(distributed))]
 pub fn umbo_iterator_from_distributed_dataset(
     distributed: *const umbo_distributed_dataset,

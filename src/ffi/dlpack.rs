@@ -9,13 +9,11 @@ use crate::tensor::dlpack::{
 
 /// Gives a tensor to another library, without a copy.
 ///
-/// @param[in] tensor The tensor.
 /// @param[out] managed The tensor as DLPack 1 describes it. Its deleter has to be called exactly once,
 ///   on any thread; until then it keeps the memory, also if all handles to the tensor are released.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `managed` is a null pointer.
 /// - UMBO_STATUS_UNAVAILABLE: the tensor is on a GPU that cannot be used.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
 ///
 /// Elements on a GPU are complete when the call returns: it waits for what the library has queued.
 ///
@@ -32,7 +30,6 @@ pub fn umbo_tensor_to_dlpack(
 
 /// Gives a tensor to a library that knows DLPack before version 1 only, without a copy.
 ///
-/// @param[in] tensor The tensor.
 /// @param[out] managed The tensor. Its deleter has to be called exactly once, as for umbo_tensor_to_dlpack().
 /// @return UMBO_OK, a status that umbo_tensor_to_dlpack() can return, for the same causes, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: the elements may only be read, which this form cannot say.
@@ -48,7 +45,6 @@ pub fn umbo_tensor_to_dlpack_legacy(
 ///
 /// @param[in] managed The tensor as DLPack 1 describes it. If the call succeeds, the library takes it
 ///   over. If the call fails, it is still the caller's, who has to call its deleter.
-/// @param[out] tensor The new tensor. Release it with umbo_tensor_release().
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: a dimension is negative or there are more than UMBO_MAX_RANK, `shape`
 ///   or `data` is missing, an element does not lie at a multiple of its size, or the tensor is larger
@@ -57,7 +53,6 @@ pub fn umbo_tensor_to_dlpack_legacy(
 /// - UMBO_STATUS_UNIMPLEMENTED: another major version of DLPack, memory of another device than a CPU or
 ///   CUDA's GPUs, elements of a type that umbo_dtype does not have, or a negative stride.
 /// - UMBO_STATUS_NOT_FOUND: there is no such GPU.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The library calls the deleter exactly once, when the last tensor over the memory is gone, on any
 /// thread. A library whose deleter needs a lock, such as that of an interpreter, gets it in the deleter.
@@ -80,7 +75,6 @@ pub fn umbo_tensor_from_dlpack(
 ///
 /// @param[in] managed The tensor. As for umbo_tensor_from_dlpack(), it is taken over only if
 ///   the call succeeds.
-/// @param[out] tensor The new tensor. Release it with umbo_tensor_release().
 /// @return UMBO_OK, or a status that umbo_tensor_from_dlpack() can return, for the same causes.
 ///
 /// This form cannot say that elements may only be read, so they count as writable.
@@ -117,7 +111,6 @@ unsafe fn import<F: Form>(managed: *mut F, tensor: Out<*mut umbo_tensor>) -> Res
 /// - UMBO_STATUS_INVALID_ARGUMENT: `view` is not the view of elements, or `view` or `managed` is a null
 ///   pointer.
 /// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_UNAVAILABLE: it is of a GPU that is not there or cannot be used.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
 ///
 /// The library does not keep the memory of a view. The program sees to it that the other library does
 /// not use the memory when the view is no longer valid: after the callback in which a gradient was

@@ -23,11 +23,8 @@ pub(super) fn optional_spec(spec: *const umbo_element_spec) -> Result<Option<Ele
 /// @param[in] rank The number of dimensions, 0 to UMBO_MAX_RANK.
 /// @param[in] shape The size of each dimension; UMBO_SIZE_UNKNOWN where elements may differ.
 ///   `shape` may be NULL if `rank` is 0.
-/// @param[out] spec The new spec. Release it with umbo_element_spec_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `dtype` is none of the types, or `rank` or a size is out of its
-///   limits.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `dtype` is none of the types, or `rank` or a size is out
+///   of its limits.
 #[c_call(out(spec), array(shape, rank), dtype(dtype))]
 pub fn umbo_element_spec_create_tensor(
     dtype: umbo_dtype,
@@ -54,11 +51,8 @@ pub fn umbo_element_spec_create_tensor(
 /// @param[in] count How many items there are, 0 or more.
 /// @param[in] items The specs of the items. The tuple keeps them; the caller still releases its own
 ///   handles.
-/// @param[out] spec The new spec. Release it with umbo_element_spec_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: the spec would be deeper or larger than UMBO_MAX_NEST_DEPTH
-///   allows, `count` is negative, or an item is not a valid handle.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: the spec would be deeper or larger than
+///   UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
 #[c_call(out(spec), array(items, count))]
 pub fn umbo_element_spec_create_tuple(
     count: i64,
@@ -73,11 +67,8 @@ pub fn umbo_element_spec_create_tuple(
 ///
 /// @param[in] count How many items there are, 0 or more.
 /// @param[in] items The specs of the items. The list keeps them; the caller still releases its own handles.
-/// @param[out] spec The new spec. Release it with umbo_element_spec_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: the spec would be deeper or larger than UMBO_MAX_NEST_DEPTH allows, `count` is
-///   negative, or an item is not a valid handle.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: the spec would be deeper or larger than
+///   UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
 #[c_call(out(spec), array(items, count))]
 pub fn umbo_element_spec_create_list(
     count: i64,
@@ -94,11 +85,8 @@ pub fn umbo_element_spec_create_list(
 /// @param[in] names The name of each field, all different. They are copied.
 /// @param[in] items The spec of each field. The struct keeps them; the caller still releases its
 ///   own handles.
-/// @param[out] spec The new spec. Release it with umbo_element_spec_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: two fields have the same name, the spec would be deeper or
-///   larger than UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: two fields have the same name, the spec would be deeper
+///   or larger than UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
 #[c_call(out(spec), array(names, count), array(items, count))]
 pub fn umbo_element_spec_create_struct(
     count: i64,
@@ -116,11 +104,10 @@ pub fn umbo_element_spec_create_struct(
 
 /// Tells what elements are: tensors, tuples and so on.
 ///
-/// @param[in] spec The spec.
 /// @param[out] kind UMBO_VALUE_TENSOR, UMBO_VALUE_PER_REPLICA, UMBO_VALUE_TUPLE,
 ///   UMBO_VALUE_LIST or UMBO_VALUE_STRUCT.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `kind` is a null pointer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `kind` is a null
+///   pointer.
 #[c_call(out(kind), borrow(spec))]
 pub fn umbo_element_spec_get_kind(spec: *const umbo_element_spec, kind: *mut umbo_value_kind) {
     kind.write(match **spec {
@@ -134,10 +121,9 @@ pub fn umbo_element_spec_get_kind(spec: *const umbo_element_spec, kind: *mut umb
 
 /// Counts the items, fields or components of a spec.
 ///
-/// @param[in] spec The spec.
 /// @param[out] count How many there are; 1 for a tensor.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `count` is a null pointer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `count` is a null
+///   pointer.
 #[c_call(out(count), borrow(spec))]
 pub fn umbo_element_spec_count(spec: *const umbo_element_spec, count: *mut i64) {
     count.write(spec.count() as i64);
@@ -152,7 +138,6 @@ pub fn umbo_element_spec_count(spec: *const umbo_element_spec, count: *mut i64) 
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_OUT_OF_RANGE: there is nothing at `index`.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is that of a tensor, or is not a valid handle.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[c_call(out(item), index(index), get(spec))]
 pub fn umbo_element_spec_item(
     spec: *const umbo_element_spec,
@@ -188,9 +173,8 @@ pub fn umbo_element_spec_field_name(
 /// @param[out] rank The number of dimensions.
 /// @param[out] shape The size of each dimension; UMBO_SIZE_UNKNOWN where elements may differ. It
 ///   has room for UMBO_MAX_RANK sizes; those from `rank` on are set to 0.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `spec` is that of a tuple, a list or a struct, or is not a valid handle,
-///   or an output is a null pointer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `spec` is that of a tuple, a list or a struct, or is not
+///   a valid handle, or an output is a null pointer.
 #[c_call(out(dtype), out(rank), sizes(shape), borrow(spec))]
 pub fn umbo_element_spec_leaf(
     spec: *const umbo_element_spec,

@@ -80,17 +80,14 @@ constants! { Verdict {
     UMBO_EQUIVALENCE_SIZE_DEPENDENT = Verdict::SizeDependent,
 } }
 
-/// A tolerance that suits the dtype of the gradients.
-pub const UMBO_TOLERANCE_OF_DTYPE: f64 = -1.0;
-
 /// When two numbers count as the same. Start from UMBO_EQUIVALENCE_OPTIONS_INIT.
-#[c_struct(relative_tolerance = UMBO_TOLERANCE_OF_DTYPE)]
+#[c_struct(relative_tolerance = UMBO_AUTO as f64)]
 #[repr(C)]
 pub struct umbo_equivalence_options {
     /// sizeof(umbo_equivalence_options).
     pub struct_size: usize,
     /// The largest allowed difference, as a fraction of the terms that are added up to a gradient.
-    /// 0 or more; 0: the same bits. UMBO_TOLERANCE_OF_DTYPE, the default: as much as a sum over the
+    /// 0 or more; 0: the same bits. UMBO_AUTO, the default: as much as a sum over the
     /// batch in the gradients' dtype can change when it is added in another order. That is 0.0001
     /// to 0.01 for float32, more for larger batches; 0.012 for float16; and 0.026 for bfloat16.
     pub relative_tolerance: f64,
@@ -177,7 +174,6 @@ impl CheckedStep {
 
 /// Checks that a step does the same on one replica as on all.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] function The step's callback, as for umbo_strategy_run().
 /// @param[in] user_data Passed to `function` unchanged; may be anything.
 /// @param[in] batch A global batch that is not distributed yet: a tensor, or a tuple, list or struct of
@@ -187,11 +183,10 @@ impl CheckedStep {
 /// @param[in] options The tolerances; `options` may be NULL: all defaults.
 /// @param[out] equivalence What was found. The caller releases it.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a batch that cannot be split or
-///   has too few examples, gradients of another strategy, or a tolerance that is out of range.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a batch that cannot be split or has too few examples, gradients of another
+///   strategy, or a tolerance that is out of range.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback, a merge call or
 ///   another strategy's scope; or the strategy is draining.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory for the copies.
 /// - what umbo_strategy_run() returns, if the callback fails on the batch in its usual split.
 ///
 /// A mistake in the callback is not a failure of this function. It is reported in `*equivalence`:
@@ -257,10 +252,7 @@ pub fn umbo_strategy_check_equivalence(
     equivalence: *mut *mut umbo_equivalence,
 ) {
     let options = Options {
-        relative_tolerance: match options.relative_tolerance {
-            UMBO_TOLERANCE_OF_DTYPE => None,
-            tolerance => Some(tolerance),
-        },
+        relative_tolerance: unless(options.relative_tolerance, UMBO_AUTO),
         absolute_tolerance: options.absolute_tolerance,
     };
     let call = replica_function(function, user_data);
@@ -272,7 +264,6 @@ pub fn umbo_strategy_check_equivalence(
 ///
 /// @param[in] equivalence What the check found.
 /// @param[out] holds 1 if the update and the metrics are the same, else 0.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(holds), borrow(equivalence))]
 pub fn umbo_equivalence_holds(equivalence: *const umbo_equivalence, holds: *mut i32) {
     holds.write(equivalence.report.equivalent.into());
@@ -284,7 +275,6 @@ pub fn umbo_equivalence_holds(equivalence: *const umbo_equivalence, holds: *mut 
 /// @param[out] text A line that says whether the equivalence holds and for which parts of the
 ///   batch, then a line for each finding that is not UMBO_EQUIVALENCE_EQUAL. Lives as long as
 ///   `equivalence`.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(text), borrow(equivalence))]
 pub fn umbo_equivalence_text(equivalence: *const umbo_equivalence, text: *mut *const c_char) {
     text.write(equivalence.text.as_ptr());
@@ -294,7 +284,6 @@ pub fn umbo_equivalence_text(equivalence: *const umbo_equivalence, text: *mut *c
 ///
 /// @param[in] equivalence What the check found.
 /// @param[out] count Their number.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 ///
 /// First come the findings about the step as a whole, if something is wrong with it. Then there is
 /// one for each gradient and each metric, also if it is UMBO_EQUIVALENCE_EQUAL.
@@ -309,9 +298,7 @@ pub fn umbo_equivalence_count(equivalence: *const umbo_equivalence, count: *mut 
 /// @param[in] equivalence What the check found.
 /// @param[in] index The finding's place: 0 to the number of findings less one.
 /// @param[out] finding The finding. Start from UMBO_EQUIVALENCE_FINDING_INIT, which sets its size.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_OUT_OF_RANGE: no such finding.
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such finding.
 #[c_call(result(finding), borrow(equivalence))]
 pub fn umbo_equivalence_at(
     equivalence: *const umbo_equivalence,

@@ -63,11 +63,9 @@ pub struct umbo_gradients_options {
 ///   `loss_reduction` has no default.
 /// @param[out] gradients The new gradients. The caller releases them.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, no variables, a variable named
-///   twice or made by another strategy, a scalar that is row-sparse, `loss_reduction` unset, or
-///   another option that is out of range or does not fit.
+/// - UMBO_STATUS_INVALID_ARGUMENT: no variables, a variable named twice or made by another strategy, a scalar
+///   that is row-sparse, `loss_reduction` unset, or another option that is out of range or does not fit.
 /// - UMBO_STATUS_UNIMPLEMENTED: a variable that is neither float32 nor float64.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 #[c_call(out(gradients), handles(variables, count), options(options), get(strategy))]
 pub fn umbo_gradients_create(
     strategy: *mut umbo_strategy,
@@ -115,9 +113,7 @@ pub struct umbo_gradients_info {
 
 /// Gets what gradients were made for, and how.
 ///
-/// @param[in] gradients The gradients.
 /// @param[out] info Their description. Start from UMBO_GRADIENTS_INFO_INIT, which sets its size.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(result(info), borrow(gradients))]
 pub fn umbo_gradients_get_info(gradients: *const umbo_gradients, info: *mut umbo_gradients_info) {
     info.write(umbo_gradients_info {
@@ -142,12 +138,9 @@ pub struct umbo_gradient_info {
 
 /// Gets what the gradients of one variable are.
 ///
-/// @param[in] gradients The gradients.
 /// @param[in] index The place of the variable among those that the gradients were made for.
 /// @param[out] info Their description. Start from UMBO_GRADIENT_INFO_INIT, which sets its size.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such variable.
 #[c_call(result(info), index(index), borrow(gradients))]
 pub fn umbo_gradients_get_gradient_info(
     gradients: *const umbo_gradients,
@@ -164,13 +157,8 @@ pub fn umbo_gradients_get_gradient_info(
 
 /// Gives one of the variables that the gradients are for.
 ///
-/// @param[in] gradients The gradients.
 /// @param[in] index The place of the variable among those that the gradients were made for.
-/// @param[out] variable A new handle to the variable. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such variable.
 #[c_call(out(variable), index(index), borrow(gradients))]
 pub fn umbo_gradients_variable(
     gradients: *const umbo_gradients,
@@ -183,19 +171,17 @@ pub fn umbo_gradients_variable(
 
 /// Gives the gradient of a variable that the next apply would take.
 ///
-/// @param[in] gradients The gradients.
 /// @param[in] index The place of the variable among those that the gradients were made for.
 /// @param[in] optimizer The optimizer whose loss scale is taken out of the last run (of accumulated ones it is out
 ///   already). `optimizer` may be NULL: there is no loss scale.
 /// @param[out] value A new value: a tensor, or for a row-sparse variable indexed slices of the rows that were named,
 ///   ascending, each once. The caller releases it.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an optimizer of another strategy.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an optimizer of another strategy.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
 /// - UMBO_STATUS_NOT_FOUND: no replica contributed to the variable.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside of a run, where umbo_optimizer_apply() would find nothing to apply, or
 ///   if all weights are 0.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// It is summed over replicas and accumulated runs and divided as `loss_reduction` says, without the loss scale,
 /// before clipping and weight decay, in the variable's type. With accumulated runs it is divided by the weight of

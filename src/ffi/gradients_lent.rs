@@ -5,7 +5,6 @@ use super::prelude::*;
 /// Lets a gradient stay where the program has it: this replica's gradient of a variable is read from the
 /// memory of `view`, without a copy, instead of from the buffer that umbo_gradients_view() gives.
 ///
-/// @param[in] gradients The gradients.
 /// @param[in] ctx The replica's context.
 /// @param[in] index The place of the variable among those that the gradients were made for.
 /// @param[in] view All elements of the gradient: of the variable's shape, of the gradients' dtype
@@ -14,14 +13,13 @@ use super::prelude::*;
 /// @param[in] destroy Releases the memory, exactly once, on any thread, also if this function fails.
 ///   NULL: nothing to release.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a view of another dtype, shape, order
-///   of elements or device; the message says which.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a view of another dtype, shape, order of elements or device; the message
+///   says which.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
 /// - UMBO_STATUS_NOT_FOUND: the view's device does not exist.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the replica has viewed or attached this gradient in this step
 ///   already (umbo_gradients_withdraw() takes that back), or as for umbo_gradients_view().
 /// - UMBO_STATUS_CANCELLED: the run has returned without this replica.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// The replica may write the elements until it submits. From then on nobody writes them until the library
 /// calls `destroy`. It does so when nothing reads them any more: after the apply that uses the gradient
@@ -50,7 +48,6 @@ pub fn umbo_gradients_attach(
 /// Takes back what this replica has contributed to a variable in this step: the buffer that it viewed, the
 /// rows that it added or the memory that it attached count no more, as if it had not touched them.
 ///
-/// @param[in] gradients The gradients.
 /// @param[in] ctx The replica's context.
 /// @param[in] index The place of the variable among those that the gradients were made for.
 /// @return UMBO_OK, also if there is nothing to take back, or:

@@ -16,14 +16,13 @@ pub const UMBO_GRADIENT_ADD: umbo_gradient_mode = 2;
 
 /// Gives this replica's buffer for the gradient of a variable.
 ///
-/// @param[in] gradients The gradients.
 /// @param[in] ctx The replica's context.
 /// @param[in] index The place of the variable among those that the gradients were made for.
 /// @param[in] mode UMBO_GRADIENT_OVERWRITE or UMBO_GRADIENT_ADD.
 /// @param[out] view The buffer, to be written until the replica submits. It has the variable's
 ///   shape, and its dtype unless the options give another one. It is on the replica's device.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown `mode`.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an unknown `mode`.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the variable is row-sparse, this is not a run of the strategy
 ///   that the gradients were made for, the replica has submitted already, or what an earlier run
@@ -49,7 +48,6 @@ pub fn umbo_gradients_view(
 
 /// Gives this replica's buffers for the gradients of all variables.
 ///
-/// @param[in] gradients The gradients.
 /// @param[in] ctx The replica's context.
 /// @param[in] mode UMBO_GRADIENT_OVERWRITE or UMBO_GRADIENT_ADD, for all buffers.
 /// @param[in] capacity How many views there is room for.
@@ -95,7 +93,6 @@ constants! { GradientMode {
 
 /// Adds rows to this replica's gradient of a row-sparse variable.
 ///
-/// @param[in] gradients The gradients.
 /// @param[in] ctx The replica's context.
 /// @param[in] index The place of the variable among those that the gradients were made for.
 /// @param[in] rows How many rows to add; 0 or more.
@@ -103,12 +100,11 @@ constants! { GradientMode {
 /// @param[out] values Room for their gradients: of the gradients' dtype, and of the variable's
 ///   shape with `rows` in place of the first dimension.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a negative number of rows.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a negative number of rows.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such variable.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the variable is not row-sparse, or as for
 ///   umbo_gradients_view().
 /// - UMBO_STATUS_CANCELLED: the run has returned without this replica.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory for so many rows.
 ///
 /// Write all of both views before the replica submits; they contain old data before. They are on
 /// the replica's device. A further call in the step adds further rows, and the earlier views stay
@@ -145,14 +141,12 @@ pub fn umbo_gradients_add_rows(
 
 /// Adds copies of indexed slices to a gradient.
 ///
-/// @param[in] gradients The gradients.
 /// @param[in] ctx The replica's context.
 /// @param[in] index The place of the variable among those that the gradients were made for.
 /// @param[in] slices Indexed slices of the gradients' dtype and the variable's shape. They stay the
 ///   caller's.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another kind of value, or another
-///   dtype or shape.
+/// - UMBO_STATUS_INVALID_ARGUMENT: another kind of value, or another dtype or shape.
 /// - the others of umbo_gradients_add_rows().
 ///
 /// The rows count as those of umbo_gradients_add_rows().
@@ -168,10 +162,8 @@ pub fn umbo_gradients_add_indexed_slices(
 
 /// Submits this replica's gradients, weighted by its number of examples.
 ///
-/// @param[in] gradients The gradients.
 /// @param[in] ctx The replica's context.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the run's arguments contain no per-replica value that tells
 ///   the number of examples (umbo_gradients_submit_weighted() takes a weight), the replica has
 ///   submitted already, or as for umbo_gradients_view().
@@ -191,13 +183,11 @@ pub fn umbo_gradients_submit(gradients: *mut umbo_gradients, ctx: *mut umbo_repl
 
 /// Submits this replica's gradients with a given weight.
 ///
-/// @param[in] gradients The gradients.
 /// @param[in] ctx The replica's context.
 /// @param[in] weight The weight of this replica; finite and 0 or more. With 0 nothing that this
 ///   replica wrote is read.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a weight that is negative or
-///   not finite.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a weight that is negative or not finite.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the replica has submitted already, or as for
 ///   umbo_gradients_view().
 /// - UMBO_STATUS_OUT_OF_RANGE: as for umbo_gradients_submit().

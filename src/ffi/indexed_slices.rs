@@ -10,12 +10,9 @@ use crate::values::indexed_slices::IndexedSlices;
 ///   row `indices[i]`.
 /// @param[in] rank How many dimensions `dense_shape` has, 1 to UMBO_MAX_RANK.
 /// @param[in] dense_shape The shape of the tensor that the rows are a part of.
-/// @param[out] value The new value. Release it with umbo_value_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `indices` is not int64 of one dimension, `rank` or a size is out
-///   of its limits, `values` has another shape than `dense_shape` with k rows, or a handle is not
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `indices` is not int64 of one dimension, `rank` or a
+///   size is out of its limits, `values` has another shape than `dense_shape` with k rows, or a handle is not
 ///   valid.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// A row that is named several times stands for the sum. The value keeps both tensors and does not
 /// copy them; the caller still releases its own handles. Whether the row numbers are in range is
@@ -46,9 +43,7 @@ pub(crate) fn slices_of<'a>(value: &'a Value, argument: &'static str) -> Result<
 /// @param[in] value A value that is indexed slices.
 /// @param[out] tensor A new handle to the tensor of the rows. Release it with
 ///   umbo_tensor_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a valid handle.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a valid handle.
 #[c_call(out(tensor), borrow(value))]
 pub fn umbo_value_slices_values(value: *const umbo_value, tensor: *mut *mut umbo_tensor) {
     tensor.write(make(slices_of(value, "value")?.values().clone())?);
@@ -59,9 +54,7 @@ pub fn umbo_value_slices_values(value: *const umbo_value, tensor: *mut *mut umbo
 /// @param[in] value A value that is indexed slices.
 /// @param[out] tensor A new handle to the tensor of the row numbers. Release it with
 ///   umbo_tensor_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a valid handle.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a valid handle.
 #[c_call(out(tensor), borrow(value))]
 pub fn umbo_value_slices_indices(value: *const umbo_value, tensor: *mut *mut umbo_tensor) {
     tensor.write(make(slices_of(value, "value")?.indices().clone())?);
@@ -73,9 +66,8 @@ pub fn umbo_value_slices_indices(value: *const umbo_value, tensor: *mut *mut umb
 /// @param[out] rank How many dimensions there are.
 /// @param[out] shape The size of each dimension. It has room for UMBO_MAX_RANK sizes; those from
 ///   `rank` on are set to 0.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a valid handle, or an
-///   output is a null pointer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a valid handle,
+///   or an output is a null pointer.
 #[c_call(out(rank), sizes(shape), borrow(value))]
 pub fn umbo_value_slices_dense_shape(value: *const umbo_value, rank: *mut i32, shape: *mut i64) {
     let dense = slices_of(value, "value")?.dense_shape();

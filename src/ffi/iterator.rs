@@ -5,7 +5,6 @@ use super::prelude::*;
 
 /// Gives the next element of a pass.
 ///
-/// @param[in] iterator The iterator.
 /// @param[out] element The element. Release it with umbo_value_release(). At the end of the pass it
 ///   gets NULL, and so it does in all later calls.
 /// @return UMBO_OK, also at the end of the pass, or:
@@ -41,12 +40,10 @@ pub fn umbo_iterator_next(iterator: *mut umbo_iterator, element: *mut *mut umbo_
 
 /// Gives the structure, dtypes and shapes of the elements.
 ///
-/// @param[in] iterator The iterator.
 /// @param[out] spec The spec, which is that of the dataset. Release it with
 ///   umbo_element_spec_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle, or `spec` is a null pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle, or `spec` is a null
+///   pointer.
 #[c_call(out(spec), get(iterator))]
 pub fn umbo_iterator_element_spec(
     iterator: *const umbo_iterator,
@@ -57,13 +54,11 @@ pub fn umbo_iterator_element_spec(
 
 /// Starts a new pass from the beginning.
 ///
-/// @param[in] iterator The iterator.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_FAILED_PRECONDITION: for the causes that umbo_iterator_next() has.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the elements are made ahead, and the iterator was reset 1,048,576
 ///   times without being asked for an element.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
 /// - Any status with which a generator's function fails.
 ///
 /// If the dataset is shuffled, the new pass has another order, unless the options of
@@ -75,7 +70,6 @@ pub fn umbo_iterator_reset(iterator: *mut umbo_iterator) {
 
 /// Writes down the place of an iterator in its data.
 ///
-/// @param[in] iterator The iterator.
 /// @param[out] buffer The position, a text ended by a NUL. `buffer` may be NULL if `capacity` is 0.
 /// @param[in] capacity The size of `buffer` in bytes.
 /// @param[out] length The length of the text in bytes, without the NUL.
@@ -112,7 +106,6 @@ pub fn umbo_iterator_save_position(
 ///   changed or damaged, or the data have become fewer.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle, or `position` is a null pointer.
 /// - UMBO_STATUS_FAILED_PRECONDITION: for the causes that umbo_iterator_next() has.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
 /// - Any status with which a function of the program fails, or a source of the dataset, where elements
 ///   are made again.
 ///

@@ -103,8 +103,8 @@ pub extern "C" fn umbo_build_info() -> *const c_char {
 /// @param[in] name The name of the feature.
 /// @param[out] result 1 if the feature works; 0 if it does not, and for a name that this version
 ///   does not know.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `name` is not a text in UTF-8, or `result` is a null pointer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `name` is not a text in UTF-8, or `result` is a null
+///   pointer.
 ///
 /// There is one name so far, "cuda": there is a GPU that can be a device of a strategy.
 #[c_call(out(result), text(name))]
@@ -121,8 +121,7 @@ pub fn umbo_has_feature(name: *const c_char, result: *mut i32) {
 /// @param[in] user_data What `callback` is given.
 /// @param[in] destroy Releases `user_data`: after the callback has been replaced and its last call
 ///   is over, and also if this function fails. NULL: nothing to release.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `most_verbose` is none of the levels.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `most_verbose` is none of the levels.
 ///
 /// The new callback takes the place of the one that was set before. While there is none, warnings and
 /// errors go to standard error: a line each that begins with "umbo: ", no message twice, and 65 at
@@ -155,8 +154,7 @@ pub fn umbo_set_log_callback(
 /// Sets how many threads do central work: reductions, updates, copies.
 ///
 /// @param[in] count The number of threads, 1 to 1024. The calling thread is one of them.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1 or more than 1024.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1 or more than 1024.
 ///
 /// At the start of the process, the number is that of the processors that the process may use. A
 /// new number counts from the next operation on. The call does not wait. Results do not depend on
@@ -169,8 +167,7 @@ pub fn umbo_set_worker_count(count: i64) {
 /// Gives how many threads do central work.
 ///
 /// @param[out] count The number of threads, including the calling one. Small operations use fewer.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `count` is a null pointer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `count` is a null pointer.
 #[c_call(out(count))]
 pub fn umbo_worker_count(count: *mut i64) {
     count.write(workers::count() as i64);
@@ -178,9 +175,8 @@ pub fn umbo_worker_count(count: *mut i64) {
 
 /// Ends the threads that no object needs, and gives kept memory back.
 ///
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_FAILED_PRECONDITION: strategies or iterators have threads (the message says how
-///   many; release these objects first), another call uses the threads that are to be ended, or the
+/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: strategies or iterators have threads (the message
+///   says how many; release these objects first), another call uses the threads that are to be ended, or the
 ///   caller is a function that central work calls. No thread has ended then.
 ///
 /// The threads are those for central work and those that share heavy computations, such as the
@@ -203,8 +199,8 @@ pub extern "C" fn umbo_shutdown() -> umbo_status {
 ///
 /// @param[in] type Which handles are counted. UMBO_HANDLE_ANY counts all.
 /// @param[out] count How many there are.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null
+///   pointer.
 ///
 /// A program that releases all that it makes sees 0 at its end. What callbacks are lent does not
 /// count.

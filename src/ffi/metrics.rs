@@ -67,8 +67,6 @@ pub struct umbo_class_metric {
 ///
 /// @param[in] strategy Whose runs add to them.
 /// @param[out] metrics A new handle, to be released.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 ///
 /// With several ranks all of them make the same metrics in the same order, define the same and reset them
 /// between the same runs. What is accumulated, and read by each, is that of the replicas of all ranks. A
@@ -80,7 +78,6 @@ pub fn umbo_metrics_create(strategy: *const umbo_strategy, metrics: *mut *mut um
 
 /// Adds a metric, between runs. The first one has index 0, the next one 1, and so on.
 ///
-/// @param[in] metrics The metrics.
 /// @param[in] name Its name, which differs from the others; copied.
 /// @param[in] kind What it accumulates.
 /// @param[in] options What it is more exactly; `options` may be NULL: all defaults.
@@ -88,7 +85,6 @@ pub fn umbo_metrics_create(strategy: *const umbo_strategy, metrics: *mut *mut um
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: a name that there is, options out of range.
 /// - UMBO_STATUS_FAILED_PRECONDITION: a run is adding to the metrics.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
 #[c_call(text(name), options(options), optional_out(index))]
 pub fn umbo_metrics_define(
     metrics: *mut umbo_metrics,
@@ -110,9 +106,7 @@ pub fn umbo_metrics_define(
 
 /// Tells how many metrics were defined.
 ///
-/// @param[in] metrics The metrics.
 /// @param[out] count Their number.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(count), borrow(metrics))]
 pub fn umbo_metrics_count(metrics: *const umbo_metrics, count: *mut i64) {
     count.write(metrics.count()? as i64);
@@ -120,12 +114,9 @@ pub fn umbo_metrics_count(metrics: *const umbo_metrics, count: *mut i64) {
 
 /// Tells the name of a metric.
 ///
-/// @param[in] metrics The metrics.
 /// @param[in] index Which of them.
 /// @param[out] name The name. Lives as long as the metrics.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_OUT_OF_RANGE: no such metric.
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such metric.
 #[c_call(out(name), index(index), borrow(metrics))]
 pub fn umbo_metrics_name(metrics: *const umbo_metrics, index: i64, name: *mut *const c_char) {
     // The metrics keep the characters, and where they lie.
@@ -134,12 +125,9 @@ pub fn umbo_metrics_name(metrics: *const umbo_metrics, index: i64, name: *mut *c
 
 /// Finds the metric with a name, for the functions that take an index.
 ///
-/// @param[in] metrics The metrics.
-/// @param[in] name The name.
 /// @param[out] index Which of them it is.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_NOT_FOUND: no metric of this name. The message lists the names that there are.
+/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no metric of this name. The message lists the names that there
+///   are.
 #[c_call(out(index), text(name), borrow(metrics))]
 pub fn umbo_metrics_index(metrics: *const umbo_metrics, name: *const c_char, index: *mut i64) {
     index.write(metrics.index(name)? as i64);
@@ -150,7 +138,6 @@ pub fn umbo_metrics_index(metrics: *const umbo_metrics, name: *const c_char, ind
 /// What replicas add belongs to the step: it counts once the run has succeeded, and not at all if it
 /// fails. Replicas add at the same time; nobody waits for another one, and nothing is allocated.
 ///
-/// @param[in] metrics The metrics.
 /// @param[in] ctx The replica's context.
 /// @param[in] index Which of them.
 /// @param[in] sum What is added. For a count: a whole number, 0 or more. For an accuracy: how
@@ -176,7 +163,6 @@ pub fn umbo_metrics_add(
 
 /// Adds the class that was predicted for one example to an accuracy or a confusion matrix.
 ///
-/// @param[in] metrics The metrics.
 /// @param[in] ctx The replica's context.
 /// @param[in] index Which of them.
 /// @param[in] predicted The class that was predicted.
@@ -185,7 +171,6 @@ pub fn umbo_metrics_add(
 /// - UMBO_STATUS_OUT_OF_RANGE: no such metric, or a class that the matrix does not have.
 /// - UMBO_STATUS_INVALID_ARGUMENT, UMBO_STATUS_FAILED_PRECONDITION, UMBO_STATUS_CANCELLED: as for
 ///   umbo_metrics_add().
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
 #[c_call(index(index), within(ctx), borrow(metrics))]
 pub fn umbo_metrics_add_label(
     metrics: *mut umbo_metrics,
@@ -199,7 +184,6 @@ pub fn umbo_metrics_add_label(
 
 /// Adds the score of one example to an AUC.
 ///
-/// @param[in] metrics The metrics.
 /// @param[in] ctx The replica's context.
 /// @param[in] index Which of them.
 /// @param[in] score The score, not NaN; higher ones speak for class 1.
@@ -219,7 +203,6 @@ pub fn umbo_metrics_add_score(
 /// Adds what was predicted for many examples to an accuracy, a confusion matrix or an AUC. There may be
 /// none. If any of it is wrong, none of it is added. Allocates nothing once a step had as many.
 ///
-/// @param[in] metrics The metrics.
 /// @param[in] ctx The replica's context.
 /// @param[in] index Which of them.
 /// @param[in] predicted For an accuracy or a matrix: class numbers, integers of shape [examples],
@@ -250,13 +233,10 @@ pub fn umbo_metrics_add_labels(
 
 /// Tells what a metric has accumulated over the runs that succeeded since it was defined or reset.
 ///
-/// @param[in] metrics The metrics.
 /// @param[in] index Which of them.
 /// @param[out] metric Its sum, weight and mean; its kind says what they are. Start from UMBO_METRIC_INIT, which
 ///   sets its size.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_OUT_OF_RANGE: no such metric.
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such metric.
 ///
 /// Whole numbers are exact. Other sums are float64, in the order of the runs and in each of them of the
 /// replicas: the same bits for the same calls, however threads are scheduled.
@@ -267,12 +247,11 @@ pub fn umbo_metrics_result(metrics: *const umbo_metrics, index: i64, metric: *mu
 
 /// Tells how a class was predicted, by a confusion matrix.
 ///
-/// @param[in] metrics The metrics.
 /// @param[in] index Which of them.
 /// @param[in] class_index Which class.
 /// @param[out] metric The numbers. Start from UMBO_CLASS_METRIC_INIT, which sets its size.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or not a confusion matrix.
+/// - UMBO_STATUS_INVALID_ARGUMENT: not a confusion matrix.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such metric or class.
 #[c_call(result(metric), get(metrics), index(index))]
 pub fn umbo_metrics_class_result(
@@ -295,14 +274,13 @@ pub fn umbo_metrics_class_result(
 
 /// Copies the cells of a confusion matrix or of an AUC's histogram.
 ///
-/// @param[in] metrics The metrics.
 /// @param[in] index Which of them.
 /// @param[in] capacity How many numbers there is room for.
 /// @param[out] cells The numbers: those of a matrix row by row, those of a histogram for the bins of the negative
 ///   examples and then for those of the positive ones. `cells` may be NULL if `capacity` is 0.
 /// @param[out] count How many cells there are, also if `capacity` is less.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a metric without cells.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a metric without cells.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such metric, or `capacity` is too small; then `cells` stays as it is.
 #[c_call(out(count), natural(capacity), room(cells, capacity), get(metrics), index(index))]
 pub fn umbo_metrics_cells(
@@ -326,10 +304,7 @@ pub fn umbo_metrics_cells(
 
 /// Lets all metrics begin at zero.
 ///
-/// @param[in] metrics The metrics.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_FAILED_PRECONDITION: a run is adding to them.
+/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: a run is adding to them.
 #[c_call(get(metrics))]
 pub fn umbo_metrics_reset(metrics: *mut umbo_metrics) {
     metrics.reset()

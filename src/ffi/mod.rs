@@ -114,6 +114,7 @@ pub mod replica_thread;
 pub mod run;
 pub mod scatter;
 pub mod scope;
+pub mod special_numbers;
 pub mod split;
 pub mod status;
 pub mod strategy;
@@ -143,7 +144,7 @@ pub use self::{
     element_spec::*, equivalence::*, gradients::*, gradients_written::*, indexed_slices::*,
     initial::*, iterator::*, library::*, metrics::*, object::*, observe::*, optimizer::*,
     optimizer_options::*, optimizer_settings::*, optimizer_state::*, ownership::*,
-    replica_context::*, replica_merge::*, run::*, scatter::*, scope::*, split::*, status::*,
+    replica_context::*, replica_merge::*, run::*, scatter::*, scope::*, special_numbers::*, split::*, status::*,
     strategy::*, strategy_info::*, tensor::*, tensor_files::*, training::*, update::*,
     update_rule::*, value::*, value_parts::*, values_from_function::*, variable::*,
     variable_memory::*, variable_values::*, view::*,

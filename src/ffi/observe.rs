@@ -82,11 +82,10 @@ pub struct umbo_step_times {
 
 /// Measures the steps of a strategy, or stops measuring.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] measure 1: steps are measured from now on, and what was measured before is forgotten. 0:
 ///   none are measured, and what was measured is kept.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `strategy` is not a valid handle, or `measure` is neither 0 nor 1.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `strategy` is not a valid handle, or `measure` is
+///   neither 0 nor 1.
 ///
 /// A new strategy measures nothing, which costs nothing. Measuring takes at most 1 % of the time of a
 /// step: short steps are measured now and then only, after the first 32. The figures of the latest 256
@@ -101,7 +100,6 @@ pub fn umbo_strategy_measure_steps(strategy: *const umbo_strategy, measure: i32)
 
 /// Says what the steps of a strategy spend their time on, and what to change to make them faster.
 ///
-/// @param[in] strategy The strategy.
 /// @param[out] causes What keeps the steps from being faster: constants of umbo_step_cause, added up. 0
 ///   if nothing stands out. `causes` may be NULL.
 /// @param[out] buffer The report, a text of several lines ended by a NUL: a table with a row for each
@@ -115,7 +113,6 @@ pub fn umbo_strategy_measure_steps(strategy: *const umbo_strategy, measure: i32)
 /// - UMBO_STATUS_FAILED_PRECONDITION: no step was measured since umbo_strategy_measure_steps(), or none
 ///   that was committed.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `strategy` is not a valid handle, or an output is a null pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
 ///
 /// Can be called at any time, in a callback too.
 #[c_call(out(length), optional_out(causes), buffer(buffer, capacity), get(strategy))]
@@ -133,15 +130,12 @@ pub fn umbo_strategy_step_report(
 
 /// Gives the figures of one replica.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] replica The replica's id: 0 to the number of replicas less one.
 /// @param[in,out] times The figures. `struct_size` says how much of the struct is filled.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_OUT_OF_RANGE: no such replica.
 /// - UMBO_STATUS_FAILED_PRECONDITION: no step was measured since umbo_strategy_measure_steps(), or none
 ///   that was committed.
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
 #[c_call(result(times), get(strategy))]
 pub fn umbo_strategy_step_times(
     strategy: *const umbo_strategy,
@@ -230,8 +224,7 @@ pub fn umbo_trace_stop(events: *mut i64, dropped: *mut i64) {
 /// Begins a span of the program's own in the trace, on the calling thread.
 ///
 /// @param[in] name What the span is called there. Up to 200 bytes count. `name` may be NULL: "program".
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `name` is not UTF-8.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `name` is not UTF-8.
 ///
 /// Does nothing while no trace is being written. Spans may lie inside of each other, also inside of
 /// callbacks; the outermost 64 of a thread are in the trace. Each is ended on the thread that began it.

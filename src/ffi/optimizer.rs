@@ -24,16 +24,12 @@ pub type umbo_schedule_fn = Option<
 
 /// Sets a function that computes the learning rate of each update.
 ///
-/// @param[in] optimizer The optimizer.
 /// @param[in] schedule The function, which replaces an earlier one. `schedule` may be NULL: the
 ///   learning rate stays what it is now, as with umbo_optimizer_set_learning_rate().
 /// @param[in] user_data Passed to the function unchanged; may be anything.
 /// @param[in] destroy Releases the user data when the function is replaced or the optimizer ends,
 ///   and if this call fails. NULL: nothing to release.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
 #[c_call(gives(user_data, destroy), get(optimizer))]
 pub fn umbo_optimizer_set_schedule(
     optimizer: *mut umbo_optimizer,
@@ -57,12 +53,9 @@ pub fn umbo_optimizer_set_schedule(
 
 /// Tells the factor that callbacks multiply their loss by.
 ///
-/// @param[in] optimizer The optimizer.
 /// @param[out] loss_scale The factor of this run, valid until the next apply; 1 if there is no loss
 ///   scale.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
 ///
 /// It may be called inside a run. A callback may multiply its gradients instead of its loss.
 /// Several gradients of one run may be applied one after the other: each apply divides by the scale
@@ -74,11 +67,10 @@ pub fn umbo_optimizer_loss_scale(optimizer: *const umbo_optimizer, loss_scale: *
 
 /// Sets the learning rate and ends a schedule.
 ///
-/// @param[in] optimizer The optimizer.
 /// @param[in] learning_rate The learning rate from the next apply on; finite and 0 or more.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a learning rate that is out of
-///   range; 0 also is for FTRL, which divides by it.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a learning rate that is out of range; 0 also is for FTRL, which divides by
+///   it.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
 #[c_call(get(optimizer))]
 pub fn umbo_optimizer_set_learning_rate(optimizer: *mut umbo_optimizer, learning_rate: f64) {
@@ -87,11 +79,8 @@ pub fn umbo_optimizer_set_learning_rate(optimizer: *mut umbo_optimizer, learning
 
 /// Tells the learning rate.
 ///
-/// @param[in] optimizer The optimizer.
 /// @param[out] learning_rate That of the next apply; with a schedule that of the last one.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
 #[c_call(out(learning_rate), get(optimizer))]
 pub fn umbo_optimizer_learning_rate(optimizer: *const umbo_optimizer, learning_rate: *mut f64) {
     learning_rate.write(optimizer.learning_rate());
@@ -99,11 +88,8 @@ pub fn umbo_optimizer_learning_rate(optimizer: *const umbo_optimizer, learning_r
 
 /// Tells how many applies have taken effect.
 ///
-/// @param[in] optimizer The optimizer.
 /// @param[out] iterations Their number.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
 #[c_call(out(iterations), get(optimizer))]
 pub fn umbo_optimizer_iterations(optimizer: *const umbo_optimizer, iterations: *mut i64) {
     iterations.write(optimizer.iterations() as i64);
@@ -112,18 +98,14 @@ pub fn umbo_optimizer_iterations(optimizer: *const umbo_optimizer, iterations: *
 /// Copies what an optimizer keeps for a variable. Where several ranks train together each keeps a part of
 /// it, and the copy is put together of all parts: all ranks make this call, outside of runs.
 ///
-/// @param[in] optimizer The optimizer.
-/// @param[in] variable The variable.
 /// @param[in] name The name of the state, such as "momentum". The function that made the optimizer
 ///   lists the names.
 /// @param[out] state A new tensor of the variable's dtype and shape. The caller releases it.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_NOT_FOUND: the update rule has no state of this name, or the optimizer has not
 ///   updated the variable yet.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure(); with several ranks also inside a
 ///   run, and if the ranks make different calls.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 /// - UMBO_STATUS_UNAVAILABLE: the ranks cannot meet any more.
 #[c_call(out(state), text(name), get(variable), get(optimizer))]
 pub fn umbo_optimizer_state(

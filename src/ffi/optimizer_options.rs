@@ -34,21 +34,14 @@ pub const UMBO_LOSS_SCALING_FIXED: umbo_loss_scaling = 1;
 /// The factor grows after a number of applies that took effect, and shrinks when one is skipped.
 pub const UMBO_LOSS_SCALING_DYNAMIC: umbo_loss_scaling = 2;
 
-/// Use the weight decay in the options of the update rule.
-pub const UMBO_WEIGHT_DECAY_OF_RULE: f64 = -1.0;
-/// Use the weight decay of the variables that are in no group.
-pub const UMBO_WEIGHT_DECAY_OF_OPTIMIZER: f64 = -1.0;
-/// No bound: nothing is clipped.
-pub const UMBO_NO_CLIPPING: f64 = -1.0;
-
 /// What an optimizer does besides its update rule. Start from UMBO_OPTIMIZER_OPTIONS_INIT.
 ///
 /// An apply does this in order: it combines what the replicas submitted, divides by the loss scale,
 /// clips by norm, clips by value, adds the weight decay, and updates. By default all of it but the
 /// first and the last is off.
 #[c_struct(
-    weight_decay = UMBO_WEIGHT_DECAY_OF_RULE, global_clip_norm = UMBO_NO_CLIPPING,
-    clip_value = UMBO_NO_CLIPPING, loss_scale = 65536.0, loss_scale_growth_factor = 2.0,
+    weight_decay = UMBO_AUTO as f64, global_clip_norm = UMBO_INFINITE as f64,
+    clip_value = UMBO_INFINITE as f64, loss_scale = 65536.0, loss_scale_growth_factor = 2.0,
     loss_scale_backoff_factor = 0.5, loss_scale_minimum = 1.0, loss_scale_growth_interval = 2000
 )]
 #[repr(C)]
@@ -57,11 +50,11 @@ pub struct umbo_optimizer_options {
     pub struct_size: usize,
     /// The weight decay; finite and 0 or more. AdamW and LAMB apply it beside the gradient
     /// (decoupled); all other rules add weight_decay * w to the gradient (L2).
-    /// UMBO_WEIGHT_DECAY_OF_RULE, the default: that in the options of the rule; none if the rule
+    /// UMBO_AUTO, the default: that in the options of the rule; none if the rule
     /// has no such option.
     pub weight_decay: f64,
     /// The largest allowed norm of all gradients of an apply together. If the norm is larger, all
-    /// gradients are scaled down to it. More than 0; UMBO_NO_CLIPPING, the default: no bound.
+    /// gradients are scaled down to it. More than 0; UMBO_INFINITE, the default: no bound.
     ///
     /// The norm costs a pass over the gradients. With more than two replicas, or several
     /// accumulated runs, this pass keeps the combined gradients: as much memory as the variables,
@@ -69,7 +62,7 @@ pub struct umbo_optimizer_options {
     /// apply takes more time instead. The same holds for the search for values that are not finite,
     /// where `non_finite` asks for it.
     pub global_clip_norm: f64,
-    /// The largest allowed magnitude of each element of a gradient. More than 0; UMBO_NO_CLIPPING,
+    /// The largest allowed magnitude of each element of a gradient. More than 0; UMBO_INFINITE,
     /// the default: no bound.
     pub clip_value: f64,
     /// What an apply does with gradients that are not finite. By default UMBO_NON_FINITE_AUTO. A
@@ -99,7 +92,7 @@ pub struct umbo_optimizer_options {
 }
 
 /// How the variables of a group are treated. Start from UMBO_GROUP_OPTIONS_INIT.
-#[c_struct(learning_rate_factor = 1.0, weight_decay = UMBO_WEIGHT_DECAY_OF_OPTIMIZER)]
+#[c_struct(learning_rate_factor = 1.0, weight_decay = UMBO_AUTO as f64)]
 #[repr(C)]
 pub struct umbo_group_options {
     /// sizeof(umbo_group_options).
@@ -107,16 +100,11 @@ pub struct umbo_group_options {
     /// The factor that the learning rate is multiplied by; finite and 0 or more. By default 1.
     pub learning_rate_factor: f64,
     /// The weight decay of these variables; finite and 0 or more. 0: none, as is usual for biases
-    /// and normalisation. UMBO_WEIGHT_DECAY_OF_OPTIMIZER, the default: that of the optimizer.
+    /// and normalisation. UMBO_AUTO, the default: that of the optimizer.
     pub weight_decay: f64,
     /// 1: these variables are not updated, and their gradients are not read: they are not part of
     /// the norm either. 0, the default: they are updated.
     pub frozen: i32,
-}
-
-/// An option, unless it has the value that says that there is none.
-fn unless(value: f64, none: f64) -> Option<f64> {
-    (value != none).then_some(value)
 }
 
 fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
@@ -139,9 +127,9 @@ fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
         }),
     })?;
     Ok(Settings {
-        weight_decay: unless(options.weight_decay, UMBO_WEIGHT_DECAY_OF_RULE),
-        global_clip_norm: unless(options.global_clip_norm, UMBO_NO_CLIPPING),
-        clip_value: unless(options.clip_value, UMBO_NO_CLIPPING),
+        weight_decay: unless(options.weight_decay, UMBO_AUTO),
+        global_clip_norm: unless(options.global_clip_norm, UMBO_INFINITE),
+        clip_value: unless(options.clip_value, UMBO_INFINITE),
         non_finite,
         loss_scaling,
         maximize: flag(options.maximize, "options.maximize")?,
@@ -150,11 +138,8 @@ fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
 
 /// Replaces all settings of an optimizer.
 ///
-/// @param[in] optimizer The optimizer.
 /// @param[in] options The new settings; `options` may be NULL: all defaults, so everything is off.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or settings that are out of range
-///   or exclude each other.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: settings that are out of range or exclude each other.
 ///
 /// The settings are used from the next apply on. If a setting of the loss scale changes, the loss
 /// scale starts again at `loss_scale`.
@@ -168,18 +153,15 @@ pub fn umbo_optimizer_configure(
 
 /// Treats some variables differently from the others.
 ///
-/// @param[in] optimizer The optimizer.
 /// @param[in] count The number of variables.
 /// @param[in] variables The variables, made by the optimizer's strategy. Each is in one group at
 ///   most.
 /// @param[in] options The learning rate factor, the weight decay and whether they are frozen, from
 ///   the next apply on; `options` may be NULL: all defaults.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a variable of another strategy,
-///   one that is in a group already, or an option that is out of range. None of the variables is in
-///   the group then.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a variable of another strategy, one that is in a group already, or an
+///   option that is out of range. None of the variables is in the group then.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// Variables in no group are treated as umbo_optimizer_configure() says.
 #[c_call(handles(variables, count), options(options))]
@@ -191,7 +173,7 @@ pub fn umbo_optimizer_add_group(
 ) {
     let group = Group {
         learning_rate_factor: options.learning_rate_factor,
-        weight_decay: unless(options.weight_decay, UMBO_WEIGHT_DECAY_OF_OPTIMIZER),
+        weight_decay: unless(options.weight_decay, UMBO_AUTO),
         frozen: flag(options.frozen, "options.frozen")?,
     };
     get(optimizer, "optimizer")?.add_group(&variables, group)

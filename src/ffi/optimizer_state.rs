@@ -22,16 +22,13 @@ pub struct umbo_variable_progress {
 
 /// Sets what an optimizer keeps for a variable, as if an update had left it.
 ///
-/// @param[in] optimizer The optimizer.
 /// @param[in] variable The variable, of the optimizer's strategy.
 /// @param[in] name The name of the state, such as "momentum".
 /// @param[in] state The elements, which are copied: of the variable's dtype and shape.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a variable of another strategy, or
-///   another dtype or shape.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a variable of another strategy, or another dtype or shape.
 /// - UMBO_STATUS_NOT_FOUND: the update rule has no state of this name.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// A variable that was not updated yet counts as updated once: umbo_optimizer_set_variable_progress()
 /// says how often it was.
@@ -47,11 +44,10 @@ pub fn umbo_optimizer_set_state(
 
 /// Tells how often an optimizer has updated a variable, and what its rule carries along.
 ///
-/// @param[in] optimizer The optimizer.
 /// @param[in] variable The variable, of the optimizer's strategy.
 /// @param[out] progress Gets both. Start from UMBO_VARIABLE_PROGRESS_INIT, which sets its size.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a variable of another strategy.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a variable of another strategy.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
 #[c_call(result(progress), get(variable), get(optimizer))]
 pub fn umbo_optimizer_variable_progress(
@@ -70,14 +66,12 @@ pub fn umbo_optimizer_variable_progress(
 
 /// Sets how often an optimizer has updated a variable, and what its rule carries along.
 ///
-/// @param[in] optimizer The optimizer.
 /// @param[in] variable The variable, of the optimizer's strategy.
 /// @param[in] progress Both. With 0 updates the variable has no state that could be read.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a variable of another strategy, numbers below
-///   0 or not finite, or more than 2^52 updates.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a variable of another strategy, numbers below 0 or not finite, or more
+///   than 2^52 updates.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 #[c_call(structure(progress), get(variable))]
 pub fn umbo_optimizer_set_variable_progress(
     optimizer: *mut umbo_optimizer,
@@ -92,10 +86,9 @@ pub fn umbo_optimizer_set_variable_progress(
 
 /// Sets how many applies have taken effect, which a schedule is asked with.
 ///
-/// @param[in] optimizer The optimizer.
 /// @param[in] iterations Their number; 0 to 2^52, from where they can be counted on and saved.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number out of range.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a number out of range.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
 #[c_call(natural(iterations), get(optimizer))]
 pub fn umbo_optimizer_set_iterations(optimizer: *mut umbo_optimizer, iterations: i64) {
@@ -104,12 +97,11 @@ pub fn umbo_optimizer_set_iterations(optimizer: *mut umbo_optimizer, iterations:
 
 /// Sets the factor that callbacks multiply their loss by, from the next run on.
 ///
-/// @param[in] optimizer The optimizer.
 /// @param[in] loss_scale The factor; more than 0 and finite as a float32.
 /// @param[in] applies How many applies in a row have taken effect with it, for a dynamic scale; 0 to
 ///   2^52.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number out of range.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a number out of range.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
 #[c_call(natural(applies), get(optimizer))]
 pub fn umbo_optimizer_set_loss_scale(

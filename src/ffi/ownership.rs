@@ -9,11 +9,9 @@ use super::prelude::*;
 /// @param[in] type The type of the handle.
 /// @param[out] retained The address of a pointer to the handle's type. It gets the new handle; the first
 ///   handle stays as it is.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `handle` is not a valid handle of this type, `retained` is a null
-///   pointer, or handles of this type cannot be retained: UMBO_HANDLE_SCOPE,
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `handle` is not a valid handle of this type, `retained`
+///   is a null pointer, or handles of this type cannot be retained: UMBO_HANDLE_SCOPE,
 ///   UMBO_HANDLE_REPLICA_CONTEXT and UMBO_HANDLE_VARIABLE_REQUEST.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The functions umbo_X_retain() call it, so that compilers check the types. Each handle is released once.
 /// A callback retains what it was lent to keep it.

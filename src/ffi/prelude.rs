@@ -11,6 +11,7 @@ pub(crate) use super::callback::{self, UserData, stored};
 pub(crate) use super::constants::{Constant, constants, one_of};
 pub(crate) use super::handle::{self, Lent, make, reserve};
 pub(crate) use super::options::{self, c_struct};
+pub(crate) use super::special_numbers::{duration, unless};
 pub(crate) use super::text::{c_string, device_name};
 pub(crate) use super::*;
 pub(crate) use crate::error::{Error, Result};

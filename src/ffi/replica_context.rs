@@ -96,7 +96,6 @@ pub(crate) fn context(
 ///
 /// @param[in] ctx The replica's context.
 /// @param[out] replica The id: 0 to the number of replicas less one, those of all ranks included.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(replica), borrow(ctx))]
 pub fn umbo_replica_context_replica_id(ctx: *const umbo_replica_context, replica: *mut i32) {
     replica.write(ctx.replica_in_sync() as i32);
@@ -107,7 +106,6 @@ pub fn umbo_replica_context_replica_id(ctx: *const umbo_replica_context, replica
 /// @param[in] ctx The replica's context.
 /// @param[out] replica The id: 0 to the number of this process's replicas less one. umbo_strategy_compute_device()
 ///   tells the device of the replica with this number.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 ///
 /// Without other ranks it is umbo_replica_context_replica_id().
 #[c_call(out(replica), borrow(ctx))]
@@ -119,7 +117,6 @@ pub fn umbo_replica_context_local_replica_id(ctx: *const umbo_replica_context, r
 ///
 /// @param[in] ctx The replica's context.
 /// @param[out] count The number of replicas, this one included.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(count), borrow(ctx))]
 pub fn umbo_replica_context_num_replicas_in_sync(
     ctx: *const umbo_replica_context,
@@ -132,7 +129,6 @@ pub fn umbo_replica_context_num_replicas_in_sync(
 ///
 /// @param[in] ctx The replica's context.
 /// @param[out] name The canonical name of the device. Lives as long as the process.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(name), borrow(ctx))]
 pub fn umbo_replica_context_device(ctx: *const umbo_replica_context, name: *mut *const c_char) {
     name.write(device_name(ctx.strategy().replica_devices()[ctx.replica()]));
@@ -141,10 +137,6 @@ pub fn umbo_replica_context_device(ctx: *const umbo_replica_context, name: *mut 
 /// Gives the strategy whose run this is.
 ///
 /// @param[in] ctx The replica's context.
-/// @param[out] strategy A new handle to it. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 #[c_call(out(strategy), borrow(ctx))]
 pub fn umbo_replica_context_strategy(
     ctx: *const umbo_replica_context,
@@ -157,7 +149,6 @@ pub fn umbo_replica_context_strategy(
 ///
 /// @param[in] ctx The replica's context.
 /// @param[out] stream A CUstream on a GPU. On a CPU, which has no streams, `*stream` gets NULL.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 ///
 /// The GPU's primary context is current in the callback. All that the library does with the GPU's memory
 /// goes through this stream, in the order of the calls: what the callback queues on it sees the
@@ -198,9 +189,7 @@ pub struct umbo_batch_position {
 /// @param[in] ctx The replica's context.
 /// @param[out] position The place of the part. Start from UMBO_BATCH_POSITION_INIT, which sets its
 ///   size.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
+/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
 #[c_call(result(position), within(ctx))]
 pub fn umbo_replica_context_batch_position(
     ctx: *const umbo_replica_context,
@@ -220,9 +209,7 @@ pub fn umbo_replica_context_batch_position(
 ///
 /// @param[in] ctx The replica's context.
 /// @param[out] result 1 if its result will not be used, else 0.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
+/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
 ///
 /// The result is not used if another replica has failed, if the run was cancelled, or if its time
 /// limit is over. A callback that returns for this reason returns UMBO_STATUS_CANCELLED. The call
@@ -238,11 +225,8 @@ pub fn umbo_replica_context_is_cancelled(ctx: *const umbo_replica_context, resul
 /// @param[in] bytes The size in bytes.
 /// @param[out] memory The memory, at a multiple of 64. Its contents are undefined. The library
 ///   keeps it; do not free it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in, or is the
-///   default one, which is in no run.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in, or
+///   is the default one, which is in no run.
 ///
 /// Each call lends another region. The library keeps the memory for the next step, so a step that
 /// asks for the same sizes as the one before allocates nothing.
@@ -263,8 +247,7 @@ pub fn umbo_replica_context_scratch(
 /// @param[in] weight What is added to the metric's weight, usually a number of examples; finite and
 ///   0 or more.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a weight that is negative or
-///   not finite.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a weight that is negative or not finite.
 /// - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in, or is the
 ///   default one, which is in no run.
 ///

@@ -33,8 +33,7 @@ pub type umbo_merge_fn = Option<
 ///   releases. If it stored nothing, `*result` gets NULL. `result` may be NULL, which discards the
 ///   part.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or arguments from some replicas
-///   only.
+/// - UMBO_STATUS_INVALID_ARGUMENT: arguments from some replicas only.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the replicas made different synchronising calls (the message
 ///   says which one each of them made), or `ctx` is not the context that this thread is in.
 /// - UMBO_STATUS_CANCELLED: another replica has failed, `function` has failed, or the run has
@@ -98,11 +97,10 @@ fn merged_arguments(parts: Vec<Option<Value>>) -> Result<Option<Value>> {
 /// @param[in] value This replica's tensor or indexed slices, or a nest of them.
 /// @param[out] result The reduced value, on this replica's device. The caller releases it.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an unknown `op`, another kind of
-///   value, or components that differ in shape or dtype.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an unknown `op`, another kind of value, or components that differ in shape
+///   or dtype.
 /// - UMBO_STATUS_FAILED_PRECONDITION or UMBO_STATUS_CANCELLED: as for
 ///   umbo_replica_context_merge_call().
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// Each replica gets a value of its own. The whole nest is one synchronising call. Tensors are
 /// reduced element by element. Indexed slices are concatenated in replica order; MEAN divides their
@@ -128,13 +126,12 @@ pub fn umbo_replica_context_all_reduce(
 /// @param[out] result The concatenation in replica order, on this replica's device. The caller
 ///   releases it.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another kind of value, or
-///   components that differ in rank, dtype or another dimension.
+/// - UMBO_STATUS_INVALID_ARGUMENT: another kind of value, or components that differ in rank, dtype or another
+///   dimension.
 /// - UMBO_STATUS_OUT_OF_RANGE: no such axis.
 /// - UMBO_STATUS_UNIMPLEMENTED: indexed slices.
 /// - UMBO_STATUS_FAILED_PRECONDITION or UMBO_STATUS_CANCELLED: as for
 ///   umbo_replica_context_merge_call().
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// Each replica gets a value of its own. The whole nest is one synchronising call.
 ///

@@ -1,6 +1,6 @@
 //! Running callbacks on all replicas, and stopping them.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::first_batch::check_run;
 use super::handle::Reserved;
@@ -40,17 +40,14 @@ pub(super) type ReplicaFn = unsafe extern "C-unwind" fn(
     *mut *mut umbo_value,
 ) -> umbo_status;
 
-/// No time limit.
-pub const UMBO_NO_TIMEOUT: f64 = -1.0;
-
 /// The limits of a run. Start from UMBO_RUN_OPTIONS_INIT.
-#[c_struct(timeout_seconds = UMBO_NO_TIMEOUT)]
+#[c_struct(timeout_seconds = UMBO_INFINITE as f64)]
 #[repr(C)]
 pub struct umbo_run_options {
     /// sizeof(umbo_run_options).
     pub struct_size: usize,
     /// The time limit in seconds, 0 or more. When it is over, the run returns
-    /// UMBO_STATUS_DEADLINE_EXCEEDED; with 0 it does so at once. UMBO_NO_TIMEOUT, the default: no
+    /// UMBO_STATUS_DEADLINE_EXCEEDED; with 0 it does so at once. UMBO_INFINITE, the default: no
     /// limit.
     pub timeout_seconds: f64,
     /// A token. When it is cancelled, the run returns UMBO_STATUS_CANCELLED. NULL: no token.
@@ -63,7 +60,6 @@ pub struct umbo_run_options {
 
 /// Calls a function on all replicas at the same time and waits for them.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] function What to call, once on each replica.
 /// @param[in] user_data Passed to `function` unchanged; may be anything.
 /// @param[in] args The arguments; `args` may be NULL. To pass several, pass a tuple, a list or a struct.
@@ -72,14 +68,12 @@ pub struct umbo_run_options {
 /// @param[out] result The merged results, which the caller releases; `result` may be NULL, which
 ///   discards them. If no replica returned a value, `*result` gets NULL.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an option that is out of range, a
-///   per-replica value with the wrong number of components, or a result from some replicas only; or
-///   limits for a run inside a merge call.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range, a per-replica value with the wrong number
+///   of components, or a result from some replicas only; or limits for a run inside a merge call.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback or from another
 ///   strategy's scope; the strategy is draining; or the replicas made different synchronising calls.
 /// - UMBO_STATUS_DEADLINE_EXCEEDED: the time limit is over.
 /// - UMBO_STATUS_CANCELLED: the token is cancelled.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 /// - the status of a callback that failed. If several did, it is that of the first in replica order
 ///   that failed by itself; the last error lists all of them.
 ///
@@ -199,25 +193,14 @@ pub(crate) unsafe fn optional_value(
 
 /// What two options, as of [`umbo_run_options`], allow.
 pub(super) fn limits_from(seconds: f64, cancellation: *const umbo_cancellation) -> Result<Limits> {
-    let unlimited = seconds == UMBO_NO_TIMEOUT;
-    if !(unlimited || seconds.is_finite() && seconds >= 0.0) {
-        let problem = format!("{seconds}; give seconds, 0 or more, or UMBO_NO_TIMEOUT (-1)");
-        return Err(Error::invalid("options.timeout_seconds", problem));
-    }
-    // A deadline past what the clock can tell never comes.
-    let within = Some(seconds).filter(|_| !unlimited);
-    let within = within.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let within = duration(seconds, "options.timeout_seconds", true)?;
+    // A deadline past what the clock counts never comes.
     let deadline = within.and_then(|duration| Instant::now().checked_add(duration));
     let cancellation = get_optional(cancellation, "options.cancellation")?;
     Ok(Limits { deadline, cancellation })
 }
 
 /// Makes a token with which any thread can stop runs.
-///
-/// @param[out] cancellation The new token. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// A token can serve one run or several; see umbo_run_options.
 #[c_call(out(cancellation))]
@@ -228,7 +211,6 @@ pub fn umbo_cancellation_create(cancellation: *mut *mut umbo_cancellation) {
 /// Stops all runs that have a token.
 ///
 /// @param[in] cancellation The token.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 ///
 /// Runs that have the token, and later ones that get it, return UMBO_STATUS_CANCELLED. The call
 /// does not wait for them. It cannot be undone. Callbacks may call it too.
@@ -241,7 +223,6 @@ pub fn umbo_cancellation_cancel(cancellation: *mut umbo_cancellation) {
 ///
 /// @param[in] cancellation The token.
 /// @param[out] result 1 if umbo_cancellation_cancel() was called, else 0.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(result), borrow(cancellation))]
 pub fn umbo_cancellation_is_cancelled(cancellation: *const umbo_cancellation, result: *mut i32) {
     result.write(cancellation.is_cancelled().into());

@@ -30,15 +30,13 @@ constants! { ScatterOp {
 
 /// Changes rows of a variable by number.
 ///
-/// @param[in] variable The variable.
 /// @param[in] op What is done with each row.
 /// @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and a row of
 ///   values for each.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another kind of value, another
-///   dtype or shape, bool with another operation than UMBO_SCATTER_UPDATE, an integer that is divided
-///   by 0, a per-replica value outside of a replica's callback, or slices that the variable's
-///   aggregation cannot combine.
+/// - UMBO_STATUS_INVALID_ARGUMENT: another kind of value, another dtype or shape, bool with another operation
+///   than UMBO_SCATTER_UPDATE, an integer that is divided by 0, a per-replica value outside of a replica's
+///   callback, or slices that the variable's aggregation cannot combine.
 /// - UMBO_STATUS_OUT_OF_RANGE: an index that is no row of the variable.
 /// - UMBO_STATUS_FAILED_PRECONDITION, UMBO_STATUS_CANCELLED, UMBO_STATUS_RESOURCE_EXHAUSTED: as for
 ///   umbo_variable_assign().

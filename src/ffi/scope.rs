@@ -20,11 +20,9 @@ pub type umbo_scope_fn = Option<
 
 /// Calls a function in the scope of a strategy.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] function What to call: once, on this thread.
 /// @param[in] user_data Passed to `function` unchanged; may be anything.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_FAILED_PRECONDITION: this thread is in a callback of a replica, or in the scope or
 ///   a run of another strategy.
 /// - what `function` returned.
@@ -59,12 +57,8 @@ pub(super) fn handle_to(entered: Scope) -> Result<*mut umbo_scope> {
 
 /// Enters the scope of a strategy on this thread.
 ///
-/// @param[in] strategy The strategy.
 /// @param[out] scope The scope. Leave it with umbo_scope_exit(), which also releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_scope().
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_scope().
 ///
 /// Until the scope is left, the strategy is current and the thread is in cross-replica context. A
 /// scope that a callback enters and does not leave is left when the callback returns.
@@ -77,7 +71,6 @@ pub fn umbo_scope_enter(strategy: *mut umbo_strategy, scope: *mut *mut umbo_scop
 ///
 /// @param[in] scope The scope, of a strategy or of a variable creator.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 /// - UMBO_STATUS_FAILED_PRECONDITION: another thread entered the scope, or it is not the innermost
 ///   open scope of this thread. The scope stays open and the handle valid.
 /// - UMBO_STATUS_NOT_FOUND: the scope was left when the callback that entered it returned. The
@@ -101,9 +94,7 @@ pub fn umbo_scope_exit(scope: *mut umbo_scope) {
 ///
 /// @param[in] strategy The strategy, of which the thread keeps a reference; `strategy` may be NULL:
 ///   then the default strategy is current again.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_FAILED_PRECONDITION: this thread is inside a scope or a run.
+/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: this thread is inside a scope or a run.
 ///
 /// Until the next call, the strategy is current and the thread is in cross-replica context wherever
 /// no scope is open.
@@ -116,7 +107,6 @@ pub fn umbo_set_strategy(strategy: *mut umbo_strategy) {
 ///
 /// @param[out] result 1 if this thread is in the scope or a run of one, or has set one with
 ///   umbo_set_strategy(); else 0.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
 #[c_call(out(result))]
 pub fn umbo_has_strategy(result: *mut i32) {
     result.write(i32::from(!current_strategy().is_default()));
@@ -134,7 +124,6 @@ fn current_strategy() -> Strategy {
 ///
 /// @param[out] result 1 in a scope, in a merge call, in an update, and where umbo_set_strategy()
 ///   has set a strategy; else 0. In this context the thread acts for all replicas.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
 ///
 /// Where this is 0, umbo_current_replica_context() gives a context.
 #[c_call(out(result))]
@@ -146,9 +135,6 @@ pub fn umbo_in_cross_replica_context(result: *mut i32) {
 ///
 /// @param[out] strategy A new handle to it, which the caller releases. The default strategy where
 ///   no other one is current.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 #[c_call(out(strategy))]
 pub fn umbo_current_strategy(strategy: *mut *mut umbo_strategy) {
     strategy.write(make(current_strategy())?);
@@ -181,9 +167,6 @@ fn default_context() -> Result<*mut umbo_replica_context> {
 /// @param[out] context The context of the replica whose callback this thread runs. In the default
 ///   context it is that of replica 0 of 1 of the default strategy. In cross-replica context
 ///   `*context` gets NULL.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// The context is lent: it is valid on this thread until the callback returns, and is not released.
 #[c_call(out(context))]

@@ -5,14 +5,11 @@ use crate::input::split_for;
 
 /// Splits a global batch that the program has already over the replicas.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] value A tensor, or a nest of tensors; each of them is split along its own dimension 0.
 /// @param[out] per_replica The same nest of per-replica values, or of tensors if this process has one replica. The
 ///   caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a leaf that is not a tensor, or, with several
-///   replicas, a scalar.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a leaf that is not a tensor, or, with several replicas,
+///   a scalar.
 ///
 /// Rows are split as umbo_strategy_distribute_dataset() splits the elements of a dataset by default: each replica
 /// gets their number over that of the replicas, rounded up, until none are left. The parts are views of the batch,

@@ -88,13 +88,11 @@ pub struct umbo_strategy_options {
 ///
 /// @param[in] options The settings; `options` may be NULL: one replica on each GPU, or on CPU:0 if there
 ///   is none.
-/// @param[out] strategy The new strategy. The caller releases it.
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an empty list of devices, a device named twice, a name that
 ///   cannot be read, fewer replicas than devices, or another option that is out of range.
 /// - UMBO_STATUS_NOT_FOUND: a device that does not exist.
 /// - UMBO_STATUS_UNAVAILABLE: a GPU that cannot be used, or was lost.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: a thread cannot be started, or there is not enough memory.
 ///
 /// With a communicator of several ranks all of them make their strategies together: it also returns
 /// what another rank has failed with; UMBO_STATUS_FAILED_PRECONDITION: the ranks disagree about
@@ -166,9 +164,6 @@ unsafe fn options_from(pointer: *const umbo_strategy_options) -> Result<Options>
 /// Gives the default strategy: one replica, on CPU:0.
 ///
 /// @param[out] strategy A new handle to it. The caller releases it like any other.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// It is current wherever no other strategy is. It cannot be copied, and it lives as long as the
 /// process.
@@ -179,13 +174,10 @@ pub fn umbo_default_strategy(strategy: *mut *mut umbo_strategy) {
 
 /// Tells the name of the compute device of a replica.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] replica The number of the replica among those of this process: 0 to
 ///   `num_local_replicas` of umbo_strategy_info less one.
 /// @param[out] name The canonical name of the device. Lives as long as the process.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_OUT_OF_RANGE: no such replica.
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such replica.
 #[c_call(out(name), borrow(strategy))]
 pub fn umbo_strategy_compute_device(
     strategy: *const umbo_strategy,
@@ -202,7 +194,6 @@ pub fn umbo_strategy_compute_device(
 /// @param[in] a A strategy.
 /// @param[in] b A strategy.
 /// @param[out] same 1 if they are the same, else 0.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(same), get(a), get(b))]
 pub fn umbo_strategy_same(a: *const umbo_strategy, b: *const umbo_strategy, same: *mut i32) {
     same.write(i32::from(a.is_same(&b)));
@@ -210,11 +201,8 @@ pub fn umbo_strategy_same(a: *const umbo_strategy, b: *const umbo_strategy, same
 
 /// Tells whether a variable was made in a strategy.
 ///
-/// @param[in] strategy The strategy.
-/// @param[in] variable The variable.
 /// @param[out] result 1 if the variable belongs to this very strategy, else 0. Always 0 for the
 ///   default strategy.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(result), get(strategy), get(variable))]
 pub fn umbo_strategy_created_variable(
     strategy: *const umbo_strategy,
@@ -226,10 +214,7 @@ pub fn umbo_strategy_created_variable(
 
 /// Waits until a strategy has no work left.
 ///
-/// @param[in] strategy The strategy.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a callback of the strategy.
+/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: the call comes from a callback of the strategy.
 ///
 /// Blocks until all late callbacks have returned and the runs that other threads had under way have
 /// ended. There is no time limit.
@@ -272,14 +257,11 @@ fn unknown_metric(name: &str, known: &[String]) -> Error {
 
 /// Tells the total of a metric of the last run that succeeded and had metrics.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] name The name of the metric.
 /// @param[out] metric The total over all replicas. Start from UMBO_METRIC_INIT, which sets its
 ///   size.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_NOT_FOUND: no replica added a metric of this name in that run. The message lists
-///   the names that there are.
+/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no replica added a metric of this name in that run. The message
+///   lists the names that there are.
 ///
 /// Replicas add to metrics with umbo_replica_context_add_metric(). A run in which none adds any leaves
 /// those of the run before. For sums over several runs see metrics.h.

@@ -50,9 +50,7 @@ pub struct umbo_strategy_info {
 
 /// Gets what a strategy consists of, and its state.
 ///
-/// @param[in] strategy The strategy.
 /// @param[out] info Its description. Start from UMBO_STRATEGY_INFO_INIT, which sets its size.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(result(info), get(strategy))]
 pub fn umbo_strategy_get_info(strategy: *const umbo_strategy, info: *mut umbo_strategy_info) {
     let binds = strategy.binds_threads();
@@ -74,12 +72,9 @@ pub fn umbo_strategy_get_info(strategy: *const umbo_strategy, info: *mut umbo_st
 
 /// Hashes all variables of a strategy, so that processes can compare their weights.
 ///
-/// @param[in] strategy The strategy.
 /// @param[out] fingerprint A hash of the names, types, shapes and committed values of all variables
 ///   that were made with the strategy and are in use, in the order in which they were made.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_UNAVAILABLE: a GPU that was lost.
+/// @return UMBO_OK, or UMBO_STATUS_UNAVAILABLE: a GPU that was lost.
 ///
 /// Two processes of one version of the library have the same fingerprint if all of this is the same,
 /// and, but for one case in 2^64, only then. Nothing is exchanged; for ranks that compare by themselves

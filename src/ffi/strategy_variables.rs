@@ -4,13 +4,8 @@ use super::prelude::*;
 
 /// Gives one of the variables of a strategy.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] index The place of the variable among those in use, in the order in which they were made.
-/// @param[out] variable A new handle to the variable. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_OUT_OF_RANGE: there are not so many variables.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: there are not so many variables.
 ///
 /// Places move up when a variable before them is released for the last time: take the list while nobody
 /// makes or releases variables. Variables that code of others has made, such as an adapter for an engine,

@@ -14,13 +14,11 @@ use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor, TensorMut};
 /// @param[in] shape The size of each dimension, 0 or more. `shape` may be NULL if `rank` is 0.
 /// @param[in] device The name of the device that is to hold the elements. `device` may be NULL: in
 ///   a replica's callback the replica's device, elsewhere CPU:0.
-/// @param[out] tensor The new tensor. Release it with umbo_tensor_release().
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: `dtype` is none of the types, `rank` or a size is out of its
 ///   limits, the tensor would be larger than memory can address, or `device` is not a device name.
 /// - UMBO_STATUS_NOT_FOUND: there is no such device.
 /// - UMBO_STATUS_UNAVAILABLE: the device is a GPU that cannot be used.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
 #[c_call(out(tensor), shape(shape, rank), device(device), dtype(dtype))]
 pub fn umbo_tensor_create_zeros(
     dtype: umbo_dtype,
@@ -47,7 +45,6 @@ pub fn umbo_tensor_create_zeros(
 /// @param[in] shape The size of each dimension, 0 or more. `shape` may be NULL if `rank` is 0.
 /// @param[in] device The name of the device that is to hold the elements. `device` may be NULL: in
 ///   a replica's callback the replica's device, elsewhere CPU:0.
-/// @param[out] tensor The new tensor. Release it with umbo_tensor_release().
 /// @return UMBO_OK, or a status that umbo_tensor_create_zeros() can return, for the same causes.
 ///
 /// The elements are whatever the memory held before.
@@ -93,7 +90,6 @@ fn guarded_as(made: Tensor) -> Result<Tensor> {
 ///   keeps them. `data` may be NULL if there are none.
 /// @param[in] device The name of the device that is to hold the copy. `device` may be NULL: in a
 ///   replica's callback the replica's device, elsewhere CPU:0.
-/// @param[out] tensor The new tensor. Release it with umbo_tensor_release().
 /// @return UMBO_OK, or a status that umbo_tensor_create_zeros() can return, for the same causes.
 #[c_call(out(tensor), shape(shape, rank), device(device), dtype(dtype))]
 pub fn umbo_tensor_from_data(
@@ -137,13 +133,11 @@ pub(crate) unsafe fn tensor_of_data(
 /// @param[in] user_data What `destroy` is given.
 /// @param[in] destroy Releases the memory, exactly once, on any thread, also if this function
 ///   fails. NULL: nothing to release.
-/// @param[out] tensor The new tensor. Release it with umbo_tensor_release().
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: for the causes that umbo_tensor_create_zeros() has; also if a
 ///   stride is negative or reaches further than memory can address, or the address of `data` is not
 ///   a multiple of an element's size.
 /// - UMBO_STATUS_NOT_FOUND: there is no such device.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the tensor's record.
 ///
 /// The memory must stay until the library calls `destroy`, which it does when the last tensor over
 /// the memory is gone. All elements must be initialised.
@@ -189,11 +183,10 @@ pub fn umbo_tensor_from_memory(
 
 /// Gives a view of the elements, for writing too where they may be written.
 ///
-/// @param[in] tensor The tensor.
 /// @param[out] view Where the elements are. It is valid as long as the tensor's memory: until the
 ///   last tensor over that memory is released.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `view` is a null pointer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `view` is a null
+///   pointer.
 ///
 /// Elements that came from a dataset's arrays, from a cache or from a file are of all who iterate, and
 /// have a view for reading, without a pointer to write through (UMBO_VIEW_READ_ONLY).
@@ -204,17 +197,14 @@ pub fn umbo_tensor_view(tensor: *const umbo_tensor, view: *mut umbo_view) {
 
 /// Makes a tensor of some positions along one axis; shares memory.
 ///
-/// @param[in] tensor The tensor.
 /// @param[in] axis The axis; a negative one counts from the last, which is -1.
 /// @param[in] start The first position.
 /// @param[in] stop The position before which the slice ends.
 /// @param[in] step Every `step`-th position is taken, 1 or more.
-/// @param[out] slice The new tensor over the same memory. Release it with umbo_tensor_release().
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_OUT_OF_RANGE: there is no such axis, or 0 <= start <= stop <= size does not hold.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `step` is less than 1, `tensor` is not a valid handle, or
 ///   `slice` is a null pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[c_call(out(slice), borrow(tensor))]
 pub fn umbo_tensor_slice(
     tensor: *const umbo_tensor,
@@ -240,12 +230,9 @@ pub fn umbo_tensor_slice(
 /// @param[in] tensor The tensor. Its elements must lie in row-major order without gaps.
 /// @param[in] rank The new number of dimensions, 0 to UMBO_MAX_RANK.
 /// @param[in] shape The new size of each dimension. `shape` may be NULL if `rank` is 0.
-/// @param[out] reshaped The new tensor over the same memory. Release it with umbo_tensor_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `shape` has another number of elements, or the tensor's strides
-///   are not row-major (copy it with umbo_tensor_copy() first), `rank` or a size is out of its
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `shape` has another number of elements, or the tensor's
+///   strides are not row-major (copy it with umbo_tensor_copy() first), `rank` or a size is out of its
 ///   limits, `tensor` is not a valid handle, or `reshaped` is a null pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 ///
 /// The elements keep their row-major order.
 #[c_call(out(reshaped), shape(shape, rank), borrow(tensor))]
@@ -260,7 +247,6 @@ pub fn umbo_tensor_reshape(
 
 /// Makes a tensor with the axes in another order; shares memory.
 ///
-/// @param[in] tensor The tensor.
 /// @param[in] axes As many numbers as the tensor has axes: axes[i] is the old number of the new
 ///   axis i. `axes` may be NULL: the order is reversed.
 /// @param[out] transposed The new tensor over the same memory. Release it with
@@ -269,7 +255,6 @@ pub fn umbo_tensor_reshape(
 /// - UMBO_STATUS_OUT_OF_RANGE: there is no axis of such a number.
 /// - UMBO_STATUS_INVALID_ARGUMENT: an axis appears twice, `tensor` is not a valid handle, or
 ///   `transposed` is a null pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[c_call(out(transposed), get(tensor))]
 pub fn umbo_tensor_transpose(
     tensor: *const umbo_tensor,
@@ -292,7 +277,6 @@ pub fn umbo_tensor_transpose(
 
 /// Makes a contiguous copy that shares nothing with the tensor.
 ///
-/// @param[in] tensor The tensor.
 /// @param[in] device The name of the device that is to hold the copy. `device` may be NULL: in a
 ///   replica's callback the replica's device, elsewhere CPU:0.
 /// @param[out] copy The new tensor, in row-major order. Release it with umbo_tensor_release().
@@ -301,7 +285,6 @@ pub fn umbo_tensor_transpose(
 /// - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, `device` is not a device name,
 ///   or `copy` is a null pointer.
 /// - UMBO_STATUS_UNAVAILABLE: a GPU that is needed for it cannot be used, or is lost.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
 #[c_call(out(copy), device(device), get(tensor))]
 pub fn umbo_tensor_copy(
     tensor: *const umbo_tensor,
@@ -313,7 +296,6 @@ pub fn umbo_tensor_copy(
 
 /// Copies the elements to host memory, in row-major order.
 ///
-/// @param[in] tensor The tensor.
 /// @param[out] destination Where the elements are written, at an address that is a multiple of the
 ///   size of an element. It belongs to the program.
 /// @param[in] bytes The size of `destination` in bytes, which must be that of all elements.
@@ -385,11 +367,10 @@ pub(crate) unsafe fn write_to_host(
 
 /// Gives the canonical name of the device that holds the elements.
 ///
-/// @param[in] tensor The tensor.
 /// @param[out] name A text such as "/job:localhost/replica:0/task:0/device:CPU:0", which lives as
 ///   long as the process.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `name` is a null pointer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `name` is a null
+///   pointer.
 #[c_call(out(name), borrow(tensor))]
 pub fn umbo_tensor_device(tensor: *const umbo_tensor, name: *mut *const c_char) {
     name.write(device_name(tensor.device()));

@@ -10,9 +10,9 @@ use crate::checkpoint::arrays;
 /// @param[in] tensor The tensor. Nobody writes its elements meanwhile.
 /// @param[in] path The file. It is replaced as a whole: if anything fails it is as it was.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a folder.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a folder.
 /// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory, or no room on the disk.
+/// - UMBO_STATUS_RESOURCE_EXHAUSTED: no room on the disk.
 /// - UMBO_STATUS_UNAVAILABLE: another failure of the system's.
 #[c_call(text(path), get(tensor))]
 pub fn umbo_tensor_save(tensor: *const umbo_tensor, path: *const c_char) {
@@ -44,12 +44,11 @@ pub fn umbo_tensor_save_all(
 /// @param[in] name Which array of a `.npz` file. `name` may be NULL: a `.npy` file.
 /// @param[out] tensor A new tensor on CPU:0. The caller releases it.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer, or not a file of that kind.
+/// - UMBO_STATUS_INVALID_ARGUMENT: not a file of that kind.
 /// - UMBO_STATUS_NOT_FOUND: no such file, or no array of this name.
 /// - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo lacks.
 /// - UMBO_STATUS_DATA_LOSS: the file is damaged.
 /// - UMBO_STATUS_PERMISSION_DENIED: as the system says.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory.
 #[c_call(out(tensor), text(path), optional_text(name))]
 pub fn umbo_tensor_load(path: *const c_char, name: *const c_char, tensor: *mut *mut umbo_tensor) {
     let path = Path::new(path);

@@ -8,9 +8,6 @@ use crate::observe::switch::CHECK;
 use crate::strategy::FunctionFor;
 use crate::training::Epoch;
 
-/// As many steps as there are elements.
-pub const UMBO_ALL_STEPS: i64 = -1;
-
 /// How far an epoch is. More fields may follow in later versions.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -52,7 +49,7 @@ pub type umbo_progress_fn = Option<
 
 /// How an epoch is done. Start from UMBO_TRAIN_EPOCH_OPTIONS_INIT.
 #[c_struct(
-    timeout_seconds = UMBO_NO_TIMEOUT, most_steps = UMBO_ALL_STEPS, flush = 1, reset_iterator = 1
+    timeout_seconds = UMBO_INFINITE as f64, most_steps = UMBO_ALL, flush = 1, reset_iterator = 1
 )]
 #[repr(C)]
 pub struct umbo_train_epoch_options {
@@ -66,13 +63,13 @@ pub struct umbo_train_epoch_options {
     /// Passed to `progress`.
     pub progress_user_data: *mut c_void,
     /// The epoch ends after this many seconds at the latest, with UMBO_STATUS_DEADLINE_EXCEEDED; 0: at once.
-    /// UMBO_NO_TIMEOUT, the default: it takes as long as it takes. Waiting for an element is not cut
+    /// UMBO_INFINITE, the default: it takes as long as it takes. Waiting for an element is not cut
     /// short.
     pub timeout_seconds: f64,
     /// The epoch ends, with UMBO_STATUS_CANCELLED, when this token is cancelled. NULL: no token.
     pub cancellation: *const umbo_cancellation,
     /// The epoch ends after this many steps, if the pass has not ended before. By default
-    /// UMBO_ALL_STEPS.
+    /// UMBO_ALL.
     pub most_steps: i64,
     /// 1, the default: what gradients with `accumulation_steps` have accumulated when the epoch ends
     /// is applied. 0: it waits for the next one.
@@ -137,8 +134,8 @@ pub struct umbo_train_epoch_report {
 /// @param[in] options Limits, metrics, progress; `options` may be NULL: all defaults.
 /// @param[out] report Gets what was done; `report` may be NULL.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an option that is out of range, only one of
-///   optimizer and gradients, or an iterator, an optimizer, gradients or metrics of another strategy.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range, only one of optimizer and gradients, or an
+///   iterator, an optimizer, gradients or metrics of another strategy.
 /// - UMBO_STATUS_FAILED_PRECONDITION: inside of a run, in another strategy's scope, while the
 ///   strategy is draining.
 /// - UMBO_STATUS_DEADLINE_EXCEEDED and UMBO_STATUS_CANCELLED: as the options say.
@@ -235,10 +232,10 @@ fn alone(argument: &'static str, other: &str) -> Error {
 
 fn most_steps(steps: i64) -> Result<Option<u64>> {
     match steps {
-        UMBO_ALL_STEPS => Ok(None),
+        UMBO_ALL => Ok(None),
         0.. => Ok(Some(steps as u64)),
         _ => {
-            let problem = format!("{steps}; must be 0 or more, or UMBO_ALL_STEPS (-1)");
+            let problem = format!("{steps}; must be 0 or more, or UMBO_ALL (-1)");
             Err(Error::invalid("options.most_steps", problem))
         }
     }

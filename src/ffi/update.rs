@@ -75,7 +75,6 @@ pub(crate) fn update_function(
 
 /// Calls a function that changes a variable, for all replicas at once.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] variable The variable, which `function` gets.
 /// @param[in] function What to call, once.
 /// @param[in] user_data Passed to `function` unchanged; may be anything.
@@ -84,11 +83,9 @@ pub(crate) fn update_function(
 /// @param[out] result What `function` stored, which the caller releases; if it stored nothing,
 ///   `*result` gets NULL. `result` may be NULL, which discards it.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an unknown grouping, or a variable of
-///   another strategy.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an unknown grouping, or a variable of another strategy.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope, or the strategy is
 ///   draining.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 /// - what `function` returned.
 ///
 /// `function` runs on this thread, in cross-replica context. What it assigns, to this variable and

@@ -166,10 +166,7 @@ fn made<R: UpdateRule + 'static>(
 ///
 /// @param[in] strategy The strategy, whose variables the optimizer updates.
 /// @param[in] options The options; `options` may be NULL: all defaults.
-/// @param[out] optimizer The new optimizer. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range.
 ///
 /// For each element w with gradient g:
 ///
@@ -191,10 +188,7 @@ pub fn umbo_optimizer_create_sgd(
 ///
 /// @param[in] strategy The strategy, whose variables the optimizer updates.
 /// @param[in] options The options; `options` may be NULL: all defaults.
-/// @param[out] optimizer The new optimizer. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range.
 ///
 /// For each element w with gradient g:
 ///
@@ -228,10 +222,7 @@ pub fn umbo_optimizer_create_momentum(
 ///
 /// @param[in] strategy The strategy, whose variables the optimizer updates.
 /// @param[in] options The options; `options` may be NULL: all defaults.
-/// @param[out] optimizer The new optimizer. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range.
 ///
 /// For each element w with gradient g, in update t (1, 2, ...) of its variable:
 ///
@@ -263,10 +254,7 @@ pub fn umbo_optimizer_create_adam(
 ///
 /// @param[in] strategy The strategy, whose variables the optimizer updates.
 /// @param[in] options The options; `options` may be NULL: all defaults.
-/// @param[out] optimizer The new optimizer. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range.
 ///
 /// For each element w:
 ///
@@ -294,10 +282,7 @@ pub fn umbo_optimizer_create_adamw(
 ///
 /// @param[in] strategy The strategy, whose variables the optimizer updates.
 /// @param[in] options The options; `options` may be NULL: all defaults.
-/// @param[out] optimizer The new optimizer. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range.
 ///
 /// For each variable w, with m' and v' as in umbo_optimizer_create_adam():
 ///
@@ -326,10 +311,7 @@ pub fn umbo_optimizer_create_lamb(
 ///
 /// @param[in] strategy The strategy, whose variables the optimizer updates.
 /// @param[in] options The options; `options` may be NULL: all defaults.
-/// @param[out] optimizer The new optimizer. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range.
 ///
 /// For each element w with gradient g:
 ///
@@ -359,10 +341,7 @@ pub fn umbo_optimizer_create_adagrad(
 ///
 /// @param[in] strategy The strategy, whose variables the optimizer updates.
 /// @param[in] options The options; `options` may be NULL: all defaults.
-/// @param[out] optimizer The new optimizer. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range.
 ///
 /// For each element w with gradient g:
 ///
@@ -404,11 +383,8 @@ pub fn umbo_optimizer_create_rmsprop(
 ///
 /// @param[in] strategy The strategy, whose variables the optimizer updates.
 /// @param[in] options The options; `options` may be NULL: all defaults.
-/// @param[out] optimizer The new optimizer. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range,
-///   or `beta`, `l2` and `initial_accumulator` that are all 0.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range, or `beta`, `l2` and
+///   `initial_accumulator` that are all 0.
 ///
 /// For each element w with gradient g:
 ///

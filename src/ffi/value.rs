@@ -16,10 +16,8 @@ const _: () = assert!(UMBO_MAX_NEST_DEPTH as usize == MAX_NEST_DEPTH);
 ///
 /// @param[in] tensor The tensor. The value keeps it, and shares its memory; the caller still
 ///   releases its own handle.
-/// @param[out] value The new value. Release it with umbo_value_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `value` is a null pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `value` is a null
+///   pointer.
 #[c_call(out(value), get(tensor))]
 pub fn umbo_value_from_tensor(tensor: *const umbo_tensor, value: *mut *mut umbo_value) {
     value.write(make(Value::Tensor(tensor))?);
@@ -34,7 +32,6 @@ pub fn umbo_value_from_tensor(tensor: *const umbo_tensor, value: *mut *mut umbo_
 ///   `data` may be NULL if there are none.
 /// @param[in] device The name of the device that is to hold the copy. `device` may be NULL: in a replica's callback
 ///   the replica's device, elsewhere CPU:0.
-/// @param[out] value The new value. Release it with umbo_value_release().
 /// @return UMBO_OK, or a status that umbo_tensor_from_data() can return, for the same causes.
 ///
 /// It does what umbo_tensor_from_data() and umbo_value_from_tensor() do, in one call.
@@ -55,10 +52,8 @@ pub fn umbo_value_from_data(
 /// Makes a value that is a variable.
 ///
 /// @param[in] variable The variable. The value keeps it; the caller still releases its own handle.
-/// @param[out] value The new value. Release it with umbo_value_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `variable` is not a valid handle, or `value` is a null pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `variable` is not a valid handle, or `value` is a null
+///   pointer.
 ///
 /// The value is the variable itself. It is not a copy of what the variable holds now.
 #[c_call(out(value), get(variable))]
@@ -70,11 +65,8 @@ pub fn umbo_value_from_variable(variable: *const umbo_variable, value: *mut *mut
 ///
 /// @param[in] count How many items there are, 0 or more.
 /// @param[in] items The items. The tuple keeps them; the caller still releases its own handles.
-/// @param[out] value The new value. Release it with umbo_value_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: the tuple would be deeper or larger than UMBO_MAX_NEST_DEPTH
-///   allows, `count` is negative, or an item is not a valid handle.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: the tuple would be deeper or larger than
+///   UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
 #[c_call(out(value), handles(items, count))]
 pub fn umbo_value_create_tuple(
     count: i64,
@@ -88,11 +80,8 @@ pub fn umbo_value_create_tuple(
 ///
 /// @param[in] count How many items there are, 0 or more.
 /// @param[in] items The items. The list keeps them; the caller still releases its own handles.
-/// @param[out] value The new value. Release it with umbo_value_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: the list would be deeper or larger than UMBO_MAX_NEST_DEPTH allows, `count` is
-///   negative, or an item is not a valid handle.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: the list would be deeper or larger than
+///   UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
 ///
 /// All that is done with nests treats a list as a tuple, but a list and a tuple of the same items differ in
 /// structure. umbo_strategy_make_numpy_dataset() stacks lists of arrays.
@@ -111,11 +100,8 @@ pub fn umbo_value_create_list(
 /// @param[in] names The name of each field, all different. They are copied.
 /// @param[in] items The value of each field. The struct keeps them; the caller still releases its
 ///   own handles.
-/// @param[out] value The new value. Release it with umbo_value_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: two fields have the same name, the struct would be deeper or
-///   larger than UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: two fields have the same name, the struct would be
+///   deeper or larger than UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
 #[c_call(out(value), array(names, count), array(items, count))]
 pub fn umbo_value_create_struct(
     count: i64,
@@ -136,11 +122,8 @@ pub fn umbo_value_create_struct(
 /// @param[in] count How many components there are, 1 or more.
 /// @param[in] components The components, each a tensor or indexed slices. They may differ in shape
 ///   and dtype. The value keeps them; the caller still releases its own handles.
-/// @param[out] value The new value. Release it with umbo_value_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, or a component is not a valid handle or
-///   neither a tensor nor indexed slices.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, or a component is not a valid
+///   handle or neither a tensor nor indexed slices.
 #[c_call(out(value), handles(components, count))]
 pub fn umbo_value_create_per_replica(
     count: i64,

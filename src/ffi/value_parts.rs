@@ -40,10 +40,9 @@ fn leaf(value: &Value) -> Result<&Tensor> {
 
 /// Tells what a value is: a tensor, a tuple and so on.
 ///
-/// @param[in] value The value.
 /// @param[out] kind One of the `UMBO_VALUE_` constants.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `kind` is a null pointer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `kind` is a null
+///   pointer.
 #[c_call(out(kind), borrow(value))]
 pub fn umbo_value_get_kind(value: *const umbo_value, kind: *mut umbo_value_kind) {
     kind.write(match value {
@@ -59,10 +58,9 @@ pub fn umbo_value_get_kind(value: *const umbo_value, kind: *mut umbo_value_kind)
 
 /// Counts the items, fields or components of a value.
 ///
-/// @param[in] value The value.
 /// @param[out] count How many there are; 1 for a tensor, indexed slices or a variable.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `count` is a null pointer.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `count` is a null
+///   pointer.
 #[c_call(out(count), borrow(value))]
 pub fn umbo_value_count(value: *const umbo_value, count: *mut i64) {
     count.write(value.count() as i64);
@@ -72,12 +70,10 @@ pub fn umbo_value_count(value: *const umbo_value, count: *mut i64) {
 ///
 /// @param[in] value A tuple, a list, a struct or a per-replica value.
 /// @param[in] index The position, from 0 on.
-/// @param[out] item A new handle to the item. Release it with umbo_value_release().
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_OUT_OF_RANGE: there is nothing at `index`.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is a tensor, indexed slices or a variable, or is not a
 ///   valid handle.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[c_call(out(item), index(index), borrow(value))]
 pub fn umbo_value_item(value: *const umbo_value, index: i64, item: *mut *mut umbo_value) {
     item.write(make(value.item(index)?)?);
@@ -85,15 +81,12 @@ pub fn umbo_value_item(value: *const umbo_value, index: i64, item: *mut *mut umb
 
 /// Gives the field of a struct by its name.
 ///
-/// @param[in] value The value.
 /// @param[in] name The name. In "a.b", b is a field of field a, unless there is a field "a.b": the longest name
 ///   counts. A decimal number without sign and leading zeros is an item of a tuple or a list.
-/// @param[out] field A new handle to the field. Release it with umbo_value_release().
 /// @return UMBO_OK, or:
 /// - UMBO_STATUS_NOT_FOUND: there is no such field.
 /// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `name` or `field` is a null
 ///   pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
 #[c_call(out(field), text(name), borrow(value))]
 pub fn umbo_value_field(
     value: *const umbo_value,
@@ -125,11 +118,7 @@ pub fn umbo_value_field_name(value: *const umbo_value, index: i64, name: *mut *c
 
 /// Gives the tensor of a value that is a tensor.
 ///
-/// @param[in] value The value.
-/// @param[out] tensor A new handle to the same tensor. Release it with umbo_tensor_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a tensor, or is not a valid handle.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not a tensor, or is not a valid handle.
 #[c_call(out(tensor), borrow(value))]
 pub fn umbo_value_tensor(value: *const umbo_value, tensor: *mut *mut umbo_tensor) {
     tensor.write(make(leaf(value)?.clone())?);
@@ -137,11 +126,7 @@ pub fn umbo_value_tensor(value: *const umbo_value, tensor: *mut *mut umbo_tensor
 
 /// Gives the variable of a value that is a variable.
 ///
-/// @param[in] value The value.
-/// @param[out] variable A new handle to the same variable. Release it with umbo_variable_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a variable, or is not a valid handle.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not a variable, or is not a valid handle.
 #[c_call(out(variable), borrow(value))]
 pub fn umbo_value_variable(value: *const umbo_value, variable: *mut *mut umbo_variable) {
     let Value::Variable(found) = value else {
@@ -153,7 +138,6 @@ pub fn umbo_value_variable(value: *const umbo_value, variable: *mut *mut umbo_va
 
 /// Gives a view of a tensor in a value, for reading only.
 ///
-/// @param[in] value The value.
 /// @param[in] name Which tensor: "x" is a field, "a.b" a field of a field, "0" the item of a tuple, as of
 ///   umbo_value_field(). `name` may be NULL: the value itself.
 /// @param[out] view Where the elements are. It is valid as long as the tensor's memory; in a
@@ -174,7 +158,6 @@ pub fn umbo_value_view(value: *const umbo_value, name: *const c_char, view: *mut
 
 /// Writes a value in words: dtype, shape, device and elements.
 ///
-/// @param[in] value The value.
 /// @param[out] buffer The text, ended by a NUL. `buffer` may be NULL if `capacity` is 0.
 /// @param[in] capacity The size of `buffer` in bytes.
 /// @param[out] length The length of the text in bytes, without the NUL.

@@ -32,14 +32,11 @@ pub type umbo_value_fn = Option<
 
 /// Makes a per-replica value, replica by replica.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] function What to call: once for each replica, in replica order.
 /// @param[in] user_data Passed to `function` unchanged; may be anything.
 /// @param[out] result The per-replica value. The caller releases it.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a call that stored no value, or
-///   values whose structures differ.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a call that stored no value, or values whose structures differ.
 /// - what `function` returned.
 ///
 /// All calls are on this thread and in the context that this thread is in; any context is fine.

@@ -131,17 +131,15 @@ pub(super) fn new_variable(
 ///   variable's. NULL if the options say it, by `initializer` or by `initial`: exactly one of the three is
 ///   given.
 /// @param[in] options The properties; `options` may be NULL: all defaults.
-/// @param[out] variable The new variable. The caller releases it.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an unknown constant in the
-///   options, none or more than one of initial value, `initializer` and `initial`, or an `initial` other than
-///   UMBO_INITIAL_ZEROS of elements that are not floats.
+/// - UMBO_STATUS_INVALID_ARGUMENT: an unknown constant in the options, none or more than one of initial
+///   value, `initializer` and `initial`, or an `initial` other than UMBO_INITIAL_ZEROS of elements that are
+///   not floats.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the call names a strategy and comes from a replica's
 ///   callback; or it comes from another strategy's scope, or from inside a scope of the default
 ///   strategy and is for another one.
 /// - UMBO_STATUS_FAILED_PRECONDITION: in a replica's callback, replica 0 has not made this variable
 ///   (see below).
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 /// - what the initializer or a variable creator returned.
 ///
 /// In a replica's callback `strategy` is left out. With several replicas, replica 0 makes the
@@ -241,9 +239,7 @@ pub struct umbo_variable_info {
 
 /// Gets what a variable is.
 ///
-/// @param[in] variable The variable.
 /// @param[out] info Its description. Start from UMBO_VARIABLE_INFO_INIT, which sets its size.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(result(info), borrow(variable))]
 pub fn umbo_variable_get_info(variable: *const umbo_variable, info: *mut umbo_variable_info) {
     let (shape, spec) = (variable.shape(), variable.spec());

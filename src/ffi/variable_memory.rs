@@ -8,7 +8,6 @@ use crate::strategy::variables::{self, current_tensor};
 
 /// Gives a variable a new value from host memory.
 ///
-/// @param[in] variable The variable.
 /// @param[in] data All elements, in the variable's dtype and in row-major order, in host memory. They are copied
 ///   before the call returns. `data` may be NULL if there are none.
 /// @param[in] bytes The size of `data` in bytes, which must be that of all elements.
@@ -33,13 +32,12 @@ pub fn umbo_variable_write(variable: *mut umbo_variable, data: *const c_void, by
 
 /// Copies the value of a variable to host memory, in row-major order.
 ///
-/// @param[in] variable The variable.
 /// @param[out] data Where the elements are written, at an address that is a multiple of the size of an element. It
 ///   belongs to the program. `data` may be NULL if there are none.
 /// @param[in] bytes The size of `data` in bytes, which must be that of all elements.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `bytes` is not the size of all elements, the address of `data` is not a multiple of
-///   an element's size, or an invalid handle or pointer.
+/// - UMBO_STATUS_INVALID_ARGUMENT: `bytes` is not the size of all elements, the address of `data` is not a
+///   multiple of an element's size.
 /// - UMBO_STATUS_UNAVAILABLE: a GPU that is needed for it cannot be used, or is lost.
 ///
 /// It is the value that umbo_variable_read() gives.
@@ -55,7 +53,6 @@ pub fn umbo_variable_copy_to_host(variable: *const umbo_variable, data: *mut c_v
 /// Shows where the values of several variables lie, for reading.
 ///
 /// @param[in] count How many variables there are.
-/// @param[in] variables The variables.
 /// @param[in] ctx The replica's context in a replica's callback. `ctx` may be NULL outside of runs.
 /// @param[out] views The values, one view for each variable, in the order of the variables. Never write through them.
 /// @return UMBO_OK, or the statuses of umbo_variable_view().
@@ -85,9 +82,6 @@ pub fn umbo_variable_views(
     })
 }
 
-/// The weight of a replica that counts by its examples.
-pub const UMBO_WEIGHT_BY_EXAMPLES: f64 = -1.0;
-
 /// Gives several variables new values at once, from replicas that count by their examples or by a weight.
 ///
 /// @param[in] count How many variables there are; on all replicas the same, in the same order.
@@ -95,17 +89,16 @@ pub const UMBO_WEIGHT_BY_EXAMPLES: f64 = -1.0;
 /// @param[in] ctx The replica's context.
 /// @param[in] views Each variable's new value on this replica: of the variable's dtype and shape, with any
 ///   strides, in host memory or on a GPU. Copied before the call returns.
-/// @param[in] weight The weight of this replica, finite and 0 or more. UMBO_WEIGHT_BY_EXAMPLES: the number of
+/// @param[in] weight The weight of this replica, finite and 0 or more. UMBO_AUTO: the number of
 ///   examples in its part of the run's arguments.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another dtype or shape, a variable with
-///   UMBO_AGGREGATION_NONE among several replicas, one with UMBO_AGGREGATION_MEAN that is neither float32
-///   nor float64, or a weight that is out of range.
-/// - UMBO_STATUS_FAILED_PRECONDITION: with UMBO_WEIGHT_BY_EXAMPLES the run's arguments contain no per-replica
+/// - UMBO_STATUS_INVALID_ARGUMENT: another dtype or shape, a variable with UMBO_AGGREGATION_NONE among
+///   several replicas, one with UMBO_AGGREGATION_MEAN that is neither float32 nor float64, or a weight that
+///   is out of range.
+/// - UMBO_STATUS_FAILED_PRECONDITION: with UMBO_AUTO the run's arguments contain no per-replica
 ///   value that has the number of examples, a variable is of another strategy, or the replicas made
 ///   different synchronising calls.
 /// - UMBO_STATUS_CANCELLED: another replica has failed, or the run has ended.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// It is one synchronising call (see umbo_replica_context_merge_call()). This is what statistics of a batch need:
 /// running means and variances of a batch normalisation are made with UMBO_AGGREGATION_MEAN and assigned at the end of
@@ -128,7 +121,7 @@ pub fn umbo_variable_assign_all(
 ) {
     // SAFETY: the caller promises that the elements are where the views say.
     let values = collect(views.iter().map(|view| unsafe { tensor_of_view(view, "views") }))?;
-    let weight = (weight != UMBO_WEIGHT_BY_EXAMPLES).then_some(weight);
+    let weight = unless(weight, UMBO_AUTO);
     assign_all(&ctx, &variables, values, weight)
 }
 
@@ -147,11 +140,10 @@ pub fn umbo_variable_assign_all(
 ///   `initial` stay unset.
 /// @param[out] variables Gets `count` new variables. The caller releases each.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a view that is read-only, not row-major, or
-///   not in host memory, two views with elements in common, or an option that is out of range.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a view that is read-only, not row-major, or not in host memory, two views
+///   with elements in common, or an option that is out of range.
 /// - UMBO_STATUS_UNIMPLEMENTED: the strategy's parameter device is a GPU.
 /// - UMBO_STATUS_FAILED_PRECONDITION: a replica's callback, or another strategy's scope.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// The value of such a variable is in this memory whenever no run or assignment is in progress: updates and
 /// assignments outside of runs write it in place, and what a run assigns is copied there at its end. So an

@@ -18,15 +18,13 @@ pub(super) fn in_place<R>(
 
 /// Shows where the value of a variable lies, for reading.
 ///
-/// @param[in] variable The variable.
 /// @param[in] ctx The replica's context in a replica's callback. `ctx` may be NULL outside of runs.
 /// @param[in] dtype The variable's type, as a check, or UMBO_DTYPE_NONE for whatever it is. For a float32
 ///   variable also UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16, which show a copy in that type.
 /// @param[out] view The value. Never write through it.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or another type.
+/// - UMBO_STATUS_INVALID_ARGUMENT: another type.
 /// - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory for the copy.
 ///
 /// In a replica's callback the view is on the replica's device and shows what this step has written
 /// so far. It is valid until the callback returns or the variable is written.
@@ -76,11 +74,7 @@ pub fn umbo_variable_view(
 
 /// Copies the value of a variable.
 ///
-/// @param[in] variable The variable.
 /// @param[out] value A new tensor on the variable's device. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// In a run and in a merge call the copy contains what the step has written so far. Elsewhere it is
 /// the value of the last step that succeeded.
@@ -91,15 +85,13 @@ pub fn umbo_variable_read(variable: *const umbo_variable, value: *mut *mut umbo_
 
 /// Gives a variable a new value.
 ///
-/// @param[in] variable The variable.
 /// @param[in] value A value of the variable's dtype and shape.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another dtype or shape, or values
-///   that the variable's aggregation cannot combine.
+/// - UMBO_STATUS_INVALID_ARGUMENT: another dtype or shape, or values that the variable's aggregation cannot
+///   combine.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from the scope or a run of another strategy,
 ///   the variable's strategy is draining, or the replicas made different synchronising calls.
 /// - UMBO_STATUS_CANCELLED: another replica has failed, or the run has ended.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// In cross-replica and default context the value is assigned once. Of a per-replica value the
 /// first component is taken; the first time for each variable, the log gets a warning.
@@ -124,7 +116,6 @@ pub fn umbo_variable_assign(variable: *mut umbo_variable, value: *const umbo_val
 
 /// Adds to a variable.
 ///
-/// @param[in] variable The variable.
 /// @param[in] value A value of the variable's dtype and shape, which is added.
 /// @return UMBO_OK, or the statuses of umbo_variable_assign().
 ///
@@ -136,7 +127,6 @@ pub fn umbo_variable_assign_add(variable: *mut umbo_variable, value: *const umbo
 
 /// Subtracts from a variable.
 ///
-/// @param[in] variable The variable.
 /// @param[in] value A value of the variable's dtype and shape, which is subtracted.
 /// @return UMBO_OK, or the statuses of umbo_variable_assign().
 ///

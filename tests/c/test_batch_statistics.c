@@ -51,7 +51,7 @@ static umbo_status measure(umbo_replica_context *context, const umbo_value *args
     views[2] = view_of(UMBO_DTYPE_FLOAT32, 0, 0, &first);
     status = umbo_variable_assign_all(
         3, plan->variables, context, views,
-        plan->with_weights ? plan->weights[id] : UMBO_WEIGHT_BY_EXAMPLES);
+        plan->with_weights ? plan->weights[id] : UMBO_AUTO);
     UMBO_TRY(status);
     if (plan->reads) {
         umbo_view now;

@@ -216,7 +216,7 @@ static void a_manager_keeps_some(void) {
     options.keep_best = 1;
     CHECK_OK(umbo_checkpoint_manager_create(a.checkpoint, "test_checkpoint_folder", &options, &manager));
     CHECK_OK(umbo_checkpoint_manager_restore_latest(manager, &step));
-    CHECK(step == UMBO_NO_CHECKPOINT);
+    CHECK(step == UMBO_NONE);
     for (index = 0; index < 6; index++) {
         train(&a, 1);
         CHECK_OK(umbo_checkpoint_set_integer(a.checkpoint, "epoch", index));
@@ -246,7 +246,7 @@ static void a_manager_keeps_some(void) {
     options.begin_anew = 1;
     CHECK_OK(umbo_checkpoint_manager_create(b.checkpoint, "test_checkpoint_folder", &options, &again));
     CHECK_OK(umbo_checkpoint_manager_restore_latest(again, &step));
-    CHECK(step == UMBO_NO_CHECKPOINT);
+    CHECK(step == UMBO_NONE);
     umbo_checkpoint_manager_release(again);
     options.begin_anew = 2;
     CHECK_FAILS(umbo_checkpoint_manager_create(b.checkpoint, "test_checkpoint_folder", &options, &again),

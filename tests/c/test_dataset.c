@@ -97,8 +97,8 @@ static void transformations(void) {
     CHECK(cardinality(a) == 2);
     CHECK(drain(a, seen, 64) == 8);
     CHECK_OK(umbo_dataset_retain(source, &a));
-    CHECK_OK(umbo_dataset_repeat(&a, UMBO_REPEAT_WITHOUT_END));
-    CHECK(cardinality(a) == UMBO_CARDINALITY_INFINITE);
+    CHECK_OK(umbo_dataset_repeat(&a, UMBO_INFINITE));
+    CHECK(cardinality(a) == UMBO_INFINITE);
     umbo_dataset_release(a);
     CHECK_OK(umbo_dataset_retain(source, &a));
     CHECK_OK(umbo_dataset_take(&a, 0));

@@ -105,7 +105,7 @@ int main(void) {
     count_steps(distributed_iterator(strategy, five), 3);
     count_steps(distributed_iterator(strategy, none), 0);
     CHECK_OK(umbo_dataset_retain(five, &endless));
-    CHECK_OK(umbo_dataset_repeat(&endless, UMBO_REPEAT_WITHOUT_END));
+    CHECK_OK(umbo_dataset_repeat(&endless, UMBO_INFINITE));
     iterator = distributed_iterator(strategy, endless);
     for (step = 0; step < 20; step++) {
         CHECK_OK(umbo_iterator_next_as_optional(iterator, &has_value, &element));

@@ -321,7 +321,7 @@ static void refused(umbo_strategy *strategy) {
     options.global_clip_norm = 0;
     CHECK_STATUS(umbo_optimizer_configure(optimizer, &options), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("global_clip_norm");
-    options.global_clip_norm = UMBO_NO_CLIPPING;
+    options.global_clip_norm = UMBO_INFINITE;
     options.non_finite = (umbo_non_finite)4;
     CHECK_STATUS(umbo_optimizer_configure(optimizer, &options), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("UMBO_NON_FINITE_FAIL");

@@ -86,7 +86,7 @@ static void test_refused_options(void) {
         shared_init(&user_data);
         memset(&given, 0, sizeof(given));
         given.options.struct_size = sizeof(given.options);
-        given.options.timeout_seconds = UMBO_NO_TIMEOUT;
+        given.options.timeout_seconds = UMBO_INFINITE;
         given.options.user_data_destroy = shared_destroy;
         switch (number) {
             case 0: given.options.timeout_seconds = -2; break;
@@ -106,7 +106,7 @@ static void test_refused_options(void) {
         umbo_run_options options;
         shared_init(&user_data);
         memset(&options, 0, sizeof(options));
-        options.timeout_seconds = UMBO_NO_TIMEOUT;
+        options.timeout_seconds = UMBO_INFINITE;
         options.struct_size = offsetof(umbo_run_options, user_data_destroy);
         options.user_data_destroy = shared_destroy;
         CHECK_OK(umbo_strategy_run(strategy, nothing, &user_data, NULL, &options, NULL));

@@ -122,7 +122,7 @@ static void settings(umbo_strategy *strategy) {
     CHECK_OK(umbo_optimizer_configure(optimizer, &given));
     found = settings_of(optimizer);
     CHECK(found.weight_decay == 0 && found.global_clip_norm == 3);
-    CHECK(found.non_finite == UMBO_NON_FINITE_FAIL && found.clip_value == UMBO_NO_CLIPPING);
+    CHECK(found.non_finite == UMBO_NON_FINITE_FAIL && found.clip_value == UMBO_INFINITE);
 
     given.weight_decay = 0.5;
     given.clip_value = 7;
@@ -148,7 +148,7 @@ static void settings(umbo_strategy *strategy) {
     CHECK_OK(umbo_optimizer_configure(optimizer, &given));
     found = settings_of(optimizer);
     CHECK(found.weight_decay == 0.5 && found.global_clip_norm == 3);
-    CHECK(found.clip_value == UMBO_NO_CLIPPING && found.loss_scaling == UMBO_LOSS_SCALING_NONE);
+    CHECK(found.clip_value == UMBO_INFINITE && found.loss_scaling == UMBO_LOSS_SCALING_NONE);
     umbo_optimizer_release(optimizer);
 }
 

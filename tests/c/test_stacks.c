@@ -69,7 +69,7 @@ static umbo_strategy *with_stack(size_t bytes) {
 static void *every_replica(void *nothing) {
     umbo_strategy *strategy = make_strategy(REPLICAS);
     (void)nothing;
-    CHECK_OK(run(strategy, fill_3, -1, UMBO_NO_TIMEOUT));
+    CHECK_OK(run(strategy, fill_3, -1, UMBO_INFINITE));
     CHECK_OK(run(strategy, fill_3, -1, 600));
     umbo_strategy_release(strategy);
     return NULL;
@@ -88,8 +88,8 @@ static void in_thread(void *(*function)(void *), size_t stack) {
 static void the_option(void) {
     umbo_strategy *strategy = with_stack((size_t)32 * MIB);
     umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
-    CHECK_OK(run(strategy, fill_20, 1, UMBO_NO_TIMEOUT));
-    CHECK_OK(run(strategy, fill_20, 2, UMBO_NO_TIMEOUT));
+    CHECK_OK(run(strategy, fill_20, 1, UMBO_INFINITE));
+    CHECK_OK(run(strategy, fill_20, 2, UMBO_INFINITE));
     CHECK_OK(run(strategy, fill_20, 0, 600));
     umbo_strategy_release(strategy);
     strategy = NULL;
@@ -130,8 +130,8 @@ static void signals(void) {
     action.sa_handler = handle;
     CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
     main_thread = pthread_self();
-    CHECK_OK(run(strategy, usr1_is_blocked, 1, UMBO_NO_TIMEOUT));
-    CHECK_OK(run(strategy, usr1_is_blocked, 2, UMBO_NO_TIMEOUT));
+    CHECK_OK(run(strategy, usr1_is_blocked, 1, UMBO_INFINITE));
+    CHECK_OK(run(strategy, usr1_is_blocked, 2, UMBO_INFINITE));
     for (round = 0; round < 100; round++) CHECK(kill(getpid(), SIGUSR1) == 0);
     CHECK(handled > 0 && elsewhere == 0);
     umbo_strategy_release(strategy);

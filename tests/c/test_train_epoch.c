@@ -370,7 +370,7 @@ static void limits(void) {
     CHECK(report.steps == STEPS && float_of_variable(self.variable) == by_hand(2, STEPS));
     options.timeout_seconds = NAN;
     CHECK_STATUS(epoch(&self, &options, NULL), UMBO_STATUS_INVALID_ARGUMENT);
-    options.timeout_seconds = UMBO_NO_TIMEOUT;
+    options.timeout_seconds = UMBO_INFINITE;
     CHECK_OK(umbo_cancellation_create(&self.token));
     options.cancellation = self.token;
     options.progress = cancel;

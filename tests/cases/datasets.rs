@@ -187,7 +187,7 @@ fn transformed(from: &Dataset, json: &Json, context: Option<[i32; 3]>) -> Result
         "shuffle" => {
             // In cases 0 stands for all elements.
             let buffer_size = match fields::integer(json, "buffer")? {
-                0 => UMBO_SHUFFLE_WHOLE_DATASET,
+                0 => UMBO_ALL,
                 size => size,
             };
             let options = umbo_shuffle_options {

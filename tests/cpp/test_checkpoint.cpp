@@ -107,14 +107,14 @@ void keeps_some() {
     options.keep_best = 1;
     options.every_steps = 2;
     const auto manager = umbo::checkpoint_manager::create(one.checkpoint, "test_checkpoint_cpp", options);
-    CHECK(manager.restore_latest() == UMBO_NO_CHECKPOINT && manager.restore_best() == UMBO_NO_CHECKPOINT);
+    CHECK(manager.restore_latest() == UMBO_NONE && manager.restore_best() == UMBO_NONE);
     CHECK(!manager.save(1) && manager.save(2) && manager.save_rated(3, 0.5, true) && manager.save(5));
     manager.wait();
     CHECK(manager.latest() == 5 && manager.best() == 3 && manager.restore_best() == 3);
     const model other;
     options.begin_anew = true;
     const auto anew = umbo::checkpoint_manager::create(other.checkpoint, "test_checkpoint_cpp", options);
-    CHECK(anew.latest() == UMBO_NO_CHECKPOINT);
+    CHECK(anew.latest() == UMBO_NONE);
     for (const std::int64_t step : {3, 5}) CHECK(std::remove(std::string(manager.path(step)).c_str()) == 0);
     CHECK(std::remove("test_checkpoint_cpp") == 0);
 }

@@ -179,7 +179,7 @@ void kept_callables(const umbo::strategy &strategy) {
         },
         [](const umbo::error &error) { CHECK(error.status() == umbo::status::invalid_argument); });
     CHECK(witness.use_count() == 1);
-    options.timeout_seconds = UMBO_NO_TIMEOUT;
+    options.timeout_seconds = UMBO_INFINITE;
     options.cancellation = umbo::cancellation::create();
     options.cancellation.cancel();
     CHECK(options.cancellation.is_cancelled());

@@ -147,7 +147,7 @@ def run_error(info, error):
             refused(lambda: ours.gradients_of([0, 0]), given.desc)
         return
     if given.kwargs.get("weight_decay") == -1:
-        raise NotApplicable("a weight decay of -1 is UMBO_WEIGHT_DECAY_OF_RULE: that of the rule")
+        raise NotApplicable("a weight decay of -1 is UMBO_AUTO: that of the rule")
     refused(lambda: Trainer(*translated_trainer(info.name, given.kwargs, arrays)), given.desc)
 
 

@@ -243,7 +243,7 @@ static int64_t trains(int64_t most_epochs, int64_t expected_start, float *weight
   umbo_checkpoint_manager *manager = NULL;
   umbo_checkpoint_manager_options options = UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT;
   patience so_far;
-  int64_t epoch = UMBO_NO_CHECKPOINT, stopped_in = 0;
+  int64_t epoch = UMBO_NONE, stopped_in = 0;
   int stop = 0;
   memset(&so_far, 0, sizeof(so_far)); /* as in a program that has just been started */
   options.keep = 2;
@@ -257,7 +257,7 @@ static int64_t trains(int64_t most_epochs, int64_t expected_start, float *weight
   UMBO_CHECK(umbo_checkpoint_manager_restore_latest(manager, &epoch));
   assert(epoch == expected_start);
   UMBO_CHECK(read_patience(checkpoint, &so_far));
-  for (epoch = epoch == UMBO_NO_CHECKPOINT ? 1 : epoch + 1; !stop && epoch <= most_epochs; ++epoch) {
+  for (epoch = epoch == UMBO_NONE ? 1 : epoch + 1; !stop && epoch <= most_epochs; ++epoch) {
     UMBO_CHECK(umbo_train_epoch(p.strategy, p.batches, p.optimizer, p.gradients, step, &p, NULL, NULL));
     UMBO_CHECK(after_epoch(checkpoint, manager, epoch, test_losses[epoch - 1], &so_far, &stop));
     if (stop) stopped_in = epoch;
@@ -272,7 +272,7 @@ static int64_t trains(int64_t most_epochs, int64_t expected_start, float *weight
 /* The losses of epochs 4 to 6 count although the program is started again behind them. */
 static void stops_early(void) {
   float best, weight;
-  assert(trains(5, UMBO_NO_CHECKPOINT, &weight) == 0);
+  assert(trains(5, UMBO_NONE, &weight) == 0);
   assert(trains(6, 5, &weight) == 0);
   assert(trains(7, 6, &best) == 0);    /* the best epoch */
   assert(trains(11, 7, &weight) == 0); /* four epochs without a gain */
@@ -289,7 +289,7 @@ static void resumes(void) {
     int64_t step_number = -2;
     UMBO_CHECK(resume(p.strategy, p.weights, p.optimizer, p.batches, &checkpoint, &manager));
     UMBO_CHECK(umbo_checkpoint_manager_latest(manager, &step_number));
-    assert(step_number == (start_number == 0 ? UMBO_NO_CHECKPOINT : EPOCHS_OF_FIRST_PROGRAM));
+    assert(step_number == (start_number == 0 ? UMBO_NONE : EPOCHS_OF_FIRST_PROGRAM));
     assert((first_weight(&p) != 0.0f) == (start_number == 1));
     for (int64_t epoch = 1; start_number == 0 && epoch <= EPOCHS_OF_FIRST_PROGRAM; ++epoch) {
       UMBO_CHECK(umbo_train_epoch(p.strategy, p.batches, p.optimizer, p.gradients, step, &p, NULL, NULL));

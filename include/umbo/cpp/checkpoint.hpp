@@ -138,12 +138,12 @@ public:
     // Until all are on the disk.
     returned<void> wait() const { return check(umbo_checkpoint_manager_wait(get())); }
 
-    // The step, or UMBO_NO_CHECKPOINT.
+    // The step, or UMBO_NONE.
     returned<std::int64_t> restore_latest() const {
         return step_of<umbo_checkpoint_manager *>(&umbo_checkpoint_manager_restore_latest);
     }
 
-    // The step, or UMBO_NO_CHECKPOINT.
+    // The step, or UMBO_NONE.
     returned<std::int64_t> restore_best() const {
         return step_of<umbo_checkpoint_manager *>(&umbo_checkpoint_manager_restore_best);
     }

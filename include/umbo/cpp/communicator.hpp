@@ -48,14 +48,14 @@ struct communicator_place {
 
 // How a communicator over MPI is made.
 struct mpi_options {
-    double timeout_seconds = 600;              // how long a call waits; UMBO_NO_TIMEOUT: for ever
+    double timeout_seconds = 600;              // how long a call waits; UMBO_INFINITE: for ever
     std::string library = {};                  // to be opened; "": the one that is found
     std::int64_t longest_message = 1073741824; // in bytes; more go in several
 };
 
 // How a communicator over NCCL is made.
 struct nccl_options {
-    double timeout_seconds = 300; // how long a call waits for NCCL; UMBO_NO_TIMEOUT: for ever
+    double timeout_seconds = 300; // how long a call waits for NCCL; UMBO_INFINITE: for ever
     std::string library = {};     // to be opened; "": the one that is found
 };
 

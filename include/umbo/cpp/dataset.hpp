@@ -376,7 +376,7 @@ public:
     }
 
     // -1: endless.
-    returned<dataset> repeat(std::int64_t count = UMBO_REPEAT_WITHOUT_END) const {
+    returned<dataset> repeat(std::int64_t count = UMBO_INFINITE) const {
         dataset changed = *this;
         UMBO_DETAIL_TRY(umbo_dataset_repeat(changed.place(), count));
         return changed;
@@ -400,7 +400,7 @@ public:
         return changed;
     }
 
-    // May be UMBO_CARDINALITY_INFINITE or UMBO_CARDINALITY_UNKNOWN.
+    // May be UMBO_INFINITE or UMBO_CARDINALITY_UNKNOWN.
     returned<std::int64_t> cardinality() const {
         std::int64_t out = 0;
         UMBO_DETAIL_TRY(umbo_dataset_cardinality(get(), &out));
@@ -431,7 +431,7 @@ public:
         return umbo::element_spec(out);
     }
 
-    // In steps. May be UMBO_CARDINALITY_INFINITE or UMBO_CARDINALITY_UNKNOWN.
+    // In steps. May be UMBO_INFINITE or UMBO_CARDINALITY_UNKNOWN.
     returned<std::int64_t> cardinality() const {
         std::int64_t out = 0;
         UMBO_DETAIL_TRY(umbo_distributed_dataset_cardinality(get(), &out));

@@ -15,7 +15,7 @@ UMBO_DETAIL_BEGIN
 
 struct equivalence_options {
     umbo::gradients gradients = {}; // what the step submits; none: only metrics are compared
-    double relative_tolerance = UMBO_TOLERANCE_OF_DTYPE;
+    double relative_tolerance = UMBO_AUTO;
     double absolute_tolerance = 0;
 };
 

@@ -83,9 +83,9 @@ struct ftrl_options {
 
 // What an optimizer does around its rule; see umbo_optimizer_options.
 struct optimizer_options {
-    double weight_decay = UMBO_WEIGHT_DECAY_OF_RULE;
-    double global_clip_norm = UMBO_NO_CLIPPING;
-    double clip_value = UMBO_NO_CLIPPING;
+    double weight_decay = UMBO_AUTO;
+    double global_clip_norm = UMBO_INFINITE;
+    double clip_value = UMBO_INFINITE;
     umbo::non_finite non_finite = umbo::non_finite{UMBO_NON_FINITE_AUTO};
     umbo::loss_scaling loss_scaling = umbo::loss_scaling{UMBO_LOSS_SCALING_NONE};
     double loss_scale = 65536.0;
@@ -99,7 +99,7 @@ struct optimizer_options {
 // How the variables of a group are treated; see umbo_group_options.
 struct group_options {
     double learning_rate_factor = 1.0;
-    double weight_decay = UMBO_WEIGHT_DECAY_OF_OPTIMIZER;
+    double weight_decay = UMBO_AUTO;
     bool frozen = false;
 };
 
@@ -109,7 +109,7 @@ struct apply_options {
 };
 
 struct shuffle_options {
-    std::int64_t buffer_size = UMBO_SHUFFLE_WHOLE_DATASET;
+    std::int64_t buffer_size = UMBO_ALL;
     std::uint64_t seed = 0;
     bool keep_order_each_pass = false;
 };
@@ -119,7 +119,7 @@ struct distribute_options {
     umbo::split split = umbo::split{UMBO_SPLIT_CEIL};
     bool drop_partial_step = false;
     bool host_only = false;
-    std::int64_t per_replica_buffer_size = UMBO_BUFFER_OF_DEVICE;
+    std::int64_t per_replica_buffer_size = UMBO_AUTO;
     umbo::replication_mode replication_mode = umbo::replication_mode{UMBO_REPLICATION_PER_WORKER};
     bool place_dataset_on_device = false;
     umbo::sharding sharding = umbo::sharding{UMBO_SHARDING_DATA};
@@ -132,7 +132,7 @@ struct checkpoint_manager_options {
     bool larger_is_better = false;
     bool in_background = true;
     std::int64_t every_steps = 1;
-    double every_seconds = UMBO_NEVER;
+    double every_seconds = UMBO_NONE;
     bool begin_anew = false;
 };
 

@@ -181,7 +181,7 @@ public:
     // their examples, so that a variable with aggregation `mean` gets the mean of the global batch, or by
     // a weight.
     returned<void> assign_all(const std::vector<variable> &variables, const std::vector<umbo_view> &values,
-                              double weight = UMBO_WEIGHT_BY_EXAMPLES) const {
+                              double weight = UMBO_AUTO) const {
         if (variables.size() != values.size()) {
             UMBO_DETAIL_FAIL(status::invalid_argument, "values: one for each variable");
         }

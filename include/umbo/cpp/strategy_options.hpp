@@ -56,7 +56,7 @@ struct strategy_options {
 };
 
 struct run_options {
-    double timeout_seconds = UMBO_NO_TIMEOUT;
+    double timeout_seconds = UMBO_INFINITE;
     umbo::cancellation cancellation = {};
 };
 

@@ -19,9 +19,9 @@ struct train_epoch_options {
     umbo::gradients gradients;
     umbo::metrics metrics;
     std::function<void(const umbo_progress &)> progress; // may throw, which ends the epoch
-    double timeout_seconds = UMBO_NO_TIMEOUT;
+    double timeout_seconds = UMBO_INFINITE;
     umbo::cancellation cancellation;
-    std::int64_t most_steps = UMBO_ALL_STEPS;
+    std::int64_t most_steps = UMBO_ALL;
     bool flush = true;
     bool reset_iterator = true;
     bool keep_metrics = false;

@@ -8,15 +8,13 @@
 //!   whole files, and knows types of others by their plain names.
 //! - `{{handle NOUN}}`: the inline functions that retain and release handles of this type. What is
 //!   special about a release of the last handle follows, up to `{{end}}`.
-//! - `{{contents}}`, in a comment: a line for each function of the header, the first sentence of
-//!   its documentation.
 //! - `{{version}}`, `{{version_major}}` and so on: of the package.
 //! - `{{options NAME}}` and `{{conversion NAME}}`, in the skeleton `FILE.hpp.in` of a file of
 //!   `include/umbo/cpp`: the C++ struct of a C struct, and the function that makes the one of the other;
 //!   `{{enum NAME OWN START}}`: both of an enum, `START` being what its constants begin with.
 //!
 //! A struct that begins with its size gets a macro `UMBO_X_INIT`, with the defaults that `#[c_struct]` says
-//! and zeros for the rest, and a function that gives the same as a value.
+//! and zeros for the rest, and `umbo_x_default()`, which gives the same as a value.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,6 +27,9 @@ use items::{Field, Item, Kind, items};
 
 /// No line of a header is longer.
 const WIDTH: usize = 100;
+
+/// The field that options and information begin with.
+const SIZE: &str = "size_t struct_size";
 
 /// A header: its path below `include/umbo`, such as `tensor.h`, and its text.
 pub type Header = (String, String);
@@ -121,19 +122,16 @@ fn header(skeleton: &str, sources: &Sources, zeros: &Zeros) -> Result<String, St
             _ => Err(format!("{name} is no struct")),
         }
     };
-    let mut contents = String::new();
     let mut lines = skeleton.lines();
     while let Some(line) = lines.next() {
         if let Some(noun) = directive(line, "handle ") {
             let special = lines.by_ref().take_while(|line| directive(line, "end").is_none());
             for (item, body) in ownership(noun, special) {
                 inline_function(&item, &body, &mut text);
-                contents.extend(contents_line(&item));
             }
         } else if let Some(file) = directive(line, "declarations ") {
             let items = sources.get(file).ok_or_else(|| format!("{file} is not there"))?;
             declare(items, zeros, &mut text).map_err(|problem| format!("{file}: {problem}"))?;
-            items.iter().filter_map(contents_line).for_each(|line| contents.push_str(&line));
         } else if let Some(name) = directive(line, "options ") {
             text.push_str(&cpp::options(name, fields(name)?, zeros)?);
         } else if let Some(words) = directive(line, "enum ") {
@@ -149,10 +147,6 @@ fn header(skeleton: &str, sources: &Sources, zeros: &Zeros) -> Result<String, St
             text.push_str(&with_version(line));
             text.push('\n');
         }
-    }
-    let marker = " * {{contents}}\n";
-    if text.contains(marker) {
-        text = text.replacen(marker, &contents, 1);
     }
     if let Some(start) = text.find("{{") {
         let unknown = text[start..].lines().next().unwrap_or_default();
@@ -170,23 +164,14 @@ fn ownership<'a>(noun: &str, special: impl Iterator<Item = &'a str>) -> [(Item, 
     let handle = format!("const umbo_{noun} *{noun}");
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
     let retain = Item {
-        documentation: lines(&format!(
-            "Makes another handle to the same {words}, as umbo_retain() does.\n\n\
-             @param[in] {noun} The handle.\n\
-             @param[out] retained The new handle. Release it with {}().\n\
-             @return As umbo_retain().",
-            name("release")
-        )),
+        documentation: lines(&format!("Makes another handle to the same {words}: umbo_retain().")),
         name: name("retain"),
         kind: Kind::Function {
             returns: "umbo_status".into(),
             parameters: vec![handle.clone(), format!("umbo_{noun} **retained")],
         },
     };
-    let mut release = lines(&format!(
-        "Releases a handle of type umbo_{noun}, as umbo_release() does.\n\n\
-         @param[in] {noun} The handle. NULL does nothing."
-    ));
+    let mut release = lines("Releases a handle: umbo_release().");
     let special: Vec<_> = special.map(str::to_owned).collect();
     if !special.is_empty() {
         release.push(String::new());
@@ -267,7 +252,7 @@ fn zeros(sources: &Sources) -> Result<Zeros, String> {
 }
 
 fn has_size(fields: &[Field]) -> bool {
-    fields.first().is_some_and(|field| field.declaration == "size_t struct_size")
+    fields.first().is_some_and(|field| field.declaration == SIZE)
 }
 
 /// Writes the declarations of a file: its constants, its types, its functions. An enum's constants
@@ -308,7 +293,10 @@ fn declare(items: &[Item], zeros: &Zeros, text: &mut String) -> Result<(), Strin
             Kind::Struct(fields) => {
                 text.push_str(&format!("typedef struct {name} {{\n"));
                 for field in fields {
-                    comment(&field.documentation, "  ", text);
+                    // What core.h says of all structs that begin with their size.
+                    if field.declaration != SIZE {
+                        comment(&field.documentation, "  ", text);
+                    }
                     text.push_str(&format!("  {};\n", field.declaration));
                 }
                 text.push_str(&format!("}} {name};\n"));
@@ -398,15 +386,10 @@ fn initialiser(name: &str, fields: &[Field], zeros: &Zeros) -> Result<String, St
     Ok(text + &line + "\n")
 }
 
-/// The macro with the starting value of a struct, and the function that gives it.
+/// The macro with the initial value of a struct, and the function that gives it.
 fn initial_value(name: &str, initialiser: &str, text: &mut String) {
     let initial = format!("{}_INIT", name.to_uppercase());
-    text.push_str(&format!(
-        "\n/** The starting value of a {name}. */\n{initialiser}\n\
-         /** {initial}, to be assigned. */\n\
-         static inline {name} {name}_default(void) {{\n  \
-         {name} value = {initial};\n  return value;\n}}\n"
-    ));
+    text.push_str(&format!("\n{initialiser}UMBO_DEFAULT({name}, {initial})\n"));
 }
 
 /// A comment that documents what comes next.
@@ -477,24 +460,4 @@ fn prototype(start: &str, parameters: &[String], text: &mut String) {
     }
     text.push_str(&line);
     text.push('\n');
-}
-
-/// The line of a function in its header's list: its name and the first sentence of what it does.
-fn contents_line(item: &Item) -> Option<String> {
-    let Kind::Function { .. } = item.kind else { return None };
-    let paragraph = item.documentation.iter().take_while(|line| !line.is_empty());
-    let text = paragraph.map(String::as_str).collect::<Vec<_>>().join(" ");
-    let text = text.strip_prefix("@brief ").unwrap_or(&text);
-    let end = text.find(". ").unwrap_or_else(|| text.trim_end_matches('.').len());
-    let mut lines = String::new();
-    let mut line = format!(" * - {}():", item.name);
-    for word in text[..end].split(' ') {
-        if line.len() + 1 + word.len() >= WIDTH {
-            lines.push_str(&line);
-            line = "\n *  ".to_owned();
-        }
-        line.push(' ');
-        line.push_str(word);
-    }
-    Some(lines + &line + ".\n")
 }

@@ -4,7 +4,6 @@ use crate::ffi::prelude::*;
 
 /// Reduces several values, each onto its own destination.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] op UMBO_REDUCE_SUM or UMBO_REDUCE_MEAN, for all of them.
 /// @param[in] count The number of values, 1 or more.
 /// @param[in] values The values. They stay as they are.
@@ -39,18 +38,16 @@ pub fn umbo_strategy_batch_reduce_to(
 
 /// Copies a value to a destination.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] value A tensor, indexed slices or a variable.
 /// @param[in] destination Where the copy goes.
 /// @param[out] result A plain value on one device; with a per-replica destination, a per-replica
 ///   value with one copy for each of its components. The caller releases it.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another kind of value, or a
-///   destination with no field or several fields set.
+/// - UMBO_STATUS_INVALID_ARGUMENT: another kind of value, or a destination with no field or several fields
+///   set.
 /// - UMBO_STATUS_NOT_FOUND: a device that does not exist.
 /// - UMBO_STATUS_UNIMPLEMENTED: the default strategy, which has no devices of its own.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_reduce().
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 #[c_call(out(result), destination(destination), get(strategy), get(value))]
 pub fn umbo_strategy_broadcast_to(
     strategy: *mut umbo_strategy,

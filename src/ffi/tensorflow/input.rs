@@ -8,8 +8,8 @@ use crate::input::{InputContext, make_numpy_dataset};
 /// @param[in] context The input context that a dataset function was given.
 /// @param[in] global_batch_size The number of examples of all replicas together.
 /// @param[out] size The number of examples of one replica.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or the number of
-///   replicas does not divide `global_batch_size`.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: the number of replicas does not divide
+///   `global_batch_size`.
 #[c_call(out(size), structure(context))]
 pub fn umbo_input_context_per_replica_batch_size(
     context: *const umbo_input_context,
@@ -26,16 +26,14 @@ pub fn umbo_input_context_per_replica_batch_size(
 
 /// Makes a dataset of the slices of arrays along dimension 0.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] arrays A tensor or a nest of tensors, which are copied. They may be changed after the
 ///   call.
 /// @param[out] dataset The new dataset, to be batched and then distributed. The caller releases it.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a scalar, arrays that differ in
-///   dimension 0, a per-replica value, or a variable.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a scalar, arrays that differ in dimension 0, a per-replica value, or a
+///   variable.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback or from another
 ///   strategy's scope.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// Its elements are those of umbo_dataset_from_tensor_slices().
 #[c_call(out(dataset), get(strategy), get(arrays))]
@@ -49,7 +47,6 @@ pub fn umbo_strategy_make_numpy_dataset(
 
 /// Gives the next element and tells whether there was one.
 ///
-/// @param[in] iterator The iterator.
 /// @param[out] has_value 1 if there is an element; 0 at the end of the pass and in each later call.
 /// @param[out] element The element, which the caller releases. Without one `*element` gets NULL.
 /// @return UMBO_OK, or the statuses of umbo_iterator_next().

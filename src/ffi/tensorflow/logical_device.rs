@@ -5,8 +5,6 @@ use crate::ffi::prelude::*;
 
 /// Not available: choosing a tensor's logical device.
 ///
-/// @param[in] strategy The strategy.
-/// @param[in] tensor The tensor.
 /// @param[in] logical_device_id The logical device. A replica of a central storage strategy has
 ///   one, with id 0.
 /// @param[out] annotated Never written.
@@ -31,8 +29,6 @@ pub fn umbo_strategy_assign_to_logical_device(
 
 /// Not available: copying to all logical devices.
 ///
-/// @param[in] strategy The strategy.
-/// @param[in] tensor The tensor.
 /// @param[out] annotated Never written.
 /// @return Why it fails, in every case:
 /// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
@@ -52,8 +48,6 @@ pub fn umbo_strategy_replicate_to_logical_devices(
 
 /// Not available: splitting over logical devices.
 ///
-/// @param[in] strategy The strategy.
-/// @param[in] tensor The tensor.
 /// @param[in] count The number of elements of `partition_dimensions`.
 /// @param[in] partition_dimensions Into how many parts each dimension is split: a number of 1 or
 ///   more for each.

@@ -6,12 +6,7 @@ use crate::strategy::run::Limits;
 
 /// Makes an independent strategy with the same devices.
 ///
-/// @param[in] strategy The strategy.
-/// @param[out] copy The new strategy. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_FAILED_PRECONDITION: the default strategy, which cannot be copied.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: a thread cannot be started, or there is not enough memory.
+/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: the default strategy, which cannot be copied.
 ///
 /// Variables stay those of the strategy that they were made in.
 ///
@@ -25,7 +20,6 @@ pub fn umbo_strategy_copy(strategy: *const umbo_strategy, copy: *mut *mut umbo_s
 
 /// Calls umbo_strategy_run() without options.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] function What to call, once on each replica.
 /// @param[in] user_data Passed to `function` unchanged; may be anything.
 /// @param[in] args The arguments; `args` may be NULL.
@@ -46,7 +40,6 @@ pub fn umbo_strategy_call_for_each_replica(
 
 /// Not available: use umbo_strategy_run().
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] function A function.
 /// @param[in] user_data Not used.
 /// @param[in] iterator An iterator.
@@ -75,11 +68,7 @@ pub fn umbo_strategy_run_steps_on_iterator(
 /// Copies the value of a variable, as umbo_variable_read() does.
 ///
 /// @param[in] strategy A strategy; any one.
-/// @param[in] variable The variable.
 /// @param[out] value A new tensor on the variable's device. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// It may be called in every context.
 #[c_call(out(value), get(strategy), get(variable))]
@@ -92,13 +81,6 @@ pub fn umbo_strategy_read_var(
 }
 
 /// Gives the value that contains a value: itself.
-///
-/// @param[in] strategy The strategy.
-/// @param[in] value The value.
-/// @param[out] container A new handle to the same value. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// A variable has one copy only, and that copy is the variable.
 #[c_call(out(container), borrow(strategy), get(value))]
@@ -126,13 +108,12 @@ unsafe fn write_names(given: &[DeviceId], capacity: i64, names: *mut *const c_ch
 
 /// Lists the names of the compute devices in replica order.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] capacity How many names there is room for; 0 or more.
 /// @param[out] names An array with room for `capacity` pointers, which gets the canonical names, as
 ///   many as fit; NULL if `capacity` is 0. The names live as long as the process.
 /// @param[out] count The number of compute devices, which may be more than `capacity`.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a negative capacity.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a negative capacity.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the default strategy, which was given no devices.
 #[c_call(out(count), get(strategy))]
 pub fn umbo_strategy_worker_devices(
@@ -147,7 +128,6 @@ pub fn umbo_strategy_worker_devices(
 
 /// Lists the name of the device of the variables.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] capacity How many names there is room for; 0 or more.
 /// @param[out] names An array with room for `capacity` pointers, which gets the canonical names, as
 ///   many as fit; NULL if `capacity` is 0. The names live as long as the process.

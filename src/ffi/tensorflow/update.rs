@@ -4,7 +4,6 @@ use crate::ffi::prelude::*;
 
 /// Calls a function that changes state beside a variable.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] colocate_with The variable beside which the state lies; `function` gets it.
 /// @param[in] function What to call, once.
 /// @param[in] user_data Passed to `function` unchanged; may be anything.
@@ -43,15 +42,10 @@ pub fn umbo_strategy_update_non_slot(
 
 /// Gives the variable beside which shared state lies.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] count The number of variables.
-/// @param[in] variables The variables.
 /// @param[out] variable A new handle to the variable whose name is the first in byte order. The
 ///   caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, no variables, or one of another
-///   strategy.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: no variables, or one of another strategy.
 ///
 /// Shared state is what belongs to all of the variables together, such as a step count. See
 /// umbo_strategy_update_non_slot().
@@ -67,13 +61,11 @@ pub fn umbo_strategy_non_slot_devices(
 
 /// Calls a function that makes variables beside another.
 ///
-/// @param[in] strategy The strategy.
 /// @param[in] variable The variable, made in `strategy`.
 /// @param[in] function What to call: once, on this thread.
 /// @param[in] user_data Passed to `function` unchanged; may be anything.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a variable that was not made in
-///   this strategy.
+/// - UMBO_STATUS_INVALID_ARGUMENT: a variable that was not made in this strategy.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from outside the strategy's scope and its
 ///   callbacks.
 /// - what `function` returned.

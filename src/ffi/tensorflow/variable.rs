@@ -5,14 +5,10 @@ use crate::strategy::variables;
 
 /// Makes an independent variable with the value of another one.
 ///
-/// @param[in] variable The variable.
 /// @param[out] copy The new variable, of the same strategy and with the same name, aggregation,
 ///   synchronisation and trainable flag. It starts with the value that `variable` has now. The
 ///   caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope or run.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope or run.
 #[c_call(out(copy), get(variable))]
 pub fn umbo_variable_copy(variable: *const umbo_variable, copy: *mut *mut umbo_variable) {
     copy.write(make(variables::deep_copy(&variable)?)?);

@@ -26,14 +26,10 @@ pub type umbo_variable_creator_fn = Option<
 
 /// Has a creator called for each new variable of this thread.
 ///
-/// @param[in] creator The creator.
 /// @param[in] user_data Passed to `creator` unchanged; may be anything.
 /// @param[in] destroy Releases the user data when the scope is left and its last variable is made,
 ///   and if this call fails; may be left out.
 /// @param[out] scope The scope. Leave it with umbo_scope_exit(), which also releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 ///
 /// Creators are called from the innermost scope outwards. A strategy has a creator of its own,
 /// which places variables on the parameter device. Its turn is where the strategy's scope was
@@ -66,8 +62,6 @@ pub fn umbo_variable_creator_scope_enter(
 /// @param[in] request The request, as it is now.
 /// @param[out] variable The variable. The caller releases it or stores it as the creator's result.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 /// - what another creator returned.
 ///
 /// It calls the next creator; after the last one the variable itself is made. Each call makes a
@@ -83,10 +77,8 @@ pub fn umbo_variable_request_next(
 
 /// Tells the name that the variable is to have.
 ///
-/// @param[in] request The request.
 /// @param[out] name The name. Lives as long as the call of the creator, or until
 ///   umbo_variable_request_set_name().
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(name), borrow(request))]
 pub fn umbo_variable_request_name(request: *const umbo_variable_request, name: *mut *const c_char) {
     name.write(request.name().as_c_str().as_ptr());
@@ -94,9 +86,7 @@ pub fn umbo_variable_request_name(request: *const umbo_variable_request, name: *
 
 /// Gives the variable another name.
 ///
-/// @param[in] request The request.
 /// @param[in] name The name, which is copied.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(text(name), get(request))]
 pub fn umbo_variable_request_set_name(request: *mut umbo_variable_request, name: *const c_char) {
     request.describe(|new| new.name = name.into());
@@ -104,12 +94,8 @@ pub fn umbo_variable_request_set_name(request: *mut umbo_variable_request, name:
 
 /// Gives the initial value that the variable is to have.
 ///
-/// @param[in] request The request.
 /// @param[out] tensor A new handle to the initial value, whose dtype and shape become the
 ///   variable's. Do not write it. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
 #[c_call(out(tensor), get(request))]
 pub fn umbo_variable_request_initial_value(
     request: *const umbo_variable_request,
@@ -120,10 +106,8 @@ pub fn umbo_variable_request_initial_value(
 
 /// Gives the variable another initial value.
 ///
-/// @param[in] request The request.
 /// @param[in] tensor The initial value, of any dtype and shape. It stays the caller's to release.
 ///   It is copied when the variable is made.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(get(tensor), get(request))]
 pub fn umbo_variable_request_set_initial_value(
     request: *mut umbo_variable_request,
@@ -134,9 +118,7 @@ pub fn umbo_variable_request_set_initial_value(
 
 /// Tells whether an optimizer should change the variable.
 ///
-/// @param[in] request The request.
 /// @param[out] trainable One of the UMBO_TRAINABLE_ constants.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(trainable), get(request))]
 pub fn umbo_variable_request_trainable(
     request: *const umbo_variable_request,
@@ -147,10 +129,8 @@ pub fn umbo_variable_request_trainable(
 
 /// Says whether an optimizer should change the variable.
 ///
-/// @param[in] request The request.
 /// @param[in] trainable One of the UMBO_TRAINABLE_ constants.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown
-///   constant.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an unknown constant.
 #[c_call(constant(trainable), get(request))]
 pub fn umbo_variable_request_set_trainable(
     request: *mut umbo_variable_request,
@@ -161,9 +141,7 @@ pub fn umbo_variable_request_set_trainable(
 
 /// Tells how values that replicas assign are to be combined.
 ///
-/// @param[in] request The request.
 /// @param[out] aggregation One of the UMBO_AGGREGATION_ constants.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(aggregation), get(request))]
 pub fn umbo_variable_request_aggregation(
     request: *const umbo_variable_request,
@@ -174,10 +152,8 @@ pub fn umbo_variable_request_aggregation(
 
 /// Says how values that replicas assign are combined.
 ///
-/// @param[in] request The request.
 /// @param[in] aggregation One of the UMBO_AGGREGATION_ constants.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown
-///   constant.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an unknown constant.
 #[c_call(constant(aggregation), get(request))]
 pub fn umbo_variable_request_set_aggregation(
     request: *mut umbo_variable_request,
@@ -188,9 +164,7 @@ pub fn umbo_variable_request_set_aggregation(
 
 /// Tells the synchronisation that was asked for.
 ///
-/// @param[in] request The request.
 /// @param[out] synchronization One of the UMBO_SYNCHRONIZATION_ constants.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(synchronization), get(request))]
 pub fn umbo_variable_request_synchronization(
     request: *const umbo_variable_request,
@@ -201,10 +175,8 @@ pub fn umbo_variable_request_synchronization(
 
 /// Gives the variable another synchronisation.
 ///
-/// @param[in] request The request.
 /// @param[in] synchronization One of the UMBO_SYNCHRONIZATION_ constants.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown
-///   constant.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an unknown constant.
 #[c_call(constant(synchronization), get(request))]
 pub fn umbo_variable_request_set_synchronization(
     request: *mut umbo_variable_request,
@@ -215,10 +187,8 @@ pub fn umbo_variable_request_set_synchronization(
 
 /// Tells the device that the variable will lie on.
 ///
-/// @param[in] request The request.
 /// @param[out] name The canonical name of the device, which lives as long as the process. Before
 ///   the strategy's own creator has run, `*name` gets NULL.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
 #[c_call(out(name), borrow(request))]
 pub fn umbo_variable_request_device(
     request: *const umbo_variable_request,

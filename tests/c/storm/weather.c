@@ -61,7 +61,7 @@ static void run_on(struct thread *thread, int which) {
         options.timeout_seconds = 1e-4 + 1e-6 * below(thread, 2000);
         may_end |= MAY(UMBO_STATUS_DEADLINE_EXCEEDED);
     }
-    if (limited && (options.timeout_seconds == UMBO_NO_TIMEOUT || one_in(thread, 2))) {
+    if (limited && (options.timeout_seconds == UMBO_INFINITE || one_in(thread, 2))) {
         plan->token = borrow_token(thread);
         options.cancellation = plan->token;
         may_end |= MAY(UMBO_STATUS_CANCELLED);

@@ -44,7 +44,7 @@ static void empty(const umbo_checkpoint_manager *manager) {
     int64_t step = 0;
     for (;;) {
         CHECK_OK(umbo_checkpoint_manager_latest(manager, &step));
-        if (step == UMBO_NO_CHECKPOINT) return;
+        if (step == UMBO_NONE) return;
         CHECK_OK(umbo_checkpoint_manager_path(manager, step, path, sizeof(path), &length));
         CHECK(remove(path) == 0 || errno == ENOENT);
     }

@@ -1,0 +1,31 @@
+//! What numbers that are otherwise 0 or more can be beside that. Each is -1; what a number can be, its
+//! description says.
+
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+
+/// All that there are: steps, elements, the elements that are shuffled together.
+pub const UMBO_ALL: i64 = -1;
+/// Without end or bound: time-outs, intervals, repetitions, cardinalities, limits of clipping.
+pub const UMBO_INFINITE: i64 = -1;
+/// The library decides, as the description says.
+pub const UMBO_AUTO: i64 = -1;
+/// No such thing: no replica, no variable, no checkpoint.
+pub const UMBO_NONE: i64 = -1;
+
+/// The number, unless it is the special one.
+pub(crate) fn unless(number: f64, special: i64) -> Option<f64> {
+    (number != special as f64).then_some(number)
+}
+
+/// A duration in seconds; `None` for one without end, and for one that is too long to be counted.
+pub(crate) fn duration(seconds: f64, argument: &'static str, may_be_zero: bool) -> Result<Option<Duration>> {
+    let Some(seconds) = unless(seconds, UMBO_INFINITE) else { return Ok(None) };
+    if !seconds.is_finite() || seconds < 0.0 || seconds == 0.0 && !may_be_zero {
+        let least = if may_be_zero { "0 or more" } else { "more than 0" };
+        let problem = format!("{seconds}; give seconds, {least}, or UMBO_INFINITE (-1)");
+        return Err(Error::invalid(argument, problem));
+    }
+    Ok(Duration::try_from_secs_f64(seconds).ok())
+}
