@@ -132,7 +132,7 @@ struct checkpoint_manager_options {
     bool larger_is_better = false;
     bool in_background = true;
     std::int64_t every_steps = 1;
-    double every_seconds = UMBO_NONE;
+    double every_seconds = UMBO_INFINITE;
     bool begin_anew = false;
 };
 
