@@ -20,7 +20,7 @@
 //! - [`creator`], `creations`: variables that are about to be made;
 //! - `step`: the record of one step, and the context by which a replica finds it;
 //! - `together`: how several ranks begin a step and come to one outcome;
-//! - [`context`], [`replica_context`], [`strict`]: which of all this a thread is in, what it can ask, and
+//! - [`context`], [`replica_context`], [`strict_callbacks`]: which of all this a thread is in, what it can ask, and
 //!   what is looked at when a callback has returned;
 //! - `commit_point`: what becomes central state, and when;
 //! - [`quiet`]: no step in progress, and none that begins;
@@ -73,7 +73,7 @@ mod sparse;
 mod step;
 mod step_lock;
 mod steps;
-pub mod strict;
+pub mod strict_callbacks;
 mod symbol;
 mod threads;
 mod together;

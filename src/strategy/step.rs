@@ -25,7 +25,7 @@ use super::protocol::turns::Turns;
 use super::ranks::steps::Elsewhere;
 use super::scratch::Scratch;
 use super::step_lock::StepNumber;
-use super::strict::Guards;
+use super::strict_callbacks::Guards;
 use super::threads::Mailboxes;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
