@@ -1,4 +1,4 @@
-/* Trains a case of the weighting suite with Umbo: docs/case-language.md says what a training case is.
+/* Trains a case of the weighting suite with Umbo: docs/internals/case-language.md says what a training case is.
  *
  * umbo_judge_weighting WORKERS REPLICAS REDUCTION BATCH EXAMPLES ACCUMULATION CLIP_NORM LOSS_SCALE EPOCHS
  * prints "loss", "error", "norm" and "weight" lines, a number each: of each epoch, of each update, and of the end.
