@@ -19,7 +19,6 @@ use super::replica_threads::{self, Hooks, Seat};
 use super::step_lock::StepLock;
 use super::transaction::Transaction;
 use crate::cluster::communicator::{Communicator, Place};
-use crate::cluster::resolver::ClusterResolver;
 use crate::device::cuda::gpu::Gpu;
 use crate::device::registry::{self, DeviceHold};
 use crate::device::{DeviceId, DeviceKind};
@@ -70,9 +69,8 @@ struct Threading {
 }
 
 /// What a strategy is, beside its devices and threads.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Nature {
-    cluster_resolver: Option<Arc<ClusterResolver>>,
     is_default: bool,
     is_strict: bool,
 }
@@ -144,11 +142,7 @@ impl Strategy {
         let threading = Threading { bind: options.bind_threads, stack_bytes, hooks, part };
         strict::complain_of_variable();
         CHECK.complain();
-        let nature = Nature {
-            cluster_resolver: options.cluster_resolver.clone(),
-            is_default: false,
-            is_strict: options.strict || strict::is_on(),
-        };
+        let nature = Nature { is_default: false, is_strict: options.strict || strict::is_on() };
         Strategy::build(layout, parameter_device, threading, nature)
     }
 
@@ -161,8 +155,7 @@ impl Strategy {
             hooks: None,
             part: Part::WHOLE,
         };
-        let nature =
-            Nature { cluster_resolver: None, is_default: true, is_strict: strict::is_on() };
+        let nature = Nature { is_default: true, is_strict: strict::is_on() };
         let layout = Layout::of_devices(vec![DeviceId::HOST]);
         Strategy::build(layout, DeviceId::HOST, threading, nature)
     }
@@ -310,7 +303,7 @@ impl Strategy {
         }
         let inner = &self.0;
         let (layout, threading) = (inner.layout.clone(), inner.threading.clone());
-        let nature = inner.nature.clone();
+        let nature = inner.nature;
         let copy = Strategy::build(layout, inner.parameter_device, threading, nature);
         let copy = Strategy::joined(self.ranks().map(|ranks| ranks.engine()), copy)?;
         copy.0.fingerprint_interval.store(self.fingerprint_interval(), Ordering::Relaxed);
@@ -458,11 +451,6 @@ impl Strategy {
     /// The size of the stack of each replica's thread.
     pub fn stack_bytes(&self) -> usize {
         self.0.threading.stack_bytes
-    }
-
-    /// The cluster resolver that the strategy was made with, if it was.
-    pub fn cluster_resolver(&self) -> Option<&Arc<ClusterResolver>> {
-        self.0.nature.cluster_resolver.as_ref()
     }
 
     /// A metric of the last run that was committed and measured anything, over all replicas in replica order.

@@ -132,7 +132,7 @@ struct checkpoint_manager_options {
     bool larger_is_better = false;
     bool in_background = true;
     std::int64_t every_steps = 1;
-    double every_seconds = UMBO_NONE;
+    double every_seconds = UMBO_INFINITE;
     bool begin_anew = false;
 };
 
@@ -142,10 +142,6 @@ struct metric_options {
     std::int64_t bins = 200;
     double lowest_score = 0.0;
     double highest_score = 1.0;
-};
-
-struct update_options {
-    umbo::update_grouping grouping = umbo::update_grouping{UMBO_UPDATE_GROUPED};
 };
 
 namespace detail {
@@ -294,12 +290,6 @@ inline umbo_metric_options raw_options(const metric_options &how) noexcept {
     raw.bins = how.bins;
     raw.lowest_score = how.lowest_score;
     raw.highest_score = how.highest_score;
-    return raw;
-}
-
-inline umbo_update_options raw_options(const update_options &how) noexcept {
-    auto raw = umbo_update_options_default();
-    raw.grouping = to_c(how.grouping);
     return raw;
 }
 
