@@ -75,9 +75,7 @@ const TABLE: &[(&str, [Cell; 4], Operation)] = &[
     ("broadcast_to", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| {
         s.broadcast_to(&Value::Tensor(tensor(&[1.0f32])), &Destination::Like(both())).map(drop)
     }),
-    ("update", [Fine, Fine, Fine, Mixing], |s, v| {
-        s.update(v, None, |_, _| Ok(None)).map(drop)
-    }),
+    ("update", [Fine, Fine, Fine, Mixing], |s, v| s.update(v, None, |_, _| Ok(None)).map(drop)),
     ("scope", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| s.scope(|| ())),
     ("local_results", [Fine; 4], |s, _| s.local_results(&both()).map(drop)),
     ("values_from_function", [Fine; 4], |s, _| {

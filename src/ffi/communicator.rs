@@ -69,7 +69,8 @@ unsafe fn bytes_of<'a>(
 ) -> Result<(&'a [usize], usize)> {
     // SAFETY: the caller's promise is the same.
     let bytes = unsafe { array(bytes, (size as i64, argument), argument) }?;
-    let add = |sum: usize, &one: &usize| sum.checked_add(one).filter(|&sum| sum <= isize::MAX as usize);
+    let add =
+        |sum: usize, &one: &usize| sum.checked_add(one).filter(|&sum| sum <= isize::MAX as usize);
     let sum = bytes.iter().try_fold(0, add);
     let problem = || Error::invalid(argument, "adds up to more bytes than there can be");
     Ok((bytes, sum.ok_or_else(problem)?))
@@ -127,10 +128,7 @@ pub fn umbo_communicator_all_to_all(
     let size = communicator.size();
     // SAFETY: the caller promises as many numbers as there are ranks.
     let ((send_bytes, sent), (receive_bytes, room)) = unsafe {
-        (
-            bytes_of(send_bytes, size, "send_bytes")?,
-            bytes_of(receive_bytes, size, "receive_bytes")?,
-        )
+        (bytes_of(send_bytes, size, "send_bytes")?, bytes_of(receive_bytes, size, "receive_bytes")?)
     };
     check_apart(send, sent, receive, room)?;
     // SAFETY: the caller promises as many bytes as the sizes add up to; they were checked to be apart.

@@ -302,8 +302,6 @@ impl GpuCommunicator for Functions {
         let _entered = gpu.card().enter()?;
         gpu.synchronize()?;
         // SAFETY: as above.
-        callback::run(|| unsafe {
-            function(counts.as_ptr(), from, self.user_data.pointer(), to)
-        })
+        callback::run(|| unsafe { function(counts.as_ptr(), from, self.user_data.pointer(), to) })
     }
 }
