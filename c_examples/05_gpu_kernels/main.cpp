@@ -136,8 +136,8 @@ int main(int count, char **words) {
   }
   umbo::strategy_options options;
   options.compute_devices.assign(words + 2, words + count);
-  const auto strategy = umbo::strategy::central_storage(options);
-  const auto replicas = static_cast<std::size_t>(strategy.num_replicas_in_sync());
+  const auto strategy = umbo::strategy::create(options);
+  const auto replicas = static_cast<std::size_t>(strategy.replica_count());
 
   umbo::initial_distribution drawn, zeros;
   drawn.distribution = umbo::initial::glorot_uniform;

@@ -88,6 +88,9 @@ unsafe fn bytes_mut<'a>(
     if bytes == 0 {
         return Ok(&mut []);
     }
+    if bytes > isize::MAX as usize {
+        return Err(Error::invalid(argument, "of more bytes than there can be"));
+    }
     check(pointer.cast::<u8>(), argument, "a place for the bytes is expected")?;
     // SAFETY: the caller's promise.
     Ok(unsafe { slice::from_raw_parts_mut(pointer.cast(), bytes) })

@@ -135,7 +135,7 @@ void engines() {
     };
     options.replica_thread_stop = [&](const umbo_replica_thread &) { ++stopped; };
     {
-        const auto strategy = umbo::strategy::central_storage(options);
+        const auto strategy = umbo::strategy::create(options);
         const auto weights = strategy.create_variable("w", umbo::tensor::zeros(umbo::dtype::float32, {2}));
         const auto unused = strategy.create_variable("u", umbo::tensor::from_vector<float>({3}));
         const auto gradients =
@@ -168,7 +168,7 @@ void engines() {
 void packed() {
     umbo::strategy_options options;
     options.cpu_replicas = 2;
-    const auto strategy = umbo::strategy::central_storage(options);
+    const auto strategy = umbo::strategy::create(options);
     const auto block = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3});
     auto two = umbo::tensor::from_memory<float>({2}, block->data(), nullptr);
     auto one = umbo::tensor::from_memory<float>({}, block->data() + 2, nullptr);
@@ -198,7 +198,7 @@ int main() {
     umbo::strategy_options options;
     options.cpu_replicas = 2;
     {
-        const auto strategy = umbo::strategy::central_storage(options);
+        const auto strategy = umbo::strategy::create(options);
         variables(strategy);
         initial(strategy);
         splitting(strategy);

@@ -95,7 +95,7 @@ void mpi_is_checked() {
         return umbo::status::ok;
     };
     options.library = "none.so";
-    CHECK(status_of([&] { umbo::communicator::mpi_world(options); }) == umbo::status::unavailable);
+    CHECK(status_of([&] { umbo::communicator::create_mpi(options); }) == umbo::status::unavailable);
     CHECK_MESSAGE("none.so");
     CHECK(status_of([&] { umbo::communicator::mpi(&options, options); }) == umbo::status::unavailable);
     const umbo_mpi_find_fn nothing = [](const char *, void *) -> void * { return nullptr; };
@@ -103,11 +103,11 @@ void mpi_is_checked() {
     CHECK_MESSAGE("the program's MPI has no function MPI_Initialized");
     CHECK(status_of([&] { umbo::communicator::mpi(nullptr, options); }) == umbo::status::invalid_argument);
     options.longest_message = 0;
-    CHECK(status_of([&] { umbo::communicator::mpi_world(options); }) == umbo::status::invalid_argument);
+    CHECK(status_of([&] { umbo::communicator::create_mpi(options); }) == umbo::status::invalid_argument);
     CHECK_MESSAGE("options.longest_message: 0");
     options.longest_message = 1;
     options.timeout_seconds = 0;
-    CHECK(status_of([&] { umbo::communicator::mpi_world(options); }) == umbo::status::invalid_argument);
+    CHECK(status_of([&] { umbo::communicator::create_mpi(options); }) == umbo::status::invalid_argument);
     CHECK_MESSAGE("options.timeout_seconds: 0");
 }
 

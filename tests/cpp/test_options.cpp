@@ -127,7 +127,7 @@ void use() {
     }
     CHECK(whole == 1);
 #if __cplusplus >= 202002L
-    const auto strategy = umbo::strategy::central_storage({.cpu_replicas = 2});
+    const auto strategy = umbo::strategy::create({.cpu_replicas = 2});
     const auto weight = strategy.create_variable("w", umbo::tensor::scalar(1.0f),
                                                  {.trainable = umbo::trainable::yes});
     const auto gradients = umbo::gradients::create(

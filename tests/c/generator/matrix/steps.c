@@ -70,7 +70,7 @@ static void run_late(struct scene *scene, umbo_replica_fn function, umbo_destroy
 
 static int64_t late_replicas(const umbo_strategy *strategy) {
     umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
-    return umbo_strategy_get_info(strategy, &info) == UMBO_OK ? info.late_replicas : 0;
+    return umbo_strategy_get_info(strategy, &info) == UMBO_OK ? info.late_replica_count : 0;
 }
 
 static void a_late_replica(struct scene *scene) {
