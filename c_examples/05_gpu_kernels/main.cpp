@@ -157,7 +157,8 @@ int main(int count, char **words) {
 
   std::vector<driver::module> kernels(replicas); // of each replica that is on a GPU, once it has loaded them
   const auto step = [&](umbo::replica_context &context, const umbo::value &batch) {
-    const auto of = context.views(variables);
+    umbo_view of[4];
+    context.views(variables, of);
     std::array<float *, 4> into{};
     for (std::size_t i = 0; i < into.size(); ++i)
       into[i] = start_of(context.gradient(how.gradients, static_cast<std::int64_t>(i), umbo::gradient_mode::overwrite));

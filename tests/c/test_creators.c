@@ -136,8 +136,11 @@ static umbo_status substitute(umbo_variable_request *request, void *user_data,
 
 static umbo_status twice(umbo_variable_request *request, void *user_data,
                          umbo_variable **variable) {
+    umbo_variable_request_info info = UMBO_VARIABLE_REQUEST_INFO_INIT;
     CHECK_OK(umbo_variable_request_next(request, (umbo_variable **)user_data));
-    CHECK_OK(umbo_variable_request_set_name(request, "second"));
+    CHECK_OK(umbo_variable_request_get_info(request, &info));
+    info.name = "second";
+    CHECK_OK(umbo_variable_request_set_info(request, &info));
     return umbo_variable_request_next(request, variable);
 }
 
@@ -153,7 +156,7 @@ static void other_results(umbo_strategy *strategy) {
     umbo_variable *existing = create(strategy, "existing"), *made, *first = NULL;
     umbo_variable_request *stale = NULL;
     umbo_tensor *initial = make_float(1);
-    const char *name = NULL;
+    umbo_variable_request_info info = UMBO_VARIABLE_REQUEST_INFO_INIT;
     CHECK_OK(umbo_variable_creator_scope_enter(substitute, existing, NULL, &scope));
     made = create(strategy, "new");
     CHECK(has_name(made, "existing"));
@@ -173,7 +176,7 @@ static void other_results(umbo_strategy *strategy) {
                  UMBO_STATUS_PERMISSION_DENIED);
     CHECK_MESSAGE("no more variables");
     CHECK(made == NULL);
-    CHECK_STATUS(umbo_variable_request_name(stale, &name), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_request_get_info(stale, &info), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_OK(umbo_scope_exit(scope));
     umbo_tensor_release(initial);
     umbo_variable_release(existing);

@@ -57,8 +57,8 @@ void extended() {
             of.assign(args);
             return args;
         },
-        umbo::tensor::scalar(2.0f), {umbo::update_grouping::ungrouped});
-    CHECK(one.kind() == umbo::value_kind::tuple && one.count() == 1);
+        umbo::tensor::scalar(2.0f));
+    CHECK(one.kind() == umbo::value_kind::tensor);
     umbo::tensorflow::update_non_slot(strategy, variable, [](umbo::variable &of, const umbo::value &) {
         CHECK(of.name() == "v");
     });
@@ -112,15 +112,14 @@ void creators() {
 }
 
 void resolvers() {
-    umbo::strategy_options options;
-    CHECK(!make(1).cluster_resolver());
-    options.cluster_resolver = umbo::cluster_resolver::from_tf_config(
+    const auto resolver = umbo::cluster_resolver::from_tf_config(
         R"({"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 1}})");
-    const auto resolver = umbo::strategy::create(options).cluster_resolver();
-    CHECK(resolver.jobs() == std::vector<std::string>{"worker"});
+    CHECK(resolver.jobs().size() == 1 && resolver.jobs().at("worker") == 2);
     CHECK(resolver.tasks("worker").at(1) == "b:2");
     CHECK(resolver.task_type() == "worker" && resolver.task_index() == 1);
-    CHECK(resolver.rank_and_size() == std::make_pair(std::int64_t{1}, std::int64_t{2}));
+    CHECK(resolver.rank() == 1 && resolver.rank_count() == 2);
+    CHECK(status_of([&] { resolver.tasks("chief"); }) == umbo::status::not_found);
+    CHECK(umbo::cluster_resolver::from_tf_config().jobs().empty());
     CHECK(umbo::cluster_resolver::from_environment().jobs().empty());
     CHECK(status_of([] { umbo::cluster_resolver::from_tf_config("{"); }) == umbo::status::invalid_argument);
 }

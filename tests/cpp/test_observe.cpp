@@ -17,7 +17,7 @@ void reports(const umbo::strategy &strategy) {
     CHECK(report.text.find("replica 1") != std::string::npos);
     CHECK(!report.names(umbo::step_cause::update) && !report.names(umbo::step_cause::input));
     const auto times = strategy.step_times(1);
-    CHECK(times.steps_measured > 0 && times.steps == 40 && times.step > 0);
+    CHECK(times.measured_step_count > 0 && times.step_count == 40 && times.step > 0);
     strategy.measure_steps(false);
 }
 
@@ -29,7 +29,7 @@ void traces(const umbo::strategy &strategy) {
         strategy.run([](umbo::replica_context &, const umbo::value &) { umbo::trace_span inside("forward"); });
     }
     const auto account = umbo::trace_stop();
-    CHECK(account.events > 4 && account.dropped == 0);
+    CHECK(account.event_count > 4 && account.dropped_count == 0);
     std::ostringstream text;
     text << std::ifstream(path).rdbuf();
     CHECK(text.str().find("\"an epoch\"") != std::string::npos);

@@ -137,7 +137,7 @@ static void other_ends(void) {
 }
 
 static int corrupted(umbo_communicator *communicator, int rank, void *argument) {
-    const int64_t counts[2] = {4, 4};
+    const size_t bytes[2] = {4, 4};
     unsigned char send[4] = {1, 2, 3, 4}, receive[8] = {0};
     (void)argument;
     CHECK_OK(umbo_communicator_all_gather(communicator, bytes, send, receive));
