@@ -131,8 +131,8 @@ typedef umbo_status (*umbo_merge_fn)(
  *
  * @param[in] function The same on all replicas.
  * @param[in] args This replica's arguments. May be NULL, on all replicas or on none.
- * @param[out] result This replica's component of what `function` stored, or NULL. `result` may be
- *   NULL, which discards it.
+ * @param[out] result This replica's component of what was stored, or NULL. `result` may be NULL,
+ *   which discards it.
  * @return
  * - UMBO_STATUS_INVALID_ARGUMENT: arguments from some replicas only.
  * - UMBO_STATUS_FAILED_PRECONDITION: the replicas made different synchronising calls, or `ctx` is

@@ -451,16 +451,16 @@ static inline void umbo_cancellation_release(const umbo_cancellation *cancellati
 }
 
 #if !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
-/** A type that is no pointer. */
-typedef struct umbo_args_come_after_user_data { char unused; } umbo_args_come_after_user_data;
+/** No pointer: what a value in the place of user data becomes. */
+#define UMBO_ARGS_COME_AFTER_USER_DATA 0.0
 
-/** In C11 a value in the place of `user_data` does not compile: arguments come after user data. */
-#define umbo_strategy_run(strategy, function, user_data, args, options, result)       \
-  umbo_strategy_run(strategy, function,                                               \
-                    _Generic((user_data),                                             \
-                             umbo_value *: (umbo_args_come_after_user_data){ 0 },     \
-                             const umbo_value *: (umbo_args_come_after_user_data){ 0 },\
-                             default: (user_data)),                                   \
+/** In C11 a value in the place of `user_data` does not compile: arguments come after it. */
+#define umbo_strategy_run(strategy, function, user_data, args, options, result)  \
+  umbo_strategy_run(strategy, function,                                          \
+                    _Generic((user_data),                                        \
+                             umbo_value *: UMBO_ARGS_COME_AFTER_USER_DATA,       \
+                             const umbo_value *: UMBO_ARGS_COME_AFTER_USER_DATA, \
+                             default: (user_data)),                              \
                     args, options, result)
 #endif
 
@@ -497,7 +497,7 @@ typedef umbo_status (*umbo_update_fn)(
  * Calls a function once that changes a variable for all replicas.
  *
  * @param[in] args May be NULL.
- * @param[out] result What `function` stored, or NULL. `result` may be NULL, which discards it.
+ * @param[out] result What was stored, or NULL. `result` may be NULL, which discards it.
  * @return What `function` returned, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: a variable of another strategy.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope, or the strategy

@@ -289,8 +289,8 @@ UMBO_MUST_USE static inline umbo_status umbo_strategy_run_steps_on_iterator(
     int64_t steps, umbo_value **result) {
   (void)strategy, (void)function, (void)user_data, (void)iterator, (void)steps, (void)result;
   return umbo_tensorflow_refuse(UMBO_STATUS_UNIMPLEMENTED,
-                                "umbo_strategy_run_steps_on_iterator: not offered; "
-                                "call umbo_strategy_run for each element of the iterator");
+                                "umbo_strategy_run_steps_on_iterator: not offered by this "
+                                "strategy; call umbo_strategy_run for each element");
 }
 
 /** Copies the value of a variable, as umbo_variable_read() does. */

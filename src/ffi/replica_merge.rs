@@ -25,7 +25,7 @@ pub type umbo_merge_fn = Option<
 ///
 /// @param[in] function The same on all replicas.
 /// @param[in] args This replica's arguments. May be NULL, on all replicas or on none.
-/// @param[out] result This replica's component of what `function` stored, or NULL. `result` may be NULL, which
+/// @param[out] result This replica's component of what was stored, or NULL. `result` may be NULL, which
 ///   discards it.
 /// @return
 /// - UMBO_STATUS_INVALID_ARGUMENT: arguments from some replicas only.

@@ -46,7 +46,7 @@ fn update_function(
 /// Calls a function once that changes a variable for all replicas.
 ///
 /// @param[in] args May be NULL.
-/// @param[out] result What `function` stored, or NULL. `result` may be NULL, which discards it.
+/// @param[out] result What was stored, or NULL. `result` may be NULL, which discards it.
 /// @return What `function` returned, or:
 /// - UMBO_STATUS_INVALID_ARGUMENT: a variable of another strategy.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope, or the strategy is

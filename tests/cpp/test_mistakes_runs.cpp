@@ -397,7 +397,7 @@ std::vector<mistake> mistakes() {
                  nullptr, nullptr, &options, &out));
          }},
         {"a run by another name inside of a run", umbo::status::failed_precondition,
-         {"umbo_strategy_call_for_each_replica"},
+         {"umbo_strategy_run"},
          {"replica 0's callback", "CPU:1"},
          {"use a merge call"},
          [] {
@@ -408,7 +408,7 @@ std::vector<mistake> mistakes() {
              });
          }},
         {"a call for each replica with too few arguments", umbo::status::invalid_argument,
-         {"umbo_strategy_call_for_each_replica", "args"},
+         {"umbo_strategy_run", "args"},
          {"1 components"},
          {"for 2 replicas"},
          [] {

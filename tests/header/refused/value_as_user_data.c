@@ -1,6 +1,6 @@
 /* A run's batch in the place of its user data.
  * languages: c11 c17 c2x
- * refused: (incompatible type|umbo_args_come_after_user_data) */
+ * refused: incompatible type */
 #include <umbo/umbo.h>
 
 typedef umbo_status (*run_fn)(umbo_strategy *, umbo_replica_fn, void *, const umbo_value *,
