@@ -150,7 +150,4 @@ pub use self::{
     variable_memory::*, variable_values::*, view::*,
 };
 pub use callback::umbo_destroy_fn;
-pub use tensorflow::{
-    collective::*, input::*, logical_device::*, strategy::*, update::*, variable::*,
-    variable_creator::*,
-};
+pub use tensorflow::{collective::*, input::*, strategy::*, variable::*, variable_creator::*};

@@ -28,14 +28,26 @@ public:
         return variable(out);
     }
 
-    returned<std::string> name() const {
-        const char *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_variable_request_name(raw_, &out));
+    // All that the functions for one field get, in one call.
+    returned<umbo_variable_request_info> info() const {
+        auto out = umbo_variable_request_info_default();
+        UMBO_DETAIL_TRY(umbo_variable_request_get_info(raw_, &out));
         return out;
     }
 
+    returned<void> set_info(const umbo_variable_request_info &to) const {
+        return check(umbo_variable_request_set_info(raw_, &to));
+    }
+
+    returned<std::string> name() const {
+        UMBO_DETAIL_LET(found, info());
+        return found.name;
+    }
+
     returned<void> set_name(const std::string &name) const {
-        return check(umbo_variable_request_set_name(raw_, name.c_str()));
+        UMBO_DETAIL_LET(changed, info());
+        changed.name = name.c_str();
+        return set_info(changed);
     }
 
     returned<tensor> initial_value() const {
@@ -50,27 +62,24 @@ public:
 
     // How the variable is to behave.
     returned<variable_options> options() const {
-        umbo_trainable trainable{};
-        umbo_synchronization synchronization{};
-        umbo_aggregation aggregation{};
-        UMBO_DETAIL_TRY(umbo_variable_request_trainable(raw_, &trainable));
-        UMBO_DETAIL_TRY(umbo_variable_request_synchronization(raw_, &synchronization));
-        UMBO_DETAIL_TRY(umbo_variable_request_aggregation(raw_, &aggregation));
-        return variable_options{umbo::trainable{trainable}, umbo::synchronization{synchronization},
-                umbo::aggregation{aggregation}};
+        UMBO_DETAIL_LET(found, info());
+        return variable_options{umbo::trainable{found.trainable},
+                                umbo::synchronization{found.synchronization},
+                                umbo::aggregation{found.aggregation}};
     }
 
     returned<void> set_options(const variable_options &how) const {
-        UMBO_DETAIL_TRY(umbo_variable_request_set_trainable(raw_, to_c(how.trainable)));
-        UMBO_DETAIL_TRY(umbo_variable_request_set_synchronization(raw_, to_c(how.synchronization)));
-        return check(umbo_variable_request_set_aggregation(raw_, to_c(how.aggregation)));
+        UMBO_DETAIL_LET(changed, info());
+        changed.trainable = to_c(how.trainable);
+        changed.synchronization = to_c(how.synchronization);
+        changed.aggregation = to_c(how.aggregation);
+        return set_info(changed);
     }
 
     // The device that the strategy's own creator has chosen; "" before it has.
     returned<std::string> device() const {
-        const char *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_variable_request_device(raw_, &out));
-        return out == nullptr ? "" : out;
+        UMBO_DETAIL_LET(found, info());
+        return found.device == nullptr ? "" : found.device;
     }
 
 private:

@@ -36,7 +36,7 @@ pub const HANDLES: [&str; 20] = [
 const NUMBERS: [(&str, &str); 10] = [
     ("axis", "0"),
     ("index", "0"),
-    ("replica", "0"),
+    ("replica_id", "0"),
     ("start", "0"),
     ("physical_ordinal", "0"),
     ("dtype", "UMBO_DTYPE_FLOAT32"),
@@ -228,6 +228,10 @@ pub fn argument(
         }
         "const char * const" => return Ok("texts".to_owned()),
         "const int64_t" => return Ok("sizes".to_owned()),
+        "const size_t" => {
+            local(format!("const size_t {name}[1] = {{sizeof(numbers[0])}};"));
+            return Ok(name.clone());
+        }
         "const int32_t" => return Ok("axes".to_owned()),
         _ => {}
     }

@@ -41,9 +41,8 @@ const NUMBERS: &[(&str, &str, &str)] = &[
     ("umbo_metric_options", "classes", "small(f)"),
     ("umbo_train_epoch_options", "most_steps", "below(f, 4)"),
     ("umbo_log_level", "most_verbose", "below(f, 6)"),
-    ("umbo_strategy_run_steps_on_iterator", "steps", "small(f)"),
     // Arrays of counts are as long as there are ranks.
-    ("umbo_communicator_functions", "size", "1 + below(f, 4)"),
+    ("umbo_communicator_functions", "rank_count", "1 + below(f, 4)"),
     ("umbo_communicator_functions", "flags", "below(f, 5)"),
 ];
 
@@ -130,6 +129,7 @@ fn input(header: &Header, of: &str, parameter: &Parameter) -> Option<String> {
         "const char * const" => return Some("texts(f)".to_owned()),
         "const int64_t" if name.contains("strides") => return Some("strides(f)".to_owned()),
         "const int64_t" => return Some("sizes(f)".to_owned()),
+        "const size_t" => return Some("(const size_t *)sizes(f)".to_owned()),
         "const double" => return Some("reals(f)".to_owned()),
         "const int32_t" => return Some("axes(f)".to_owned()),
         "const void" | "void" if matches!(name.as_str(), "user_data" | "payload") => {

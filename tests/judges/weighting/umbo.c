@@ -137,7 +137,7 @@ static int train(umbo_communicator *communicator, int rank, void *argument) {
     int epoch, variable;
     options.cpu_replicas = setting->replicas;
     options.communicator = communicator;
-    options.thread_binding = UMBO_THREAD_BINDING_OFF;
+    options.bind_threads = 0;
     UMBO_CHECK(umbo_strategy_create(&options, &strategy));
     for (variable = 0; variable < 2; variable++) {
         const int64_t shape[1] = {variable == 0 ? WIDTH : 1};
