@@ -115,7 +115,7 @@ def array_of(get, *arguments):
 
 def shown(view):
     """The elements that a view shows, likewise."""
-    rank, size = view.rank, view.element_bytes
+    rank, size = view.ndim, view.element_bytes
     shape, strides = list(view.shape[0:rank]), [stride * size for stride in view.strides[0:rank]]
     extent = size + sum((n - 1) * s for n, s in zip(shape, strides)) if 0 not in shape else 0
     memory = ffi.buffer(ffi.cast("char *", view.mutable_data or view.data), extent)

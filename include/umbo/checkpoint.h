@@ -17,50 +17,6 @@
  * Threads: all functions on one checkpoint or manager may be called at the same time. Saving waits
  * for the strategy's step; restoring is refused while there is one.
  *
- * Functions:
- * - umbo_checkpoint_create(): Makes a checkpoint, which holds nothing but the strategy's step
- *   number yet.
- * - umbo_checkpoint_add_variable(): Adds a variable: its value.
- * - umbo_checkpoint_add_optimizer(): Adds an optimizer: its learning rate, iterations and loss
- *   scale, and for each variable the state and the step counts of its rule.
- * - umbo_checkpoint_add_gradients(): Adds gradients: what several runs have accumulated with
- *   `accumulation_steps`.
- * - umbo_checkpoint_add_metrics(): Adds metrics: what they have accumulated.
- * - umbo_checkpoint_add_iterator(): Adds an iterator: how far its pass over the data has come.
- * - umbo_checkpoint_add_tensor(): Adds a tensor of the program's.
- * - umbo_checkpoint_set_number(): Sets a number of the program's, such as a loss, and adds it if
- *   it was not there.
- * - umbo_checkpoint_set_integer(): Sets a whole number of the program's, such as an epoch, and
- *   adds it if it was not there.
- * - umbo_checkpoint_number(): Tells a number of the program's: as it was set or restored last.
- * - umbo_checkpoint_integer(): Tells a whole number of the program's: as it was set or restored
- *   last.
- * - umbo_checkpoint_save(): Saves everything that was added, and the strategy's step number, to a
- *   file.
- * - umbo_checkpoint_restore(): Makes everything that was added what it was when a file was saved,
- *   and lets the strategy count its steps from there.
- * - umbo_checkpoint_save_weights(): Saves the variables that were added, and nothing else, for
- *   other programs.
- * - umbo_checkpoint_load_weights(): Gives variables the values of tensors in a safetensors file,
- *   whichever program has written it.
- * - umbo_checkpoint_retain(): Makes another handle to the same checkpoint, as umbo_retain() does.
- * - umbo_checkpoint_release(): Releases a handle of type umbo_checkpoint, as umbo_release() does.
- * - umbo_checkpoint_manager_create(): Makes a manager, which keeps the checkpoints of one training
- *   in a folder: the newest ones, and the best by a metric.
- * - umbo_checkpoint_manager_save(): Saves a checkpoint if one is due, and removes what is not kept
- *   any more.
- * - umbo_checkpoint_manager_wait(): Waits until all checkpoints are on the disk.
- * - umbo_checkpoint_manager_restore_latest(): Restores the newest checkpoint, if there is one.
- * - umbo_checkpoint_manager_restore_best(): Restores the checkpoint with the best metric, if there
- *   is one.
- * - umbo_checkpoint_manager_latest(): Tells which checkpoint is the newest.
- * - umbo_checkpoint_manager_best(): Tells which checkpoint has the best metric.
- * - umbo_checkpoint_manager_path(): Tells where the checkpoint of a step is, or would be.
- * - umbo_checkpoint_manager_retain(): Makes another handle to the same checkpoint manager, as
- *   umbo_retain() does.
- * - umbo_checkpoint_manager_release(): Releases a handle of type umbo_checkpoint_manager, as
- *   umbo_release() does.
- *
  * Example:
  * ```c
  * // Goes on from a file if there is one.
@@ -90,9 +46,6 @@ extern "C" {
  *
  * @param[in] strategy The strategy whose training is saved. All that is added is of this strategy;
  *   variables may also be of the default one.
- * @param[out] checkpoint A new handle. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  *
  * The checkpoint keeps all objects that are added alive.
  */
@@ -102,13 +55,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_create(
 /**
  * Adds a variable: its value.
  *
- * @param[in] checkpoint The checkpoint.
  * @param[in] name By which name it is saved; copied. Names in a checkpoint differ. `name` may be
  *   NULL: the variable's own name.
- * @param[in] variable The variable.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a name that is empty or that
- *   something has already (the message names both), or a variable of another strategy.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a name that is empty or that something has
+ *   already (the message names both), or a variable of another strategy.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_variable(
     umbo_checkpoint *checkpoint, const char *name, umbo_variable *variable);
@@ -122,12 +72,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_variable(
  * The state of a variable is saved by the name by which the variable was added, or by its own name
  * if it was not.
  *
- * @param[in] checkpoint The checkpoint.
  * @param[in] name By which name it is saved; copied.
  * @param[in] optimizer The optimizer. Its rule's numbers, settings, groups and schedule are not
  *   saved: a program sets them again.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_optimizer(
     umbo_checkpoint *checkpoint, const char *name, umbo_optimizer *optimizer);
@@ -135,11 +83,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_optimizer(
 /**
  * Adds gradients: what several runs have accumulated with `accumulation_steps`.
  *
- * @param[in] checkpoint The checkpoint.
  * @param[in] name By which name they are saved; copied.
- * @param[in] gradients The gradients.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_gradients(
     umbo_checkpoint *checkpoint, const char *name, umbo_gradients *gradients);
@@ -147,11 +92,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_gradients(
 /**
  * Adds metrics: what they have accumulated.
  *
- * @param[in] checkpoint The checkpoint.
  * @param[in] name By which name they are saved; copied.
- * @param[in] metrics The metrics.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_metrics(
     umbo_checkpoint *checkpoint, const char *name, umbo_metrics *metrics);
@@ -163,12 +105,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_metrics(
  * the element of the last step that took effect in umbo_train_epoch(), or that umbo_iterator_next()
  * gave last.
  *
- * @param[in] checkpoint The checkpoint.
  * @param[in] name By which name it is saved; copied.
  * @param[in] iterator The iterator. When it is restored, it is one over a pipeline that was made in
  *   the same way, over the same data.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_iterator(
     umbo_checkpoint *checkpoint, const char *name, umbo_iterator *iterator);
@@ -178,12 +118,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_iterator(
  * the same memory. Nobody writes it while the checkpoint is saved, or reads or writes it while it
  * is restored.
  *
- * @param[in] checkpoint The checkpoint.
  * @param[in] name By which name it is saved; copied.
  * @param[in] tensor The tensor, whose memory can be written.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable(), or a tensor that can only
- *   be read.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable(), or a
+ *   tensor that can only be read.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_tensor(
     umbo_checkpoint *checkpoint, const char *name, umbo_tensor *tensor);
@@ -192,12 +130,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_add_tensor(
  * Sets a number of the program's, such as a loss, and adds it if it was not there. It is saved with
  * the value that was set last.
  *
- * @param[in] checkpoint The checkpoint.
  * @param[in] name Its name; copied.
  * @param[in] number Its value, of which every bit is kept.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a name that is empty or that
- *   something else has.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a name that is empty or that something else
+ *   has.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_set_number(
     umbo_checkpoint *checkpoint, const char *name, double number);
@@ -206,11 +142,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_set_number(
  * Sets a whole number of the program's, such as an epoch, and adds it if it was not there. It is
  * saved with the value that was set last.
  *
- * @param[in] checkpoint The checkpoint.
  * @param[in] name Its name; copied.
  * @param[in] integer Its value.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_set_number().
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_set_number().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_set_integer(
     umbo_checkpoint *checkpoint, const char *name, int64_t integer);
@@ -218,12 +152,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_set_integer(
 /**
  * Tells a number of the program's: as it was set or restored last.
  *
- * @param[in] checkpoint The checkpoint.
  * @param[in] name Its name.
  * @param[out] number Gets its value.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_NOT_FOUND: no number of this name was set.
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a whole number.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a whole number.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_number(
     const umbo_checkpoint *checkpoint, const char *name, double *number);
@@ -231,13 +164,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_number(
 /**
  * Tells a whole number of the program's: as it was set or restored last.
  *
- * @param[in] checkpoint The checkpoint.
  * @param[in] name Its name.
  * @param[out] integer Gets its value.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_NOT_FOUND: no number of this name was set.
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number that
- *   umbo_checkpoint_set_number() has set.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a number that umbo_checkpoint_set_number() has set.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_integer(
     const umbo_checkpoint *checkpoint, const char *name, int64_t *integer);
@@ -252,7 +183,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_integer(
  * is on the disk. With several ranks a call that all make: each writes the state that it keeps, to
  * files beside that of the first, in a folder that all see.
  *
- * @param[in] checkpoint The checkpoint.
  * @param[in] path The file, in the safetensors format.
  * @return UMBO_OK, or, and then the file is as it was:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a folder, a path that leads through
@@ -302,7 +232,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_restore(
 /**
  * Saves the variables that were added, and nothing else, for other programs.
  *
- * @param[in] checkpoint The checkpoint.
  * @param[in] path The file, in the safetensors format, replaced as by umbo_checkpoint_save().
  * @return UMBO_OK, or the statuses of umbo_checkpoint_save().
  */
@@ -328,38 +257,21 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_load_weights(
     umbo_checkpoint *checkpoint, const char *path, int64_t count, const char *const *names,
     const char *const *tensor_names);
 
-/**
- * Makes another handle to the same checkpoint, as umbo_retain() does.
- *
- * @param[in] checkpoint The handle.
- * @param[out] retained The new handle. Release it with umbo_checkpoint_release().
- * @return As umbo_retain().
- */
+/** Makes another handle to the same checkpoint: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_checkpoint_retain(
     const umbo_checkpoint *checkpoint, umbo_checkpoint **retained) {
   return umbo_retain(checkpoint, UMBO_HANDLE_CHECKPOINT, retained);
 }
 
-/**
- * Releases a handle of type umbo_checkpoint, as umbo_release() does.
- *
- * @param[in] checkpoint The handle. NULL does nothing.
- */
+/** Releases a handle: umbo_release(). */
 static inline void umbo_checkpoint_release(const umbo_checkpoint *checkpoint) {
   umbo_release(checkpoint, UMBO_HANDLE_CHECKPOINT);
 }
-
-/** Steps, or time, do not make a checkpoint due. */
-#define UMBO_NONE (-1)
-
-/** The step of a checkpoint that there is not. */
-#define UMBO_NONE (-1)
 
 /**
  * Which checkpoints are kept, and when one is due. Start from UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT.
  */
 typedef struct umbo_checkpoint_manager_options {
-  /** sizeof(umbo_checkpoint_manager_options). */
   size_t struct_size;
   /** How many of the newest are kept; at least 1. By default 5. */
   int64_t keep;
@@ -374,12 +286,12 @@ typedef struct umbo_checkpoint_manager_options {
   int32_t in_background;
   /**
    * A checkpoint is due when so many steps have passed since the last one; at least 1, which is
-   * the default. UMBO_NONE: steps do not matter.
+   * the default. UMBO_INFINITE: steps do not matter.
    */
   int64_t every_steps;
   /**
    * A checkpoint is due when so many seconds have passed since the last one, or since the manager
-   * was made. UMBO_NONE, the default: time does not matter.
+   * was made. UMBO_INFINITE, the default: time does not matter.
    */
   double every_seconds;
   /**
@@ -391,15 +303,9 @@ typedef struct umbo_checkpoint_manager_options {
   int32_t begin_anew;
 } umbo_checkpoint_manager_options;
 
-/** The starting value of a umbo_checkpoint_manager_options. */
 #define UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT \
-  { sizeof(umbo_checkpoint_manager_options), 5, 0, 0, 1, 1, UMBO_NONE, 0 }
-
-/** UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT, to be assigned. */
-static inline umbo_checkpoint_manager_options umbo_checkpoint_manager_options_default(void) {
-  umbo_checkpoint_manager_options value = UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT;
-  return value;
-}
+  { sizeof(umbo_checkpoint_manager_options), 5, 0, 0, 1, 1, UMBO_INFINITE, 0 }
+UMBO_DEFAULT(umbo_checkpoint_manager_options, UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT)
 
 /**
  * Makes a manager, which keeps the checkpoints of one training in a folder: the newest ones, and
@@ -417,8 +323,8 @@ static inline umbo_checkpoint_manager_options umbo_checkpoint_manager_options_de
  * @param[out] manager A new handle. The caller releases it; the last release waits for what is
  *   being written.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, options out of range, or a path
- *   that leads to a file or through one.
+ * - UMBO_STATUS_INVALID_ARGUMENT: options out of range, or a path that leads to a file or through
+ *   one.
  * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
  * - UMBO_STATUS_RESOURCE_EXHAUSTED, UMBO_STATUS_UNAVAILABLE: another failure of the system's.
  */
@@ -435,7 +341,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_create(
  * With several ranks a call that all make, each with a manager of the same folder; they write in
  * the call. A checkpoint is due for all if it is for one.
  *
- * @param[in] manager The manager.
  * @param[in] step Which step, epoch, or whatever the program counts; 0 or more. It names the file.
  * @param[in] metric What the best checkpoints are the best by. One that is NaN is never among the
  *   best. `metric` may be NULL: the checkpoint has none.
@@ -453,7 +358,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_save(
 /**
  * Waits until all checkpoints are on the disk.
  *
- * @param[in] manager The manager.
  * @return UMBO_OK, or the failure of one that could not be written.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_wait(umbo_checkpoint_manager *manager);
@@ -464,7 +368,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_wait(umbo_checkpoint_
  * UMBO_STATUS_DATA_LOSS. One that the system does not open or read is not passed over: the call
  * fails, and may succeed the next time.
  *
- * @param[in] manager The manager.
  * @param[out] step Gets its step, or UMBO_NONE if there is none; then nothing has changed.
  * @return UMBO_OK, or what umbo_checkpoint_restore() returns, and then nothing has changed.
  *   UMBO_STATUS_DATA_LOSS: all are damaged.
@@ -478,7 +381,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_restore_latest(
  * Restores the checkpoint with the best metric, if there is one. One that is damaged, so that its
  * metric is not known, is passed over as by umbo_checkpoint_manager_restore_latest().
  *
- * @param[in] manager The manager.
  * @param[out] step Gets its step, or UMBO_NONE if none has a metric; then nothing has
  *   changed.
  * @return UMBO_OK, or what umbo_checkpoint_restore() returns.
@@ -491,10 +393,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_restore_best(
 /**
  * Tells which checkpoint is the newest. It waits for what is being written.
  *
- * @param[in] manager The manager.
  * @param[out] step Gets its step, or UMBO_NONE if there is none.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  * - the failure of a checkpoint that could not be written, or of reading the folder or a file.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_latest(
@@ -504,7 +404,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_latest(
  * Tells which checkpoint has the best metric. It waits for what is being written. One that is
  * damaged is passed over as by umbo_checkpoint_manager_restore_latest().
  *
- * @param[in] manager The manager.
  * @param[out] step Gets its step, or UMBO_NONE if none has a metric.
  * @return UMBO_OK, or the statuses of umbo_checkpoint_manager_latest().
  */
@@ -514,36 +413,27 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_best(
 /**
  * Tells where the checkpoint of a step is, or would be.
  *
- * @param[in] manager The manager.
  * @param[in] step The step; 0 or more.
  * @param[out] buffer Gets the path and its NUL, if there is room. `buffer` may be NULL if
  *   `capacity` is 0, to ask for the length.
  * @param[in] capacity The bytes of `buffer`.
  * @param[out] length Gets the bytes of the path, without the NUL, also if there is too little room.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a step below 0.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a step below 0.
  * - UMBO_STATUS_OUT_OF_RANGE: too little room.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_path(
     const umbo_checkpoint_manager *manager, int64_t step, char *buffer, size_t capacity,
     size_t *length);
 
-/**
- * Makes another handle to the same checkpoint manager, as umbo_retain() does.
- *
- * @param[in] checkpoint_manager The handle.
- * @param[out] retained The new handle. Release it with umbo_checkpoint_manager_release().
- * @return As umbo_retain().
- */
+/** Makes another handle to the same checkpoint manager: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_checkpoint_manager_retain(
     const umbo_checkpoint_manager *checkpoint_manager, umbo_checkpoint_manager **retained) {
   return umbo_retain(checkpoint_manager, UMBO_HANDLE_CHECKPOINT_MANAGER, retained);
 }
 
 /**
- * Releases a handle of type umbo_checkpoint_manager, as umbo_release() does.
- *
- * @param[in] checkpoint_manager The handle. NULL does nothing.
+ * Releases a handle: umbo_release().
  *
  * The release of the last handle waits for what is being written.
  */

@@ -18,15 +18,6 @@
  * Threads: umbo_strategy_check_equivalence() is *serialised* with the strategy's steps. The
  * functions on its result are *concurrent*.
  *
- * Functions:
- * - umbo_strategy_check_equivalence(): Checks that a step does the same on one replica as on all.
- * - umbo_equivalence_holds(): Tells whether the step does the same on one replica as on all.
- * - umbo_equivalence_text(): Gives all findings as text.
- * - umbo_equivalence_count(): Tells how many findings there are.
- * - umbo_equivalence_at(): Gives one finding.
- * - umbo_equivalence_retain(): Makes another handle to the same equivalence, as umbo_retain() does.
- * - umbo_equivalence_release(): Releases a handle of type umbo_equivalence, as umbo_release() does.
- *
  * Example:
  * ```c
  * // Prints what is wrong with a step; true if nothing is.
@@ -47,9 +38,6 @@
 extern "C" {
 #endif
 
-
-/** A tolerance that suits the dtype of the gradients. */
-#define UMBO_AUTO (-1.0)
 
 /** What a finding is about. */
 UMBO_ENUM(umbo_equivalence_subject) {
@@ -122,7 +110,6 @@ UMBO_ENUM(umbo_equivalence_verdict) {
 
 /** When two numbers count as the same. Start from UMBO_EQUIVALENCE_OPTIONS_INIT. */
 typedef struct umbo_equivalence_options {
-  /** sizeof(umbo_equivalence_options). */
   size_t struct_size;
   /**
    * The largest allowed difference, as a fraction of the terms that are added up to a gradient.
@@ -135,15 +122,8 @@ typedef struct umbo_equivalence_options {
   double absolute_tolerance;
 } umbo_equivalence_options;
 
-/** The starting value of a umbo_equivalence_options. */
-#define UMBO_EQUIVALENCE_OPTIONS_INIT \
-  { sizeof(umbo_equivalence_options), UMBO_AUTO, 0.0 }
-
-/** UMBO_EQUIVALENCE_OPTIONS_INIT, to be assigned. */
-static inline umbo_equivalence_options umbo_equivalence_options_default(void) {
-  umbo_equivalence_options value = UMBO_EQUIVALENCE_OPTIONS_INIT;
-  return value;
-}
+#define UMBO_EQUIVALENCE_OPTIONS_INIT { sizeof(umbo_equivalence_options), UMBO_AUTO, 0.0 }
+UMBO_DEFAULT(umbo_equivalence_options, UMBO_EQUIVALENCE_OPTIONS_INIT)
 
 /**
  * One finding of a check. Start from UMBO_EQUIVALENCE_FINDING_INIT.
@@ -151,7 +131,6 @@ static inline umbo_equivalence_options umbo_equivalence_options_default(void) {
  * The texts live as long as the umbo_equivalence.
  */
 typedef struct umbo_equivalence_finding {
-  /** sizeof(umbo_equivalence_finding). */
   size_t struct_size;
   /** What the finding is about. */
   umbo_equivalence_subject subject;
@@ -180,21 +159,14 @@ typedef struct umbo_equivalence_finding {
   const char *text;
 } umbo_equivalence_finding;
 
-/** The starting value of a umbo_equivalence_finding. */
 #define UMBO_EQUIVALENCE_FINDING_INIT \
   { sizeof(umbo_equivalence_finding), UMBO_ENUM_VALUE(umbo_equivalence_subject, 0), \
     UMBO_ENUM_VALUE(umbo_equivalence_verdict, 0), 0, 0, 0.0, 0.0, NULL, NULL }
-
-/** UMBO_EQUIVALENCE_FINDING_INIT, to be assigned. */
-static inline umbo_equivalence_finding umbo_equivalence_finding_default(void) {
-  umbo_equivalence_finding value = UMBO_EQUIVALENCE_FINDING_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_equivalence_finding, UMBO_EQUIVALENCE_FINDING_INIT)
 
 /**
  * Checks that a step does the same on one replica as on all.
  *
- * @param[in] strategy The strategy.
  * @param[in] function The step's callback, as for umbo_strategy_run().
  * @param[in] user_data Passed to `function` unchanged; may be anything.
  * @param[in] batch A global batch that is not distributed yet: a tensor, or a tuple, list or struct
@@ -204,11 +176,10 @@ static inline umbo_equivalence_finding umbo_equivalence_finding_default(void) {
  * @param[in] options The tolerances; `options` may be NULL: all defaults.
  * @param[out] equivalence What was found. The caller releases it.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a batch that cannot be split or
- *   has too few examples, gradients of another strategy, or a tolerance that is out of range.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a batch that cannot be split or has too few examples, gradients
+ *   of another strategy, or a tolerance that is out of range.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback, a merge call or
  *   another strategy's scope; or the strategy is draining.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory for the copies.
  * - what umbo_strategy_run() returns, if the callback fails on the batch in its usual split.
  *
  * A mistake in the callback is not a failure of this function. It is reported in `*equivalence`:
@@ -268,7 +239,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_check_equivalence(
  *
  * @param[in] equivalence What the check found.
  * @param[out] holds 1 if the update and the metrics are the same, else 0.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_equivalence_holds(
     const umbo_equivalence *equivalence, int32_t *holds);
@@ -280,7 +250,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_equivalence_holds(
  * @param[out] text A line that says whether the equivalence holds and for which parts of the
  *   batch, then a line for each finding that is not UMBO_EQUIVALENCE_EQUAL. Lives as long as
  *   `equivalence`.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_equivalence_text(
     const umbo_equivalence *equivalence, const char **text);
@@ -290,7 +259,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_equivalence_text(
  *
  * @param[in] equivalence What the check found.
  * @param[out] count Their number.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  *
  * First come the findings about the step as a whole, if something is wrong with it. Then there is
  * one for each gradient and each metric, also if it is UMBO_EQUIVALENCE_EQUAL.
@@ -304,29 +272,19 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_equivalence_count(
  * @param[in] equivalence What the check found.
  * @param[in] index The finding's place: 0 to the number of findings less one.
  * @param[out] finding The finding. Start from UMBO_EQUIVALENCE_FINDING_INIT, which sets its size.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_OUT_OF_RANGE: no such finding.
+ * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such finding.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_equivalence_at(
     const umbo_equivalence *equivalence, int64_t index, umbo_equivalence_finding *finding);
 
-/**
- * Makes another handle to the same equivalence, as umbo_retain() does.
- *
- * @param[in] equivalence The handle.
- * @param[out] retained The new handle. Release it with umbo_equivalence_release().
- * @return As umbo_retain().
- */
+/** Makes another handle to the same equivalence: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_equivalence_retain(
     const umbo_equivalence *equivalence, umbo_equivalence **retained) {
   return umbo_retain(equivalence, UMBO_HANDLE_EQUIVALENCE, retained);
 }
 
 /**
- * Releases a handle of type umbo_equivalence, as umbo_release() does.
- *
- * @param[in] equivalence The handle. NULL does nothing.
+ * Releases a handle: umbo_release().
  *
  * When the last handle is released, the texts that were taken from it end.
  */

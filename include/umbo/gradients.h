@@ -15,27 +15,6 @@
  * Threads: each replica uses the gradients with its own context. Functions that take a context are
  * *concurrent* and do not wait for other replicas.
  *
- * Functions:
- * - umbo_gradients_create(): Makes gradient buffers, one for each variable and replica.
- * - umbo_gradients_get_info(): Gets what gradients were made for, and how.
- * - umbo_gradients_get_gradient_info(): Gets what the gradients of one variable are.
- * - umbo_gradients_variable(): Gives one of the variables that the gradients are for.
- * - umbo_gradients_reduced(): Gives the gradient of a variable that the next apply would take.
- * - umbo_gradients_retain(): Makes another handle to the same gradients, as umbo_retain() does.
- * - umbo_gradients_release(): Releases a handle of type umbo_gradients, as umbo_release() does.
- * - umbo_gradients_view(): Gives this replica's buffer for the gradient of a variable.
- * - umbo_gradients_views(): Gives this replica's buffers for the gradients of all variables.
- * - umbo_gradients_add_rows(): Adds rows to this replica's gradient of a row-sparse variable.
- * - umbo_gradients_add_indexed_slices(): Adds copies of indexed slices to a gradient.
- * - umbo_gradients_submit(): Submits this replica's gradients, weighted by its number of examples.
- * - umbo_gradients_submit_weighted(): Submits this replica's gradients with a given weight.
- * - umbo_gradients_attach(): Lets a gradient stay where the program has it: this replica's
- *   gradient of a variable is read from the memory of `view`, without a copy, instead of from the
- *   buffer that umbo_gradients_view() gives.
- * - umbo_gradients_withdraw(): Takes back what this replica has contributed to a variable in this
- *   step: the buffer that it viewed, the rows that it added or the memory that it attached count
- *   no more, as if it had not touched them.
- *
  * Example:
  * ```c
  * // A replica writes its gradient of variable 0, a sum over its examples.
@@ -78,7 +57,6 @@ UMBO_ENUM(umbo_loss_reduction) {
 
 /** How gradients are combined. Start from UMBO_GRADIENTS_OPTIONS_INIT. */
 typedef struct umbo_gradients_options {
-  /** sizeof(umbo_gradients_options). */
   size_t struct_size;
   /**
    * UMBO_LOSS_SUM, UMBO_LOSS_MEAN or UMBO_LOSS_GLOBAL_MEAN. There is no default: it must be set.
@@ -110,19 +88,12 @@ typedef struct umbo_gradients_options {
   umbo_dtype dtype;
 } umbo_gradients_options;
 
-/** The starting value of a umbo_gradients_options. */
 #define UMBO_GRADIENTS_OPTIONS_INIT \
   { sizeof(umbo_gradients_options), UMBO_LOSS_UNSET, 1, NULL, UMBO_DTYPE_NONE }
-
-/** UMBO_GRADIENTS_OPTIONS_INIT, to be assigned. */
-static inline umbo_gradients_options umbo_gradients_options_default(void) {
-  umbo_gradients_options value = UMBO_GRADIENTS_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_gradients_options, UMBO_GRADIENTS_OPTIONS_INIT)
 
 /** What gradients were made for, and how. Start from UMBO_GRADIENTS_INFO_INIT. */
 typedef struct umbo_gradients_info {
-  /** sizeof(umbo_gradients_info). */
   size_t struct_size;
   /** The number of variables that the gradients are for. */
   int64_t num_variables;
@@ -132,18 +103,11 @@ typedef struct umbo_gradients_info {
   umbo_loss_reduction loss_reduction;
 } umbo_gradients_info;
 
-/** The starting value of a umbo_gradients_info. */
 #define UMBO_GRADIENTS_INFO_INIT { sizeof(umbo_gradients_info), 0, 0, UMBO_LOSS_UNSET }
-
-/** UMBO_GRADIENTS_INFO_INIT, to be assigned. */
-static inline umbo_gradients_info umbo_gradients_info_default(void) {
-  umbo_gradients_info value = UMBO_GRADIENTS_INFO_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_gradients_info, UMBO_GRADIENTS_INFO_INIT)
 
 /** What the gradients of one variable are. Start from UMBO_GRADIENT_INFO_INIT. */
 typedef struct umbo_gradient_info {
-  /** sizeof(umbo_gradient_info). */
   size_t struct_size;
   /**
    * The type in which replicas write them: that of the options, or the variable's if the options
@@ -154,14 +118,8 @@ typedef struct umbo_gradient_info {
   int32_t row_sparse;
 } umbo_gradient_info;
 
-/** The starting value of a umbo_gradient_info. */
 #define UMBO_GRADIENT_INFO_INIT { sizeof(umbo_gradient_info), UMBO_DTYPE_NONE, 0 }
-
-/** UMBO_GRADIENT_INFO_INIT, to be assigned. */
-static inline umbo_gradient_info umbo_gradient_info_default(void) {
-  umbo_gradient_info value = UMBO_GRADIENT_INFO_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_gradient_info, UMBO_GRADIENT_INFO_INIT)
 
 /**
  * Makes gradient buffers, one for each variable and replica.
@@ -174,11 +132,10 @@ static inline umbo_gradient_info umbo_gradient_info_default(void) {
  *   `loss_reduction` has no default.
  * @param[out] gradients The new gradients. The caller releases them.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, no variables, a variable named
- *   twice or made by another strategy, a scalar that is row-sparse, `loss_reduction` unset, or
- *   another option that is out of range or does not fit.
+ * - UMBO_STATUS_INVALID_ARGUMENT: no variables, a variable named twice or made by another strategy,
+ *   a scalar that is row-sparse, `loss_reduction` unset, or another option that is out of range or
+ *   does not fit.
  * - UMBO_STATUS_UNIMPLEMENTED: a variable that is neither float32 nor float64.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_create(
     umbo_strategy *strategy, int64_t count, umbo_variable *const *variables,
@@ -187,9 +144,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_create(
 /**
  * Gets what gradients were made for, and how.
  *
- * @param[in] gradients The gradients.
  * @param[out] info Their description. Start from UMBO_GRADIENTS_INFO_INIT, which sets its size.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_get_info(
     const umbo_gradients *gradients, umbo_gradients_info *info);
@@ -197,12 +152,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_get_info(
 /**
  * Gets what the gradients of one variable are.
  *
- * @param[in] gradients The gradients.
  * @param[in] index The place of the variable among those that the gradients were made for.
  * @param[out] info Their description. Start from UMBO_GRADIENT_INFO_INIT, which sets its size.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_OUT_OF_RANGE: no such variable.
+ * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such variable.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_get_gradient_info(
     const umbo_gradients *gradients, int64_t index, umbo_gradient_info *info);
@@ -210,13 +162,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_get_gradient_info(
 /**
  * Gives one of the variables that the gradients are for.
  *
- * @param[in] gradients The gradients.
  * @param[in] index The place of the variable among those that the gradients were made for.
- * @param[out] variable A new handle to the variable. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_OUT_OF_RANGE: no such variable.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such variable.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_variable(
     const umbo_gradients *gradients, int64_t index, umbo_variable **variable);
@@ -224,20 +171,17 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_variable(
 /**
  * Gives the gradient of a variable that the next apply would take.
  *
- * @param[in] gradients The gradients.
  * @param[in] index The place of the variable among those that the gradients were made for.
  * @param[in] optimizer The optimizer whose loss scale is taken out of the last run (of accumulated
  *   ones it is out already). `optimizer` may be NULL: there is no loss scale.
  * @param[out] value A new value: a tensor, or for a row-sparse variable indexed slices of the rows
  *   that were named, ascending, each once. The caller releases it.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an optimizer of another
- *   strategy.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an optimizer of another strategy.
  * - UMBO_STATUS_OUT_OF_RANGE: no such variable.
  * - UMBO_STATUS_NOT_FOUND: no replica contributed to the variable.
  * - UMBO_STATUS_FAILED_PRECONDITION: inside of a run, where umbo_optimizer_apply() would find
  *   nothing to apply, or if all weights are 0.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * It is summed over replicas and accumulated runs and divided as `loss_reduction` says, without the
  * loss scale, before clipping and weight decay, in the variable's type. With accumulated runs it is
@@ -252,23 +196,13 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_reduced(
     const umbo_gradients *gradients, int64_t index, const umbo_optimizer *optimizer,
     umbo_value **value);
 
-/**
- * Makes another handle to the same gradients, as umbo_retain() does.
- *
- * @param[in] gradients The handle.
- * @param[out] retained The new handle. Release it with umbo_gradients_release().
- * @return As umbo_retain().
- */
+/** Makes another handle to the same gradients: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_gradients_retain(
     const umbo_gradients *gradients, umbo_gradients **retained) {
   return umbo_retain(gradients, UMBO_HANDLE_GRADIENTS, retained);
 }
 
-/**
- * Releases a handle of type umbo_gradients, as umbo_release() does.
- *
- * @param[in] gradients The handle. NULL does nothing.
- */
+/** Releases a handle: umbo_release(). */
 static inline void umbo_gradients_release(const umbo_gradients *gradients) {
   umbo_release(gradients, UMBO_HANDLE_GRADIENTS);
 }
@@ -290,14 +224,13 @@ UMBO_ENUM(umbo_gradient_mode) {
 /**
  * Gives this replica's buffer for the gradient of a variable.
  *
- * @param[in] gradients The gradients.
  * @param[in] ctx The replica's context.
  * @param[in] index The place of the variable among those that the gradients were made for.
  * @param[in] mode UMBO_GRADIENT_OVERWRITE or UMBO_GRADIENT_ADD.
  * @param[out] view The buffer, to be written until the replica submits. It has the variable's
  *   shape, and its dtype unless the options give another one. It is on the replica's device.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown `mode`.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an unknown `mode`.
  * - UMBO_STATUS_OUT_OF_RANGE: no such variable.
  * - UMBO_STATUS_FAILED_PRECONDITION: the variable is row-sparse, this is not a run of the strategy
  *   that the gradients were made for, the replica has submitted already, or what an earlier run
@@ -318,7 +251,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_view(
 /**
  * Gives this replica's buffers for the gradients of all variables.
  *
- * @param[in] gradients The gradients.
  * @param[in] ctx The replica's context.
  * @param[in] mode UMBO_GRADIENT_OVERWRITE or UMBO_GRADIENT_ADD, for all buffers.
  * @param[in] capacity How many views there is room for.
@@ -341,7 +273,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_views(
 /**
  * Adds rows to this replica's gradient of a row-sparse variable.
  *
- * @param[in] gradients The gradients.
  * @param[in] ctx The replica's context.
  * @param[in] index The place of the variable among those that the gradients were made for.
  * @param[in] rows How many rows to add; 0 or more.
@@ -349,12 +280,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_views(
  * @param[out] values Room for their gradients: of the gradients' dtype, and of the variable's
  *   shape with `rows` in place of the first dimension.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a negative number of rows.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a negative number of rows.
  * - UMBO_STATUS_OUT_OF_RANGE: no such variable.
  * - UMBO_STATUS_FAILED_PRECONDITION: the variable is not row-sparse, or as for
  *   umbo_gradients_view().
  * - UMBO_STATUS_CANCELLED: the run has returned without this replica.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory for so many rows.
  *
  * Write all of both views before the replica submits; they contain old data before. They are on
  * the replica's device. A further call in the step adds further rows, and the earlier views stay
@@ -383,14 +313,12 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_add_rows(
 /**
  * Adds copies of indexed slices to a gradient.
  *
- * @param[in] gradients The gradients.
  * @param[in] ctx The replica's context.
  * @param[in] index The place of the variable among those that the gradients were made for.
  * @param[in] slices Indexed slices of the gradients' dtype and the variable's shape. They stay the
  *   caller's.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another kind of value, or another
- *   dtype or shape.
+ * - UMBO_STATUS_INVALID_ARGUMENT: another kind of value, or another dtype or shape.
  * - the others of umbo_gradients_add_rows().
  *
  * The rows count as those of umbo_gradients_add_rows().
@@ -401,10 +329,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_add_indexed_slices(
 /**
  * Submits this replica's gradients, weighted by its number of examples.
  *
- * @param[in] gradients The gradients.
  * @param[in] ctx The replica's context.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  * - UMBO_STATUS_FAILED_PRECONDITION: the run's arguments contain no per-replica value that tells
  *   the number of examples (umbo_gradients_submit_weighted() takes a weight), the replica has
  *   submitted already, or as for umbo_gradients_view().
@@ -424,13 +350,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_submit(
 /**
  * Submits this replica's gradients with a given weight.
  *
- * @param[in] gradients The gradients.
  * @param[in] ctx The replica's context.
  * @param[in] weight The weight of this replica; finite and 0 or more. With 0 nothing that this
  *   replica wrote is read.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a weight that is negative or
- *   not finite.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a weight that is negative or not finite.
  * - UMBO_STATUS_FAILED_PRECONDITION: the replica has submitted already, or as for
  *   umbo_gradients_view().
  * - UMBO_STATUS_OUT_OF_RANGE: as for umbo_gradients_submit().
@@ -444,7 +368,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_submit_weighted(
  * the memory of `view`, without a copy, instead of from the buffer that umbo_gradients_view()
  * gives.
  *
- * @param[in] gradients The gradients.
  * @param[in] ctx The replica's context.
  * @param[in] index The place of the variable among those that the gradients were made for.
  * @param[in] view All elements of the gradient: of the variable's shape, of the gradients' dtype
@@ -453,14 +376,13 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_submit_weighted(
  * @param[in] destroy Releases the memory, exactly once, on any thread, also if this function fails.
  *   NULL: nothing to release.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a view of another dtype, shape,
- *   order of elements or device; the message says which.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a view of another dtype, shape, order of elements or device; the
+ *   message says which.
  * - UMBO_STATUS_OUT_OF_RANGE: no such variable.
  * - UMBO_STATUS_NOT_FOUND: the view's device does not exist.
  * - UMBO_STATUS_FAILED_PRECONDITION: the replica has viewed or attached this gradient in this step
  *   already (umbo_gradients_withdraw() takes that back), or as for umbo_gradients_view().
  * - UMBO_STATUS_CANCELLED: the run has returned without this replica.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * The replica may write the elements until it submits. From then on nobody writes them until the
  * library calls `destroy`. It does so when nothing reads them any more: after the apply that uses
@@ -481,7 +403,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_gradients_attach(
  * viewed, the rows that it added or the memory that it attached count no more, as if it had not
  * touched them.
  *
- * @param[in] gradients The gradients.
  * @param[in] ctx The replica's context.
  * @param[in] index The place of the variable among those that the gradients were made for.
  * @return UMBO_OK, also if there is nothing to take back, or:

@@ -15,28 +15,6 @@
  * are those that read. umbo_metrics_define() and umbo_metrics_reset() are refused while a run is
  * adding.
  *
- * Functions:
- * - umbo_metrics_create(): Makes metrics, none yet, to which the replicas of a strategy add in its
- *   runs.
- * - umbo_metrics_define(): Adds a metric, between runs.
- * - umbo_metrics_count(): Tells how many metrics were defined.
- * - umbo_metrics_name(): Tells the name of a metric.
- * - umbo_metrics_index(): Finds the metric with a name, for the functions that take an index.
- * - umbo_metrics_add(): Adds a number and its weight to a sum, mean, count or accuracy, in a
- *   replica's callback.
- * - umbo_metrics_add_label(): Adds the class that was predicted for one example to an accuracy or
- *   a confusion matrix.
- * - umbo_metrics_add_score(): Adds the score of one example to an AUC.
- * - umbo_metrics_add_labels(): Adds what was predicted for many examples to an accuracy, a
- *   confusion matrix or an AUC.
- * - umbo_metrics_result(): Tells what a metric has accumulated over the runs that succeeded since
- *   it was defined or reset.
- * - umbo_metrics_class_result(): Tells how a class was predicted, by a confusion matrix.
- * - umbo_metrics_cells(): Copies the cells of a confusion matrix or of an AUC's histogram.
- * - umbo_metrics_reset(): Lets all metrics begin at zero.
- * - umbo_metrics_retain(): Makes another handle to the same metrics, as umbo_retain() does.
- * - umbo_metrics_release(): Releases a handle of type umbo_metrics, as umbo_release() does.
- *
  * Example:
  * ```c
  * // In a replica's callback: a loss, and a confusion matrix from rows of scores.
@@ -88,7 +66,6 @@ UMBO_ENUM(umbo_metric_kind) {
 
 /** What a metric is more exactly. Start from UMBO_METRIC_OPTIONS_INIT. */
 typedef struct umbo_metric_options {
-  /** sizeof(umbo_metric_options). */
   size_t struct_size;
   /**
    * How many classes a confusion matrix has, 1 to 32768; it must be given. Its cells take 8 bytes
@@ -103,18 +80,11 @@ typedef struct umbo_metric_options {
   double highest_score;
 } umbo_metric_options;
 
-/** The starting value of a umbo_metric_options. */
 #define UMBO_METRIC_OPTIONS_INIT { sizeof(umbo_metric_options), 0, 200, 0.0, 1.0 }
-
-/** UMBO_METRIC_OPTIONS_INIT, to be assigned. */
-static inline umbo_metric_options umbo_metric_options_default(void) {
-  umbo_metric_options value = UMBO_METRIC_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_metric_options, UMBO_METRIC_OPTIONS_INIT)
 
 /** How a class was predicted. Start from UMBO_CLASS_METRIC_INIT. */
 typedef struct umbo_class_metric {
-  /** sizeof(umbo_class_metric). */
   size_t struct_size;
   /** Examples of the class for which it was predicted. */
   int64_t true_positives;
@@ -132,22 +102,14 @@ typedef struct umbo_class_metric {
   double f1;
 } umbo_class_metric;
 
-/** The starting value of a umbo_class_metric. */
 #define UMBO_CLASS_METRIC_INIT { sizeof(umbo_class_metric), 0, 0, 0, 0.0, 0.0, 0.0 }
-
-/** UMBO_CLASS_METRIC_INIT, to be assigned. */
-static inline umbo_class_metric umbo_class_metric_default(void) {
-  umbo_class_metric value = UMBO_CLASS_METRIC_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_class_metric, UMBO_CLASS_METRIC_INIT)
 
 /**
  * Makes metrics, none yet, to which the replicas of a strategy add in its runs.
  *
  * @param[in] strategy Whose runs add to them.
  * @param[out] metrics A new handle, to be released.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  *
  * With several ranks all of them make the same metrics in the same order, define the same and reset
  * them between the same runs. What is accumulated, and read by each, is that of the replicas of all
@@ -159,7 +121,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_create(
 /**
  * Adds a metric, between runs. The first one has index 0, the next one 1, and so on.
  *
- * @param[in] metrics The metrics.
  * @param[in] name Its name, which differs from the others; copied.
  * @param[in] kind What it accumulates.
  * @param[in] options What it is more exactly; `options` may be NULL: all defaults.
@@ -167,7 +128,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_create(
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: a name that there is, options out of range.
  * - UMBO_STATUS_FAILED_PRECONDITION: a run is adding to the metrics.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_define(
     umbo_metrics *metrics, const char *name, umbo_metric_kind kind,
@@ -176,21 +136,16 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_define(
 /**
  * Tells how many metrics were defined.
  *
- * @param[in] metrics The metrics.
  * @param[out] count Their number.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_count(const umbo_metrics *metrics, int64_t *count);
 
 /**
  * Tells the name of a metric.
  *
- * @param[in] metrics The metrics.
  * @param[in] index Which of them.
  * @param[out] name The name. Lives as long as the metrics.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_OUT_OF_RANGE: no such metric.
+ * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such metric.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_name(
     const umbo_metrics *metrics, int64_t index, const char **name);
@@ -198,12 +153,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_name(
 /**
  * Finds the metric with a name, for the functions that take an index.
  *
- * @param[in] metrics The metrics.
- * @param[in] name The name.
  * @param[out] index Which of them it is.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_NOT_FOUND: no metric of this name. The message lists the names that there are.
+ * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no metric of this name. The message lists the names
+ *   that there are.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_index(
     const umbo_metrics *metrics, const char *name, int64_t *index);
@@ -214,7 +166,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_index(
  * What replicas add belongs to the step: it counts once the run has succeeded, and not at all if it
  * fails. Replicas add at the same time; nobody waits for another one, and nothing is allocated.
  *
- * @param[in] metrics The metrics.
  * @param[in] ctx The replica's context.
  * @param[in] index Which of them.
  * @param[in] sum What is added. For a count: a whole number, 0 or more. For an accuracy: how
@@ -234,7 +185,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add(
 /**
  * Adds the class that was predicted for one example to an accuracy or a confusion matrix.
  *
- * @param[in] metrics The metrics.
  * @param[in] ctx The replica's context.
  * @param[in] index Which of them.
  * @param[in] predicted The class that was predicted.
@@ -243,7 +193,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add(
  * - UMBO_STATUS_OUT_OF_RANGE: no such metric, or a class that the matrix does not have.
  * - UMBO_STATUS_INVALID_ARGUMENT, UMBO_STATUS_FAILED_PRECONDITION, UMBO_STATUS_CANCELLED: as for
  *   umbo_metrics_add().
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add_label(
     umbo_metrics *metrics, umbo_replica_context *ctx, int64_t index, int64_t predicted,
@@ -252,7 +201,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add_label(
 /**
  * Adds the score of one example to an AUC.
  *
- * @param[in] metrics The metrics.
  * @param[in] ctx The replica's context.
  * @param[in] index Which of them.
  * @param[in] score The score, not NaN; higher ones speak for class 1.
@@ -266,7 +214,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add_score(
  * Adds what was predicted for many examples to an accuracy, a confusion matrix or an AUC. There may
  * be none. If any of it is wrong, none of it is added. Allocates nothing once a step had as many.
  *
- * @param[in] metrics The metrics.
  * @param[in] ctx The replica's context.
  * @param[in] index Which of them.
  * @param[in] predicted For an accuracy or a matrix: class numbers, integers of shape [examples],
@@ -289,13 +236,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_add_labels(
 /**
  * Tells what a metric has accumulated over the runs that succeeded since it was defined or reset.
  *
- * @param[in] metrics The metrics.
  * @param[in] index Which of them.
  * @param[out] metric Its sum, weight and mean; its kind says what they are. Start from
  *   UMBO_METRIC_INIT, which sets its size.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_OUT_OF_RANGE: no such metric.
+ * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such metric.
  *
  * Whole numbers are exact. Other sums are float64, in the order of the runs and in each of them of
  * the replicas: the same bits for the same calls, however threads are scheduled.
@@ -306,12 +250,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_result(
 /**
  * Tells how a class was predicted, by a confusion matrix.
  *
- * @param[in] metrics The metrics.
  * @param[in] index Which of them.
  * @param[in] class_index Which class.
  * @param[out] metric The numbers. Start from UMBO_CLASS_METRIC_INIT, which sets its size.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or not a confusion matrix.
+ * - UMBO_STATUS_INVALID_ARGUMENT: not a confusion matrix.
  * - UMBO_STATUS_OUT_OF_RANGE: no such metric or class.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_class_result(
@@ -320,7 +263,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_class_result(
 /**
  * Copies the cells of a confusion matrix or of an AUC's histogram.
  *
- * @param[in] metrics The metrics.
  * @param[in] index Which of them.
  * @param[in] capacity How many numbers there is room for.
  * @param[out] cells The numbers: those of a matrix row by row, those of a histogram for the bins of
@@ -328,7 +270,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_class_result(
  *   `capacity` is 0.
  * @param[out] count How many cells there are, also if `capacity` is less.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a metric without cells.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a metric without cells.
  * - UMBO_STATUS_OUT_OF_RANGE: no such metric, or `capacity` is too small; then `cells` stays as it
  *   is.
  */
@@ -338,30 +280,17 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_cells(
 /**
  * Lets all metrics begin at zero.
  *
- * @param[in] metrics The metrics.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: a run is adding to them.
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: a run is adding to them.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_metrics_reset(umbo_metrics *metrics);
 
-/**
- * Makes another handle to the same metrics, as umbo_retain() does.
- *
- * @param[in] metrics The handle.
- * @param[out] retained The new handle. Release it with umbo_metrics_release().
- * @return As umbo_retain().
- */
+/** Makes another handle to the same metrics: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_metrics_retain(
     const umbo_metrics *metrics, umbo_metrics **retained) {
   return umbo_retain(metrics, UMBO_HANDLE_METRICS, retained);
 }
 
-/**
- * Releases a handle of type umbo_metrics, as umbo_release() does.
- *
- * @param[in] metrics The handle. NULL does nothing.
- */
+/** Releases a handle: umbo_release(). */
 static inline void umbo_metrics_release(const umbo_metrics *metrics) {
   umbo_release(metrics, UMBO_HANDLE_METRICS);
 }

@@ -13,43 +13,6 @@
  * Threads: all functions on one optimizer are *serialised*. Applies are also serialised with the
  * strategy's steps.
  *
- * Functions:
- * - umbo_optimizer_create_sgd(): Makes an optimizer: stochastic gradient descent.
- * - umbo_optimizer_create_momentum(): Makes an optimizer: gradient descent with momentum.
- * - umbo_optimizer_create_adam(): Makes an optimizer: Adam.
- * - umbo_optimizer_create_adamw(): Makes an optimizer: Adam with decoupled weight decay (AdamW).
- * - umbo_optimizer_create_lamb(): Makes an optimizer: LAMB.
- * - umbo_optimizer_create_adagrad(): Makes an optimizer: Adagrad.
- * - umbo_optimizer_create_rmsprop(): Makes an optimizer: RMSprop.
- * - umbo_optimizer_create_ftrl(): Makes an optimizer: FTRL-Proximal.
- * - umbo_optimizer_create_custom(): Makes an optimizer whose rule is a function of the program's.
- * - umbo_optimizer_configure(): Replaces all settings of an optimizer.
- * - umbo_optimizer_add_group(): Treats some variables differently from the others.
- * - umbo_optimizer_apply(): Combines the submitted gradients and updates the variables.
- * - umbo_optimizer_last_report(): Tells what the last apply did.
- * - umbo_optimizer_set_schedule(): Sets a function that computes the learning rate of each update.
- * - umbo_optimizer_loss_scale(): Tells the factor that callbacks multiply their loss by.
- * - umbo_optimizer_set_learning_rate(): Sets the learning rate and ends a schedule.
- * - umbo_optimizer_learning_rate(): Tells the learning rate.
- * - umbo_optimizer_iterations(): Tells how many applies have taken effect.
- * - umbo_optimizer_state(): Copies what an optimizer keeps for a variable.
- * - umbo_optimizer_retain(): Makes another handle to the same optimizer, as umbo_retain() does.
- * - umbo_optimizer_release(): Releases a handle of type umbo_optimizer, as umbo_release() does.
- * - umbo_optimizer_rule(): Tells the name of an optimizer's update rule.
- * - umbo_optimizer_setting(): Tells one of the numbers that an optimizer was made with.
- * - umbo_optimizer_get_options(): Tells what an optimizer does besides its update rule.
- * - umbo_optimizer_get_group_options(): Tells how an optimizer treats a variable.
- * - umbo_optimizer_set_state(): Sets what an optimizer keeps for a variable, as if an update had
- *   left it.
- * - umbo_optimizer_variable_progress(): Tells how often an optimizer has updated a variable, and
- *   what its rule carries along.
- * - umbo_optimizer_set_variable_progress(): Sets how often an optimizer has updated a variable,
- *   and what its rule carries along.
- * - umbo_optimizer_set_iterations(): Sets how many applies have taken effect, which a schedule is
- *   asked with.
- * - umbo_optimizer_set_loss_scale(): Sets the factor that callbacks multiply their loss by, from
- *   the next run on.
- *
  * Example:
  * ```c
  * // Adam with weight decay and clipping.
@@ -74,24 +37,16 @@ extern "C" {
 
 /** The options of stochastic gradient descent. UMBO_SGD_OPTIONS_INIT gives the defaults. */
 typedef struct umbo_sgd_options {
-  /** sizeof(umbo_sgd_options). */
   size_t struct_size;
   /** The learning rate; finite and 0 or more. By default 0.01. */
   double learning_rate;
 } umbo_sgd_options;
 
-/** The starting value of a umbo_sgd_options. */
 #define UMBO_SGD_OPTIONS_INIT { sizeof(umbo_sgd_options), 0.01 }
-
-/** UMBO_SGD_OPTIONS_INIT, to be assigned. */
-static inline umbo_sgd_options umbo_sgd_options_default(void) {
-  umbo_sgd_options value = UMBO_SGD_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_sgd_options, UMBO_SGD_OPTIONS_INIT)
 
 /** The options of gradient descent with momentum. UMBO_MOMENTUM_OPTIONS_INIT gives the defaults. */
 typedef struct umbo_momentum_options {
-  /** sizeof(umbo_momentum_options). */
   size_t struct_size;
   /** The learning rate; finite and 0 or more. By default 0.01. */
   double learning_rate;
@@ -106,18 +61,11 @@ typedef struct umbo_momentum_options {
   double dampening;
 } umbo_momentum_options;
 
-/** The starting value of a umbo_momentum_options. */
 #define UMBO_MOMENTUM_OPTIONS_INIT { sizeof(umbo_momentum_options), 0.01, 0.9, 0, 0.0 }
-
-/** UMBO_MOMENTUM_OPTIONS_INIT, to be assigned. */
-static inline umbo_momentum_options umbo_momentum_options_default(void) {
-  umbo_momentum_options value = UMBO_MOMENTUM_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_momentum_options, UMBO_MOMENTUM_OPTIONS_INIT)
 
 /** The options of Adam. UMBO_ADAM_OPTIONS_INIT gives the defaults. */
 typedef struct umbo_adam_options {
-  /** sizeof(umbo_adam_options). */
   size_t struct_size;
   /** The learning rate; finite and 0 or more. By default 0.001. */
   double learning_rate;
@@ -134,18 +82,11 @@ typedef struct umbo_adam_options {
   int32_t amsgrad;
 } umbo_adam_options;
 
-/** The starting value of a umbo_adam_options. */
 #define UMBO_ADAM_OPTIONS_INIT { sizeof(umbo_adam_options), 0.001, 0.9, 0.999, 1e-8, 0 }
-
-/** UMBO_ADAM_OPTIONS_INIT, to be assigned. */
-static inline umbo_adam_options umbo_adam_options_default(void) {
-  umbo_adam_options value = UMBO_ADAM_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_adam_options, UMBO_ADAM_OPTIONS_INIT)
 
 /** The options of Adam with decoupled weight decay. UMBO_ADAMW_OPTIONS_INIT gives the defaults. */
 typedef struct umbo_adamw_options {
-  /** sizeof(umbo_adamw_options). */
   size_t struct_size;
   /** The learning rate; finite and 0 or more. By default 0.001. */
   double learning_rate;
@@ -167,18 +108,11 @@ typedef struct umbo_adamw_options {
   int32_t amsgrad;
 } umbo_adamw_options;
 
-/** The starting value of a umbo_adamw_options. */
 #define UMBO_ADAMW_OPTIONS_INIT { sizeof(umbo_adamw_options), 0.001, 0.9, 0.999, 1e-8, 0.01, 0 }
-
-/** UMBO_ADAMW_OPTIONS_INIT, to be assigned. */
-static inline umbo_adamw_options umbo_adamw_options_default(void) {
-  umbo_adamw_options value = UMBO_ADAMW_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_adamw_options, UMBO_ADAMW_OPTIONS_INIT)
 
 /** The options of LAMB. UMBO_LAMB_OPTIONS_INIT gives the defaults. */
 typedef struct umbo_lamb_options {
-  /** sizeof(umbo_lamb_options). */
   size_t struct_size;
   /** The learning rate; finite and 0 or more. By default 0.001. */
   double learning_rate;
@@ -195,18 +129,11 @@ typedef struct umbo_lamb_options {
   double weight_decay;
 } umbo_lamb_options;
 
-/** The starting value of a umbo_lamb_options. */
 #define UMBO_LAMB_OPTIONS_INIT { sizeof(umbo_lamb_options), 0.001, 0.9, 0.999, 1e-6, 0.01 }
-
-/** UMBO_LAMB_OPTIONS_INIT, to be assigned. */
-static inline umbo_lamb_options umbo_lamb_options_default(void) {
-  umbo_lamb_options value = UMBO_LAMB_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_lamb_options, UMBO_LAMB_OPTIONS_INIT)
 
 /** The options of Adagrad. UMBO_ADAGRAD_OPTIONS_INIT gives the defaults. */
 typedef struct umbo_adagrad_options {
-  /** sizeof(umbo_adagrad_options). */
   size_t struct_size;
   /** The learning rate; finite and 0 or more. By default 0.01. */
   double learning_rate;
@@ -221,18 +148,11 @@ typedef struct umbo_adagrad_options {
   double learning_rate_decay;
 } umbo_adagrad_options;
 
-/** The starting value of a umbo_adagrad_options. */
 #define UMBO_ADAGRAD_OPTIONS_INIT { sizeof(umbo_adagrad_options), 0.01, 0.0, 1e-10, 0.0 }
-
-/** UMBO_ADAGRAD_OPTIONS_INIT, to be assigned. */
-static inline umbo_adagrad_options umbo_adagrad_options_default(void) {
-  umbo_adagrad_options value = UMBO_ADAGRAD_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_adagrad_options, UMBO_ADAGRAD_OPTIONS_INIT)
 
 /** The options of RMSprop. UMBO_RMSPROP_OPTIONS_INIT gives the defaults. */
 typedef struct umbo_rmsprop_options {
-  /** sizeof(umbo_rmsprop_options). */
   size_t struct_size;
   /** The learning rate; finite and 0 or more. By default 0.01. */
   double learning_rate;
@@ -246,14 +166,8 @@ typedef struct umbo_rmsprop_options {
   int32_t centered;
 } umbo_rmsprop_options;
 
-/** The starting value of a umbo_rmsprop_options. */
 #define UMBO_RMSPROP_OPTIONS_INIT { sizeof(umbo_rmsprop_options), 0.01, 0.99, 0.0, 1e-8, 0 }
-
-/** UMBO_RMSPROP_OPTIONS_INIT, to be assigned. */
-static inline umbo_rmsprop_options umbo_rmsprop_options_default(void) {
-  umbo_rmsprop_options value = UMBO_RMSPROP_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_rmsprop_options, UMBO_RMSPROP_OPTIONS_INIT)
 
 /**
  * The options of FTRL-Proximal. UMBO_FTRL_OPTIONS_INIT gives the defaults.
@@ -261,7 +175,6 @@ static inline umbo_rmsprop_options umbo_rmsprop_options_default(void) {
  * `beta`, `l2` and `initial_accumulator` must not all be 0.
  */
 typedef struct umbo_ftrl_options {
-  /** sizeof(umbo_ftrl_options). */
   size_t struct_size;
   /** The learning rate; finite and more than 0. By default 0.1. */
   double learning_rate;
@@ -275,24 +188,15 @@ typedef struct umbo_ftrl_options {
   double initial_accumulator;
 } umbo_ftrl_options;
 
-/** The starting value of a umbo_ftrl_options. */
 #define UMBO_FTRL_OPTIONS_INIT { sizeof(umbo_ftrl_options), 0.1, 1.0, 0.0, 0.0, 0.0 }
-
-/** UMBO_FTRL_OPTIONS_INIT, to be assigned. */
-static inline umbo_ftrl_options umbo_ftrl_options_default(void) {
-  umbo_ftrl_options value = UMBO_FTRL_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_ftrl_options, UMBO_FTRL_OPTIONS_INIT)
 
 /**
  * Makes an optimizer: stochastic gradient descent.
  *
  * @param[in] strategy The strategy, whose variables the optimizer updates.
  * @param[in] options The options; `options` may be NULL: all defaults.
- * @param[out] optimizer The new optimizer. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range.
  *
  * For each element w with gradient g:
  *
@@ -310,10 +214,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_sgd(
  *
  * @param[in] strategy The strategy, whose variables the optimizer updates.
  * @param[in] options The options; `options` may be NULL: all defaults.
- * @param[out] optimizer The new optimizer. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range.
  *
  * For each element w with gradient g:
  *
@@ -341,10 +242,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_momentum(
  *
  * @param[in] strategy The strategy, whose variables the optimizer updates.
  * @param[in] options The options; `options` may be NULL: all defaults.
- * @param[out] optimizer The new optimizer. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range.
  *
  * For each element w with gradient g, in update t (1, 2, ...) of its variable:
  *
@@ -370,10 +268,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_adam(
  *
  * @param[in] strategy The strategy, whose variables the optimizer updates.
  * @param[in] options The options; `options` may be NULL: all defaults.
- * @param[out] optimizer The new optimizer. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range.
  *
  * For each element w:
  *
@@ -394,10 +289,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_adamw(
  *
  * @param[in] strategy The strategy, whose variables the optimizer updates.
  * @param[in] options The options; `options` may be NULL: all defaults.
- * @param[out] optimizer The new optimizer. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range.
  *
  * For each variable w, with m' and v' as in umbo_optimizer_create_adam():
  *
@@ -421,10 +313,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_lamb(
  *
  * @param[in] strategy The strategy, whose variables the optimizer updates.
  * @param[in] options The options; `options` may be NULL: all defaults.
- * @param[out] optimizer The new optimizer. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range.
  *
  * For each element w with gradient g:
  *
@@ -448,10 +337,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_adagrad(
  *
  * @param[in] strategy The strategy, whose variables the optimizer updates.
  * @param[in] options The options; `options` may be NULL: all defaults.
- * @param[out] optimizer The new optimizer. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range.
  *
  * For each element w with gradient g:
  *
@@ -487,11 +373,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_rmsprop(
  *
  * @param[in] strategy The strategy, whose variables the optimizer updates.
  * @param[in] options The options; `options` may be NULL: all defaults.
- * @param[out] optimizer The new optimizer. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an option that is out of range,
- *   or `beta`, `l2` and `initial_accumulator` that are all 0.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range, or `beta`, `l2`
+ *   and `initial_accumulator` that are all 0.
  *
  * For each element w with gradient g:
  *
@@ -516,7 +399,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_ftrl(
  * later versions may add fields at the end.
  */
 typedef struct umbo_update_tile {
-  /** sizeof(umbo_update_tile), as the library knows it. */
   size_t struct_size;
   /** The type of weights, gradient and states: UMBO_DTYPE_FLOAT32 or UMBO_DTYPE_FLOAT64. */
   umbo_dtype dtype;
@@ -543,15 +425,9 @@ typedef struct umbo_update_tile {
   int64_t step;
 } umbo_update_tile;
 
-/** The starting value of a umbo_update_tile. */
 #define UMBO_UPDATE_TILE_INIT \
   { sizeof(umbo_update_tile), UMBO_DTYPE_NONE, 0, 0, 0, NULL, NULL, NULL, 0.0, 0.0, 0 }
-
-/** UMBO_UPDATE_TILE_INIT, to be assigned. */
-static inline umbo_update_tile umbo_update_tile_default(void) {
-  umbo_update_tile value = UMBO_UPDATE_TILE_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_update_tile, UMBO_UPDATE_TILE_INIT)
 
 /**
  * Updates weights and states of some elements, each from its own weight, states and gradient alone.
@@ -576,7 +452,6 @@ typedef void (*umbo_update_tile_fn)(const umbo_update_tile *tile, void *user_dat
  * of type `dtype`. It is filled by the library; later versions may add fields at the end.
  */
 typedef struct umbo_gpu_update {
-  /** sizeof(umbo_gpu_update), as the library knows it. */
   size_t struct_size;
   /** The type of weights, gradient and states: UMBO_DTYPE_FLOAT32 or UMBO_DTYPE_FLOAT64. */
   umbo_dtype dtype;
@@ -609,16 +484,10 @@ typedef struct umbo_gpu_update {
   void *stream;
 } umbo_gpu_update;
 
-/** The starting value of a umbo_gpu_update. */
 #define UMBO_GPU_UPDATE_INIT \
   { sizeof(umbo_gpu_update), UMBO_DTYPE_NONE, 0, 0, NULL, NULL, NULL, 0, NULL, 0.0, 0.0, 0, { \
     UMBO_ENUM_VALUE(umbo_device_type, 0), 0 }, NULL }
-
-/** UMBO_GPU_UPDATE_INIT, to be assigned. */
-static inline umbo_gpu_update umbo_gpu_update_default(void) {
-  umbo_gpu_update value = UMBO_GPU_UPDATE_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_gpu_update, UMBO_GPU_UPDATE_INIT)
 
 /**
  * Queues kernels that update weights and states on a GPU, each element from its own weight, states
@@ -643,7 +512,6 @@ typedef umbo_status (*umbo_update_on_gpu_fn)(const umbo_gpu_update *update, void
  * UMBO_CUSTOM_RULE_OPTIONS_INIT.
  */
 typedef struct umbo_custom_rule_options {
-  /** sizeof(umbo_custom_rule_options). */
   size_t struct_size;
   /** The name of the rule, for messages and umbo_optimizer_rule(). NULL: "custom". */
   const char *name;
@@ -681,15 +549,9 @@ typedef struct umbo_custom_rule_options {
   umbo_update_on_gpu_fn update_on_gpu;
 } umbo_custom_rule_options;
 
-/** The starting value of a umbo_custom_rule_options. */
 #define UMBO_CUSTOM_RULE_OPTIONS_INIT \
   { sizeof(umbo_custom_rule_options), NULL, 0.01, 0.0, 0, 0, NULL, NULL, NULL }
-
-/** UMBO_CUSTOM_RULE_OPTIONS_INIT, to be assigned. */
-static inline umbo_custom_rule_options umbo_custom_rule_options_default(void) {
-  umbo_custom_rule_options value = UMBO_CUSTOM_RULE_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_custom_rule_options, UMBO_CUSTOM_RULE_OPTIONS_INIT)
 
 /**
  * Makes an optimizer whose rule is a function of the program's.
@@ -701,11 +563,8 @@ static inline umbo_custom_rule_options umbo_custom_rule_options_default(void) {
  *   and also if this function fails. NULL: nothing to release.
  * @param[in] options What the rule keeps, and what it does where a GPU holds the variables;
  *   `options` may be NULL: all defaults.
- * @param[out] optimizer The new optimizer. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an option that is out of range, or
- *   a name of a state that is empty or appears twice.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range, or a name of a
+ *   state that is empty or appears twice.
  *
  * All else is as for the rules that there are: gradients of replicas and of several runs are
  * reduced, also those of 16 bits, clipped, and handed to `update` in tiles of some hundred elements
@@ -715,15 +574,6 @@ static inline umbo_custom_rule_options umbo_custom_rule_options_default(void) {
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_create_custom(
     umbo_strategy *strategy, umbo_update_tile_fn update, void *user_data, umbo_destroy_fn destroy,
     const umbo_custom_rule_options *options, umbo_optimizer **optimizer);
-
-/** Use the weight decay in the options of the update rule. */
-#define UMBO_AUTO (-1.0)
-
-/** Use the weight decay of the variables that are in no group. */
-#define UMBO_AUTO (-1.0)
-
-/** No bound: nothing is clipped. */
-#define UMBO_INFINITE (-1.0)
 
 /** What an apply does with a gradient that is not finite (infinite or NaN). */
 UMBO_ENUM(umbo_non_finite) {
@@ -769,7 +619,6 @@ UMBO_ENUM(umbo_loss_scaling) {
  * first and the last is off.
  */
 typedef struct umbo_optimizer_options {
-  /** sizeof(umbo_optimizer_options). */
   size_t struct_size;
   /**
    * The weight decay; finite and 0 or more. AdamW and LAMB apply it beside the gradient
@@ -832,20 +681,13 @@ typedef struct umbo_optimizer_options {
   int32_t maximize;
 } umbo_optimizer_options;
 
-/** The starting value of a umbo_optimizer_options. */
 #define UMBO_OPTIMIZER_OPTIONS_INIT \
-  { sizeof(umbo_optimizer_options), UMBO_AUTO, UMBO_INFINITE, UMBO_INFINITE, \
-    UMBO_NON_FINITE_AUTO, UMBO_LOSS_SCALING_NONE, 65536.0, 2.0, 0.5, 1.0, 2000, 0 }
-
-/** UMBO_OPTIMIZER_OPTIONS_INIT, to be assigned. */
-static inline umbo_optimizer_options umbo_optimizer_options_default(void) {
-  umbo_optimizer_options value = UMBO_OPTIMIZER_OPTIONS_INIT;
-  return value;
-}
+  { sizeof(umbo_optimizer_options), UMBO_AUTO, UMBO_INFINITE, UMBO_INFINITE, UMBO_NON_FINITE_AUTO, \
+    UMBO_LOSS_SCALING_NONE, 65536.0, 2.0, 0.5, 1.0, 2000, 0 }
+UMBO_DEFAULT(umbo_optimizer_options, UMBO_OPTIMIZER_OPTIONS_INIT)
 
 /** How the variables of a group are treated. Start from UMBO_GROUP_OPTIONS_INIT. */
 typedef struct umbo_group_options {
-  /** sizeof(umbo_group_options). */
   size_t struct_size;
   /** The factor that the learning rate is multiplied by; finite and 0 or more. By default 1. */
   double learning_rate_factor;
@@ -861,24 +703,15 @@ typedef struct umbo_group_options {
   int32_t frozen;
 } umbo_group_options;
 
-/** The starting value of a umbo_group_options. */
-#define UMBO_GROUP_OPTIONS_INIT \
-  { sizeof(umbo_group_options), 1.0, UMBO_AUTO, 0 }
-
-/** UMBO_GROUP_OPTIONS_INIT, to be assigned. */
-static inline umbo_group_options umbo_group_options_default(void) {
-  umbo_group_options value = UMBO_GROUP_OPTIONS_INIT;
-  return value;
-}
+#define UMBO_GROUP_OPTIONS_INIT { sizeof(umbo_group_options), 1.0, UMBO_AUTO, 0 }
+UMBO_DEFAULT(umbo_group_options, UMBO_GROUP_OPTIONS_INIT)
 
 /**
  * Replaces all settings of an optimizer.
  *
- * @param[in] optimizer The optimizer.
  * @param[in] options The new settings; `options` may be NULL: all defaults, so everything is off.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or settings that are out of range
- *   or exclude each other.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: settings that are out of range or exclude each
+ *   other.
  *
  * The settings are used from the next apply on. If a setting of the loss scale changes, the loss
  * scale starts again at `loss_scale`.
@@ -889,18 +722,15 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_configure(
 /**
  * Treats some variables differently from the others.
  *
- * @param[in] optimizer The optimizer.
  * @param[in] count The number of variables.
  * @param[in] variables The variables, made by the optimizer's strategy. Each is in one group at
  *   most.
  * @param[in] options The learning rate factor, the weight decay and whether they are frozen, from
  *   the next apply on; `options` may be NULL: all defaults.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a variable of another strategy,
- *   one that is in a group already, or an option that is out of range. None of the variables is in
- *   the group then.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a variable of another strategy, one that is in a group already,
+ *   or an option that is out of range. None of the variables is in the group then.
  * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * Variables in no group are treated as umbo_optimizer_configure() says.
  */
@@ -910,7 +740,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_add_group(
 
 /** The options of one apply. UMBO_APPLY_OPTIONS_INIT gives the defaults. */
 typedef struct umbo_apply_options {
-  /** sizeof(umbo_apply_options). */
   size_t struct_size;
   /**
    * 1: update now, even if fewer runs than `accumulation_steps` are accumulated, as at the end
@@ -925,18 +754,11 @@ typedef struct umbo_apply_options {
   int32_t measure_norm;
 } umbo_apply_options;
 
-/** The starting value of a umbo_apply_options. */
 #define UMBO_APPLY_OPTIONS_INIT { sizeof(umbo_apply_options), 0, 0 }
-
-/** UMBO_APPLY_OPTIONS_INIT, to be assigned. */
-static inline umbo_apply_options umbo_apply_options_default(void) {
-  umbo_apply_options value = UMBO_APPLY_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_apply_options, UMBO_APPLY_OPTIONS_INIT)
 
 /** What an apply did. Start from UMBO_APPLY_REPORT_INIT. */
 typedef struct umbo_apply_report {
-  /** sizeof(umbo_apply_report). */
   size_t struct_size;
   /**
    * 1: the apply took effect and updated `variables_updated` variables. 0: it has not done so
@@ -981,35 +803,27 @@ typedef struct umbo_apply_report {
   int64_t accumulated_runs;
 } umbo_apply_report;
 
-/** The starting value of a umbo_apply_report. */
 #define UMBO_APPLY_REPORT_INIT \
   { sizeof(umbo_apply_report), 0, 0, 0, 0, 0.0, 0, 0.0, 0.0, 0.0, NULL, 0, 0 }
-
-/** UMBO_APPLY_REPORT_INIT, to be assigned. */
-static inline umbo_apply_report umbo_apply_report_default(void) {
-  umbo_apply_report value = UMBO_APPLY_REPORT_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_apply_report, UMBO_APPLY_REPORT_INIT)
 
 /**
  * Combines the submitted gradients and updates the variables.
  *
- * @param[in] optimizer The optimizer.
  * @param[in] gradients The gradients, of the optimizer's strategy. They are used up: apply once
  *   for each run.
  * @param[in] options How; `options` may be NULL: all defaults.
  * @param[out] report What the apply did. Start from UMBO_APPLY_REPORT_INIT, which sets its size.
  *   `report` may be NULL.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an optimizer and gradients of
- *   different strategies, row-sparse gradients with LAMB, weights whose sum is not finite, or a
- *   gradient that is not finite with UMBO_NON_FINITE_FAIL.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an optimizer and gradients of different strategies, row-sparse
+ *   gradients with LAMB, weights whose sum is not finite, or a gradient that is not finite with
+ *   UMBO_NON_FINITE_FAIL.
  * - UMBO_STATUS_FAILED_PRECONDITION: nothing was submitted since the last apply, a replica has not
  *   submitted (the message names it), the last run failed, the call comes from the context of
  *   another strategy, or the strategy was released or is draining.
  * - UMBO_STATUS_CANCELLED: in a replica's callback, another replica has failed or the run has
  *   ended.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  * - what the schedule returned.
  *
  * An apply that fails changes nothing. It takes one pass over memory; a norm, or a search for
@@ -1036,12 +850,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_apply(
 /**
  * Tells what the last apply did.
  *
- * @param[in] optimizer The optimizer.
  * @param[out] report The report of the last apply that was carried out, deferred ones included;
  *   all fields are 0 before the first. Start from UMBO_APPLY_REPORT_INIT, which sets its size.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_last_report(
     const umbo_optimizer *optimizer, umbo_apply_report *report);
@@ -1065,16 +876,12 @@ typedef umbo_status (*umbo_schedule_fn)(int64_t step, void *user_data, double *l
 /**
  * Sets a function that computes the learning rate of each update.
  *
- * @param[in] optimizer The optimizer.
  * @param[in] schedule The function, which replaces an earlier one. `schedule` may be NULL: the
  *   learning rate stays what it is now, as with umbo_optimizer_set_learning_rate().
  * @param[in] user_data Passed to the function unchanged; may be anything.
  * @param[in] destroy Releases the user data when the function is replaced or the optimizer ends,
  *   and if this call fails. NULL: nothing to release.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_schedule(
     umbo_optimizer *optimizer, umbo_schedule_fn schedule, void *user_data,
@@ -1083,12 +890,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_schedule(
 /**
  * Tells the factor that callbacks multiply their loss by.
  *
- * @param[in] optimizer The optimizer.
  * @param[out] loss_scale The factor of this run, valid until the next apply; 1 if there is no loss
  *   scale.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
  *
  * It may be called inside a run. A callback may multiply its gradients instead of its loss.
  * Several gradients of one run may be applied one after the other: each apply divides by the scale
@@ -1100,11 +904,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_loss_scale(
 /**
  * Sets the learning rate and ends a schedule.
  *
- * @param[in] optimizer The optimizer.
  * @param[in] learning_rate The learning rate from the next apply on; finite and 0 or more.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a learning rate that is out of
- *   range; 0 also is for FTRL, which divides by it.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a learning rate that is out of range; 0 also is for FTRL, which
+ *   divides by it.
  * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_learning_rate(
@@ -1113,11 +916,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_learning_rate(
 /**
  * Tells the learning rate.
  *
- * @param[in] optimizer The optimizer.
  * @param[out] learning_rate That of the next apply; with a schedule that of the last one.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_learning_rate(
     const umbo_optimizer *optimizer, double *learning_rate);
@@ -1125,11 +925,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_learning_rate(
 /**
  * Tells how many applies have taken effect.
  *
- * @param[in] optimizer The optimizer.
  * @param[out] iterations Their number.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_iterations(
     const umbo_optimizer *optimizer, int64_t *iterations);
@@ -1138,41 +935,27 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_iterations(
  * Copies what an optimizer keeps for a variable. Where several ranks train together each keeps a
  * part of it, and the copy is put together of all parts: all ranks make this call, outside of runs.
  *
- * @param[in] optimizer The optimizer.
- * @param[in] variable The variable.
  * @param[in] name The name of the state, such as "momentum". The function that made the optimizer
  *   lists the names.
  * @param[out] state A new tensor of the variable's dtype and shape. The caller releases it.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  * - UMBO_STATUS_NOT_FOUND: the update rule has no state of this name, or the optimizer has not
  *   updated the variable yet.
  * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure(); with several ranks also
  *   inside a run, and if the ranks make different calls.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  * - UMBO_STATUS_UNAVAILABLE: the ranks cannot meet any more.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_state(
     const umbo_optimizer *optimizer, const umbo_variable *variable, const char *name,
     umbo_tensor **state);
 
-/**
- * Makes another handle to the same optimizer, as umbo_retain() does.
- *
- * @param[in] optimizer The handle.
- * @param[out] retained The new handle. Release it with umbo_optimizer_release().
- * @return As umbo_retain().
- */
+/** Makes another handle to the same optimizer: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_optimizer_retain(
     const umbo_optimizer *optimizer, umbo_optimizer **retained) {
   return umbo_retain(optimizer, UMBO_HANDLE_OPTIMIZER, retained);
 }
 
-/**
- * Releases a handle of type umbo_optimizer, as umbo_release() does.
- *
- * @param[in] optimizer The handle. NULL does nothing.
- */
+/** Releases a handle: umbo_release(). */
 static inline void umbo_optimizer_release(const umbo_optimizer *optimizer) {
   umbo_release(optimizer, UMBO_HANDLE_OPTIMIZER);
 }
@@ -1180,10 +963,8 @@ static inline void umbo_optimizer_release(const umbo_optimizer *optimizer) {
 /**
  * Tells the name of an optimizer's update rule.
  *
- * @param[in] optimizer The optimizer.
  * @param[out] name "sgd", "momentum", "adam", "adamw", "lamb", "adagrad", "rmsprop" or "ftrl". For
  *   a custom rule, what its umbo_custom_rule_options say. Lives as long as the optimizer.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_rule(
     const umbo_optimizer *optimizer, const char **name);
@@ -1191,12 +972,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_rule(
 /**
  * Tells one of the numbers that an optimizer was made with.
  *
- * @param[in] optimizer The optimizer.
  * @param[in] name The name of a field of the rule's options, such as "beta1".
  * @param[out] value The number. For "learning_rate" it is what umbo_optimizer_learning_rate()
  *   tells. Fields that are 0 or 1 give 0 or 1.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  * - UMBO_STATUS_NOT_FOUND: the options have no such field. The message lists the names that there
  *   are.
  * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
@@ -1207,12 +986,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_setting(
 /**
  * Tells what an optimizer does besides its update rule.
  *
- * @param[in] optimizer The optimizer.
  * @param[out] options The settings that are in effect. Start from UMBO_OPTIMIZER_OPTIONS_INIT,
  *   which sets the size.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
  *
  * They can be passed to umbo_optimizer_configure(). Choices are resolved: `weight_decay` is a
  * number, that of the rule if none was configured, and `non_finite` is never UMBO_NON_FINITE_AUTO.
@@ -1224,13 +1000,12 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_get_options(
 /**
  * Tells how an optimizer treats a variable.
  *
- * @param[in] optimizer The optimizer.
  * @param[in] variable A variable of the optimizer's strategy.
  * @param[out] options The options of the variable's group, or of the variables in no group. Start
  *   from UMBO_GROUP_OPTIONS_INIT, which sets the size. `weight_decay` is the number that updates
  *   use.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a variable of another strategy.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a variable of another strategy.
  * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_get_group_options(
@@ -1241,7 +1016,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_get_group_options(
  * update to the next. Start from UMBO_VARIABLE_PROGRESS_INIT.
  */
 typedef struct umbo_variable_progress {
-  /** sizeof(umbo_variable_progress). */
   size_t struct_size;
   /** How often it was updated. */
   int64_t updates;
@@ -1255,28 +1029,19 @@ typedef struct umbo_variable_progress {
   double second_running;
 } umbo_variable_progress;
 
-/** The starting value of a umbo_variable_progress. */
 #define UMBO_VARIABLE_PROGRESS_INIT { sizeof(umbo_variable_progress), 0, 0.0, 0.0 }
-
-/** UMBO_VARIABLE_PROGRESS_INIT, to be assigned. */
-static inline umbo_variable_progress umbo_variable_progress_default(void) {
-  umbo_variable_progress value = UMBO_VARIABLE_PROGRESS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_variable_progress, UMBO_VARIABLE_PROGRESS_INIT)
 
 /**
  * Sets what an optimizer keeps for a variable, as if an update had left it.
  *
- * @param[in] optimizer The optimizer.
  * @param[in] variable The variable, of the optimizer's strategy.
  * @param[in] name The name of the state, such as "momentum".
  * @param[in] state The elements, which are copied: of the variable's dtype and shape.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a variable of another strategy, or
- *   another dtype or shape.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a variable of another strategy, or another dtype or shape.
  * - UMBO_STATUS_NOT_FOUND: the update rule has no state of this name.
  * - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * A variable that was not updated yet counts as updated once:
  * umbo_optimizer_set_variable_progress() says how often it was.
@@ -1288,11 +1053,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_state(
 /**
  * Tells how often an optimizer has updated a variable, and what its rule carries along.
  *
- * @param[in] optimizer The optimizer.
  * @param[in] variable The variable, of the optimizer's strategy.
  * @param[out] progress Gets both. Start from UMBO_VARIABLE_PROGRESS_INIT, which sets its size.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a variable of another strategy.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a variable of another strategy.
  * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_variable_progress(
@@ -1302,14 +1066,12 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_variable_progress(
 /**
  * Sets how often an optimizer has updated a variable, and what its rule carries along.
  *
- * @param[in] optimizer The optimizer.
  * @param[in] variable The variable, of the optimizer's strategy.
  * @param[in] progress Both. With 0 updates the variable has no state that could be read.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a variable of another strategy,
- *   numbers below 0 or not finite, or more than 2^52 updates.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a variable of another strategy, numbers below 0 or not finite, or
+ *   more than 2^52 updates.
  * - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_variable_progress(
     umbo_optimizer *optimizer, const umbo_variable *variable,
@@ -1318,10 +1080,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_variable_progress(
 /**
  * Sets how many applies have taken effect, which a schedule is asked with.
  *
- * @param[in] optimizer The optimizer.
  * @param[in] iterations Their number; 0 to 2^52, from where they can be counted on and saved.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number out of range.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a number out of range.
  * - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_iterations(
@@ -1330,12 +1091,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_iterations(
 /**
  * Sets the factor that callbacks multiply their loss by, from the next run on.
  *
- * @param[in] optimizer The optimizer.
  * @param[in] loss_scale The factor; more than 0 and finite as a float32.
  * @param[in] applies How many applies in a row have taken effect with it, for a dynamic scale; 0 to
  *   2^52.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a number out of range.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a number out of range.
  * - UMBO_STATUS_FAILED_PRECONDITION: inside a run, or as for umbo_optimizer_configure().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_loss_scale(

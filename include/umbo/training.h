@@ -11,11 +11,6 @@
  *
  * Threads: an epoch is *serialised* with other runs of its strategy step by step.
  *
- * Functions:
- * - umbo_train_epoch(): Trains, or evaluates, over a pass of an iterator: takes the next element,
- *   runs the step on it as umbo_strategy_run(), and applies the gradients that the replicas
- *   submitted as umbo_optimizer_apply(), until there are no more elements.
- *
  * Example:
  * ```c
  * // Evaluates: no optimizer, no gradients. The step adds to metric 0.
@@ -38,12 +33,8 @@ extern "C" {
 #endif
 
 
-/** As many steps as there are elements. */
-#define UMBO_ALL (-1)
-
 /** How far an epoch is. More fields may follow in later versions. */
 typedef struct umbo_progress {
-  /** sizeof(umbo_progress) of the library. */
   size_t struct_size;
   /** Steps that were done. */
   int64_t steps;
@@ -61,14 +52,8 @@ typedef struct umbo_progress {
   umbo_metrics *metrics;
 } umbo_progress;
 
-/** The starting value of a umbo_progress. */
 #define UMBO_PROGRESS_INIT { sizeof(umbo_progress), 0, 0, 0, 0, 0.0, NULL, NULL }
-
-/** UMBO_PROGRESS_INIT, to be assigned. */
-static inline umbo_progress umbo_progress_default(void) {
-  umbo_progress value = UMBO_PROGRESS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_progress, UMBO_PROGRESS_INIT)
 
 /**
  * Is told after each step how far the epoch is.
@@ -86,7 +71,6 @@ typedef umbo_status (*umbo_progress_fn)(const umbo_progress *progress, void *use
 
 /** How an epoch is done. Start from UMBO_TRAIN_EPOCH_OPTIONS_INIT. */
 typedef struct umbo_train_epoch_options {
-  /** sizeof(umbo_train_epoch_options). */
   size_t struct_size;
   /**
    * Metrics that the step adds to: they are reset before the first step, so that they are the
@@ -133,20 +117,13 @@ typedef struct umbo_train_epoch_options {
   int32_t keep_metrics;
 } umbo_train_epoch_options;
 
-/** The starting value of a umbo_train_epoch_options. */
 #define UMBO_TRAIN_EPOCH_OPTIONS_INIT \
-  { sizeof(umbo_train_epoch_options), NULL, NULL, NULL, UMBO_INFINITE, NULL, UMBO_ALL, 1, \
-    1, NULL, 0 }
-
-/** UMBO_TRAIN_EPOCH_OPTIONS_INIT, to be assigned. */
-static inline umbo_train_epoch_options umbo_train_epoch_options_default(void) {
-  umbo_train_epoch_options value = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
-  return value;
-}
+  { sizeof(umbo_train_epoch_options), NULL, NULL, NULL, UMBO_INFINITE, NULL, UMBO_ALL, 1, 1, NULL, \
+    0 }
+UMBO_DEFAULT(umbo_train_epoch_options, UMBO_TRAIN_EPOCH_OPTIONS_INIT)
 
 /** What an epoch did. Start from UMBO_TRAIN_EPOCH_REPORT_INIT. */
 typedef struct umbo_train_epoch_report {
-  /** sizeof(umbo_train_epoch_report). */
   size_t struct_size;
   /** How many steps. */
   int64_t steps;
@@ -165,14 +142,8 @@ typedef struct umbo_train_epoch_report {
   int32_t pass_ended;
 } umbo_train_epoch_report;
 
-/** The starting value of a umbo_train_epoch_report. */
 #define UMBO_TRAIN_EPOCH_REPORT_INIT { sizeof(umbo_train_epoch_report), 0, 0, 0, 0, 0.0, 0 }
-
-/** UMBO_TRAIN_EPOCH_REPORT_INIT, to be assigned. */
-static inline umbo_train_epoch_report umbo_train_epoch_report_default(void) {
-  umbo_train_epoch_report value = UMBO_TRAIN_EPOCH_REPORT_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_train_epoch_report, UMBO_TRAIN_EPOCH_REPORT_INIT)
 
 /**
  * Trains, or evaluates, over a pass of an iterator: takes the next element, runs the step on it as
@@ -206,9 +177,8 @@ static inline umbo_train_epoch_report umbo_train_epoch_report_default(void) {
  * @param[in] options Limits, metrics, progress; `options` may be NULL: all defaults.
  * @param[out] report Gets what was done; `report` may be NULL.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an option that is out of range,
- *   only one of optimizer and gradients, or an iterator, an optimizer, gradients or metrics of
- *   another strategy.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range, only one of optimizer and
+ *   gradients, or an iterator, an optimizer, gradients or metrics of another strategy.
  * - UMBO_STATUS_FAILED_PRECONDITION: inside of a run, in another strategy's scope, while the
  *   strategy is draining.
  * - UMBO_STATUS_DEADLINE_EXCEEDED and UMBO_STATUS_CANCELLED: as the options say.

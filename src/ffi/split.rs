@@ -14,7 +14,7 @@ use crate::input::split_for;
 /// Rows are split as umbo_strategy_distribute_dataset() splits the elements of a dataset by default: each replica
 /// gets their number over that of the replicas, rounded up, until none are left. The parts are views of the batch,
 /// which is not copied and must not be written as long as they are in use. They know how many examples they hold
-/// (umbo_value_examples(), umbo_replica_context_batch_position(), umbo_gradients_submit()).
+/// (umbo_value_example_count(), umbo_replica_context_batch_position(), umbo_gradients_submit()).
 ///
 /// With several ranks the batch is the same on all of them, and each takes the parts of its own replicas. Its number
 /// of rows is compared when a run begins with the parts (UMBO_SHARDING_DATA says how). A rank

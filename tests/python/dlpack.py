@@ -99,7 +99,7 @@ def elements(view):
     kind, found = kinds[view.dtype], []
 
     def walk(axis, address):
-        if axis == view.rank:
+        if axis == view.ndim:
             found.append(kind.from_address(address).value)
             return
         for index in range(view.shape[axis]):
@@ -150,7 +150,7 @@ def check_numpy():
         # Arrays that may only be read are given in the newer form alone.
         tensor = taken(array, max_version=(1, 0))
         view = tensor.view()
-        expect(list(view.shape[:view.rank]) == list(array.shape), "another shape")
+        expect(list(view.shape[:view.ndim]) == list(array.shape), "another shape")
         expect(elements(view) == array.ravel().tolist(), "other elements")
         expect(array.size == 0 or view.data == array.ctypes.data, "a copy")
         expect((view.mutable_data is None) == (not array.flags.writeable), "read-only")

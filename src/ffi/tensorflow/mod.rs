@@ -3,6 +3,7 @@
 
 pub mod collective;
 pub mod input;
+pub mod lists;
 pub mod logical_device;
 pub mod strategy;
 pub mod update;

@@ -1,8 +1,30 @@
 //! Variable creators: callbacks that see each new variable before it is made.
 
 use crate::ffi::prelude::*;
+use crate::ffi::variable::trainable;
 use crate::strategy::context::enter_creator_scope;
 use crate::strategy::creator::VariableRequest;
+use crate::values::variable::Synchronization;
+
+/// When copies of a variable are to be synchronised. A variable of this strategy has one copy, so it
+/// says only whether optimizers change a variable whose options do not say it.
+pub type umbo_synchronization = i32;
+
+/// The strategy decides.
+pub const UMBO_SYNCHRONIZATION_AUTO: umbo_synchronization = 0;
+/// Never.
+pub const UMBO_SYNCHRONIZATION_NONE: umbo_synchronization = 1;
+/// On every write.
+pub const UMBO_SYNCHRONIZATION_ON_WRITE: umbo_synchronization = 2;
+/// On every read. Optimizers do not change the variable, unless its options or a creator say so.
+pub const UMBO_SYNCHRONIZATION_ON_READ: umbo_synchronization = 3;
+
+constants! { Synchronization {
+    UMBO_SYNCHRONIZATION_AUTO = Synchronization::Auto,
+    UMBO_SYNCHRONIZATION_NONE = Synchronization::None,
+    UMBO_SYNCHRONIZATION_ON_WRITE = Synchronization::OnWrite,
+    UMBO_SYNCHRONIZATION_ON_READ = Synchronization::OnRead,
+} }
 
 /// Is called for a variable that is about to be made.
 ///
@@ -116,26 +138,21 @@ pub fn umbo_variable_request_set_initial_value(
     request.set_initial_value(tensor);
 }
 
-/// Tells whether an optimizer should change the variable.
+/// Gets whether optimizers change the variable.
 ///
-/// @param[out] trainable One of the UMBO_TRAINABLE_ constants.
+/// @param[out] trainable 1, 0, or UMBO_AUTO before the strategy's own creator has run.
 #[c_call(out(trainable), get(request))]
-pub fn umbo_variable_request_trainable(
-    request: *const umbo_variable_request,
-    trainable: *mut umbo_trainable,
-) {
-    trainable.write(request.description().trainable.to_c());
+pub fn umbo_variable_request_trainable(request: *const umbo_variable_request, trainable: *mut i32) {
+    let code = request.description().trainable.map_or(UMBO_AUTO as i32, i32::from);
+    trainable.write(code);
 }
 
-/// Says whether an optimizer should change the variable.
+/// Sets whether optimizers change the variable.
 ///
-/// @param[in] trainable One of the UMBO_TRAINABLE_ constants.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an unknown constant.
-#[c_call(constant(trainable), get(request))]
-pub fn umbo_variable_request_set_trainable(
-    request: *mut umbo_variable_request,
-    trainable: umbo_trainable,
-) {
+/// @param[in] trainable 1, 0 or UMBO_AUTO.
+#[c_call(get(request))]
+pub fn umbo_variable_request_set_trainable(request: *mut umbo_variable_request, trainable: i32) {
+    let trainable = self::trainable(trainable, "trainable")?;
     request.describe(|new| new.trainable = trainable);
 }
 
