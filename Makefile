@@ -61,7 +61,7 @@ example = $(call section,Build the examples against $(PREFIX)); \
   cmake --build $(WORK)/c_examples --parallel $(JOBS) $(if $(SMALL),--target $(1))
 section = echo; echo "==== $(1)"
 
-.PHONY: help setup install demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-engines \
+.PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-engines \
   test-aarch64 test-conan mutants-gpu test-loom mutants faults test-c test-large test-all \
   build-c matrix storm fuzz fuzz-parsers asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines pictures judges clean
 
@@ -116,6 +116,12 @@ cases: ## Run the conformance cases (UMBO_CASES=files, separated by colons)
 	@scripts/setup.sh build
 	@$(if $(SMALL),UMBO_CASES=$(firstword $(wildcard tests/cases/data/*.json))) \
 	  cargo test --quiet --locked $(if $(SMALL),--workspace,--release) --test cases
+
+check: ## Format, lints and unit tests: the quick part of `make test`
+	@$(call section,Format, lints, unit tests)
+	@cargo fmt --all --check
+	@cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	@cargo test --quiet --locked --workspace --lib --exclude models
 
 # Rust's tests and those in C have folders of their own, and are built and run side by side: one of them alone leaves
 # processors idle, where a compiler does the last of a crate or a test waits. What each command prints stays together.

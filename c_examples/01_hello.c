@@ -46,7 +46,7 @@ int main(void) {
     umbo_view view;
     const char *device = NULL;
     UMBO_CHECK(umbo_value_item(results, replica, &item));
-    UMBO_CHECK(umbo_value_view(item, NULL, UMBO_DTYPE_NONE, &view));
+    UMBO_CHECK(umbo_value_view(item, NULL, UMBO_DTYPE_INT32, &view));
     UMBO_CHECK(umbo_strategy_compute_device(strategy, replica, &device));
     printf("replica %d on %s says %d\n", (int)replica, device, (int)*(const int32_t *)view.data);
     umbo_value_release(item);

@@ -15,7 +15,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
   (void)result;
   const model *m = user_data;
   umbo_view rows, line, gradient;
-  UMBO_TRY(umbo_value_view(batch, NULL, UMBO_DTYPE_NONE, &rows));
+  UMBO_TRY(umbo_value_view(batch, NULL, UMBO_DTYPE_FLOAT32, &rows));
   UMBO_TRY(umbo_variable_view(m->line, ctx, UMBO_DTYPE_FLOAT32, &line));
   UMBO_TRY(umbo_gradients_view(m->gradients, ctx, 0, UMBO_GRADIENT_ADD, &gradient));
   const float *row = rows.data, *p = line.data;

@@ -24,7 +24,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
   (void)user_data;
   (void)result;
   umbo_view rows, p, gradient;
-  UMBO_TRY(umbo_value_view(batch, NULL, UMBO_DTYPE_NONE, &rows));
+  UMBO_TRY(umbo_value_view(batch, NULL, UMBO_DTYPE_FLOAT32, &rows));
   UMBO_TRY(umbo_variable_view(line, ctx, UMBO_DTYPE_FLOAT32, &p));
   UMBO_TRY(umbo_gradients_view(gradients, ctx, 0, UMBO_GRADIENT_ADD, &gradient));
   const float *row = rows.data, *w = p.data;

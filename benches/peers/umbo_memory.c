@@ -58,7 +58,7 @@ static void reduce(void *data) {
 static void check_reduce(void *data) {
   const reduction *r = data;
   umbo_view view;
-  UMBO_CHECK(umbo_value_view(r->result, NULL, UMBO_DTYPE_NONE, &view));
+  UMBO_CHECK(umbo_value_view(r->result, NULL, UMBO_DTYPE_FLOAT32, &view));
   check_sum(element_count(), r->replicas, r->parts, view.data);
 }
 

@@ -14,8 +14,8 @@ typedef struct {
 
 static umbo_status prepare(umbo_replica_context *ctx, const trainer *t, const umbo_value *batch, part *result) {
   umbo_view x, y;
-  UMBO_TRY(umbo_value_view(batch, "x", UMBO_DTYPE_NONE, &x));
-  UMBO_TRY(umbo_value_view(batch, "y", UMBO_DTYPE_NONE, &y));
+  UMBO_TRY(umbo_value_view(batch, "x", UMBO_DTYPE_UINT8, &x));
+  UMBO_TRY(umbo_value_view(batch, "y", UMBO_DTYPE_UINT8, &y));
   const int64_t rows = x.shape[0], count = rows * t->shape.sizes[0];
   if (rows == 0) { /* a last batch can be too small for all replicas */
     *result = (part){0, NULL, NULL, NULL};

@@ -18,9 +18,9 @@ typedef struct {
 
 static umbo_status view_part(const umbo_value *batch, part *result) {
   umbo_view users, items, ratings;
-  UMBO_TRY(umbo_value_view(batch, "user", UMBO_DTYPE_NONE, &users));
-  UMBO_TRY(umbo_value_view(batch, "item", UMBO_DTYPE_NONE, &items));
-  UMBO_TRY(umbo_value_view(batch, "rating", UMBO_DTYPE_NONE, &ratings));
+  UMBO_TRY(umbo_value_view(batch, "user", UMBO_DTYPE_INT64, &users));
+  UMBO_TRY(umbo_value_view(batch, "item", UMBO_DTYPE_INT64, &items));
+  UMBO_TRY(umbo_value_view(batch, "rating", UMBO_DTYPE_FLOAT32, &ratings));
   *result = (part){users.shape[0], users.data, items.data, ratings.data};
   return UMBO_OK;
 }

@@ -119,8 +119,8 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
     (void)result;
     UMBO_TRY(umbo_replica_context_replica_id(ctx, &replica));
     UMBO_TRY(umbo_replica_context_stream(ctx, &stream));
-    UMBO_TRY(umbo_value_view(batch, "images", UMBO_DTYPE_NONE, &images));
-    UMBO_TRY(umbo_value_view(batch, "labels", UMBO_DTYPE_NONE, &labels));
+    UMBO_TRY(umbo_value_view(batch, "images", UMBO_DTYPE_UINT8, &images));
+    UMBO_TRY(umbo_value_view(batch, "labels", UMBO_DTYPE_UINT8, &labels));
     UMBO_TRY(umbo_variable_views(4, own->variables, ctx, variables));
     UMBO_TRY(umbo_gradients_views(own->gradients, ctx, UMBO_GRADIENT_OVERWRITE, 4, buffers, &count));
     w.examples = (int)images.shape[0];
@@ -162,8 +162,8 @@ static double accuracy(const trainer *own, umbo_iterator *iterator) {
     for (;;) {
         UMBO_CHECK(umbo_iterator_next(iterator, &batch));
         if (batch == NULL) break;
-        UMBO_CHECK(umbo_value_view(batch, "images", UMBO_DTYPE_NONE, &images));
-        UMBO_CHECK(umbo_value_view(batch, "labels", UMBO_DTYPE_NONE, &labels));
+        UMBO_CHECK(umbo_value_view(batch, "images", UMBO_DTYPE_UINT8, &images));
+        UMBO_CHECK(umbo_value_view(batch, "labels", UMBO_DTYPE_UINT8, &labels));
         for (example = 0; example < images.shape[0]; ++example) {
             float outputs[CLASSES], loss = 0;
             work w;

@@ -272,7 +272,7 @@ fn batch_sizes_per_replica() {
     fails(context.per_replica_batch_size(6), invalid, "6 is not a multiple of 4");
     fails(context.per_replica_batch_size(-4), invalid, "global_batch_size");
     let none = InputContext { num_replicas_in_sync: 0, ..context };
-    fails(none.per_replica_batch_size(4), invalid, "num_replicas_in_sync");
+    fails(none.per_replica_batch_size(4), invalid, "replica_count");
 }
 
 #[test]

@@ -28,9 +28,9 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
   const float *of[TABLES];
   float *gradients[TABLES];
   (void)result;
-  UMBO_TRY(umbo_value_view(batch, "rating", UMBO_DTYPE_NONE, &ratings));
+  UMBO_TRY(umbo_value_view(batch, "rating", UMBO_DTYPE_FLOAT32, &ratings));
   for (int table = 0; table < TABLES; ++table) {
-    UMBO_TRY(umbo_value_view(batch, names[table], UMBO_DTYPE_NONE, &named[table]));
+    UMBO_TRY(umbo_value_view(batch, names[table], UMBO_DTYPE_INT64, &named[table]));
     UMBO_TRY(umbo_variable_view(m->tables[table], ctx, UMBO_DTYPE_FLOAT32, &weights));
     of[table] = weights.data;
     UMBO_TRY(umbo_gradients_add_rows(m->gradients, ctx, table, ratings.shape[0], &indices, &rows));

@@ -93,9 +93,9 @@ inline umbo_view view_of_torch(const at::Tensor &tensor) {
 // from) and with it the memory: so it may be kept for longer than the callback.
 template <class Owner>
 at::Tensor lend(const umbo_view &view, Owner owner) {
-    const auto rank = static_cast<std::size_t>(view.ndim);
-    return at::from_blob(const_cast<void *>(view.data), at::IntArrayRef(view.shape, rank),
-                         at::IntArrayRef(view.strides, rank), [owner = std::move(owner)](void *) {},
+    const auto ndim = static_cast<std::size_t>(view.ndim);
+    return at::from_blob(const_cast<void *>(view.data), at::IntArrayRef(view.shape, ndim),
+                         at::IntArrayRef(view.strides, ndim), [owner = std::move(owner)](void *) {},
                          at::TensorOptions(torch_type(view.dtype)));
 }
 
