@@ -73,6 +73,23 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_copy(
     const umbo_variable *variable, umbo_variable **copy);
 
 /**
+ * When copies of a variable are to be synchronised. A variable of this strategy has one copy, so it
+ * says only whether optimizers change a variable whose options do not say it.
+ */
+UMBO_ENUM(umbo_synchronization) {
+  /** The strategy decides. */
+  UMBO_SYNCHRONIZATION_AUTO = 0,
+  /** Never. */
+  UMBO_SYNCHRONIZATION_NONE = 1,
+  /** On every write. */
+  UMBO_SYNCHRONIZATION_ON_WRITE = 2,
+  /**
+   * On every read. Optimizers do not change the variable, unless its options or a creator say so.
+   */
+  UMBO_SYNCHRONIZATION_ON_READ = 3
+};
+
+/**
  * Called for a variable that is about to be made.
  *
  * @param[in] request What the variable will be, lent for the call. The creator can change it.
@@ -93,16 +110,16 @@ typedef struct umbo_variable_request_info {
   const char *name;
   /** The canonical name of its device; NULL until the strategy's own creator has run. */
   const char *device;
-  /** Whether an optimizer should change it. */
-  umbo_trainable trainable;
+  /** Whether optimizers change it: 1, 0, or UMBO_AUTO before the strategy's own creator has run. */
+  int32_t trainable;
   /** How values that replicas assign are combined. */
   umbo_aggregation aggregation;
-  /** See umbo_variable_options. */
+  /** The synchronisation that was asked for. */
   umbo_synchronization synchronization;
 } umbo_variable_request_info;
 
 #define UMBO_VARIABLE_REQUEST_INFO_INIT \
-  { sizeof(umbo_variable_request_info), NULL, NULL, UMBO_TRAINABLE_DEFAULT, UMBO_AGGREGATION_NONE, \
+  { sizeof(umbo_variable_request_info), NULL, NULL, 0, UMBO_AGGREGATION_NONE, \
     UMBO_SYNCHRONIZATION_AUTO }
 UMBO_DEFAULT(umbo_variable_request_info, UMBO_VARIABLE_REQUEST_INFO_INIT)
 
@@ -211,6 +228,19 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_batch_reduce_to(
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_broadcast_to(
     umbo_strategy *strategy, const umbo_value *value, const umbo_destination *destination,
     umbo_value **result);
+
+/**
+ * Makes a list of values.
+ *
+ * A list is used like a tuple, but does not have the same structure.
+ * umbo_strategy_make_numpy_dataset() stacks lists of arrays.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_list(
+    int64_t count, const umbo_value *const *items, umbo_value **value);
+
+/** Makes the spec of a list. */
+UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_list(
+    int64_t count, const umbo_element_spec *const *items, umbo_element_spec **spec);
 
 /**
  * Computes the batch size of one replica.

@@ -27,7 +27,7 @@ static umbo_view view_of(umbo_dtype dtype, int32_t rank, int64_t rows, int64_t c
     memset(&view, 0, sizeof(view));
     view.data = data;
     view.dtype = dtype;
-    view.rank = rank;
+    view.ndim = rank;
     view.device.type = UMBO_DEVICE_CPU;
     view.shape[0] = rows;
     view.shape[1] = columns;
@@ -46,7 +46,7 @@ static umbo_status measure(umbo_replica_context *context, const umbo_value *args
     int64_t count, index;
     int64_t first;
     (void)result;
-    UMBO_TRY(umbo_value_view(args, NULL, &part));
+    UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_NONE, &part));
     number = (const int32_t *)part.data;
     count = part.shape[0];
     first = count > 0 ? number[0] : 0;
@@ -323,7 +323,7 @@ static umbo_status classes_that_are_floats(umbo_metrics *metrics, umbo_replica_c
 static umbo_status a_rank_of_nine(umbo_metrics *metrics, umbo_replica_context *context) {
     const umbo_view labels = view_of(UMBO_DTYPE_INT32, 1, 2, 1, label_of);
     umbo_view predicted = labels;
-    predicted.rank = 9;
+    predicted.ndim = 9;
     return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels);
 }
 static umbo_status a_negative_size(umbo_metrics *metrics, umbo_replica_context *context) {

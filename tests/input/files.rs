@@ -218,11 +218,11 @@ fn what_cannot_be_is_refused() {
     let refused = |result: Result<Dataset>, part| fails(result, Status::InvalidArgument, part);
     refused(made(&[], rows, none()), "paths: none");
     for (files_at_once, elements_in_turn, part) in [
-        (0, 1, "files_at_once: 0"),
-        (-1, 1, "files_at_once: -1"),
-        (4097, 1, "files_at_once: 4097"),
-        (1, 0, "elements_in_turn: 0"),
-        (2, -3, "elements_in_turn: -3"),
+        (0, 1, "open_file_count: 0"),
+        (-1, 1, "open_file_count: -1"),
+        (4097, 1, "open_file_count: 4097"),
+        (1, 0, "consecutive_count: 0"),
+        (2, -3, "consecutive_count: -3"),
     ] {
         let options = FilesOptions { files_at_once, elements_in_turn, ..none() };
         refused(made(&[1], rows, options), part);

@@ -1,8 +1,30 @@
 //! Variable creators: callbacks that see each new variable before it is made.
 
 use crate::ffi::prelude::*;
+use crate::ffi::variable::trainable;
 use crate::strategy::context::enter_creator_scope;
 use crate::strategy::creator::{NewVariable, VariableRequest};
+use crate::values::variable::Synchronization;
+
+/// When copies of a variable are to be synchronised. A variable of this strategy has one copy, so it
+/// says only whether optimizers change a variable whose options do not say it.
+pub type umbo_synchronization = i32;
+
+/// The strategy decides.
+pub const UMBO_SYNCHRONIZATION_AUTO: umbo_synchronization = 0;
+/// Never.
+pub const UMBO_SYNCHRONIZATION_NONE: umbo_synchronization = 1;
+/// On every write.
+pub const UMBO_SYNCHRONIZATION_ON_WRITE: umbo_synchronization = 2;
+/// On every read. Optimizers do not change the variable, unless its options or a creator say so.
+pub const UMBO_SYNCHRONIZATION_ON_READ: umbo_synchronization = 3;
+
+constants! { Synchronization {
+    UMBO_SYNCHRONIZATION_AUTO = Synchronization::Auto,
+    UMBO_SYNCHRONIZATION_NONE = Synchronization::None,
+    UMBO_SYNCHRONIZATION_ON_WRITE = Synchronization::OnWrite,
+    UMBO_SYNCHRONIZATION_ON_READ = Synchronization::OnRead,
+} }
 
 /// Called for a variable that is about to be made.
 ///
@@ -69,11 +91,11 @@ pub struct umbo_variable_request_info {
     pub name: *const c_char,
     /// The canonical name of its device; NULL until the strategy's own creator has run.
     pub device: *const c_char,
-    /// Whether an optimizer should change it.
-    pub trainable: umbo_trainable,
+    /// Whether optimizers change it: 1, 0, or UMBO_AUTO before the strategy's own creator has run.
+    pub trainable: i32,
     /// How values that replicas assign are combined.
     pub aggregation: umbo_aggregation,
-    /// See umbo_variable_options.
+    /// The synchronisation that was asked for.
     pub synchronization: umbo_synchronization,
 }
 
@@ -87,7 +109,7 @@ pub fn umbo_variable_request_get_info(
     info.write(umbo_variable_request_info {
         name: new.name.as_c_str().as_ptr(),
         device: request.device().map_or(ptr::null(), device_name),
-        trainable: new.trainable.to_c(),
+        trainable: new.trainable.map_or(UMBO_AUTO as i32, i32::from),
         aggregation: new.aggregation.to_c(),
         synchronization: new.synchronization.to_c(),
         ..Default::default()
@@ -102,7 +124,7 @@ pub fn umbo_variable_request_set_info(
 ) {
     // SAFETY: the caller gives a text.
     let name = unsafe { text(info.name, "info.name") }?.into();
-    let trainable = constant(info.trainable, "info.trainable")?;
+    let trainable = trainable(info.trainable, "info.trainable")?;
     let aggregation = constant(info.aggregation, "info.aggregation")?;
     let synchronization = constant(info.synchronization, "info.synchronization")?;
     request.describe(|new| *new = NewVariable { name, trainable, synchronization, aggregation });

@@ -1,0 +1,28 @@
+//! Lists, which are used as tuples are, and have another structure.
+
+use crate::ffi::prelude::*;
+use crate::input::ElementSpec;
+
+/// Makes a list of values.
+///
+/// A list is used like a tuple, but does not have the same structure.
+/// umbo_strategy_make_numpy_dataset() stacks lists of arrays.
+#[c_call(out(value), handles(items, count))]
+pub fn umbo_value_create_list(
+    count: i64,
+    items: *const *const umbo_value,
+    value: *mut *mut umbo_value,
+) {
+    value.write(make(Value::list(items)?)?);
+}
+
+/// Makes the spec of a list.
+#[c_call(out(spec), array(items, count))]
+pub fn umbo_element_spec_create_list(
+    count: i64,
+    items: *const *const umbo_element_spec,
+    spec: *mut *mut umbo_element_spec,
+) {
+    let items = collect(items.iter().map(|&item| arguments::spec(item, "items")))?;
+    spec.write(make(Arc::new(ElementSpec::list(items)?))?);
+}
