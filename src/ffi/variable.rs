@@ -90,8 +90,8 @@ pub(super) fn new_variable(
 /// @param[in] strategy The strategy. `strategy` may be NULL: the current one. In a replica's
 ///   callback it is NULL.
 /// @param[in] name The name, which other variables may have too. `name` may be NULL: "Variable".
-/// @param[in] initial_value The initial value, which is copied. `initial_value` may be NULL:
-///   `initializer` or `initial` says it. Exactly one of the three is given.
+/// @param[in] initial_value The initial value, which is copied; NULL if `initializer` or
+///   `initial` of the options says it. Exactly one of the three is given.
 /// @param[in] options The properties; `options` may be NULL.
 /// @return UMBO_OK, the status of the initializer or of a variable creator, or:
 /// - UMBO_STATUS_FAILED_PRECONDITION: the scope of another strategy; or a replica's callback, with

@@ -19,7 +19,7 @@ static void values_from_data(void) {
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_value_from_data(UMBO_DTYPE_FLOAT32, 2, shape, NULL, NULL, &none),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("umbo_value_from_data: data");
+    CHECK_MESSAGE("umbo_tensor_from_data: data");
     CHECK(none == NULL);
     umbo_value_release(array);
     umbo_value_release(number);

@@ -320,7 +320,7 @@ static umbo_status classes_that_are_floats(umbo_metrics *metrics, umbo_replica_c
     const umbo_view predicted = view_of(UMBO_DTYPE_FLOAT32, 1, 2, 1, score_of);
     return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels);
 }
-static umbo_status a_rank_of_nine(umbo_metrics *metrics, umbo_replica_context *context) {
+static umbo_status nine_dimensions(umbo_metrics *metrics, umbo_replica_context *context) {
     const umbo_view labels = view_of(UMBO_DTYPE_INT32, 1, 2, 1, label_of);
     umbo_view predicted = labels;
     predicted.ndim = 9;
@@ -365,7 +365,7 @@ static void mistakes(void) {
         {rows_that_do_not_fit, UMBO_STATUS_INVALID_ARGUMENT, "3 are expected"},
         {too_few_rows, UMBO_STATUS_INVALID_ARGUMENT, "2 labels"},
         {classes_that_are_floats, UMBO_STATUS_INVALID_ARGUMENT, "predicted: float32"},
-        {a_rank_of_nine, UMBO_STATUS_INVALID_ARGUMENT, "predicted: rank: 9; valid are 0 to 8"},
+        {nine_dimensions, UMBO_STATUS_INVALID_ARGUMENT, "predicted: ndim: 9; valid are 0 to 8"},
         {a_negative_size, UMBO_STATUS_INVALID_ARGUMENT, "labels: shape: dimension 0 is -2"},
         {strides_without_end, UMBO_STATUS_INVALID_ARGUMENT, "labels: strides: "},
         {a_reset_in_a_run, UMBO_STATUS_FAILED_PRECONDITION, "a run is adding"},

@@ -137,7 +137,7 @@ static void counts(void) {
     static const char *const words[] = {
         "umbo_value_create_tuple: count: -1; must be 0 or more, the number of elements of items",
         "umbo_value_create_tuple: count: 9223372036854775807; items of so many",
-        "umbo_element_spec_create_tensor: rank: -1; must be 0 or more",
+        "umbo_element_spec_create_tensor: ndim: -1; must be 0 or more",
         "umbo_strategy_create: options.compute_device_count: -3; must be 0 or more",
         "umbo_strategy_reduce: options.axis_count: -2; must be 0 or more",
         "umbo_optimizer_create_custom: options.state_count: 9; a rule has 0 to 8 states",

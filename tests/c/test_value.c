@@ -8,6 +8,7 @@ static void nests(void) {
     const char *name = NULL;
     umbo_value *leaf = float_value(7), *other = floats_value(2, numbers);
     umbo_value *tuple = NULL, *structure = NULL, *item = NULL, *clone = NULL;
+    umbo_value_info info;
     umbo_view view;
 
     items[0] = leaf;
@@ -30,8 +31,23 @@ static void nests(void) {
 
     CHECK_OK(umbo_value_view(structure, "x", UMBO_DTYPE_NONE, &view));
     CHECK(*(const float *)view.data == 7);
-    CHECK_OK(umbo_value_view(structure, "rest.1", UMBO_DTYPE_NONE, &view));
+    CHECK_OK(umbo_value_view(structure, "rest.1", UMBO_DTYPE_FLOAT32, &view));
     CHECK(view.shape[0] == 2 && ((const float *)view.data)[1] == 2);
+    CHECK(view.mutable_data == NULL && (view.flags & UMBO_VIEW_READ_ONLY) != 0);
+
+    /* Another dtype than the elements' is refused, and nothing is written. */
+    view.data = names;
+    CHECK_STATUS(umbo_value_view(structure, "rest.1", UMBO_DTYPE_FLOAT64, &view), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("umbo_value_view: dtype: float64, but 'rest.1' is float32");
+    CHECK_STATUS(umbo_value_view(leaf, NULL, UMBO_DTYPE_INT32, &view), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("the value is float32");
+    CHECK_STATUS(umbo_value_view(leaf, NULL, (umbo_dtype)99, &view), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK(view.data == (const void *)names);
+
+    info = value_info_of(other);
+    CHECK(info.dtype == UMBO_DTYPE_FLOAT32 && info.ndim == 1 && info.shape[0] == 2 && info.shape[1] == 0);
+    info = value_info_of(structure);
+    CHECK(info.dtype == UMBO_DTYPE_NONE && info.ndim == 0 && info.shape[0] == 0);
 
     CHECK_STATUS(umbo_value_view(structure, "y", UMBO_DTYPE_NONE, &view), UMBO_STATUS_NOT_FOUND);
     CHECK_MESSAGE("'y'");
@@ -161,6 +177,7 @@ static void leaves(void) {
 
     CHECK_OK(umbo_value_from_variable(variable, &value));
     CHECK(kind_of(value) == UMBO_VALUE_VARIABLE);
+    CHECK(value_info_of(value).dtype == UMBO_DTYPE_FLOAT32 && value_info_of(value).ndim == 0);
     CHECK_OK(umbo_value_variable(value, &back));
     CHECK(float_of_variable(back) == 5);
     CHECK_STATUS(umbo_value_tensor(value, &tensor), UMBO_STATUS_INVALID_ARGUMENT);

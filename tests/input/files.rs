@@ -272,7 +272,7 @@ fn files_on_disk_are_read() {
         [file("files-0.idx", &[1, 2, 3]), file("files-1.idx", &[4]), file("files-2.idx", &[5, 6])];
     let mut paths: Vec<&str> = kept.iter().map(|file| file.0.to_str().unwrap()).collect();
     paths.insert(2, "/there/is/no/such/file");
-    let open = |file: File<'_>| Dataset::from_idx_file(file.path.as_str());
+    let open = |file: File<'_>| Dataset::from_idx_files(&[file.path.as_str()], None);
     let dataset = Dataset::from_files(&paths, open, FilesOptions::default()).unwrap();
     let batches = dataset.batch(2, false).unwrap().iterator().unwrap();
     let read = |value: Value| match value {
