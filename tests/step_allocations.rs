@@ -13,7 +13,7 @@ use umbo::strategy::commit::StepParticipant;
 use umbo::strategy::metrics::Metric;
 use umbo::strategy::run::Limits;
 use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::{Shape, Tensor};
+use umbo::tensor::{Element, Shape, Tensor};
 use umbo::training::Epoch;
 use umbo::values::Value;
 
@@ -86,7 +86,7 @@ fn steps_of_an_epoch(strategy: &Strategy, read_ahead: i64) {
         update: None,
         metrics: None,
         limits: Limits::default(),
-        most_steps: Some(400),
+        max_steps: Some(400),
         flush: true,
         keep_metrics: false,
         reset: true,
@@ -103,6 +103,11 @@ fn steps_of_an_epoch(strategy: &Strategy, read_ahead: i64) {
     });
     assert_eq!(counted.unwrap().steps, 400);
     assert_eq!(allocations, Some(0), "an epoch, {read_ahead} elements ahead");
+}
+
+fn vector<T: Element>(elements: impl Iterator<Item = T>) -> Tensor {
+    let elements: Vec<T> = elements.collect();
+    Tensor::from_slice(&elements, Shape::new(&[elements.len()]).unwrap(), DeviceId::HOST).unwrap()
 }
 
 /// A program of its own, without the test harness, whose threads would be counted too.
@@ -163,12 +168,14 @@ fn main() {
         metrics.define("loss", Kind::Mean).unwrap();
         metrics.define("matrix", Kind::confusion(1000).unwrap()).unwrap();
         metrics.define("auc", Kind::auc(200, 0.0, 1.0).unwrap()).unwrap();
+        let examples = || 0..100i64;
+        let (classes, labels) = (vector(examples()), vector(examples().map(|one| 2 * one)));
+        let scores = vector(examples().map(|one| 0.01 * one as f64));
+        let sides = vector(examples().map(|one| one % 2));
         let callback = |context: &ReplicaContext| {
             metrics.add_in(context, 0, 1.0, 4.0)?;
-            for example in 0..100 {
-                metrics.add_label_in(context, 1, example, 2 * example)?;
-                metrics.add_score_in(context, 2, 0.01 * example as f64, example % 2)?;
-            }
+            metrics.add_labels_in(context, 1, &classes.reading()?, &labels.reading()?)?;
+            metrics.add_labels_in(context, 2, &scores.reading()?, &sides.reading()?)?;
             Ok(None)
         };
         steady("metrics that accumulate", || {

@@ -12,22 +12,6 @@
  *
  * Threads: all functions are *concurrent*, also on one resolver.
  *
- * Functions:
- * - umbo_cluster_resolver_from_tf_config(): Makes a resolver from JSON in the form of TF_CONFIG.
- * - umbo_cluster_resolver_from_environment(): Makes a resolver from all that the environment says.
- * - umbo_cluster_resolver_job_count(): Counts the jobs of a cluster.
- * - umbo_cluster_resolver_job_name(): Gives the name of a job.
- * - umbo_cluster_resolver_task_count(): Counts the tasks of a job.
- * - umbo_cluster_resolver_task(): Gives the number and the address of a task.
- * - umbo_cluster_resolver_task_type(): Tells which job this process is a task of.
- * - umbo_cluster_resolver_task_index(): Tells which task of its job this process is.
- * - umbo_cluster_resolver_rank(): Tells which of the processes that train this one is.
- * - umbo_strategy_cluster_resolver(): Gives the resolver that a strategy was made with.
- * - umbo_cluster_resolver_retain(): Makes another handle to the same cluster resolver, as
- *   umbo_retain() does.
- * - umbo_cluster_resolver_release(): Releases a handle of type umbo_cluster_resolver, as
- *   umbo_release() does.
- *
  * Example:
  * ```c
  * // How many workers the environment variable TF_CONFIG names.
@@ -54,12 +38,9 @@ extern "C" {
  * @param[in] text JSON such as {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type":
  *   "worker", "index": 0}}, of any length. `text` may be NULL: the environment variable TF_CONFIG
  *   is read, and a variable that is missing or empty stands for an empty cluster without a task.
- * @param[out] resolver The new resolver. Release it with umbo_cluster_resolver_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: the text is not JSON, does not have this form, or names a task
- *   that the cluster does not have; the message names the place. Also if `resolver` is a null
- *   pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: the text is not JSON, does not have this form,
+ *   or names a task that the cluster does not have; the message names the place. Also if `resolver`
+ *   is a null pointer.
  *
  * The tasks of a job are an array of addresses, or an object that gives each task's number its
  * address. Fields other than "cluster" and "task" are ignored. A task of type "evaluator" need not
@@ -71,11 +52,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_from_tf_config(
 /**
  * Makes a resolver from all that the environment says.
  *
- * @param[out] resolver The new resolver. Release it with umbo_cluster_resolver_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: a variable is malformed, or two of them disagree; the message
- *   names both. Also if `resolver` is a null pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a variable is malformed, or two of them
+ *   disagree; the message names both. Also if `resolver` is a null pointer.
  *
  * It reads TF_CONFIG as umbo_cluster_resolver_from_tf_config() does, and what launchers set:
  * OMPI_COMM_WORLD_RANK and _SIZE, PMI_RANK and PMI_SIZE, PMIX_RANK, and where none of these is
@@ -87,10 +65,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_from_environment(
 /**
  * Counts the jobs of a cluster.
  *
- * @param[in] resolver The resolver.
  * @param[out] count How many jobs there are.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `count` is a null pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `count` is
+ *   a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_job_count(
     const umbo_cluster_resolver *resolver, int64_t *count);
@@ -98,7 +75,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_job_count(
 /**
  * Gives the name of a job.
  *
- * @param[in] resolver The resolver.
  * @param[in] index Which job, from 0 on, in alphabetical order.
  * @param[out] name The name, a text that lives as long as the resolver.
  * @return UMBO_OK, or:
@@ -111,7 +87,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_job_name(
 /**
  * Counts the tasks of a job.
  *
- * @param[in] resolver The resolver.
  * @param[in] job The name of the job.
  * @param[out] count How many tasks there are.
  * @return UMBO_OK, or:
@@ -125,7 +100,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_task_count(
 /**
  * Gives the number and the address of a task.
  *
- * @param[in] resolver The resolver.
  * @param[in] job The name of the task's job.
  * @param[in] position Which task of the job, from 0 on, in the order of their numbers.
  * @param[out] index The task's number. It is the same as `position` if the tasks were given as an
@@ -144,12 +118,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_task(
 /**
  * Tells which job this process is a task of.
  *
- * @param[in] resolver The resolver.
  * @param[out] task_type The name of the job, a text that lives as long as the resolver. It gets
  *   NULL if the configuration does not name a job.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `task_type` is a null
- *   pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or
+ *   `task_type` is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_task_type(
     const umbo_cluster_resolver *resolver, const char **task_type);
@@ -157,11 +129,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_task_type(
 /**
  * Tells which task of its job this process is.
  *
- * @param[in] resolver The resolver.
  * @param[out] task_index The task's number; -1 if the configuration does not give one.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or `task_index` is a null
- *   pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or
+ *   `task_index` is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_task_index(
     const umbo_cluster_resolver *resolver, int64_t *task_index);
@@ -169,11 +139,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_task_index(
 /**
  * Tells which of the processes that train this one is.
  *
- * @param[in] resolver The resolver.
  * @param[out] rank The number of this process; -1 if nothing says.
  * @param[out] size How many there are; 0 if nothing says.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or an output is a null pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `resolver` is not a valid handle, or an output
+ *   is a null pointer.
  *
  * In a cluster of TF_CONFIG the tasks of the job "chief" come first, then those of "worker"; no
  * other task has a rank.
@@ -184,35 +153,22 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_rank(
 /**
  * Gives the resolver that a strategy was made with.
  *
- * @param[in] strategy The strategy.
  * @param[out] resolver A new handle to the resolver. Release it with
  *   umbo_cluster_resolver_release(). It gets NULL if the strategy was made without one, whatever
  *   TF_CONFIG says.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `strategy` is not a valid handle, or `resolver` is a null
- *   pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `strategy` is not a valid handle, or `resolver`
+ *   is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_cluster_resolver(
     const umbo_strategy *strategy, umbo_cluster_resolver **resolver);
 
-/**
- * Makes another handle to the same cluster resolver, as umbo_retain() does.
- *
- * @param[in] cluster_resolver The handle.
- * @param[out] retained The new handle. Release it with umbo_cluster_resolver_release().
- * @return As umbo_retain().
- */
+/** Makes another handle to the same cluster resolver: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_cluster_resolver_retain(
     const umbo_cluster_resolver *cluster_resolver, umbo_cluster_resolver **retained) {
   return umbo_retain(cluster_resolver, UMBO_HANDLE_CLUSTER_RESOLVER, retained);
 }
 
-/**
- * Releases a handle of type umbo_cluster_resolver, as umbo_release() does.
- *
- * @param[in] cluster_resolver The handle. NULL does nothing.
- */
+/** Releases a handle: umbo_release(). */
 static inline void umbo_cluster_resolver_release(const umbo_cluster_resolver *cluster_resolver) {
   umbo_release(cluster_resolver, UMBO_HANDLE_CLUSTER_RESOLVER);
 }

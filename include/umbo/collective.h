@@ -11,12 +11,6 @@
  *
  * Threads: all functions are *concurrent*. They read the value, so nobody may write it meanwhile.
  *
- * Functions:
- * - umbo_strategy_reduce(): Adds up or averages a value over the replicas.
- * - umbo_strategy_gather(): Concatenates the components of a per-replica value.
- * - umbo_strategy_local_results(): Gives the components of a value as a tuple.
- * - umbo_strategy_reduce_to(): Reduces a value over the replicas onto a destination.
- *
  * Example:
  * ```c
  * // The sum over the replicas of what a run returned.
@@ -50,7 +44,6 @@ UMBO_ENUM(umbo_reduce_op) {
 
 /** How a value is reduced or gathered. Start from UMBO_REDUCE_OPTIONS_INIT. */
 typedef struct umbo_reduce_options {
-  /** sizeof(umbo_reduce_options). */
   size_t struct_size;
   /**
    * An array of `axis_count` axes to reduce along within each replica; negative ones count from
@@ -72,18 +65,11 @@ typedef struct umbo_reduce_options {
   umbo_tensor *output;
 } umbo_reduce_options;
 
-/** The starting value of a umbo_reduce_options. */
 #define UMBO_REDUCE_OPTIONS_INIT { sizeof(umbo_reduce_options), NULL, 0, NULL, NULL }
-
-/** UMBO_REDUCE_OPTIONS_INIT, to be assigned. */
-static inline umbo_reduce_options umbo_reduce_options_default(void) {
-  umbo_reduce_options value = UMBO_REDUCE_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_reduce_options, UMBO_REDUCE_OPTIONS_INIT)
 
 /** Where a reduced value goes. Start from UMBO_DESTINATION_INIT and set exactly one field. */
 typedef struct umbo_destination {
-  /** sizeof(umbo_destination). */
   size_t struct_size;
   /** The name of a device. */
   const char *device;
@@ -96,33 +82,25 @@ typedef struct umbo_destination {
   const umbo_variable *variable;
 } umbo_destination;
 
-/** The starting value of a umbo_destination. */
 #define UMBO_DESTINATION_INIT { sizeof(umbo_destination), NULL, NULL, NULL }
-
-/** UMBO_DESTINATION_INIT, to be assigned. */
-static inline umbo_destination umbo_destination_default(void) {
-  umbo_destination value = UMBO_DESTINATION_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_destination, UMBO_DESTINATION_INIT)
 
 /**
  * Adds up or averages a value over the replicas.
  *
- * @param[in] strategy The strategy.
  * @param[in] op UMBO_REDUCE_SUM or UMBO_REDUCE_MEAN.
  * @param[in] value The value, of which each leaf is reduced by itself. It stays as it is.
  * @param[in] options Axes, device and output; `options` may be NULL: all defaults.
  * @param[out] result The reduced value. The caller releases it.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an unknown `op`, shapes that
- *   differ (the message lists all of them), bool, the SUM of a plain value over several replicas
- *   without axes, or an output that does not fit.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an unknown `op`, shapes that differ (the message lists all of
+ *   them), bool, the SUM of a plain value over several replicas without axes, or an output that
+ *   does not fit.
  * - UMBO_STATUS_OUT_OF_RANGE: no such axis, or an index outside of the dense shape of indexed
  *   slices.
  * - UMBO_STATUS_NOT_FOUND: a destination that does not exist.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback, which uses
  *   umbo_replica_context_all_reduce(), or from another strategy's scope.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * Without axes, the components of a per-replica value are added element by element. They must
  * agree in shape and dtype. MEAN divides by the number of components.
@@ -152,21 +130,18 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_reduce(
 /**
  * Concatenates the components of a per-replica value.
  *
- * @param[in] strategy The strategy.
  * @param[in] value The value, of which each leaf is gathered by itself. It stays as it is.
  * @param[in] axis The axis to concatenate along; negative ones count from the back.
  * @param[in] options Device and output; its axes must not be set. `options` may be NULL: all
  *   defaults.
  * @param[out] result The concatenation in replica order. The caller releases it.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, scalars, axes in the options, an
- *   output that does not fit, or components that differ in rank, dtype or another dimension (the
- *   message names the replicas).
+ * - UMBO_STATUS_INVALID_ARGUMENT: scalars, axes in the options, an output that does not fit, or
+ *   components that differ in rank, dtype or another dimension (the message names the replicas).
  * - UMBO_STATUS_OUT_OF_RANGE: no such axis.
  * - UMBO_STATUS_NOT_FOUND: a destination that does not exist.
  * - UMBO_STATUS_UNIMPLEMENTED: indexed slices outside of a per-replica value.
  * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_reduce().
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * Components may be empty. Plain values and values of one component come back as they are. Indexed
  * slices in a per-replica value are made dense first.
@@ -182,13 +157,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_gather(
 /**
  * Gives the components of a value as a tuple.
  *
- * @param[in] strategy The strategy.
- * @param[in] value The value.
  * @param[out] results A tuple: of the components of a per-replica value, of one nest for each
  *   replica of a nest, or of the value alone. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * It may be called in every context.
  */
@@ -198,7 +168,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_local_results(
 /**
  * Reduces a value over the replicas onto a destination.
  *
- * @param[in] strategy The strategy.
  * @param[in] op UMBO_REDUCE_SUM or UMBO_REDUCE_MEAN.
  * @param[in] value The value. It stays as it is.
  * @param[in] destination Where the result goes.

@@ -18,28 +18,6 @@
  * Threads: getters, retain and release are *concurrent*. Of the calls of a communicator that move
  * bytes one is made at a time; a second one is UMBO_STATUS_FAILED_PRECONDITION.
  *
- * Functions:
- * - umbo_communicator_create(): Makes a communicator of functions of the program's.
- * - umbo_communicator_get_info(): Gets where this process stands among the ranks.
- * - umbo_communicator_all_to_all(): Sends a part of `send` to each rank, and receives one from
- *   each.
- * - umbo_communicator_all_gather(): Receives what every rank sends.
- * - umbo_communicator_broadcast(): Sends what a rank has to all others.
- * - umbo_communicator_vote(): Finds the least and the greatest of the ranks' numbers.
- * - umbo_communicator_barrier(): Waits until all ranks have called it.
- * - umbo_communicator_abort(): Tells the other ranks that this one cannot go on, so that they need
- *   not wait for it.
- * - umbo_communicator_retain(): Makes another handle to the same communicator, as umbo_retain()
- *   does.
- * - umbo_communicator_release(): Releases a handle of type umbo_communicator, as umbo_release()
- *   does.
- * - umbo_communicator_create_mpi_world(): Joins all processes that were started together, over MPI.
- * - umbo_communicator_create_mpi(): Joins the ranks of a communicator of MPI's.
- * - umbo_communicator_create_mpi_of(): Joins the ranks of a communicator of an MPI of the
- *   program's own, whose functions it brings.
- * - umbo_communicator_create_nccl(): Joins the ranks of another communicator by NCCL, too, which
- *   then moves what lies on GPUs.
- *
  * Example:
  * ```c
  * // The sum of a number of each rank.
@@ -162,7 +140,6 @@ typedef void (*umbo_communicator_abort_fn)(const char *message, void *user_data)
  * functions must not use the communicator that calls them.
  */
 typedef struct umbo_communicator_functions {
-  /** `sizeof(umbo_communicator_functions)`; UMBO_COMMUNICATOR_FUNCTIONS_INIT sets it. */
   size_t struct_size;
   /** 0, or UMBO_COMMUNICATOR_ANY_THREAD and UMBO_COMMUNICATOR_DEVICE_POINTERS added up. */
   int64_t flags;
@@ -188,19 +165,12 @@ typedef struct umbo_communicator_functions {
   umbo_communicator_abort_fn abort;
 } umbo_communicator_functions;
 
-/** The starting value of a umbo_communicator_functions. */
 #define UMBO_COMMUNICATOR_FUNCTIONS_INIT \
   { sizeof(umbo_communicator_functions), 0, 0, 1, 0, 1, NULL, NULL, NULL, NULL, NULL, NULL }
-
-/** UMBO_COMMUNICATOR_FUNCTIONS_INIT, to be assigned. */
-static inline umbo_communicator_functions umbo_communicator_functions_default(void) {
-  umbo_communicator_functions value = UMBO_COMMUNICATOR_FUNCTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_communicator_functions, UMBO_COMMUNICATOR_FUNCTIONS_INIT)
 
 /** Where this process stands among the ranks. Start from UMBO_COMMUNICATOR_INFO_INIT. */
 typedef struct umbo_communicator_info {
-  /** sizeof(umbo_communicator_info). */
   size_t struct_size;
   /** The number of this rank, from 0. */
   int64_t rank;
@@ -212,14 +182,8 @@ typedef struct umbo_communicator_info {
   int64_t node_size;
 } umbo_communicator_info;
 
-/** The starting value of a umbo_communicator_info. */
 #define UMBO_COMMUNICATOR_INFO_INIT { sizeof(umbo_communicator_info), 0, 0, 0, 0 }
-
-/** UMBO_COMMUNICATOR_INFO_INIT, to be assigned. */
-static inline umbo_communicator_info umbo_communicator_info_default(void) {
-  umbo_communicator_info value = UMBO_COMMUNICATOR_INFO_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_communicator_info, UMBO_COMMUNICATOR_INFO_INIT)
 
 /**
  * Makes a communicator of functions of the program's.
@@ -228,11 +192,8 @@ static inline umbo_communicator_info umbo_communicator_info_default(void) {
  * @param[in] user_data What the functions are given.
  * @param[in] destroy Releases `user_data` when the communicator is gone, exactly once, on any
  *   thread, also if this function fails. NULL: nothing to release.
- * @param[out] communicator The new communicator. Release it with umbo_communicator_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: a function that must be set is not, a flag is unknown, or a rank
- *   is not among the ranks; or a null pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a function that must be set is not, a flag is
+ *   unknown, or a rank is not among the ranks; or a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create(
     const umbo_communicator_functions *functions, void *user_data, umbo_destroy_fn destroy,
@@ -241,9 +202,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create(
 /**
  * Gets where this process stands among the ranks.
  *
- * @param[in] communicator The communicator.
  * @param[out] info Its place. Start from UMBO_COMMUNICATOR_INFO_INIT, which sets its size.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_get_info(
     const umbo_communicator *communicator, umbo_communicator_info *info);
@@ -251,7 +210,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_get_info(
 /**
  * Sends a part of `send` to each rank, and receives one from each.
  *
- * @param[in] communicator The communicator.
  * @param[in] send The parts to send, one behind the other in the order of the ranks. `send` may be
  *   NULL if all are empty.
  * @param[in] send_counts How many bytes each part has; as many numbers as there are ranks.
@@ -275,7 +233,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_all_to_all(
 /**
  * Receives what every rank sends.
  *
- * @param[in] communicator The communicator.
  * @param[in] send What this rank sends. `send` may be NULL if it is empty.
  * @param[out] receive Gets what the ranks send, one behind the other in their order. Other memory
  *   than `send`. `receive` may be NULL if all are empty.
@@ -291,7 +248,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_all_gather(
 /**
  * Sends what a rank has to all others.
  *
- * @param[in] communicator The communicator.
  * @param[in,out] data What rank `root` sends, and where the others get it. `data` may be NULL if
  *   `bytes` is 0.
  * @param[in] bytes How many bytes it has, on all ranks.
@@ -306,7 +262,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_broadcast(
 /**
  * Finds the least and the greatest of the ranks' numbers.
  *
- * @param[in] communicator The communicator.
  * @param[in] number This rank's number.
  * @param[out] least The least of all.
  * @param[out] greatest The greatest of all.
@@ -320,7 +275,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_vote(
 /**
  * Waits until all ranks have called it.
  *
- * @param[in] communicator The communicator.
  * @return UMBO_OK, or an error as of umbo_communicator_all_to_all().
  *
  * Collective: all ranks call it, in the same order among their calls.
@@ -330,11 +284,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_barrier(umbo_communicator *
 /**
  * Tells the other ranks that this one cannot go on, so that they need not wait for it.
  *
- * @param[in] communicator The communicator.
  * @param[in] message Why. The engine may pass it on or print it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or `message` is a null
- *   pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `communicator` is not a valid handle, or
+ *   `message` is a null pointer.
  *
  * Engines whose jobs end as one, such as MPI, end this process and the others. Where the function
  * returns, the communicator is of no further use on this rank.
@@ -342,30 +294,19 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_barrier(umbo_communicator *
 UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_abort(
     umbo_communicator *communicator, const char *message);
 
-/**
- * Makes another handle to the same communicator, as umbo_retain() does.
- *
- * @param[in] communicator The handle.
- * @param[out] retained The new handle. Release it with umbo_communicator_release().
- * @return As umbo_retain().
- */
+/** Makes another handle to the same communicator: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_communicator_retain(
     const umbo_communicator *communicator, umbo_communicator **retained) {
   return umbo_retain(communicator, UMBO_HANDLE_COMMUNICATOR, retained);
 }
 
-/**
- * Releases a handle of type umbo_communicator, as umbo_release() does.
- *
- * @param[in] communicator The handle. NULL does nothing.
- */
+/** Releases a handle: umbo_release(). */
 static inline void umbo_communicator_release(const umbo_communicator *communicator) {
   umbo_release(communicator, UMBO_HANDLE_COMMUNICATOR);
 }
 
 /** How a communicator over MPI is made. Start from UMBO_MPI_OPTIONS_INIT. */
 typedef struct umbo_mpi_options {
-  /** `sizeof(umbo_mpi_options)`; UMBO_MPI_OPTIONS_INIT sets it. */
   size_t struct_size;
   /**
    * How long a call waits for the other ranks, in seconds; UMBO_INFINITE: for
@@ -382,14 +323,8 @@ typedef struct umbo_mpi_options {
   int64_t longest_message;
 } umbo_mpi_options;
 
-/** The starting value of a umbo_mpi_options. */
 #define UMBO_MPI_OPTIONS_INIT { sizeof(umbo_mpi_options), 600.0, NULL, 1 << 30 }
-
-/** UMBO_MPI_OPTIONS_INIT, to be assigned. */
-static inline umbo_mpi_options umbo_mpi_options_default(void) {
-  umbo_mpi_options value = UMBO_MPI_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_mpi_options, UMBO_MPI_OPTIONS_INIT)
 
 /**
  * Gives a function of the program's MPI, for umbo_communicator_create_mpi_of().
@@ -405,7 +340,6 @@ typedef void * (*umbo_mpi_find_fn)(const char *name, void *user_data);
  * Joins all processes that were started together, over MPI.
  *
  * @param[in] options The options. `options` may be NULL: all defaults.
- * @param[out] communicator The new communicator. Release it with umbo_communicator_release().
  * @return UMBO_OK, or:
  * - UMBO_STATUS_UNAVAILABLE: there is no MPI library with the standard ABI, or MPI reports an
  *   error.
@@ -414,7 +348,6 @@ typedef void * (*umbo_mpi_find_fn)(const char *name, void *user_data);
  *   initialised for that alone.
  * - UMBO_STATUS_DEADLINE_EXCEEDED: a process did not call this in time.
  * - UMBO_STATUS_INVALID_ARGUMENT: an option is out of range, or `communicator` is a null pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * Collective: all processes call it. The library is found at run time; MPI 5.0 says how its
  * functions look in memory, so that nothing of MPI is needed to build. If the program has not
@@ -434,7 +367,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create_mpi_world(
  * @param[in] mpi_communicator An MPI_Comm of a library with MPI's standard ABI, whose ranks are one
  *   group. It is duplicated, and stays the program's.
  * @param[in] options The options. `options` may be NULL: all defaults.
- * @param[out] communicator The new communicator. Release it with umbo_communicator_release().
  * @return UMBO_OK, or an error as of umbo_communicator_create_mpi_world().
  *
  * Collective over the ranks of `mpi_communicator`. A program that was built with an mpi.h of
@@ -452,7 +384,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create_mpi(
  *   before this function returns.
  * @param[in] user_data What `find` is given.
  * @param[in] options The options. `options` may be NULL: all defaults.
- * @param[out] communicator The new communicator. Release it with umbo_communicator_release().
  * @return UMBO_OK, or an error as of umbo_communicator_create_mpi_world(); UMBO_STATUS_UNAVAILABLE
  *   also if a function is missing.
  *
@@ -465,7 +396,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create_mpi_of(
 
 /** How a communicator over NCCL is made. Start from UMBO_NCCL_OPTIONS_INIT. */
 typedef struct umbo_nccl_options {
-  /** `sizeof(umbo_nccl_options)`; UMBO_NCCL_OPTIONS_INIT sets it. */
   size_t struct_size;
   /**
    * How long a call waits for NCCL, in seconds; UMBO_INFINITE: for ever. By default 300. With
@@ -479,14 +409,8 @@ typedef struct umbo_nccl_options {
   const char *library;
 } umbo_nccl_options;
 
-/** The starting value of a umbo_nccl_options. */
 #define UMBO_NCCL_OPTIONS_INIT { sizeof(umbo_nccl_options), 300.0, NULL }
-
-/** UMBO_NCCL_OPTIONS_INIT, to be assigned. */
-static inline umbo_nccl_options umbo_nccl_options_default(void) {
-  umbo_nccl_options value = UMBO_NCCL_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_nccl_options, UMBO_NCCL_OPTIONS_INIT)
 
 /**
  * Joins the ranks of another communicator by NCCL, too, which then moves what lies on GPUs.
@@ -497,7 +421,6 @@ static inline umbo_nccl_options umbo_nccl_options_default(void) {
  * @param[in] device The GPU of this rank's variables, such as "GPU:0". Each rank has its own
  *   physical GPU.
  * @param[in] options The options. `options` may be NULL: all defaults.
- * @param[out] communicator The new communicator. Release it with umbo_communicator_release().
  * @return UMBO_OK, or:
  * - UMBO_STATUS_UNAVAILABLE: NCCL was not found (install it, and put its folder into
  *   LD_LIBRARY_PATH or its path into UMBO_NCCL_LIBRARY), is older than 2.14, or reports an error,
@@ -508,7 +431,6 @@ static inline umbo_nccl_options umbo_nccl_options_default(void) {
  * - UMBO_STATUS_DEADLINE_EXCEEDED: a rank did not come in time.
  * - UMBO_STATUS_FAILED_PRECONDITION: another call of `base` is in progress, or this is not the
  *   thread that it is for.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  * - What `base` says.
  *
  * Collective: all ranks of `base` call it, with devices of their own. What fails on one rank

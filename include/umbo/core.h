@@ -4,87 +4,59 @@
 
 /**
  * @file core.h
- * @brief What all headers use: status and last error, the types of handles, version, log, threads.
- *
- * What is said here holds for the functions of all headers.
+ * @brief Rules of all functions; status and last error, handles, version, log.
  *
  * Status. A function that can fail returns a umbo_status: UMBO_OK (0), or why it failed. It writes
- * its outputs only if it succeeds, unless its description says otherwise. UMBO_TRY(call) returns
- * from the calling function if the call fails, UMBO_TRY_ELSE(status, call, label) goes to where
- * things are released, and UMBO_CHECK(call) prints the message and exits.
+ * its outputs only if it succeeds, unless its description says otherwise. Each can return the
+ * *usual errors*, which the descriptions do not repeat: UMBO_STATUS_INVALID_ARGUMENT for an invalid
+ * handle, a NULL, a negative count or an undefined constant; UMBO_STATUS_RESOURCE_EXHAUSTED where
+ * there is no memory, thread or handle left; UMBO_STATUS_FAILED_PRECONDITION in a forked child.
  *
  * Last error. umbo_last_error_message() says what went wrong in the last function that failed on
- * the calling thread. What fails on a replica's thread is carried to the thread that called.
- * Functions that succeed leave the last error as it is.
+ * this thread. Errors of a replica's thread are carried to the thread that called.
  *
- * Handles. A program has objects by their handles: pointers that it never dereferences. A handle
- * that a function gives is the caller's, who releases it once with umbo_X_release().
- * umbo_X_retain() makes another handle to the same object, which is to be released as well. An
- * object goes away with its last handle, unless another object needs it.
- * A handle is not valid if it is NULL, released, of another type, or a number that never was a
- * handle. The library notices: functions return UMBO_STATUS_INVALID_ARGUMENT, and a release changes
- * nothing and writes an error to the log (NULL is fine there).
- * What a callback is given is lent to it: valid until the callback returns, and never released by
- * it. To keep it, a callback retains it.
+ * Handles. Objects are used by handles. The caller owns each handle that a function returns, and
+ * releases it once, with umbo_X_release(). umbo_X_retain() makes another handle to the same object.
+ * An object ends with its last handle, unless another object needs it. The library recognises a
+ * handle that is released, of another type, or a number that never was a handle. A callback borrows
+ * the handles that it gets: they are valid until it returns, and it does not release them. To keep
+ * one, it retains it.
  *
- * Log. Warnings and errors that no caller hears of otherwise go to standard error, each distinct
- * one once, in lines that begin with "umbo: ". A function that umbo_set_log_callback() sets gets
- * them in place of that; the environment variable UMBO_LOG=off turns them off. A strict strategy
- * (see umbo_strategy_options) makes failures of warnings.
+ * Pointers. NULL is valid only where the description says so. An output may be NULL only there,
+ * too. Arrays come as (count, array), and names before what they name. A function that fills a
+ * buffer takes (buffer, capacity, length) and writes the full length; one that is too small is
+ * UMBO_STATUS_OUT_OF_RANGE, and the length is written. Texts are UTF-8, end with a NUL, and have at
+ * most 4095 bytes: names and paths. Messages have at most 16 KiB.
  *
- * Pointers. Every pointer must lead to what its type and the function's description say, or be
- * NULL. NULL is UMBO_STATUS_INVALID_ARGUMENT where the description does not allow it. Texts are
- * UTF-8, ended by a NUL, and have at most 4095 bytes, as paths have.
+ * Callbacks. A callback gets `user_data` as its last input, before its outputs. It returns UMBO_OK,
+ * or another status; umbo_set_last_error() sets the message. It may call functions of the library.
+ * No C++ exception and no longjmp() may leave it. A function that keeps a callback also takes a
+ * `destroy`, which runs exactly once, on any thread, also if that function fails.
  *
- * Callbacks. A callback gets `user_data` back. It returns UMBO_OK, or fails with another status;
- * umbo_set_last_error() says why. It may call functions of the library. C++ exceptions must not
- * leave it (umbo.hpp takes care of that), nor longjmp(). A function that keeps a callback also
- * takes a `destroy`, which runs exactly once, on any thread, also if that function fails.
+ * Threads. *Concurrent*: any thread may call the function at any time. *Serialised*: any thread may
+ * call it; the library runs one call after the other. *The caller locks*: the program makes no two
+ * such calls on one object at the same time. A function that takes `const umbo_X *` does not
+ * change the object. While a call reads or writes a tensor's elements, nobody else may write them.
  *
- * Concurrency. Any thread may call any function. A function that takes `const umbo_X *` does not
- * change the object; several threads may call such functions on it at the same time. While a call
- * reads or writes the elements of a tensor, nobody else may write them.
+ * Collective. With several ranks (communicator.h), all of them make a *collective* call, in the
+ * same order. If it fails on one, it fails on all; UMBO_STATUS_FAILED_PRECONDITION is then also for
+ * ranks that make different calls, UMBO_STATUS_UNAVAILABLE for one that has ended.
  *
- * Forks. In the child of a process that has used the library (it has made a handle, started a
- * thread or asked for GPUs) every function returns UMBO_STATUS_FAILED_PRECONDITION, except those of
- * the version, the names of statuses and the last error; releases do nothing. Fork before the first
- * use, or use exec. A child that is forked inside of a callback may only call exec or _exit.
+ * Options. Structs of options and information begin with `struct_size`, the size of the struct.
+ * UMBO_X_INIT sets it, and gives each other field its default; so does umbo_X_default(), as a
+ * value. Start from one of them. NULL in place of options means all defaults. Later versions append
+ * fields whose default is 0, so a program works with an older or newer library as long as it sets
+ * no field that the library does not know. 0 is the number 0, except where it can mean nothing:
+ * there it is "not given", and the field's description says so.
  *
- * Memory. A function that gets no thread, or no memory for what has a size that the caller decides
- * (tensors, gradients, state, buffers, lists, files), returns UMBO_STATUS_RESOURCE_EXHAUSTED;
- * nothing is lost, and the call succeeds when it is repeated with enough memory. The library's own
- * small records are not covered: if the system refuses memory for one of them, the process ends.
+ * Memory. If there is not enough memory for what has a size that the caller decides (tensors,
+ * gradients, state, buffers, lists, files), the call fails and nothing is lost. The library's own
+ * small records are not covered: if the system refuses one, the process ends.
  *
- * Options. A struct of options starts with `struct_size`. The macro UMBO_X_INIT sets it and gives
- * every other field its default; start from it. A field means what it says: 0 is 0, and not "the
- * default". NULL in place of the struct means all defaults. Fields that a later version appends are
- * 0 by default. So a program that was built with an older or newer header works as long as it sets
- * no field that the loaded library does not know.
- *
- * Words about threads. *Concurrent*: any thread may call the function at any time. *Serialised*:
- * any thread may call it; the library lets one call go after the other. The *caller locks*: the
- * program sees to it that no two threads make such calls on one object at the same time.
- *
- * Threads: all functions here are *concurrent*. The last error belongs to its thread.
- *
- * Functions:
- * - umbo_status_name(): Gives the name of a status, such as "INVALID_ARGUMENT".
- * - umbo_last_error_message(): Gives the message of this thread's last error.
- * - umbo_last_error_count(): Gives how many failures this thread's last error has.
- * - umbo_last_error_at(): Gives one failure of this thread's last error.
- * - umbo_set_last_error(): Says why a callback is about to fail.
- * - umbo_clear_last_error(): Forgets this thread's last error and releases its payload.
- * - umbo_retain(): Makes another handle to the same object.
- * - umbo_release(): Releases a handle.
- * - umbo_version(): Gives the version of the library that is loaded, such as "0.1.0".
- * - umbo_version_number(): Gives the version of the library that is loaded, as one number.
- * - umbo_build_info(): Tells how the library was built.
- * - umbo_has_feature(): Tells whether an optional feature works here and now.
- * - umbo_set_log_callback(): Sends log messages to a function of the program.
- * - umbo_set_worker_count(): Sets how many threads do central work: reductions, updates, copies.
- * - umbo_worker_count(): Gives how many threads do central work.
- * - umbo_shutdown(): Ends the threads that no object needs, and gives kept memory back.
- * - umbo_live_handles(): Counts the handles that are in use: made and not yet released.
+ * Forks. In the child of a process that has used the library every function is
+ * UMBO_STATUS_FAILED_PRECONDITION, except those of the version, the names of statuses and the last
+ * error; releases do nothing. Fork before the first use, or use exec. A child that is forked inside
+ * a callback may only call exec or _exit.
  *
  * Example:
  * ```c
@@ -165,6 +137,13 @@
 #define UMBO_ENUM_VALUE(type, number) ((type)(number))
 #endif
 
+/** Defines umbo_x_default(), which gives UMBO_X_INIT as a value. */
+#define UMBO_DEFAULT(type, initializer)     \
+  static inline type type##_default(void) { \
+    type value = initializer;               \
+    return value;                           \
+  }
+
 /** Makes a call and, if it fails, returns its status from the calling function. */
 #define UMBO_TRY(call)                                      \
   do {                                                      \
@@ -195,6 +174,18 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/** All that there are: steps, elements, the elements that are shuffled together. */
+#define UMBO_ALL (-1)
+
+/** Without end or bound: time-outs, intervals, repetitions, cardinalities, limits of clipping. */
+#define UMBO_INFINITE (-1)
+
+/** The library decides, as the description says. */
+#define UMBO_AUTO (-1)
+
+/** No such thing: no replica, no variable, no checkpoint. */
+#define UMBO_NONE (-1)
 
 /**
  * Releases `user_data`.
@@ -256,7 +247,6 @@ UMBO_ENUM(umbo_status) {
  * umbo_last_error_at() fills it. Start from UMBO_ERROR_INFO_INIT.
  */
 typedef struct umbo_error_info {
-  /** `sizeof(umbo_error_info)`; UMBO_ERROR_INFO_INIT sets it. */
   size_t struct_size;
   /** Why it failed. */
   umbo_status status;
@@ -278,14 +268,8 @@ typedef struct umbo_error_info {
   umbo_destroy_fn payload_destroy;
 } umbo_error_info;
 
-/** The starting value of a umbo_error_info. */
 #define UMBO_ERROR_INFO_INIT { sizeof(umbo_error_info), UMBO_OK, 0, NULL, NULL, NULL, NULL }
-
-/** UMBO_ERROR_INFO_INIT, to be assigned. */
-static inline umbo_error_info umbo_error_info_default(void) {
-  umbo_error_info value = UMBO_ERROR_INFO_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_error_info, UMBO_ERROR_INFO_INIT)
 
 /**
  * Gives the name of a status, such as "INVALID_ARGUMENT".
@@ -480,11 +464,9 @@ typedef struct umbo_communicator umbo_communicator;
  * @param[in] type The type of the handle.
  * @param[out] retained The address of a pointer to the handle's type. It gets the new handle; the
  *   first handle stays as it is.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `handle` is not a valid handle of this type, `retained` is a null
- *   pointer, or handles of this type cannot be retained: UMBO_HANDLE_SCOPE,
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `handle` is not a valid handle of this type,
+ *   `retained` is a null pointer, or handles of this type cannot be retained: UMBO_HANDLE_SCOPE,
  *   UMBO_HANDLE_REPLICA_CONTEXT and UMBO_HANDLE_VARIABLE_REQUEST.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * The functions umbo_X_retain() call it, so that compilers check the types. Each handle is released
  * once. A callback retains what it was lent to keep it.
@@ -560,8 +542,8 @@ UMBO_API const char *umbo_build_info(void);
  * @param[in] name The name of the feature.
  * @param[out] result 1 if the feature works; 0 if it does not, and for a name that this version
  *   does not know.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `name` is not a text in UTF-8, or `result` is a null pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `name` is not a text in UTF-8, or `result` is a
+ *   null pointer.
  *
  * There is one name so far, "cuda": there is a GPU that can be a device of a strategy.
  */
@@ -576,8 +558,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_has_feature(const char *name, int32_t *r
  * @param[in] user_data What `callback` is given.
  * @param[in] destroy Releases `user_data`: after the callback has been replaced and its last call
  *   is over, and also if this function fails. NULL: nothing to release.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `most_verbose` is none of the levels.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `most_verbose` is none of the levels.
  *
  * The new callback takes the place of the one that was set before. While there is none, warnings
  * and errors go to standard error: a line each that begins with "umbo: ", no message twice, and 65
@@ -595,8 +576,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_set_log_callback(
  * Sets how many threads do central work: reductions, updates, copies.
  *
  * @param[in] count The number of threads, 1 to 1024. The calling thread is one of them.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1 or more than 1024.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1 or more than 1024.
  *
  * At the start of the process, the number is that of the processors that the process may use. A
  * new number counts from the next operation on. The call does not wait. Results do not depend on
@@ -608,18 +588,16 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_set_worker_count(int64_t count);
  * Gives how many threads do central work.
  *
  * @param[out] count The number of threads, including the calling one. Small operations use fewer.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `count` is a null pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `count` is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_worker_count(int64_t *count);
 
 /**
  * Ends the threads that no object needs, and gives kept memory back.
  *
- * @return UMBO_OK, or:
- * - UMBO_STATUS_FAILED_PRECONDITION: strategies or iterators have threads (the message says how
- *   many; release these objects first), another call uses the threads that are to be ended, or the
- *   caller is a function that central work calls. No thread has ended then.
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: strategies or iterators have threads (the
+ *   message says how many; release these objects first), another call uses the threads that are to
+ *   be ended, or the caller is a function that central work calls. No thread has ended then.
  *
  * The threads are those for central work and those that share heavy computations, such as the
  * equivalence check's. The call waits until they have ended. It is meant for programs that look
@@ -635,8 +613,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_shutdown(void);
  *
  * @param[in] type Which handles are counted. UMBO_HANDLE_ANY counts all.
  * @param[out] count How many there are.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, or `count` is
+ *   a null pointer.
  *
  * A program that releases all that it makes sees 0 at its end. What callbacks are lent does not
  * count.

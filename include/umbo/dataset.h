@@ -22,66 +22,6 @@
  * of one pass of a generator are called by one thread at a time, and so is the function that opens
  * the files of one pass.
  *
- * Functions:
- * - umbo_element_spec_create_tensor(): Makes the spec of a tensor.
- * - umbo_element_spec_create_tuple(): Makes the spec of a tuple.
- * - umbo_element_spec_create_list(): Makes the spec of a list.
- * - umbo_element_spec_create_struct(): Makes the spec of a struct.
- * - umbo_element_spec_get_kind(): Tells what elements are: tensors, tuples and so on.
- * - umbo_element_spec_count(): Counts the items, fields or components of a spec.
- * - umbo_element_spec_item(): Gives the spec of an item, field or component.
- * - umbo_element_spec_field_name(): Gives the name of the field of a struct at a position.
- * - umbo_element_spec_leaf(): Gives the dtype, rank and shape of a tensor.
- * - umbo_element_spec_retain(): Makes another handle to the same element spec, as umbo_retain()
- *   does.
- * - umbo_element_spec_release(): Releases a handle of type umbo_element_spec, as umbo_release()
- *   does.
- * - umbo_dataset_from_tensor_slices(): Makes a dataset of the rows of tensors.
- * - umbo_dataset_from_npy_file(): Makes a dataset of the rows of an array in a NumPy `.npy` file.
- * - umbo_dataset_from_npz_file(): Makes a dataset of the rows of arrays in a NumPy `.npz` file.
- * - umbo_dataset_from_tensors(): Makes a dataset of one element.
- * - umbo_dataset_from_elements(): Makes a dataset of which each element is a tensor.
- * - umbo_dataset_from_range(): Makes a dataset of numbers: int64 scalars at equal distances.
- * - umbo_dataset_from_arrays(): Makes a dataset of the rows of arrays in memory of the program's.
- * - umbo_dataset_from_idx_files(): Makes a dataset of the rows of the arrays in IDX files, such as
- *   images and labels.
- * - umbo_dataset_from_files(): Makes a dataset of the elements of files.
- * - umbo_dataset_from_generator(): Makes a dataset of what functions of the program make.
- * - umbo_dataset_map(): Applies a function to each element.
- * - umbo_dataset_zip(): Joins datasets: element i consists of element i of each.
- * - umbo_dataset_shuffle(): Puts the elements in random order.
- * - umbo_dataset_batch(): Makes batches, with the elements stacked along a new dimension 0.
- * - umbo_dataset_padded_batch(): Makes batches of elements that may differ in shape.
- * - umbo_dataset_rebatch(): Cuts the rows of all batches into batches of other sizes.
- * - umbo_dataset_repeat(): Repeats the elements.
- * - umbo_dataset_prefetch(): Makes elements ahead of time, on a thread of each iterator.
- * - umbo_dataset_take(): Keeps the first elements and leaves out the others.
- * - umbo_dataset_skip(): Leaves out the first elements and keeps the others.
- * - umbo_dataset_shard(): Keeps every n-th element.
- * - umbo_dataset_cache(): Keeps the elements in memory for later passes.
- * - umbo_dataset_concatenate(): Puts datasets one after the other.
- * - umbo_dataset_cardinality(): Tells how many elements a pass yields.
- * - umbo_dataset_element_spec(): Gives the structure, dtypes and shapes of the elements.
- * - umbo_iterator_from_dataset(): Makes an iterator at the beginning of a pass.
- * - umbo_dataset_retain(): Makes another handle to the same dataset, as umbo_retain() does.
- * - umbo_dataset_release(): Releases a handle of type umbo_dataset, as umbo_release() does.
- * - umbo_strategy_distribute_dataset(): Splits global batches over the replicas.
- * - umbo_strategy_distribute_datasets_from_function(): Gives each replica whole elements.
- * - umbo_distributed_dataset_element_spec(): Gives the structure, dtypes and shapes of the steps.
- * - umbo_distributed_dataset_cardinality(): Tells how many steps a pass yields.
- * - umbo_iterator_from_distributed_dataset(): Makes an iterator at the beginning of a pass.
- * - umbo_distributed_dataset_retain(): Makes another handle to the same distributed dataset, as
- *   umbo_retain() does.
- * - umbo_distributed_dataset_release(): Releases a handle of type umbo_distributed_dataset, as
- *   umbo_release() does.
- * - umbo_iterator_next(): Gives the next element of a pass.
- * - umbo_iterator_element_spec(): Gives the structure, dtypes and shapes of the elements.
- * - umbo_iterator_reset(): Starts a new pass from the beginning.
- * - umbo_iterator_save_position(): Writes down the place of an iterator in its data.
- * - umbo_iterator_restore_position(): Takes an iterator to a place in its data.
- * - umbo_iterator_retain(): Makes another handle to the same iterator, as umbo_retain() does.
- * - umbo_iterator_release(): Releases a handle of type umbo_iterator, as umbo_release() does.
- *
  * Example:
  * ```c
  * // Batches of 32, in another order in each pass, split over the replicas.
@@ -117,11 +57,8 @@ extern "C" {
  * @param[in] rank The number of dimensions, 0 to UMBO_MAX_RANK.
  * @param[in] shape The size of each dimension; UMBO_SIZE_UNKNOWN where elements may differ.
  *   `shape` may be NULL if `rank` is 0.
- * @param[out] spec The new spec. Release it with umbo_element_spec_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `dtype` is none of the types, or `rank` or a size is out of its
- *   limits.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `dtype` is none of the types, or `rank` or a
+ *   size is out of its limits.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_tensor(
     umbo_dtype dtype, int32_t rank, const int64_t *shape, umbo_element_spec **spec);
@@ -132,11 +69,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_tensor(
  * @param[in] count How many items there are, 0 or more.
  * @param[in] items The specs of the items. The tuple keeps them; the caller still releases its own
  *   handles.
- * @param[out] spec The new spec. Release it with umbo_element_spec_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: the spec would be deeper or larger than UMBO_MAX_NEST_DEPTH
- *   allows, `count` is negative, or an item is not a valid handle.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: the spec would be deeper or larger than
+ *   UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_tuple(
     int64_t count, const umbo_element_spec *const *items, umbo_element_spec **spec);
@@ -147,11 +81,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_tuple(
  * @param[in] count How many items there are, 0 or more.
  * @param[in] items The specs of the items. The list keeps them; the caller still releases its own
  *   handles.
- * @param[out] spec The new spec. Release it with umbo_element_spec_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: the spec would be deeper or larger than UMBO_MAX_NEST_DEPTH
- *   allows, `count` is negative, or an item is not a valid handle.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: the spec would be deeper or larger than
+ *   UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_list(
     int64_t count, const umbo_element_spec *const *items, umbo_element_spec **spec);
@@ -163,11 +94,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_list(
  * @param[in] names The name of each field, all different. They are copied.
  * @param[in] items The spec of each field. The struct keeps them; the caller still releases its
  *   own handles.
- * @param[out] spec The new spec. Release it with umbo_element_spec_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: two fields have the same name, the spec would be deeper or
- *   larger than UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: two fields have the same name, the spec would
+ *   be deeper or larger than UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a
+ *   valid handle.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_struct(
     int64_t count, const char *const *names, const umbo_element_spec *const *items,
@@ -176,11 +105,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_struct(
 /**
  * Tells what elements are: tensors, tuples and so on.
  *
- * @param[in] spec The spec.
  * @param[out] kind UMBO_VALUE_TENSOR, UMBO_VALUE_PER_REPLICA, UMBO_VALUE_TUPLE,
  *   UMBO_VALUE_LIST or UMBO_VALUE_STRUCT.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `kind` is a null pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `kind` is a
+ *   null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_get_kind(
     const umbo_element_spec *spec, umbo_value_kind *kind);
@@ -188,10 +116,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_get_kind(
 /**
  * Counts the items, fields or components of a spec.
  *
- * @param[in] spec The spec.
  * @param[out] count How many there are; 1 for a tensor.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `count` is a null pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `spec` is not a valid handle, or `count` is a
+ *   null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_count(
     const umbo_element_spec *spec, int64_t *count);
@@ -206,7 +133,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_count(
  * @return UMBO_OK, or:
  * - UMBO_STATUS_OUT_OF_RANGE: there is nothing at `index`.
  * - UMBO_STATUS_INVALID_ARGUMENT: `spec` is that of a tensor, or is not a valid handle.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_item(
     const umbo_element_spec *spec, int64_t index, umbo_element_spec **item);
@@ -234,30 +160,19 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_field_name(
  * @param[out] rank The number of dimensions.
  * @param[out] shape The size of each dimension; UMBO_SIZE_UNKNOWN where elements may differ. It
  *   has room for UMBO_MAX_RANK sizes; those from `rank` on are set to 0.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `spec` is that of a tuple, a list or a struct, or is not a valid
- *   handle, or an output is a null pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `spec` is that of a tuple, a list or a struct,
+ *   or is not a valid handle, or an output is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_leaf(
     const umbo_element_spec *spec, umbo_dtype *dtype, int32_t *rank, int64_t *shape);
 
-/**
- * Makes another handle to the same element spec, as umbo_retain() does.
- *
- * @param[in] element_spec The handle.
- * @param[out] retained The new handle. Release it with umbo_element_spec_release().
- * @return As umbo_retain().
- */
+/** Makes another handle to the same element spec: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_element_spec_retain(
     const umbo_element_spec *element_spec, umbo_element_spec **retained) {
   return umbo_retain(element_spec, UMBO_HANDLE_ELEMENT_SPEC, retained);
 }
 
-/**
- * Releases a handle of type umbo_element_spec, as umbo_release() does.
- *
- * @param[in] element_spec The handle. NULL does nothing.
- */
+/** Releases a handle: umbo_release(). */
 static inline void umbo_element_spec_release(const umbo_element_spec *element_spec) {
   umbo_release(element_spec, UMBO_HANDLE_ELEMENT_SPEC);
 }
@@ -267,12 +182,10 @@ static inline void umbo_element_spec_release(const umbo_element_spec *element_sp
  *
  * @param[in] components A tensor, or a tuple, list or struct of tensors, all with the same size of
  *   dimension 0.
- * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `components` contains a scalar, anything but tensors, or no
  *   tensor at all, the sizes of dimension 0 differ, or it is not a valid handle.
  * - UMBO_STATUS_UNAVAILABLE: a tensor is on a GPU that is lost.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * Element i consists of row i of each tensor and has the structure of `components`. The dataset
  * shares the tensors and does not copy them. Nobody may write them while the dataset or an element
@@ -285,7 +198,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_tensor_slices(
  * Makes a dataset of the rows of an array in a NumPy `.npy` file.
  *
  * @param[in] path The file.
- * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: it is not a `.npy` file, or holds a scalar; or `path` or
  *   `dataset` is a null pointer.
@@ -293,7 +205,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_tensor_slices(
  * - UMBO_STATUS_DATA_LOSS: the file is shorter or longer than its header says, or is damaged.
  * - UMBO_STATUS_NOT_FOUND: there is no such file.
  * - UMBO_STATUS_PERMISSION_DENIED: the system does not let the process read it.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the array.
  *
  * The rows are the slices along dimension 0. A file in the machine's byte order and in C order, of
  * any dtype but bool, is mapped into memory: nobody may rewrite or shorten it while the dataset or
@@ -309,7 +220,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_npy_file(
  * @param[in] count How many names there are.
  * @param[in] names The names of the arrays. `names` may be NULL: all arrays, in the order of the
  *   file.
- * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or a status that umbo_dataset_from_npy_file() can return, for the same causes;
  *   also:
  * - UMBO_STATUS_NOT_FOUND: there is no array of a name.
@@ -327,12 +237,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_npz_file(
  * Makes a dataset of one element.
  *
  * @param[in] element The element: a tensor, or a tuple, list or struct of tensors.
- * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `element` contains anything but tensors, or no tensor at all, or
  *   is not a valid handle.
  * - UMBO_STATUS_UNAVAILABLE: a tensor is on a GPU that is lost.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * The dataset shares the tensors and does not copy them. Nobody may write them while the dataset
  * or its element is in use.
@@ -345,12 +253,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_tensors(
  *
  * @param[in] count How many tensors there are, 1 or more.
  * @param[in] tensors The elements. They have the same dtype and rank; their shapes may differ.
- * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, the tensors differ in dtype or rank, or
  *   one of them is not a valid handle.
  * - UMBO_STATUS_UNAVAILABLE: a tensor is on a GPU that is lost.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * All sizes in the element spec are unknown. The dataset shares the tensors and does not copy
  * them. Nobody may write them while the dataset or an element of it is in use.
@@ -364,10 +270,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_elements(
  * @param[in] start The first number.
  * @param[in] stop Where the numbers end; it is not one of them.
  * @param[in] step The distance between numbers. It may be negative, not 0.
- * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `step` is 0, or `dataset` is a null pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `step` is 0, or `dataset` is a null pointer.
  *
  * The numbers are `start`, `start + step`, and so on, as long as they are less than `stop`, or
  * greater than `stop` if `step` is negative.
@@ -383,12 +286,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_range(
  *   `names` may be NULL: elements are tuples or, of a single array, its rows themselves.
  * @param[in] views Where the arrays are, all with the same size of dimension 0.
  *   umbo_view_of_memory() makes the view of an array.
- * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, an array is a scalar, the sizes of
  *   dimension 0 differ, two names are the same, a view shows no elements, or a null pointer.
  * - UMBO_STATUS_NOT_FOUND: an array is on a device that does not exist.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the copies.
  *
  * Element i consists of row i of each array. The arrays are copied before the call returns.
  */
@@ -403,14 +304,12 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_arrays(
  *   have the same size of dimension 0.
  * @param[in] names A name for each array, all different: elements are structs with these fields.
  *   `names` may be NULL: elements are tuples or, of a single file, its rows themselves.
- * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: a file is not an IDX file, or holds a scalar; `count` is less
  *   than 1, the sizes of dimension 0 differ, two names are the same, or a null pointer.
  * - UMBO_STATUS_DATA_LOSS: a file is shorter or longer than its header says, or is damaged.
  * - UMBO_STATUS_NOT_FOUND: there is no such file.
  * - UMBO_STATUS_PERMISSION_DENIED: the system does not let the process read it.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the arrays.
  *
  * Element i consists of row i of each array. The rows are the slices along dimension 0. A plain
  * file of 8-bit elements is mapped into memory: nobody may rewrite or shorten it while the dataset
@@ -440,7 +339,6 @@ typedef umbo_status (*umbo_open_file_fn)(
 
 /** How a dataset reads files. Start from UMBO_FILES_OPTIONS_INIT. */
 typedef struct umbo_files_options {
-  /** `sizeof(umbo_files_options)`; UMBO_FILES_OPTIONS_INIT sets it. */
   size_t struct_size;
   /**
    * The spec of the elements of all files. NULL, the default: that of the first file, which
@@ -464,14 +362,8 @@ typedef struct umbo_files_options {
   int32_t shuffle_files;
 } umbo_files_options;
 
-/** The starting value of a umbo_files_options. */
 #define UMBO_FILES_OPTIONS_INIT { sizeof(umbo_files_options), NULL, 1, 1, 0, 0 }
-
-/** UMBO_FILES_OPTIONS_INIT, to be assigned. */
-static inline umbo_files_options umbo_files_options_default(void) {
-  umbo_files_options value = UMBO_FILES_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_files_options, UMBO_FILES_OPTIONS_INIT)
 
 /**
  * Makes a dataset of the elements of files.
@@ -485,7 +377,6 @@ static inline umbo_files_options umbo_files_options_default(void) {
  *   fails. NULL: nothing to release.
  * @param[in] options The spec of the elements, and in which order files and their elements come.
  *   `options` may be NULL: the defaults.
- * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
  * @return UMBO_OK, the status with which `function` fails for the first file, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, a path is a null pointer, an option is
  *   not what its description says, the spec has no tensor or has a per-replica value in it, or a
@@ -559,7 +450,6 @@ typedef void (*umbo_generator_end_fn)(void *pass, void *user_data);
  * iterators, but not the one that calls them (UMBO_STATUS_FAILED_PRECONDITION).
  */
 typedef struct umbo_generator {
-  /** `sizeof(umbo_generator)`; UMBO_GENERATOR_INIT sets it. */
   size_t struct_size;
   /** Begins a pass, when its first element is asked for. NULL: there is nothing to do. */
   umbo_generator_begin_fn begin;
@@ -571,14 +461,8 @@ typedef struct umbo_generator {
   umbo_generator_end_fn end;
 } umbo_generator;
 
-/** The starting value of a umbo_generator. */
 #define UMBO_GENERATOR_INIT { sizeof(umbo_generator), NULL, NULL, NULL, NULL }
-
-/** UMBO_GENERATOR_INIT, to be assigned. */
-static inline umbo_generator umbo_generator_default(void) {
-  umbo_generator value = UMBO_GENERATOR_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_generator, UMBO_GENERATOR_INIT)
 
 /**
  * Makes an element from an element.
@@ -596,7 +480,6 @@ typedef umbo_status (*umbo_map_fn)(const umbo_value *element, void *user_data, u
 
 /** How a function is applied to elements. Start from UMBO_MAP_OPTIONS_INIT. */
 typedef struct umbo_map_options {
-  /** `sizeof(umbo_map_options)`; UMBO_MAP_OPTIONS_INIT sets it. */
   size_t struct_size;
   /**
    * The spec of the results. NULL, the default: that of the elements. The caller still releases
@@ -611,14 +494,8 @@ typedef struct umbo_map_options {
   int64_t parallel_calls;
 } umbo_map_options;
 
-/** The starting value of a umbo_map_options. */
 #define UMBO_MAP_OPTIONS_INIT { sizeof(umbo_map_options), NULL, 1 }
-
-/** UMBO_MAP_OPTIONS_INIT, to be assigned. */
-static inline umbo_map_options umbo_map_options_default(void) {
-  umbo_map_options value = UMBO_MAP_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_map_options, UMBO_MAP_OPTIONS_INIT)
 
 /**
  * Makes a dataset of what functions of the program make.
@@ -629,11 +506,8 @@ static inline umbo_map_options umbo_map_options_default(void) {
  * @param[in] user_data What the functions are given.
  * @param[in] destroy Releases `user_data`, exactly once, on any thread, also if this function
  *   fails. NULL: nothing to release.
- * @param[out] dataset The new dataset. Release it with umbo_dataset_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `generator` has no `next`, or `element_spec` has no tensor or
- *   has a per-replica value in it, or is not a valid handle.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `generator` has no `next`, or `element_spec`
+ *   has no tensor or has a per-replica value in it, or is not a valid handle.
  *
  * The number of elements is not known before a pass ends. umbo_iterator_next() fails with
  * UMBO_STATUS_INVALID_ARGUMENT for an element that is not as `element_spec` says.
@@ -653,11 +527,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_generator(
  *   fails. NULL: nothing to release.
  * @param[in] options How many calls run at the same time, and the spec of the results. `options`
  *   may be NULL: the defaults.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `parallel_calls` is not in [1, 4096], the spec has no tensor or
- *   has a per-replica value in it, a handle is not valid, or the dataset has 256 transformations
- *   already.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `parallel_calls` is not in [1, 4096], the spec
+ *   has no tensor or has a per-replica value in it, a handle is not valid, or the dataset has 256
+ *   transformations already.
  *
  * The results come in the order of the elements, however many calls run at the same time.
  * Iterators call the function when an element is asked for. umbo_iterator_next() then also
@@ -673,24 +545,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_map(
     umbo_dataset **dataset, umbo_map_fn function, void *user_data, umbo_destroy_fn destroy,
     const umbo_map_options *options);
 
-/** A shuffle buffer for all elements of the dataset. */
-#define UMBO_ALL (-1)
-
-/** Says of umbo_dataset_repeat() that the elements come again without end. */
-#define UMBO_INFINITE (-1)
-
-/** Says of umbo_dataset_take() and umbo_dataset_skip() that all elements are kept, or left out. */
-#define UMBO_ALL (-1)
-
-/** The number of elements or steps of a pass that never ends. */
-#define UMBO_INFINITE (-1)
-
 /** The number of elements or steps that is not known before a pass has ended. */
 #define UMBO_CARDINALITY_UNKNOWN (-2)
 
 /** How a dataset is shuffled. Start from UMBO_SHUFFLE_OPTIONS_INIT. */
 typedef struct umbo_shuffle_options {
-  /** `sizeof(umbo_shuffle_options)`; UMBO_SHUFFLE_OPTIONS_INIT sets it. */
   size_t struct_size;
   /**
    * From how many elements the next one is drawn, 1 or more. UMBO_ALL, the
@@ -703,14 +562,8 @@ typedef struct umbo_shuffle_options {
   int32_t keep_order_each_pass;
 } umbo_shuffle_options;
 
-/** The starting value of a umbo_shuffle_options. */
 #define UMBO_SHUFFLE_OPTIONS_INIT { sizeof(umbo_shuffle_options), UMBO_ALL, 0, 0 }
-
-/** UMBO_SHUFFLE_OPTIONS_INIT, to be assigned. */
-static inline umbo_shuffle_options umbo_shuffle_options_default(void) {
-  umbo_shuffle_options value = UMBO_SHUFFLE_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_shuffle_options, UMBO_SHUFFLE_OPTIONS_INIT)
 
 /**
  * Joins datasets: element i consists of element i of each.
@@ -719,12 +572,9 @@ static inline umbo_shuffle_options umbo_shuffle_options_default(void) {
  * @param[in] datasets The datasets. The caller still releases its own handles.
  * @param[in] names A name for each dataset, all different: elements are structs with these fields.
  *   `names` may be NULL: elements are tuples.
- * @param[out] zipped The new dataset. Release it with umbo_dataset_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, two names are the same, the elements
- *   would be deeper or larger than UMBO_MAX_NEST_DEPTH allows, a handle is not valid, a dataset
- *   has 256 transformations already, or all of them together have 65,536.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, two names are the same,
+ *   the elements would be deeper or larger than UMBO_MAX_NEST_DEPTH allows, a handle is not valid,
+ *   a dataset has 256 transformations already, or all of them together have 65,536.
  *
  * A pass ends with the dataset that ends first. If another one has more elements, the log gets a
  * warning, once.
@@ -740,12 +590,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_zip(
  *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
  * @param[in] options The size of the buffer, the seed, and whether all passes have the same order.
  *   `options` may be NULL: the defaults.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: the buffer size is 0 or less than
- *   UMBO_ALL (-1), or UMBO_ALL for
- *   a dataset without end, `keep_order_each_pass` is neither 0 nor 1, `*dataset` is not a valid
- *   handle, or it has 256 transformations already.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: the buffer size is 0 or less than
+ *   UMBO_ALL (-1), or UMBO_ALL for a dataset without end,
+ *   `keep_order_each_pass` is neither 0 nor 1, `*dataset` is not a valid handle, or it has 256
+ *   transformations already.
  *
  * Over tensors and files the buffer holds row numbers, 8 bytes for each. Elsewhere it holds
  * elements. A pass allocates it when it needs it; if there is no memory for it,
@@ -762,11 +610,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shuffle(
  * @param[in] size How many elements a batch has, 1 or more.
  * @param[in] drop_remainder 1: elements that do not fill a last batch are left out. 0: the last
  *   batch is smaller.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `size` is less than 1, `drop_remainder` is neither 0 nor 1, an
- *   element has rank UMBO_MAX_RANK, `*dataset` is not a valid handle, or it has 256
- *   transformations already.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `size` is less than 1, `drop_remainder` is
+ *   neither 0 nor 1, an element has rank UMBO_MAX_RANK, `*dataset` is not a valid handle, or it has
+ *   256 transformations already.
  *
  * Batches of tensors in their own order are views of the tensors; others are copies.
  * umbo_iterator_next() fails with UMBO_STATUS_INVALID_ARGUMENT if elements of one batch differ in
@@ -784,11 +630,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_batch(
  * @param[in] size How many elements a batch has, 1 or more.
  * @param[in] drop_remainder 1: elements that do not fill a last batch are left out. 0: the last
  *   batch is smaller.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `size` is less than 1, `drop_remainder` is neither 0 nor 1, an
- *   element has rank UMBO_MAX_RANK, `*dataset` is not a valid handle, or it has 256
- *   transformations already.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `size` is less than 1, `drop_remainder` is
+ *   neither 0 nor 1, an element has rank UMBO_MAX_RANK, `*dataset` is not a valid handle, or it has
+ *   256 transformations already.
  *
  * Elements are stacked along a new dimension 0. Each is padded with zeros, at the end of each
  * dimension, to the largest size in its batch. umbo_iterator_next() fails with
@@ -808,11 +652,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_padded_batch(
  *   again. A size of 0 makes a batch without rows.
  * @param[in] drop_remainder 1: rows that do not fill a last batch are left out. 0: the last batch
  *   is smaller, and no batch follows it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: no size is above 0, a size is negative, elements contain a
- *   scalar, `drop_remainder` is neither 0 nor 1, `*dataset` is not a valid handle, or it has 256
- *   transformations already.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: no size is above 0, a size is negative,
+ *   elements contain a scalar, `drop_remainder` is neither 0 nor 1, `*dataset` is not a valid
+ *   handle, or it has 256 transformations already.
  *
  * New batches that lie within one old batch are views of it; others are copies.
  * umbo_iterator_next() fails with UMBO_STATUS_INVALID_ARGUMENT if the tensors of an element differ
@@ -829,10 +671,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_rebatch(
  *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
  * @param[in] count How many times the elements come, 0 or more;
  *   UMBO_INFINITE: without end.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a valid handle, or it
- *   has 256 transformations already.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a
+ *   valid handle, or it has 256 transformations already.
  *
  * A shuffled dataset has another order each time, unless its options say otherwise. Batches that
  * were made before do not mix two repetitions; batches that are made afterwards do.
@@ -845,10 +685,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_repeat(umbo_dataset **dataset, i
  * @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
  *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
  * @param[in] depth How many elements are made ahead at most, 1 to 4096.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `depth` is not in [1, 4096], `*dataset` is not a valid handle,
- *   or it has 256 transformations already.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `depth` is not in [1, 4096], `*dataset` is not
+ *   a valid handle, or it has 256 transformations already.
  *
  * The elements stay the same. The thread starts when the iterator's first element is asked for and
  * ends when the iterator is released. If the system gives no thread, umbo_iterator_next() returns
@@ -863,10 +701,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_prefetch(umbo_dataset **dataset,
  *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
  * @param[in] count How many elements are kept, 0 or more. UMBO_ALL, or more than there
  *   are: all.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a valid handle, or it
- *   has 256 transformations already.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a
+ *   valid handle, or it has 256 transformations already.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_take(umbo_dataset **dataset, int64_t count);
 
@@ -877,10 +713,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_take(umbo_dataset **dataset, int
  *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
  * @param[in] count How many elements are left out, 0 or more. UMBO_ALL, or more than
  *   there are: all.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a valid handle, or it
- *   has 256 transformations already.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `count` is less than -1, `*dataset` is not a
+ *   valid handle, or it has 256 transformations already.
  *
  * Numbers of a range, slices of tensors and files, given elements and batches of these are passed
  * over at once, however many they are, also where they were repeated, concatenated, zipped, taken
@@ -897,10 +731,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_skip(umbo_dataset **dataset, int
  *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
  * @param[in] shards How many shards there are, 1 or more.
  * @param[in] index Which of them is kept, from 0 on.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `shards` is less than 1, `index` is not in [0, shards),
- *   `*dataset` is not a valid handle, or it has 256 transformations already.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `shards` is less than 1, `index` is not in [0,
+ *   shards), `*dataset` is not a valid handle, or it has 256 transformations already.
  *
  * The elements at positions `index`, `index + shards`, `index + 2 * shards` and so on are kept.
  * Those in between are passed over as umbo_dataset_skip() does.
@@ -913,10 +745,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_shard(
  *
  * @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
  *   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `*dataset` is not a valid handle, or it has 256 transformations
- *   already.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `*dataset` is not a valid handle, or it has 256
+ *   transformations already.
  *
  * The first pass that reaches the end keeps the elements. Later passes yield them in the order of
  * that pass and do not use the dataset that was given. Elements are read-only. If there is no
@@ -930,12 +760,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_cache(umbo_dataset **dataset);
  * @param[in] count How many datasets there are, 1 or more.
  * @param[in] datasets The datasets. Their elements have the same structure, dtypes and ranks. The
  *   caller still releases its own handles.
- * @param[out] concatenated The new dataset. Release it with umbo_dataset_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, elements differ in structure, dtype or
- *   rank, a handle is not valid, a dataset has 256 transformations already, or all of them together
- *   have 65,536.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, elements differ in
+ *   structure, dtype or rank, a handle is not valid, a dataset has 256 transformations already, or
+ *   all of them together have 65,536.
  *
  * Sizes in which the datasets differ are unknown in the element spec. A program with many datasets
  * gives them to one call: each call counts as a transformation. A dataset that is given twice
@@ -947,11 +774,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_concatenate(
 /**
  * Tells how many elements a pass yields.
  *
- * @param[in] dataset The dataset.
  * @param[out] count The number of elements, UMBO_INFINITE (-1) or
  *   UMBO_CARDINALITY_UNKNOWN (-2).
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `count` is a null pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `count` is
+ *   a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_cardinality(
     const umbo_dataset *dataset, int64_t *count);
@@ -959,11 +785,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_cardinality(
 /**
  * Gives the structure, dtypes and shapes of the elements.
  *
- * @param[in] dataset The dataset.
  * @param[out] spec The spec. Release it with umbo_element_spec_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `spec` is a null pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `spec` is a
+ *   null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_element_spec(
     const umbo_dataset *dataset, umbo_element_spec **spec);
@@ -975,37 +799,22 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_element_spec(
  *   the dataset.
  * @param[out] iterator The new iterator, independent of all others. Release it with
  *   umbo_iterator_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `iterator` is a null
- *   pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `dataset` is not a valid handle, or `iterator`
+ *   is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_from_dataset(
     const umbo_dataset *dataset, umbo_iterator **iterator);
 
-/**
- * Makes another handle to the same dataset, as umbo_retain() does.
- *
- * @param[in] dataset The handle.
- * @param[out] retained The new handle. Release it with umbo_dataset_release().
- * @return As umbo_retain().
- */
+/** Makes another handle to the same dataset: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_dataset_retain(
     const umbo_dataset *dataset, umbo_dataset **retained) {
   return umbo_retain(dataset, UMBO_HANDLE_DATASET, retained);
 }
 
-/**
- * Releases a handle of type umbo_dataset, as umbo_release() does.
- *
- * @param[in] dataset The handle. NULL does nothing.
- */
+/** Releases a handle: umbo_release(). */
 static inline void umbo_dataset_release(const umbo_dataset *dataset) {
   umbo_release(dataset, UMBO_HANDLE_DATASET);
 }
-
-/** As many steps ahead as are useful for the compute devices. */
-#define UMBO_AUTO (-1)
 
 /** How the rows of batches are split over the replicas. */
 UMBO_ENUM(umbo_split) {
@@ -1072,7 +881,6 @@ UMBO_ENUM(umbo_sharding) {
 
 /** How a dataset is distributed. Start from UMBO_DISTRIBUTE_OPTIONS_INIT. */
 typedef struct umbo_distribute_options {
-  /** `sizeof(umbo_distribute_options)`; UMBO_DISTRIBUTE_OPTIONS_INIT sets it. */
   size_t struct_size;
   /** How the rows of batches are split. */
   umbo_split split;
@@ -1107,20 +915,13 @@ typedef struct umbo_distribute_options {
   umbo_sharding sharding;
 } umbo_distribute_options;
 
-/** The starting value of a umbo_distribute_options. */
 #define UMBO_DISTRIBUTE_OPTIONS_INIT \
   { sizeof(umbo_distribute_options), UMBO_SPLIT_CEIL, 0, 0, UMBO_AUTO, \
     UMBO_REPLICATION_PER_WORKER, 0, UMBO_SHARDING_DATA }
-
-/** UMBO_DISTRIBUTE_OPTIONS_INIT, to be assigned. */
-static inline umbo_distribute_options umbo_distribute_options_default(void) {
-  umbo_distribute_options value = UMBO_DISTRIBUTE_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_distribute_options, UMBO_DISTRIBUTE_OPTIONS_INIT)
 
 /** What a function that makes a dataset is told about its input pipeline. */
 typedef struct umbo_input_context {
-  /** `sizeof(umbo_input_context)`. */
   size_t struct_size;
   /** How many input pipelines there are. */
   int64_t num_input_pipelines;
@@ -1130,14 +931,8 @@ typedef struct umbo_input_context {
   int64_t num_replicas_in_sync;
 } umbo_input_context;
 
-/** The starting value of a umbo_input_context. */
 #define UMBO_INPUT_CONTEXT_INIT { sizeof(umbo_input_context), 0, 0, 0 }
-
-/** UMBO_INPUT_CONTEXT_INIT, to be assigned. */
-static inline umbo_input_context umbo_input_context_default(void) {
-  umbo_input_context value = UMBO_INPUT_CONTEXT_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_input_context, UMBO_INPUT_CONTEXT_INIT)
 
 /**
  * Makes the dataset of an input pipeline.
@@ -1166,7 +961,6 @@ typedef umbo_status (*umbo_dataset_fn)(
  *   them first), options are wrong or contradict each other, the files cannot be dealt out to the
  *   ranks (UMBO_SHARDING_FILE), or a handle is not valid.
  * - UMBO_STATUS_UNIMPLEMENTED: the options ask for UMBO_REPLICATION_PER_REPLICA.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * With one replica, elements stay as they are; but where UMBO_SPLIT_BALANCED is to leave out a last
  * step, the rows are cut into full batches. With n replicas, each tensor becomes a per-replica
@@ -1228,13 +1022,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_distribute_datasets_from_functi
 /**
  * Gives the structure, dtypes and shapes of the steps.
  *
- * @param[in] distributed The distributed dataset.
  * @param[out] spec The spec: a per-replica value where the dataset's elements have a tensor; with
  *   one replica a tensor. Release it with umbo_element_spec_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `spec` is a null
- *   pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `spec`
+ *   is a null pointer.
  *
  * The number of rows is known only if it is the same in all steps.
  */
@@ -1244,12 +1035,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_distributed_dataset_element_spec(
 /**
  * Tells how many steps a pass yields.
  *
- * @param[in] distributed The distributed dataset.
  * @param[out] count The number of steps, UMBO_INFINITE (-1) or
  *   UMBO_CARDINALITY_UNKNOWN (-2).
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `count` is a null
- *   pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `count`
+ *   is a null pointer.
  *
  * With UMBO_SPLIT_BALANCED it follows from the number of rows. Where that is not known, as behind
  * umbo_dataset_repeat() or umbo_dataset_skip(), the number of steps may be unknown.
@@ -1264,31 +1053,19 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_distributed_dataset_cardinality(
  *   caller may release it.
  * @param[out] iterator The new iterator, independent of all others. Release it with
  *   umbo_iterator_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or `iterator` is a null
- *   pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `distributed` is not a valid handle, or
+ *   `iterator` is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_from_distributed_dataset(
     const umbo_distributed_dataset *distributed, umbo_iterator **iterator);
 
-/**
- * Makes another handle to the same distributed dataset, as umbo_retain() does.
- *
- * @param[in] distributed_dataset The handle.
- * @param[out] retained The new handle. Release it with umbo_distributed_dataset_release().
- * @return As umbo_retain().
- */
+/** Makes another handle to the same distributed dataset: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_distributed_dataset_retain(
     const umbo_distributed_dataset *distributed_dataset, umbo_distributed_dataset **retained) {
   return umbo_retain(distributed_dataset, UMBO_HANDLE_DISTRIBUTED_DATASET, retained);
 }
 
-/**
- * Releases a handle of type umbo_distributed_dataset, as umbo_release() does.
- *
- * @param[in] distributed_dataset The handle. NULL does nothing.
- */
+/** Releases a handle: umbo_release(). */
 static inline void umbo_distributed_dataset_release(
     const umbo_distributed_dataset *distributed_dataset) {
   umbo_release(distributed_dataset, UMBO_HANDLE_DISTRIBUTED_DATASET);
@@ -1297,7 +1074,6 @@ static inline void umbo_distributed_dataset_release(
 /**
  * Gives the next element of a pass.
  *
- * @param[in] iterator The iterator.
  * @param[out] element The element. Release it with umbo_value_release(). At the end of the pass it
  *   gets NULL, and so it does in all later calls.
  * @return UMBO_OK, also at the end of the pass, or:
@@ -1331,12 +1107,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_next(
 /**
  * Gives the structure, dtypes and shapes of the elements.
  *
- * @param[in] iterator The iterator.
  * @param[out] spec The spec, which is that of the dataset. Release it with
  *   umbo_element_spec_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle, or `spec` is a null pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle, or `spec` is
+ *   a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_element_spec(
     const umbo_iterator *iterator, umbo_element_spec **spec);
@@ -1344,13 +1118,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_element_spec(
 /**
  * Starts a new pass from the beginning.
  *
- * @param[in] iterator The iterator.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_FAILED_PRECONDITION: for the causes that umbo_iterator_next() has.
  * - UMBO_STATUS_FAILED_PRECONDITION: the elements are made ahead, and the iterator was reset
  *   1,048,576 times without being asked for an element.
  * - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
  * - Any status with which a generator's function fails.
  *
  * If the dataset is shuffled, the new pass has another order, unless the options of
@@ -1361,7 +1133,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_reset(umbo_iterator *iterator);
 /**
  * Writes down the place of an iterator in its data.
  *
- * @param[in] iterator The iterator.
  * @param[out] buffer The position, a text ended by a NUL. `buffer` may be NULL if `capacity` is 0.
  * @param[in] capacity The size of `buffer` in bytes.
  * @param[out] length The length of the text in bytes, without the NUL.
@@ -1394,7 +1165,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_save_position(
  * - UMBO_STATUS_INVALID_ARGUMENT: `iterator` is not a valid handle, or `position` is a null
  *   pointer.
  * - UMBO_STATUS_FAILED_PRECONDITION: for the causes that umbo_iterator_next() has.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
  * - Any status with which a function of the program fails, or a source of the dataset, where
  *   elements are made again.
  *
@@ -1411,22 +1181,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_save_position(
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_restore_position(
     umbo_iterator *iterator, const char *position);
 
-/**
- * Makes another handle to the same iterator, as umbo_retain() does.
- *
- * @param[in] iterator The handle.
- * @param[out] retained The new handle. Release it with umbo_iterator_release().
- * @return As umbo_retain().
- */
+/** Makes another handle to the same iterator: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_iterator_retain(
     const umbo_iterator *iterator, umbo_iterator **retained) {
   return umbo_retain(iterator, UMBO_HANDLE_ITERATOR, retained);
 }
 
 /**
- * Releases a handle of type umbo_iterator, as umbo_release() does.
- *
- * @param[in] iterator The handle. NULL does nothing.
+ * Releases a handle: umbo_release().
  *
  * The release of the last handle stops the iterator's threads and waits for their end. There is one
  * exception: in a function that the iterator calls, it does not wait for a thread that waits for

@@ -14,17 +14,6 @@
  * Threads: all functions are *concurrent*, except umbo_set_logical_device_count(),
  * umbo_set_device_stream() and umbo_set_device_memory_pool(), which are *serialised*.
  *
- * Functions:
- * - umbo_physical_device_count(): Counts the physical devices of a type.
- * - umbo_logical_device_count(): Counts the logical devices of a type.
- * - umbo_set_logical_device_count(): Splits a physical device into several logical devices.
- * - umbo_set_device_stream(): Has a GPU work on a stream of the program's.
- * - umbo_set_device_memory_pool(): Has the memory of a GPU come from a memory pool of the
- *   program's.
- * - umbo_device_canonical_name(): Writes the canonical form of a device name.
- * - umbo_device_parse(): Finds out which device of this process a name means.
- * - umbo_device_memory_info(): Gives the memory of a physical device, in all and free.
- *
  * Example:
  * ```c
  * // Splits the host into four devices, for as many replicas.
@@ -65,7 +54,6 @@ typedef struct umbo_device {
  * umbo_device_memory_info() fills it. Start from UMBO_MEMORY_INFO_INIT.
  */
 typedef struct umbo_memory_info {
-  /** `sizeof(umbo_memory_info)`; UMBO_MEMORY_INFO_INIT sets it. */
   size_t struct_size;
   /** The whole memory, in bytes. */
   uint64_t total_bytes;
@@ -73,22 +61,16 @@ typedef struct umbo_memory_info {
   uint64_t available_bytes;
 } umbo_memory_info;
 
-/** The starting value of a umbo_memory_info. */
 #define UMBO_MEMORY_INFO_INIT { sizeof(umbo_memory_info), 0, 0 }
-
-/** UMBO_MEMORY_INFO_INIT, to be assigned. */
-static inline umbo_memory_info umbo_memory_info_default(void) {
-  umbo_memory_info value = UMBO_MEMORY_INFO_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_memory_info, UMBO_MEMORY_INFO_INIT)
 
 /**
  * Counts the physical devices of a type.
  *
  * @param[in] type UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
  * @param[out] count How many there are; 0 GPUs if there is no driver.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, or `count` is
+ *   a null pointer.
  *
  * There is one CPU, the host. GPUs are those that the CUDA driver shows to this process. The first
  * call that asks about GPUs starts the driver.
@@ -101,8 +83,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_physical_device_count(
  *
  * @param[in] type UMBO_DEVICE_CPU or UMBO_DEVICE_GPU.
  * @param[out] count How many there are. Their numbers are 0 to `count` - 1.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, or `count` is
+ *   a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_logical_device_count(umbo_device_type type, int64_t *count);
 

@@ -12,17 +12,6 @@
  *
  * Threads: all functions are *concurrent*.
  *
- * Functions:
- * - umbo_strategy_measure_steps(): Measures the steps of a strategy, or stops measuring.
- * - umbo_strategy_step_report(): Says what the steps of a strategy spend their time on, and what
- *   to change to make them faster.
- * - umbo_strategy_step_times(): Gives the figures of one replica.
- * - umbo_trace_start(): Begins to write a trace: what every thread does when, in a file.
- * - umbo_trace_stop(): Ends the trace and finishes its file.
- * - umbo_trace_span_begin(): Begins a span of the program's own in the trace, on the calling
- *   thread.
- * - umbo_trace_span_end(): Ends the span that the calling thread began last.
- *
  * Example:
  * ```c
  * // Prints what a strategy's steps spend their time on. To be called after some steps, the first
@@ -87,7 +76,6 @@ UMBO_ENUM(umbo_step_cause) {
  * the fields from `input` to `outside` add up to about a step.
  */
 typedef struct umbo_step_times {
-  /** sizeof(umbo_step_times). */
   size_t struct_size;
   /** How many steps were measured. */
   int64_t steps_measured;
@@ -115,19 +103,12 @@ typedef struct umbo_step_times {
   double outside;
 } umbo_step_times;
 
-/** The starting value of a umbo_step_times. */
 #define UMBO_STEP_TIMES_INIT \
   { sizeof(umbo_step_times), 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0 }
-
-/** UMBO_STEP_TIMES_INIT, to be assigned. */
-static inline umbo_step_times umbo_step_times_default(void) {
-  umbo_step_times value = UMBO_STEP_TIMES_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_step_times, UMBO_STEP_TIMES_INIT)
 
 /** How a trace is written. Start from UMBO_TRACE_OPTIONS_INIT. */
 typedef struct umbo_trace_options {
-  /** sizeof(umbo_trace_options). */
   size_t struct_size;
   /**
    * The most events that are written, at least 1. Those that follow are counted and dropped. By
@@ -136,24 +117,16 @@ typedef struct umbo_trace_options {
   int64_t most_events;
 } umbo_trace_options;
 
-/** The starting value of a umbo_trace_options. */
 #define UMBO_TRACE_OPTIONS_INIT { sizeof(umbo_trace_options), 4000000 }
-
-/** UMBO_TRACE_OPTIONS_INIT, to be assigned. */
-static inline umbo_trace_options umbo_trace_options_default(void) {
-  umbo_trace_options value = UMBO_TRACE_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_trace_options, UMBO_TRACE_OPTIONS_INIT)
 
 /**
  * Measures the steps of a strategy, or stops measuring.
  *
- * @param[in] strategy The strategy.
  * @param[in] measure 1: steps are measured from now on, and what was measured before is forgotten.
  *   0: none are measured, and what was measured is kept.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `strategy` is not a valid handle, or `measure` is neither 0 nor
- *   1.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `strategy` is not a valid handle, or `measure`
+ *   is neither 0 nor 1.
  *
  * A new strategy measures nothing, which costs nothing. Measuring takes at most 1 % of the time of
  * a step: short steps are measured now and then only, after the first 32. The figures of the latest
@@ -169,7 +142,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_measure_steps(
 /**
  * Says what the steps of a strategy spend their time on, and what to change to make them faster.
  *
- * @param[in] strategy The strategy.
  * @param[out] causes What keeps the steps from being faster: constants of umbo_step_cause, added
  *   up. 0 if nothing stands out. `causes` may be NULL.
  * @param[out] buffer The report, a text of several lines ended by a NUL: a table with a row for
@@ -183,7 +155,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_measure_steps(
  * - UMBO_STATUS_FAILED_PRECONDITION: no step was measured since umbo_strategy_measure_steps(), or
  *   none that was committed.
  * - UMBO_STATUS_INVALID_ARGUMENT: `strategy` is not a valid handle, or an output is a null pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
  *
  * Can be called at any time, in a callback too.
  */
@@ -193,15 +164,12 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_step_report(
 /**
  * Gives the figures of one replica.
  *
- * @param[in] strategy The strategy.
  * @param[in] replica The replica's id: 0 to the number of replicas less one.
  * @param[in,out] times The figures. `struct_size` says how much of the struct is filled.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_OUT_OF_RANGE: no such replica.
  * - UMBO_STATUS_FAILED_PRECONDITION: no step was measured since umbo_strategy_measure_steps(), or
  *   none that was committed.
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_step_times(
     const umbo_strategy *strategy, int32_t replica, umbo_step_times *times);
@@ -252,8 +220,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_trace_stop(int64_t *events, int64_t *dro
  *
  * @param[in] name What the span is called there. Up to 200 bytes count. `name` may be NULL:
  *   "program".
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `name` is not UTF-8.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `name` is not UTF-8.
  *
  * Does nothing while no trace is being written. Spans may lie inside of each other, also inside of
  * callbacks; the outermost 64 of a thread are in the trace. Each is ended on the thread that began

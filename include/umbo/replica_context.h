@@ -15,22 +15,6 @@
  * all-gathers wait for all replicas, which must make the same calls in the same order. The function
  * of a merge call runs once, on one thread.
  *
- * Functions:
- * - umbo_replica_context_replica_id(): Tells the id of the replica.
- * - umbo_replica_context_local_replica_id(): Tells the id of the replica among those of this
- *   process.
- * - umbo_replica_context_num_replicas_in_sync(): Tells how many replicas take part.
- * - umbo_replica_context_device(): Tells the name of the replica's compute device.
- * - umbo_replica_context_strategy(): Gives the strategy whose run this is.
- * - umbo_replica_context_stream(): Gives the stream on which the replica's device works.
- * - umbo_replica_context_batch_position(): Tells where the replica's part lies in the global batch.
- * - umbo_replica_context_is_cancelled(): Tells whether the callback should return early.
- * - umbo_replica_context_scratch(): Lends memory to the callback until it returns.
- * - umbo_replica_context_add_metric(): Adds to a metric of this step.
- * - umbo_replica_context_merge_call(): Waits for all replicas and calls a function once.
- * - umbo_replica_context_all_reduce(): Reduces a tensor or a nest of tensors over the replicas.
- * - umbo_replica_context_all_gather(): Concatenates a tensor or nest of tensors over the replicas.
- *
  * Example:
  * ```c
  * // Adds this replica's examples to a metric, and gives up early if the run has ended.
@@ -61,7 +45,6 @@ extern "C" {
  * out the same for any number of replicas.
  */
 typedef struct umbo_batch_position {
-  /** sizeof(umbo_batch_position). */
   size_t struct_size;
   /**
    * The number of examples that the replicas before this one have; 0 if the run's arguments do not
@@ -86,21 +69,14 @@ typedef struct umbo_batch_position {
   int64_t step;
 } umbo_batch_position;
 
-/** The starting value of a umbo_batch_position. */
 #define UMBO_BATCH_POSITION_INIT { sizeof(umbo_batch_position), 0, 0, 0, 0 }
-
-/** UMBO_BATCH_POSITION_INIT, to be assigned. */
-static inline umbo_batch_position umbo_batch_position_default(void) {
-  umbo_batch_position value = UMBO_BATCH_POSITION_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_batch_position, UMBO_BATCH_POSITION_INIT)
 
 /**
  * Tells the id of the replica.
  *
  * @param[in] ctx The replica's context.
  * @param[out] replica The id: 0 to the number of replicas less one, those of all ranks included.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_replica_id(
     const umbo_replica_context *ctx, int32_t *replica);
@@ -111,7 +87,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_replica_id(
  * @param[in] ctx The replica's context.
  * @param[out] replica The id: 0 to the number of this process's replicas less one.
  *   umbo_strategy_compute_device() tells the device of the replica with this number.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  *
  * Without other ranks it is umbo_replica_context_replica_id().
  */
@@ -123,7 +98,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_local_replica_id(
  *
  * @param[in] ctx The replica's context.
  * @param[out] count The number of replicas, this one included.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_num_replicas_in_sync(
     const umbo_replica_context *ctx, int64_t *count);
@@ -133,7 +107,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_num_replicas_in_sync(
  *
  * @param[in] ctx The replica's context.
  * @param[out] name The canonical name of the device. Lives as long as the process.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_device(
     const umbo_replica_context *ctx, const char **name);
@@ -142,10 +115,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_device(
  * Gives the strategy whose run this is.
  *
  * @param[in] ctx The replica's context.
- * @param[out] strategy A new handle to it. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_strategy(
     const umbo_replica_context *ctx, umbo_strategy **strategy);
@@ -155,7 +124,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_strategy(
  *
  * @param[in] ctx The replica's context.
  * @param[out] stream A CUstream on a GPU. On a CPU, which has no streams, `*stream` gets NULL.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  *
  * The GPU's primary context is current in the callback. All that the library does with the GPU's
  * memory goes through this stream, in the order of the calls: what the callback queues on it sees
@@ -172,9 +140,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_stream(
  * @param[in] ctx The replica's context.
  * @param[out] position The place of the part. Start from UMBO_BATCH_POSITION_INIT, which sets its
  *   size.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is
+ *   in.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_batch_position(
     const umbo_replica_context *ctx, umbo_batch_position *position);
@@ -184,9 +151,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_batch_position(
  *
  * @param[in] ctx The replica's context.
  * @param[out] result 1 if its result will not be used, else 0.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is
+ *   in.
  *
  * The result is not used if another replica has failed, if the run was cancelled, or if its time
  * limit is over. A callback that returns for this reason returns UMBO_STATUS_CANCELLED. The call
@@ -203,11 +169,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_is_cancelled(
  * @param[in] bytes The size in bytes.
  * @param[out] memory The memory, at a multiple of 64. Its contents are undefined. The library
  *   keeps it; do not free it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in, or is the
- *   default one, which is in no run.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is
+ *   in, or is the default one, which is in no run.
  *
  * Each call lends another region. The library keeps the memory for the next step, so a step that
  * asks for the same sizes as the one before allocates nothing.
@@ -224,8 +187,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_scratch(
  * @param[in] weight What is added to the metric's weight, usually a number of examples; finite and
  *   0 or more.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a weight that is negative or
- *   not finite.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a weight that is negative or not finite.
  * - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in, or is the
  *   default one, which is in no run.
  *
@@ -262,8 +224,7 @@ typedef umbo_status (*umbo_merge_fn)(
  *   releases. If it stored nothing, `*result` gets NULL. `result` may be NULL, which discards the
  *   part.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or arguments from some replicas
- *   only.
+ * - UMBO_STATUS_INVALID_ARGUMENT: arguments from some replicas only.
  * - UMBO_STATUS_FAILED_PRECONDITION: the replicas made different synchronising calls (the message
  *   says which one each of them made), or `ctx` is not the context that this thread is in.
  * - UMBO_STATUS_CANCELLED: another replica has failed, `function` has failed, or the run has
@@ -291,11 +252,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_merge_call(
  * @param[in] value This replica's tensor or indexed slices, or a nest of them.
  * @param[out] result The reduced value, on this replica's device. The caller releases it.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an unknown `op`, another kind of
- *   value, or components that differ in shape or dtype.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an unknown `op`, another kind of value, or components that differ
+ *   in shape or dtype.
  * - UMBO_STATUS_FAILED_PRECONDITION or UMBO_STATUS_CANCELLED: as for
  *   umbo_replica_context_merge_call().
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * Each replica gets a value of its own. The whole nest is one synchronising call. Tensors are
  * reduced element by element. Indexed slices are concatenated in replica order; MEAN divides their
@@ -317,13 +277,12 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_replica_context_all_reduce(
  * @param[out] result The concatenation in replica order, on this replica's device. The caller
  *   releases it.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another kind of value, or
- *   components that differ in rank, dtype or another dimension.
+ * - UMBO_STATUS_INVALID_ARGUMENT: another kind of value, or components that differ in rank, dtype
+ *   or another dimension.
  * - UMBO_STATUS_OUT_OF_RANGE: no such axis.
  * - UMBO_STATUS_UNIMPLEMENTED: indexed slices.
  * - UMBO_STATUS_FAILED_PRECONDITION or UMBO_STATUS_CANCELLED: as for
  *   umbo_replica_context_merge_call().
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * Each replica gets a value of its own. The whole nest is one synchronising call.
  *

@@ -26,41 +26,6 @@
  * is called by several threads at once. A scope belongs to the thread that entered it.
  * umbo_cancellation_cancel() is *concurrent*.
  *
- * Functions:
- * - umbo_strategy_create(): Makes a strategy.
- * - umbo_default_strategy(): Gives the default strategy: one replica, on CPU:0.
- * - umbo_strategy_compute_device(): Tells the name of the compute device of a replica.
- * - umbo_strategy_same(): Tells whether two handles are of the same strategy.
- * - umbo_strategy_created_variable(): Tells whether a variable was made in a strategy.
- * - umbo_strategy_synchronize(): Waits until a strategy has no work left.
- * - umbo_strategy_metric(): Tells the total of a metric of the last run that succeeded and had
- *   metrics.
- * - umbo_strategy_retain(): Makes another handle to the same strategy, as umbo_retain() does.
- * - umbo_strategy_release(): Releases a handle of type umbo_strategy, as umbo_release() does.
- * - umbo_strategy_get_info(): Gets what a strategy consists of, and its state.
- * - umbo_strategy_fingerprint(): Hashes all variables of a strategy, so that processes can compare
- *   their weights.
- * - umbo_strategy_variable(): Gives one of the variables of a strategy.
- * - umbo_strategy_scope(): Calls a function in the scope of a strategy.
- * - umbo_scope_enter(): Enters the scope of a strategy on this thread.
- * - umbo_scope_exit(): Leaves a scope and releases its handle.
- * - umbo_set_strategy(): Makes a strategy current for this thread wherever no scope is open.
- * - umbo_has_strategy(): Tells whether a strategy other than the default one is current.
- * - umbo_in_cross_replica_context(): Tells whether this thread is in cross-replica context.
- * - umbo_current_strategy(): Gives the strategy that is current on this thread.
- * - umbo_current_replica_context(): Gives the replica context that this thread is in.
- * - umbo_strategy_run(): Calls a function on all replicas at the same time and waits for them.
- * - umbo_cancellation_create(): Makes a token with which any thread can stop runs.
- * - umbo_cancellation_cancel(): Stops all runs that have a token.
- * - umbo_cancellation_is_cancelled(): Tells whether a token was cancelled.
- * - umbo_cancellation_retain(): Makes another handle to the same cancellation, as umbo_retain()
- *   does.
- * - umbo_cancellation_release(): Releases a handle of type umbo_cancellation, as umbo_release()
- *   does.
- * - umbo_strategy_split(): Splits a global batch that the program has already over the replicas.
- * - umbo_strategy_update(): Calls a function that changes a variable, for all replicas at once.
- * - umbo_strategy_values_from_function(): Makes a per-replica value, replica by replica.
- *
  * Example:
  * ```c
  * // Runs on each replica; `args` is its part of the run's arguments.
@@ -95,7 +60,6 @@ extern "C" {
  * the end.
  */
 typedef struct umbo_replica_thread {
-  /** sizeof(umbo_replica_thread), as the library knows it. */
   size_t struct_size;
   /** The replica's id. */
   int32_t replica;
@@ -124,15 +88,6 @@ typedef struct umbo_replica_thread {
   int32_t computing_threads;
 } umbo_replica_thread;
 
-/** The starting value of a umbo_replica_thread. */
-#define UMBO_REPLICA_THREAD_INIT { sizeof(umbo_replica_thread), 0, 0, 0, NULL, NULL, 0, 0 }
-
-/** UMBO_REPLICA_THREAD_INIT, to be assigned. */
-static inline umbo_replica_thread umbo_replica_thread_default(void) {
-  umbo_replica_thread value = UMBO_REPLICA_THREAD_INIT;
-  return value;
-}
-
 /**
  * A thread begins or ceases to serve as a replica. Called on that thread.
  *
@@ -156,7 +111,6 @@ UMBO_ENUM(umbo_thread_binding) {
 
 /** The settings of a new strategy. Start from UMBO_STRATEGY_OPTIONS_INIT. */
 typedef struct umbo_strategy_options {
-  /** sizeof(umbo_strategy_options). */
   size_t struct_size;
   /**
    * An array of `compute_device_count` device names, all different; at most 1024. There is one
@@ -245,26 +199,15 @@ typedef struct umbo_strategy_options {
   int64_t replicas_in_sync;
 } umbo_strategy_options;
 
-/** The starting value of a umbo_strategy_options. */
 #define UMBO_STRATEGY_OPTIONS_INIT \
   { sizeof(umbo_strategy_options), NULL, 0, 0, NULL, UMBO_THREAD_BINDING_ON, NULL, 0, NULL, NULL, \
     NULL, NULL, NULL, 0, 0, 0 }
+UMBO_DEFAULT(umbo_strategy_options, UMBO_STRATEGY_OPTIONS_INIT)
 
-/** UMBO_STRATEGY_OPTIONS_INIT, to be assigned. */
-static inline umbo_strategy_options umbo_strategy_options_default(void) {
-  umbo_strategy_options value = UMBO_STRATEGY_OPTIONS_INIT;
-  return value;
-}
-
-/**
- * The total of a metric over all replicas. Start from UMBO_METRIC_INIT.
- *
- * To merge the metrics of several steps, add their sums and their weights.
- */
+/** The total of a metric over all replicas. */
 typedef struct umbo_metric {
-  /** sizeof(umbo_metric). */
   size_t struct_size;
-  /** The sum of what the replicas added, in replica order. */
+  /** The sum of what the replicas added, in the order of the steps and then of the replicas. */
   double sum;
   /** The sum of the weights. */
   double weight;
@@ -272,27 +215,19 @@ typedef struct umbo_metric {
   double mean;
 } umbo_metric;
 
-/** The starting value of a umbo_metric. */
 #define UMBO_METRIC_INIT { sizeof(umbo_metric), 0.0, 0.0, 0.0 }
-
-/** UMBO_METRIC_INIT, to be assigned. */
-static inline umbo_metric umbo_metric_default(void) {
-  umbo_metric value = UMBO_METRIC_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_metric, UMBO_METRIC_INIT)
 
 /**
  * Makes a strategy.
  *
  * @param[in] options The settings; `options` may be NULL: one replica on each GPU, or on CPU:0 if
  *   there is none.
- * @param[out] strategy The new strategy. The caller releases it.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: an empty list of devices, a device named twice, a name that
  *   cannot be read, fewer replicas than devices, or another option that is out of range.
  * - UMBO_STATUS_NOT_FOUND: a device that does not exist.
  * - UMBO_STATUS_UNAVAILABLE: a GPU that cannot be used, or was lost.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: a thread cannot be started, or there is not enough memory.
  *
  * With a communicator of several ranks all of them make their strategies together: it also returns
  * what another rank has failed with; UMBO_STATUS_FAILED_PRECONDITION: the ranks disagree about
@@ -311,9 +246,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_create(
  * Gives the default strategy: one replica, on CPU:0.
  *
  * @param[out] strategy A new handle to it. The caller releases it like any other.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * It is current wherever no other strategy is. It cannot be copied, and it lives as long as the
  * process.
@@ -323,13 +255,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_default_strategy(umbo_strategy **strateg
 /**
  * Tells the name of the compute device of a replica.
  *
- * @param[in] strategy The strategy.
  * @param[in] replica The number of the replica among those of this process: 0 to
  *   `num_local_replicas` of umbo_strategy_info less one.
  * @param[out] name The canonical name of the device. Lives as long as the process.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_OUT_OF_RANGE: no such replica.
+ * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such replica.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_compute_device(
     const umbo_strategy *strategy, int32_t replica, const char **name);
@@ -340,7 +269,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_compute_device(
  * @param[in] a A strategy.
  * @param[in] b A strategy.
  * @param[out] same 1 if they are the same, else 0.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_same(
     const umbo_strategy *a, const umbo_strategy *b, int32_t *same);
@@ -348,11 +276,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_same(
 /**
  * Tells whether a variable was made in a strategy.
  *
- * @param[in] strategy The strategy.
- * @param[in] variable The variable.
  * @param[out] result 1 if the variable belongs to this very strategy, else 0. Always 0 for the
  *   default strategy.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_created_variable(
     const umbo_strategy *strategy, const umbo_variable *variable, int32_t *result);
@@ -360,10 +285,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_created_variable(
 /**
  * Waits until a strategy has no work left.
  *
- * @param[in] strategy The strategy.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a callback of the strategy.
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: the call comes from a callback of the
+ *   strategy.
  *
  * Blocks until all late callbacks have returned and the runs that other threads had under way have
  * ended. There is no time limit.
@@ -371,41 +294,27 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_created_variable(
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_synchronize(umbo_strategy *strategy);
 
 /**
- * Tells the total of a metric of the last run that succeeded and had metrics.
+ * Gets the total of a metric, over all replicas of all ranks: of the last run, or of the last
+ * umbo_train_epoch() over all steps that took effect, if that has returned since.
  *
- * @param[in] strategy The strategy.
- * @param[in] name The name of the metric.
- * @param[out] metric The total over all replicas. Start from UMBO_METRIC_INIT, which sets its
- *   size.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_NOT_FOUND: no replica added a metric of this name in that run. The message lists
- *   the names that there are.
+ * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no replica added a metric of this name there. The
+ *   message lists the names that there are.
  *
- * Replicas add to metrics with umbo_replica_context_add_metric(). A run in which none adds any
- * leaves those of the run before. For sums over several runs see metrics.h.
- *
- * With several ranks it is the total over the replicas of all of them, and each can ask for it.
+ * Replicas add to it with umbo_replica_context_add_metric(). Runs and epochs in which no replica
+ * adds any metric, and runs that fail, leave those of before. For accuracies, confusion matrices,
+ * AUCs and longer sums see metrics.h.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_metric(
     const umbo_strategy *strategy, const char *name, umbo_metric *metric);
 
-/**
- * Makes another handle to the same strategy, as umbo_retain() does.
- *
- * @param[in] strategy The handle.
- * @param[out] retained The new handle. Release it with umbo_strategy_release().
- * @return As umbo_retain().
- */
+/** Makes another handle to the same strategy: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_strategy_retain(
     const umbo_strategy *strategy, umbo_strategy **retained) {
   return umbo_retain(strategy, UMBO_HANDLE_STRATEGY, retained);
 }
 
 /**
- * Releases a handle of type umbo_strategy, as umbo_release() does.
- *
- * @param[in] strategy The handle. NULL does nothing.
+ * Releases a handle: umbo_release().
  *
  * When the last reference goes and no run is under way, the replicas' threads end before this
  * returns. The thread of a late callback is not waited for: it ends when the callback returns.
@@ -417,7 +326,6 @@ static inline void umbo_strategy_release(const umbo_strategy *strategy) {
 
 /** What a strategy consists of, and its state. Start from UMBO_STRATEGY_INFO_INIT. */
 typedef struct umbo_strategy_info {
-  /** sizeof(umbo_strategy_info). */
   size_t struct_size;
   /**
    * The number of replicas, over which a run's gradients are combined; 1 or more. With a
@@ -478,22 +386,14 @@ typedef struct umbo_strategy_info {
   int32_t strict;
 } umbo_strategy_info;
 
-/** The starting value of a umbo_strategy_info. */
 #define UMBO_STRATEGY_INFO_INIT \
   { sizeof(umbo_strategy_info), 0, 0, 0, 0, 0, 0, 0, NULL, 0, UMBO_THREAD_BINDING_ON, 0 }
-
-/** UMBO_STRATEGY_INFO_INIT, to be assigned. */
-static inline umbo_strategy_info umbo_strategy_info_default(void) {
-  umbo_strategy_info value = UMBO_STRATEGY_INFO_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_strategy_info, UMBO_STRATEGY_INFO_INIT)
 
 /**
  * Gets what a strategy consists of, and its state.
  *
- * @param[in] strategy The strategy.
  * @param[out] info Its description. Start from UMBO_STRATEGY_INFO_INIT, which sets its size.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_get_info(
     const umbo_strategy *strategy, umbo_strategy_info *info);
@@ -501,12 +401,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_get_info(
 /**
  * Hashes all variables of a strategy, so that processes can compare their weights.
  *
- * @param[in] strategy The strategy.
  * @param[out] fingerprint A hash of the names, types, shapes and committed values of all variables
  *   that were made with the strategy and are in use, in the order in which they were made.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_UNAVAILABLE: a GPU that was lost.
+ * @return UMBO_OK, or UMBO_STATUS_UNAVAILABLE: a GPU that was lost.
  *
  * Two processes of one version of the library have the same fingerprint if all of this is the same,
  * and, but for one case in 2^64, only then. Nothing is exchanged; for ranks that compare by
@@ -518,14 +415,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_fingerprint(
 /**
  * Gives one of the variables of a strategy.
  *
- * @param[in] strategy The strategy.
  * @param[in] index The place of the variable among those in use, in the order in which they were
  *   made.
- * @param[out] variable A new handle to the variable. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_OUT_OF_RANGE: there are not so many variables.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: there are not so many variables.
  *
  * Places move up when a variable before them is released for the last time: take the list while
  * nobody makes or releases variables. Variables that code of others has made, such as an adapter
@@ -546,11 +438,9 @@ typedef umbo_status (*umbo_scope_fn)(umbo_strategy *strategy, void *user_data);
 /**
  * Calls a function in the scope of a strategy.
  *
- * @param[in] strategy The strategy.
  * @param[in] function What to call: once, on this thread.
  * @param[in] user_data Passed to `function` unchanged; may be anything.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  * - UMBO_STATUS_FAILED_PRECONDITION: this thread is in a callback of a replica, or in the scope or
  *   a run of another strategy.
  * - what `function` returned.
@@ -568,12 +458,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_scope(
 /**
  * Enters the scope of a strategy on this thread.
  *
- * @param[in] strategy The strategy.
  * @param[out] scope The scope. Leave it with umbo_scope_exit(), which also releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_scope().
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_scope().
  *
  * Until the scope is left, the strategy is current and the thread is in cross-replica context. A
  * scope that a callback enters and does not leave is left when the callback returns.
@@ -585,7 +471,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_scope_enter(umbo_strategy *strategy, umb
  *
  * @param[in] scope The scope, of a strategy or of a variable creator.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  * - UMBO_STATUS_FAILED_PRECONDITION: another thread entered the scope, or it is not the innermost
  *   open scope of this thread. The scope stays open and the handle valid.
  * - UMBO_STATUS_NOT_FOUND: the scope was left when the callback that entered it returned. The
@@ -601,9 +486,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_scope_exit(umbo_scope *scope);
  *
  * @param[in] strategy The strategy, of which the thread keeps a reference; `strategy` may be NULL:
  *   then the default strategy is current again.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: this thread is inside a scope or a run.
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: this thread is inside a scope or a run.
  *
  * Until the next call, the strategy is current and the thread is in cross-replica context wherever
  * no scope is open.
@@ -615,7 +498,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_set_strategy(umbo_strategy *strategy);
  *
  * @param[out] result 1 if this thread is in the scope or a run of one, or has set one with
  *   umbo_set_strategy(); else 0.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_has_strategy(int32_t *result);
 
@@ -624,7 +506,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_has_strategy(int32_t *result);
  *
  * @param[out] result 1 in a scope, in a merge call, in an update, and where umbo_set_strategy()
  *   has set a strategy; else 0. In this context the thread acts for all replicas.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
  *
  * Where this is 0, umbo_current_replica_context() gives a context.
  */
@@ -635,9 +516,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_in_cross_replica_context(int32_t *result
  *
  * @param[out] strategy A new handle to it, which the caller releases. The default strategy where
  *   no other one is current.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_current_strategy(umbo_strategy **strategy);
 
@@ -647,16 +525,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_current_strategy(umbo_strategy **strateg
  * @param[out] context The context of the replica whose callback this thread runs. In the default
  *   context it is that of replica 0 of 1 of the default strategy. In cross-replica context
  *   `*context` gets NULL.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * The context is lent: it is valid on this thread until the callback returns, and is not released.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_current_replica_context(umbo_replica_context **context);
-
-/** No time limit. */
-#define UMBO_INFINITE (-1.0)
 
 /**
  * What a run calls on each replica.
@@ -679,7 +551,6 @@ typedef umbo_status (*umbo_replica_fn)(
 
 /** The limits of a run. Start from UMBO_RUN_OPTIONS_INIT. */
 typedef struct umbo_run_options {
-  /** sizeof(umbo_run_options). */
   size_t struct_size;
   /**
    * The time limit in seconds, 0 or more. When it is over, the run returns
@@ -697,19 +568,12 @@ typedef struct umbo_run_options {
   umbo_destroy_fn user_data_destroy;
 } umbo_run_options;
 
-/** The starting value of a umbo_run_options. */
 #define UMBO_RUN_OPTIONS_INIT { sizeof(umbo_run_options), UMBO_INFINITE, NULL, NULL }
-
-/** UMBO_RUN_OPTIONS_INIT, to be assigned. */
-static inline umbo_run_options umbo_run_options_default(void) {
-  umbo_run_options value = UMBO_RUN_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_run_options, UMBO_RUN_OPTIONS_INIT)
 
 /**
  * Calls a function on all replicas at the same time and waits for them.
  *
- * @param[in] strategy The strategy.
  * @param[in] function What to call, once on each replica.
  * @param[in] user_data Passed to `function` unchanged; may be anything.
  * @param[in] args The arguments; `args` may be NULL. To pass several, pass a tuple, a list or a
@@ -718,14 +582,13 @@ static inline umbo_run_options umbo_run_options_default(void) {
  * @param[out] result The merged results, which the caller releases; `result` may be NULL, which
  *   discards them. If no replica returned a value, `*result` gets NULL.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an option that is out of range, a
- *   per-replica value with the wrong number of components, or a result from some replicas only; or
- *   limits for a run inside a merge call.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range, a per-replica value with the
+ *   wrong number of components, or a result from some replicas only; or limits for a run inside a
+ *   merge call.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback or from another
  *   strategy's scope; the strategy is draining; or the replicas made different synchronising calls.
  * - UMBO_STATUS_DEADLINE_EXCEEDED: the time limit is over.
  * - UMBO_STATUS_CANCELLED: the token is cancelled.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  * - the status of a callback that failed. If several did, it is that of the first in replica order
  *   that failed by itself; the last error lists all of them.
  *
@@ -765,11 +628,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_run(
 /**
  * Makes a token with which any thread can stop runs.
  *
- * @param[out] cancellation The new token. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
- *
  * A token can serve one run or several; see umbo_run_options.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cancellation_create(umbo_cancellation **cancellation);
@@ -778,7 +636,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cancellation_create(umbo_cancellation **
  * Stops all runs that have a token.
  *
  * @param[in] cancellation The token.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  *
  * Runs that have the token, and later ones that get it, return UMBO_STATUS_CANCELLED. The call
  * does not wait for them. It cannot be undone. Callbacks may call it too.
@@ -790,27 +647,18 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_cancellation_cancel(umbo_cancellation *c
  *
  * @param[in] cancellation The token.
  * @param[out] result 1 if umbo_cancellation_cancel() was called, else 0.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_cancellation_is_cancelled(
     const umbo_cancellation *cancellation, int32_t *result);
 
-/**
- * Makes another handle to the same cancellation, as umbo_retain() does.
- *
- * @param[in] cancellation The handle.
- * @param[out] retained The new handle. Release it with umbo_cancellation_release().
- * @return As umbo_retain().
- */
+/** Makes another handle to the same cancellation: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_cancellation_retain(
     const umbo_cancellation *cancellation, umbo_cancellation **retained) {
   return umbo_retain(cancellation, UMBO_HANDLE_CANCELLATION, retained);
 }
 
 /**
- * Releases a handle of type umbo_cancellation, as umbo_release() does.
- *
- * @param[in] cancellation The handle. NULL does nothing.
+ * Releases a handle: umbo_release().
  *
  * Runs that have the token keep it until they end.
  */
@@ -821,14 +669,11 @@ static inline void umbo_cancellation_release(const umbo_cancellation *cancellati
 /**
  * Splits a global batch that the program has already over the replicas.
  *
- * @param[in] strategy The strategy.
  * @param[in] value A tensor, or a nest of tensors; each of them is split along its own dimension 0.
  * @param[out] per_replica The same nest of per-replica values, or of tensors if this process has
  *   one replica. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a leaf that is not a tensor, or,
- *   with several replicas, a scalar.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a leaf that is not a tensor, or, with several
+ *   replicas, a scalar.
  *
  * Rows are split as umbo_strategy_distribute_dataset() splits the elements of a dataset by default:
  * each replica gets their number over that of the replicas, rounded up, until none are left. The
@@ -871,25 +716,17 @@ UMBO_ENUM(umbo_update_grouping) {
 
 /** How an update is done. Start from UMBO_UPDATE_OPTIONS_INIT. */
 typedef struct umbo_update_options {
-  /** sizeof(umbo_update_options). */
   size_t struct_size;
   /** UMBO_UPDATE_GROUPED, the default, or UMBO_UPDATE_UNGROUPED. */
   umbo_update_grouping grouping;
 } umbo_update_options;
 
-/** The starting value of a umbo_update_options. */
 #define UMBO_UPDATE_OPTIONS_INIT { sizeof(umbo_update_options), UMBO_UPDATE_GROUPED }
-
-/** UMBO_UPDATE_OPTIONS_INIT, to be assigned. */
-static inline umbo_update_options umbo_update_options_default(void) {
-  umbo_update_options value = UMBO_UPDATE_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_update_options, UMBO_UPDATE_OPTIONS_INIT)
 
 /**
  * Calls a function that changes a variable, for all replicas at once.
  *
- * @param[in] strategy The strategy.
  * @param[in] variable The variable, which `function` gets.
  * @param[in] function What to call, once.
  * @param[in] user_data Passed to `function` unchanged; may be anything.
@@ -898,11 +735,9 @@ static inline umbo_update_options umbo_update_options_default(void) {
  * @param[out] result What `function` stored, which the caller releases; if it stored nothing,
  *   `*result` gets NULL. `result` may be NULL, which discards it.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an unknown grouping, or a variable
- *   of another strategy.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an unknown grouping, or a variable of another strategy.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope, or the strategy
  *   is draining.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  * - what `function` returned.
  *
  * `function` runs on this thread, in cross-replica context. What it assigns, to this variable and
@@ -922,7 +757,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_update(
 
 /** For which replica a value is made. */
 typedef struct umbo_value_context {
-  /** sizeof(umbo_value_context). */
   size_t struct_size;
   /** The id of the replica: 0 to the number of replicas less one. */
   int32_t replica_id_in_sync_group;
@@ -930,14 +764,8 @@ typedef struct umbo_value_context {
   int64_t num_replicas_in_sync;
 } umbo_value_context;
 
-/** The starting value of a umbo_value_context. */
 #define UMBO_VALUE_CONTEXT_INIT { sizeof(umbo_value_context), 0, 0 }
-
-/** UMBO_VALUE_CONTEXT_INIT, to be assigned. */
-static inline umbo_value_context umbo_value_context_default(void) {
-  umbo_value_context value = UMBO_VALUE_CONTEXT_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_value_context, UMBO_VALUE_CONTEXT_INIT)
 
 /**
  * Makes the value of one replica.
@@ -954,14 +782,11 @@ typedef umbo_status (*umbo_value_fn)(
 /**
  * Makes a per-replica value, replica by replica.
  *
- * @param[in] strategy The strategy.
  * @param[in] function What to call: once for each replica, in replica order.
  * @param[in] user_data Passed to `function` unchanged; may be anything.
  * @param[out] result The per-replica value. The caller releases it.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a call that stored no value, or
- *   values whose structures differ.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a call that stored no value, or values whose structures differ.
  * - what `function` returned.
  *
  * All calls are on this thread and in the context that this thread is in; any context is fine.

@@ -14,35 +14,6 @@
  * Threads: all functions are *concurrent*, also on one tensor. For the elements the *caller locks*:
  * while a call reads or writes them, nobody else may write them.
  *
- * Functions:
- * - umbo_tensor_create_zeros(): Makes a contiguous tensor of zeros.
- * - umbo_tensor_create_uninitialized(): Makes a contiguous tensor without setting its elements.
- * - umbo_tensor_from_data(): Makes a contiguous tensor with a copy of elements in host memory.
- * - umbo_tensor_from_memory(): Makes a tensor over memory of the program, without a copy.
- * - umbo_tensor_view(): Gives a view of the elements, for writing too where they may be written.
- * - umbo_tensor_slice(): Makes a tensor of some positions along one axis; shares memory.
- * - umbo_tensor_reshape(): Makes a tensor of the same elements in another shape; shares memory.
- * - umbo_tensor_transpose(): Makes a tensor with the axes in another order; shares memory.
- * - umbo_tensor_copy(): Makes a contiguous copy that shares nothing with the tensor.
- * - umbo_tensor_copy_to_host(): Copies the elements to host memory, in row-major order.
- * - umbo_tensor_device(): Gives the canonical name of the device that holds the elements.
- * - umbo_tensor_retain(): Makes another handle to the same tensor, as umbo_retain() does.
- * - umbo_tensor_release(): Releases a handle of type umbo_tensor, as umbo_release() does.
- * - umbo_tensor_save(): Saves a tensor as a `.npy` file, which numpy.load() reads.
- * - umbo_tensor_save_all(): Saves tensors by name as a `.npz` file, which numpy.load() reads.
- * - umbo_tensor_load(): Loads a tensor from a `.npy` file, or an array by its name from a `.npz`
- *   file, into memory of its own.
- * - umbo_convert_from_float(): Rounds float32 numbers to float16 or bfloat16: to the nearest, ties
- *   to even.
- * - umbo_convert_to_float(): Converts float16 or bfloat16 numbers to float32, which is exact.
- * - umbo_tensor_to_dlpack(): Gives a tensor to another library, without a copy.
- * - umbo_tensor_to_dlpack_legacy(): Gives a tensor to a library that knows DLPack before version 1
- *   only, without a copy.
- * - umbo_tensor_from_dlpack(): Makes a tensor over memory of another library, without a copy.
- * - umbo_tensor_from_dlpack_legacy(): Makes a tensor over memory of a library that knows DLPack
- *   before version 1 only, without a copy.
- * - umbo_view_to_dlpack(): Gives memory that a view shows to another library, without a copy.
- *
  * Example:
  * ```c
  * // The sum of a contiguous float32 tensor.
@@ -145,13 +116,11 @@ typedef struct umbo_view {
  * @param[in] shape The size of each dimension, 0 or more. `shape` may be NULL if `rank` is 0.
  * @param[in] device The name of the device that is to hold the elements. `device` may be NULL: in
  *   a replica's callback the replica's device, elsewhere CPU:0.
- * @param[out] tensor The new tensor. Release it with umbo_tensor_release().
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `dtype` is none of the types, `rank` or a size is out of its
  *   limits, the tensor would be larger than memory can address, or `device` is not a device name.
  * - UMBO_STATUS_NOT_FOUND: there is no such device.
  * - UMBO_STATUS_UNAVAILABLE: the device is a GPU that cannot be used.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_create_zeros(
     umbo_dtype dtype, int32_t rank, const int64_t *shape, const char *device,
@@ -165,7 +134,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_create_zeros(
  * @param[in] shape The size of each dimension, 0 or more. `shape` may be NULL if `rank` is 0.
  * @param[in] device The name of the device that is to hold the elements. `device` may be NULL: in
  *   a replica's callback the replica's device, elsewhere CPU:0.
- * @param[out] tensor The new tensor. Release it with umbo_tensor_release().
  * @return UMBO_OK, or a status that umbo_tensor_create_zeros() can return, for the same causes.
  *
  * The elements are whatever the memory held before.
@@ -184,7 +152,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_create_uninitialized(
  *   keeps them. `data` may be NULL if there are none.
  * @param[in] device The name of the device that is to hold the copy. `device` may be NULL: in a
  *   replica's callback the replica's device, elsewhere CPU:0.
- * @param[out] tensor The new tensor. Release it with umbo_tensor_release().
  * @return UMBO_OK, or a status that umbo_tensor_create_zeros() can return, for the same causes.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_from_data(
@@ -206,13 +173,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_from_data(
  * @param[in] user_data What `destroy` is given.
  * @param[in] destroy Releases the memory, exactly once, on any thread, also if this function
  *   fails. NULL: nothing to release.
- * @param[out] tensor The new tensor. Release it with umbo_tensor_release().
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: for the causes that umbo_tensor_create_zeros() has; also if a
  *   stride is negative or reaches further than memory can address, or the address of `data` is not
  *   a multiple of an element's size.
  * - UMBO_STATUS_NOT_FOUND: there is no such device.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for the tensor's record.
  *
  * The memory must stay until the library calls `destroy`, which it does when the last tensor over
  * the memory is gone. All elements must be initialised.
@@ -224,11 +189,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_from_memory(
 /**
  * Gives a view of the elements, for writing too where they may be written.
  *
- * @param[in] tensor The tensor.
  * @param[out] view Where the elements are. It is valid as long as the tensor's memory: until the
  *   last tensor over that memory is released.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `view` is a null pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `view` is a
+ *   null pointer.
  *
  * Elements that came from a dataset's arrays, from a cache or from a file are of all who iterate,
  * and have a view for reading, without a pointer to write through (UMBO_VIEW_READ_ONLY).
@@ -238,17 +202,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_view(const umbo_tensor *tensor, u
 /**
  * Makes a tensor of some positions along one axis; shares memory.
  *
- * @param[in] tensor The tensor.
  * @param[in] axis The axis; a negative one counts from the last, which is -1.
  * @param[in] start The first position.
  * @param[in] stop The position before which the slice ends.
  * @param[in] step Every `step`-th position is taken, 1 or more.
- * @param[out] slice The new tensor over the same memory. Release it with umbo_tensor_release().
  * @return UMBO_OK, or:
  * - UMBO_STATUS_OUT_OF_RANGE: there is no such axis, or 0 <= start <= stop <= size does not hold.
  * - UMBO_STATUS_INVALID_ARGUMENT: `step` is less than 1, `tensor` is not a valid handle, or
  *   `slice` is a null pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_slice(
     const umbo_tensor *tensor, int32_t axis, int64_t start, int64_t stop, int64_t step,
@@ -260,12 +221,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_slice(
  * @param[in] tensor The tensor. Its elements must lie in row-major order without gaps.
  * @param[in] rank The new number of dimensions, 0 to UMBO_MAX_RANK.
  * @param[in] shape The new size of each dimension. `shape` may be NULL if `rank` is 0.
- * @param[out] reshaped The new tensor over the same memory. Release it with umbo_tensor_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `shape` has another number of elements, or the tensor's strides
- *   are not row-major (copy it with umbo_tensor_copy() first), `rank` or a size is out of its
- *   limits, `tensor` is not a valid handle, or `reshaped` is a null pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `shape` has another number of elements, or the
+ *   tensor's strides are not row-major (copy it with umbo_tensor_copy() first), `rank` or a size is
+ *   out of its limits, `tensor` is not a valid handle, or `reshaped` is a null pointer.
  *
  * The elements keep their row-major order.
  */
@@ -275,7 +233,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_reshape(
 /**
  * Makes a tensor with the axes in another order; shares memory.
  *
- * @param[in] tensor The tensor.
  * @param[in] axes As many numbers as the tensor has axes: axes[i] is the old number of the new
  *   axis i. `axes` may be NULL: the order is reversed.
  * @param[out] transposed The new tensor over the same memory. Release it with
@@ -284,7 +241,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_reshape(
  * - UMBO_STATUS_OUT_OF_RANGE: there is no axis of such a number.
  * - UMBO_STATUS_INVALID_ARGUMENT: an axis appears twice, `tensor` is not a valid handle, or
  *   `transposed` is a null pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_transpose(
     const umbo_tensor *tensor, const int32_t *axes, umbo_tensor **transposed);
@@ -292,7 +248,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_transpose(
 /**
  * Makes a contiguous copy that shares nothing with the tensor.
  *
- * @param[in] tensor The tensor.
  * @param[in] device The name of the device that is to hold the copy. `device` may be NULL: in a
  *   replica's callback the replica's device, elsewhere CPU:0.
  * @param[out] copy The new tensor, in row-major order. Release it with umbo_tensor_release().
@@ -301,7 +256,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_transpose(
  * - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, `device` is not a device name,
  *   or `copy` is a null pointer.
  * - UMBO_STATUS_UNAVAILABLE: a GPU that is needed for it cannot be used, or is lost.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_copy(
     const umbo_tensor *tensor, const char *device, umbo_tensor **copy);
@@ -309,7 +263,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_copy(
 /**
  * Copies the elements to host memory, in row-major order.
  *
- * @param[in] tensor The tensor.
  * @param[out] destination Where the elements are written, at an address that is a multiple of the
  *   size of an element. It belongs to the program.
  * @param[in] bytes The size of `destination` in bytes, which must be that of all elements.
@@ -324,30 +277,21 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_copy_to_host(
 /**
  * Gives the canonical name of the device that holds the elements.
  *
- * @param[in] tensor The tensor.
  * @param[out] name A text such as "/job:localhost/replica:0/task:0/device:CPU:0", which lives as
  *   long as the process.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `name` is a null pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `name` is a
+ *   null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_device(const umbo_tensor *tensor, const char **name);
 
-/**
- * Makes another handle to the same tensor, as umbo_retain() does.
- *
- * @param[in] tensor The handle.
- * @param[out] retained The new handle. Release it with umbo_tensor_release().
- * @return As umbo_retain().
- */
+/** Makes another handle to the same tensor: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_tensor_retain(
     const umbo_tensor *tensor, umbo_tensor **retained) {
   return umbo_retain(tensor, UMBO_HANDLE_TENSOR, retained);
 }
 
 /**
- * Releases a handle of type umbo_tensor, as umbo_release() does.
- *
- * @param[in] tensor The handle. NULL does nothing.
+ * Releases a handle: umbo_release().
  *
  * The memory goes with the last handle to it, unless a value or a slice keeps it.
  */
@@ -361,9 +305,9 @@ static inline void umbo_tensor_release(const umbo_tensor *tensor) {
  * @param[in] tensor The tensor. Nobody writes its elements meanwhile.
  * @param[in] path The file. It is replaced as a whole: if anything fails it is as it was.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a folder.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a folder.
  * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory, or no room on the disk.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: no room on the disk.
  * - UMBO_STATUS_UNAVAILABLE: another failure of the system's.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_save(const umbo_tensor *tensor, const char *path);
@@ -389,12 +333,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_save_all(
  * @param[in] name Which array of a `.npz` file. `name` may be NULL: a `.npy` file.
  * @param[out] tensor A new tensor on CPU:0. The caller releases it.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid pointer, or not a file of that kind.
+ * - UMBO_STATUS_INVALID_ARGUMENT: not a file of that kind.
  * - UMBO_STATUS_NOT_FOUND: no such file, or no array of this name.
  * - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo lacks.
  * - UMBO_STATUS_DATA_LOSS: the file is damaged.
  * - UMBO_STATUS_PERMISSION_DENIED: as the system says.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_load(
     const char *path, const char *name, umbo_tensor **tensor);
@@ -447,8 +390,7 @@ static inline umbo_view umbo_view_of_memory(umbo_dtype dtype, int32_t rank, cons
  * @param[in] from The numbers, in host memory. `from` may be NULL if there are none.
  * @param[out] to The rounded numbers, 2 bytes each, at a multiple of 2. Other memory than that of
  *   `from`. `to` may be NULL if there are none.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another dtype, a negative `count`, or an
- *   invalid pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another dtype, a negative `count`.
  *
  * What is too large becomes infinite, and NaN stays NaN.
  */
@@ -464,8 +406,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_convert_from_float(
  *   if there are none.
  * @param[out] to The converted numbers. Other memory than that of `from`. `to` may be NULL if there
  *   are none.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another dtype, a negative `count`, or an
- *   invalid pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another dtype, a negative `count`.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_convert_to_float(
     umbo_dtype dtype, int64_t count, const void *from, float *to);
@@ -476,14 +417,12 @@ struct DLManagedTensorVersioned;
 /**
  * Gives a tensor to another library, without a copy.
  *
- * @param[in] tensor The tensor.
  * @param[out] managed The tensor as DLPack 1 describes it. Its deleter has to be called exactly
  *   once, on any thread; until then it keeps the memory, also if all handles to the tensor are
  *   released.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `managed` is a null pointer.
  * - UMBO_STATUS_UNAVAILABLE: the tensor is on a GPU that cannot be used.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
  *
  * Elements on a GPU are complete when the call returns: it waits for what the library has queued.
  *
@@ -497,7 +436,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_to_dlpack(
 /**
  * Gives a tensor to a library that knows DLPack before version 1 only, without a copy.
  *
- * @param[in] tensor The tensor.
  * @param[out] managed The tensor. Its deleter has to be called exactly once, as for
  *   umbo_tensor_to_dlpack().
  * @return UMBO_OK, a status that umbo_tensor_to_dlpack() can return, for the same causes, or:
@@ -511,7 +449,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_to_dlpack_legacy(
  *
  * @param[in] managed The tensor as DLPack 1 describes it. If the call succeeds, the library takes
  *   it over. If the call fails, it is still the caller's, who has to call its deleter.
- * @param[out] tensor The new tensor. Release it with umbo_tensor_release().
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: a dimension is negative or there are more than UMBO_MAX_RANK,
  *   `shape` or `data` is missing, an element does not lie at a multiple of its size, or the tensor
@@ -520,7 +457,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_to_dlpack_legacy(
  * - UMBO_STATUS_UNIMPLEMENTED: another major version of DLPack, memory of another device than a CPU
  *   or CUDA's GPUs, elements of a type that umbo_dtype does not have, or a negative stride.
  * - UMBO_STATUS_NOT_FOUND: there is no such GPU.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  *
  * The library calls the deleter exactly once, when the last tensor over the memory is gone, on any
  * thread. A library whose deleter needs a lock, such as that of an interpreter, gets it in the
@@ -539,7 +475,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_from_dlpack(
  *
  * @param[in] managed The tensor. As for umbo_tensor_from_dlpack(), it is taken over only if
  *   the call succeeds.
- * @param[out] tensor The new tensor. Release it with umbo_tensor_release().
  * @return UMBO_OK, or a status that umbo_tensor_from_dlpack() can return, for the same causes.
  *
  * This form cannot say that elements may only be read, so they count as writable.
@@ -562,7 +497,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_from_dlpack_legacy(
  *   null pointer.
  * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_UNAVAILABLE: it is of a GPU that is not there or cannot be
  *   used.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory for it.
  *
  * The library does not keep the memory of a view. The program sees to it that the other library
  * does not use the memory when the view is no longer valid: after the callback in which a gradient

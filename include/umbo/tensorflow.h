@@ -16,40 +16,6 @@
  * *serialised* with the strategy's steps. A variable creator belongs to the thread that entered its
  * scope. It is called on that thread or on that of replica 0.
  *
- * Functions:
- * - umbo_strategy_copy(): Makes an independent strategy with the same devices.
- * - umbo_strategy_call_for_each_replica(): Calls umbo_strategy_run() without options.
- * - umbo_strategy_run_steps_on_iterator(): Not available: use umbo_strategy_run().
- * - umbo_strategy_read_var(): Copies the value of a variable, as umbo_variable_read() does.
- * - umbo_strategy_value_container(): Gives the value that contains a value: itself.
- * - umbo_strategy_worker_devices(): Lists the names of the compute devices in replica order.
- * - umbo_strategy_parameter_devices(): Lists the name of the device of the variables.
- * - umbo_variable_copy(): Makes an independent variable with the value of another one.
- * - umbo_variable_creator_scope_enter(): Has a creator called for each new variable of this thread.
- * - umbo_variable_request_next(): Makes the variable of a request.
- * - umbo_variable_request_name(): Tells the name that the variable is to have.
- * - umbo_variable_request_set_name(): Gives the variable another name.
- * - umbo_variable_request_initial_value(): Gives the initial value that the variable is to have.
- * - umbo_variable_request_set_initial_value(): Gives the variable another initial value.
- * - umbo_variable_request_trainable(): Tells whether an optimizer should change the variable.
- * - umbo_variable_request_set_trainable(): Says whether an optimizer should change the variable.
- * - umbo_variable_request_aggregation(): Tells how values that replicas assign are to be combined.
- * - umbo_variable_request_set_aggregation(): Says how values that replicas assign are combined.
- * - umbo_variable_request_synchronization(): Tells the synchronisation that was asked for.
- * - umbo_variable_request_set_synchronization(): Gives the variable another synchronisation.
- * - umbo_variable_request_device(): Tells the device that the variable will lie on.
- * - umbo_strategy_update_non_slot(): Calls a function that changes state beside a variable.
- * - umbo_strategy_non_slot_devices(): Gives the variable beside which shared state lies.
- * - umbo_strategy_colocate_vars_with(): Calls a function that makes variables beside another.
- * - umbo_strategy_batch_reduce_to(): Reduces several values, each onto its own destination.
- * - umbo_strategy_broadcast_to(): Copies a value to a destination.
- * - umbo_strategy_assign_to_logical_device(): Not available: choosing a tensor's logical device.
- * - umbo_strategy_replicate_to_logical_devices(): Not available: copying to all logical devices.
- * - umbo_strategy_split_to_logical_devices(): Not available: splitting over logical devices.
- * - umbo_input_context_per_replica_batch_size(): Computes the batch size of one replica.
- * - umbo_strategy_make_numpy_dataset(): Makes a dataset of the slices of arrays along dimension 0.
- * - umbo_iterator_next_as_optional(): Gives the next element and tells whether there was one.
- *
  * Example:
  * ```c
  * // The next element, or UMBO_STATUS_NOT_FOUND at the end.
@@ -70,12 +36,8 @@ extern "C" {
 /**
  * Makes an independent strategy with the same devices.
  *
- * @param[in] strategy The strategy.
- * @param[out] copy The new strategy. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: the default strategy, which cannot be copied.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: a thread cannot be started, or there is not enough memory.
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: the default strategy, which cannot be
+ *   copied.
  *
  * Variables stay those of the strategy that they were made in.
  *
@@ -89,7 +51,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_copy(
 /**
  * Calls umbo_strategy_run() without options.
  *
- * @param[in] strategy The strategy.
  * @param[in] function What to call, once on each replica.
  * @param[in] user_data Passed to `function` unchanged; may be anything.
  * @param[in] args The arguments; `args` may be NULL.
@@ -104,7 +65,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_call_for_each_replica(
 /**
  * Not available: use umbo_strategy_run().
  *
- * @param[in] strategy The strategy.
  * @param[in] function A function.
  * @param[in] user_data Not used.
  * @param[in] iterator An iterator.
@@ -123,11 +83,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_run_steps_on_iterator(
  * Copies the value of a variable, as umbo_variable_read() does.
  *
  * @param[in] strategy A strategy; any one.
- * @param[in] variable The variable.
  * @param[out] value A new tensor on the variable's device. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * It may be called in every context.
  */
@@ -137,13 +93,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_read_var(
 /**
  * Gives the value that contains a value: itself.
  *
- * @param[in] strategy The strategy.
- * @param[in] value The value.
- * @param[out] container A new handle to the same value. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
- *
  * A variable has one copy only, and that copy is the variable.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_value_container(
@@ -152,13 +101,12 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_value_container(
 /**
  * Lists the names of the compute devices in replica order.
  *
- * @param[in] strategy The strategy.
  * @param[in] capacity How many names there is room for; 0 or more.
  * @param[out] names An array with room for `capacity` pointers, which gets the canonical names, as
  *   many as fit; NULL if `capacity` is 0. The names live as long as the process.
  * @param[out] count The number of compute devices, which may be more than `capacity`.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a negative capacity.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a negative capacity.
  * - UMBO_STATUS_FAILED_PRECONDITION: the default strategy, which was given no devices.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_worker_devices(
@@ -167,7 +115,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_worker_devices(
 /**
  * Lists the name of the device of the variables.
  *
- * @param[in] strategy The strategy.
  * @param[in] capacity How many names there is room for; 0 or more.
  * @param[out] names An array with room for `capacity` pointers, which gets the canonical names, as
  *   many as fit; NULL if `capacity` is 0. The names live as long as the process.
@@ -180,14 +127,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_parameter_devices(
 /**
  * Makes an independent variable with the value of another one.
  *
- * @param[in] variable The variable.
  * @param[out] copy The new variable, of the same strategy and with the same name, aggregation,
  *   synchronisation and trainable flag. It starts with the value that `variable` has now. The
  *   caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope or run.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope
+ *   or run.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_copy(
     const umbo_variable *variable, umbo_variable **copy);
@@ -212,14 +156,10 @@ typedef umbo_status (*umbo_variable_creator_fn)(
 /**
  * Has a creator called for each new variable of this thread.
  *
- * @param[in] creator The creator.
  * @param[in] user_data Passed to `creator` unchanged; may be anything.
  * @param[in] destroy Releases the user data when the scope is left and its last variable is made,
  *   and if this call fails; may be left out.
  * @param[out] scope The scope. Leave it with umbo_scope_exit(), which also releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * Creators are called from the innermost scope outwards. A strategy has a creator of its own,
  * which places variables on the parameter device. Its turn is where the strategy's scope was
@@ -240,8 +180,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_creator_scope_enter(
  * @param[in] request The request, as it is now.
  * @param[out] variable The variable. The caller releases it or stores it as the creator's result.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  * - what another creator returned.
  *
  * It calls the next creator; after the last one the variable itself is made. Each call makes a
@@ -253,10 +191,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_next(
 /**
  * Tells the name that the variable is to have.
  *
- * @param[in] request The request.
  * @param[out] name The name. Lives as long as the call of the creator, or until
  *   umbo_variable_request_set_name().
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_name(
     const umbo_variable_request *request, const char **name);
@@ -264,9 +200,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_name(
 /**
  * Gives the variable another name.
  *
- * @param[in] request The request.
  * @param[in] name The name, which is copied.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_name(
     umbo_variable_request *request, const char *name);
@@ -274,12 +208,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_name(
 /**
  * Gives the initial value that the variable is to have.
  *
- * @param[in] request The request.
  * @param[out] tensor A new handle to the initial value, whose dtype and shape become the
  *   variable's. Do not write it. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_initial_value(
     const umbo_variable_request *request, umbo_tensor **tensor);
@@ -287,10 +217,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_initial_value(
 /**
  * Gives the variable another initial value.
  *
- * @param[in] request The request.
  * @param[in] tensor The initial value, of any dtype and shape. It stays the caller's to release.
  *   It is copied when the variable is made.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_initial_value(
     umbo_variable_request *request, const umbo_tensor *tensor);
@@ -298,9 +226,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_initial_value(
 /**
  * Tells whether an optimizer should change the variable.
  *
- * @param[in] request The request.
  * @param[out] trainable One of the UMBO_TRAINABLE_ constants.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_trainable(
     const umbo_variable_request *request, umbo_trainable *trainable);
@@ -308,10 +234,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_trainable(
 /**
  * Says whether an optimizer should change the variable.
  *
- * @param[in] request The request.
  * @param[in] trainable One of the UMBO_TRAINABLE_ constants.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown
- *   constant.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an unknown constant.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_trainable(
     umbo_variable_request *request, umbo_trainable trainable);
@@ -319,9 +243,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_trainable(
 /**
  * Tells how values that replicas assign are to be combined.
  *
- * @param[in] request The request.
  * @param[out] aggregation One of the UMBO_AGGREGATION_ constants.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_aggregation(
     const umbo_variable_request *request, umbo_aggregation *aggregation);
@@ -329,10 +251,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_aggregation(
 /**
  * Says how values that replicas assign are combined.
  *
- * @param[in] request The request.
  * @param[in] aggregation One of the UMBO_AGGREGATION_ constants.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown
- *   constant.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an unknown constant.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_aggregation(
     umbo_variable_request *request, umbo_aggregation aggregation);
@@ -340,9 +260,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_aggregation(
 /**
  * Tells the synchronisation that was asked for.
  *
- * @param[in] request The request.
  * @param[out] synchronization One of the UMBO_SYNCHRONIZATION_ constants.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_synchronization(
     const umbo_variable_request *request, umbo_synchronization *synchronization);
@@ -350,10 +268,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_synchronization(
 /**
  * Gives the variable another synchronisation.
  *
- * @param[in] request The request.
  * @param[in] synchronization One of the UMBO_SYNCHRONIZATION_ constants.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or an unknown
- *   constant.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an unknown constant.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_synchronization(
     umbo_variable_request *request, umbo_synchronization synchronization);
@@ -361,10 +277,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_synchronization(
 /**
  * Tells the device that the variable will lie on.
  *
- * @param[in] request The request.
  * @param[out] name The canonical name of the device, which lives as long as the process. Before
  *   the strategy's own creator has run, `*name` gets NULL.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_device(
     const umbo_variable_request *request, const char **name);
@@ -372,7 +286,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_device(
 /**
  * Calls a function that changes state beside a variable.
  *
- * @param[in] strategy The strategy.
  * @param[in] colocate_with The variable beside which the state lies; `function` gets it.
  * @param[in] function What to call, once.
  * @param[in] user_data Passed to `function` unchanged; may be anything.
@@ -396,15 +309,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_update_non_slot(
 /**
  * Gives the variable beside which shared state lies.
  *
- * @param[in] strategy The strategy.
  * @param[in] count The number of variables.
- * @param[in] variables The variables.
  * @param[out] variable A new handle to the variable whose name is the first in byte order. The
  *   caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, no variables, or one of another
- *   strategy.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: no variables, or one of another strategy.
  *
  * Shared state is what belongs to all of the variables together, such as a step count. See
  * umbo_strategy_update_non_slot().
@@ -416,13 +324,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_non_slot_devices(
 /**
  * Calls a function that makes variables beside another.
  *
- * @param[in] strategy The strategy.
  * @param[in] variable The variable, made in `strategy`.
  * @param[in] function What to call: once, on this thread.
  * @param[in] user_data Passed to `function` unchanged; may be anything.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or a variable that was not made in
- *   this strategy.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a variable that was not made in this strategy.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from outside the strategy's scope and its
  *   callbacks.
  * - what `function` returned.
@@ -437,7 +343,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_colocate_vars_with(
 /**
  * Reduces several values, each onto its own destination.
  *
- * @param[in] strategy The strategy.
  * @param[in] op UMBO_REDUCE_SUM or UMBO_REDUCE_MEAN, for all of them.
  * @param[in] count The number of values, 1 or more.
  * @param[in] values The values. They stay as they are.
@@ -461,18 +366,16 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_batch_reduce_to(
 /**
  * Copies a value to a destination.
  *
- * @param[in] strategy The strategy.
  * @param[in] value A tensor, indexed slices or a variable.
  * @param[in] destination Where the copy goes.
  * @param[out] result A plain value on one device; with a per-replica destination, a per-replica
  *   value with one copy for each of its components. The caller releases it.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another kind of value, or a
- *   destination with no field or several fields set.
+ * - UMBO_STATUS_INVALID_ARGUMENT: another kind of value, or a destination with no field or several
+ *   fields set.
  * - UMBO_STATUS_NOT_FOUND: a device that does not exist.
  * - UMBO_STATUS_UNIMPLEMENTED: the default strategy, which has no devices of its own.
  * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_reduce().
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_broadcast_to(
     umbo_strategy *strategy, const umbo_value *value, const umbo_destination *destination,
@@ -481,8 +384,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_broadcast_to(
 /**
  * Not available: choosing a tensor's logical device.
  *
- * @param[in] strategy The strategy.
- * @param[in] tensor The tensor.
  * @param[in] logical_device_id The logical device. A replica of a central storage strategy has
  *   one, with id 0.
  * @param[out] annotated Never written.
@@ -502,8 +403,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_assign_to_logical_device(
 /**
  * Not available: copying to all logical devices.
  *
- * @param[in] strategy The strategy.
- * @param[in] tensor The tensor.
  * @param[out] annotated Never written.
  * @return Why it fails, in every case:
  * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
@@ -518,8 +417,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_replicate_to_logical_devices(
 /**
  * Not available: splitting over logical devices.
  *
- * @param[in] strategy The strategy.
- * @param[in] tensor The tensor.
  * @param[in] count The number of elements of `partition_dimensions`.
  * @param[in] partition_dimensions Into how many parts each dimension is split: a number of 1 or
  *   more for each.
@@ -543,8 +440,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_split_to_logical_devices(
  * @param[in] context The input context that a dataset function was given.
  * @param[in] global_batch_size The number of examples of all replicas together.
  * @param[out] size The number of examples of one replica.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or the number of
- *   replicas does not divide `global_batch_size`.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: the number of replicas does not divide
+ *   `global_batch_size`.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_input_context_per_replica_batch_size(
     const umbo_input_context *context, int64_t global_batch_size, int64_t *size);
@@ -552,16 +449,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_input_context_per_replica_batch_size(
 /**
  * Makes a dataset of the slices of arrays along dimension 0.
  *
- * @param[in] strategy The strategy.
  * @param[in] arrays A tensor or a nest of tensors, which are copied. They may be changed after the
  *   call.
  * @param[out] dataset The new dataset, to be batched and then distributed. The caller releases it.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a scalar, arrays that differ in
- *   dimension 0, a per-replica value, or a variable.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a scalar, arrays that differ in dimension 0, a per-replica value,
+ *   or a variable.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback or from another
  *   strategy's scope.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * Its elements are those of umbo_dataset_from_tensor_slices().
  */
@@ -571,7 +466,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_make_numpy_dataset(
 /**
  * Gives the next element and tells whether there was one.
  *
- * @param[in] iterator The iterator.
  * @param[out] has_value 1 if there is an element; 0 at the end of the pass and in each later call.
  * @param[out] element The element, which the caller releases. Without one `*element` gets NULL.
  * @return UMBO_OK, or the statuses of umbo_iterator_next().

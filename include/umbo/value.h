@@ -17,31 +17,6 @@
  * Threads: all functions are *concurrent*, also on one value. tensor.h says what holds for the
  * elements of its tensors.
  *
- * Functions:
- * - umbo_value_from_tensor(): Makes a value that is a tensor.
- * - umbo_value_from_data(): Makes a value with a copy of elements in host memory.
- * - umbo_value_from_variable(): Makes a value that is a variable.
- * - umbo_value_create_tuple(): Makes a tuple of values.
- * - umbo_value_create_list(): Makes a list of values.
- * - umbo_value_create_struct(): Makes a struct of values with names.
- * - umbo_value_create_per_replica(): Makes a per-replica value: one component for each replica.
- * - umbo_value_retain(): Makes another handle to the same value, as umbo_retain() does.
- * - umbo_value_release(): Releases a handle of type umbo_value, as umbo_release() does.
- * - umbo_value_get_kind(): Tells what a value is: a tensor, a tuple and so on.
- * - umbo_value_count(): Counts the items, fields or components of a value.
- * - umbo_value_item(): Gives the item, field or component at a position.
- * - umbo_value_field(): Gives the field of a struct by its name.
- * - umbo_value_field_name(): Gives the name of the field of a struct at a position.
- * - umbo_value_tensor(): Gives the tensor of a value that is a tensor.
- * - umbo_value_variable(): Gives the variable of a value that is a variable.
- * - umbo_value_view(): Gives a view of a tensor in a value, for reading only.
- * - umbo_value_text(): Writes a value in words: dtype, shape, device and elements.
- * - umbo_value_examples(): Tells how many examples of the global batch a value holds.
- * - umbo_value_create_indexed_slices(): Makes indexed slices: some rows of a tensor, by number.
- * - umbo_value_slices_values(): Gives the rows of indexed slices.
- * - umbo_value_slices_indices(): Gives the row numbers of indexed slices.
- * - umbo_value_slices_dense_shape(): Gives the shape of the tensor that the rows are a part of.
- *
  * Example:
  * ```c
  * // {"x": x, "y": y}
@@ -81,10 +56,8 @@ extern "C" {
  *
  * @param[in] tensor The tensor. The value keeps it, and shares its memory; the caller still
  *   releases its own handle.
- * @param[out] value The new value. Release it with umbo_value_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `value` is a null pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `value` is a
+ *   null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_tensor(
     const umbo_tensor *tensor, umbo_value **value);
@@ -99,7 +72,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_tensor(
  *   keeps them. `data` may be NULL if there are none.
  * @param[in] device The name of the device that is to hold the copy. `device` may be NULL: in a
  *   replica's callback the replica's device, elsewhere CPU:0.
- * @param[out] value The new value. Release it with umbo_value_release().
  * @return UMBO_OK, or a status that umbo_tensor_from_data() can return, for the same causes.
  *
  * It does what umbo_tensor_from_data() and umbo_value_from_tensor() do, in one call.
@@ -112,10 +84,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_data(
  * Makes a value that is a variable.
  *
  * @param[in] variable The variable. The value keeps it; the caller still releases its own handle.
- * @param[out] value The new value. Release it with umbo_value_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `variable` is not a valid handle, or `value` is a null pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `variable` is not a valid handle, or `value` is
+ *   a null pointer.
  *
  * The value is the variable itself. It is not a copy of what the variable holds now.
  */
@@ -127,11 +97,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_variable(
  *
  * @param[in] count How many items there are, 0 or more.
  * @param[in] items The items. The tuple keeps them; the caller still releases its own handles.
- * @param[out] value The new value. Release it with umbo_value_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: the tuple would be deeper or larger than UMBO_MAX_NEST_DEPTH
- *   allows, `count` is negative, or an item is not a valid handle.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: the tuple would be deeper or larger than
+ *   UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_tuple(
     int64_t count, const umbo_value *const *items, umbo_value **value);
@@ -141,11 +108,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_tuple(
  *
  * @param[in] count How many items there are, 0 or more.
  * @param[in] items The items. The list keeps them; the caller still releases its own handles.
- * @param[out] value The new value. Release it with umbo_value_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: the list would be deeper or larger than UMBO_MAX_NEST_DEPTH
- *   allows, `count` is negative, or an item is not a valid handle.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: the list would be deeper or larger than
+ *   UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
  *
  * All that is done with nests treats a list as a tuple, but a list and a tuple of the same items
  * differ in structure. umbo_strategy_make_numpy_dataset() stacks lists of arrays.
@@ -160,11 +124,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_list(
  * @param[in] names The name of each field, all different. They are copied.
  * @param[in] items The value of each field. The struct keeps them; the caller still releases its
  *   own handles.
- * @param[out] value The new value. Release it with umbo_value_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: two fields have the same name, the struct would be deeper or
- *   larger than UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: two fields have the same name, the struct would
+ *   be deeper or larger than UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a
+ *   valid handle.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_struct(
     int64_t count, const char *const *names, const umbo_value *const *items, umbo_value **value);
@@ -175,32 +137,19 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_struct(
  * @param[in] count How many components there are, 1 or more.
  * @param[in] components The components, each a tensor or indexed slices. They may differ in shape
  *   and dtype. The value keeps them; the caller still releases its own handles.
- * @param[out] value The new value. Release it with umbo_value_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, or a component is not a valid handle or
- *   neither a tensor nor indexed slices.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, or a component is not a
+ *   valid handle or neither a tensor nor indexed slices.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_per_replica(
     int64_t count, const umbo_value *const *components, umbo_value **value);
 
-/**
- * Makes another handle to the same value, as umbo_retain() does.
- *
- * @param[in] value The handle.
- * @param[out] retained The new handle. Release it with umbo_value_release().
- * @return As umbo_retain().
- */
+/** Makes another handle to the same value: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_value_retain(
     const umbo_value *value, umbo_value **retained) {
   return umbo_retain(value, UMBO_HANDLE_VALUE, retained);
 }
 
-/**
- * Releases a handle of type umbo_value, as umbo_release() does.
- *
- * @param[in] value The handle. NULL does nothing.
- */
+/** Releases a handle: umbo_release(). */
 static inline void umbo_value_release(const umbo_value *value) {
   umbo_release(value, UMBO_HANDLE_VALUE);
 }
@@ -229,10 +178,9 @@ UMBO_ENUM(umbo_value_kind) {
 /**
  * Tells what a value is: a tensor, a tuple and so on.
  *
- * @param[in] value The value.
  * @param[out] kind One of the `UMBO_VALUE_` constants.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `kind` is a null pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `kind` is a
+ *   null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_get_kind(
     const umbo_value *value, umbo_value_kind *kind);
@@ -240,10 +188,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_get_kind(
 /**
  * Counts the items, fields or components of a value.
  *
- * @param[in] value The value.
  * @param[out] count How many there are; 1 for a tensor, indexed slices or a variable.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `count` is a null pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `count` is a
+ *   null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_count(const umbo_value *value, int64_t *count);
 
@@ -252,12 +199,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_count(const umbo_value *value, int
  *
  * @param[in] value A tuple, a list, a struct or a per-replica value.
  * @param[in] index The position, from 0 on.
- * @param[out] item A new handle to the item. Release it with umbo_value_release().
  * @return UMBO_OK, or:
  * - UMBO_STATUS_OUT_OF_RANGE: there is nothing at `index`.
  * - UMBO_STATUS_INVALID_ARGUMENT: `value` is a tensor, indexed slices or a variable, or is not a
  *   valid handle.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_item(
     const umbo_value *value, int64_t index, umbo_value **item);
@@ -265,16 +210,13 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_item(
 /**
  * Gives the field of a struct by its name.
  *
- * @param[in] value The value.
  * @param[in] name The name. In "a.b", b is a field of field a, unless there is a field "a.b": the
  *   longest name counts. A decimal number without sign and leading zeros is an item of a tuple or a
  *   list.
- * @param[out] field A new handle to the field. Release it with umbo_value_release().
  * @return UMBO_OK, or:
  * - UMBO_STATUS_NOT_FOUND: there is no such field.
  * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `name` or `field` is a null
  *   pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_field(
     const umbo_value *value, const char *name, umbo_value **field);
@@ -296,22 +238,16 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_field_name(
 /**
  * Gives the tensor of a value that is a tensor.
  *
- * @param[in] value The value.
- * @param[out] tensor A new handle to the same tensor. Release it with umbo_tensor_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a tensor, or is not a valid handle.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not a tensor, or is not a valid
+ *   handle.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_tensor(const umbo_value *value, umbo_tensor **tensor);
 
 /**
  * Gives the variable of a value that is a variable.
  *
- * @param[in] value The value.
- * @param[out] variable A new handle to the same variable. Release it with umbo_variable_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a variable, or is not a valid handle.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not a variable, or is not a valid
+ *   handle.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_variable(
     const umbo_value *value, umbo_variable **variable);
@@ -319,7 +255,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_variable(
 /**
  * Gives a view of a tensor in a value, for reading only.
  *
- * @param[in] value The value.
  * @param[in] name Which tensor: "x" is a field, "a.b" a field of a field, "0" the item of a tuple,
  *   as of umbo_value_field(). `name` may be NULL: the value itself.
  * @param[out] view Where the elements are. It is valid as long as the tensor's memory; in a
@@ -339,7 +274,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_view(
 /**
  * Writes a value in words: dtype, shape, device and elements.
  *
- * @param[in] value The value.
  * @param[out] buffer The text, ended by a NUL. `buffer` may be NULL if `capacity` is 0.
  * @param[in] capacity The size of `buffer` in bytes.
  * @param[out] length The length of the text in bytes, without the NUL.
@@ -376,12 +310,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_examples(
  *   row `indices[i]`.
  * @param[in] rank How many dimensions `dense_shape` has, 1 to UMBO_MAX_RANK.
  * @param[in] dense_shape The shape of the tensor that the rows are a part of.
- * @param[out] value The new value. Release it with umbo_value_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `indices` is not int64 of one dimension, `rank` or a size is out
- *   of its limits, `values` has another shape than `dense_shape` with k rows, or a handle is not
- *   valid.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `indices` is not int64 of one dimension, `rank`
+ *   or a size is out of its limits, `values` has another shape than `dense_shape` with k rows, or a
+ *   handle is not valid.
  *
  * A row that is named several times stands for the sum. The value keeps both tensors and does not
  * copy them; the caller still releases its own handles. Whether the row numbers are in range is
@@ -397,9 +328,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_indexed_slices(
  * @param[in] value A value that is indexed slices.
  * @param[out] tensor A new handle to the tensor of the rows. Release it with
  *   umbo_tensor_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a valid handle.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a
+ *   valid handle.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_slices_values(
     const umbo_value *value, umbo_tensor **tensor);
@@ -410,9 +340,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_slices_values(
  * @param[in] value A value that is indexed slices.
  * @param[out] tensor A new handle to the tensor of the row numbers. Release it with
  *   umbo_tensor_release().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a valid handle.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is no memory or no handle left.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a
+ *   valid handle.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_slices_indices(
     const umbo_value *value, umbo_tensor **tensor);
@@ -424,9 +353,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_value_slices_indices(
  * @param[out] rank How many dimensions there are.
  * @param[out] shape The size of each dimension. It has room for UMBO_MAX_RANK sizes; those from
  *   `rank` on are set to 0.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a valid handle, or an
- *   output is a null pointer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a
+ *   valid handle, or an output is a null pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_slices_dense_shape(
     const umbo_value *value, int32_t *rank, int64_t *shape);

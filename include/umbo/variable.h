@@ -15,26 +15,6 @@
  * with the strategy's steps. Assignments in a step are synchronising calls that all replicas make.
  * A view may be read until the variable is assigned; here the *caller locks*.
  *
- * Functions:
- * - umbo_variable_create(): Makes a variable on a strategy's parameter device.
- * - umbo_variable_get_info(): Gets what a variable is.
- * - umbo_variable_retain(): Makes another handle to the same variable, as umbo_retain() does.
- * - umbo_variable_release(): Releases a handle of type umbo_variable, as umbo_release() does.
- * - umbo_variable_view(): Shows where the value of a variable lies, for reading.
- * - umbo_variable_read(): Copies the value of a variable.
- * - umbo_variable_assign(): Gives a variable a new value.
- * - umbo_variable_assign_add(): Adds to a variable.
- * - umbo_variable_assign_sub(): Subtracts from a variable.
- * - umbo_variable_write(): Gives a variable a new value from host memory.
- * - umbo_variable_copy_to_host(): Copies the value of a variable to host memory, in row-major
- *   order.
- * - umbo_variable_views(): Shows where the values of several variables lie, for reading.
- * - umbo_variable_assign_all(): Gives several variables new values at once, from replicas that
- *   count by their examples or by a weight.
- * - umbo_variable_create_in_memory(): Makes variables over the program's own memory, such as the
- *   weights of an engine, or parts of one flat block of them.
- * - umbo_variable_scatter(): Changes rows of a variable by number.
- *
  * Example:
  * ```c
  * // A variable of zeros that optimizers leave alone.
@@ -139,7 +119,6 @@ typedef umbo_status (*umbo_initializer_fn)(const umbo_view *memory, void *user_d
 
 /** The properties of a new variable. Start from UMBO_VARIABLE_OPTIONS_INIT. */
 typedef struct umbo_variable_options {
-  /** sizeof(umbo_variable_options). */
   size_t struct_size;
   /**
    * Writes the initial value, in place of a tensor. It is called once, before
@@ -185,20 +164,13 @@ typedef struct umbo_variable_options {
   uint64_t initial_seed;
 } umbo_variable_options;
 
-/** The starting value of a umbo_variable_options. */
 #define UMBO_VARIABLE_OPTIONS_INIT \
   { sizeof(umbo_variable_options), NULL, NULL, UMBO_DTYPE_NONE, 0, NULL, UMBO_TRAINABLE_DEFAULT, \
     UMBO_SYNCHRONIZATION_AUTO, UMBO_AGGREGATION_NONE, UMBO_INITIAL_NONE, 0.0, 0.05, 0 }
-
-/** UMBO_VARIABLE_OPTIONS_INIT, to be assigned. */
-static inline umbo_variable_options umbo_variable_options_default(void) {
-  umbo_variable_options value = UMBO_VARIABLE_OPTIONS_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_variable_options, UMBO_VARIABLE_OPTIONS_INIT)
 
 /** What a variable is. Start from UMBO_VARIABLE_INFO_INIT. */
 typedef struct umbo_variable_info {
-  /** sizeof(umbo_variable_info). */
   size_t struct_size;
   /** The name. Lives as long as the variable. */
   const char *name;
@@ -218,16 +190,10 @@ typedef struct umbo_variable_info {
   umbo_synchronization synchronization;
 } umbo_variable_info;
 
-/** The starting value of a umbo_variable_info. */
 #define UMBO_VARIABLE_INFO_INIT \
   { sizeof(umbo_variable_info), NULL, NULL, UMBO_DTYPE_NONE, 0, { 0, 0, 0, 0, 0, 0, 0, 0 }, 0, \
     UMBO_AGGREGATION_NONE, UMBO_SYNCHRONIZATION_AUTO }
-
-/** UMBO_VARIABLE_INFO_INIT, to be assigned. */
-static inline umbo_variable_info umbo_variable_info_default(void) {
-  umbo_variable_info value = UMBO_VARIABLE_INFO_INIT;
-  return value;
-}
+UMBO_DEFAULT(umbo_variable_info, UMBO_VARIABLE_INFO_INIT)
 
 /**
  * Makes a variable on a strategy's parameter device.
@@ -240,17 +206,15 @@ static inline umbo_variable_info umbo_variable_info_default(void) {
  *   variable's. NULL if the options say it, by `initializer` or by `initial`: exactly one of the
  *   three is given.
  * @param[in] options The properties; `options` may be NULL: all defaults.
- * @param[out] variable The new variable. The caller releases it.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, an unknown constant in the
- *   options, none or more than one of initial value, `initializer` and `initial`, or an `initial`
- *   other than UMBO_INITIAL_ZEROS of elements that are not floats.
+ * - UMBO_STATUS_INVALID_ARGUMENT: an unknown constant in the options, none or more than one of
+ *   initial value, `initializer` and `initial`, or an `initial` other than UMBO_INITIAL_ZEROS of
+ *   elements that are not floats.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call names a strategy and comes from a replica's
  *   callback; or it comes from another strategy's scope, or from inside a scope of the default
  *   strategy and is for another one.
  * - UMBO_STATUS_FAILED_PRECONDITION: in a replica's callback, replica 0 has not made this variable
  *   (see below).
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  * - what the initializer or a variable creator returned.
  *
  * In a replica's callback `strategy` is left out. With several replicas, replica 0 makes the
@@ -272,29 +236,19 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_create(
 /**
  * Gets what a variable is.
  *
- * @param[in] variable The variable.
  * @param[out] info Its description. Start from UMBO_VARIABLE_INFO_INIT, which sets its size.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_get_info(
     const umbo_variable *variable, umbo_variable_info *info);
 
-/**
- * Makes another handle to the same variable, as umbo_retain() does.
- *
- * @param[in] variable The handle.
- * @param[out] retained The new handle. Release it with umbo_variable_release().
- * @return As umbo_retain().
- */
+/** Makes another handle to the same variable: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_variable_retain(
     const umbo_variable *variable, umbo_variable **retained) {
   return umbo_retain(variable, UMBO_HANDLE_VARIABLE, retained);
 }
 
 /**
- * Releases a handle of type umbo_variable, as umbo_release() does.
- *
- * @param[in] variable The handle. NULL does nothing.
+ * Releases a handle: umbo_release().
  *
  * Gradients and values that have the variable keep it.
  */
@@ -305,16 +259,14 @@ static inline void umbo_variable_release(const umbo_variable *variable) {
 /**
  * Shows where the value of a variable lies, for reading.
  *
- * @param[in] variable The variable.
  * @param[in] ctx The replica's context in a replica's callback. `ctx` may be NULL outside of runs.
  * @param[in] dtype The variable's type, as a check, or UMBO_DTYPE_NONE for whatever it is. For a
  *   float32 variable also UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16, which show a copy in that
  *   type.
  * @param[out] view The value. Never write through it.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, or another type.
+ * - UMBO_STATUS_INVALID_ARGUMENT: another type.
  * - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory for the copy.
  *
  * In a replica's callback the view is on the replica's device and shows what this step has written
  * so far. It is valid until the callback returns or the variable is written.
@@ -341,11 +293,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_view(
 /**
  * Copies the value of a variable.
  *
- * @param[in] variable The variable.
  * @param[out] value A new tensor on the variable's device. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * In a run and in a merge call the copy contains what the step has written so far. Elsewhere it is
  * the value of the last step that succeeded.
@@ -356,15 +304,13 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_read(
 /**
  * Gives a variable a new value.
  *
- * @param[in] variable The variable.
  * @param[in] value A value of the variable's dtype and shape.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another dtype or shape, or values
- *   that the variable's aggregation cannot combine.
+ * - UMBO_STATUS_INVALID_ARGUMENT: another dtype or shape, or values that the variable's aggregation
+ *   cannot combine.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from the scope or a run of another strategy,
  *   the variable's strategy is draining, or the replicas made different synchronising calls.
  * - UMBO_STATUS_CANCELLED: another replica has failed, or the run has ended.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * In cross-replica and default context the value is assigned once. Of a per-replica value the
  * first component is taken; the first time for each variable, the log gets a warning.
@@ -389,7 +335,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign(
 /**
  * Adds to a variable.
  *
- * @param[in] variable The variable.
  * @param[in] value A value of the variable's dtype and shape, which is added.
  * @return UMBO_OK, or the statuses of umbo_variable_assign().
  *
@@ -401,7 +346,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_add(
 /**
  * Subtracts from a variable.
  *
- * @param[in] variable The variable.
  * @param[in] value A value of the variable's dtype and shape, which is subtracted.
  * @return UMBO_OK, or the statuses of umbo_variable_assign().
  *
@@ -410,13 +354,9 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_add(
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_sub(
     umbo_variable *variable, const umbo_value *value);
 
-/** The weight of a replica that counts by its examples. */
-#define UMBO_AUTO (-1.0)
-
 /**
  * Gives a variable a new value from host memory.
  *
- * @param[in] variable The variable.
  * @param[in] data All elements, in the variable's dtype and in row-major order, in host memory.
  *   They are copied before the call returns. `data` may be NULL if there are none.
  * @param[in] bytes The size of `data` in bytes, which must be that of all elements.
@@ -433,13 +373,12 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_write(
 /**
  * Copies the value of a variable to host memory, in row-major order.
  *
- * @param[in] variable The variable.
  * @param[out] data Where the elements are written, at an address that is a multiple of the size of
  *   an element. It belongs to the program. `data` may be NULL if there are none.
  * @param[in] bytes The size of `data` in bytes, which must be that of all elements.
  * @return UMBO_OK, or:
  * - UMBO_STATUS_INVALID_ARGUMENT: `bytes` is not the size of all elements, the address of `data` is
- *   not a multiple of an element's size, or an invalid handle or pointer.
+ *   not a multiple of an element's size.
  * - UMBO_STATUS_UNAVAILABLE: a GPU that is needed for it cannot be used, or is lost.
  *
  * It is the value that umbo_variable_read() gives.
@@ -451,7 +390,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_copy_to_host(
  * Shows where the values of several variables lie, for reading.
  *
  * @param[in] count How many variables there are.
- * @param[in] variables The variables.
  * @param[in] ctx The replica's context in a replica's callback. `ctx` may be NULL outside of runs.
  * @param[out] views The values, one view for each variable, in the order of the variables. Never
  *   write through them.
@@ -472,17 +410,16 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_views(
  * @param[in] ctx The replica's context.
  * @param[in] views Each variable's new value on this replica: of the variable's dtype and shape,
  *   with any strides, in host memory or on a GPU. Copied before the call returns.
- * @param[in] weight The weight of this replica, finite and 0 or more. UMBO_AUTO: the
- *   number of examples in its part of the run's arguments.
+ * @param[in] weight The weight of this replica, finite and 0 or more. UMBO_AUTO: the number of
+ *   examples in its part of the run's arguments.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another dtype or shape, a variable
- *   with UMBO_AGGREGATION_NONE among several replicas, one with UMBO_AGGREGATION_MEAN that is
- *   neither float32 nor float64, or a weight that is out of range.
- * - UMBO_STATUS_FAILED_PRECONDITION: with UMBO_AUTO the run's arguments contain no
- *   per-replica value that has the number of examples, a variable is of another strategy, or the
- *   replicas made different synchronising calls.
+ * - UMBO_STATUS_INVALID_ARGUMENT: another dtype or shape, a variable with UMBO_AGGREGATION_NONE
+ *   among several replicas, one with UMBO_AGGREGATION_MEAN that is neither float32 nor float64, or
+ *   a weight that is out of range.
+ * - UMBO_STATUS_FAILED_PRECONDITION: with UMBO_AUTO the run's arguments contain no per-replica
+ *   value that has the number of examples, a variable is of another strategy, or the replicas made
+ *   different synchronising calls.
  * - UMBO_STATUS_CANCELLED: another replica has failed, or the run has ended.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * It is one synchronising call (see umbo_replica_context_merge_call()). This is what statistics of
  * a batch need: running means and variances of a batch normalisation are made with
@@ -519,12 +456,10 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_assign_all(
  *   `initializer` and `initial` stay unset.
  * @param[out] variables Gets `count` new variables. The caller releases each.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a view that is read-only, not
- *   row-major, or not in host memory, two views with elements in common, or an option that is out
- *   of range.
+ * - UMBO_STATUS_INVALID_ARGUMENT: a view that is read-only, not row-major, or not in host memory,
+ *   two views with elements in common, or an option that is out of range.
  * - UMBO_STATUS_UNIMPLEMENTED: the strategy's parameter device is a GPU.
  * - UMBO_STATUS_FAILED_PRECONDITION: a replica's callback, or another strategy's scope.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: there is not enough memory.
  *
  * The value of such a variable is in this memory whenever no run or assignment is in progress:
  * updates and assignments outside of runs write it in place, and what a run assigns is copied there
@@ -561,15 +496,13 @@ UMBO_ENUM(umbo_scatter_op) {
 /**
  * Changes rows of a variable by number.
  *
- * @param[in] variable The variable.
  * @param[in] op What is done with each row.
  * @param[in] slices Indexed slices of the variable's dtype and shape: the row numbers, and a row of
  *   values for each.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, another kind of value, another
- *   dtype or shape, bool with another operation than UMBO_SCATTER_UPDATE, an integer that is
- *   divided by 0, a per-replica value outside of a replica's callback, or slices that the
- *   variable's aggregation cannot combine.
+ * - UMBO_STATUS_INVALID_ARGUMENT: another kind of value, another dtype or shape, bool with another
+ *   operation than UMBO_SCATTER_UPDATE, an integer that is divided by 0, a per-replica value
+ *   outside of a replica's callback, or slices that the variable's aggregation cannot combine.
  * - UMBO_STATUS_OUT_OF_RANGE: an index that is no row of the variable.
  * - UMBO_STATUS_FAILED_PRECONDITION, UMBO_STATUS_CANCELLED, UMBO_STATUS_RESOURCE_EXHAUSTED: as for
  *   umbo_variable_assign().

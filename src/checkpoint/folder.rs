@@ -149,12 +149,12 @@ pub(super) fn remove_old(
 ) -> Result<()> {
     let all = files(folder)?;
     let mut kept: HashSet<u64> =
-        all.iter().rev().take(options.keep).map(|(step, _)| *step).collect();
+        all.iter().rev().take(options.max_to_keep).map(|(step, _)| *step).collect();
     // After going back to an earlier step the new file is not the last one.
     kept.insert(step);
-    if options.keep_best > 0 && all.len() > kept.len() {
+    if options.max_best_to_keep > 0 && all.len() > kept.len() {
         let best = rated(&all, options.larger_is_better, is_strict)?;
-        kept.extend(best.into_iter().take(options.keep_best));
+        kept.extend(best.into_iter().take(options.max_best_to_keep));
     }
     for (step, path) in all {
         if !kept.contains(&step) {

@@ -144,9 +144,9 @@ pub use self::{
     element_spec::*, equivalence::*, gradients::*, gradients_written::*, indexed_slices::*,
     initial::*, iterator::*, library::*, metrics::*, object::*, observe::*, optimizer::*,
     optimizer_options::*, optimizer_settings::*, optimizer_state::*, ownership::*,
-    replica_context::*, replica_merge::*, run::*, scatter::*, scope::*, special_numbers::*, split::*, status::*,
-    strategy::*, strategy_info::*, tensor::*, tensor_files::*, training::*, update::*,
-    update_rule::*, value::*, value_parts::*, values_from_function::*, variable::*,
+    replica_context::*, replica_merge::*, run::*, scatter::*, scope::*, special_numbers::*,
+    split::*, status::*, strategy::*, strategy_info::*, tensor::*, tensor_files::*, training::*,
+    update::*, update_rule::*, value::*, value_parts::*, values_from_function::*, variable::*,
     variable_memory::*, variable_values::*, view::*,
 };
 pub use callback::umbo_destroy_fn;

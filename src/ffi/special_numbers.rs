@@ -20,7 +20,11 @@ pub(crate) fn unless(number: f64, special: i64) -> Option<f64> {
 }
 
 /// A duration in seconds; `None` for one without end, and for one that is too long to be counted.
-pub(crate) fn duration(seconds: f64, argument: &'static str, may_be_zero: bool) -> Result<Option<Duration>> {
+pub(crate) fn duration(
+    seconds: f64,
+    argument: &'static str,
+    may_be_zero: bool,
+) -> Result<Option<Duration>> {
     let Some(seconds) = unless(seconds, UMBO_INFINITE) else { return Ok(None) };
     if !seconds.is_finite() || seconds < 0.0 || seconds == 0.0 && !may_be_zero {
         let least = if may_be_zero { "0 or more" } else { "more than 0" };

@@ -223,15 +223,13 @@ pub fn umbo_strategy_synchronize(strategy: *mut umbo_strategy) {
     strategy.synchronize()
 }
 
-/// The total of a metric over all replicas. Start from UMBO_METRIC_INIT.
-///
-/// To merge the metrics of several steps, add their sums and their weights.
+/// The total of a metric over all replicas.
 #[c_struct]
 #[repr(C)]
 pub struct umbo_metric {
     /// sizeof(umbo_metric).
     pub struct_size: usize,
-    /// The sum of what the replicas added, in replica order.
+    /// The sum of what the replicas added, in the order of the steps and then of the replicas.
     pub sum: f64,
     /// The sum of the weights.
     pub weight: f64,
@@ -251,22 +249,19 @@ fn unknown_metric(name: &str, known: &[String]) -> Error {
         names => format!("the metrics are {}", names.join(", ")),
     };
     Error::NotFound(format!(
-        "name: no replica added a metric '{name}' in the last run that succeeded and had metrics; {added}"
+        "name: no replica added a metric '{name}' in the last run or epoch that had metrics; {added}"
     ))
 }
 
-/// Tells the total of a metric of the last run that succeeded and had metrics.
+/// Gets the total of a metric, over all replicas of all ranks: of the last run, or of the last
+/// umbo_train_epoch() over all steps that took effect, if that has returned since.
 ///
-/// @param[in] name The name of the metric.
-/// @param[out] metric The total over all replicas. Start from UMBO_METRIC_INIT, which sets its
-///   size.
-/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no replica added a metric of this name in that run. The message
+/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no replica added a metric of this name there. The message
 ///   lists the names that there are.
 ///
-/// Replicas add to metrics with umbo_replica_context_add_metric(). A run in which none adds any leaves
-/// those of the run before. For sums over several runs see metrics.h.
-///
-/// With several ranks it is the total over the replicas of all of them, and each can ask for it.
+/// Replicas add to it with umbo_replica_context_add_metric(). Runs and epochs in which no replica adds
+/// any metric, and runs that fail, leave those of before. For accuracies, confusion matrices, AUCs and
+/// longer sums see metrics.h.
 #[c_call(result(metric), text(name), borrow(strategy))]
 pub fn umbo_strategy_metric(
     strategy: *const umbo_strategy,

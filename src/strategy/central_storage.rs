@@ -10,7 +10,7 @@ use crossbeam_utils::CachePadded;
 use super::draining::Draining;
 use super::layout::Layout;
 use super::made::Made;
-use super::metrics::{Metric, MetricTable};
+use super::metrics::{EpochMetrics, Metric, MetricTable};
 use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::signal::Spin;
 use super::protocol::turns::Turns;
@@ -465,9 +465,18 @@ impl Strategy {
         self.0.nature.cluster_resolver.as_ref()
     }
 
-    /// A metric of the last run that was committed and measured anything, over all replicas in replica order.
+    /// A metric of the last run that was committed and measured anything, over all replicas in replica order;
+    /// or of the last epoch, over its steps, if that has ended since.
     pub fn metric(&self, name: &str) -> Option<Metric> {
         self.0.metrics.lock().get(name)
+    }
+
+    /// Lets the metrics be what an epoch has measured, if it has measured anything.
+    pub(crate) fn show_epoch(&self, epoch: &EpochMetrics) {
+        let of_epoch = epoch.take();
+        if !of_epoch.is_empty() {
+            *self.0.metrics.lock() = of_epoch;
+        }
     }
 
     /// The names of those metrics.

@@ -175,17 +175,17 @@ static void state_is_set(void) {
     CHECK_OK(umbo_optimizer_state(a.optimizer, a.weights, "m", &kept));
     CHECK_OK(umbo_tensor_copy_to_host(kept, read, sizeof(read)));
     CHECK(memcmp(read, momentum, sizeof(read)) == 0);
-    progress.updates = 5;
+    progress.update_count = 5;
     progress.first_running = 0.5;
     progress.second_running = 0.25;
     CHECK_OK(umbo_optimizer_set_variable_progress(a.optimizer, a.weights, &progress));
-    progress.updates = 0;
+    progress.update_count = 0;
     CHECK_OK(umbo_optimizer_variable_progress(a.optimizer, a.weights, &progress));
-    CHECK(progress.updates == 5 && progress.first_running == 0.5 && progress.second_running == 0.25);
+    CHECK(progress.update_count == 5 && progress.first_running == 0.5 && progress.second_running == 0.25);
     CHECK_OK(umbo_optimizer_set_iterations(a.optimizer, 9));
-    CHECK_OK(umbo_optimizer_iterations(a.optimizer, &iterations));
+    iterations = optimizer_info_of(a.optimizer).iterations;
     CHECK_OK(umbo_optimizer_set_loss_scale(a.optimizer, 8, 0));
-    CHECK_OK(umbo_optimizer_loss_scale(a.optimizer, &scale));
+    scale = optimizer_info_of(a.optimizer).loss_scale;
     CHECK(iterations == 9 && scale == 8);
     CHECK_FAILS(umbo_optimizer_set_state(a.optimizer, a.weights, "m", other),
                 UMBO_STATUS_INVALID_ARGUMENT, "[2]");
@@ -212,8 +212,8 @@ static void a_manager_keeps_some(void) {
     int32_t saved = 0;
     int index;
     make(&a, 2);
-    options.keep = 2;
-    options.keep_best = 1;
+    options.max_to_keep = 2;
+    options.max_best_to_keep = 1;
     CHECK_OK(umbo_checkpoint_manager_create(a.checkpoint, "test_checkpoint_folder", &options, &manager));
     CHECK_OK(umbo_checkpoint_manager_restore_latest(manager, &step));
     CHECK(step == UMBO_NONE);
@@ -241,17 +241,17 @@ static void a_manager_keeps_some(void) {
     make(&b, 2);
     CHECK_OK(umbo_checkpoint_manager_create(b.checkpoint, "test_checkpoint_folder", &options, &again));
     CHECK_FAILS(umbo_checkpoint_manager_save(again, 6, NULL, 0, NULL), UMBO_STATUS_FAILED_PRECONDITION, "of step 5");
-    CHECK_MESSAGE("begin_anew");
+    CHECK_MESSAGE("start_fresh");
     umbo_checkpoint_manager_release(again);
-    options.begin_anew = 1;
+    options.start_fresh = 1;
     CHECK_OK(umbo_checkpoint_manager_create(b.checkpoint, "test_checkpoint_folder", &options, &again));
     CHECK_OK(umbo_checkpoint_manager_restore_latest(again, &step));
     CHECK(step == UMBO_NONE);
     umbo_checkpoint_manager_release(again);
-    options.begin_anew = 2;
+    options.start_fresh = 2;
     CHECK_FAILS(umbo_checkpoint_manager_create(b.checkpoint, "test_checkpoint_folder", &options, &again),
-                UMBO_STATUS_INVALID_ARGUMENT, "options.begin_anew");
-    options.begin_anew = 0;
+                UMBO_STATUS_INVALID_ARGUMENT, "options.start_fresh");
+    options.start_fresh = 0;
     release(&b);
     for (index = 0; index < 3; index++) {
         CHECK_OK(umbo_checkpoint_manager_path(manager, kept[index], path, sizeof(path), &length));
@@ -269,15 +269,15 @@ static void a_manager_keeps_some(void) {
     CHECK_FAILS(umbo_checkpoint_manager_save(manager, -1, NULL, 1, NULL), UMBO_STATUS_INVALID_ARGUMENT, "step");
     umbo_checkpoint_manager_release(manager);
     for (index = 0; index < 2; index++) {
-        options.keep = -index;
+        options.max_to_keep = -index;
         CHECK_FAILS(umbo_checkpoint_manager_create(a.checkpoint, "test_checkpoint_folder", &options, &manager),
                     UMBO_STATUS_INVALID_ARGUMENT, "must be 1 or more");
-        CHECK_MESSAGE("options.keep: ");
+        CHECK_MESSAGE("options.max_to_keep: ");
     }
-    options.keep = 1;
-    options.keep_best = -1;
+    options.max_to_keep = 1;
+    options.max_best_to_keep = -1;
     CHECK_FAILS(umbo_checkpoint_manager_create(a.checkpoint, "test_checkpoint_folder", &options, &manager),
-                UMBO_STATUS_INVALID_ARGUMENT, "options.keep_best: -1; must be 0 or more");
+                UMBO_STATUS_INVALID_ARGUMENT, "options.max_best_to_keep: -1; must be 0 or more");
     CHECK(remove("test_checkpoint_folder") == 0);
     release(&a);
 }
@@ -313,8 +313,8 @@ static void an_iterator_goes_on(void) {
 /* An epoch that ends in its middle and goes on from a file. */
 static umbo_status fails_behind_step_3(const umbo_progress *progress, void *user_data) {
     struct model *m = (struct model *)user_data;
-    if (progress->steps == 2) UMBO_TRY(umbo_checkpoint_save(m->checkpoint, file));
-    if (progress->steps == 3) return umbo_set_last_error(UMBO_STATUS_ABORTED, "as planned", NULL, NULL);
+    if (progress->step_count == 2) UMBO_TRY(umbo_checkpoint_save(m->checkpoint, file));
+    if (progress->step_count == 3) return umbo_set_last_error(UMBO_STATUS_ABORTED, "as planned", NULL, NULL);
     return UMBO_OK;
 }
 
@@ -356,7 +356,7 @@ static void an_epoch_goes_on(void) {
         }
         CHECK_OK(umbo_train_epoch(m->strategy, iterators[index], m->optimizer, m->gradients, step, m, &options,
                                   &report));
-        CHECK(report.steps == (index == 0 ? 5 : 3) && report.pass_ended == 1);
+        CHECK(report.step_count == (index == 0 ? 5 : 3) && report.pass_ended == 1);
     }
     check_same(&a, &b);
     for (index = 0; index < 2; index++) {

@@ -28,7 +28,7 @@ use umbo::optimizer::{
 };
 use umbo::strategy::variables::{Initial, NewVariable, create, read};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::{DType, Shape, Tensor};
+use umbo::tensor::{DType, Element, Shape, Tensor};
 use umbo::values::variable::{Aggregation, Synchronization, Variable};
 
 #[path = "through_host.rs"]
@@ -39,6 +39,10 @@ use through_host::through_host;
 pub const RULES: [&str; 10] = [
     "sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw", "lamb", "ftrl", "custom",
 ];
+
+fn vector<T: Element>(elements: &[T]) -> Tensor {
+    Tensor::from_slice(elements, shape(&[elements.len()]), DeviceId::HOST).unwrap()
+}
 
 /// What a training has beside its rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -313,8 +317,10 @@ impl Scene {
         let loss = wave(number, replica, 9);
         self.metrics.add_in(context, 0, loss, 1.0)?;
         self.metrics.add_in(context, 1, 2.0, 0.0)?;
-        self.metrics.add_label_in(context, 2, (number % 3) as i64, replica as i64 % 3)?;
-        self.metrics.add_score_in(context, 3, loss.abs().min(1.0), (number % 2) as i64)?;
+        let (class, label) = (vector(&[number as i64 % 3]), vector(&[replica as i64 % 3]));
+        self.metrics.add_labels_in(context, 2, &class.reading()?, &label.reading()?)?;
+        let (score, label) = (vector(&[loss.abs().min(1.0)]), vector(&[number as i64 % 2]));
+        self.metrics.add_labels_in(context, 3, &score.reading()?, &label.reading()?)?;
         Ok(None)
     }
 

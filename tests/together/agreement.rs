@@ -11,6 +11,7 @@ use umbo::metrics::kind::Kind;
 use umbo::optimizer::{GradientMode, Gradients, LossReduction};
 use umbo::strategy::variables::{self, Initial, assign, read};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo::tensor::Tensor;
 use umbo::values::Value;
 use umbo::values::variable::Aggregation;
 
@@ -40,9 +41,14 @@ fn measure(strategy: &Strategy) -> Vec<String> {
                 metrics.add_in(context, 0, 0.1 * replica as f64, 1.0)?;
                 metrics.add_in(context, 1, 0.3 * replica as f64 + step as f64, 0.7)?;
                 metrics.add_in(context, 2, 2.0, 1.0)?;
-                metrics.add_label_in(context, 3, replica % 3, step % 3)?;
-                metrics.add_label_in(context, 4, replica % 3, (replica + step) % 3)?;
-                metrics.add_score_in(context, 5, (0.37 * replica as f64).fract(), step % 2)?;
+                let class = tensor(&[replica % 3], &[1]);
+                let labels = |index, said: &Tensor, label: i64| {
+                    let label = tensor(&[label], &[1]);
+                    metrics.add_labels_in(context, index, &said.reading()?, &label.reading()?)
+                };
+                labels(3, &class, step % 3)?;
+                labels(4, &class, (replica + step) % 3)?;
+                labels(5, &tensor(&[(0.37 * replica as f64).fract()], &[1]), step % 2)?;
             }
             match step == 2 && replica == 1 {
                 true => Err(umbo::error::Error::NotFound("this step is lost".into())),

@@ -210,14 +210,14 @@ impl Work {
         if way & 1 != 0 {
             let nonsense = self.nonsense(index);
             copy_into(self.gradients.view_in(context, index, GradientMode::Overwrite)?, &nonsense);
-            self.gradients.withdraw_in(context, index)?;
+            self.gradients.discard_in(context, index)?;
         }
         if way & 2 != 0 {
             let nonsense = lend(&self.ledger, self.nonsense(index));
             self.gradients.attach_in(context, index, nonsense)?;
-            self.gradients.withdraw_in(context, index)?;
+            self.gradients.discard_in(context, index)?;
         }
-        self.gradients.withdraw_in(context, index)
+        self.gradients.discard_in(context, index)
     }
 
     fn contribute(&self, context: &ReplicaContext, step: usize) -> Result<()> {

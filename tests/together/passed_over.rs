@@ -24,7 +24,7 @@ fn epoch_over<'a>(strategy: &'a Strategy, iterator: &'a PassIterator) -> Epoch<'
         update: None,
         metrics: None,
         limits: Default::default(),
-        most_steps: None,
+        max_steps: None,
         flush: true,
         keep_metrics: false,
         reset: false,

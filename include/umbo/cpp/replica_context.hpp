@@ -133,16 +133,16 @@ public:
     returned<std::vector<umbo_view>> views(const gradients &of,
                                  gradient_mode mode = gradient_mode::overwrite) const {
         std::vector<umbo_view> out(1);
-        std::int64_t count = 0;
+        std::int64_t length = 0;
         const umbo_status status =
-            umbo_gradients_views(of.get(), raw_, to_c(mode), 1, out.data(), &count);
-        if (status == UMBO_STATUS_OUT_OF_RANGE && count > 1) {
-            out.resize(static_cast<std::size_t>(count));
-            UMBO_DETAIL_TRY(umbo_gradients_views(of.get(), raw_, to_c(mode), count, out.data(), &count));
+            umbo_gradients_views(of.get(), raw_, to_c(mode), out.data(), 1, &length);
+        if (status == UMBO_STATUS_OUT_OF_RANGE && length > 1) {
+            out.resize(static_cast<std::size_t>(length));
+            UMBO_DETAIL_TRY(umbo_gradients_views(of.get(), raw_, to_c(mode), out.data(), length, &length));
             return out;
         }
         UMBO_DETAIL_TRY(status);
-        out.resize(static_cast<std::size_t>(count));
+        out.resize(static_cast<std::size_t>(length));
         return out;
     }
 
@@ -214,10 +214,10 @@ public:
                                            &detail::destroy_callable<kept_type>));
     }
 
-    // Takes back what this replica has contributed to variable `index` in this step. A variable to which
+    // Discards what this replica has contributed to variable `index` in this step. A variable to which
     // no replica contributes is left alone by the update.
-    returned<void> withdraw(const gradients &of, std::int64_t index) const {
-        return check(umbo_gradients_withdraw(of.get(), raw_, index));
+    returned<void> discard(const gradients &of, std::int64_t index) const {
+        return check(umbo_gradients_discard(of.get(), raw_, index));
     }
 
     // Room for `rows` more rows of row-sparse variable `index`, to be filled before submitting.
