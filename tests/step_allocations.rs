@@ -92,7 +92,10 @@ fn steps_of_an_epoch(strategy: &Strategy, read_ahead: i64) {
         reset: true,
     };
     let (mut before, mut allocations) = (0, None);
-    let step: Arc<umbo::strategy::ReplicaFunction> = Arc::new(|_| Ok(None));
+    let step: Arc<umbo::strategy::ReplicaFunction> = Arc::new(|context| {
+        context.add_metric("loss", Metric { sum: 1.0, weight: 2.0 })?;
+        Ok(None)
+    });
     let counted = epoch.run(step, None, &mut |report, _| {
         match report.steps {
             200 => before = allocator::of_all_threads(),
@@ -102,6 +105,7 @@ fn steps_of_an_epoch(strategy: &Strategy, read_ahead: i64) {
         Ok(())
     });
     assert_eq!(counted.unwrap().steps, 400);
+    assert_eq!(strategy.metric("loss").unwrap().weight, 800.0 * strategy.num_replicas() as f64);
     assert_eq!(allocations, Some(0), "an epoch, {read_ahead} elements ahead");
 }
 

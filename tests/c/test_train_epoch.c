@@ -137,6 +137,72 @@ static int64_t iterations_of(const scene *self) {
     return optimizer_info_of(self->optimizer).iterations;
 }
 
+static umbo_metric total_of(const scene *self, const char *name) {
+    umbo_metric metric = UMBO_METRIC_INIT;
+    CHECK_OK(umbo_strategy_metric(self->strategy, name, &metric));
+    return metric;
+}
+
+/* Adds its numbers to a metric of the step, and fails where it is to fail. */
+static umbo_status add_numbers(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                               umbo_value **result) {
+    const scene *self = (const scene *)user_data;
+    umbo_view part;
+    int64_t index;
+    (void)result;
+    UMBO_TRY(umbo_value_view(args, NULL, &part));
+    for (index = 0; index < part.shape[0]; index++) {
+        const double number = (double)((const float *)part.data)[index];
+        UMBO_TRY(umbo_replica_context_add_metric(context, "x", number, 1));
+        if ((int64_t)number == self->fails_at)
+            return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "as planned", NULL, NULL);
+    }
+    return UMBO_OK;
+}
+
+static umbo_status add_once(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                            umbo_value **result) {
+    (void)args;
+    (void)user_data;
+    (void)result;
+    return umbo_replica_context_add_metric(context, "once", 1, 1);
+}
+
+/* Looks at the step's metrics, and runs something else in between. */
+static umbo_status look(const umbo_progress *progress, void *user_data) {
+    scene *self = (scene *)user_data;
+    CHECK(total_of(self, "x").weight == (progress->step_count < STEPS ? 4 : 3));
+    return umbo_strategy_run(self->strategy, add_once, NULL, NULL, NULL, NULL);
+}
+
+/* The metrics of a strategy are then those of all steps of the epoch that took effect, and of nothing else. */
+static void metrics_of_an_epoch(void) {
+    int32_t replicas;
+    for (replicas = 1; replicas <= 5; replicas++) { /* of 4 and 5 some have no part of the last batch */
+        scene self = make_scene(replicas, 1);
+        umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
+        umbo_metric metric = UMBO_METRIC_INIT;
+        options.progress = look;
+        options.progress_user_data = &self;
+        CHECK_OK(umbo_train_epoch(self.strategy, self.iterator, NULL, NULL, add_numbers, &self, &options, NULL));
+        CHECK(total_of(&self, "x").sum == 55 && total_of(&self, "x").weight == EXAMPLES);
+        CHECK(is_close(total_of(&self, "x").mean, 5));
+        CHECK_STATUS(umbo_strategy_metric(self.strategy, "once", &metric), UMBO_STATUS_NOT_FOUND);
+        CHECK_MESSAGE("'once' in the last run or epoch that had metrics; the metrics are 'x'");
+        /* The second step fails: the first one counts, and later the two others. */
+        self.fails_at = 6;
+        CHECK_STATUS(umbo_train_epoch(self.strategy, self.iterator, NULL, NULL, add_numbers, &self, NULL, NULL),
+                     UMBO_STATUS_DATA_LOSS);
+        CHECK(total_of(&self, "x").sum == 6 && total_of(&self, "x").weight == 4);
+        self.fails_at = -1;
+        CHECK_OK(umbo_train_epoch(self.strategy, self.iterator, NULL, NULL, add_numbers, &self, NULL, NULL));
+        CHECK(total_of(&self, "x").sum == 49 && total_of(&self, "x").weight == 7);
+        CHECK_OK(umbo_strategy_run(self.strategy, add_once, NULL, NULL, NULL, NULL));
+        CHECK(total_of(&self, "once").sum == replicas);
+        release_scene(&self);
+    }
+}
+
 /* So many steps of the loop by hand. */
 static float by_hand(int32_t replicas, int steps) {
     scene self = make_scene(replicas, 1);
@@ -417,6 +483,7 @@ static void mistakes(void) {
 int main(void) {
     as_by_hand();
     parts_of_a_pass();
+    metrics_of_an_epoch();
     accumulation();
     failures();
     nothing_submitted();

@@ -17,7 +17,7 @@ use super::input::{joined, rows};
 use super::{named, on_ranks, tensor};
 
 /// Steps alone, without updates, metrics or limits.
-fn epoch_over<'a>(strategy: &'a Strategy, iterator: &'a PassIterator) -> Epoch<'a> {
+pub fn epoch_over<'a>(strategy: &'a Strategy, iterator: &'a PassIterator) -> Epoch<'a> {
     Epoch {
         strategy,
         iterator,
