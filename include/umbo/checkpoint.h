@@ -11,7 +11,8 @@
  * format; docs/checkpoints.md describes what Umbo writes into it. A manager keeps several files.
  *
  * Threads: all functions are *concurrent*. Saving waits for the strategy's step; restoring is
- * refused while there is one.
+ * refused while there is one. In a function that a manager's save calls, such as that of the log, a
+ * call that would wait for that save is UMBO_STATUS_FAILED_PRECONDITION.
  *
  * Functions with files can return UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED and
  * UMBO_STATUS_RESOURCE_EXHAUSTED (no room on the disk, too many open files) as the system says, and
@@ -223,7 +224,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_checkpoint_manager_create(
  * @param[out] saved 1: it was saved. 0: none was due. May be NULL.
  * @return As umbo_checkpoint_save(), also for an earlier checkpoint that could not be written; the
  *   message names its step. UMBO_STATUS_FAILED_PRECONDITION: also if the folder has checkpoints of
- *   another training, or in a function that a save of the same manager calls.
+ *   another training.
  *
  * Copies the state between two steps. An asynchronous call returns then; it waits first if two
  * copies are on their way to the disk already.

@@ -12,6 +12,7 @@ use crate::checkpoint::folder::{self, path_of, remove_old};
 use crate::checkpoint::saveable::number;
 use crate::checkpoint::writer::Snapshot;
 use crate::error::{Error, Result};
+use crate::observe::log::{self, Level};
 use parking_lot::Mutex;
 
 /// How files are kept.
@@ -209,14 +210,26 @@ impl Manager {
             return Ok(());
         }
         let strategy = self.checkpoint.strategy();
-        let moved = match strategy.rank() {
-            0 => folder::set_aside(&self.folder),
-            _ => Ok(()),
+        let (target, moved) = match strategy.rank() {
+            0 => match folder::set_aside(&self.folder) {
+                Ok(target) => (target, Ok(false)),
+                Err(error) => (None, Err(error)),
+            },
+            _ => (None, Ok(false)),
         };
-        let what = &"making room for a new training";
-        strategy.any_rank(what, ("the step", step), moved.map(|()| false))?;
+        strategy.any_rank(&"making room for a new training", ("the step", step), moved)?;
         self.checkpoint.homes.add(&self.folder);
         (state.settled, state.anew) = (true, false);
+        // The sink is the caller's code, which may ask the manager: not under the lock.
+        drop(state);
+        if let Some(target) = target {
+            log::log(Level::Info, || {
+                let (folder, target) = (self.folder.display(), target.display());
+                format!(
+                    "the checkpoints that were in '{folder}' are in '{target}' now: training starts fresh"
+                )
+            });
+        }
         Ok(())
     }
 

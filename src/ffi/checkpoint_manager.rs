@@ -81,7 +81,7 @@ fn options_from(options: &umbo_checkpoint_manager_options) -> Result<ManagerOpti
 /// @param[out] saved 1: it was saved. 0: none was due. May be NULL.
 /// @return As umbo_checkpoint_save(), also for an earlier checkpoint that could not be written; the
 ///   message names its step. UMBO_STATUS_FAILED_PRECONDITION: also if the folder has checkpoints of
-///   another training, or in a function that a save of the same manager calls.
+///   another training.
 ///
 /// Copies the state between two steps. An asynchronous call returns then; it waits first if two
 /// copies are on their way to the disk already.

@@ -1,4 +1,6 @@
 /* Checkpoints: training goes on from a file with the bits that it would have had. */
+#include <math.h>
+
 #include "check.h"
 
 #define STEPS 4
@@ -282,6 +284,73 @@ static void a_manager_keeps_some(void) {
     release(&a);
 }
 
+/* A function of the log that asks the manager while it saves. */
+struct asking {
+    umbo_checkpoint_manager *manager;
+    int64_t calls;
+    umbo_status saved, waited, latest;
+};
+
+static void ask(umbo_log_level level, const char *message, void *user_data) {
+    struct asking *self = (struct asking *)user_data;
+    int64_t step = 0;
+    (void)level;
+    (void)message;
+    if (++self->calls > 1) return;
+    self->saved = umbo_checkpoint_manager_save(self->manager, 2, NULL, 1, NULL);
+    if (self->saved != UMBO_OK) CHECK_MESSAGE("called by a function that a save of the same manager calls");
+    self->waited = umbo_checkpoint_manager_wait(self->manager);
+    self->latest = umbo_checkpoint_manager_latest(self->manager, &step);
+}
+
+/* A save that a save of the same manager calls does not wait for itself, whoever writes, nor does one that is called
+ * when the folder is made free for a new training. */
+static void a_save_inside_of_a_save(void) {
+    const float numbers[3] = {0, (float)NAN, 0};
+    const umbo_status refused = UMBO_STATUS_FAILED_PRECONDITION;
+    umbo_checkpoint_manager_options options = UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT;
+    char path[4200];
+    int way;
+    for (way = 0; way < 2; way++) {
+        struct model m;
+        struct asking self = {NULL, 0, UMBO_OK, UMBO_OK, UMBO_OK};
+        size_t length = 0;
+        int64_t step;
+        make(&m, 1);
+        options.asynchronous = way == 0;
+        CHECK_OK(umbo_checkpoint_manager_create(m.checkpoint, "test_checkpoint_inside", &options, &self.manager));
+        CHECK_OK(umbo_variable_write(m.weights, numbers, sizeof(numbers)));
+        CHECK_OK(umbo_set_log_callback(UMBO_LOG_WARNING, ask, &self, NULL));
+        CHECK_OK(umbo_checkpoint_manager_save(self.manager, 1, NULL, 1, NULL));
+        CHECK_OK(umbo_checkpoint_manager_wait(self.manager));
+        expect_no_messages();
+        CHECK(self.calls >= 1);
+        CHECK(self.saved == (way == 0 ? refused : UMBO_OK) && self.waited == (way == 0 ? refused : UMBO_OK));
+        CHECK(self.latest == (way == 0 ? refused : UMBO_OK));
+        umbo_checkpoint_manager_release(self.manager);
+        release(&m);
+        make(&m, 1);
+        options.start_fresh = 1;
+        CHECK_OK(umbo_checkpoint_manager_create(m.checkpoint, "test_checkpoint_inside", &options, &self.manager));
+        self.calls = 0;
+        CHECK_OK(umbo_set_log_callback(UMBO_LOG_INFO, ask, &self, NULL));
+        CHECK_OK(umbo_checkpoint_manager_save(self.manager, 3, NULL, 1, NULL));
+        CHECK_OK(umbo_checkpoint_manager_wait(self.manager));
+        expect_no_messages();
+        CHECK(self.calls >= 1 && self.saved == UMBO_OK && self.waited == UMBO_OK && self.latest == UMBO_OK);
+        for (step = 2; step <= 3; step++) {
+            CHECK_OK(umbo_checkpoint_manager_path(self.manager, step, path, sizeof(path), &length));
+            CHECK(remove(path) == 0);
+        }
+        umbo_checkpoint_manager_release(self.manager);
+        options.start_fresh = 0;
+        CHECK(remove("test_checkpoint_inside/before-1/step-000000000001.safetensors") == 0);
+        if (way == 1) CHECK(remove("test_checkpoint_inside/before-1/step-000000000002.safetensors") == 0);
+        CHECK(remove("test_checkpoint_inside/before-1") == 0 && remove("test_checkpoint_inside") == 0);
+        release(&m);
+    }
+}
+
 /* The place of a pass. */
 static void an_iterator_goes_on(void) {
     struct model a;
@@ -371,6 +440,7 @@ int main(void) {
     what_does_not_fit_is_told();
     state_is_set();
     a_manager_keeps_some();
+    a_save_inside_of_a_save();
     an_iterator_goes_on();
     an_epoch_goes_on();
     CHECK(remove(file) == 0);
