@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use umbo::device::DeviceId;
 use umbo::error::{Error, Status};
-use umbo::optimizer::adamw::AdamW;
+use umbo::optimizer::adam::Adam;
 use umbo::optimizer::apply::apply;
 use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer};
 use umbo::strategy::assign_all::assign_all;
@@ -69,7 +69,7 @@ fn made(strategy: &Strategy, of: &[&Variable], steps: u64) -> Arc<Gradients> {
 }
 
 fn adamw(strategy: &Strategy) -> Arc<Optimizer> {
-    Optimizer::new(strategy.id(), Box::new(AdamW::new(0.9, 0.999, 1e-8, 0.01).unwrap()), 0.1)
+    Optimizer::new(strategy.id(), Box::new(Adam::adamw(0.9, 0.999, 1e-8, 0.01).unwrap()), 0.1)
         .unwrap()
 }
 

@@ -3,9 +3,7 @@
 use super::prelude::*;
 use crate::optimizer::adagrad::Adagrad;
 use crate::optimizer::adam::Adam;
-use crate::optimizer::adamw::AdamW;
 use crate::optimizer::ftrl::Ftrl;
-use crate::optimizer::lamb::Lamb;
 use crate::optimizer::momentum::Momentum;
 use crate::optimizer::rmsprop::RmsProp;
 use crate::optimizer::sgd::Sgd;
@@ -219,7 +217,7 @@ pub fn umbo_optimizer_create_adamw(
     optimizer: *mut *mut umbo_optimizer,
 ) {
     let amsgrad = flag(options.amsgrad, "options.amsgrad")?;
-    let rule = AdamW::new(options.beta1, options.beta2, options.epsilon, options.weight_decay)?;
+    let rule = Adam::adamw(options.beta1, options.beta2, options.epsilon, options.weight_decay)?;
     let rule = rule.amsgrad(amsgrad);
     optimizer.write(made(strategy, rule, options.learning_rate)?);
 }
@@ -241,7 +239,7 @@ pub fn umbo_optimizer_create_lamb(
     options: *const umbo_lamb_options,
     optimizer: *mut *mut umbo_optimizer,
 ) {
-    let rule = Lamb::new(options.beta1, options.beta2, options.epsilon, options.weight_decay)?;
+    let rule = Adam::lamb(options.beta1, options.beta2, options.epsilon, options.weight_decay)?;
     optimizer.write(made(strategy, rule, options.learning_rate)?);
 }
 

@@ -14,10 +14,8 @@ use umbo::metrics::Metrics;
 use umbo::metrics::kind::Kind;
 use umbo::optimizer::adagrad::Adagrad;
 use umbo::optimizer::adam::Adam;
-use umbo::optimizer::adamw::AdamW;
 use umbo::optimizer::custom::Custom;
 use umbo::optimizer::ftrl::Ftrl;
-use umbo::optimizer::lamb::Lamb;
 use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::rmsprop::RmsProp;
 use umbo::optimizer::rule::{Rates, Slot, WeightDecay};
@@ -145,8 +143,8 @@ fn rule(name: &str) -> Box<dyn UpdateRule> {
         "adagrad" => Box::new(Adagrad::new(0.1, 1e-8).unwrap()),
         "rmsprop" => Box::new(RmsProp::new(0.9, 0.5, true, 1e-8).unwrap()),
         "adam" => Box::new(Adam::new(0.9, 0.99, 1e-8).unwrap()),
-        "adamw" => Box::new(AdamW::new(0.9, 0.99, 1e-8, 0.1).unwrap()),
-        "lamb" => Box::new(Lamb::new(0.9, 0.99, 1e-8, 0.1).unwrap()),
+        "adamw" => Box::new(Adam::adamw(0.9, 0.99, 1e-8, 0.1).unwrap()),
+        "lamb" => Box::new(Adam::lamb(0.9, 0.99, 1e-8, 0.1).unwrap()),
         "ftrl" => Box::new(Ftrl::new(1.0, 0.01, 0.02, 0.1).unwrap()),
         "custom" => {
             let slots = vec![
