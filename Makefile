@@ -226,7 +226,7 @@ faults: ## Let each request for data, mappings and threads fail in turn (about 1
 	@cd $(BUILD)/tests/faults/run && export LD_PRELOAD=../libumbo_fail_requests.so && \
 	  ../umbo_faults $(if $(SMALL),sample,every) training && ../umbo_faults $(if $(SMALL),sample,every) pipelines
 
-# The long versions of tests that ctest runs for some seconds each. docs/reliability.md keeps count.
+# The long versions of tests that ctest runs for some seconds each. docs/internals/reliability.md keeps count.
 RUNS ?= 100000
 CALLS ?= 1000000
 build-c:
@@ -289,15 +289,15 @@ pictures: ## Draw the documents' pictures anew, from what is measured meanwhile:
 	@$(call section,Pictures)
 	@DATA="$(DATA)" scripts/pictures.sh $(PREFIX) $(WORK) $(DOCUMENTS)/pictures $(if $(SMALL),--rounds 1 --steps 2 --to-us 4)
 
-bench-peers: ## Measure beside other frameworks; writes docs/benchmarks.md (installs into build/peers)
+bench-peers: ## Measure beside other frameworks; writes docs/internals/benchmarks.md (installs into build/peers)
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory install
 	@$(call section,Benchmarks beside peers)
-	@mkdir -p $(DOCUMENTS)
-	@benches/peers/run.py --prefix $(CURDIR)/$(PREFIX) --rounds $(ROUNDS) --output $(DOCUMENTS)/benchmarks.md \
+	@mkdir -p $(DOCUMENTS)/internals
+	@benches/peers/run.py --prefix $(CURDIR)/$(PREFIX) --rounds $(ROUNDS) --output $(DOCUMENTS)/internals/benchmarks.md \
 	  $(if $(SMALL),--busy)
 
-bench-check: ## Measure as bench-peers does; fails where a ratio to a probe fell by more than a tenth of docs/benchmarks.md
+bench-check: ## Measure as bench-peers does; fails where a ratio to a probe fell by more than a tenth of docs/internals/benchmarks.md
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory install
 	@$(call section,Benchmarks as they were)

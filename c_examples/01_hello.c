@@ -6,10 +6,10 @@
 static umbo_status greet(umbo_replica_context *ctx, const umbo_value *args, void *user_data, umbo_value **result) {
   (void)args;
   (void)user_data;
-  int32_t replica = 0;
-  UMBO_TRY(umbo_replica_context_replica_id(ctx, &replica));
+  umbo_replica_context_info here = UMBO_REPLICA_CONTEXT_INFO_INIT;
+  UMBO_TRY(umbo_replica_context_get_info(ctx, &here));
 
-  const int32_t answer = 10 * (replica + 1);
+  const int32_t answer = 10 * (here.replica_id + 1);
   umbo_tensor *tensor = NULL;
   UMBO_TRY(umbo_tensor_from_data(UMBO_DTYPE_INT32, 0, NULL, &answer, NULL, &tensor));
   const umbo_status status = umbo_value_from_tensor(tensor, result);

@@ -9,7 +9,7 @@ int main() {
 
   umbo::strategy_options options;
   options.cpu_replicas = 2;
-  const auto strategy = umbo::strategy::central_storage(options);
+  const auto strategy = umbo::strategy::create(options);
   std::printf("variables live on %s\n", strategy.parameter_device().c_str());
 
   // Runs once on every replica, at the same time. What it returns comes back as a per-replica value.

@@ -10,7 +10,7 @@
 int main() {
   umbo::strategy_options options;
   options.cpu_replicas = 2;
-  const auto strategy = umbo::strategy::central_storage(options);
+  const auto strategy = umbo::strategy::create(options);
   const auto line = strategy.create_variable("line", umbo::tensor::create_zeros(umbo::dtype::float32, {2})); // {w, b}
   umbo::gradients_options sums;
   sums.loss_reduction = umbo::loss::sum; // the step adds up over its rows; the library divides by all rows

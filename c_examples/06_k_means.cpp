@@ -15,7 +15,7 @@ int main() {
   }
   umbo::strategy_options options;
   options.cpu_replicas = 2;
-  const auto strategy = umbo::strategy::central_storage(options);
+  const auto strategy = umbo::strategy::create(options);
   // The first centres are the first points.
   const auto centres = strategy.create_variable("centres", umbo::tensor::from_data({k, 2}, table.data()));
   const auto all = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({points, 2}, table.data()));

@@ -9,7 +9,7 @@
 static std::vector<float> train(const std::string &path, std::int64_t last_epoch) {
   umbo::strategy_options options;
   options.cpu_replicas = 2;
-  const auto strategy = umbo::strategy::central_storage(options);
+  const auto strategy = umbo::strategy::create(options);
   umbo::initial_distribution normal;
   normal.distribution = umbo::initial::normal;
   const auto line = strategy.create_variable("line", umbo::dtype::float32, {2}, normal); // {w, b}

@@ -39,7 +39,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
 int main(int argc, char **argv) {
   /* MPI is found now, and not when this is compiled. Any other engine can be brought: umbo/communicator.h. */
   umbo_communicator *together = NULL;
-  if (argc > 1 && strcmp(argv[1], "mpi") == 0) UMBO_CHECK(umbo_communicator_create_mpi_world(NULL, &together));
+  if (argc > 1 && strcmp(argv[1], "mpi") == 0) UMBO_CHECK(umbo_communicator_create_mpi(NULL, NULL, &together));
 
   umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
   options.communicator = together;    /* NULL: this process is alone */
@@ -51,8 +51,8 @@ int main(int argc, char **argv) {
   umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
   UMBO_CHECK(umbo_strategy_get_info(strategy, &info));
   if (info.rank == 0) {
-    printf("%d replicas in sync, %d of them here; processes: %d\n", IN_SYNC, (int)info.num_local_replicas,
-           (int)info.num_ranks);
+    printf("%d replicas in sync, %d of them here; processes: %d\n", IN_SYNC, (int)info.local_replica_count,
+           (int)info.rank_count);
   }
 
   /* From here on every process does the same. What rank 0 gives a variable counts. */

@@ -14,14 +14,14 @@
 int main(int argc, char **argv) {
   // MPI is found now, and not when this is compiled. Any other engine can be brought: umbo::communicator::create.
   umbo::strategy_options options;
-  if (argc > 1 && std::string(argv[1]) == "mpi") options.communicator = umbo::communicator::mpi_world();
+  if (argc > 1 && std::string(argv[1]) == "mpi") options.communicator = umbo::communicator::create_mpi();
   options.cpu_replicas = 1;      // devices of this process
   options.replicas_in_sync = 12; // of all processes together
-  const auto strategy = umbo::strategy::central_storage(options);
+  const auto strategy = umbo::strategy::create(options);
   const bool speaks = strategy.rank() == 0;
   if (speaks) {
-    std::printf("12 replicas in sync, %d of them here; processes: %d\n", static_cast<int>(strategy.num_local_replicas()),
-                static_cast<int>(strategy.num_ranks()));
+    std::printf("12 replicas in sync, %d of them here; processes: %d\n", static_cast<int>(strategy.local_replica_count()),
+                static_cast<int>(strategy.rank_count()));
   }
 
   // From here on every process does the same. What rank 0 gives a variable counts.

@@ -40,7 +40,7 @@ def main():
     SYMBOLS.write_text("\n".join(functions) + "\n")
 
     found = list(structs(text))
-    lines = ["#include <stdio.h>", "#include <stddef.h>", "#include <umbo/umbo.h>", "int main(void) {"]
+    lines = ["#include <stdio.h>", "#include <stddef.h>", "#include <umbo/tensorflow.h>", "int main(void) {"]
     for name, fields in found:
         lines.append(f'printf("\\nSIZE({name}, %zu);\\n", sizeof({name}));')
         for field in fields:

@@ -216,7 +216,7 @@ fn the_messages_of_the_catalogue_are_those_of_the_sources() {
 /// What the table of crossings says covers them.
 #[test]
 fn the_tests_of_the_crossings_are_there() {
-    let text = fs::read_to_string(root().join("docs/reliability.md")).unwrap();
+    let text = fs::read_to_string(root().join("docs/internals/reliability.md")).unwrap();
     let (_, part) = text.split_once("## What the newest features meet").unwrap();
     let (part, _) = part.split_once("\n## ").unwrap();
     let rows = part.lines().filter(|line| line.starts_with("| ")).skip(1);

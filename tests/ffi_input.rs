@@ -291,13 +291,12 @@ fn distribution_from_a_function_and_its_options() {
             let iterator = made(|out| umbo_iterator_from_distributed_dataset(output, out));
             let mut seen = 0;
             loop {
-                let (mut has_value, mut element) = (7, ptr::null_mut());
-                ok(umbo_iterator_next_as_optional(iterator, &raw mut has_value, &raw mut element));
-                assert_eq!(has_value, i32::from(!element.is_null()));
-                umbo_release(element.cast(), UMBO_HANDLE_VALUE);
-                if has_value == 0 {
+                let mut element = ptr::null_mut();
+                ok(umbo_iterator_next(iterator, &raw mut element));
+                if element.is_null() {
                     break;
                 }
+                umbo_release(element.cast(), UMBO_HANDLE_VALUE);
                 seen += 1;
             }
             assert_eq!(seen, steps);

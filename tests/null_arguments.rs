@@ -39,6 +39,16 @@ typedef umbo_status (*umbo_scope_fn)(umbo_strategy *strategy, void *user_data);
 UMBO_MUST_USE UMBO_API umbo_status umbo_thing_do(
     const umbo_tensor *tensor, umbo_scope_fn fn, void *user_data,
     const umbo_thing_options *options, umbo_tensor **out);
+/**
+ * Does another thing.
+ *
+ * @param[in] tensor What it is done with. NULL: nothing.
+ * @param[in] options Not NULL: they say what.
+ * @param[out] out What was made, and not NULL.
+ * @return UMBO_OK, or what went wrong.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_thing_do_another(
+    const umbo_tensor *tensor, const umbo_thing_options *options, umbo_tensor **out);
 // Releases. `tensor` may be NULL.
 static inline void umbo_tensor_release(const umbo_tensor *tensor) { umbo_release(tensor, 1); }
 UMBO_API const char *umbo_version(void);
@@ -51,7 +61,8 @@ UMBO_API const char *umbo_version(void);
 fn reads_functions_and_what_may_be_null() {
     let header = header::read(SAMPLE).expect("the sample is readable");
     let names: Vec<_> = header.functions.iter().map(|function| function.name.as_str()).collect();
-    assert_eq!(names, ["umbo_thing_do", "umbo_tensor_release", "umbo_version"]);
+    let all = ["umbo_thing_do", "umbo_thing_do_another", "umbo_tensor_release", "umbo_version"];
+    assert_eq!(names, all);
     let parameters: Vec<_> = header.functions[0]
         .parameters
         .iter()
@@ -65,7 +76,9 @@ fn reads_functions_and_what_may_be_null() {
         ("out", "umbo_tensor * *", false),
     ];
     assert_eq!(parameters, expected);
-    assert!(header.functions[1].parameters[0].nullable);
+    let nullable = header.functions[1].parameters.iter().map(|parameter| parameter.nullable);
+    assert_eq!(nullable.collect::<Vec<_>>(), [true, false, false]);
+    assert!(header.functions[2].parameters[0].nullable);
     assert!(header.sized_structs.contains("umbo_thing_options"));
     assert!(header.integers.contains_key("umbo_status"));
     let problem = header::read("void umbo_f(void);").expect_err("it is not marked");
@@ -76,7 +89,7 @@ fn reads_functions_and_what_may_be_null() {
 fn writes_one_case_for_each_pointer_parameter() {
     let header = header::read(SAMPLE).expect("the sample is readable");
     let (program, count) = cases::program(&header).expect("the table has all types");
-    assert_eq!(count, 6);
+    assert_eq!(count, 9);
     assert!(program.contains("refused(umbo_thing_do(NULL, good_scope_fn, NULL, &options, &out)"));
     assert!(
         program.contains("allowed(umbo_thing_do(good.tensor, good_scope_fn, NULL, NULL, &out)")

@@ -110,7 +110,7 @@ private:
   static umbo::strategy of(int count) {
     umbo::strategy_options options;
     options.cpu_replicas = count;
-    return umbo::strategy::central_storage(options);
+    return umbo::strategy::create(options);
   }
 
   data all_;

@@ -89,8 +89,9 @@ static umbo_status submit(umbo_replica_context *ctx, const umbo_value *args, voi
   (void)args, (void)result;
   training *t = user_data;
   umbo_view view;
-  int32_t replica = 0;
-  UMBO_TRY(umbo_replica_context_replica_id(ctx, &replica));
+  umbo_replica_context_info here = UMBO_REPLICA_CONTEXT_INFO_INIT;
+  UMBO_TRY(umbo_replica_context_get_info(ctx, &here));
+  const int32_t replica = here.replica_id;
   UMBO_TRY(umbo_gradients_view(t->gradients, ctx, 0, UMBO_GRADIENT_OVERWRITE, &view));
   if (t->parts[replica] == NULL) {
     t->parts[replica] = view.mutable_data;

@@ -74,7 +74,7 @@ int main(int argc, char **argv) {
   {
     umbo::strategy_options replicas;
     replicas.cpu_replicas = given.replicas;
-    const auto strategy = umbo::strategy::central_storage(replicas);
+    const auto strategy = umbo::strategy::create(replicas);
 
     // Small factors around 0: with zeros, their gradients would stay zero.
     std::uint64_t state = 1;

@@ -136,8 +136,8 @@ int main(int count, char **words) {
   }
   umbo::strategy_options options;
   options.compute_devices.assign(words + 2, words + count);
-  const auto strategy = umbo::strategy::central_storage(options);
-  const auto replicas = static_cast<std::size_t>(strategy.num_replicas_in_sync());
+  const auto strategy = umbo::strategy::create(options);
+  const auto replicas = static_cast<std::size_t>(strategy.replica_count());
 
   umbo::initial_distribution drawn, zeros;
   drawn.distribution = umbo::initial::glorot_uniform;
@@ -157,7 +157,8 @@ int main(int count, char **words) {
 
   std::vector<driver::module> kernels(replicas); // of each replica that is on a GPU, once it has loaded them
   const auto step = [&](umbo::replica_context &context, const umbo::value &batch) {
-    const auto of = context.views(variables);
+    umbo_view of[4];
+    context.views(variables, of);
     std::array<float *, 4> into{};
     for (std::size_t i = 0; i < into.size(); ++i)
       into[i] = start_of(context.gradient(how.gradients, static_cast<std::int64_t>(i), umbo::gradient_mode::overwrite));

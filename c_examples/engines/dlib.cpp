@@ -132,7 +132,7 @@ umbo_view view_of(const dlib::tensor &tensor) {
 std::vector<float> under_umbo(const examples &all, std::int64_t count) {
   umbo::strategy_options options;
   options.cpu_replicas = count;
-  const auto strategy = umbo::strategy::central_storage(options);
+  const auto strategy = umbo::strategy::create(options);
   std::vector<std::unique_ptr<net_type>> nets;
   for (std::int64_t index = 0; index < count; ++index) nets.push_back(make_net());
   begin_from_the_same(*nets[0]);

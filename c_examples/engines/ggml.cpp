@@ -135,7 +135,7 @@ void update_tile(const umbo_update_tile *tile, void *rule) {
 std::vector<float> under_umbo(const examples &all, std::int64_t count, adamw rule) {
   umbo::strategy_options options;
   options.cpu_replicas = count;
-  const auto strategy = umbo::strategy::central_storage(options);
+  const auto strategy = umbo::strategy::create(options);
   const auto weights = std::make_shared<block>(layers{inputs, hidden, classes});
   weights->draw(spread);
   std::vector<std::unique_ptr<replica>> replicas;

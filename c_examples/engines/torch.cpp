@@ -77,7 +77,7 @@ int main(int argc, char **argv) {
     examples += counted.weight;
   }
   torch::save(model.central(), "digits.pt"); // for programs without Umbo
-  std::printf("%d replicas: %.1f %% of %.0f pictures are right\n", static_cast<int>(strategy.num_replicas_in_sync()),
+  std::printf("%d replicas: %.1f %% of %.0f pictures are right\n", static_cast<int>(strategy.replica_count()),
               100 * correct / examples, examples);
   return examples == 360 && correct / examples > 0.9 ? 0 : 1;
 }

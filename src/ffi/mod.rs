@@ -151,6 +151,5 @@ pub use self::{
 };
 pub use callback::umbo_destroy_fn;
 pub use tensorflow::{
-    collective::*, input::*, lists::*, logical_device::*, strategy::*, update::*, variable::*,
-    variable_creator::*,
+    collective::*, input::*, lists::*, strategy::*, variable::*, variable_creator::*,
 };

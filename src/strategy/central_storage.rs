@@ -15,7 +15,6 @@ use super::replica_threads::{self, Seat};
 use super::steps::Steps;
 use super::threads::{Threading, Threads};
 use crate::cluster::communicator::{Communicator, Place};
-use crate::cluster::resolver::ClusterResolver;
 use crate::device::cuda::gpu::Gpu;
 use crate::device::{DeviceId, DeviceKind, registry};
 use crate::error::{Error, Result};
@@ -41,9 +40,8 @@ pub use super::options::{MAX_REPLICAS, Options};
 pub struct Strategy(Arc<Inner>);
 
 /// What a strategy is, beside its devices and threads.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Nature {
-    cluster_resolver: Option<Arc<ClusterResolver>>,
     is_default: bool,
     is_strict: bool,
 }
@@ -90,11 +88,7 @@ impl Strategy {
         let threading = Threading { bind: options.bind_threads, stack_bytes, hooks, part };
         strict::complain_of_variable();
         CHECK.complain();
-        let nature = Nature {
-            cluster_resolver: options.cluster_resolver.clone(),
-            is_default: false,
-            is_strict: options.strict || strict::is_on(),
-        };
+        let nature = Nature { is_default: false, is_strict: options.strict || strict::is_on() };
         Strategy::build(layout, parameter_device, threading, nature)
     }
 
@@ -107,8 +101,7 @@ impl Strategy {
             hooks: None,
             part: Part::WHOLE,
         };
-        let nature =
-            Nature { cluster_resolver: None, is_default: true, is_strict: strict::is_on() };
+        let nature = Nature { is_default: true, is_strict: strict::is_on() };
         let layout = Layout::of_devices(vec![DeviceId::HOST]);
         Strategy::build(layout, DeviceId::HOST, threading, nature)
     }
@@ -221,7 +214,7 @@ impl Strategy {
         }
         let inner = &self.0;
         let (layout, threading) = (inner.devices.layout.clone(), inner.threads.how.clone());
-        let nature = inner.nature.clone();
+        let nature = inner.nature;
         let copy = Strategy::build(layout, self.parameter_device(), threading, nature);
         let copy = Strategy::joined(self.ranks().map(|ranks| ranks.engine()), copy)?;
         copy.0.fingerprint_interval.store(self.fingerprint_interval(), Ordering::Relaxed);
@@ -371,11 +364,6 @@ impl Strategy {
         let is_there = |id| Strategy::with_id(id).is_some();
         let hooks = self.0.threads.how.hooks.as_ref();
         replica_threads::begin_serving(self.place(replica), hooks, is_callers, is_there);
-    }
-
-    /// The cluster resolver that the strategy was made with, if it was.
-    pub fn cluster_resolver(&self) -> Option<&Arc<ClusterResolver>> {
-        self.0.nature.cluster_resolver.as_ref()
     }
 
     /// A metric of the last run that was committed and measured anything, over all replicas in replica order.

@@ -28,7 +28,7 @@
 //! - [`variables`], `aggregation`, [`assign_all`], [`creation`], [`in_place`], [`scatter`], [`collective`], `placement`, `sparse`: variables and
 //!   values in each of the contexts;
 //! - `measuring`: what steps spend their time on;
-//! - [`extended`], `logical_devices`: the rest of the strategy's interface.
+//! - [`extended`]: the rest of the strategy's interface.
 
 mod aggregation;
 pub mod assign_all;
@@ -51,7 +51,6 @@ mod fingerprint;
 pub mod in_place;
 mod layout;
 pub mod limits;
-mod logical_devices;
 mod made;
 mod measuring;
 pub mod merge;

@@ -274,9 +274,9 @@ static CHECK_MAYBE_UNUSED int64_t live(umbo_handle_type type) {
 }
 
 static CHECK_MAYBE_UNUSED int32_t replica_id(const umbo_replica_context *context) {
-    int32_t id = -1;
-    CHECK_OK(umbo_replica_context_replica_id(context, &id));
-    return id;
+    umbo_replica_context_info info = UMBO_REPLICA_CONTEXT_INFO_INIT;
+    CHECK_OK(umbo_replica_context_get_info(context, &info));
+    return info.replica_id;
 }
 
 /* A run callback's result: this f32 scalar. */

@@ -21,39 +21,41 @@ static umbo_status change(umbo_variable_request *request, void *user_data,
     const float numbers[2] = {7, 8};
     umbo_tensor *initial = NULL, *other = make_floats(2, numbers);
     umbo_view view;
-    const char *name = NULL;
-    int32_t trainable = 7;
-    umbo_aggregation aggregation = (umbo_aggregation)-1;
-    umbo_synchronization synchronization = (umbo_synchronization)-1;
+    umbo_variable_request_info info = UMBO_VARIABLE_REQUEST_INFO_INIT, wrong;
     *(int *)user_data += 1;
     CHECK(*variable == NULL);
-    CHECK_OK(umbo_variable_request_name(request, &name));
-    CHECK(strcmp(name, "w") == 0);
+    CHECK_OK(umbo_variable_request_get_info(request, &info));
+    CHECK(strcmp(info.name, "w") == 0);
     CHECK_OK(umbo_variable_request_initial_value(request, &initial));
     CHECK_OK(umbo_tensor_view(initial, &view));
     CHECK(view.ndim == 0 && *(const float *)view.data == 1);
     umbo_tensor_release(initial);
-    CHECK_OK(umbo_variable_request_trainable(request, &trainable));
-    CHECK_OK(umbo_variable_request_aggregation(request, &aggregation));
-    CHECK_OK(umbo_variable_request_synchronization(request, &synchronization));
     /* The strategy's own creator has run before and has resolved the default. */
-    CHECK(trainable == 1 && aggregation == UMBO_AGGREGATION_NONE);
-    CHECK(synchronization == UMBO_SYNCHRONIZATION_AUTO);
+    CHECK(info.trainable == 1 && info.aggregation == UMBO_AGGREGATION_NONE);
+    CHECK(info.synchronization == UMBO_SYNCHRONIZATION_AUTO);
+    CHECK_OK(umbo_variable_request_set_info(request, &info)); /* as it is */
 
-    CHECK_OK(umbo_variable_request_set_name(request, "renamed"));
-    CHECK_OK(umbo_variable_request_name(request, &name));
-    CHECK(strcmp(name, "renamed") == 0);
     CHECK_OK(umbo_variable_request_set_initial_value(request, other));
-    CHECK_OK(umbo_variable_request_set_trainable(request, 0));
-    CHECK_OK(umbo_variable_request_set_aggregation(request, UMBO_AGGREGATION_SUM));
-    CHECK_OK(umbo_variable_request_set_synchronization(request, UMBO_SYNCHRONIZATION_ON_WRITE));
-    CHECK_STATUS(umbo_variable_request_set_aggregation(request, (umbo_aggregation)9),
-                 UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_variable_request_set_trainable(request, 9), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_OK(umbo_variable_request_synchronization(request, &synchronization));
-    CHECK(synchronization == UMBO_SYNCHRONIZATION_ON_WRITE);
-    CHECK_STATUS(umbo_variable_request_set_synchronization(request, (umbo_synchronization)9),
-                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_OK(umbo_variable_request_get_info(request, &info));
+    info.name = "renamed";
+    info.trainable = 0;
+    info.aggregation = UMBO_AGGREGATION_SUM;
+    info.synchronization = UMBO_SYNCHRONIZATION_ON_WRITE;
+    CHECK_OK(umbo_variable_request_set_info(request, &info));
+    CHECK_OK(umbo_variable_request_get_info(request, &info));
+    CHECK(strcmp(info.name, "renamed") == 0 && info.trainable == 0);
+    wrong = info;
+    wrong.aggregation = (umbo_aggregation)9;
+    CHECK_STATUS(umbo_variable_request_set_info(request, &wrong), UMBO_STATUS_INVALID_ARGUMENT);
+    wrong = info;
+    wrong.trainable = 9;
+    CHECK_STATUS(umbo_variable_request_set_info(request, &wrong), UMBO_STATUS_INVALID_ARGUMENT);
+    wrong = info;
+    wrong.synchronization = (umbo_synchronization)9;
+    CHECK_STATUS(umbo_variable_request_set_info(request, &wrong), UMBO_STATUS_INVALID_ARGUMENT);
+    wrong = info;
+    wrong.name = NULL;
+    CHECK_STATUS(umbo_variable_request_set_info(request, &wrong), UMBO_STATUS_INVALID_ARGUMENT);
     umbo_tensor_release(other);
     return UMBO_OK; /* made from the request as it now is */
 }
@@ -120,15 +122,15 @@ typedef struct {
 static umbo_status append(umbo_variable_request *request, void *user_data,
                           umbo_variable **variable) {
     const appender *self = (const appender *)user_data;
-    const char *name = NULL, *device = NULL;
+    umbo_variable_request_info info = UMBO_VARIABLE_REQUEST_INFO_INIT;
     char longer[32];
-    CHECK_OK(umbo_variable_request_name(request, &name));
-    CHECK(strlen(name) + 2 <= sizeof(longer));
-    strcpy(longer, name);
+    CHECK_OK(umbo_variable_request_get_info(request, &info));
+    CHECK((info.device != NULL) == self->sees_device);
+    CHECK(strlen(info.name) + 2 <= sizeof(longer));
+    strcpy(longer, info.name);
     strcat(longer, self->letter);
-    CHECK_OK(umbo_variable_request_set_name(request, longer));
-    CHECK_OK(umbo_variable_request_device(request, &device));
-    CHECK((device != NULL) == self->sees_device);
+    info.name = longer;
+    CHECK_OK(umbo_variable_request_set_info(request, &info));
     return umbo_variable_request_next(request, variable);
 }
 
@@ -160,8 +162,11 @@ static umbo_status substitute(umbo_variable_request *request, void *user_data,
 
 static umbo_status twice(umbo_variable_request *request, void *user_data,
                          umbo_variable **variable) {
+    umbo_variable_request_info info = UMBO_VARIABLE_REQUEST_INFO_INIT;
     CHECK_OK(umbo_variable_request_next(request, (umbo_variable **)user_data));
-    CHECK_OK(umbo_variable_request_set_name(request, "second"));
+    CHECK_OK(umbo_variable_request_get_info(request, &info));
+    info.name = "second";
+    CHECK_OK(umbo_variable_request_set_info(request, &info));
     return umbo_variable_request_next(request, variable);
 }
 
@@ -177,7 +182,7 @@ static void other_results(umbo_strategy *strategy) {
     umbo_variable *existing = create(strategy, "existing"), *made, *first = NULL;
     umbo_variable_request *stale = NULL;
     umbo_tensor *initial = make_float(1);
-    const char *name = NULL;
+    umbo_variable_request_info info = UMBO_VARIABLE_REQUEST_INFO_INIT;
     CHECK_OK(umbo_variable_creator_scope_enter(substitute, existing, NULL, &scope));
     made = create(strategy, "new");
     CHECK(has_name(made, "existing"));
@@ -197,7 +202,7 @@ static void other_results(umbo_strategy *strategy) {
                  UMBO_STATUS_PERMISSION_DENIED);
     CHECK_MESSAGE("no more variables");
     CHECK(made == NULL);
-    CHECK_STATUS(umbo_variable_request_name(stale, &name), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_request_get_info(stale, &info), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_OK(umbo_scope_exit(scope));
     umbo_tensor_release(initial);
     umbo_variable_release(existing);

@@ -79,7 +79,7 @@ static umbo_status give(umbo_replica_context *ctx, const umbo_value *args, void 
     int64_t row, at;
     (void)args;
     (void)result;
-    UMBO_TRY(umbo_replica_context_replica_id(ctx, &replica));
+    replica = replica_id(ctx);
     if (self->rows) {
         UMBO_TRY(umbo_gradients_add_rows(self->gradients, ctx, 0, 40, &indices, &view));
         for (row = 0; row < 40; row++) ((int64_t *)indices.mutable_data)[row] = (row * 37 + replica) % 50;

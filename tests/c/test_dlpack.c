@@ -210,7 +210,7 @@ static umbo_status on_a_replica(umbo_replica_context *context, const umbo_value 
     int32_t replica = 0;
     (void)arguments;
     (void)result;
-    UMBO_TRY(umbo_replica_context_replica_id(context, &replica));
+    replica = replica_id(context);
     UMBO_TRY(umbo_variable_view(check->variable, context, UMBO_DTYPE_NONE, &view));
     UMBO_TRY(umbo_view_to_dlpack(&view, &check->destroyed[replica], destroyed, &value));
     CHECK(value->dl_tensor.data == view.data);

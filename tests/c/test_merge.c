@@ -3,6 +3,8 @@
 
 #include "check.h"
 
+#include <umbo/tensorflow.h>
+
 typedef struct {
     pthread_t caller;
     int merges;

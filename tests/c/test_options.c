@@ -19,7 +19,7 @@ static void sizes(void) {
     longer.known.struct_size = sizeof(longer);
     longer.known.cpu_replicas = 2;
     CHECK_OK(umbo_strategy_create(&longer.known, &strategy)); /* the rest is 0 */
-    CHECK(info_of(strategy).num_replicas_in_sync == 2);
+    CHECK(info_of(strategy).replica_count == 2);
     umbo_strategy_release(strategy);
     strategy = NULL;
     longer.more[3] = 1;
@@ -54,9 +54,9 @@ static void unknown_constants(void) {
     int64_t handles = 0;
     umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
     umbo_variable_options of_variable = UMBO_VARIABLE_OPTIONS_INIT;
-    options.thread_binding = (umbo_thread_binding)2;
+    options.bind_threads = 2;
     CHECK_STATUS(umbo_strategy_create(&options, &strategy), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("thread_binding");
+    CHECK_MESSAGE("bind_threads");
     of_variable.aggregation = (umbo_aggregation)4;
     CHECK_STATUS(umbo_variable_create(two, "v", initial, &of_variable, &variable),
                  UMBO_STATUS_INVALID_ARGUMENT);

@@ -202,24 +202,24 @@ static void strategies(void) {
         CHECK_OK(umbo_strategy_create(choices[choice], &strategy));
         info = info_of(strategy);
         bytes[choice] = info.thread_stack_bytes;
-        CHECK(info.struct_size == sizeof(info) && info.strict == 0 && info.thread_binding == UMBO_THREAD_BINDING_ON);
-        CHECK(info.num_replicas_in_sync == 1 && info.num_local_replicas == 1 && info.num_compute_devices == 1);
-        CHECK(info.rank == 0 && info.num_ranks == 1 && info.num_variables == 0 && info.late_replicas == 0);
+        CHECK(info.struct_size == sizeof(info) && info.strict == 0 && info.bind_threads == 1);
+        CHECK(info.replica_count == 1 && info.local_replica_count == 1 && info.compute_device_count == 1);
+        CHECK(info.rank == 0 && info.rank_count == 1 && info.variable_count == 0 && info.late_replica_count == 0);
         CHECK(strstr(info.parameter_device, "CPU:0") != NULL);
         umbo_strategy_release(strategy);
     }
     CHECK(bytes[0] == bytes[1] && bytes[0] >= (size_t)2 << 20);
     given.cpu_replicas = 2;
     given.parameter_device = "CPU:1";
-    given.thread_binding = UMBO_THREAD_BINDING_OFF;
+    given.bind_threads = 0;
     given.thread_stack_bytes = (size_t)3 << 20;
     given.replicas_in_sync = 5;
     given.strict = 1;
     CHECK_OK(umbo_strategy_create(&given, &strategy));
     info = info_of(strategy);
     CHECK(info.strict == 1 && info.thread_stack_bytes == (size_t)3 << 20);
-    CHECK(info.thread_binding == UMBO_THREAD_BINDING_OFF && strstr(info.parameter_device, "CPU:1") != NULL);
-    CHECK(info.num_replicas_in_sync == 5 && info.num_local_replicas == 5 && info.num_compute_devices == 2);
+    CHECK(info.bind_threads == 0 && strstr(info.parameter_device, "CPU:1") != NULL);
+    CHECK(info.replica_count == 5 && info.local_replica_count == 5 && info.compute_device_count == 2);
     umbo_strategy_release(strategy);
 }
 

@@ -1,6 +1,8 @@
 /* reduce, reduce_to, local_results and update, in cross-replica context. */
 #include "check.h"
 
+#include <umbo/tensorflow.h>
+
 /* [0,1,2,3] and, for the second replica, the numbers from 4 on. */
 static umbo_value *two_parts(int64_t second_rows) {
     const float first[4] = {0, 1, 2, 3}, second[4] = {4, 5, 6, 7};
@@ -223,12 +225,12 @@ static void update(umbo_strategy *strategy) {
     umbo_variable *variable = make_variable(strategy, 10, UMBO_AGGREGATION_SUM);
     umbo_value *two = float_value(2), *result = NULL;
     int calls = 0;
-    CHECK_OK(umbo_strategy_update(strategy, variable, add_argument, &calls, two, NULL, &result));
+    CHECK_OK(umbo_strategy_update(strategy, variable, add_argument, &calls, two, &result));
     CHECK(calls == 1 && float_of(result) == 12 && float_of_variable(variable) == 12);
     umbo_value_release(result);
-    CHECK_OK(umbo_strategy_update(strategy, variable, add_argument, &calls, two, NULL, NULL));
+    CHECK_OK(umbo_strategy_update(strategy, variable, add_argument, &calls, two, NULL));
     CHECK(calls == 2 && float_of_variable(variable) == 14);
-    CHECK_STATUS(umbo_strategy_update(strategy, variable, fail_update, NULL, NULL, NULL, NULL),
+    CHECK_STATUS(umbo_strategy_update(strategy, variable, fail_update, NULL, NULL, NULL),
                  UMBO_STATUS_ABORTED);
     CHECK_MESSAGE("no update");
     umbo_value_release(two);

@@ -68,14 +68,14 @@ static void same_part(const umbo_value *own, const umbo_value *expected, const c
 static umbo_status look_at_position(umbo_replica_context *ctx, const umbo_value *args,
                                     void *user_data, umbo_value **result) {
     static const int64_t first[4] = {0, 3, 6, 9}, local[4] = {3, 3, 3, 0};
-    umbo_batch_position position = UMBO_BATCH_POSITION_INIT;
+    umbo_replica_context_info position = UMBO_REPLICA_CONTEXT_INFO_INIT;
     umbo_view x;
     const int32_t replica = replica_id(ctx);
     (void)user_data;
     (void)result;
-    UMBO_TRY(umbo_replica_context_batch_position(ctx, &position));
-    CHECK(position.first_example == first[replica] && position.local_examples == local[replica]);
-    CHECK(position.global_examples == 9);
+    UMBO_TRY(umbo_replica_context_get_info(ctx, &position));
+    CHECK(position.first_example == first[replica] && position.local_example_count == local[replica]);
+    CHECK(position.global_example_count == 9);
     UMBO_TRY(umbo_value_view(args, "x", UMBO_DTYPE_NONE, &x));
     CHECK(x.shape[0] == local[replica] && x.mutable_data == NULL);
     if (replica < 3) CHECK(*(const float *)x.data == 6.0f * (float)replica);

@@ -64,7 +64,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *args, void 
     mistake now;
     (void)args;
     (void)result;
-    UMBO_TRY(umbo_replica_context_replica_id(ctx, &replica));
+    replica = replica_id(ctx);
     now = replica == REPLICAS - 1 ? self->what : NOTHING;
     UMBO_TRY(umbo_gradients_view(self->gradients, ctx, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
     buffer = (float *)gradient.mutable_data;

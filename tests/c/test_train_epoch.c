@@ -26,7 +26,7 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
                         umbo_value **result) {
     const scene *self = (const scene *)user_data;
     umbo_view part, variable, gradient;
-    umbo_batch_position position = UMBO_BATCH_POSITION_INIT;
+    umbo_replica_context_info position = UMBO_REPLICA_CONTEXT_INFO_INIT;
     const float *x;
     float sum = 0, value;
     int64_t index;
@@ -34,7 +34,7 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
     UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_NONE, &part));
     UMBO_TRY(umbo_variable_view(self->variable, context, UMBO_DTYPE_NONE, &variable));
     UMBO_TRY(umbo_gradients_view(self->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
-    UMBO_TRY(umbo_replica_context_batch_position(context, &position));
+    UMBO_TRY(umbo_replica_context_get_info(context, &position));
     x = (const float *)part.data;
     value = *(const float *)variable.data;
     for (index = 0; index < part.shape[0]; index++) {

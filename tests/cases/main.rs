@@ -1,6 +1,6 @@
 //! Runs case files on the library, through its C functions alone.
 //!
-//! A case is a small program written as data, with the results it must give; docs/case-language.md
+//! A case is a small program written as data, with the results it must give; docs/internals/case-language.md
 //! says how. `UMBO_CASES` lists the files to run, separated by colons; without it those in
 //! tests/cases/data are run, three times: on the CPU, with GPUs of the tests' own driver as compute
 //! devices, and with both (see `placement`). Each failure is printed with what was expected and what came, and the

@@ -1,7 +1,7 @@
 //! Values of the library: made, taken apart, looked into.
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::ptr;
 use std::sync::Arc;
 
@@ -168,9 +168,14 @@ pub fn current_device() -> Result<Option<CString>> {
     if context.is_null() {
         return Ok(None);
     }
+    // SAFETY: the name lives as long as the process.
+    Ok(Some(unsafe { CStr::from_ptr(context_info(context)?.device) }.to_owned()))
+}
+
+/// What a replica's context says.
+pub fn context_info(context: *mut umbo_replica_context) -> Result<umbo_replica_context_info> {
     // SAFETY: the context is this thread's, the output is a variable.
-    let name = read_text(|name| unsafe { umbo_replica_context_device(context, name) })?;
-    c_text(&name).map(Some)
+    read(Default::default(), |info| unsafe { umbo_replica_context_get_info(context, info) })
 }
 
 /// Makes the tensor of a literal on a device; None means CPU:0.

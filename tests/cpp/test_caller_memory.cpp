@@ -38,9 +38,17 @@ void variables(const umbo::strategy &strategy) {
     CHECK(umbo::view_of<const float>(outside.at(1))[1] == 5);
     const auto gradients = umbo::gradients::create(strategy, both, {umbo::loss::sum});
     strategy.run([&](umbo::replica_context &context, const umbo::value &) {
-        const auto weights = context.views(both);
-        const auto buffers = context.views(gradients);
-        CHECK(weights.size() == 2 && buffers.size() == 2);
+        umbo_view weights[2], one[1];
+        std::vector<umbo_view> buffers(2);
+        context.views(both, weights);
+        context.views(gradients, buffers);
+        bool is_refused = false;
+        try {
+            context.views(both, one);
+        } catch (const umbo::error &error) {
+            is_refused = error.status() == umbo::status::invalid_argument;
+        }
+        CHECK(is_refused);
         CHECK(weights[1].data == context.read<float>(both[1]).data());
         CHECK(buffers[0].mutable_data != nullptr && buffers[0].mutable_data != buffers[1].mutable_data);
     });
@@ -130,13 +138,13 @@ void engines() {
     umbo::strategy_options options;
     options.cpu_replicas = 2;
     options.replica_thread_start = [&](const umbo_replica_thread &thread) {
-        CHECK(thread.computing_threads >= 1);
+        CHECK(thread.computing_thread_count >= 1);
         ++started;
-        if (thread.replica == 1) throw 1; // is dropped
+        if (thread.replica_id == 1) throw 1; // is dropped
     };
     options.replica_thread_stop = [&](const umbo_replica_thread &) { ++stopped; };
     {
-        const auto strategy = umbo::strategy::central_storage(options);
+        const auto strategy = umbo::strategy::create(options);
         const auto weights = strategy.create_variable("w", umbo::tensor::create_zeros(umbo::dtype::float32, {2}));
         const auto unused = strategy.create_variable("u", umbo::tensor::from_vector<float>({3}));
         const auto gradients =
@@ -169,7 +177,7 @@ void engines() {
 void packed() {
     umbo::strategy_options options;
     options.cpu_replicas = 2;
-    const auto strategy = umbo::strategy::central_storage(options);
+    const auto strategy = umbo::strategy::create(options);
     const auto block = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3});
     auto two = umbo::tensor::from_memory<float>({2}, block->data(), nullptr);
     auto one = umbo::tensor::from_memory<float>({}, block->data() + 2, nullptr);
@@ -199,7 +207,7 @@ int main() {
     umbo::strategy_options options;
     options.cpu_replicas = 2;
     {
-        const auto strategy = umbo::strategy::central_storage(options);
+        const auto strategy = umbo::strategy::create(options);
         variables(strategy);
         initial(strategy);
         splitting(strategy);

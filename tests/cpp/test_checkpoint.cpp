@@ -23,7 +23,7 @@ struct model {
     static umbo::strategy two_replicas() {
         umbo::strategy_options options;
         options.cpu_replicas = 2;
-        return umbo::strategy::central_storage(options);
+        return umbo::strategy::create(options);
     }
 
     model()

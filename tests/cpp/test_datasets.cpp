@@ -76,7 +76,7 @@ void files() {
     CHECK(alive.use_count() == 1);
     const auto named = umbo::dataset::from_files(
         {"1", "4"}, [](const std::string &path) { return umbo::dataset::from_range(0, std::stoll(path)); });
-    const auto strategy = umbo::strategy::central_storage();
+    const auto strategy = umbo::strategy::create();
     umbo::distribute_options how;
     how.sharding = umbo::sharding::file;
     int steps = 0;
@@ -150,7 +150,7 @@ void sources_and_transformations() {
 void distribution() {
     umbo::strategy_options two;
     two.cpu_replicas = 2;
-    const auto strategy = umbo::strategy::central_storage(two);
+    const auto strategy = umbo::strategy::create(two);
     const auto pipeline = [](const umbo::input_context &context) {
         CHECK(context.replica_count == 2 && context.pipeline_count == 1);
         return umbo::dataset::from_range(0, 5).batch(umbo::tensorflow::per_replica_batch_size(context, 4));

@@ -180,10 +180,6 @@ constexpr bool is_known(umbo_sharding constant) {
     return false;
 }
 
-constexpr bool is_known(umbo_update_grouping constant) {
-    switch (constant) {
-        case to_c(umbo::update_grouping::grouped):
-        case to_c(umbo::update_grouping::ungrouped):
             return true;
     }
     return false;
@@ -293,7 +289,6 @@ static_assert(is_known(UMBO_SCATTER_UPDATE) && to_c(umbo::scatter_op::update) ==
 static_assert(is_known(UMBO_REDUCE_MEAN) && to_c(umbo::reduce_op::mean) == UMBO_REDUCE_MEAN);
 static_assert(is_known(UMBO_SPLIT_BALANCED) && to_c(umbo::split::balanced) == UMBO_SPLIT_BALANCED);
 static_assert(is_known(UMBO_SHARDING_AUTO) && to_c(umbo::sharding::automatic) == UMBO_SHARDING_AUTO);
-static_assert(is_known(UMBO_UPDATE_UNGROUPED) && to_c(umbo::update_grouping::ungrouped) == UMBO_UPDATE_UNGROUPED);
 static_assert(is_known(UMBO_LOSS_GLOBAL_MEAN) && to_c(umbo::loss::global_mean) == UMBO_LOSS_GLOBAL_MEAN);
 static_assert(is_known(UMBO_GRADIENT_ADD) && to_c(umbo::gradient_mode::add) == UMBO_GRADIENT_ADD);
 static_assert(is_known(UMBO_NON_FINITE_FAIL) && to_c(umbo::non_finite::fail) == UMBO_NON_FINITE_FAIL);

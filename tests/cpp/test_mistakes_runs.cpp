@@ -165,7 +165,7 @@ std::vector<mistake> mistakes() {
              });
          }},
         {"a context that is kept", umbo::status::invalid_argument,
-         {"umbo_replica_context_replica_id", "ctx"},
+         {"umbo_replica_context_get_info", "ctx"},
          {"a callback that has returned"},
          {"keep a reference of your own"},
          [] {
@@ -277,8 +277,8 @@ std::vector<mistake> mistakes() {
          {"left in the reverse order"},
          [] {
              const world at;
-             auto outer = at.strategy.enter();
-             auto inner = at.strategy.enter();
+             auto outer = umbo::scope::enter(at.strategy);
+             auto inner = umbo::scope::enter(at.strategy);
              try {
                  outer.exit();
              } catch (const umbo::error &) {
@@ -293,7 +293,7 @@ std::vector<mistake> mistakes() {
          {"keep a reference"},
          [] {
              const world at;
-             auto scope = at.strategy.enter();
+             auto scope = umbo::scope::enter(at.strategy);
              umbo_scope *const raw = scope.get();
              scope.exit();
              umbo::check(umbo_scope_exit(raw));
@@ -305,7 +305,7 @@ std::vector<mistake> mistakes() {
          [] {
              umbo::strategy_options how;
              how.cpu_replicas = -2;
-             umbo::strategy::central_storage(how);
+             umbo::strategy::create(how);
          }},
         {"a device that there is not", umbo::status::not_found,
          {"umbo_strategy_create", "compute_devices"},
@@ -314,7 +314,7 @@ std::vector<mistake> mistakes() {
          [] {
              umbo::strategy_options how;
              how.compute_devices = {"CPU:0", "CPU:77"};
-             umbo::strategy::central_storage(how);
+             umbo::strategy::create(how);
          }},
         {"a device that is no name", umbo::status::invalid_argument,
          {"parameter_device"},
@@ -323,7 +323,7 @@ std::vector<mistake> mistakes() {
          [] {
              umbo::strategy_options how;
              how.parameter_device = "the large one";
-             umbo::strategy::central_storage(how);
+             umbo::strategy::create(how);
          }},
         {"a device twice", umbo::status::invalid_argument,
          {"compute_devices"},
@@ -332,7 +332,7 @@ std::vector<mistake> mistakes() {
          [] {
              umbo::strategy_options how;
              how.compute_devices = {"CPU:0", "CPU:0"};
-             umbo::strategy::central_storage(how);
+             umbo::strategy::create(how);
          }},
         {"devices and a number of them", umbo::status::invalid_argument,
          {"cpu_replicas"},
@@ -342,7 +342,7 @@ std::vector<mistake> mistakes() {
              umbo::strategy_options how;
              how.compute_devices = {"CPU:0"};
              how.cpu_replicas = 2;
-             umbo::strategy::central_storage(how);
+             umbo::strategy::create(how);
          }},
         {"a function that is NULL", umbo::status::invalid_argument,
          {"umbo_strategy_run", "function"},
@@ -397,7 +397,7 @@ std::vector<mistake> mistakes() {
                  nullptr, nullptr, &options, &out));
          }},
         {"a run by another name inside of a run", umbo::status::failed_precondition,
-         {"umbo_strategy_call_for_each_replica"},
+         {"umbo_strategy_run"},
          {"replica 0's callback", "CPU:1"},
          {"use a merge call"},
          [] {
@@ -408,7 +408,7 @@ std::vector<mistake> mistakes() {
              });
          }},
         {"a call for each replica with too few arguments", umbo::status::invalid_argument,
-         {"umbo_strategy_call_for_each_replica", "args"},
+         {"umbo_strategy_run", "args"},
          {"1 components"},
          {"for 2 replicas"},
          [] {

@@ -47,7 +47,7 @@ void deepest() {
     umbo::strategy_options options;
     options.cpu_replicas = 2;
     options.thread_stack_bytes = 262144;
-    const auto strategy = umbo::strategy::central_storage(options);
+    const auto strategy = umbo::strategy::create(options);
     auto nest = umbo::to_value(umbo::tensor::create_zeros(umbo::dtype::float32, {1}));
     for (int depth = 0; depth < 64; ++depth) nest = umbo::value::create_tuple({nest});
     for (int round = 0; round < 20; ++round) {
@@ -107,7 +107,7 @@ int main() {
     // Later its replicas might be served by threads with the larger stacks of other strategies.
     deepest();
     {
-        const auto strategy = umbo::strategy::central_storage({{}, 2});
+        const auto strategy = umbo::strategy::create({{}, 2});
         from_steps(strategy);
         from_maps();
         shapes();

@@ -72,7 +72,7 @@ void the_others() {
     const strategy of_strategy = UMBO_STRATEGY_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::strategy_options{}, {}), of_strategy, &strategy::compute_devices,
                &strategy::compute_device_count, &strategy::cpu_replicas, &strategy::parameter_device,
-               &strategy::thread_binding, &strategy::cluster_resolver, &strategy::thread_stack_bytes,
+               &strategy::bind_threads, &strategy::thread_stack_bytes,
                &strategy::replica_thread_start, &strategy::replica_thread_stop,
                &strategy::replica_thread_user_data, &strategy::replica_thread_user_data_destroy,
                &strategy::strict,
@@ -86,9 +86,6 @@ void the_others() {
     const reduce of_reduce = UMBO_REDUCE_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::reduce_options{}), of_reduce, &reduce::axes, &reduce::axis_count,
                &reduce::destination, &reduce::output));
-    using update = umbo_update_options;
-    const update of_update = UMBO_UPDATE_OPTIONS_INIT;
-    CHECK(same(raw_options(umbo::update_options{}), of_update, &update::grouping));
     using variable = umbo_variable_options;
     const variable of_variable = UMBO_VARIABLE_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::variable_options{}), of_variable, &variable::trainable,
@@ -126,7 +123,7 @@ void use() {
     }
     CHECK(whole == 1);
 #if __cplusplus >= 202002L
-    const auto strategy = umbo::strategy::central_storage({.cpu_replicas = 2});
+    const auto strategy = umbo::strategy::create({.cpu_replicas = 2});
     const auto weight = strategy.create_variable("w", umbo::tensor::scalar(1.0f),
                                                  {.trainable = true});
     const auto gradients = umbo::gradients::create(

@@ -87,18 +87,18 @@ void datasets(const umbo::strategy &strategy) {
 }
 
 void scopes(const umbo::strategy &strategy) {
-    CHECK(!umbo::has_strategy());
+    CHECK(!umbo::tensorflow::has_strategy());
     {
-        auto scope = strategy.enter();
-        CHECK(umbo::in_cross_replica_context() && umbo::strategy::current() == strategy);
-        auto inner = strategy.enter();
+        auto scope = umbo::scope::enter(strategy);
+        CHECK(umbo::tensorflow::in_cross_replica_context() && umbo::current_strategy() == strategy);
+        auto inner = umbo::scope::enter(strategy);
         inner.exit();
     }
-    CHECK(!umbo::has_strategy());
-    umbo::set_strategy(strategy);
-    CHECK(umbo::strategy::current() == strategy);
-    umbo::set_strategy({});
-    CHECK(!umbo::has_strategy() && umbo::strategy::default_strategy() != strategy);
+    CHECK(!umbo::tensorflow::has_strategy());
+    umbo::tensorflow::set_strategy(strategy);
+    CHECK(umbo::current_strategy() == strategy);
+    umbo::tensorflow::set_strategy({});
+    CHECK(!umbo::tensorflow::has_strategy() && umbo::tensorflow::default_strategy() != strategy);
     CHECK(umbo::tensorflow::copy(strategy) != strategy);
 }
 
@@ -130,7 +130,7 @@ int main() {
     {
         umbo::strategy_options options;
         options.cpu_replicas = 2;
-        const auto strategy = umbo::strategy::central_storage(options);
+        const auto strategy = umbo::strategy::create(options);
         datasets(strategy);
         scopes(strategy);
         try {

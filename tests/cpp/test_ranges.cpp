@@ -58,7 +58,7 @@ void places() {
 void distributed() {
     umbo::strategy_options options;
     options.cpu_replicas = 2;
-    const auto strategy = umbo::strategy::central_storage(options);
+    const auto strategy = umbo::strategy::create(options);
     std::int64_t steps = 0, examples = 0;
     for (const umbo::value &batch :
          strategy.distribute_dataset(umbo::dataset::from_range(0, 10).batch(4)).iterate()) {

@@ -14,15 +14,15 @@ float number_of(const umbo::variable &variable) { return variable.read().to_vect
 
 void callables(const umbo::strategy &strategy) {
     const auto ids = strategy.run([](umbo::replica_context &context, const umbo::value &args) {
-        CHECK(!args && context.num_replicas_in_sync() == 3 && !context.is_cancelled());
-        CHECK(context.stream() == nullptr && umbo::replica_context::current());
+        CHECK(!args && context.replica_count() == 3 && !context.is_cancelled());
+        CHECK(context.stream() == nullptr && umbo::current_replica_context());
         float *scratch = context.scratch<float>(10);
         scratch[9] = static_cast<float>(context.replica_id());
         return umbo::tensor::scalar(scratch[9]);
     });
     CHECK(ids.item_count() == 3 && number_of(ids.item(2)) == 2);
     CHECK(number_of(strategy.reduce(umbo::reduce_op::mean, ids)) == 1);
-    CHECK(number_of(strategy.reduce_to(umbo::reduce_op::sum, ids, umbo::destination("CPU:0"))) == 3);
+    CHECK(number_of(umbo::tensorflow::reduce_to(strategy, umbo::reduce_op::sum, ids, umbo::tensorflow::destination("CPU:0"))) == 3);
 
     const auto merged = strategy.run(
         [](umbo::replica_context &context, const umbo::value &own) {
@@ -54,7 +54,7 @@ void callables(const umbo::strategy &strategy) {
     options.aggregation = umbo::aggregation::sum;
     const auto variable = strategy.create_variable("v", umbo::tensor::scalar(10.0f), options);
     CHECK(variable.name() == "v" && variable.trainable() && variable.dtype() == umbo::dtype::float32);
-    CHECK(variable.aggregation() == umbo::aggregation::sum && strategy.created_variable(variable));
+    CHECK(variable.aggregation() == umbo::aggregation::sum && umbo::tensorflow::created_variable(strategy, variable));
     strategy.run([&](umbo::replica_context &, const umbo::value &own) { variable.assign_add(own); },
                  ids);
     CHECK(number_of(variable) == 13);
@@ -201,7 +201,7 @@ void training(const umbo::strategy &strategy) {
                 const float w = context.read<float>(weight)();
                 auto gradient = context.gradient<float>(gradients, 0, umbo::gradient_mode::add);
                 for (const float each : x) gradient() += w - each;
-                CHECK(context.batch_position().local_examples == x.shape(0));
+                CHECK(context.info().local_example_count == x.shape(0));
                 context.add_metric("rows", static_cast<double>(x.size()), 1);
                 context.submit(gradients);
             },
@@ -225,8 +225,8 @@ void training(const umbo::strategy &strategy) {
     CHECK(!gradients.row_sparse(0) && gradients.dtype(0) == umbo::dtype::float32);
     umbo::strategy_options strictly;
     strictly.strict = true;
-    CHECK(!strategy.strict() && umbo::strategy::central_storage(strictly).strict());
-    CHECK(strategy.binds_threads() && strategy.thread_stack_bytes() >= (std::size_t{2} << 20));
+    CHECK(!strategy.strict() && umbo::strategy::create(strictly).strict());
+    CHECK(strategy.bind_threads() && strategy.thread_stack_bytes() >= (std::size_t{2} << 20));
     for (const auto &optimizer : {momentum, adam}) {
         strategy.run([&](umbo::replica_context &context, const umbo::value &) {
             context.gradient<float>(gradients, 0, umbo::gradient_mode::overwrite)() = 1;
@@ -345,8 +345,8 @@ int main() {
         umbo::strategy_options options;
         options.cpu_replicas = 3;
         options.parameter_device = "CPU:0";
-        const auto strategy = umbo::strategy::central_storage(options);
-        CHECK(strategy.num_replicas_in_sync() == 3);
+        const auto strategy = umbo::strategy::create(options);
+        CHECK(strategy.replica_count() == 3);
         CHECK(!strategy.compute_device(2).empty() && !strategy.parameter_device().empty());
         callables(strategy);
         training(strategy);

@@ -122,7 +122,7 @@ void run_late(const umbo::strategy &strategy, torch_model<NetImpl> &model, const
     try {
         strategy.run([&](umbo::replica_context &context, const umbo::value &part) {
             own_step(context, part);
-            if (context.replica_id() + 1 != strategy.num_replicas_in_sync()) return;
+            if (context.replica_id() + 1 != strategy.replica_count()) return;
             std::this_thread::sleep_for(std::chrono::milliseconds(400));
         }, batch, limited);
     } catch (const umbo::error &error) {
@@ -194,7 +194,7 @@ int train_on_rank(umbo_communicator *lent, int rank, void *asked) {
     options.communicator = umbo::communicator(own);
     // As many as a replica of the one process has: torch's sums depend on it.
     options.replica_thread_start = [](const umbo_replica_thread &) { at::set_num_threads(1); };
-    const auto strategy = umbo::strategy::central_storage(umbo::adapters::with_torch_threads(options));
+    const auto strategy = umbo::strategy::create(umbo::adapters::with_torch_threads(options));
     float *to = of.numbers + static_cast<std::size_t>(rank) * room;
     std::size_t count = 0;
     for (const auto &tensor : trained_as(of.what, strategy)) {

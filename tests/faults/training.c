@@ -70,13 +70,13 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
 static umbo_status plain_step(umbo_replica_context *context, const umbo_value *args,
                               void *user_data, umbo_value **result) {
     const step_plan *plan = user_data;
-    umbo_batch_position position = UMBO_BATCH_POSITION_INIT;
+    umbo_replica_context_info position = UMBO_REPLICA_CONTEXT_INFO_INIT;
     umbo_view rows, gradient;
     float sum = 0;
     int64_t row;
     (void)result;
     UMBO_TRY(umbo_value_view(args, "x", UMBO_DTYPE_NONE, &rows));
-    UMBO_TRY(umbo_replica_context_batch_position(context, &position));
+    UMBO_TRY(umbo_replica_context_get_info(context, &position));
     for (row = 0; row < rows.shape[0]; row++) sum += ((const float *)rows.data)[row * rows.strides[0]];
     UMBO_TRY(umbo_replica_context_add_metric(context, "loss", sum, (double)rows.shape[0]));
     UMBO_TRY(umbo_gradients_view(plan->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
@@ -281,7 +281,7 @@ static void collect(void) {
     CALL(umbo_strategy_batch_reduce_to(all.strategy, UMBO_REDUCE_SUM, 1, items, &only,
                                        &v[35]));
     CALL(umbo_strategy_broadcast_to(all.strategy, v[2], &destination, &v[36]));
-    CALL(umbo_strategy_update(all.strategy, all.variables[0], twice, NULL, v[1], NULL, &v[37]));
+    CALL(umbo_strategy_update(all.strategy, all.variables[0], twice, NULL, v[1], &v[37]));
     CALL(umbo_variable_assign(all.variables[4], v[2]));
     CALL(umbo_tensor_from_data(UMBO_DTYPE_INT64, 1, shape, rows, NULL, &all.tensors[21]));
     CALL(umbo_tensor_slice(all.tensors[4], 0, 0, 3, 1, &all.tensors[22]));

@@ -68,13 +68,15 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
     const training *own = (const training *)user_data;
     float elements[ELEMENTS];
     umbo_view weights, gradient;
-    void *stream = NULL, *scratch = NULL;
+    umbo_replica_context_info here = UMBO_REPLICA_CONTEXT_INFO_INIT;
+    void *stream, *scratch = NULL;
     int index;
     (void)args;
     (void)result;
     UMBO_TRY(umbo_variable_view(own->weights, context, UMBO_DTYPE_NONE, &weights));
     UMBO_TRY(umbo_gradients_view(own->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
-    UMBO_TRY(umbo_replica_context_stream(context, &stream));
+    UMBO_TRY(umbo_replica_context_get_info(context, &here));
+    stream = here.stream;
     UMBO_TRY(umbo_replica_context_scratch(context, sizeof(elements), &scratch));
     CHECK((stream != NULL) == (weights.device.type == UMBO_DEVICE_GPU));
     CHECK((stream == own_stream) == (stream != NULL && weights.device.ordinal == 0));
@@ -269,9 +271,9 @@ typedef struct {
 } measured;
 
 static int is_on_gpu(umbo_replica_context *context) {
-    const char *name = NULL;
-    CHECK_OK(umbo_replica_context_device(context, &name));
-    return strstr(name, "GPU") != NULL;
+    umbo_replica_context_info here = UMBO_REPLICA_CONTEXT_INFO_INIT;
+    CHECK_OK(umbo_replica_context_get_info(context, &here));
+    return strstr(here.device, "GPU") != NULL;
 }
 
 static umbo_status measure(umbo_replica_context *context, const umbo_value *args, void *user_data,

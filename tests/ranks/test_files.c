@@ -43,7 +43,7 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
     umbo_view view;
     int32_t replica;
     (void)result;
-    UMBO_TRY(umbo_replica_context_replica_id(context, &replica));
+    replica = replica_id(context);
     UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_NONE, &view));
     note((const struct own *)user_data, &view);
     return UMBO_OK;
@@ -67,7 +67,7 @@ static int on_rank(umbo_communicator *communicator, int rank, void *argument) {
     own.rank = rank;
     options.cpu_replicas = own.seen->replicas;
     options.communicator = communicator;
-    options.thread_binding = UMBO_THREAD_BINDING_OFF;
+    options.bind_threads = 0;
     CHECK_OK(umbo_strategy_create(&options, &strategy));
     CHECK_OK(umbo_element_spec_create_tensor(UMBO_DTYPE_INT64, 0, NULL, &spec));
     reading.element_spec = spec;

@@ -151,7 +151,7 @@ inline strategy_options with_torch_threads(strategy_options options) {
 inline strategy torch_strategy(std::int64_t replicas) {
     strategy_options options;
     options.cpu_replicas = replicas;
-    return strategy::central_storage(with_torch_threads(std::move(options)));
+    return strategy::create(with_torch_threads(std::move(options)));
 }
 
 // A replica's part of a batch: fields by name, as tensors that keep the batch's memory, so that autograd and
@@ -266,7 +266,7 @@ public:
     template <class Make>
     torch_model(const strategy &on, Make make, torch_options options = {})
         : on_(on), options_(std::move(options)),
-          replicas_(static_cast<std::size_t>(on.num_local_replicas())), make_(make) {
+          replicas_(static_cast<std::size_t>(on.local_replica_count())), make_(make) {
         for (auto &own : replicas_) take_apart(own, make());
         const replica &first = replicas_.front();
         std::unordered_set<std::string> sparse(options_.row_sparse.begin(), options_.row_sparse.end());
@@ -313,8 +313,8 @@ public:
     template <class Loss>
     auto step(Loss loss) {
         return [this, loss](replica_context &context, const value &batch) {
-            const umbo_batch_position position = context.batch_position();
-            const std::int64_t rows = position.local_examples;
+            const umbo_replica_context_info position = context.info();
+            const std::int64_t rows = position.local_example_count;
             replica &own = replica_of(context);
             double sum = 0;
             attach(own, context, true);
@@ -341,15 +341,15 @@ public:
     template <class Measure>
     auto evaluation(const char *metric, Measure measure) {
         return [this, metric, measure](replica_context &context, const value &batch) {
-            const umbo_batch_position position = context.batch_position();
+            const umbo_replica_context_info position = context.info();
             double sum = 0;
-            if (position.local_examples != 0) {
+            if (position.local_example_count != 0) {
                 const at::NoGradGuard no_grad;
                 replica &own = replica_of(context);
                 attach(own, context, false);
                 sum = measure(*own.module, part(batch)).template item<double>();
             }
-            context.add_metric(metric, sum, static_cast<double>(position.local_examples));
+            context.add_metric(metric, sum, static_cast<double>(position.local_example_count));
         };
     }
 
@@ -411,7 +411,7 @@ private:
     // While it lives this thread computes at this place.
     class in_place {
     public:
-        explicit in_place(const umbo_batch_position &position) : before_(torch_detail::current_place()) {
+        explicit in_place(const umbo_replica_context_info &position) : before_(torch_detail::current_place()) {
             torch_detail::current_place() = {position.step, position.first_example, true};
         }
         ~in_place() { torch_detail::current_place() = before_; }

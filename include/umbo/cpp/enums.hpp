@@ -217,16 +217,6 @@ constexpr umbo_sharding to_c(sharding which) noexcept {
     return static_cast<umbo_sharding>(which);
 }
 
-// Whether the results of an update are one.
-enum class update_grouping : std::int32_t {
-    grouped = UMBO_UPDATE_GROUPED,
-    ungrouped = UMBO_UPDATE_UNGROUPED,
-};
-
-constexpr umbo_update_grouping to_c(update_grouping which) noexcept {
-    return static_cast<umbo_update_grouping>(which);
-}
-
 // What the gradients of a replica are gradients of.
 enum class loss : std::int32_t {
     unset = UMBO_LOSS_UNSET,

@@ -142,10 +142,6 @@ struct metric_options {
     double highest_score = 1.0;
 };
 
-struct update_options {
-    umbo::update_grouping grouping = umbo::update_grouping{UMBO_UPDATE_GROUPED};
-};
-
 namespace detail {
 
 inline umbo_sgd_options raw_options(const sgd_options &how) noexcept {
@@ -290,12 +286,6 @@ inline umbo_metric_options raw_options(const metric_options &how) noexcept {
     raw.bins = how.bins;
     raw.lowest_score = how.lowest_score;
     raw.highest_score = how.highest_score;
-    return raw;
-}
-
-inline umbo_update_options raw_options(const update_options &how) noexcept {
-    auto raw = umbo_update_options_default();
-    raw.grouping = to_c(how.grouping);
     return raw;
 }
 

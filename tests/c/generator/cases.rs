@@ -36,7 +36,7 @@ pub const HANDLES: [&str; 20] = [
 const NUMBERS: [(&str, &str); 10] = [
     ("axis", "0"),
     ("index", "0"),
-    ("replica", "0"),
+    ("replica_id", "0"),
     ("start", "0"),
     ("physical_ordinal", "0"),
     ("dtype", "UMBO_DTYPE_FLOAT32"),

@@ -108,6 +108,7 @@ enum Piece {
 /// `extern "C"` left out.
 fn pieces(text: &str) -> Result<Vec<Piece>, String> {
     let lines = text.lines().scan(false, |continued, line| {
+        // UMBO_DEFAULT() defines umbo_x_default(), which has no pointers.
         let directive =
             *continued || line.trim_start().starts_with('#') || line.starts_with("UMBO_DEFAULT(");
         *continued = directive && line.ends_with('\\');
@@ -274,13 +275,23 @@ fn spaced(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace(" (", "(")
 }
 
-/// Whether the documentation says that the parameter may be `NULL`: each `NULL` in it speaks of the
-/// nearest pointer parameter that is named, in backticks, before it. "NULL if ..." is a condition that good
-/// arguments do not meet, and "gets NULL" is about what a function writes. User data and its
-/// destroy function may always be left out.
+/// Whether the documentation says that the parameter may be `NULL`: in what it says of the parameter alone,
+/// by "NULL:" or "May be NULL"; or elsewhere, where each `NULL` speaks of the nearest pointer parameter that is
+/// named, in backticks, before it. "NULL if ..." is a condition that good arguments do not meet, and "gets
+/// NULL" is about what a function writes. User data, its destroy function, and options, of which "Not NULL" is
+/// not said, may always be left out.
 fn may_be_null(documentation: &str, name: &str, names: &[String]) -> bool {
-    if matches!(name, "user_data" | "destroy" | "payload") {
-        return true;
+    let own = documentation.split("@param[").skip(1).filter_map(|rest| {
+        let (parameter, says) = rest.split_once("] ")?.1.split_once(char::is_whitespace)?;
+        let says = says.split("@return").next()?.split("\n *\n").next()?;
+        (parameter == name).then_some(says)
+    });
+    let own: String = own.collect();
+    match name {
+        "user_data" | "destroy" | "payload" => return true,
+        "options" => return !own.contains("Not NULL"),
+        _ if own.contains("NULL:") || own.contains("May be NULL") => return true,
+        _ => {}
     }
     let words: Vec<_> = documentation.split_whitespace().filter(|word| *word != "*").collect();
     let text = words.join(" ");

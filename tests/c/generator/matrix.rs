@@ -47,9 +47,7 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_value_create_indexed_slices", "indices", "good.indices"),
     ("umbo_value_indexed_slices", "value", "good.slices"),
     ("umbo_cluster_resolver_from_tf_config", "text", "cluster"),
-    ("umbo_cluster_resolver_task_count", "job", "\"worker\""),
     ("umbo_cluster_resolver_task", "job", "\"worker\""),
-    ("umbo_cluster_resolver_task", "position", "0"),
     ("umbo_communicator_all_to_all", "receive", "(float[1]){0}"),
     ("umbo_communicator_all_gather", "receive", "(float[1]){0}"),
     ("umbo_communicator_broadcast", "data", "(float[1]){0}"),
@@ -132,15 +130,9 @@ const FIELDS: &[(&str, &str)] = &[("umbo_shuffle_options", "buffer_capacity = 2"
 /// Functions that succeed nowhere, and why that is right.
 const NEVER_SUCCEED: &[(&str, &str)] = &[
     ("umbo_set_last_error", "it returns the status that it is given"),
-    ("umbo_strategy_run_steps_on_iterator", "this strategy does not offer it"),
-    ("umbo_strategy_assign_to_logical_device", "nor this"),
-    ("umbo_strategy_replicate_to_logical_devices", "nor this"),
-    ("umbo_strategy_split_to_logical_devices", "nor this"),
     ("umbo_shutdown", "strategies are alive"),
     ("umbo_dataset_from_npz_file", "the program writes no archive"),
-    ("umbo_communicator_create_mpi_world", "tests/mpi runs programs with MPI"),
-    ("umbo_communicator_create_mpi", "as above"),
-    ("umbo_communicator_create_mpi_of", "as above"),
+    ("umbo_communicator_create_mpi", "tests/mpi runs programs with MPI"),
     ("umbo_communicator_create_nccl", "its device is no GPU; tests/together runs it"),
 ];
 

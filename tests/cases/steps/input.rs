@@ -32,8 +32,9 @@ pub fn step(op: &str, step: &Json, environment: &Environment<'_>) -> Option<Give
             Some(element) => Ok(Some(Bound::Value(element))),
             None => fail(UMBO_STATUS_OUT_OF_RANGE, "the end of the data"),
         }),
+        // In C umbo_iterator_next_as_optional() is inline over the same function.
         "next_optional" => iterator_of(step, environment).and_then(|iterator| {
-            let element = next_optional(&iterator)?;
+            let element = next(&iterator)?;
             Ok(Some(element.map_or(Bound::Known(Outcome::None), Bound::Value)))
         }),
         "iterate" => each(step, environment, |element| Ok(Some(Bound::Value(element)))).map(Some),
@@ -195,31 +196,16 @@ fn next(iterator: &Handle<umbo_iterator>) -> Result<Option<Value>> {
     Ok(element.map(Arc::new))
 }
 
-/// The next step through the optional; None at the end.
-fn next_optional(iterator: &Handle<umbo_iterator>) -> Result<Option<Value>> {
-    let mut has_value = 0;
-    // SAFETY: the outputs are variables.
-    let element = maybe_made(|element| unsafe {
-        umbo_iterator_next_as_optional(iterator.get(), &raw mut has_value, element)
-    })?;
-    match (has_value, element) {
-        (0, None) => Ok(None),
-        (1, Some(element)) => Ok(Some(Arc::new(element))),
-        (flag, element) => wrong(format!("has_value is {flag} and the element {element:?}")),
-    }
-}
-
 /// Iterates as the step says; collects what `visit` gives of each element.
 fn each(
     step: &Json,
     environment: &Environment<'_>,
     mut visit: impl FnMut(Value) -> Result<Option<Bound>>,
 ) -> Result<Bound> {
-    let take = match fields::optional_text(step, "way")? {
-        None | Some("next") => next,
-        Some("next_optional") => next_optional,
+    match fields::optional_text(step, "way")? {
+        None | Some("next" | "next_optional") => {}
         Some(other) => return wrong(format!("unknown way {other}")),
-    };
+    }
     let limit = fields::optional_integer(step, "limit")?;
     let iterator = iterator_over(step, environment)?;
     let (mut collected, mut taken) = (Vec::new(), 0);
@@ -227,7 +213,7 @@ fn each(
         if limit == Some(taken) {
             break "limit";
         }
-        let Some(element) = take(&iterator)? else { break "end" };
+        let Some(element) = next(&iterator)? else { break "end" };
         taken += 1;
         collected.extend(visit(element)?);
     };
@@ -339,12 +325,8 @@ fn context_of(step: &Json, environment: &Environment<'_>) -> Result<[i32; 3]> {
 /// A value context is a plain struct in C: made, and read back.
 fn value_context(step: &Json) -> Given {
     let context = umbo_value_context {
-        struct_size: size_of::<umbo_value_context>(),
-        replica_id_in_sync_group: fields::small_integer(step, "replica_id")?,
-        num_replicas_in_sync: fields::integer(step, "num_replicas_in_sync")?,
+        replica_id: fields::small_integer(step, "replica_id")?,
+        replica_count: fields::integer(step, "num_replicas_in_sync")?,
     };
-    Ok(Some(Bound::List(vec![
-        count(context.replica_id_in_sync_group.into())?,
-        count(context.num_replicas_in_sync)?,
-    ])))
+    Ok(Some(Bound::List(vec![count(context.replica_id.into())?, count(context.replica_count)?])))
 }

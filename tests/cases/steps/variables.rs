@@ -110,8 +110,18 @@ unsafe extern "C-unwind" fn synchronize(
     which: *mut c_void,
     _: *mut *mut umbo_variable,
 ) -> umbo_status {
-    // SAFETY: the user data is the synchronisation of the Creation that has entered the scope.
-    unsafe { umbo_variable_request_set_synchronization(request, which.cast::<i32>().read()) }
+    let mut info = umbo_variable_request_info::default();
+    // SAFETY: the request is lent for the call, and the user data is the synchronisation of the Creation that has
+    // entered the scope.
+    unsafe {
+        let status = umbo_variable_request_get_info(request, &raw mut info);
+        info.synchronization = which.cast::<i32>().read();
+        if status == UMBO_OK {
+            umbo_variable_request_set_info(request, &raw const info)
+        } else {
+            status
+        }
+    }
 }
 
 unsafe extern "C-unwind" fn create_in_scope(

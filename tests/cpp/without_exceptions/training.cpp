@@ -87,7 +87,7 @@ void failures(const umbo::strategy &strategy) {
                ->kind() == umbo::value_kind::tuple);
     const umbo::value nothing = *strategy.run([](umbo::replica_context &, const umbo::value &) {});
     CHECK(!nothing);
-    const auto scope = strategy.in_scope([](umbo::strategy &) -> umbo::result<void> {
+    const auto scope = strategy.scope([](umbo::strategy &) -> umbo::result<void> {
         return umbo::error(umbo::status::aborted, "enough");
     });
     CHECK(failed(scope, umbo::status::aborted, "enough"));
@@ -132,7 +132,7 @@ void functions(const umbo::strategy &strategy) {
 
 int main() {
     {
-        const auto strategy = umbo::strategy::central_storage({{}, 2});
+        const auto strategy = umbo::strategy::create({{}, 2});
         CHECK(strategy && strategy.status() == umbo::status::ok);
         const auto fitted = train(*strategy);
         CHECK(fitted && *fitted == 6);

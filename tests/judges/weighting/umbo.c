@@ -1,4 +1,4 @@
-/* Trains a case of the weighting suite with Umbo: docs/case-language.md says what a training case is.
+/* Trains a case of the weighting suite with Umbo: docs/internals/case-language.md says what a training case is.
  *
  * umbo_judge_weighting WORKERS REPLICAS REDUCTION BATCH EXAMPLES ACCUMULATION CLIP_NORM LOSS_SCALE EPOCHS
  * prints "loss", "error", "norm" and "weight" lines, a number each: of each epoch, of each update, and of the end.
@@ -137,7 +137,7 @@ static int train(umbo_communicator *communicator, int rank, void *argument) {
     int epoch, variable;
     options.cpu_replicas = setting->replicas;
     options.communicator = communicator;
-    options.thread_binding = UMBO_THREAD_BINDING_OFF;
+    options.bind_threads = 0;
     UMBO_CHECK(umbo_strategy_create(&options, &strategy));
     for (variable = 0; variable < 2; variable++) {
         const int64_t shape[1] = {variable == 0 ? WIDTH : 1};
