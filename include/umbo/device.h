@@ -131,7 +131,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_set_logical_device_count(
  * - UMBO_STATUS_UNAVAILABLE: the driver does not tell whose stream it is.
  *
  * All that the library does with the GPU's memory then goes through this stream, and
- * umbo_replica_context_stream() gives it. It stays with this part of its physical GPU when
+ * umbo_replica_context_get_info() has it. It stays with this part of its physical GPU when
  * umbo_set_logical_device_count() gives that another number.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_device_stream(const char *device, void *stream);

@@ -167,7 +167,7 @@ pub fn umbo_set_logical_device_count(
 /// - UMBO_STATUS_UNAVAILABLE: the driver does not tell whose stream it is.
 ///
 /// All that the library does with the GPU's memory then goes through this stream, and
-/// umbo_replica_context_stream() gives it. It stays with this part of its physical GPU when
+/// umbo_replica_context_get_info() has it. It stays with this part of its physical GPU when
 /// umbo_set_logical_device_count() gives that another number.
 #[c_call(text(device))]
 pub fn umbo_set_device_stream(device: *const c_char, stream: *mut c_void) {
