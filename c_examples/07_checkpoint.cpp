@@ -28,7 +28,7 @@ static std::vector<float> train(const std::string &path, std::int64_t last_epoch
   }
   // Each pass is in another order, which the iterator knows.
   const auto rows = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({100, 2}, table.data())).shuffle();
-  const auto batches = strategy.distribute(rows.batch(8)).iterate();
+  const auto batches = strategy.distribute_dataset(rows.batch(8)).iterate();
   const auto step = [&](umbo::replica_context &context, const umbo::value &batch) {
     const auto row = batch.view_as<float>();
     const auto p = context.read<float>(line);

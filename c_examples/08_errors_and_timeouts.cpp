@@ -28,7 +28,7 @@ int main() {
   const auto strategy = umbo::strategy::create(options);
   umbo::variable_options adding;
   adding.aggregation = umbo::aggregation::sum; // what replicas assign is added up
-  const auto total = strategy.create_variable("total", umbo::tensor::zeros(umbo::dtype::float32, {}), adding);
+  const auto total = strategy.create_variable("total", umbo::tensor::create_zeros(umbo::dtype::float32, {}), adding);
   const auto read_total = [&] { return total.read().to_vector<float>().at(0); };
 
   // An exception of the program's own comes back as it was thrown.

@@ -127,6 +127,13 @@ fn stored(variable: *const umbo_variable) -> Vec<f32> {
     }
 }
 
+fn info(value: *const umbo_value) -> umbo_value_info {
+    let mut info = umbo_value_info::default();
+    // SAFETY: the handle is live, the output is a variable.
+    ok(unsafe { umbo_value_get_info(value, &mut info) });
+    info
+}
+
 #[test]
 fn indexed_slices_are_built_reduced_and_taken_apart() {
     let _guard = alone();
@@ -139,24 +146,21 @@ fn indexed_slices_are_built_reduced_and_taken_apart() {
         let components = parts.map(|part| part.cast_const());
         ok(umbo_value_create_per_replica(2, components.as_ptr(), &mut both));
         ok(umbo_strategy_reduce(s, UMBO_REDUCE_SUM, both, ptr::null(), &mut sum));
-        let mut kind = 0;
-        ok(umbo_value_get_kind(sum, &mut kind));
-        assert_eq!(kind, UMBO_VALUE_INDEXED_SLICES);
         let (mut values, mut indices) = (ptr::null_mut(), ptr::null_mut());
-        ok(umbo_value_slices_values(sum, &mut values));
-        ok(umbo_value_slices_indices(sum, &mut indices));
+        ok(umbo_value_indexed_slices(sum, &mut values, &mut indices));
         assert_eq!(elements(values), [1.0, 2.0, 3.0]);
         let mut numbers = [0i64; 3];
         ok(umbo_tensor_copy_to_host(indices, numbers.as_mut_ptr().cast(), size_of_val(&numbers)));
         assert_eq!(numbers, [1, 0, 3]);
-        let (mut rank, mut shape) = (0, [-1i64; 8]);
-        ok(umbo_value_slices_dense_shape(sum, &mut rank, shape.as_mut_ptr()));
-        assert_eq!((rank, shape), (1, [4, 0, 0, 0, 0, 0, 0, 0]));
+        let info = info(sum);
+        assert_eq!((info.kind, info.item_count), (UMBO_VALUE_INDEXED_SLICES, 1));
+        assert_eq!((info.dtype, info.ndim), (UMBO_DTYPE_FLOAT32, 1));
+        assert_eq!(info.shape, [4, 0, 0, 0, 0, 0, 0, 0]);
         umbo_release(values.cast(), UMBO_HANDLE_TENSOR);
         umbo_release(indices.cast(), UMBO_HANDLE_TENSOR);
         let plain = value(&[1.0]);
         refused(
-            umbo_value_slices_values(plain, &mut values),
+            umbo_value_indexed_slices(plain, &mut values, &mut indices),
             UMBO_STATUS_INVALID_ARGUMENT,
             "is a tensor, not indexed slices",
         );
@@ -263,10 +267,9 @@ fn updates_merge() {
     // SAFETY: the handles are live, the outputs variables.
     unsafe {
         let (function, none) = (Some(assign_and_return as _), ptr::null_mut());
-        let (mut kind, mut result) = (0, ptr::null_mut());
+        let mut result = ptr::null_mut();
         ok(umbo_strategy_update(s, v, function, none, one, &mut result));
-        ok(umbo_value_get_kind(result, &mut kind));
-        assert_eq!(kind, UMBO_VALUE_TENSOR);
+        assert_eq!(info(result).kind, UMBO_VALUE_TENSOR);
         umbo_release(result.cast(), UMBO_HANDLE_VALUE);
         assert_eq!(stored(v), [1.0]);
         // In a run: replica 0's value, and one result for all.
@@ -323,9 +326,8 @@ fn values_from_functions_and_destinations() {
         let (mut calls, mut made) = (0i32, ptr::null_mut());
         let counter = (&raw mut calls).cast();
         ok(umbo_strategy_values_from_function(s, Some(id_as_value), counter, &mut made));
-        let (mut kind, mut count) = (0, 0);
-        ok(umbo_value_get_kind(made, &mut kind));
-        ok(umbo_value_count(made, &mut count));
+        let of_made = info(made);
+        let (kind, count) = (of_made.kind, of_made.item_count);
         assert_eq!((kind, count, calls), (UMBO_VALUE_PER_REPLICA, 2, 2));
         let mut nothing = ptr::null_mut();
         let status =
@@ -343,14 +345,13 @@ fn values_from_functions_and_destinations() {
         };
         ok(batch(2, &mut results));
         let mut view: umbo_view = std::mem::zeroed();
-        ok(umbo_value_view(results, c"0".as_ptr(), &mut view));
+        ok(umbo_value_view(results, c"0".as_ptr(), UMBO_DTYPE_NONE, &mut view));
         assert_eq!((view.data.cast::<f32>().read(), view.device.ordinal), (1.0, 1));
         refused(batch(0, &mut results), UMBO_STATUS_INVALID_ARGUMENT, "values");
         let mut copies = ptr::null_mut();
         let plain = value(&[4.0]);
         ok(umbo_strategy_broadcast_to(s, plain, &destinations[1], &mut copies));
-        ok(umbo_value_count(copies, &mut count));
-        assert_eq!(count, 2);
+        assert_eq!(info(copies).item_count, 2);
         for handle in [made, results, plain, copies] {
             umbo_release(handle.cast(), UMBO_HANDLE_VALUE);
         }
@@ -380,7 +381,7 @@ unsafe extern "C-unwind" fn rename_and_halve(
         ok(umbo_variable_request_set_info(request, &info));
         ok(umbo_variable_request_get_info(request, &mut info));
         info.name = c"renamed".as_ptr();
-        info.trainable = UMBO_TRAINABLE_NO;
+        info.trainable = 0;
         info.aggregation = UMBO_AGGREGATION_MEAN;
         info.synchronization = UMBO_SYNCHRONIZATION_ON_READ;
         ok(umbo_variable_request_set_info(request, &info));
@@ -392,7 +393,7 @@ unsafe extern "C-unwind" fn rename_and_halve(
         refused(status, UMBO_STATUS_INVALID_ARGUMENT, "info.name");
         let mut info = umbo_variable_request_info::default();
         ok(umbo_variable_request_get_info(request, &mut info));
-        assert_eq!((info.trainable, info.aggregation, info.synchronization), (2, 2, 3));
+        assert_eq!((info.trainable, info.aggregation, info.synchronization), (0, 2, 3));
         assert_eq!(text(info.name), "renamed");
         umbo_release(initial.cast(), UMBO_HANDLE_TENSOR);
         umbo_release(half.cast(), UMBO_HANDLE_TENSOR);

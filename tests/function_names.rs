@@ -63,7 +63,7 @@ fn a_function_that_fails_begins_its_message_with_its_name() {
         );
         fails("umbo_strategy_reduce", umbo_strategy_reduce(s, 77, value, ptr::null(), &mut none));
         fails("umbo_strategy_synchronize", umbo_strategy_synchronize(ptr::null_mut()));
-        fails("umbo_device_parse", umbo_device_parse(c"x".as_ptr(), ptr::null_mut()));
+        fails("umbo_device_get_info", umbo_device_get_info(c"x".as_ptr(), ptr::null_mut()));
         fails("umbo_set_worker_count", umbo_set_worker_count(-1));
         fails("umbo_has_feature", umbo_has_feature(ptr::null(), &mut flag));
         fails(
@@ -73,8 +73,10 @@ fn a_function_that_fails_begins_its_message_with_its_name() {
         fails("umbo_variable_assign_sub", umbo_variable_assign_sub(ptr::null_mut(), value));
         let mut info = umbo_variable_info::default();
         fails("umbo_variable_get_info", umbo_variable_get_info(ptr::null(), &mut info));
-        fails("umbo_value_slices_values", umbo_value_slices_values(value, &mut tensor));
-        fails("umbo_value_slices_indices", umbo_value_slices_indices(value, &mut tensor));
+        fails(
+            "umbo_value_indexed_slices",
+            umbo_value_indexed_slices(value, &mut tensor, ptr::null_mut()),
+        );
         fails(
             "umbo_optimizer_create_adam",
             umbo_optimizer_create_adam(s, ptr::null(), ptr::null_mut()),

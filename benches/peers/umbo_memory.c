@@ -58,7 +58,7 @@ static void reduce(void *data) {
 static void check_reduce(void *data) {
   const reduction *r = data;
   umbo_view view;
-  UMBO_CHECK(umbo_value_view(r->result, NULL, &view));
+  UMBO_CHECK(umbo_value_view(r->result, NULL, UMBO_DTYPE_FLOAT32, &view));
   check_sum(element_count(), r->replicas, r->parts, view.data);
 }
 
@@ -127,7 +127,7 @@ static umbo_status create_variable(umbo_strategy *strategy, void *user_data) {
   const int64_t count = element_count();
   umbo_variable_options choices = UMBO_VARIABLE_OPTIONS_INIT;
   choices.dtype = UMBO_DTYPE_FLOAT32;
-  choices.rank = 1;
+  choices.ndim = 1;
   choices.shape = &count;
   choices.initializer = initialize;
   return umbo_variable_create(NULL, "weights", NULL, &choices, &t->variable);

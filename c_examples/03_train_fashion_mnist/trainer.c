@@ -14,8 +14,8 @@ typedef struct {
 
 static umbo_status prepare(umbo_replica_context *ctx, const trainer *t, const umbo_value *batch, part *result) {
   umbo_view x, y;
-  UMBO_TRY(umbo_value_view(batch, "x", &x));
-  UMBO_TRY(umbo_value_view(batch, "y", &y));
+  UMBO_TRY(umbo_value_view(batch, "x", UMBO_DTYPE_UINT8, &x));
+  UMBO_TRY(umbo_value_view(batch, "y", UMBO_DTYPE_UINT8, &y));
   const int64_t rows = x.shape[0], count = rows * t->shape.sizes[0];
   if (rows == 0) { /* a last batch can be too small for all replicas */
     *result = (part){0, NULL, NULL, NULL};
@@ -127,13 +127,13 @@ static umbo_status create_variables(umbo_strategy *strategy, void *user_data) {
     snprintf(name, sizeof(name), "layer%d/weights", layer);
     choices.initializer = initialize_weights;
     choices.initializer_user_data = &which;
-    choices.rank = 2;
+    choices.ndim = 2;
     choices.shape = &t->shape.sizes[layer]; /* [sizes[layer], sizes[layer + 1]] */
     UMBO_TRY(umbo_variable_create(NULL, name, NULL, &choices, &t->variables[2 * layer]));
 
     snprintf(name, sizeof(name), "layer%d/biases", layer);
     choices.initializer = initialize_biases;
-    choices.rank = 1;
+    choices.ndim = 1;
     choices.shape = &t->shape.sizes[layer + 1];
     UMBO_TRY(umbo_variable_create(NULL, name, NULL, &choices, &t->variables[2 * layer + 1]));
   }

@@ -60,7 +60,7 @@ public:
             mlp_initialize_weights(&shape_, layer, chosen.seed, umbo::view_of<float>(memory).data());
           }));
       variables_.push_back(
-          strategy_.create_variable(name + "/biases", umbo::tensor::zeros(umbo::dtype::float32, {sizes[1]})));
+          strategy_.create_variable(name + "/biases", umbo::tensor::create_zeros(umbo::dtype::float32, {sizes[1]})));
     }
     // The network adds up over its rows; the library divides by all rows.
     gradients_ = umbo::gradients::create(strategy_, variables_, {umbo::loss::sum});

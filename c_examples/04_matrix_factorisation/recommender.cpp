@@ -87,7 +87,7 @@ int main(int argc, char **argv) {
       });
     };
     const auto biases = [&](const char *name, std::int64_t rows) {
-      return strategy.create_variable(name, umbo::tensor::zeros(umbo::dtype::float32, {rows}));
+      return strategy.create_variable(name, umbo::tensor::create_zeros(umbo::dtype::float32, {rows}));
     };
     const std::vector<umbo::variable> tables = {factors("user_factors", data.users), factors("item_factors", data.items),
                                                 biases("user_biases", data.users), biases("item_biases", data.items)};

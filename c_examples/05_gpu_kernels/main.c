@@ -118,8 +118,8 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
     work w;
     (void)result;
     UMBO_TRY(umbo_replica_context_get_info(ctx, &here));
-    UMBO_TRY(umbo_value_view(batch, "images", &images));
-    UMBO_TRY(umbo_value_view(batch, "labels", &labels));
+    UMBO_TRY(umbo_value_view(batch, "images", UMBO_DTYPE_NONE, &images));
+    UMBO_TRY(umbo_value_view(batch, "labels", UMBO_DTYPE_NONE, &labels));
     UMBO_TRY(umbo_variable_views(4, own->variables, ctx, variables));
     UMBO_TRY(umbo_gradients_views(own->gradients, ctx, UMBO_GRADIENT_OVERWRITE, 4, buffers, &count));
     w.examples = (int)images.shape[0];
@@ -161,8 +161,8 @@ static double accuracy(const trainer *own, umbo_iterator *iterator) {
     for (;;) {
         UMBO_CHECK(umbo_iterator_next(iterator, &batch));
         if (batch == NULL) break;
-        UMBO_CHECK(umbo_value_view(batch, "images", &images));
-        UMBO_CHECK(umbo_value_view(batch, "labels", &labels));
+        UMBO_CHECK(umbo_value_view(batch, "images", UMBO_DTYPE_UINT8, &images));
+        UMBO_CHECK(umbo_value_view(batch, "labels", UMBO_DTYPE_UINT8, &labels));
         for (example = 0; example < images.shape[0]; ++example) {
             float outputs[CLASSES], loss = 0;
             work w;
@@ -191,7 +191,7 @@ static umbo_variable *make_variable(umbo_strategy *strategy, const char *name, i
     umbo_variable *variable = NULL;
     umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
     options.dtype = UMBO_DTYPE_FLOAT32;
-    options.rank = 2;
+    options.ndim = 2;
     options.shape = shape;
     options.initial = columns == 1 ? UMBO_INITIAL_ZEROS : UMBO_INITIAL_GLOROT_UNIFORM;
     options.initial_seed = 1;
@@ -208,7 +208,7 @@ static umbo_dataset *open_digits(const char *folder, const char *set) {
     snprintf(paths[1], sizeof(paths[1]), "%s/%s-labels-idx1-ubyte", folder, set);
     both[0] = paths[0];
     both[1] = paths[1];
-    UMBO_CHECK(umbo_dataset_from_idx_files(2, both, names, &dataset));
+    UMBO_CHECK(umbo_dataset_from_idx_files(2, names, both, &dataset));
     UMBO_CHECK(umbo_dataset_take(&dataset, MOST_EXAMPLES));
     UMBO_CHECK(umbo_dataset_batch(&dataset, BATCH, 0));
     return dataset;

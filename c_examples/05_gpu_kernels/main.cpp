@@ -177,7 +177,7 @@ int main(int count, char **words) {
     context.submit(how.gradients);
   };
 
-  const auto batches = strategy.distribute(digits(words[1], "train")).iterate();
+  const auto batches = strategy.distribute_dataset(digits(words[1], "train")).iterate();
   for (int epoch = 0; epoch < 25; ++epoch) umbo::train_epoch(strategy, batches, step, how);
 
   std::vector<std::vector<float>> weights;

@@ -178,8 +178,8 @@ std::vector<float> under_umbo(const examples &all, std::int64_t count) {
   umbo::value::field_list fields;
   fields.emplace_back("x", umbo::value::from_data({batches * batch, inputs}, all.x.data()));
   fields.emplace_back("y", umbo::value::from_data({batches * batch}, all.y.data()));
-  const auto rows = umbo::dataset::from_tensor_slices(umbo::value::structure(fields)).batch(batch);
-  const auto pass = strategy.distribute(rows).iterate();
+  const auto rows = umbo::dataset::from_tensor_slices(umbo::value::create_struct(fields)).batch(batch);
+  const auto pass = strategy.distribute_dataset(rows).iterate();
   double before = 0, after = 0;
   for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
     double loss = 0, seen = 0;

@@ -6,16 +6,13 @@
  * @file dlpack.h
  * @brief The structs of DLPack 1.0, for programs that have no header of DLPack.
  *
- * umbo_tensor_to_dlpack(), umbo_tensor_from_dlpack() and umbo_view_to_dlpack() are declared in
- * `umbo/tensor.h`, which knows the structs by name only. A program that hands the pointers on, to
- * an interpreter or to another library, needs no definition of them. One that looks into them
- * includes this header, or that of DLPack (`dlpack/dlpack.h`), or both in any order. If the other
- * one comes first, its definitions are used; if it comes later, these are, and it adds nothing. A
- * program that uses what a later version of it has added includes that one first.
+ * tensor.h knows the structs by name only, which is enough for a program that hands them on. One
+ * that looks into them includes this header, or that of DLPack (`dlpack/dlpack.h`), or both in any
+ * order: the definitions of the first one are used. A later version of DLPack comes first.
  *
  * Example:
  * ```c
- * // Adds the elements of another library's float32 vector, and gives the vector back.
+ * // Adds the elements of another library's float32 vector, and releases the vector.
  * static umbo_status sum_and_release(struct DLManagedTensorVersioned *managed, double *sum) {
  *   umbo_tensor *tensor = NULL;
  *   umbo_view view;

@@ -56,10 +56,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_set_strategy(umbo_strategy *strategy);
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_copy(
     const umbo_strategy *strategy, umbo_strategy **copy);
 
-/**
- * Gets whether a variable was made in this very strategy: 1 or 0. Always 0 for the default
- * strategy.
- */
+/** Gets whether a variable was made in this strategy, not the default one: 1 or 0. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_created_variable(
     const umbo_strategy *strategy, const umbo_variable *variable, int32_t *result);
 
@@ -71,6 +68,21 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_created_variable(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_copy(
     const umbo_variable *variable, umbo_variable **copy);
+
+/**
+ * When copies of a variable are synchronised. There is one copy, so only the default of `trainable`
+ * follows.
+ */
+UMBO_ENUM(umbo_synchronization) {
+  /** The strategy decides. */
+  UMBO_SYNCHRONIZATION_AUTO = 0,
+  /** Never. */
+  UMBO_SYNCHRONIZATION_NONE = 1,
+  /** On every write. */
+  UMBO_SYNCHRONIZATION_ON_WRITE = 2,
+  /** On every read. By default optimizers do not change the variable. */
+  UMBO_SYNCHRONIZATION_ON_READ = 3
+};
 
 /**
  * Called for a variable that is about to be made.
@@ -93,16 +105,16 @@ typedef struct umbo_variable_request_info {
   const char *name;
   /** The canonical name of its device; NULL until the strategy's own creator has run. */
   const char *device;
-  /** Whether an optimizer should change it. */
-  umbo_trainable trainable;
+  /** Whether optimizers change it: 1, 0, or UMBO_AUTO before the strategy's own creator has run. */
+  int32_t trainable;
   /** How values that replicas assign are combined. */
   umbo_aggregation aggregation;
-  /** See umbo_variable_options. */
+  /** The synchronisation that was asked for. */
   umbo_synchronization synchronization;
 } umbo_variable_request_info;
 
 #define UMBO_VARIABLE_REQUEST_INFO_INIT \
-  { sizeof(umbo_variable_request_info), NULL, NULL, UMBO_TRAINABLE_DEFAULT, UMBO_AGGREGATION_NONE, \
+  { sizeof(umbo_variable_request_info), NULL, NULL, 0, UMBO_AGGREGATION_NONE, \
     UMBO_SYNCHRONIZATION_AUTO }
 UMBO_DEFAULT(umbo_variable_request_info, UMBO_VARIABLE_REQUEST_INFO_INIT)
 
@@ -140,10 +152,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_get_info(
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_info(
     umbo_variable_request *request, const umbo_variable_request_info *info);
 
-/**
- * Gets a new handle to the initial value, whose dtype and shape are the variable's. Do not write
- * it.
- */
+/** Gets a new handle to the initial value, with its dtype and shape. Do not write it. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_initial_value(
     const umbo_variable_request *request, umbo_tensor **tensor);
 
@@ -211,6 +220,14 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_batch_reduce_to(
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_broadcast_to(
     umbo_strategy *strategy, const umbo_value *value, const umbo_destination *destination,
     umbo_value **result);
+
+/** Creates a list of values, which is used like a tuple but has another structure. */
+UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_list(
+    int64_t count, const umbo_value *const *items, umbo_value **value);
+
+/** Creates the spec of a list. */
+UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_list(
+    int64_t count, const umbo_element_spec *const *items, umbo_element_spec **spec);
 
 /**
  * Computes the batch size of one replica.
@@ -307,32 +324,28 @@ UMBO_MUST_USE static inline umbo_status umbo_strategy_value_container(
   return umbo_value_retain(value, container);
 }
 
-/**
- * Gets the names of the compute devices in this process, in replica order.
- *
- * @param[out] names They live as long as the process.
- * @return UMBO_STATUS_FAILED_PRECONDITION: the default strategy, which was given no devices.
- */
+/** Checks the room for the names of devices, of which the default strategy has none. */
+UMBO_MUST_USE static inline umbo_status umbo_tensorflow_check_names(
+    uint64_t strategy_id, int64_t count, const char **names, int64_t capacity, int64_t *length) {
+  UMBO_TRY(umbo_tensorflow_check_output(length));
+  if (strategy_id == 0) {
+    return umbo_tensorflow_refuse(UMBO_STATUS_FAILED_PRECONDITION,
+                                  "strategy: the default strategy was given no devices");
+  }
+  *length = count;
+  if (capacity >= count) return umbo_tensorflow_check_output(names);
+  return umbo_tensorflow_refuse(UMBO_STATUS_OUT_OF_RANGE, "capacity: fewer than the devices");
+}
+
+/** Gets the names of the compute devices in this process, in replica order. */
 UMBO_MUST_USE static inline umbo_status umbo_strategy_worker_devices(
     const umbo_strategy *strategy, const char **names, int64_t capacity, int64_t *length) {
   umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
-  int32_t replica = 0;
+  int32_t at = 0;
   UMBO_TRY(umbo_strategy_get_info(strategy, &info));
-  UMBO_TRY(umbo_tensorflow_check_output(length));
-  if (info.id == 0) {
-    return umbo_tensorflow_refuse(UMBO_STATUS_FAILED_PRECONDITION,
-                                  "umbo_strategy_worker_devices: the default strategy "
-                                  "was given no devices");
-  }
-  *length = info.compute_device_count;
-  if (capacity < *length) {
-    return umbo_tensorflow_refuse(UMBO_STATUS_OUT_OF_RANGE,
-                                  "umbo_strategy_worker_devices: capacity: there are more devices");
-  }
-  UMBO_TRY(umbo_tensorflow_check_output(names));
-  for (; replica < *length; replica++) {
-    UMBO_TRY(umbo_strategy_compute_device(strategy, replica, &names[replica]));
-  }
+  UMBO_TRY(umbo_tensorflow_check_names(info.id, info.compute_device_count, names, capacity,
+                                       length));
+  for (; at < *length; at++) UMBO_TRY(umbo_strategy_compute_device(strategy, at, &names[at]));
   return UMBO_OK;
 }
 
@@ -341,18 +354,7 @@ UMBO_MUST_USE static inline umbo_status umbo_strategy_parameter_devices(
     const umbo_strategy *strategy, const char **names, int64_t capacity, int64_t *length) {
   umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
   UMBO_TRY(umbo_strategy_get_info(strategy, &info));
-  UMBO_TRY(umbo_tensorflow_check_output(length));
-  if (info.id == 0) {
-    return umbo_tensorflow_refuse(UMBO_STATUS_FAILED_PRECONDITION,
-                                  "umbo_strategy_parameter_devices: the default strategy "
-                                  "was given no devices");
-  }
-  *length = 1;
-  if (capacity < 1) {
-    return umbo_tensorflow_refuse(UMBO_STATUS_OUT_OF_RANGE,
-                                  "umbo_strategy_parameter_devices: capacity: there is 1 device");
-  }
-  UMBO_TRY(umbo_tensorflow_check_output(names));
+  UMBO_TRY(umbo_tensorflow_check_names(info.id, 1, names, capacity, length));
   names[0] = info.parameter_device;
   return UMBO_OK;
 }

@@ -13,7 +13,7 @@ use crate::input::Dataset;
 pub(crate) use super::collective::reduction;
 pub(crate) use super::constants::constant;
 pub(crate) use super::device::device;
-pub(crate) use super::dtype::{dtype, shape, sizes};
+pub(crate) use super::dtype::{dtype, shape};
 pub(crate) use super::element_spec::spec;
 pub(crate) use super::handle::{borrow, get, get_optional};
 pub(crate) use super::options::{optional_result, read as options, result, structure};

@@ -4,12 +4,11 @@ use super::prelude::*;
 use crate::values::initial::{Distribution, Form};
 
 /// What the elements of a new variable are. The same seed and name give the same elements on every
-/// machine. Fan in and fan out follow from the shape, as in Keras: of a matrix they are its rows and its
-/// columns; of a kernel of a convolution, whose last two dimensions are the channels in and out, these
-/// times the product of the other dimensions; of a vector both are its size.
+/// machine. Fan in and fan out are as in Keras: of a matrix the rows and the columns; of a
+/// convolution's kernel the last two sizes, times the product of the others; of a vector its size.
 pub type umbo_initial = i32;
 
-/// No distribution: an initial value or an initializer says it.
+/// No distribution: a tensor or an initializer says it.
 pub const UMBO_INITIAL_NONE: umbo_initial = 0;
 /// Zeros, of any dtype. All other distributions are for floats.
 pub const UMBO_INITIAL_ZEROS: umbo_initial = 1;

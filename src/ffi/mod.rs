@@ -150,4 +150,6 @@ pub use self::{
     variable_memory::*, variable_values::*, view::*,
 };
 pub use callback::umbo_destroy_fn;
-pub use tensorflow::{collective::*, input::*, strategy::*, variable::*, variable_creator::*};
+pub use tensorflow::{
+    collective::*, input::*, lists::*, strategy::*, variable::*, variable_creator::*,
+};

@@ -13,13 +13,14 @@
 //! - [`ranks`]: processes whose replicas run in sync, and how they meet;
 //! - `layout`: which replicas a process has, and on which device each is; [`options`]: how a strategy is
 //!   set up, and what the choices come to;
-//! - [`central_storage`]: the strategy itself, its devices, threads and locks;
+//! - `devices`, `threads`, `steps`, `registry`: what a strategy consists of; [`central_storage`]: the strategy
+//!   itself;
 //! - `default_strategy`: the one that is current where a program has made none;
 //! - `fingerprint`: whether all ranks have the same weights;
 //! - [`creator`], `creations`: variables that are about to be made;
 //! - `step`: the record of one step, and the context by which a replica finds it;
 //! - `together`: how several ranks begin a step and come to one outcome;
-//! - [`context`], [`replica_context`], [`strict`]: which of all this a thread is in, what it can ask, and
+//! - [`context`], [`replica_context`], [`strict_callbacks`]: which of all this a thread is in, what it can ask, and
 //!   what is looked at when a callback has returned;
 //! - `commit_point`: what becomes central state, and when;
 //! - [`quiet`]: no step in progress, and none that begins;
@@ -41,6 +42,7 @@ pub mod creation;
 mod creations;
 pub mod creator;
 mod default_strategy;
+mod devices;
 mod dispatch;
 mod draining;
 mod execution;
@@ -60,6 +62,7 @@ mod placement;
 mod protocol;
 pub mod quiet;
 pub mod ranks;
+mod registry;
 pub mod replica_context;
 pub mod replica_threads;
 pub mod run;
@@ -68,8 +71,10 @@ mod scratch;
 mod sparse;
 mod step;
 mod step_lock;
-pub mod strict;
+mod steps;
+pub mod strict_callbacks;
 mod symbol;
+mod threads;
 mod together;
 mod transaction;
 pub mod variables;
@@ -93,12 +98,12 @@ pub(crate) mod held_locks {
     ) -> R {
         let inner = context.strategy().inner();
         let _of_strategy = (
-            inner.step_lock.hold(),
-            inner.draining.hold(),
-            inner.records.lock(),
-            inner.transaction.lock(),
-            inner.central.write(),
-            inner.metrics.lock(),
+            inner.steps.lock.hold(),
+            inner.steps.draining.hold(),
+            inner.steps.records.lock(),
+            inner.steps.transaction.lock(),
+            inner.steps.central.write(),
+            inner.steps.metrics.lock(),
             inner.variable_slab.lock(),
         );
         let step = context.step.as_ref().expect("a replica in a run");

@@ -104,7 +104,7 @@ static void goes_on_from_a_file(int32_t replicas) {
     float seen[2];
     make(&a, replicas);
     train(&a, STEPS);
-    CHECK_OK(umbo_tensor_view(a.seen, &view));
+    CHECK_OK(umbo_tensor_mutable_view(a.seen, &view));
     ((float *)view.mutable_data)[1] = 4.5f;
     CHECK_OK(umbo_checkpoint_set_integer(a.checkpoint, "epoch", 7));
     CHECK_OK(umbo_checkpoint_set_number(a.checkpoint, "best", -0.25));

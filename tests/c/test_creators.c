@@ -28,27 +28,27 @@ static umbo_status change(umbo_variable_request *request, void *user_data,
     CHECK(strcmp(info.name, "w") == 0);
     CHECK_OK(umbo_variable_request_initial_value(request, &initial));
     CHECK_OK(umbo_tensor_view(initial, &view));
-    CHECK(view.rank == 0 && *(const float *)view.data == 1);
+    CHECK(view.ndim == 0 && *(const float *)view.data == 1);
     umbo_tensor_release(initial);
     /* The strategy's own creator has run before and has resolved the default. */
-    CHECK(info.trainable == UMBO_TRAINABLE_YES && info.aggregation == UMBO_AGGREGATION_NONE);
+    CHECK(info.trainable == 1 && info.aggregation == UMBO_AGGREGATION_NONE);
     CHECK(info.synchronization == UMBO_SYNCHRONIZATION_AUTO);
     CHECK_OK(umbo_variable_request_set_info(request, &info)); /* as it is */
 
     CHECK_OK(umbo_variable_request_set_initial_value(request, other));
     CHECK_OK(umbo_variable_request_get_info(request, &info));
     info.name = "renamed";
-    info.trainable = UMBO_TRAINABLE_NO;
+    info.trainable = 0;
     info.aggregation = UMBO_AGGREGATION_SUM;
     info.synchronization = UMBO_SYNCHRONIZATION_ON_WRITE;
     CHECK_OK(umbo_variable_request_set_info(request, &info));
     CHECK_OK(umbo_variable_request_get_info(request, &info));
-    CHECK(strcmp(info.name, "renamed") == 0 && info.trainable == UMBO_TRAINABLE_NO);
+    CHECK(strcmp(info.name, "renamed") == 0 && info.trainable == 0);
     wrong = info;
     wrong.aggregation = (umbo_aggregation)9;
     CHECK_STATUS(umbo_variable_request_set_info(request, &wrong), UMBO_STATUS_INVALID_ARGUMENT);
     wrong = info;
-    wrong.trainable = (umbo_trainable)9;
+    wrong.trainable = 9;
     CHECK_STATUS(umbo_variable_request_set_info(request, &wrong), UMBO_STATUS_INVALID_ARGUMENT);
     wrong = info;
     wrong.synchronization = (umbo_synchronization)9;
@@ -77,14 +77,40 @@ static void changing(umbo_strategy *strategy) {
     CHECK(has_name(variable, "renamed"));
     info = facts_of(variable);
     CHECK(info.trainable == 0 && info.aggregation == UMBO_AGGREGATION_SUM);
-    CHECK(info.synchronization == UMBO_SYNCHRONIZATION_ON_WRITE);
     CHECK_OK(umbo_variable_read(variable, &value));
     CHECK_OK(umbo_tensor_view(value, &view));
-    CHECK(view.rank == 1 && view.shape[0] == 2 && ((const float *)view.data)[1] == 8);
+    CHECK(view.ndim == 1 && view.shape[0] == 2 && ((const float *)view.data)[1] == 8);
     umbo_tensor_release(value);
     umbo_variable_release(variable);
     umbo_variable_release(create(strategy, "w")); /* the scope is left: nobody is asked */
     CHECK(calls == 101);
+}
+
+/* Makes the variable one that is synchronised on reading; user data: whether optimizers change it. */
+static umbo_status on_read(umbo_variable_request *request, void *user_data, umbo_variable **variable) {
+    int32_t trainable = 7;
+    (void)variable;
+    CHECK_OK(umbo_variable_request_trainable(request, &trainable));
+    CHECK(trainable == UMBO_AUTO); /* the strategy's own creator comes later */
+    CHECK_OK(umbo_variable_request_set_synchronization(request, UMBO_SYNCHRONIZATION_ON_READ));
+    CHECK_OK(umbo_variable_request_set_trainable(request, *(const int32_t *)user_data));
+    return UMBO_OK;
+}
+
+/* Optimizers leave such a variable alone, unless it is said that they change it. */
+static void synchronised_on_reading(umbo_strategy *strategy) {
+    int32_t trainable;
+    for (trainable = UMBO_AUTO; trainable <= 1; trainable++) {
+        umbo_scope *scope = NULL, *creators = NULL;
+        umbo_variable *variable;
+        CHECK_OK(umbo_scope_enter(strategy, &scope));
+        CHECK_OK(umbo_variable_creator_scope_enter(on_read, &trainable, NULL, &creators));
+        variable = create(strategy, "r");
+        CHECK(facts_of(variable).trainable == (trainable == 1));
+        umbo_variable_release(variable);
+        CHECK_OK(umbo_scope_exit(creators));
+        CHECK_OK(umbo_scope_exit(scope));
+    }
 }
 
 /* Appends a letter to the name, before the rest of the creators. */
@@ -269,6 +295,7 @@ int main(void) {
     umbo_scope *scope = NULL;
     int calls = 0;
     changing(strategy);
+    synchronised_on_reading(strategy);
     order(strategy);
     other_results(strategy);
     in_a_run(strategy);

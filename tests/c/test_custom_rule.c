@@ -239,8 +239,7 @@ static void reduced(umbo_strategy *strategy, int rows, umbo_dtype dtype, int64_t
     if (rows) {
         umbo_tensor *parts[2] = {NULL, NULL};
         CHECK(kind_of(found) == UMBO_VALUE_INDEXED_SLICES);
-        CHECK_OK(umbo_value_slices_values(found, &parts[0]));
-        CHECK_OK(umbo_value_slices_indices(found, &parts[1]));
+        CHECK_OK(umbo_value_indexed_slices(found, &parts[0], &parts[1]));
         CHECK_OK(umbo_tensor_view(parts[0], &values));
         CHECK_OK(umbo_tensor_view(parts[1], &indices));
         CHECK(values.shape[0] == indices.shape[0] && values.shape[1] == WIDTH && indices.shape[0] == 50);
@@ -252,8 +251,8 @@ static void reduced(umbo_strategy *strategy, int rows, umbo_dtype dtype, int64_t
         umbo_tensor_release(parts[0]);
         umbo_tensor_release(parts[1]);
     } else {
-        CHECK_OK(umbo_value_view(found, NULL, &values));
-        CHECK_OK(umbo_value_view(again, NULL, &before));
+        CHECK_OK(umbo_value_view(found, NULL, UMBO_DTYPE_NONE, &values));
+        CHECK_OK(umbo_value_view(again, NULL, UMBO_DTYPE_NONE, &before));
         for (at = 0; at < ELEMENTS; at++) {
             CHECK(((const float *)values.data)[at] == -((const float *)view.data)[at]);
             if (accumulation == 1)

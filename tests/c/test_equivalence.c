@@ -24,7 +24,7 @@ static umbo_status reduce_rows(umbo_replica_context *context, const umbo_value *
     float sum = 0;
     int64_t row;
     (void)result;
-    UMBO_TRY(umbo_value_view(args, NULL, &rows));
+    UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_NONE, &rows));
     UMBO_TRY(umbo_replica_context_get_info(context, &position));
     if (rows.shape[0] == 0 && plan->fails_without) {
         return umbo_set_last_error(UMBO_STATUS_OUT_OF_RANGE, "there are no rows", NULL, NULL);

@@ -17,7 +17,7 @@ static umbo_destination on_devices_of(const umbo_value *like) {
 
 static int lies_on(const umbo_value *value, umbo_device_type type, int32_t ordinal) {
     umbo_view view;
-    CHECK_OK(umbo_value_view(value, NULL, &view));
+    CHECK_OK(umbo_value_view(value, NULL, UMBO_DTYPE_NONE, &view));
     return view.device.type == type && view.device.ordinal == ordinal;
 }
 

@@ -66,7 +66,7 @@ static void mixed_with_next(void) {
         } else {
             CHECK_OK(umbo_iterator_next_as_optional(iterator, &has_value, &element));
         }
-        CHECK_OK(umbo_value_view(element, NULL, &view));
+        CHECK_OK(umbo_value_view(element, NULL, UMBO_DTYPE_NONE, &view));
         CHECK(*(const int64_t *)view.data == expected);
         umbo_value_release(element);
     }

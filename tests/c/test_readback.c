@@ -234,14 +234,12 @@ static void variables(umbo_strategy *strategy) {
         umbo_variable_info info;
         if (choice < 2) options = choices[choice];
         if (choice == 2) {
-            given.trainable = UMBO_TRAINABLE_NO;
-            given.synchronization = UMBO_SYNCHRONIZATION_ON_WRITE;
+            given.trainable = 0;
             given.aggregation = UMBO_AGGREGATION_MEAN;
         }
         CHECK_OK(umbo_variable_create(strategy, "v", initial, options, &variable));
         info = facts_of(variable);
         CHECK(info.trainable == (choice < 2));
-        CHECK(info.synchronization == (choice < 2 ? UMBO_SYNCHRONIZATION_AUTO : UMBO_SYNCHRONIZATION_ON_WRITE));
         CHECK(info.aggregation == (choice < 2 ? UMBO_AGGREGATION_NONE : UMBO_AGGREGATION_MEAN));
         umbo_variable_release(variable);
     }

@@ -7,7 +7,7 @@ static umbo_status double_it(umbo_replica_context *context, const umbo_value *ar
     (void)context;
     (void)user_data;
     CHECK(*result == NULL);
-    UMBO_TRY(umbo_value_view(args, NULL, &view));
+    UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_NONE, &view));
     return return_float(2 * *(const float *)view.data, result);
 }
 
@@ -173,7 +173,7 @@ static umbo_status note_place(umbo_replica_context *context, const umbo_value *a
     ZEROED(umbo_replica_context_info, position);
     (void)result;
     UMBO_TRY(umbo_replica_context_get_info(context, &position));
-    UMBO_TRY(umbo_value_view(args, NULL, &view));
+    UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_NONE, &view));
     noted->position[replica_id(context)] = position;
     noted->rows[replica_id(context)] = view.shape[0];
     return UMBO_OK;
@@ -195,9 +195,9 @@ static void batch_position_and_empty_replicas(umbo_strategy *strategy) {
     CHECK_OK(umbo_strategy_distribute_dataset(strategy, batches, NULL, &distributed));
     CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
     CHECK_OK(umbo_iterator_next(iterator, &element));
-    CHECK_OK(umbo_value_examples(element, -1, &examples));
+    CHECK_OK(umbo_value_example_count(element, -1, &examples));
     CHECK(examples == 4);
-    CHECK_OK(umbo_value_examples(element, 2, &examples));
+    CHECK_OK(umbo_value_example_count(element, 2, &examples));
     CHECK(examples == 0);
 
     memset(&noted, -1, sizeof(noted));

@@ -43,10 +43,10 @@ static umbo_status make_outputs(mistake now) {
     umbo_view view;
     umbo_status status;
     UMBO_TRY_ELSE(status, umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &five, NULL, &made), out);
-    UMBO_TRY_ELSE(status, umbo_tensor_view(made, &view), out);
+    UMBO_TRY_ELSE(status, umbo_tensor_mutable_view(made, &view), out);
     ((float *)view.mutable_data)[now == BEHIND_OUTPUT ? 5 : 4] = 1;
     UMBO_TRY_ELSE(status, umbo_tensor_copy(made, NULL, &copy), out);
-    UMBO_TRY_ELSE(status, umbo_tensor_view(copy, &view), out);
+    UMBO_TRY_ELSE(status, umbo_tensor_mutable_view(copy, &view), out);
     ((float *)view.mutable_data)[now == BEFORE_COPY ? -1 : 0] = 1;
 out:
     umbo_tensor_release(made);

@@ -67,7 +67,7 @@ static void structures(umbo_strategy *strategy) {
     CHECK_OK(umbo_value_field(value, "own", &field));
     for (replica = 0; replica < 3; replica++) {
         CHECK_OK(umbo_value_item(field, replica, &item));
-        CHECK_OK(umbo_value_view(item, NULL, &view));
+        CHECK_OK(umbo_value_view(item, NULL, UMBO_DTYPE_NONE, &view));
         CHECK(view.shape[0] == replica);
         umbo_value_release(item);
     }

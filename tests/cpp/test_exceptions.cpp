@@ -104,7 +104,7 @@ void from_the_library(const umbo::strategy &strategy) {
         [&] {
             strategy.run([](umbo::replica_context &context, const umbo::value &args) {
                 if (context.replica_id() == 1) args.view("absent");
-            }, umbo::value::structure({{"x", umbo::tensor::scalar(1.0f)}}));
+            }, umbo::value::create_struct({{"x", umbo::tensor::scalar(1.0f)}}));
         },
         [](const umbo::error &error) {
             CHECK(error.status() == umbo::status::not_found);
@@ -113,7 +113,7 @@ void from_the_library(const umbo::strategy &strategy) {
             CHECK(error.records()[0].replica == 1);
             CHECK(contains(error.records()[0].device, "/device:CPU:"));
         });
-    expect<umbo::error>([] { umbo::parse_device("foo"); },
+    expect<umbo::error>([] { umbo::device_get_info("foo"); },
                         [](const umbo::error &error) {
                             CHECK(error.status() == umbo::status::invalid_argument);
                             CHECK(contains(error.what(), "foo"));

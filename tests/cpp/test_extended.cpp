@@ -25,17 +25,18 @@ umbo::status status_of(Fn &&fn) {
 }
 
 umbo::value slices(const std::vector<float> &values, const std::vector<std::int64_t> &indices) {
-    return umbo::value::indexed_slices(umbo::tensor::from_vector(values),
+    return umbo::value::create_indexed_slices(umbo::tensor::from_vector(values),
                                        umbo::tensor::from_vector(indices), {3});
 }
 
 void sparse() {
     const auto strategy = make(2);
-    const auto both = umbo::value::per_replica({slices({1}, {1}), slices({2, 3}, {0, 2})});
+    const auto both = umbo::value::create_per_replica({slices({1}, {1}), slices({2, 3}, {0, 2})});
     const auto sum = strategy.reduce(umbo::reduce_op::sum, both);
-    CHECK(sum.slices_values().to_vector<float>() == std::vector<float>({1, 2, 3}));
-    CHECK(sum.slices_indices().to_vector<std::int64_t>() == std::vector<std::int64_t>({1, 0, 2}));
-    CHECK(sum.slices_dense_shape() == umbo::dimensions{3});
+    const auto [rows, numbers] = sum.indexed_slices();
+    CHECK(rows.to_vector<float>() == std::vector<float>({1, 2, 3}));
+    CHECK(numbers.to_vector<std::int64_t>() == std::vector<std::int64_t>({1, 0, 2}));
+    CHECK(sum.shape() == umbo::dimensions{3} && sum.dtype() == umbo::dtype::float32);
     const auto variable =
         strategy.create_variable("v", umbo::tensor::from_vector(std::vector<float>{8, 8, 8}));
     variable.scatter(umbo::scatter_op::add, slices({1}, {0}));
@@ -72,12 +73,12 @@ void extended() {
     const auto ids = strategy.values_from_function([](const umbo_value_context &context) {
         return umbo::tensor::scalar(static_cast<float>(context.replica_id));
     });
-    CHECK(ids.kind() == umbo::value_kind::per_replica && ids.count() == 2);
+    CHECK(ids.kind() == umbo::value_kind::per_replica && ids.item_count() == 2);
     const auto sums = umbo::tensorflow::batch_reduce_to(strategy, 
         umbo::reduce_op::sum, {{ids, umbo::tensorflow::destination("CPU:1")}, {ids, umbo::tensorflow::destination(variable)}});
     CHECK(sums.item(0).view().device.ordinal == 1 && sums.item(1).view().device.ordinal == 0);
-    CHECK(umbo::tensorflow::broadcast_to(strategy, umbo::tensor::scalar(1.0f), umbo::tensorflow::destination(ids)).count() == 2);
-    CHECK(umbo::tensorflow::value_container(strategy, ids).count() == 2);
+    CHECK(umbo::tensorflow::broadcast_to(strategy, umbo::tensor::scalar(1.0f), umbo::tensorflow::destination(ids)).item_count() == 2);
+    CHECK(umbo::tensorflow::value_container(strategy, ids).item_count() == 2);
     const auto same = umbo::tensorflow::call_for_each_replica(strategy, 
         [](umbo::replica_context &, const umbo::value &args) { return args; }, ids);
     CHECK(same.item(1).view_as<const float>()() == 1);
@@ -100,8 +101,13 @@ void creators() {
             request.set_name("renamed");
             CHECK(!request.device().empty());
             auto options = request.options();
-            options.trainable = umbo::trainable::no;
+            CHECK(options.trainable == true); // the strategy's own creator has resolved it
+            options.trainable = false;
             request.set_options(options);
+            CHECK(request.options().trainable == false);
+            CHECK(request.synchronization() == umbo::tensorflow::synchronization::automatic);
+            request.set_synchronization(umbo::tensorflow::synchronization::on_read);
+            CHECK(request.synchronization() == umbo::tensorflow::synchronization::on_read);
             request.set_initial_value(request.initial_value());
             return request.next();
         });

@@ -72,11 +72,11 @@ void variables(const umbo::strategy &strategy) {
     CHECK(number_of(umbo::tensorflow::update_non_slot(strategy, variable, subtract, two)) == 3);
     strategy.scope([&](umbo::strategy &own) { umbo::tensorflow::colocate_vars_with(own, variable, enter); });
     const auto scope = umbo::tensorflow::variable_creator_scope(create);
-    CHECK(strategy.create_variable("w", two.as_tensor()).name() == "renamed");
+    CHECK(strategy.create_variable("w", two.tensor()).name() == "renamed");
 }
 
 umbo::dataset pipeline(const umbo::input_context &context) {
-    return umbo::dataset::range(0, 6).batch(umbo::tensorflow::per_replica_batch_size(context, 6));
+    return umbo::dataset::from_range(0, 6).batch(umbo::tensorflow::per_replica_batch_size(context, 6));
 }
 
 umbo::value same(const umbo::value &element) { return element; }
@@ -86,9 +86,9 @@ std::optional<umbo::value> no_element() { return std::nullopt; }
 auto begin_pass() { return no_element; }
 
 void datasets(const umbo::strategy &strategy) {
-    CHECK(strategy.distribute_from_function(pipeline).cardinality() == 1);
-    CHECK(umbo::dataset::range(0, 6).map(same).cardinality() == 6);
-    const auto spec = umbo::element_spec::tensor(umbo::dtype::int32, {1});
+    CHECK(strategy.distribute_datasets_from_function(pipeline).cardinality() == 1);
+    CHECK(umbo::dataset::from_range(0, 6).map(same).cardinality() == 6);
+    const auto spec = umbo::element_spec::create_tensor(umbo::dtype::int32, {1});
     CHECK(!umbo::dataset::from_generator(spec, begin_pass).iterate().next());
 }
 

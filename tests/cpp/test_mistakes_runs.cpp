@@ -15,8 +15,8 @@ using umbo::value;
 struct world {
     umbo::strategy strategy = two_replicas();
     tensor one = tensor::scalar(1.0f);
-    tensor ones = tensor::zeros(umbo::dtype::float32, {2});
-    value pair = value::per_replica({one, one});
+    tensor ones = tensor::create_zeros(umbo::dtype::float32, {2});
+    value pair = value::create_per_replica({one, one});
 };
 
 std::vector<mistake> mistakes() {
@@ -59,7 +59,7 @@ std::vector<mistake> mistakes() {
          [] {
              const world at;
              at.strategy.run([](context &own, const value &) {
-                 own.all_reduce(umbo::reduce_op::sum, tensor::zeros(umbo::dtype::float32, {own.replica_id() + 2}));
+                 own.all_reduce(umbo::reduce_op::sum, tensor::create_zeros(umbo::dtype::float32, {own.replica_id() + 2}));
              });
          }},
         {"an all-gather of different widths", umbo::status::invalid_argument,
@@ -69,7 +69,7 @@ std::vector<mistake> mistakes() {
          [] {
              const world at;
              at.strategy.run([](context &own, const value &) {
-                 own.all_gather(tensor::zeros(umbo::dtype::float32, {2, own.replica_id() + 2}), 0);
+                 own.all_gather(tensor::create_zeros(umbo::dtype::float32, {2, own.replica_id() + 2}), 0);
              });
          }},
         {"a merge call on one replica only", umbo::status::failed_precondition,
@@ -142,7 +142,7 @@ std::vector<mistake> mistakes() {
          {"for 2 replicas"},
          [] {
              const world at;
-             at.strategy.run([](context &, const value &) {}, value::per_replica({at.one}));
+             at.strategy.run([](context &, const value &) {}, value::create_per_replica({at.one}));
          }},
         {"a result of some replicas only", umbo::status::invalid_argument,
          {"umbo_strategy_run", "result"},
@@ -161,7 +161,7 @@ std::vector<mistake> mistakes() {
          [] {
              const world at;
              at.strategy.run([&](context &own, const value &) {
-                 return own.replica_id() == 0 ? value(at.one) : value::tuple({at.one});
+                 return own.replica_id() == 0 ? value(at.one) : value::create_tuple({at.one});
              });
          }},
         {"a context that is kept", umbo::status::invalid_argument,
@@ -187,7 +187,7 @@ std::vector<mistake> mistakes() {
                  if (own.replica_id() == 0) kept = args.get();
              }, at.pair);
              umbo_view view{};
-             umbo::check(umbo_value_view(kept, nullptr, &view));
+             umbo::check(umbo_value_view(kept, nullptr, UMBO_DTYPE_NONE, &view));
          }},
         {"a context on another thread", umbo::status::failed_precondition,
          {"umbo_replica_context_add_metric", "ctx"},
@@ -376,7 +376,7 @@ std::vector<mistake> mistakes() {
          {"call umbo_strategy_run for each element"},
          [] {
              const world at;
-             const auto input = umbo::dataset::range(0, 4).iterate();
+             const auto input = umbo::dataset::from_range(0, 4).iterate();
              umbo::tensorflow::run_steps_on_iterator(
                  at.strategy, [](context &, const value &) {}, input, 2);
          }},
@@ -414,7 +414,7 @@ std::vector<mistake> mistakes() {
          [] {
              const world at;
              umbo::tensorflow::call_for_each_replica(
-                 at.strategy, [](context &, const value &) {}, value::per_replica({at.one}));
+                 at.strategy, [](context &, const value &) {}, value::create_per_replica({at.one}));
          }},
     };
 }

@@ -20,7 +20,7 @@ void callables(const umbo::strategy &strategy) {
         scratch[9] = static_cast<float>(context.replica_id());
         return umbo::tensor::scalar(scratch[9]);
     });
-    CHECK(ids.count() == 3 && number_of(ids.item(2)) == 2);
+    CHECK(ids.item_count() == 3 && number_of(ids.item(2)) == 2);
     CHECK(number_of(strategy.reduce(umbo::reduce_op::mean, ids)) == 1);
     CHECK(number_of(umbo::tensorflow::reduce_to(strategy, umbo::reduce_op::sum, ids, umbo::tensorflow::destination("CPU:0"))) == 3);
 
@@ -36,17 +36,17 @@ void callables(const umbo::strategy &strategy) {
         ids);
     CHECK(merged.kind() == umbo::value_kind::tensor && number_of(merged) == 3);
 
-    const umbo::value rows = umbo::value::per_replica(
+    const umbo::value rows = umbo::value::create_per_replica(
         {umbo::tensor::from_vector(std::vector<float>{1}),
          umbo::tensor::from_vector(std::vector<float>{2, 3}),
          umbo::tensor::from_vector(std::vector<float>{4, 5, 6})});
-    CHECK(strategy.gather(rows, 0).as_tensor().to_vector<float>()[5] == 6);
+    CHECK(strategy.gather(rows, 0).tensor().to_vector<float>()[5] == 6);
     umbo::reduce_options over_rows;
     over_rows.axes = std::vector<std::int32_t>{0};
     CHECK(number_of(strategy.reduce(umbo::reduce_op::mean, rows, over_rows)) == 3.5f);
     strategy.run(
         [](umbo::replica_context &context, const umbo::value &own) {
-            CHECK(context.all_gather(own, 0).as_tensor().to_vector<float>().size() == 6);
+            CHECK(context.all_gather(own, 0).tensor().to_vector<float>().size() == 6);
         },
         rows);
 
@@ -68,7 +68,7 @@ void callables(const umbo::strategy &strategy) {
     CHECK(number_of(updated) == 10 && number_of(variable) == 10);
     const auto copy = umbo::tensorflow::copy(variable);
     copy.assign(umbo::tensor::scalar(1.0f));
-    CHECK(number_of(copy) == 1 && variable.view().rank == 0);
+    CHECK(number_of(copy) == 1 && variable.view().ndim == 0);
 
     // 10 in bfloat16, in a run and outside.
     strategy.run(
@@ -131,7 +131,7 @@ void rows(const umbo::strategy &strategy, const umbo::variable &weight) {
         "table", umbo::tensor::from_vector(std::vector<float>{0, 0, 0, 0}));
     const auto gradients =
         umbo::gradients::create(strategy, {weight, table}, {umbo::loss::sum, 1, {false, true}});
-    const auto slices = umbo::value::indexed_slices(
+    const auto slices = umbo::value::create_indexed_slices(
         umbo::tensor::from_vector(std::vector<float>{9}),
         umbo::tensor::from_vector(std::vector<std::int64_t>{2}), {4});
     umbo::sgd_options options;
@@ -186,14 +186,14 @@ void training(const umbo::strategy &strategy) {
         strategy.create_variable("w", umbo::dtype::float32, {}, [](const umbo_view &memory) {
             umbo::view_of<float>{memory}() = 0;
         });
-    const auto data = umbo::value::structure(
+    const auto data = umbo::value::create_struct(
         {{"x", umbo::tensor::from_vector(std::vector<float>{1, 2, 3, 4, 5})}});
     const auto batches = umbo::dataset::from_tensor_slices(data).batch(4);
     const auto gradients = umbo::gradients::create(strategy, {weight}, {umbo::loss::sum});
     umbo::sgd_options options;
     options.learning_rate = 1;
     const auto sgd = umbo::optimizer::sgd(strategy, options);
-    const auto iterator = strategy.distribute(batches).iterate();
+    const auto iterator = strategy.distribute_dataset(batches).iterate();
     while (const auto element = iterator.next()) {
         strategy.run(
             [&](umbo::replica_context &context, const umbo::value &batch) {
@@ -278,8 +278,8 @@ void training(const umbo::strategy &strategy) {
     settings(strategy, weight);
     rows(strategy, weight);
     low_precision(strategy);
-    CHECK(momentum.state(weight, "momentum").view().rank == 0);
-    CHECK(adam.state(weight, "m").view().rank == 0);
+    CHECK(momentum.state(weight, "momentum").view().ndim == 0);
+    CHECK(adam.state(weight, "m").view().ndim == 0);
     CHECK(number_of(weight) < 5);
     strategy.synchronize();
 }
@@ -300,7 +300,7 @@ void an_epoch(const umbo::strategy &strategy) {
 
     const auto labels = umbo::dataset::from_tensor_slices(
         umbo::tensor::from_vector(std::vector<std::int64_t>{0, 1, 2, 1, 0, 2, 2}));
-    const auto elements = strategy.distribute(labels.batch(4)).iterate();
+    const auto elements = strategy.distribute_dataset(labels.batch(4)).iterate();
     const auto step = [&](umbo::replica_context &context, const umbo::value &args) {
         const auto part = args.view();
         metrics.add(context, loss, 2.0 * static_cast<double>(part.shape[0]),

@@ -44,7 +44,7 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
     int32_t replica;
     (void)result;
     replica = replica_id(context);
-    UMBO_TRY(umbo_value_view(args, NULL, &view));
+    UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_NONE, &view));
     note((const struct own *)user_data, &view);
     return UMBO_OK;
 }
@@ -71,11 +71,11 @@ static int on_rank(umbo_communicator *communicator, int rank, void *argument) {
     CHECK_OK(umbo_strategy_create(&options, &strategy));
     CHECK_OK(umbo_element_spec_create_tensor(UMBO_DTYPE_INT64, 0, NULL, &spec));
     reading.element_spec = spec;
-    reading.files_at_once = 2;
+    reading.open_file_count = 2;
     reading.shuffle_files = 1;
     CHECK_OK(umbo_dataset_from_files(own.seen->files, paths, open_file, &own, NULL, &reading, &dataset));
     umbo_element_spec_release(spec);
-    shuffle.buffer_size = 5;
+    shuffle.buffer_capacity = 5;
     CHECK_OK(umbo_dataset_shuffle(&dataset, &shuffle));
     CHECK_OK(umbo_dataset_batch(&dataset, BATCH, 0));
     CHECK_OK(umbo_dataset_prefetch(&dataset, 2));

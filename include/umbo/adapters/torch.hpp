@@ -7,7 +7,7 @@
 //     auto strategy = umbo::adapters::torch_strategy(2);
 //     umbo::adapters::torch_model<NetImpl> model(strategy, [] { return std::make_shared<NetImpl>(); });
 //     auto adam = umbo::optimizer::adam(strategy);
-//     auto batches = strategy.distribute(umbo::adapters::rows_of({{"x", x}, {"y", y}}).shuffle().batch(64)).iterate();
+//     auto batches = strategy.distribute_dataset(umbo::adapters::rows_of({{"x", x}, {"y", y}}).shuffle().batch(64)).iterate();
 //     for (const umbo::value &batch : batches) {
 //         model.train(batch, [](NetImpl &net, const umbo::adapters::part &of) {
 //             return torch::nn::functional::cross_entropy(net.forward(of["x"]), of["y"]);
@@ -77,7 +77,7 @@ inline umbo_dtype umbo_type(at::ScalarType type) {
 // Where the elements of a tensor in host memory are.
 inline umbo_view view_of_torch(const at::Tensor &tensor) {
     if (!tensor.device().is_cpu()) throw error(status::unimplemented, "a torch tensor that is not on the CPU");
-    if (tensor.dim() > UMBO_MAX_RANK) {
+    if (tensor.dim() > UMBO_MAX_NDIM) {
         throw error(status::invalid_argument,
                     "a torch tensor of " + std::to_string(tensor.dim()) + " dimensions; 8 are supported");
     }
@@ -93,9 +93,9 @@ inline umbo_view view_of_torch(const at::Tensor &tensor) {
 // from) and with it the memory: so it may be kept for longer than the callback.
 template <class Owner>
 at::Tensor lend(const umbo_view &view, Owner owner) {
-    const auto rank = static_cast<std::size_t>(view.rank);
-    return at::from_blob(const_cast<void *>(view.data), at::IntArrayRef(view.shape, rank),
-                         at::IntArrayRef(view.strides, rank), [owner = std::move(owner)](void *) {},
+    const auto ndim = static_cast<std::size_t>(view.ndim);
+    return at::from_blob(const_cast<void *>(view.data), at::IntArrayRef(view.shape, ndim),
+                         at::IntArrayRef(view.strides, ndim), [owner = std::move(owner)](void *) {},
                          at::TensorOptions(torch_type(view.dtype)));
 }
 
@@ -105,7 +105,7 @@ inline tensor share(const at::Tensor &from) {
     umbo_tensor *out = nullptr;
     auto *kept = new at::Tensor(from.detach());
     detail::require(umbo_tensor_from_memory(
-        view.dtype, view.rank, view.shape, view.strides, view.mutable_data, nullptr, kept,
+        view.dtype, view.ndim, view.shape, view.strides, view.mutable_data, nullptr, kept,
         [](void *own) { delete static_cast<at::Tensor *>(own); }, &out));
     return tensor(out);
 }
@@ -114,7 +114,7 @@ inline tensor share(const at::Tensor &from) {
 inline dataset rows_of(const std::vector<std::pair<std::string, at::Tensor>> &fields) {
     value::field_list shared;
     for (const auto &field : fields) shared.emplace_back(field.first, value(share(field.second)));
-    return dataset::from_tensor_slices(value::structure(shared));
+    return dataset::from_tensor_slices(value::create_struct(shared));
 }
 
 namespace torch_detail {
@@ -287,7 +287,7 @@ public:
         }
         for (std::size_t index = 0; index < first.buffers.size(); ++index) {
             variable_options kept;
-            kept.trainable = trainable::no;
+            kept.trainable = false;
             kept.aggregation = first.buffers[index].is_floating_point() ? aggregation::mean
                                                                         : aggregation::only_first_replica;
             buffers_.push_back(on.create_variable(first.buffer_names[index],

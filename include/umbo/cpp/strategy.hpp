@@ -338,7 +338,7 @@ public:
         options.initializer = &detail::initializer_trampoline<detail::callable_object<Initializer>>;
         options.initializer_user_data = callable.user_data();
         options.dtype = to_c(dtype);
-        options.rank = detail::rank_of(shape.size());
+        options.ndim = detail::ndim_of(shape.size());
         options.shape = shape.data();
         umbo_variable *out = nullptr;
         UMBO_DETAIL_TRY(umbo_variable_create(get(), detail::optional_text(name), nullptr, &options, &out));
@@ -362,7 +362,7 @@ public:
                              const variable_options &how = {}) const {
         auto options = detail::raw_options(how);
         options.dtype = to_c(dtype);
-        options.rank = detail::rank_of(shape.size());
+        options.ndim = detail::ndim_of(shape.size());
         options.shape = shape.data();
         options.initial = to_c(initial.distribution);
         options.initial_mean = initial.mean;
@@ -409,7 +409,7 @@ public:
     }
 
     // Splits each element over the replicas.
-    returned<distributed_dataset> distribute(const dataset &source,
+    returned<distributed_dataset> distribute_dataset(const dataset &source,
                                    const distribute_options &how = {}) const {
         const auto options = detail::raw_options(how);
         umbo_distributed_dataset *out = nullptr;
@@ -420,7 +420,7 @@ public:
     // `fn(const input_context &)` is called once and returns a dataset, of which each replica gets
     // whole elements.
     template <class Fn>
-    returned<distributed_dataset> distribute_from_function(Fn &&fn,
+    returned<distributed_dataset> distribute_datasets_from_function(Fn &&fn,
                                                  const distribute_options &how = {}) const {
         using callable = detail::callable_object<Fn>;
         const auto options = detail::raw_options(how);

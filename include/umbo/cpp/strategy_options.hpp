@@ -82,8 +82,7 @@ inline umbo_reduce_options raw_options(const reduce_options &how) {
 
 inline umbo_variable_options raw_options(const variable_options &how) noexcept {
     auto raw = umbo_variable_options_default();
-    raw.trainable = to_c(how.trainable);
-    raw.synchronization = to_c(how.synchronization);
+    if (how.trainable) raw.trainable = *how.trainable ? 1 : 0;
     raw.aggregation = to_c(how.aggregation);
     return raw;
 }

@@ -208,6 +208,22 @@ inline returned<std::optional<value>> next_as_optional(const iterator &of) {
     return std::optional<value>(value(out));
 }
 
+// A value that is used like a tuple, and does not have the same structure.
+inline returned<value> create_list(const std::vector<value> &items) {
+    const auto raw = detail::raw_handles(items);
+    umbo_value *out = nullptr;
+    UMBO_DETAIL_TRY(umbo_value_create_list(detail::count_of(raw.size()), raw.data(), &out));
+    return value(out);
+}
+
+// The spec of such values.
+inline returned<element_spec> create_list(const std::vector<element_spec> &items) {
+    const auto raw = detail::raw_handles(items);
+    umbo_element_spec *out = nullptr;
+    UMBO_DETAIL_TRY(umbo_element_spec_create_list(detail::count_of(raw.size()), raw.data(), &out));
+    return element_spec(out);
+}
+
 // The slices of copies of arrays.
 inline returned<dataset> make_numpy_dataset(const strategy &on, const value &arrays) {
     umbo_dataset *out = nullptr;
@@ -217,10 +233,10 @@ inline returned<dataset> make_numpy_dataset(const strategy &on, const value &arr
 
 inline returned<std::int64_t> per_replica_batch_size(const input_context &of,
                                            std::int64_t global_batch_size) {
-    auto context = detail::sized<umbo_input_context>();
-    context.num_input_pipelines = of.num_input_pipelines;
-    context.input_pipeline_id = of.input_pipeline_id;
-    context.num_replicas_in_sync = of.num_replicas_in_sync;
+    auto context = umbo_input_context_default();
+    context.pipeline_count = of.pipeline_count;
+    context.pipeline_index = of.pipeline_index;
+    context.replica_count = of.replica_count;
     std::int64_t out = 0;
     UMBO_DETAIL_TRY(umbo_input_context_per_replica_batch_size(&context, global_batch_size, &out));
     return out;

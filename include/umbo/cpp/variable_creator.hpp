@@ -1,7 +1,9 @@
+/* Generated from src/ffi; do not edit. */
 // Variable creators: callables that see each new variable before it is made.
 #ifndef UMBO_CPP_VARIABLE_CREATOR_HPP
 #define UMBO_CPP_VARIABLE_CREATOR_HPP
 
+#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -11,6 +13,18 @@
 
 UMBO_DETAIL_BEGIN
 namespace tensorflow {
+
+// When the copies of a variable are made the same.
+enum class synchronization : std::int32_t {
+    automatic = UMBO_SYNCHRONIZATION_AUTO,
+    none = UMBO_SYNCHRONIZATION_NONE,
+    on_write = UMBO_SYNCHRONIZATION_ON_WRITE,
+    on_read = UMBO_SYNCHRONIZATION_ON_READ,
+};
+
+constexpr umbo_synchronization to_c(synchronization which) noexcept {
+    return static_cast<umbo_synchronization>(which);
+}
 
 // A variable that is about to be made. Lent to the creator for the call.
 class variable_request {
@@ -28,26 +42,14 @@ public:
         return variable(out);
     }
 
-    // All that the functions for one field get, in one call.
-    returned<umbo_variable_request_info> info() const {
-        auto out = umbo_variable_request_info_default();
-        UMBO_DETAIL_TRY(umbo_variable_request_get_info(raw_, &out));
+    returned<std::string> name() const {
+        const char *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_variable_request_name(raw_, &out));
         return out;
     }
 
-    returned<void> set_info(const umbo_variable_request_info &to) const {
-        return check(umbo_variable_request_set_info(raw_, &to));
-    }
-
-    returned<std::string> name() const {
-        UMBO_DETAIL_LET(found, info());
-        return found.name;
-    }
-
     returned<void> set_name(const std::string &name) const {
-        UMBO_DETAIL_LET(changed, info());
-        changed.name = name.c_str();
-        return set_info(changed);
+        return check(umbo_variable_request_set_name(raw_, name.c_str()));
     }
 
     returned<tensor> initial_value() const {
@@ -62,24 +64,37 @@ public:
 
     // How the variable is to behave.
     returned<variable_options> options() const {
-        UMBO_DETAIL_LET(found, info());
-        return variable_options{umbo::trainable{found.trainable},
-                                umbo::synchronization{found.synchronization},
-                                umbo::aggregation{found.aggregation}};
+        std::int32_t trainable = 0;
+        umbo_aggregation aggregation{};
+        UMBO_DETAIL_TRY(umbo_variable_request_trainable(raw_, &trainable));
+        UMBO_DETAIL_TRY(umbo_variable_request_aggregation(raw_, &aggregation));
+        variable_options out;
+        if (trainable != UMBO_AUTO) out.trainable = trainable != 0;
+        out.aggregation = umbo::aggregation{aggregation};
+        return out;
     }
 
     returned<void> set_options(const variable_options &how) const {
-        UMBO_DETAIL_LET(changed, info());
-        changed.trainable = to_c(how.trainable);
-        changed.synchronization = to_c(how.synchronization);
-        changed.aggregation = to_c(how.aggregation);
-        return set_info(changed);
+        const std::int32_t trainable = how.trainable ? std::int32_t{*how.trainable} : UMBO_AUTO;
+        UMBO_DETAIL_TRY(umbo_variable_request_set_trainable(raw_, trainable));
+        return check(umbo_variable_request_set_aggregation(raw_, to_c(how.aggregation)));
+    }
+
+    returned<tensorflow::synchronization> synchronization() const {
+        umbo_synchronization out{};
+        UMBO_DETAIL_TRY(umbo_variable_request_synchronization(raw_, &out));
+        return tensorflow::synchronization{out};
+    }
+
+    returned<void> set_synchronization(tensorflow::synchronization to) const {
+        return check(umbo_variable_request_set_synchronization(raw_, to_c(to)));
     }
 
     // The device that the strategy's own creator has chosen; "" before it has.
     returned<std::string> device() const {
-        UMBO_DETAIL_LET(found, info());
-        return found.device == nullptr ? "" : found.device;
+        const char *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_variable_request_device(raw_, &out));
+        return out == nullptr ? "" : out;
     }
 
 private:
@@ -115,8 +130,9 @@ template <class Creator>
     using callable = std::decay_t<Creator>;
     auto *kept = new callable(std::forward<Creator>(creator));
     umbo_scope *out = nullptr;
-    UMBO_DETAIL_TRY(umbo_variable_creator_scope_enter(&detail::creator_trampoline<callable>, kept,
-                                                      &umbo::detail::destroy_callable<callable>, &out));
+    UMBO_DETAIL_TRY(umbo_variable_creator_scope_enter(
+        &detail::creator_trampoline<callable>, kept, &umbo::detail::destroy_callable<callable>,
+        &out));
     return scope(out);
 }
 

@@ -14,9 +14,9 @@ pub fn umbo_input_context_per_replica_batch_size(
     size: *mut i64,
 ) {
     let context = InputContext {
-        num_input_pipelines: context.num_input_pipelines,
-        input_pipeline_id: context.input_pipeline_id,
-        num_replicas_in_sync: context.num_replicas_in_sync,
+        num_input_pipelines: context.pipeline_count,
+        input_pipeline_id: context.pipeline_index,
+        num_replicas_in_sync: context.replica_count,
     };
     size.write(context.per_replica_batch_size(global_batch_size)?);
 }

@@ -3,6 +3,7 @@
 
 pub mod collective;
 pub mod input;
+pub mod lists;
 pub mod strategy;
 pub mod variable;
 pub mod variable_creator;

@@ -1,8 +1,29 @@
 //! Variable creators: callbacks that see each new variable before it is made.
 
 use crate::ffi::prelude::*;
+use crate::ffi::variable::trainable;
 use crate::strategy::context::enter_creator_scope;
 use crate::strategy::creator::{NewVariable, VariableRequest};
+use crate::values::variable::Synchronization;
+
+/// When copies of a variable are synchronised. There is one copy, so only the default of `trainable` follows.
+pub type umbo_synchronization = i32;
+
+/// The strategy decides.
+pub const UMBO_SYNCHRONIZATION_AUTO: umbo_synchronization = 0;
+/// Never.
+pub const UMBO_SYNCHRONIZATION_NONE: umbo_synchronization = 1;
+/// On every write.
+pub const UMBO_SYNCHRONIZATION_ON_WRITE: umbo_synchronization = 2;
+/// On every read. By default optimizers do not change the variable.
+pub const UMBO_SYNCHRONIZATION_ON_READ: umbo_synchronization = 3;
+
+constants! { Synchronization {
+    UMBO_SYNCHRONIZATION_AUTO = Synchronization::Auto,
+    UMBO_SYNCHRONIZATION_NONE = Synchronization::None,
+    UMBO_SYNCHRONIZATION_ON_WRITE = Synchronization::OnWrite,
+    UMBO_SYNCHRONIZATION_ON_READ = Synchronization::OnRead,
+} }
 
 /// Called for a variable that is about to be made.
 ///
@@ -69,11 +90,11 @@ pub struct umbo_variable_request_info {
     pub name: *const c_char,
     /// The canonical name of its device; NULL until the strategy's own creator has run.
     pub device: *const c_char,
-    /// Whether an optimizer should change it.
-    pub trainable: umbo_trainable,
+    /// Whether optimizers change it: 1, 0, or UMBO_AUTO before the strategy's own creator has run.
+    pub trainable: i32,
     /// How values that replicas assign are combined.
     pub aggregation: umbo_aggregation,
-    /// See umbo_variable_options.
+    /// The synchronisation that was asked for.
     pub synchronization: umbo_synchronization,
 }
 
@@ -87,7 +108,7 @@ pub fn umbo_variable_request_get_info(
     info.write(umbo_variable_request_info {
         name: new.name.as_c_str().as_ptr(),
         device: request.device().map_or(ptr::null(), device_name),
-        trainable: new.trainable.to_c(),
+        trainable: new.trainable.map_or(UMBO_AUTO as i32, i32::from),
         aggregation: new.aggregation.to_c(),
         synchronization: new.synchronization.to_c(),
         ..Default::default()
@@ -102,13 +123,13 @@ pub fn umbo_variable_request_set_info(
 ) {
     // SAFETY: the caller gives a text.
     let name = unsafe { text(info.name, "info.name") }?.into();
-    let trainable = constant(info.trainable, "info.trainable")?;
+    let trainable = trainable(info.trainable, "info.trainable")?;
     let aggregation = constant(info.aggregation, "info.aggregation")?;
     let synchronization = constant(info.synchronization, "info.synchronization")?;
     request.describe(|new| *new = NewVariable { name, trainable, synchronization, aggregation });
 }
 
-/// Gets a new handle to the initial value, whose dtype and shape are the variable's. Do not write it.
+/// Gets a new handle to the initial value, with its dtype and shape. Do not write it.
 #[c_call(out(tensor), get(request))]
 pub fn umbo_variable_request_initial_value(
     request: *const umbo_variable_request,

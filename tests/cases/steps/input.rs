@@ -117,11 +117,8 @@ unsafe extern "C-unwind" fn on_dataset(
     let call = unsafe { &*user_data.cast::<DatasetCall<'_>>() };
     // SAFETY: the library gives its callback a context.
     let context = unsafe { &*context };
-    let context = [
-        context.num_input_pipelines as i32,
-        context.input_pipeline_id,
-        context.num_replicas_in_sync as i32,
-    ];
+    let context =
+        [context.pipeline_count as i32, context.pipeline_index, context.replica_count as i32];
     call.contexts.lock().push(context);
     match build(call.dataset, call.environment, Some(context)) {
         Ok(made) => {
@@ -261,22 +258,17 @@ fn element_spec(step: &Json, environment: &Environment<'_>) -> Given {
 
 fn spec_outcome(spec: &Handle<umbo_element_spec>) -> Result<Outcome> {
     // SAFETY: the output is a variable.
-    let kind = read(0, |kind| unsafe { umbo_element_spec_get_kind(spec.get(), kind) })?;
+    let info = read(umbo_element_spec_info::default(), |info| unsafe {
+        umbo_element_spec_get_info(spec.get(), info)
+    })?;
+    let (kind, count) = (info.kind, info.item_count);
     if kind == UMBO_VALUE_TENSOR {
-        let (mut dtype, mut shape) = (0, [0i64; UMBO_MAX_RANK as usize]);
-        // SAFETY: the outputs are variables, the last with room for the largest rank.
-        let rank = read(0, |rank| unsafe {
-            let shape = (&raw mut shape).cast();
-            umbo_element_spec_leaf(spec.get(), &raw mut dtype, rank, shape)
-        })?;
-        let sizes = usize::try_from(rank).ok().map(|rank| {
-            let sizes = shape[..rank].iter();
+        let sizes = usize::try_from(info.ndim).ok().map(|ndim| {
+            let sizes = info.shape[..ndim].iter();
             sizes.map(|&size| (size >= 0).then_some(size)).collect()
         });
-        return Ok(Outcome::Spec(Dtype::of_code(dtype)?.name, sizes));
+        return Ok(Outcome::Spec(Dtype::of_code(info.dtype)?.name, sizes));
     }
-    // SAFETY: the output is a variable.
-    let count = read(0, |count| unsafe { umbo_element_spec_count(spec.get(), count) })?;
     let items = (0..count).map(|index| {
         // SAFETY: the output is a variable.
         spec_outcome(&made(|item| unsafe { umbo_element_spec_item(spec.get(), index, item) })?)
