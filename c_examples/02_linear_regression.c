@@ -10,7 +10,6 @@
 typedef struct {
   umbo_variable *line; /* {w, b} */
   umbo_gradients *gradients;
-  umbo_metrics *metrics; /* of them one: the loss */
 } model;
 
 /* The training step of one replica: reads the line and its part of the batch, writes its gradient. */
@@ -32,7 +31,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
     g[0] += error * inputs[row];
     g[1] += error;
   }
-  UMBO_TRY(umbo_metrics_add(m->metrics, ctx, 0, loss, (double)x.shape[0]));
+  UMBO_TRY(umbo_replica_context_add_metric(ctx, "loss", loss, (double)x.shape[0]));
   return umbo_gradients_submit(m->gradients, ctx);
 }
 
@@ -42,7 +41,7 @@ int main(void) {
   umbo_strategy *strategy = NULL;
   UMBO_CHECK(umbo_strategy_create(&options, &strategy));
 
-  model m = {NULL, NULL, NULL};
+  model m = {NULL, NULL};
   umbo_variable_options zeros = UMBO_VARIABLE_OPTIONS_INIT;
   zeros.initial = UMBO_INITIAL_ZEROS;
   zeros.dtype = UMBO_DTYPE_FLOAT32;
@@ -52,8 +51,6 @@ int main(void) {
   umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;
   sums.loss_reduction = UMBO_LOSS_SUM; /* step adds up over its rows; the library divides by all rows */
   UMBO_CHECK(umbo_gradients_create(strategy, 1, &m.line, &sums, &m.gradients));
-  UMBO_CHECK(umbo_metrics_create(strategy, &m.metrics));
-  UMBO_CHECK(umbo_metrics_define(m.metrics, "loss", UMBO_METRIC_MEAN, NULL, NULL));
   umbo_sgd_options sgd = UMBO_SGD_OPTIONS_INIT;
   sgd.learning_rate = 0.5;
   umbo_optimizer *optimizer = NULL;
@@ -79,12 +76,10 @@ int main(void) {
   UMBO_CHECK(umbo_strategy_distribute_dataset(strategy, dataset, NULL, &distributed));
   UMBO_CHECK(umbo_iterator_from_distributed_dataset(distributed, &batches));
 
-  umbo_train_epoch_options epoch_options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
-  epoch_options.metrics = m.metrics; /* of each epoch alone */
   for (int epoch = 1; epoch <= 20; ++epoch) {
     umbo_metric loss = UMBO_METRIC_INIT;
-    UMBO_CHECK(umbo_train_epoch(strategy, batches, optimizer, m.gradients, step, &m, &epoch_options, NULL));
-    UMBO_CHECK(umbo_metrics_result(m.metrics, 0, &loss));
+    UMBO_CHECK(umbo_train_epoch(strategy, batches, optimizer, m.gradients, step, &m, NULL, NULL));
+    UMBO_CHECK(umbo_strategy_metric(strategy, "loss", &loss)); /* of the whole epoch */
     if (epoch % 5 == 0) printf("epoch %2d: loss %.6f over %.0f examples\n", epoch, loss.mean, loss.weight);
   }
 
@@ -96,7 +91,6 @@ int main(void) {
   umbo_distributed_dataset_release(distributed);
   umbo_dataset_release(dataset);
   umbo_optimizer_release(optimizer);
-  umbo_metrics_release(m.metrics);
   umbo_gradients_release(m.gradients);
   umbo_variable_release(m.line);
   umbo_strategy_release(strategy);

@@ -13,10 +13,8 @@ int main() {
   const auto strategy = umbo::strategy::create(options);
   const auto line = strategy.create_variable("line", umbo::tensor::create_zeros(umbo::dtype::float32, {2})); // {w, b}
   umbo::gradients_options sums;
-  sums.loss_reduction = umbo::loss::sum; // the step adds up over its rows; the library divides by all rows
+  sums.loss_reduction = umbo::loss_reduction::sum; // the step adds up over its rows; the library divides by all rows
   const auto gradients = umbo::gradients::create(strategy, {line}, sums);
-  const auto metrics = umbo::metrics::create(strategy);
-  const auto loss = metrics.define("loss", umbo::metric_kind::mean);
 
   // The training step of one replica: reads the line and its part of the batch, writes its gradient.
   const auto step = [&](umbo::replica_context &context, const umbo::value &batch) {
@@ -30,7 +28,7 @@ int main() {
       g[0] += error * x[row];
       g[1] += error;
     }
-    metrics.add(context, loss, sum, static_cast<double>(x.size()));
+    context.add_metric("loss", sum, static_cast<double>(x.size()));
     context.submit(gradients);
   };
 
@@ -45,14 +43,11 @@ int main() {
 
   umbo::sgd_options rate;
   rate.learning_rate = 0.5;
-  umbo::train_epoch_options how;
-  how.optimizer = umbo::optimizer::sgd(strategy, rate);
-  how.gradients = gradients;
-  how.metrics = metrics; // of each epoch alone
+  const auto optimizer = umbo::optimizer::sgd(strategy, rate);
   for (int epoch = 1; epoch <= 20; ++epoch) {
-    umbo::train_epoch(strategy, batches, step, how);
-    const auto mean = metrics.result(loss);
-    if (epoch % 5 == 0) std::printf("epoch %2d: loss %.6f over %.0f examples\n", epoch, mean.mean, mean.weight);
+    umbo::train_epoch(strategy, batches, optimizer, gradients, step);
+    const auto loss = strategy.metric("loss"); // of the whole epoch
+    if (epoch % 5 == 0) std::printf("epoch %2d: loss %.6f over %.0f examples\n", epoch, loss.mean, loss.weight);
   }
 
   const auto fitted = line.read().to_vector<float>();

@@ -55,7 +55,7 @@ int main() {
     }
     context.merge_call(move_centres, own);
   };
-  for (int pass = 0; pass < 10; ++pass) umbo::train_epoch(strategy, batches, step); // no gradients, no update
+  for (int pass = 0; pass < 10; ++pass) umbo::train_epoch(strategy, batches, {}, {}, step); // no gradients, no update
 
   const auto found = centres.read().to_vector<float>();
   float furthest = 0;

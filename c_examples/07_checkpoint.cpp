@@ -14,12 +14,11 @@ static std::vector<float> train(const std::string &path, std::int64_t last_epoch
   normal.distribution = umbo::initial::normal;
   const auto line = strategy.create_variable("line", umbo::dtype::float32, {2}, normal); // {w, b}
   umbo::gradients_options sums;
-  sums.loss_reduction = umbo::loss::sum;
+  sums.loss_reduction = umbo::loss_reduction::sum;
   umbo::adam_options rule;
   rule.learning_rate = 0.1;
-  umbo::train_epoch_options how;
-  how.gradients = umbo::gradients::create(strategy, {line}, sums);
-  how.optimizer = umbo::optimizer::adam(strategy, rule); // it has a state: without that, the rest would go another way
+  const auto gradients = umbo::gradients::create(strategy, {line}, sums);
+  const auto optimizer = umbo::optimizer::adam(strategy, rule); // it has a state: without that, the rest would go another way
 
   std::vector<float> table;
   for (int i = 0; i < 100; ++i) {
@@ -32,19 +31,19 @@ static std::vector<float> train(const std::string &path, std::int64_t last_epoch
   const auto step = [&](umbo::replica_context &context, const umbo::value &batch) {
     const auto row = batch.view_as<float>();
     const auto p = context.read<float>(line);
-    const auto g = context.gradient<float>(how.gradients, 0, umbo::gradient_mode::add);
+    const auto g = context.gradient<float>(gradients, 0, umbo::gradient_mode::add);
     for (std::int64_t i = 0; i < row.shape(0); ++i) {
       const float error = p[0] * row(i, 0) + p[1] - row(i, 1);
       g[0] += error * row(i, 0);
       g[1] += error;
     }
-    context.submit(how.gradients);
+    context.submit(gradients);
   };
 
   // What the rest depends on: the variables, the optimizer's state, the place in the data, and how far it is.
   const auto checkpoint = umbo::checkpoint::create(strategy);
   checkpoint.add(line);
-  checkpoint.add("optimizer", how.optimizer);
+  checkpoint.add("optimizer", optimizer);
   checkpoint.add("batches", batches);
   checkpoint.set_integer("epochs", 0);
   try {
@@ -54,7 +53,7 @@ static std::vector<float> train(const std::string &path, std::int64_t last_epoch
   }
   auto epochs = checkpoint.integer("epochs");
   std::printf("%s: from epoch %d to %d\n", path.c_str(), static_cast<int>(epochs) + 1, static_cast<int>(last_epoch));
-  for (; epochs < last_epoch; ++epochs) umbo::train_epoch(strategy, batches, step, how);
+  for (; epochs < last_epoch; ++epochs) umbo::train_epoch(strategy, batches, optimizer, gradients, step);
   checkpoint.set_integer("epochs", epochs);
   checkpoint.save(path);
   return line.read().to_vector<float>();

@@ -16,11 +16,11 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
   (void)result;
   const model *m = user_data;
   umbo_view rows, line, gradient;
-  double scale = 1;
+  umbo_optimizer_info state = UMBO_OPTIMIZER_INFO_INIT;
   UMBO_TRY(umbo_value_view(batch, NULL, UMBO_DTYPE_FLOAT32, &rows));
   UMBO_TRY(umbo_variable_view(m->line, ctx, UMBO_DTYPE_FLOAT16, &line)); /* kept in step by the updates */
   UMBO_TRY(umbo_gradients_view(m->gradients, ctx, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
-  UMBO_TRY(umbo_optimizer_loss_scale(m->optimizer, &scale));
+  UMBO_TRY(umbo_optimizer_get_info(m->optimizer, &state));
 
   /* A kernel would compute in 16 bits; here they are converted. */
   float p[2], sum[2] = {0, 0};
@@ -28,8 +28,8 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
   const float *row = rows.data; /* x, y */
   for (int64_t i = 0; i < rows.shape[0]; ++i, row += 2) {
     const float error = p[0] * row[0] + p[1] - row[1];
-    sum[0] += (float)scale * error * row[0];
-    sum[1] += (float)scale * error;
+    sum[0] += (float)state.loss_scale * error * row[0];
+    sum[1] += (float)state.loss_scale * error;
   }
   /* It may overflow: that update is skipped. */
   UMBO_TRY(umbo_convert_from_float(UMBO_DTYPE_FLOAT16, 2, sum, gradient.mutable_data));
@@ -74,19 +74,19 @@ int main(void) {
   UMBO_CHECK(umbo_dataset_batch(&dataset, 10, 0)); /* 10 batches: three updates of three, and one of the last */
   UMBO_CHECK(umbo_strategy_distribute_dataset(strategy, dataset, NULL, &distributed));
   UMBO_CHECK(umbo_iterator_from_distributed_dataset(distributed, &batches));
-  int64_t applied = 0, skipped = 0;
+  int64_t updates = 0, skipped = 0;
   for (int epoch = 0; epoch < 20; ++epoch) {
     umbo_train_epoch_report report = UMBO_TRAIN_EPOCH_REPORT_INIT;
     UMBO_CHECK(umbo_train_epoch(strategy, batches, m.optimizer, m.gradients, step, &m, NULL, &report));
-    applied += report.applied;
-    skipped += report.skipped;
+    updates += report.update_count;
+    skipped += report.skipped_count;
   }
-  double scale = 0;
+  umbo_optimizer_info state = UMBO_OPTIMIZER_INFO_INIT;
   float line[2];
-  UMBO_CHECK(umbo_optimizer_loss_scale(m.optimizer, &scale));
+  UMBO_CHECK(umbo_optimizer_get_info(m.optimizer, &state));
   UMBO_CHECK(umbo_variable_copy_to_host(m.line, line, sizeof(line)));
   printf("y = %.2f x %+.2f after %d updates; %d were skipped until the loss scale was %.0f\n", line[0], line[1],
-         (int)applied, (int)skipped, scale);
+         (int)updates, (int)skipped, state.loss_scale);
 
   umbo_iterator_release(batches);
   umbo_distributed_dataset_release(distributed);
@@ -95,5 +95,5 @@ int main(void) {
   umbo_gradients_release(m.gradients);
   umbo_variable_release(m.line);
   umbo_strategy_release(strategy);
-  return fabsf(line[0] - 3) < 0.02f && fabsf(line[1] + 1) < 0.02f && applied + skipped == 80 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return fabsf(line[0] - 3) < 0.02f && fabsf(line[1] + 1) < 0.02f && updates + skipped == 80 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -13,23 +13,22 @@ int main() {
   const auto strategy = umbo::strategy::create(options);
   const auto line = strategy.create_variable("line", umbo::tensor::create_zeros(umbo::dtype::float32, {2})); // {w, b}
   umbo::gradients_options sums;
-  sums.loss_reduction = umbo::loss::sum;
+  sums.loss_reduction = umbo::loss_reduction::sum;
   sums.dtype = umbo::dtype::float16;
   sums.accumulation_steps = 3;
   umbo::sgd_options rate;
   rate.learning_rate = 0.5;
-  umbo::train_epoch_options how;
-  how.gradients = umbo::gradients::create(strategy, {line}, sums);
-  how.optimizer = umbo::optimizer::sgd(strategy, rate);
+  const auto gradients = umbo::gradients::create(strategy, {line}, sums);
+  const auto optimizer = umbo::optimizer::sgd(strategy, rate);
   umbo::optimizer_options scaling;
   scaling.loss_scaling = umbo::loss_scaling::dynamic; // begins with 65536, which is too much here, and finds what fits
-  how.optimizer.configure(scaling);
+  optimizer.configure(scaling);
 
   const auto step = [&](umbo::replica_context &context, const umbo::value &batch) {
     const auto row = batch.view_as<float>();
     const auto p = context.read<umbo::float16>(line); // kept in step by the updates
-    const auto g = context.gradient<umbo::float16>(how.gradients, 0, umbo::gradient_mode::overwrite);
-    const auto scale = static_cast<float>(how.optimizer.loss_scale());
+    const auto g = context.gradient<umbo::float16>(gradients, 0, umbo::gradient_mode::overwrite);
+    const auto scale = static_cast<float>(optimizer.info().loss_scale);
     float sum[2] = {0, 0};
     for (std::int64_t i = 0; i < row.shape(0); ++i) {
       const float error = static_cast<float>(p[0]) * row(i, 0) + static_cast<float>(p[1]) - row(i, 1);
@@ -37,7 +36,7 @@ int main() {
       sum[1] += scale * error;
     }
     for (std::size_t i = 0; i < 2; ++i) g[i] = umbo::float16(sum[i]); // may overflow: that update is skipped
-    context.submit(how.gradients);
+    context.submit(gradients);
   };
 
   std::vector<float> table;
@@ -47,15 +46,15 @@ int main() {
   }
   const auto rows = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({100, 2}, table.data())).shuffle();
   const auto batches = strategy.distribute_dataset(rows.batch(10)).iterate(); // three updates of three, and one of the last
-  std::int64_t applied = 0, skipped = 0;
+  std::int64_t updates = 0, skipped = 0;
   for (int epoch = 0; epoch < 20; ++epoch) {
-    const auto report = umbo::train_epoch(strategy, batches, step, how);
-    applied += report.applied;
-    skipped += report.skipped;
+    const auto report = umbo::train_epoch(strategy, batches, optimizer, gradients, step);
+    updates += report.update_count;
+    skipped += report.skipped_count;
   }
   const auto found = line.read().to_vector<float>();
   std::printf("y = %.2f x %+.2f after %d updates; %d were skipped until the loss scale was %.0f\n",
-              static_cast<double>(found[0]), static_cast<double>(found[1]), static_cast<int>(applied),
-              static_cast<int>(skipped), how.optimizer.loss_scale());
-  return std::fabs(found[0] - 3) < 0.02f && std::fabs(found[1] + 1) < 0.02f && applied + skipped == 80 ? 0 : 1;
+              static_cast<double>(found[0]), static_cast<double>(found[1]), static_cast<int>(updates),
+              static_cast<int>(skipped), optimizer.info().loss_scale);
+  return std::fabs(found[0] - 3) < 0.02f && std::fabs(found[1] + 1) < 0.02f && updates + skipped == 80 ? 0 : 1;
 }

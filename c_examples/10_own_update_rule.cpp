@@ -12,16 +12,15 @@ int main() {
   const auto strategy = umbo::strategy::create(options);
   const auto line = strategy.create_variable("line", umbo::tensor::create_zeros(umbo::dtype::float32, {2})); // {w, b}
   umbo::gradients_options sums;
-  sums.loss_reduction = umbo::loss::sum;
-  umbo::train_epoch_options how;
-  how.gradients = umbo::gradients::create(strategy, {line}, sums);
+  sums.loss_reduction = umbo::loss_reduction::sum;
+  const auto gradients = umbo::gradients::create(strategy, {line}, sums);
 
   umbo::custom_rule_options rule;
   rule.name = "sign";
   rule.states = {"mean"}; // kept for each weight, zero at first
   const float keep = 0.5f;
   // Called by several threads at once, on tiles that have nothing in common.
-  how.optimizer = umbo::optimizer::custom(strategy, rule, [keep](const umbo_update_tile &tile) noexcept {
+  const auto optimizer = umbo::optimizer::custom(strategy, rule, [keep](const umbo_update_tile &tile) noexcept {
     auto *const weights = static_cast<float *>(tile.weights), *const mean = static_cast<float *>(tile.states[0]);
     const auto *const gradient = static_cast<const float *>(tile.gradient);
     const auto rate = static_cast<float>(tile.learning_rate);
@@ -31,18 +30,18 @@ int main() {
     }
   });
   // Ever smaller steps.
-  how.optimizer.set_schedule([](std::int64_t iteration) { return 0.1 / (1.0 + 0.05 * static_cast<double>(iteration)); });
+  optimizer.set_schedule([](std::int64_t iteration) { return 0.1 / (1.0 + 0.05 * static_cast<double>(iteration)); });
 
   const auto step = [&](umbo::replica_context &context, const umbo::value &batch) {
     const auto row = batch.view_as<float>();
     const auto w = context.read<float>(line);
-    const auto g = context.gradient<float>(how.gradients, 0, umbo::gradient_mode::add);
+    const auto g = context.gradient<float>(gradients, 0, umbo::gradient_mode::add);
     for (std::int64_t i = 0; i < row.shape(0); ++i) {
       const float error = w[0] * row(i, 0) + w[1] - row(i, 1);
       g[0] += error * row(i, 0);
       g[1] += error;
     }
-    context.submit(how.gradients);
+    context.submit(gradients);
   };
   std::vector<float> table;
   for (int i = 0; i < 100; ++i) {
@@ -51,7 +50,7 @@ int main() {
   }
   const auto rows = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({100, 2}, table.data())).shuffle();
   const auto batches = strategy.distribute_dataset(rows.batch(16)).iterate();
-  for (int epoch = 0; epoch < 50; ++epoch) umbo::train_epoch(strategy, batches, step, how);
+  for (int epoch = 0; epoch < 50; ++epoch) umbo::train_epoch(strategy, batches, optimizer, gradients, step);
 
   const auto found = line.read().to_vector<float>();
   std::printf("y = %.2f x %+.2f\n", static_cast<double>(found[0]), static_cast<double>(found[1]));

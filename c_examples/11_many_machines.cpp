@@ -27,24 +27,23 @@ int main(int argc, char **argv) {
   // From here on every process does the same. What rank 0 gives a variable counts.
   const auto line = strategy.create_variable("line", umbo::tensor::create_zeros(umbo::dtype::float32, {2})); // {slope, offset}
   umbo::gradients_options sums;
-  sums.loss_reduction = umbo::loss::sum;
+  sums.loss_reduction = umbo::loss_reduction::sum;
   umbo::momentum_options rate;
   rate.learning_rate = 0.1;
-  umbo::train_epoch_options how;
-  how.gradients = umbo::gradients::create(strategy, {line}, sums);
-  how.optimizer = umbo::optimizer::momentum(strategy, rate);
+  const auto gradients = umbo::gradients::create(strategy, {line}, sums);
+  const auto optimizer = umbo::optimizer::momentum(strategy, rate);
 
   // One replica, on whatever machine: its part of the global batch, which may be empty.
   const auto step = [&](umbo::replica_context &context, const umbo::value &batch) {
     const auto row = batch.view_as<float>();
     const auto p = context.read<float>(line);
-    const auto g = context.gradient<float>(how.gradients, 0, umbo::gradient_mode::add);
+    const auto g = context.gradient<float>(gradients, 0, umbo::gradient_mode::add);
     for (std::int64_t i = 0; i < row.shape(0); ++i) {
       const float error = p[0] * row(i, 0) + p[1] - row(i, 1);
       g[0] += error * row(i, 0);
       g[1] += error;
     }
-    context.submit(how.gradients);
+    context.submit(gradients);
   };
 
   std::vector<float> table; // on the line y = 3 x - 1
@@ -56,14 +55,14 @@ int main(int argc, char **argv) {
   order.seed = 1; // the same on all ranks, each of which takes its own rows of each batch
   const auto examples = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({100, 2}, table.data()));
   const auto batches = strategy.distribute_dataset(examples.shuffle(order).batch(15)).iterate(); // of all processes together
-  for (int epoch = 0; epoch < 60; ++epoch) umbo::train_epoch(strategy, batches, step, how);
+  for (int epoch = 0; epoch < 60; ++epoch) umbo::train_epoch(strategy, batches, optimizer, gradients, step);
 
   // All have the same weights. They save together, since each keeps a part of what an optimizer remembers.
   const auto found = line.read().to_vector<float>();
   const auto fingerprint = static_cast<unsigned long long>(strategy.fingerprint());
   const auto checkpoint = umbo::checkpoint::create(strategy);
   checkpoint.add(line);
-  checkpoint.add("optimizer", how.optimizer);
+  checkpoint.add("optimizer", optimizer);
   checkpoint.save("11_many_machines_cpp.safetensors");
   if (speaks) {
     std::printf("y = %.3f x %+.3f, weights %016llx\n", static_cast<double>(found[0]), static_cast<double>(found[1]),

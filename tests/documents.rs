@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use umbo::optimizer::UpdateRule;
 use umbo::optimizer::adagrad::Adagrad;
 use umbo::optimizer::adam::Adam;
-use umbo::optimizer::adamw::AdamW;
 use umbo::optimizer::ftrl::Ftrl;
-use umbo::optimizer::lamb::Lamb;
 use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::rmsprop::RmsProp;
 use umbo::optimizer::sgd::Sgd;
@@ -342,8 +340,8 @@ fn the_states_are_those_of_the_rules() {
         Box::new(Sgd),
         Box::new(Momentum::new(0.9, false).unwrap()),
         Box::new(Adam::new(0.9, 0.999, 1e-8).unwrap().amsgrad(true)),
-        Box::new(AdamW::new(0.9, 0.999, 1e-8, 0.01).unwrap().amsgrad(true)),
-        Box::new(Lamb::new(0.9, 0.999, 1e-6, 0.01).unwrap()),
+        Box::new(Adam::adamw(0.9, 0.999, 1e-8, 0.01).unwrap().amsgrad(true)),
+        Box::new(Adam::lamb(0.9, 0.999, 1e-6, 0.01).unwrap()),
         Box::new(Adagrad::new(0.0, 1e-10).unwrap()),
         Box::new(RmsProp::new(0.99, 0.5, true, 1e-8).unwrap()),
         Box::new(Ftrl::new(1.0, 0.0, 0.0, 0.0).unwrap()),

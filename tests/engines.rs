@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use umbo::device::DeviceId;
 use umbo::error::{Error, Status};
-use umbo::optimizer::adamw::AdamW;
+use umbo::optimizer::adam::Adam;
 use umbo::optimizer::apply::apply;
 use umbo::optimizer::{GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer};
 use umbo::strategy::assign_all::assign_all;
@@ -69,7 +69,7 @@ fn made(strategy: &Strategy, of: &[&Variable], steps: u64) -> Arc<Gradients> {
 }
 
 fn adamw(strategy: &Strategy) -> Arc<Optimizer> {
-    Optimizer::new(strategy.id(), Box::new(AdamW::new(0.9, 0.999, 1e-8, 0.01).unwrap()), 0.1)
+    Optimizer::new(strategy.id(), Box::new(Adam::adamw(0.9, 0.999, 1e-8, 0.01).unwrap()), 0.1)
         .unwrap()
 }
 
@@ -148,7 +148,7 @@ fn what_does_not_fit_is_refused_and_let_go_of() {
         let twice = gradients.attach_in(context, 0, again()).unwrap_err();
         assert_eq!(twice.status(), Status::FailedPrecondition);
         assert!(gradients.view_in(context, 0, GradientMode::Add).is_err());
-        gradients.withdraw_in(context, 0)?;
+        gradients.discard_in(context, 0)?;
         Err(Error::Cancelled("enough".into()))
     };
     assert!(strategy.run(&callback, None).is_err());
@@ -166,7 +166,7 @@ fn a_parameter_that_nobody_uses_is_left_alone() {
                 gradients.view_in(context, index, GradientMode::Add)?;
             }
             if context.replica() >= users {
-                gradients.withdraw_in(context, 1)?;
+                gradients.discard_in(context, 1)?;
             }
             gradients.submit_in(context, Some(1.0))?;
             Ok(None)

@@ -289,6 +289,7 @@ pub struct umbo_thing_options {
     pub exact: i32,
     pub mode: umbo_mode,
     pub added: f64,
+    pub name: *const c_char,
 }
 /// How.
 pub type umbo_mode = i32;
@@ -296,16 +297,18 @@ pub type umbo_mode = i32;
 pub const UMBO_MODE_WELL: umbo_mode = 0;
 "#;
     let made = made_of("appended", source, "{{declarations thing.rs}}\n").expect("it can be made");
-    let macro_of_c = "{ sizeof(umbo_thing_options), 0.5, 0, UMBO_MODE_WELL, 2.5 }";
+    let macro_of_c = "{ sizeof(umbo_thing_options), 0.5, 0, UMBO_MODE_WELL, 2.5, NULL }";
     assert!(made.contains(macro_of_c), "{made}");
-    let skeleton = "{{options umbo_thing_options}}\n{{conversion umbo_thing_options}}\n";
-    let made = made_of("cpp", source, skeleton).expect("it can be made");
+    let names = ["options", "conversion", "reading"];
+    let skeleton = names.map(|name| format!("{{{{{name} umbo_thing_options}}}}\n")).concat();
+    let made = made_of("cpp", source, &skeleton).expect("it can be made");
     let expected = r#"/* Generated from src/ffi; do not edit. */
 struct thing_options {
     double rate = 0.5;
     bool exact = false;
     umbo::mode mode = umbo::mode{UMBO_MODE_WELL};
     double added = 2.5;
+    std::string name = {};
 };
 inline umbo_thing_options raw_options(const thing_options &how) noexcept {
     auto raw = umbo_thing_options_default();
@@ -313,8 +316,39 @@ inline umbo_thing_options raw_options(const thing_options &how) noexcept {
     raw.exact = how.exact ? 1 : 0;
     raw.mode = to_c(how.mode);
     raw.added = how.added;
+    raw.name = how.name.c_str();
     return raw;
 }
+inline thing_options from_c(const umbo_thing_options &raw) {
+    thing_options own;
+    own.rate = raw.rate;
+    own.exact = raw.exact != 0;
+    own.mode = umbo::mode{raw.mode};
+    own.added = raw.added;
+    own.name = raw.name == nullptr ? "" : raw.name;
+    return own;
+}
+"#;
+    assert_eq!(made, expected);
+}
+
+#[test]
+fn a_struct_that_the_library_begins_has_no_macro() {
+    let source = r#"
+/// A part.
+#[repr(C)]
+pub struct umbo_part {
+    pub struct_size: usize,
+    pub count: i64,
+}
+"#;
+    let made = made_of("part", source, "{{declarations thing.rs}}\n").expect("it can be made");
+    let expected = r#"/* Generated from src/ffi; do not edit. */
+/** A part. */
+typedef struct umbo_part {
+  size_t struct_size;
+  int64_t count;
+} umbo_part;
 "#;
     assert_eq!(made, expected);
 }

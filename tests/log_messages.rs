@@ -239,7 +239,7 @@ fn a_damaged_checkpoint_is_named() {
     let recorder = Recorder::new(Level::Warning);
     let folder = std::env::temp_dir().join(format!("umbo-log-{}", std::process::id()));
     let checkpoint = Checkpoint::new(&strategy(1));
-    let options = ManagerOptions { in_background: false, ..ManagerOptions::default() };
+    let options = ManagerOptions { asynchronous: false, ..ManagerOptions::default() };
     let manager = Manager::new(checkpoint, &folder, options).unwrap();
     for step in [1, 2] {
         manager.save(step, Some(0.5), true).unwrap();

@@ -13,7 +13,7 @@ use umbo::strategy::commit::StepParticipant;
 use umbo::strategy::metrics::Metric;
 use umbo::strategy::run::Limits;
 use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::{Shape, Tensor};
+use umbo::tensor::{Element, Shape, Tensor};
 use umbo::training::Epoch;
 use umbo::values::Value;
 
@@ -86,13 +86,16 @@ fn steps_of_an_epoch(strategy: &Strategy, read_ahead: i64) {
         update: None,
         metrics: None,
         limits: Limits::default(),
-        most_steps: Some(400),
+        max_steps: Some(400),
         flush: true,
         keep_metrics: false,
         reset: true,
     };
     let (mut before, mut allocations) = (0, None);
-    let step: Arc<umbo::strategy::ReplicaFunction> = Arc::new(|_| Ok(None));
+    let step: Arc<umbo::strategy::ReplicaFunction> = Arc::new(|context| {
+        context.add_metric("loss", Metric { sum: 1.0, weight: 2.0 })?;
+        Ok(None)
+    });
     let counted = epoch.run(step, None, &mut |report, _| {
         match report.steps {
             200 => before = allocator::of_all_threads(),
@@ -102,7 +105,13 @@ fn steps_of_an_epoch(strategy: &Strategy, read_ahead: i64) {
         Ok(())
     });
     assert_eq!(counted.unwrap().steps, 400);
+    assert_eq!(strategy.metric("loss").unwrap().weight, 800.0 * strategy.num_replicas() as f64);
     assert_eq!(allocations, Some(0), "an epoch, {read_ahead} elements ahead");
+}
+
+fn vector<T: Element>(elements: impl Iterator<Item = T>) -> Tensor {
+    let elements: Vec<T> = elements.collect();
+    Tensor::from_slice(&elements, Shape::new(&[elements.len()]).unwrap(), DeviceId::HOST).unwrap()
 }
 
 /// A program of its own, without the test harness, whose threads would be counted too.
@@ -163,12 +172,14 @@ fn main() {
         metrics.define("loss", Kind::Mean).unwrap();
         metrics.define("matrix", Kind::confusion(1000).unwrap()).unwrap();
         metrics.define("auc", Kind::auc(200, 0.0, 1.0).unwrap()).unwrap();
+        let examples = || 0..100i64;
+        let (classes, labels) = (vector(examples()), vector(examples().map(|one| 2 * one)));
+        let scores = vector(examples().map(|one| 0.01 * one as f64));
+        let sides = vector(examples().map(|one| one % 2));
         let callback = |context: &ReplicaContext| {
             metrics.add_in(context, 0, 1.0, 4.0)?;
-            for example in 0..100 {
-                metrics.add_label_in(context, 1, example, 2 * example)?;
-                metrics.add_score_in(context, 2, 0.01 * example as f64, example % 2)?;
-            }
+            metrics.add_labels_in(context, 1, &classes.reading()?, &labels.reading()?)?;
+            metrics.add_labels_in(context, 2, &scores.reading()?, &sides.reading()?)?;
             Ok(None)
         };
         steady("metrics that accumulate", || {

@@ -32,10 +32,10 @@ saving saving_begin(const trainer *t, const options *choices, const workers *tog
   set_place(s.checkpoint, where);
 
   umbo_checkpoint_manager_options keep = UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT;
-  keep.keep = 2;
+  keep.max_to_keep = 2;
   keep.every_steps = choices->save_every;
-  keep.in_background = 0; /* so that never more than one interval is lost */
-  keep.begin_anew = !choices->resume; /* what another training has left in the folder is moved out of the way */
+  keep.asynchronous = 0; /* so that never more than one interval is lost */
+  keep.start_fresh = !choices->resume; /* what another training has left in the folder is moved out of the way */
   UMBO_CHECK(umbo_checkpoint_manager_create(s.checkpoint, choices->checkpoint, &keep, &s.manager));
   if (choices->resume) {
     int64_t step = UMBO_NONE;

@@ -214,7 +214,7 @@ uint64_t trainer_fingerprint(const trainer *t) {
   return fingerprint;
 }
 
-/* Takes what the replicas of the last run reported. */
+/* Takes what the replicas of the last run, or of the last epoch, reported. */
 static void add_metrics(const trainer *t, tally *total) {
   umbo_metric loss = {.struct_size = sizeof(umbo_metric)}, accuracy = {.struct_size = sizeof(umbo_metric)};
   UMBO_CHECK(umbo_strategy_metric(t->strategy, "loss", &loss));
@@ -241,14 +241,7 @@ int trainer_step(trainer *t, double learning_rate, tally *total) {
 
 tally trainer_evaluate(trainer *t) {
   tally total = {0.0, 0.0, 0.0};
-  for (;;) {
-    umbo_value *batch = NULL;
-    UMBO_CHECK(umbo_iterator_next(t->test_batches, &batch));
-    if (batch == NULL) break;
-    UMBO_CHECK(umbo_strategy_run(t->strategy, evaluate, t, batch, NULL, NULL));
-    add_metrics(t, &total);
-    umbo_value_release(batch);
-  }
-  UMBO_CHECK(umbo_iterator_reset(t->test_batches));
+  UMBO_CHECK(umbo_train_epoch(t->strategy, t->test_batches, NULL, NULL, evaluate, t, NULL, NULL));
+  add_metrics(t, &total);
   return total;
 }

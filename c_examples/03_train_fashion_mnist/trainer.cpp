@@ -63,7 +63,7 @@ public:
           strategy_.create_variable(name + "/biases", umbo::tensor::create_zeros(umbo::dtype::float32, {sizes[1]})));
     }
     // The network adds up over its rows; the library divides by all rows.
-    gradients_ = umbo::gradients::create(strategy_, variables_, {umbo::loss::sum});
+    gradients_ = umbo::gradients::create(strategy_, variables_, {umbo::loss_reduction::sum});
     umbo::adam_options adam;
     umbo::momentum_options momentum;
     adam.learning_rate = momentum.learning_rate = chosen.learning_rate;
@@ -88,11 +88,9 @@ public:
 
   tally evaluate() {
     tally total;
-    for (const umbo::value &batch : test_) {
-      strategy_.run([this](umbo::replica_context &context, const umbo::value &own) { step(context, own, false); }, batch);
-      add_metrics(total);
-    }
-    test_.reset();
+    umbo::train_epoch(strategy_, test_, {}, {},
+                      [this](umbo::replica_context &context, const umbo::value &own) { step(context, own, false); });
+    add_metrics(total);
     return total;
   }
 
@@ -126,7 +124,7 @@ private:
     if (learn) context.submit(gradients_);
   }
 
-  // Takes what the replicas of the last run reported.
+  // Takes what the replicas of the last run, or of the last epoch, reported.
   void add_metrics(tally &total) const {
     const auto loss = strategy_.metric("loss");
     total.loss += loss.sum;

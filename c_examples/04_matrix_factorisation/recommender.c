@@ -171,7 +171,7 @@ void recommender_destroy(recommender *r) {
   umbo_strategy_release(r->strategy);
 }
 
-/* Takes what the replicas of the last run reported. */
+/* Takes what the replicas of the last run, or of the last epoch, reported. */
 static void add_metric(const recommender *r, tally *total) {
   umbo_metric metric = UMBO_METRIC_INIT;
   UMBO_CHECK(umbo_strategy_metric(r->strategy, "squared_error", &metric));
@@ -196,14 +196,7 @@ int recommender_step(recommender *r, double learning_rate, tally *total) {
 
 tally recommender_evaluate(recommender *r) {
   tally total = {0.0, 0.0};
-  for (;;) {
-    umbo_value *batch = NULL;
-    UMBO_CHECK(umbo_iterator_next(r->test_batches, &batch));
-    if (batch == NULL) break;
-    UMBO_CHECK(umbo_strategy_run(r->strategy, evaluate, r, batch, NULL, NULL));
-    add_metric(r, &total);
-    umbo_value_release(batch);
-  }
-  UMBO_CHECK(umbo_iterator_reset(r->test_batches));
+  UMBO_CHECK(umbo_train_epoch(r->strategy, r->test_batches, NULL, NULL, evaluate, r, NULL, NULL));
+  add_metric(r, &total);
   return total;
 }

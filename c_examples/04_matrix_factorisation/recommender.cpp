@@ -92,7 +92,7 @@ int main(int argc, char **argv) {
     const std::vector<umbo::variable> tables = {factors("user_factors", data.users), factors("item_factors", data.items),
                                                 biases("user_biases", data.users), biases("item_biases", data.items)};
     umbo::gradients_options sums; // the library divides by all ratings of the batch
-    sums.loss_reduction = umbo::loss::sum;
+    sums.loss_reduction = umbo::loss_reduction::sum;
     sums.row_sparse = {true, true, true, true};
     const auto gradients = umbo::gradients::create(strategy, tables, sums);
     const auto optimizer = umbo::optimizer::adagrad(strategy);
@@ -149,13 +149,9 @@ int main(int argc, char **argv) {
       training.reset();
     }
     seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    double squared = 0.0, tested = 0.0;
-    for (const umbo::value &batch : test) {
-      strategy.run([&](umbo::replica_context &context, const umbo::value &own) { step(context, own, false); }, batch);
-      squared += strategy.metric("squared_error").sum;
-      tested += strategy.metric("squared_error").weight;
-    }
-    error = std::sqrt(squared / tested);
+    umbo::train_epoch(strategy, test, {}, {}, // no gradients, no update: it evaluates
+                      [&](umbo::replica_context &context, const umbo::value &own) { step(context, own, false); });
+    error = std::sqrt(strategy.metric("squared_error").mean); // of the whole epoch
   }
   std::printf("{\"generated\": %s, \"test_rmse\": %.4f, \"rmse_of_mean\": %.4f, \"relative_rmse\": %.4f, "
               "\"samples_per_second\": %.1f}\n",

@@ -121,7 +121,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
     UMBO_TRY(umbo_value_view(batch, "images", UMBO_DTYPE_NONE, &images));
     UMBO_TRY(umbo_value_view(batch, "labels", UMBO_DTYPE_NONE, &labels));
     UMBO_TRY(umbo_variable_views(4, own->variables, ctx, variables));
-    UMBO_TRY(umbo_gradients_views(own->gradients, ctx, UMBO_GRADIENT_OVERWRITE, 4, buffers, &count));
+    UMBO_TRY(umbo_gradients_views(own->gradients, ctx, UMBO_GRADIENT_OVERWRITE, buffers, 4, &count));
     w.examples = (int)images.shape[0];
     w.pixels = (const unsigned char *)images.data;
     w.labels = (const unsigned char *)labels.data;

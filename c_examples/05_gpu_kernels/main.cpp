@@ -148,12 +148,11 @@ int main(int count, char **words) {
   const std::vector<umbo::variable> variables = {make("weights1", HIDDEN, PIXELS), make("biases1", HIDDEN, 1),
                                                  make("weights2", CLASSES, HIDDEN), make("biases2", CLASSES, 1)};
   umbo::gradients_options sums;
-  sums.loss_reduction = umbo::loss::sum;
+  sums.loss_reduction = umbo::loss_reduction::sum;
   umbo::adam_options adam;
   adam.learning_rate = 0.02;
-  umbo::train_epoch_options how;
-  how.gradients = umbo::gradients::create(strategy, variables, sums);
-  how.optimizer = umbo::optimizer::adam(strategy, adam);
+  const auto gradients = umbo::gradients::create(strategy, variables, sums);
+  const auto optimizer = umbo::optimizer::adam(strategy, adam);
 
   std::vector<driver::module> kernels(replicas); // of each replica that is on a GPU, once it has loaded them
   const auto step = [&](umbo::replica_context &context, const umbo::value &batch) {
@@ -161,7 +160,7 @@ int main(int count, char **words) {
     context.views(variables, of);
     std::array<float *, 4> into{};
     for (std::size_t i = 0; i < into.size(); ++i)
-      into[i] = start_of(context.gradient(how.gradients, static_cast<std::int64_t>(i), umbo::gradient_mode::overwrite));
+      into[i] = start_of(context.gradient(gradients, static_cast<std::int64_t>(i), umbo::gradient_mode::overwrite));
     const layers net{start_of(of[0]), start_of(of[1]), start_of(of[2]), start_of(of[3])};
     const layers gradient{into[0], into[1], into[2], into[3]};
     const std::int64_t examples = batch.view("images").shape[0];
@@ -174,11 +173,11 @@ int main(int count, char **words) {
     } else {
       on_cpu(net, gradient, w);
     }
-    context.submit(how.gradients);
+    context.submit(gradients);
   };
 
   const auto batches = strategy.distribute_dataset(digits(words[1], "train")).iterate();
-  for (int epoch = 0; epoch < 25; ++epoch) umbo::train_epoch(strategy, batches, step, how);
+  for (int epoch = 0; epoch < 25; ++epoch) umbo::train_epoch(strategy, batches, optimizer, gradients, step);
 
   std::vector<std::vector<float>> weights;
   for (const auto &variable : variables) weights.push_back(variable.read().to_vector<float>());

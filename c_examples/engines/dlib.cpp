@@ -143,7 +143,7 @@ std::vector<float> under_umbo(const examples &all, std::int64_t count) {
         umbo::tensor::from_data(umbo::dimensions{static_cast<std::int64_t>(each->size())}, each->host())));
   }
   umbo::gradients_options mean;
-  mean.loss_reduction = umbo::loss::mean; // as dlib has it
+  mean.loss_reduction = umbo::loss_reduction::mean; // as dlib has it
   const auto gradients = umbo::gradients::create(strategy, variables, mean);
   umbo::sgd_options plain;
   plain.learning_rate = rate;

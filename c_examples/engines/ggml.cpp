@@ -146,7 +146,7 @@ std::vector<float> under_umbo(const examples &all, std::int64_t count, adamw rul
   for (const ggml_tensor *each : replicas[0]->net.weights) views.push_back(view_of(each));
   const auto variables = strategy.create_variables_in_memory(weight_names, views, weights);
   umbo::gradients_options mean;
-  mean.loss_reduction = umbo::loss::mean; // as ggml_cross_entropy_loss() has it
+  mean.loss_reduction = umbo::loss_reduction::mean; // as ggml_cross_entropy_loss() has it
   const auto gradients = umbo::gradients::create(strategy, variables, mean);
   auto how = umbo_custom_rule_options_default();
   const char *const states[2] = {"m", "v"};

@@ -6,30 +6,25 @@
  * @file dataset.h
  * @brief Datasets: sequences of elements, their transformations and distribution; iterators.
  *
- * A transformation takes the address of a dataset's handle. It puts a new dataset there and
- * releases the handle before; retain that to keep it. If the call fails, the handle stays. A
- * dataset has at most 256 transformations, and what it was joined of 65,536 together. It shares the
- * tensors that it is made of: nobody writes them while it or an element of it is in use. An element
- * spec says what elements are: structure, dtypes and shapes. An iterator is a pass over a dataset,
- * independent of others. umbo_iterator_next() also returns what goes wrong with single elements. A
- * function that an iterator calls may use other iterators, but not that one.
+ * A transformation takes the address of a dataset's handle, puts a new dataset there and releases
+ * the handle before (retain that to keep it). If the call fails, the handle stays. A dataset has at
+ * most 256 transformations, or 65,536 together with those of all that it joins. It shares its
+ * tensors: nobody writes them while it or an element is in use. umbo_iterator_next() also returns
+ * what goes wrong with single elements. A function that an iterator calls may use others, not it.
  *
  * Threads: functions of datasets and specs are *concurrent*; those of an iterator are *serialised*,
  * and each element goes to one of the threads that share it.
  *
  * Example:
  * ```c
- * // Batches of 32, in another order in each pass, split over the replicas.
- * static umbo_status batches(umbo_strategy *strategy, const umbo_value *examples,
- *                            umbo_distributed_dataset **distributed) {
+ * // Batches of 32, in another order in each pass.
+ * static umbo_status batches(const umbo_value *examples, umbo_dataset **made) {
  *   umbo_dataset *dataset = NULL;
  *   umbo_status status = umbo_dataset_from_tensor_slices(examples, &dataset);
  *   if (status == UMBO_OK) status = umbo_dataset_shuffle(&dataset, NULL);
  *   if (status == UMBO_OK) status = umbo_dataset_batch(&dataset, 32, 0);
- *   if (status == UMBO_OK) {
- *     status = umbo_strategy_distribute_dataset(strategy, dataset, NULL, distributed);
- *   }
- *   umbo_dataset_release(dataset);
+ *   if (status == UMBO_OK) *made = dataset;
+ *   else umbo_dataset_release(dataset);
  *   return status;
  * }
  * ```

@@ -9,8 +9,9 @@
  * Physical devices are what the machine has. Each is split into one or more logical devices, which
  * strategies use. Functions take a logical device by its name: "GPU:1", "cpu:0", or in full
  * "/job:localhost/replica:0/task:0/device:GPU:1". A part that a name does not have is that of CPU:0
- * of this process. Where the name of a device may be NULL, it is CPU:0 or, in a replica's callback,
- * the replica's device.
+ * of this process. Where the name may be NULL, the device is the replica's in a replica's callback,
+ * elsewhere CPU:0. Any function returns UMBO_STATUS_NOT_FOUND for a device that does not exist,
+ * UMBO_STATUS_UNAVAILABLE for a GPU that cannot be used or is lost.
  *
  * Threads: functions are *concurrent*, those that set something are *serialised*.
  *
@@ -105,17 +106,17 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_device_canonical_name(
  * Splits a physical device into logical devices, in place of the split before.
  *
  * @param[in] count How many logical devices it becomes: 1 to 4096 for the host, 1 to 64 for a GPU.
- * @param[in] memory_limits How many bytes each logical GPU may allocate, 1 or more. `memory_limits`
- *   may be NULL: equal shares of the memory, or all of it for one. The host has no limits.
- * @return UMBO_OK, or, with nothing changed:
- * - UMBO_STATUS_NOT_FOUND: no such physical device.
- * - UMBO_STATUS_FAILED_PRECONDITION: a strategy uses a device that would go away, or a GPU that was
- *   used would get another ordinal or share.
+ * @param[in] memory_limits How many bytes each logical GPU may allocate, 1 or more.
+ *   `memory_limits` may be NULL: equal shares of the memory, or all of it for one. The host has no
+ *   limits.
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: a strategy uses a device that would go
+ *   away, or a GPU that was used would get another ordinal or share. Nothing changes.
  *
  * The host is physical CPU 0. Its logical devices share its processors; strategies that exist keep
  * theirs. GPUs are split before their first use. Each logical GPU has a stream of its own. Logical
  * GPUs are numbered through all physical ones, so those of GPUs behind this one may get other
- * ordinals; they keep the streams and pools that were set. Logical GPUs beyond `count` lose theirs.
+ * ordinals; they keep the streams and pools that were set. Logical GPUs beyond `count` lose
+ * theirs.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_logical_device_count(
     umbo_device_type type, int32_t physical_ordinal, int64_t count, const size_t *memory_limits);
@@ -124,15 +125,15 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_set_logical_device_count(
  * Makes a GPU work on a stream of the program.
  *
  * @param[in] device A GPU that was not used yet.
- * @param[in] stream A CUstream of the GPU's primary context, not the default stream of each thread.
- *   It lives as long as the process. `stream` may be NULL: a stream of the library, the default.
+ * @param[in] stream A CUstream of the GPU's primary context, not the default stream of each
+ *   thread. It lives as long as the process. `stream` may be NULL: a stream of the library, the
+ *   default.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_NOT_FOUND: no such device.
  * - UMBO_STATUS_FAILED_PRECONDITION: the device was used already.
  * - UMBO_STATUS_UNAVAILABLE: the driver does not say whose stream it is.
  *
- * All that the library does with the GPU's memory goes through this stream. It stays with this part
- * of the physical GPU if umbo_set_logical_device_count() gives that another ordinal.
+ * All that the library does with the GPU's memory goes through this stream. It stays with this
+ * part of the physical GPU if umbo_set_logical_device_count() gives that another ordinal.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_device_stream(const char *device, void *stream);
 

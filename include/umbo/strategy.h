@@ -149,7 +149,7 @@ UMBO_DEFAULT(umbo_strategy_options, UMBO_STRATEGY_OPTIONS_INIT)
 /** The total of a metric over all replicas. */
 typedef struct umbo_metric {
   size_t struct_size;
-  /** The sum of what was added, in replica order. */
+  /** The sum of what the replicas added, in the order of the steps and then of the replicas. */
   double sum;
   /** The sum of the weights. */
   double weight;
@@ -196,13 +196,15 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_compute_device(
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_synchronize(umbo_strategy *strategy);
 
 /**
- * Gets a metric of the last run that succeeded and had metrics, over the replicas of all ranks.
+ * Gets the total of a metric, over all replicas of all ranks: of the last run, or of the last
+ * umbo_train_epoch() over all steps that took effect, if that has returned since.
  *
- * @return UMBO_STATUS_NOT_FOUND: no replica added to such a metric in that run. The message lists
- *   the names that there are.
+ * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no replica added a metric of this name there. The
+ *   message lists the names that there are.
  *
- * Callbacks add with umbo_replica_context_add_metric(). For several runs, add the sums and the
- * weights, or use metrics.h.
+ * Replicas add to it with umbo_replica_context_add_metric(). Runs and epochs in which no replica
+ * adds any metric, and runs that fail, leave those of before. For accuracies, confusion matrices,
+ * AUCs and longer sums see metrics.h.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_metric(
     const umbo_strategy *strategy, const char *name, umbo_metric *metric);

@@ -9,8 +9,7 @@
  * A shape is (ndim, shape): up to UMBO_MAX_NDIM sizes of 0 or more. `shape` may be NULL if `ndim`
  * is 0. What is larger than memory can address is UMBO_STATUS_INVALID_ARGUMENT. Strides count
  * elements. Slices, reshaped and transposed tensors share the memory of their tensor, which stays
- * until the last of them is released. A view is valid as long as the memory. Where `device` may be
- * NULL, it is the replica's device in a replica's callback, elsewhere CPU:0.
+ * until the last of them is released. A view is valid as long as the memory.
  *
  * Threads: all functions are *concurrent*, also on one tensor.
  *
@@ -344,7 +343,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_to_dlpack_legacy(
  * - UMBO_STATUS_INVALID_ARGUMENT: more than UMBO_MAX_NDIM dimensions, or not a valid tensor.
  * - UMBO_STATUS_UNIMPLEMENTED: another major version of DLPack, another device than a CPU or a GPU
  *   of CUDA, a dtype that Umbo does not have, or a negative stride.
- * - UMBO_STATUS_NOT_FOUND: no such GPU.
  *
  * The library calls the deleter exactly once, on any thread, when the last tensor over the memory
  * is gone and its own work is done. All elements must be initialised, in the byte order of the

@@ -14,19 +14,13 @@
  *
  * Example:
  * ```c
- * // {"x": x, "y": y}
- * static umbo_status pair(const umbo_tensor *x, const umbo_tensor *y, umbo_value **both) {
- *   const char *const names[] = {"x", "y"};
- *   umbo_value *items[2] = {NULL, NULL};
- *   umbo_status status = umbo_value_from_tensor(x, &items[0]);
- *   if (status == UMBO_OK) status = umbo_value_from_tensor(y, &items[1]);
- *   if (status == UMBO_OK) {
- *     const umbo_value *const fields[] = {items[0], items[1]};
- *     status = umbo_value_create_struct(2, names, fields, both);
- *   }
- *   umbo_value_release(items[0]);
- *   umbo_value_release(items[1]);
- *   return status;
+ * // The sum of the float32 vector "x" of a batch.
+ * static umbo_status sum_of_x(const umbo_value *batch, double *sum) {
+ *   umbo_view x;
+ *   int64_t i;
+ *   UMBO_TRY(umbo_value_view(batch, "x", UMBO_DTYPE_FLOAT32, &x));
+ *   for (*sum = 0, i = 0; i < x.shape[0]; i++) *sum += ((const float *)x.data)[i * x.strides[0]];
+ *   return UMBO_OK;
  * }
  * ```
  */

@@ -19,12 +19,11 @@
  * Example:
  * ```c
  * // A variable of zeros that optimizers leave alone.
- * static umbo_status counts(umbo_strategy *strategy, const umbo_tensor *zeros,
- *                           umbo_variable **made) {
+ * static umbo_status counts(umbo_strategy *s, const umbo_tensor *zeros, umbo_variable **made) {
  *   umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
  *   options.trainable = 0;
  *   options.aggregation = UMBO_AGGREGATION_SUM;
- *   return umbo_variable_create(strategy, "counts", zeros, &options, made);
+ *   return umbo_variable_create(s, "counts", zeros, &options, made);
  * }
  * ```
  */
@@ -36,9 +35,7 @@ extern "C" {
 #endif
 
 /**
- * What the elements of a new variable are. The same seed and name give the same elements on every
- * machine. Fan in and fan out are as in Keras: of a matrix the rows and the columns; of a
- * convolution's kernel the last two sizes, times the product of the others; of a vector its size.
+ * What the elements of a new variable are: with the same seed and name the same on every machine.
  */
 UMBO_ENUM(umbo_initial) {
   /** No distribution: a tensor or an initializer says it. */
@@ -51,7 +48,11 @@ UMBO_ENUM(umbo_initial) {
   UMBO_INITIAL_UNIFORM = 3,
   /** Normal, with the mean `initial_mean` and the standard deviation `initial_spread`. */
   UMBO_INITIAL_NORMAL = 4,
-  /** Uniform within the square root of 6 / (fan in + fan out). */
+  /**
+   * Uniform within the square root of 6 / (fan in + fan out). Of a matrix these are the rows and
+   * the columns; of a convolution's kernel its last two sizes, each times the product of the
+   * others; of a vector its size.
+   */
   UMBO_INITIAL_GLOROT_UNIFORM = 5,
   /** Normal of variance 2 / (fan in + fan out), nothing beyond two standard deviations. */
   UMBO_INITIAL_GLOROT_NORMAL = 6,

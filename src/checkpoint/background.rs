@@ -34,6 +34,8 @@ struct Shared {
 struct State {
     /// The thread that is about to hand a copy over, and has taken the place for it.
     reserved_by: Option<ThreadId>,
+    /// The thread that writes.
+    writer: Option<ThreadId>,
     waiting: Option<(u64, Snapshot)>,
     writing: bool,
     /// What failed and was not told yet, and of which step.
@@ -47,7 +49,7 @@ fn thread_id() -> ThreadId {
 
 impl State {
     fn refuse_own_save(&self) -> Result<()> {
-        if self.reserved_by == Some(thread_id()) {
+        if [self.reserved_by, self.writer].contains(&Some(thread_id())) {
             return Err(Error::precondition(
                 "called by a function that a save of the same manager calls, and would wait for it; call it when \
                  the save is over",
@@ -75,7 +77,7 @@ impl Background {
     }
 
     /// Waits until no copy waits, and keeps that place as long as the result lives. FAILED_PRECONDITION on a
-    /// thread that has the place, since it would wait for itself.
+    /// thread that has the place, and on the one that writes, where it would wait for itself.
     pub fn make_room(&self) -> Result<Room<'_>> {
         self.ensure_thread()?;
         let mut state = self.shared.state.lock();
@@ -135,6 +137,7 @@ impl Shared {
     /// Writes what comes, until the owner ends.
     fn serve(&self) {
         let mut state = self.state.lock();
+        state.writer = Some(thread_id());
         loop {
             if let Some((step, snapshot)) = state.waiting.take() {
                 state.writing = true;
@@ -174,9 +177,11 @@ impl Drop for Background {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     use super::*;
+    use crate::error::Status;
 
     /// A thread whose writes end when they are told to, and what it says when one begins.
     fn slow() -> (Background, Receiver<u64>, Sender<()>) {
@@ -230,6 +235,46 @@ mod tests {
         // The end writes what waits.
         drop(background);
         assert_eq!(begins.recv(), Ok(4));
+    }
+
+    /// What a save calls cannot save with the same manager, nor wait for it; another thread waits.
+    #[test]
+    fn a_save_inside_of_a_save_is_refused() {
+        let (background, begins, end) = slow();
+        let room = background.make_room().unwrap();
+        let own = [background.make_room().map(drop), background.wait()];
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| background.make_room().map(drop));
+            for refused in own {
+                assert_eq!(refused.unwrap_err().status(), Status::FailedPrecondition);
+            }
+            room.hand_over(6, Snapshot::default());
+            assert_eq!(begins.recv(), Ok(6));
+            other.join().unwrap().unwrap();
+        });
+        end.send(()).unwrap();
+        background.wait().unwrap();
+    }
+
+    /// What the thread that writes calls, such as the sink of the log.
+    #[test]
+    fn the_thread_that_writes_does_not_wait_for_itself() {
+        let own: Arc<OnceLock<Background>> = Arc::default();
+        let (of_write, (told, tells)) = (Arc::downgrade(&own), channel());
+        let background = own.get_or_init(|| {
+            Background::new(Box::new(move |_, _| {
+                let own = of_write.upgrade().expect("its test goes on");
+                let background = own.get().expect("it writes, so that it is there");
+                let nobody_waits = background.make_room().map(drop);
+                told.send([nobody_waits, background.wait()]).expect("its test listens");
+                Ok(())
+            }))
+        });
+        background.make_room().unwrap().hand_over(7, Snapshot::default());
+        let [saved, waited] = tells.recv().unwrap();
+        saved.unwrap();
+        assert_eq!(waited.unwrap_err().status(), Status::FailedPrecondition);
+        background.wait().unwrap();
     }
 
     #[test]

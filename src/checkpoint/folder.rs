@@ -149,12 +149,12 @@ pub(super) fn remove_old(
 ) -> Result<()> {
     let all = files(folder)?;
     let mut kept: HashSet<u64> =
-        all.iter().rev().take(options.keep).map(|(step, _)| *step).collect();
+        all.iter().rev().take(options.max_to_keep).map(|(step, _)| *step).collect();
     // After going back to an earlier step the new file is not the last one.
     kept.insert(step);
-    if options.keep_best > 0 && all.len() > kept.len() {
+    if options.max_best_to_keep > 0 && all.len() > kept.len() {
         let best = rated(&all, options.larger_is_better, is_strict)?;
-        kept.extend(best.into_iter().take(options.keep_best));
+        kept.extend(best.into_iter().take(options.max_best_to_keep));
     }
     for (step, path) in all {
         if !kept.contains(&step) {
@@ -167,14 +167,15 @@ pub(super) fn remove_old(
 }
 
 /// Moves all checkpoints into a folder of their own in this one: `before-1`, or the next name that is free. It
-/// gets that name once all are in it, so that a move that was interrupted is gone on with.
-pub(super) fn set_aside(folder: &Path) -> Result<()> {
+/// gets that name once all are in it, so that a move that was interrupted is gone on with. Returns it, or nothing
+/// if there was nothing to move.
+pub(super) fn set_aside(folder: &Path) -> Result<Option<PathBuf>> {
     let names = entries(folder)?;
     let (files, others): (Vec<_>, Vec<_>) = names.iter().partition(|name| step_of(name).is_some());
     let parts = others.into_iter().filter(|name| is_part(name));
     let moving = folder.join(MOVING);
     if files.is_empty() && !moving.exists() {
-        return Ok(());
+        return Ok(None);
     }
     let refused =
         |error| failed(folder, "moving older checkpoints to a folder of their own", &error);
@@ -186,13 +187,7 @@ pub(super) fn set_aside(folder: &Path) -> Result<()> {
     let names = (1u64..).map(|number| folder.join(format!("before-{number}")));
     let target = names.into_iter().find(|path| !path.exists()).unwrap_or_default();
     fs::rename(moving, &target).map_err(refused)?;
-    log::log(Level::Info, || {
-        let (folder, target) = (folder.display(), target.display());
-        format!(
-            "the checkpoints that were in '{folder}' are in '{target}' now: training begins anew"
-        )
-    });
-    Ok(())
+    Ok(Some(target))
 }
 
 /// Whether a file of this name is a part of a checkpoint of several ranks.

@@ -12,15 +12,16 @@ use crate::checkpoint::folder::{self, path_of, remove_old};
 use crate::checkpoint::saveable::number;
 use crate::checkpoint::writer::Snapshot;
 use crate::error::{Error, Result};
+use crate::observe::log::{self, Level};
 use parking_lot::Mutex;
 
 /// How files are kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ManagerOptions {
     /// How many of the newest files; at least 1.
-    pub keep: usize,
+    pub max_to_keep: usize,
     /// How many of those with the best metric, beside the newest.
-    pub keep_best: usize,
+    pub max_best_to_keep: usize,
     /// Whether a larger metric is better.
     pub larger_is_better: bool,
     /// A file is due once so many steps have passed since the last one; at least 1. `None`: steps do not
@@ -29,22 +30,22 @@ pub struct ManagerOptions {
     /// A file is due once so much time has passed since the last one.
     pub every: Option<Duration>,
     /// Whether another thread writes files, while training goes on.
-    pub in_background: bool,
+    pub asynchronous: bool,
     /// The files that are there are of another training: as if they were not, and moved to a folder of their
     /// own by the first save.
-    pub begin_anew: bool,
+    pub start_fresh: bool,
 }
 
 impl Default for ManagerOptions {
     fn default() -> ManagerOptions {
         ManagerOptions {
-            keep: 5,
-            keep_best: 0,
+            max_to_keep: 5,
+            max_best_to_keep: 0,
             larger_is_better: false,
             every_steps: Some(1),
             every: None,
-            in_background: true,
-            begin_anew: false,
+            asynchronous: true,
+            start_fresh: false,
         }
     }
 }
@@ -82,8 +83,11 @@ impl Manager {
         folder: &Path,
         options: ManagerOptions,
     ) -> Result<Arc<Manager>> {
-        if options.keep == 0 {
-            return Err(Error::invalid("options.keep", "0; at least the newest file is kept"));
+        if options.max_to_keep == 0 {
+            return Err(Error::invalid(
+                "options.max_to_keep",
+                "0; at least the newest file is kept",
+            ));
         }
         if options.every_steps == Some(0) {
             return Err(Error::invalid("options.every_steps", "0; must be at least 1"));
@@ -93,13 +97,13 @@ impl Manager {
         // A resumed training goes on counting from the newest file.
         let newest = folder::files(&folder)?.last().map(|(step, _)| *step);
         let state = Mutex::new(State {
-            last_step: newest.filter(|_| !options.begin_anew),
+            last_step: newest.filter(|_| !options.start_fresh),
             last_time: Instant::now(),
             settled: false,
-            anew: options.begin_anew,
+            anew: options.start_fresh,
         });
         // Ranks meet on the threads that call, and not on one that writes.
-        let writes_apart = options.in_background && checkpoint.strategy().num_ranks() == 1;
+        let writes_apart = options.asynchronous && checkpoint.strategy().num_ranks() == 1;
         let background = match writes_apart {
             true => {
                 let (of_writer, is_strict) =
@@ -149,7 +153,7 @@ impl Manager {
         if !strategy.any_rank(&"whether a checkpoint is due", ("the step", step), is_due())? {
             return Ok(false);
         }
-        self.begin_anew(step)?;
+        self.start_fresh(step)?;
         let room = self.background.as_ref().map(Background::make_room).transpose()?;
         let saved = note(step, metric);
         match room {
@@ -187,8 +191,8 @@ impl Manager {
             return Err(Error::precondition(format!(
                 "manager: '{}' has checkpoints already, the newest of step {newest}, and this checkpoint \
                  neither was restored from one of them nor is the first that is saved there; they would \
-                 count as one training. To go on from them, restore the newest or the best first; to begin \
-                 anew, name another folder, or set options.begin_anew, which moves them to a folder of \
+                 count as one training. To go on from them, restore the newest or the best first; to start \
+                 fresh, name another folder, or set options.start_fresh, which moves them to a folder of \
                  their own",
                 self.folder.display()
             )));
@@ -199,21 +203,33 @@ impl Manager {
     }
 
     /// Before the first file is saved: moves those of another training out of the way, if that was asked for.
-    fn begin_anew(&self, step: u64) -> Result<()> {
+    fn start_fresh(&self, step: u64) -> Result<()> {
         // Kept until it is done: whoever saves meanwhile must not have that moved.
         let mut state = self.state.lock();
         if !state.anew {
             return Ok(());
         }
         let strategy = self.checkpoint.strategy();
-        let moved = match strategy.rank() {
-            0 => folder::set_aside(&self.folder),
-            _ => Ok(()),
+        let (target, moved) = match strategy.rank() {
+            0 => match folder::set_aside(&self.folder) {
+                Ok(target) => (target, Ok(false)),
+                Err(error) => (None, Err(error)),
+            },
+            _ => (None, Ok(false)),
         };
-        let what = &"making room for a new training";
-        strategy.any_rank(what, ("the step", step), moved.map(|()| false))?;
+        strategy.any_rank(&"making room for a new training", ("the step", step), moved)?;
         self.checkpoint.homes.add(&self.folder);
         (state.settled, state.anew) = (true, false);
+        // The sink is the caller's code, which may ask the manager: not under the lock.
+        drop(state);
+        if let Some(target) = target {
+            log::log(Level::Info, || {
+                let (folder, target) = (self.folder.display(), target.display());
+                format!(
+                    "the checkpoints that were in '{folder}' are in '{target}' now: training starts fresh"
+                )
+            });
+        }
         Ok(())
     }
 

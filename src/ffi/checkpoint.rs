@@ -5,12 +5,8 @@ use std::path::Path;
 use super::prelude::*;
 use crate::checkpoint::{CallersTensor, Checkpoint, Number, SavedIterator};
 
-/// Makes a checkpoint, which holds nothing but the strategy's step number yet.
-///
-/// @param[in] strategy The strategy whose training is saved. All that is added is of this strategy;
-///   variables may also be of the default one.
-///
-/// The checkpoint keeps all objects that are added alive.
+/// Makes a checkpoint of a strategy's training; at first it has only the strategy's step number. What is
+/// added is of this strategy; variables may also be of the default one.
 #[c_call(out(checkpoint), get(strategy))]
 pub fn umbo_checkpoint_create(
     strategy: *const umbo_strategy,
@@ -19,12 +15,9 @@ pub fn umbo_checkpoint_create(
     checkpoint.write(make(Checkpoint::new(&strategy))?);
 }
 
-/// Adds a variable: its value.
+/// Adds a variable: its value is saved and restored.
 ///
-/// @param[in] name By which name it is saved; copied. Names in a checkpoint differ. `name` may be
-///   NULL: the variable's own name.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a name that is empty or that something has already (the
-///   message names both), or a variable of another strategy.
+/// @param[in] name NULL: the variable's own name.
 #[c_call(optional_text(name), get(variable))]
 pub fn umbo_checkpoint_add_variable(
     checkpoint: *mut umbo_checkpoint,
@@ -36,18 +29,11 @@ pub fn umbo_checkpoint_add_variable(
     get(checkpoint, "checkpoint")?.add(name, Arc::new(variable))
 }
 
-/// Adds an optimizer: its learning rate, iterations and loss scale, and for each variable the state and
-/// the step counts of its rule. Gradients that it applies are objects of their own
-/// (umbo_checkpoint_add_gradients()): without them, saving fails while they hold what was submitted or
-/// accumulated.
+/// Adds an optimizer: its learning rate, iterations and loss scale, and for each variable its state and
+/// step counts, by the name by which the variable was added, or its own.
 ///
-/// The state of a variable is saved by the name by which the variable was added, or by its own name if it
-/// was not.
-///
-/// @param[in] name By which name it is saved; copied.
-/// @param[in] optimizer The optimizer. Its rule's numbers, settings, groups and schedule are not
-///   saved: a program sets them again.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+/// The rule's numbers, settings, groups and schedule are not saved: a program sets them again.
+/// Gradients are added on their own; without them, saving fails while they hold anything.
 #[c_call(text(name), get(optimizer), get(checkpoint))]
 pub fn umbo_checkpoint_add_optimizer(
     checkpoint: *mut umbo_checkpoint,
@@ -58,9 +44,6 @@ pub fn umbo_checkpoint_add_optimizer(
 }
 
 /// Adds gradients: what several runs have accumulated with `accumulation_steps`.
-///
-/// @param[in] name By which name they are saved; copied.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
 #[c_call(text(name), get(gradients), get(checkpoint))]
 pub fn umbo_checkpoint_add_gradients(
     checkpoint: *mut umbo_checkpoint,
@@ -71,9 +54,6 @@ pub fn umbo_checkpoint_add_gradients(
 }
 
 /// Adds metrics: what they have accumulated.
-///
-/// @param[in] name By which name they are saved; copied.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
 #[c_call(text(name), get(metrics), get(checkpoint))]
 pub fn umbo_checkpoint_add_metrics(
     checkpoint: *mut umbo_checkpoint,
@@ -83,15 +63,11 @@ pub fn umbo_checkpoint_add_metrics(
     checkpoint.add(name, metrics)
 }
 
-/// Adds an iterator: how far its pass over the data has come. See umbo_iterator_save_position().
+/// Adds an iterator: its position, as umbo_iterator_save_position() has it. It is restored into an
+/// iterator over a pipeline that was made in the same way, over the same data.
 ///
-/// Save on the thread that takes the elements, between two steps: then the place is the one behind the
-/// element of the last step that took effect in umbo_train_epoch(), or that umbo_iterator_next() gave last.
-///
-/// @param[in] name By which name it is saved; copied.
-/// @param[in] iterator The iterator. When it is restored, it is one over a pipeline that was made in
-///   the same way, over the same data.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable().
+/// Save on the thread that takes the elements, between two steps: the saved position is then just
+/// after the batch of the last step that took effect.
 #[c_call(text(name), get(iterator), get(checkpoint))]
 pub fn umbo_checkpoint_add_iterator(
     checkpoint: *mut umbo_checkpoint,
@@ -101,14 +77,8 @@ pub fn umbo_checkpoint_add_iterator(
     checkpoint.add(name, Arc::new(SavedIterator(iterator)))
 }
 
-/// Adds a tensor of the program's. It is saved with the elements that it has then, and restored into
-/// the same memory. Nobody writes it while the checkpoint is saved, or reads or writes it while it is
-/// restored.
-///
-/// @param[in] name By which name it is saved; copied.
-/// @param[in] tensor The tensor, whose memory can be written.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_add_variable(), or a tensor that
-///   can only be read.
+/// Adds a tensor of the program, whose memory can be written. Nobody writes it during a save, or uses
+/// it during a restore.
 #[c_call(text(name), get(tensor))]
 pub fn umbo_checkpoint_add_tensor(
     checkpoint: *mut umbo_checkpoint,
@@ -120,12 +90,7 @@ pub fn umbo_checkpoint_add_tensor(
     get(checkpoint, "checkpoint")?.add(name, Arc::new(tensor))
 }
 
-/// Sets a number of the program's, such as a loss, and adds it if it was not there. It is saved with the
-/// value that was set last.
-///
-/// @param[in] name Its name; copied.
-/// @param[in] number Its value, of which every bit is kept.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a name that is empty or that something else has.
+/// Sets a number of the program, such as a loss, and adds it if it was not there.
 #[c_call(text(name), get(checkpoint))]
 pub fn umbo_checkpoint_set_number(
     checkpoint: *mut umbo_checkpoint,
@@ -135,12 +100,7 @@ pub fn umbo_checkpoint_set_number(
     checkpoint.set_number(name, Number::Float(number))
 }
 
-/// Sets a whole number of the program's, such as an epoch, and adds it if it was not there. It is saved
-/// with the value that was set last.
-///
-/// @param[in] name Its name; copied.
-/// @param[in] integer Its value.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: as for umbo_checkpoint_set_number().
+/// Sets a whole number of the program, such as an epoch, and adds it if it was not there.
 #[c_call(text(name), get(checkpoint))]
 pub fn umbo_checkpoint_set_integer(
     checkpoint: *mut umbo_checkpoint,
@@ -150,13 +110,9 @@ pub fn umbo_checkpoint_set_integer(
     checkpoint.set_number(name, Number::Integer(integer))
 }
 
-/// Tells a number of the program's: as it was set or restored last.
+/// Gets a number as it was set or restored last.
 ///
-/// @param[in] name Its name.
-/// @param[out] number Gets its value.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_NOT_FOUND: no number of this name was set.
-/// - UMBO_STATUS_INVALID_ARGUMENT: a whole number.
+/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no number of this name was set.
 #[c_call(out(number), text(name), get(checkpoint))]
 pub fn umbo_checkpoint_number(
     checkpoint: *const umbo_checkpoint,
@@ -174,13 +130,9 @@ pub fn umbo_checkpoint_number(
     Ok(())
 }
 
-/// Tells a whole number of the program's: as it was set or restored last.
+/// Gets a whole number as it was set or restored last.
 ///
-/// @param[in] name Its name.
-/// @param[out] integer Gets its value.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_NOT_FOUND: no number of this name was set.
-/// - UMBO_STATUS_INVALID_ARGUMENT: a number that umbo_checkpoint_set_number() has set.
+/// @return As umbo_checkpoint_number().
 #[c_call(out(integer), text(name), get(checkpoint))]
 pub fn umbo_checkpoint_integer(
     checkpoint: *const umbo_checkpoint,
@@ -200,81 +152,47 @@ pub fn umbo_checkpoint_integer(
 
 /// Saves everything that was added, and the strategy's step number, to a file.
 ///
-/// It is saved as it is between two steps: the call waits for a step in progress. The file is replaced as
-/// a whole: whatever fails, and whenever the process is killed or the machine stops, `path` leads to the
-/// file that was there before or to the new one. Once the call has succeeded, the new one is on the disk.
-/// Steps of other threads wait until it is written, though not until it is on the disk.
-/// With several ranks a call that all make: each writes the state that it keeps, to files beside that of the
-/// first, in a folder that all see.
+/// @return UMBO_OK, or, and then the file is as it was, UMBO_STATUS_INVALID_ARGUMENT: a folder, or two
+///   tensors that would have one name. UMBO_STATUS_FAILED_PRECONDITION: inside a run, while the
+///   strategy is draining, or gradients hold what would be lost: it was submitted and not applied,
+///   or they were not added. What the system says (see above).
 ///
-/// @param[in] path The file, in the safetensors format.
-/// @return UMBO_OK, or, and then the file is as it was:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a folder, a path that leads through a file,
-///   or two tensors that would have one name (the message says of which objects).
-/// - UMBO_STATUS_FAILED_PRECONDITION: inside a run, while the strategy is draining, with gradients
-///   that were submitted and not applied, or with gradients that were not added although an optimizer that
-///   was has applied them and they hold something (the message names their variables).
-/// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the state, no room on the disk, or too many open
-///   files.
-/// - UMBO_STATUS_UNAVAILABLE: another failure of the system's.
+/// Waits for a step in progress. The file is replaced as a whole: whenever the process or the machine
+/// stops, `path` leads to the old file or to the new one. When the call returns, it is on the disk.
+/// A NaN in a variable is logged as a warning; a strict strategy fails.
 ///
-/// A variable with a NaN in it is saved, and the log gets a warning; of a strict strategy the call is
-/// UMBO_STATUS_FAILED_PRECONDITION.
+/// Collective: each rank writes its part of the state beside the file, in a folder that all see.
 #[c_call(text(path), get(checkpoint))]
 pub fn umbo_checkpoint_save(checkpoint: *const umbo_checkpoint, path: *const c_char) {
     checkpoint.save(Path::new(path))
 }
 
-/// Makes everything that was added what it was when a file was saved, and lets the strategy count its
-/// steps from there.
+/// Restores everything that was added, and the strategy's step number, from a file. Replicas and ranks
+/// may be more or fewer than when it was saved.
 ///
-/// Replicas may be more or fewer than when it was saved, and so may ranks. With several ranks a call that all
-/// make: all of them restore, or none.
+/// @return UMBO_OK, or, and then nothing has changed, UMBO_STATUS_INVALID_ARGUMENT: no regular file, or
+///   objects that do not fit; the message lists all that is missing, unexpected or of another dtype
+///   or shape. UMBO_STATUS_FAILED_PRECONDITION: a step is in progress, or the strategy is draining.
+///   UMBO_STATUS_DATA_LOSS: the file is damaged. UMBO_STATUS_UNIMPLEMENTED: a later version of Umbo
+///   has written it. What the system says; what functions of an iterator's pipeline return.
 ///
-/// @param[in] checkpoint The checkpoint, with objects of the same names, kinds, dtypes and shapes
-///   as those that were saved.
-/// @param[in] path The file.
-/// @return UMBO_OK, or, and then nothing has changed:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, a path that leads to no regular file, or
-///   objects and file do not fit: the message lists all that is missing, unexpected, or of another dtype or shape, and iterators over
-///   other data.
-/// - UMBO_STATUS_FAILED_PRECONDITION: a step is in progress, on whatever thread (the message names it),
-///   or the strategy is draining.
-/// - UMBO_STATUS_DATA_LOSS: the file is damaged, or not in the safetensors format, whose headers have at most
-///   100,000,000 bytes.
-/// - UMBO_STATUS_UNIMPLEMENTED: a later version of Umbo has written the file.
-/// - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: as the system says.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: no memory for a copy of the state, or too many open files.
-/// - UMBO_STATUS_UNAVAILABLE: another failure of the system's, such as a disk that cannot be read.
-/// - what functions of an iterator's pipeline return, if elements have to be made again.
+/// Collective: all ranks restore, or none.
 #[c_call(text(path), get(checkpoint))]
 pub fn umbo_checkpoint_restore(checkpoint: *mut umbo_checkpoint, path: *const c_char) {
     checkpoint.restore(Path::new(path))
 }
 
-/// Saves the variables that were added, and nothing else, for other programs.
-///
-/// @param[in] path The file, in the safetensors format, replaced as by umbo_checkpoint_save().
-/// @return UMBO_OK, or the statuses of umbo_checkpoint_save().
+/// Saves only the variables that were added, for other programs, as umbo_checkpoint_save() does.
 #[c_call(text(path), get(checkpoint))]
 pub fn umbo_checkpoint_save_weights(checkpoint: *const umbo_checkpoint, path: *const c_char) {
     checkpoint.save_weights(Path::new(path))
 }
 
-/// Gives variables the values of tensors in a safetensors file, whichever program has written it. All
-/// other state stays as it is, and what else is in the file is left alone.
+/// Loads values of variables from a safetensors file of any program. All other state stays as it is.
 ///
-/// @param[in] checkpoint The checkpoint that the variables were added to.
-/// @param[in] path The file.
-/// @param[in] count How many names there are.
-/// @param[in] names By which names the variables were added. `names` may be NULL: all of them, from
-///   tensors of the same names; then `count` is 0.
-/// @param[in] tensor_names For each the name of its tensor in the file. `tensor_names` may be NULL: the
-///   same names.
-/// @return UMBO_OK, or, and then nothing has changed:
-/// - UMBO_STATUS_NOT_FOUND: no variable of a name was added; or no file.
-/// - what else umbo_checkpoint_restore() returns.
+/// @param[in] names By which the variables were added. NULL: all of them, and `count` is 0.
+/// @param[in] tensor_names For each the name of its tensor in the file. NULL: the same names.
+/// @return As umbo_checkpoint_restore(), or UMBO_STATUS_NOT_FOUND: also no variable of a name.
 #[c_call(text(path), get(checkpoint))]
 pub fn umbo_checkpoint_load_weights(
     checkpoint: *mut umbo_checkpoint,

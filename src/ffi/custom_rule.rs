@@ -9,102 +9,92 @@ use crate::optimizer::custom::Custom;
 use crate::optimizer::custom_kernels::CustomUpdate;
 use crate::optimizer::rule::{Rates, Slot, WeightDecay};
 
-/// Some neighbouring elements of a variable that a rule of the program's is to update. All arrays have
-/// `count` elements of type `dtype`, which is the variable's. It is filled by the library; later versions
-/// may add fields at the end.
+/// Neighbouring elements of a variable, which a custom rule is to update. Arrays have `count` elements
+/// of type `dtype`. Later versions may append fields.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_update_tile {
     /// sizeof(umbo_update_tile), as the library knows it.
     pub struct_size: usize,
-    /// The type of weights, gradient and states: UMBO_DTYPE_FLOAT32 or UMBO_DTYPE_FLOAT64.
+    /// UMBO_DTYPE_FLOAT32 or UMBO_DTYPE_FLOAT64.
     pub dtype: umbo_dtype,
     /// How many states there are.
     pub state_count: i32,
     /// How many elements there are, 1 or more.
     pub count: i64,
-    /// The number of the first of them among the variable's, in row-major order.
+    /// The position of the first of them in the variable, in row-major order.
     pub first: i64,
-    /// The weights, to be read and written.
+    /// Read and written.
     pub weights: *mut c_void,
-    /// The gradient: summed over replicas and runs, without the loss scale, clipped, and with the weight
-    /// decay added unless that is decoupled.
+    /// Summed over replicas and runs, without the loss scale, clipped, and with the weight decay
+    /// added unless that is decoupled.
     pub gradient: *const c_void,
-    /// The states, to be read and written, in the order of umbo_custom_rule_options.
+    /// Read and written, in the order of umbo_custom_rule_options.
     pub states: *const *mut c_void,
-    /// The learning rate, with the factor of the variable's group.
+    /// With the factor of the variable's group.
     pub learning_rate: f64,
-    /// The weight decay that the rule has to do itself; 0 unless it is decoupled.
+    /// What the rule has to do itself; 0 unless it is decoupled.
     pub weight_decay: f64,
-    /// How many updates of this variable came before, by this optimizer.
+    /// How often this optimizer has updated the variable before.
     pub step: i64,
 }
 
 /// Updates weights and states of some elements, each from its own weight, states and gradient alone.
 ///
-/// @param[in] tile The elements. It and its arrays are valid until the function returns.
-/// @param[in] user_data What was given to umbo_optimizer_create_custom().
+/// @param[in] tile Valid until the function returns.
 ///
-/// It is called in the pass that reduces the gradients, by several threads at once, on tiles that have nothing
-/// in common, in any order. With several ranks each calls it for its part of a variable, twice for each
-/// element: what it makes of copies of the states is what the ranks exchange, and once they have agreed it is
-/// done with the states themselves. So it must come to the same both times. It cannot fail, since other tiles
-/// are changed already: a rule checks its settings before it makes the optimizer. Functions of this library are
+/// Several threads call it at once, on tiles that have nothing in common. With several ranks it runs
+/// twice for each element, first on copies of the states, and must do the same both times. It cannot
+/// fail, because other tiles are changed already. Functions of the library are
 /// UMBO_STATUS_FAILED_PRECONDITION here.
 pub type umbo_update_tile_fn =
     Option<unsafe extern "C-unwind" fn(tile: *const umbo_update_tile, user_data: *mut c_void)>;
 
-/// What a rule of the program's is to compute on a GPU: new weights and states of a variable that the GPU
-/// holds, or of those of its rows that have gradients. All arrays but `states` itself are memory of the
-/// GPU and this call's alone. Weights, gradient and each state have `count` elements of type `dtype`. It is
-/// filled by the library; later versions may add fields at the end.
+/// A variable that a GPU holds, or those of its rows that have gradients, which a custom rule is to
+/// update. Arrays are copies in the GPU's memory, with `count` elements; `states` itself is in host
+/// memory. Later versions may append fields.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_gpu_update {
     /// sizeof(umbo_gpu_update), as the library knows it.
     pub struct_size: usize,
-    /// The type of weights, gradient and states: UMBO_DTYPE_FLOAT32 or UMBO_DTYPE_FLOAT64.
+    /// As in umbo_update_tile, up to `states`.
     pub dtype: umbo_dtype,
     /// How many states there are.
     pub state_count: i32,
     /// How many elements there are, 1 or more.
     pub count: i64,
-    /// The weights, to be read and written.
+    /// Read and written.
     pub weights: *mut c_void,
-    /// The gradient, as umbo_update_tile has it.
+    /// Read.
     pub gradient: *const c_void,
-    /// The states, to be read and written, in the order of umbo_custom_rule_options.
+    /// Read and written.
     pub states: *const *mut c_void,
     /// How many rows of the variable the elements are; 0 if they are all of it.
     pub row_count: i64,
-    /// The numbers of these rows, `row_count` of them, which ascend, in memory of the GPU. NULL if the
-    /// elements are all of the variable.
+    /// The numbers of these rows, ascending, in memory of the GPU. NULL if they are all of it.
     pub rows: *const i64,
-    /// The learning rate, with the factor of the variable's group.
+    /// With the factor of the variable's group.
     pub learning_rate: f64,
-    /// The weight decay that the rule has to do itself; 0 unless it is decoupled.
+    /// What the rule has to do itself; 0 unless it is decoupled.
     pub weight_decay: f64,
-    /// How many updates of this variable came before, by this optimizer.
+    /// How often this optimizer has updated the variable before.
     pub step: i64,
     /// The GPU.
     pub device: umbo_device,
-    /// The CUstream on which everything has to be queued; never NULL.
+    /// The CUstream to queue on; never NULL.
     pub stream: *mut c_void,
 }
 
-/// Queues kernels that update weights and states on a GPU, each element from its own weight, states and
-/// gradient alone.
+/// Queues kernels that update weights and states, each from its own weight, states and gradient alone.
 ///
-/// @param[in] update What is to be computed, and the stream on which to queue. The struct and its list
-///   `states` are valid until the function returns, the arrays until the kernels are done.
-/// @param[in] user_data What was given to umbo_optimizer_create_custom().
-/// @return UMBO_OK, or why it fails. Any other status than UMBO_OK fails the apply, or the step that it
-///   belongs to, and nothing has changed.
+/// @param[in] update Valid, with `states`, until the function returns; the arrays until the kernels
+///   are done.
+/// @return UMBO_OK, or why it fails: then the apply, or its step, fails and nothing changes.
 ///
-/// It is called when an apply is about to begin, for one variable after the other, on the thread that
-/// applies, with the GPU's primary context current. The arrays are copies: what it computes counts only once
-/// it has returned UMBO_OK for all variables and its kernels are done, for which the library waits. Functions
-/// of this library, but for umbo_set_last_error(), are UMBO_STATUS_FAILED_PRECONDITION here.
+/// It is called before an apply changes anything, for one variable after the other, with the GPU's
+/// primary context current; the library waits for the kernels. Functions of the library, except
+/// umbo_set_last_error(), are UMBO_STATUS_FAILED_PRECONDITION here.
 pub type umbo_update_on_gpu_fn = Option<
     unsafe extern "C-unwind" fn(
         update: *const umbo_gpu_update,
@@ -112,53 +102,40 @@ pub type umbo_update_on_gpu_fn = Option<
     ) -> umbo_status,
 >;
 
-/// What a rule of the program's keeps, and what it does on GPUs. Start from UMBO_CUSTOM_RULE_OPTIONS_INIT.
+/// Options of a custom rule: its state and its GPU function.
 #[c_struct(learning_rate = 0.01)]
 #[repr(C)]
 pub struct umbo_custom_rule_options {
     /// sizeof(umbo_custom_rule_options).
     pub struct_size: usize,
-    /// The name of the rule, for messages and umbo_optimizer_rule(). NULL: "custom".
+    /// For messages and umbo_optimizer_info. NULL: "custom".
     pub name: *const c_char,
-    /// The learning rate; finite and 0 or more. By default 0.01.
+    /// Finite and 0 or more.
     pub learning_rate: f64,
-    /// The weight decay where umbo_optimizer_configure() gives none; finite and 0 or more. By default 0.
+    /// Used where umbo_optimizer_configure() gives none; finite and 0 or more.
     pub weight_decay: f64,
-    /// 1: the rule decays weights itself, by the number that it finds in the tile. 0, the default:
-    /// weight_decay * w is added to the gradient.
+    /// 1: the rule decays weights itself. 0: weight_decay * w is added to the gradient.
     pub decoupled_weight_decay: i32,
-    /// How many states the rule keeps for each variable, of the variable's type and shape: 0 to 8. By
-    /// default 0.
+    /// How many states the rule keeps for each variable, of its type and shape: 0 to 8.
     pub state_count: i64,
-    /// Their names, which differ and are copied: an array of `state_count`. NULL if there are no states.
+    /// Their names, which differ and are not empty. NULL if there are no states.
     pub state_names: *const *const c_char,
-    /// What every element of each state is before the first update: an array of `state_count`, which is
-    /// copied. NULL: all are 0.
+    /// What the elements of each state are before the first update. NULL: all are 0.
     pub state_initials: *const f64,
-    /// What updates variables that a GPU holds; it gets the same user data as the rule. NULL: such
-    /// variables cannot be updated, which is UMBO_STATUS_UNIMPLEMENTED when they are.
+    /// Updates variables that a GPU holds, with the same user data. NULL: to update such a variable
+    /// is UMBO_STATUS_UNIMPLEMENTED.
     pub update_on_gpu: umbo_update_on_gpu_fn,
 }
 
-/// Makes an optimizer whose rule is a function of the program's.
+/// Makes an optimizer whose rule is a function of the program.
 ///
-/// @param[in] strategy The strategy, whose variables the optimizer updates.
-/// @param[in] update The rule. It is called until the optimizer is gone.
-/// @param[in] user_data What `update` and `update_on_gpu` of the options are given.
-/// @param[in] destroy Releases `user_data`, exactly once, on any thread, when the optimizer is gone, and also
-///   if this function fails. NULL: nothing to release.
-/// @param[in] options What the rule keeps, and what it does where a GPU holds the variables; `options` may be
-///   NULL: all defaults.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range, or a name of a state
-///   that is empty or appears twice.
+/// @param[in] update The rule, called with `user_data` until the optimizer ends.
 ///
-/// All else is as for the rules that there are: gradients of replicas and of several runs are reduced, also
-/// those of 16 bits, clipped, and handed to `update` in tiles of some hundred elements while they are in the
-/// cache. Groups, schedules, loss scales and low-precision copies act. Row-sparse variables are updated by
-/// rows. umbo_optimizer_state() reads the states.
+/// All else is as for other rules: gradients are reduced and clipped, and come in tiles of some
+/// hundred elements while they are in the cache; row-sparse variables are updated by rows.
 #[c_call(gives(user_data, destroy), out(optimizer), options(options), present(update))]
 pub fn umbo_optimizer_create_custom(
-    strategy: *mut umbo_strategy,
+    strategy: *const umbo_strategy,
     update: umbo_update_tile_fn,
     user_data: *mut c_void,
     destroy: umbo_destroy_fn,

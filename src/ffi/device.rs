@@ -130,17 +130,17 @@ pub fn umbo_device_canonical_name(
 /// Splits a physical device into logical devices, in place of the split before.
 ///
 /// @param[in] count How many logical devices it becomes: 1 to 4096 for the host, 1 to 64 for a GPU.
-/// @param[in] memory_limits How many bytes each logical GPU may allocate, 1 or more. `memory_limits` may
-///   be NULL: equal shares of the memory, or all of it for one. The host has no limits.
-/// @return UMBO_OK, or, with nothing changed:
-/// - UMBO_STATUS_NOT_FOUND: no such physical device.
-/// - UMBO_STATUS_FAILED_PRECONDITION: a strategy uses a device that would go away, or a GPU that was
-///   used would get another ordinal or share.
+/// @param[in] memory_limits How many bytes each logical GPU may allocate, 1 or more.
+///   `memory_limits` may be NULL: equal shares of the memory, or all of it for one. The host has no
+///   limits.
+/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: a strategy uses a device that would go
+///   away, or a GPU that was used would get another ordinal or share. Nothing changes.
 ///
 /// The host is physical CPU 0. Its logical devices share its processors; strategies that exist keep
-/// theirs. GPUs are split before their first use. Each logical GPU has a stream of its own. Logical GPUs
-/// are numbered through all physical ones, so those of GPUs behind this one may get other ordinals; they keep
-/// the streams and pools that were set. Logical GPUs beyond `count` lose theirs.
+/// theirs. GPUs are split before their first use. Each logical GPU has a stream of its own. Logical
+/// GPUs are numbered through all physical ones, so those of GPUs behind this one may get other
+/// ordinals; they keep the streams and pools that were set. Logical GPUs beyond `count` lose
+/// theirs.
 #[c_call]
 pub fn umbo_set_logical_device_count(
     r#type: umbo_device_type,
@@ -171,15 +171,15 @@ pub fn umbo_set_logical_device_count(
 /// Makes a GPU work on a stream of the program.
 ///
 /// @param[in] device A GPU that was not used yet.
-/// @param[in] stream A CUstream of the GPU's primary context, not the default stream of each thread. It
-///   lives as long as the process. `stream` may be NULL: a stream of the library, the default.
+/// @param[in] stream A CUstream of the GPU's primary context, not the default stream of each
+///   thread. It lives as long as the process. `stream` may be NULL: a stream of the library, the
+///   default.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_NOT_FOUND: no such device.
 /// - UMBO_STATUS_FAILED_PRECONDITION: the device was used already.
 /// - UMBO_STATUS_UNAVAILABLE: the driver does not say whose stream it is.
 ///
-/// All that the library does with the GPU's memory goes through this stream. It stays with this part of
-/// the physical GPU if umbo_set_logical_device_count() gives that another ordinal.
+/// All that the library does with the GPU's memory goes through this stream. It stays with this
+/// part of the physical GPU if umbo_set_logical_device_count() gives that another ordinal.
 #[c_call(text(device))]
 pub fn umbo_set_device_stream(device: *const c_char, stream: *mut c_void) {
     let device = registry::resolve(device, "device")?;

@@ -43,7 +43,6 @@ pub fn umbo_tensor_to_dlpack_legacy(
 /// - UMBO_STATUS_INVALID_ARGUMENT: more than UMBO_MAX_NDIM dimensions, or not a valid tensor.
 /// - UMBO_STATUS_UNIMPLEMENTED: another major version of DLPack, another device than a CPU or a GPU
 ///   of CUDA, a dtype that Umbo does not have, or a negative stride.
-/// - UMBO_STATUS_NOT_FOUND: no such GPU.
 ///
 /// The library calls the deleter exactly once, on any thread, when the last tensor over the memory
 /// is gone and its own work is done. All elements must be initialised, in the byte order of the

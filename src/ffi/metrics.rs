@@ -7,43 +7,55 @@ use crate::metrics::kind::Kind;
 /// What a metric accumulates.
 pub type umbo_metric_kind = i32;
 
-/// A sum: `sum` of the result. Added to by umbo_metrics_add().
+/// A sum: `sum` of the result. umbo_metrics_add() adds to it.
 pub const UMBO_METRIC_SUM: umbo_metric_kind = 1;
-/// A weighted mean: `mean` of the result. Added to by umbo_metrics_add().
+/// A weighted mean: `mean` of the result. umbo_metrics_add() adds to it.
 pub const UMBO_METRIC_MEAN: umbo_metric_kind = 2;
-/// A sum of whole numbers, without rounding: `sum` of the result. Added to by umbo_metrics_add().
+/// An exact sum of whole numbers: `sum` of the result. umbo_metrics_add() adds to it.
 pub const UMBO_METRIC_COUNT: umbo_metric_kind = 3;
-/// How many predictions were right, top-1: `mean` of the result is their share, `sum` their number and
-/// `weight` that of all. Added to by labels, or by umbo_metrics_add() with both numbers.
+/// The share of right predictions, top-1: `mean` of the result; `sum` is how many were right, and
+/// `weight` how many there were. Labels are added, or both numbers by umbo_metrics_add().
 pub const UMBO_METRIC_ACCURACY: umbo_metric_kind = 4;
-/// A confusion matrix: how often each class was predicted (column) for each (row). The result is the
-/// accuracy; umbo_metrics_class_result() has precision, recall and F1. Added to by labels.
+/// A confusion matrix: how often each class (row) was predicted as each class (column). The result
+/// is the accuracy; umbo_metrics_class_result() has precision, recall and F1. Labels are added.
 pub const UMBO_METRIC_CONFUSION: umbo_metric_kind = 5;
-/// The area under the ROC curve of scores of two classes, from a histogram: `mean` of the result. `weight` is the number of
-/// pairs of a positive and a negative example, `sum` that of those in which the positive one has the
-/// higher score; a pair in one bin counts half. Exact but for pairs in one bin. (Fawcett, "An
-/// introduction to ROC analysis", Pattern Recognition Letters 27, 2006; Hanley and McNeil, Radiology
-/// 143, 1982.) Added to by scores with labels 0 and 1.
+/// The area under the ROC curve of two classes, from a histogram of scores: `mean` of the result.
+/// `weight` is the number of pairs of a positive and a negative example, `sum` of those in which the
+/// positive one has the higher score; a pair in one bin counts half. Scores with labels 0 and 1 are
+/// added. Sources: Fawcett, 2006; Hanley and McNeil, 1982.
 pub const UMBO_METRIC_AUC: umbo_metric_kind = 6;
 
-/// What a metric is more exactly. Start from UMBO_METRIC_OPTIONS_INIT.
-#[c_struct(bins = 200, highest_score = 1.0)]
+/// Options of a metric.
+#[c_struct(bin_count = 200, highest_score = 1.0)]
 #[repr(C)]
 pub struct umbo_metric_options {
     /// sizeof(umbo_metric_options).
     pub struct_size: usize,
-    /// How many classes a confusion matrix has, 1 to 32768; it must be given. Its cells take 8 bytes
-    /// each. By default 0.
-    pub classes: i64,
-    /// How many bins an AUC's histogram has, 1 to 16777216. By default 200.
-    pub bins: i64,
-    /// Where the first bin begins; lower scores count in it. By default 0.
+    /// The classes of a confusion matrix, 1 to 32768; must be given. A cell takes 8 bytes.
+    pub class_count: i64,
+    /// The bins of an AUC's histogram, 1 to 16777216.
+    pub bin_count: i64,
+    /// Where the first bin begins; lower scores count in it.
     pub lowest_score: f64,
-    /// Where the last bin ends; higher scores count in it. By default 1.
+    /// Where the last bin ends; higher scores count in it.
     pub highest_score: f64,
 }
 
-/// How a class was predicted. Start from UMBO_CLASS_METRIC_INIT.
+/// What metrics there are, and what one of them is.
+#[c_struct]
+#[repr(C)]
+pub struct umbo_metrics_info {
+    /// sizeof(umbo_metrics_info).
+    pub struct_size: usize,
+    /// How many metrics were defined.
+    pub metric_count: i64,
+    /// The name of the one with the index; NULL without an index. Lives as long as the metrics.
+    pub name: *const c_char,
+    /// What it accumulates; 0 without an index.
+    pub kind: umbo_metric_kind,
+}
+
+/// How a class was predicted.
 #[c_struct]
 #[repr(C)]
 pub struct umbo_class_metric {
@@ -59,32 +71,25 @@ pub struct umbo_class_metric {
     pub precision: f64,
     /// True positives by all examples of the class; NaN if there were none.
     pub recall: f64,
-    /// The harmonic mean of precision and recall; NaN if there were neither predictions nor examples.
+    /// The harmonic mean of both; NaN if there were neither predictions nor examples.
     pub f1: f64,
 }
 
 /// Makes metrics, none yet, to which the replicas of a strategy add in its runs.
 ///
-/// @param[in] strategy Whose runs add to them.
-/// @param[out] metrics A new handle, to be released.
-///
-/// With several ranks all of them make the same metrics in the same order, define the same and reset them
-/// between the same runs. What is accumulated, and read by each, is that of the replicas of all ranks. A
-/// run of ranks whose metrics differ is UMBO_STATUS_FAILED_PRECONDITION.
+/// With several ranks all of them make, define and reset the same metrics between the same runs;
+/// totals are those of all ranks. A run of ranks whose metrics differ is
+/// UMBO_STATUS_FAILED_PRECONDITION.
 #[c_call(out(metrics), get(strategy))]
 pub fn umbo_metrics_create(strategy: *const umbo_strategy, metrics: *mut *mut umbo_metrics) {
     metrics.write(make(Metrics::new(&strategy))?);
 }
 
-/// Adds a metric, between runs. The first one has index 0, the next one 1, and so on.
+/// Adds a metric: the first one has index 0, the next one 1, and so on.
 ///
-/// @param[in] name Its name, which differs from the others; copied.
-/// @param[in] kind What it accumulates.
-/// @param[in] options What it is more exactly; `options` may be NULL: all defaults.
-/// @param[out] index Gets its index; `index` may be NULL.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: a name that there is, options out of range.
-/// - UMBO_STATUS_FAILED_PRECONDITION: a run is adding to the metrics.
+/// @param[in] name Copied; it differs from the names of the others.
+/// @param[out] index May be NULL.
+/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: a run is adding to the metrics.
 #[c_call(text(name), options(options), optional_out(index))]
 pub fn umbo_metrics_define(
     metrics: *mut umbo_metrics,
@@ -98,58 +103,55 @@ pub fn umbo_metrics_define(
         UMBO_METRIC_MEAN => Kind::Mean,
         UMBO_METRIC_COUNT => Kind::Count,
         UMBO_METRIC_ACCURACY => Kind::Accuracy,
-        UMBO_METRIC_CONFUSION => Kind::confusion(options.classes)?,
-        UMBO_METRIC_AUC => Kind::auc(options.bins, options.lowest_score, options.highest_score)?,
+        UMBO_METRIC_CONFUSION => Kind::confusion(options.class_count)?,
+        UMBO_METRIC_AUC => Kind::auc(options.bin_count, options.lowest_score, options.highest_score)?,
     })?;
     index.write(get(metrics, "metrics")?.define(name, kind)? as i64);
 }
 
-/// Tells how many metrics were defined.
+/// Gets what metrics there are.
 ///
-/// @param[out] count Their number.
-#[c_call(out(count), borrow(metrics))]
-pub fn umbo_metrics_count(metrics: *const umbo_metrics, count: *mut i64) {
-    count.write(metrics.count()? as i64);
+/// @param[in] index Also gets what this metric is. UMBO_NONE: none.
+#[c_call(result(info), borrow(metrics))]
+pub fn umbo_metrics_get_info(
+    metrics: *const umbo_metrics,
+    index: i64,
+    info: *mut umbo_metrics_info,
+) {
+    let mut found =
+        umbo_metrics_info { metric_count: metrics.count() as i64, ..Default::default() };
+    if index != UMBO_NONE {
+        let (name, kind) = metrics.entry(super::arguments::index(index, "index")?)?;
+        // The metrics keep the characters, and where they lie.
+        found.name = name.as_c_str().as_ptr();
+        found.kind = kind_for_c(kind);
+    }
+    info.write(found);
 }
 
-/// Tells the name of a metric.
-///
-/// @param[in] index Which of them.
-/// @param[out] name The name. Lives as long as the metrics.
-/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such metric.
-#[c_call(out(name), index(index), borrow(metrics))]
-pub fn umbo_metrics_name(metrics: *const umbo_metrics, index: i64, name: *mut *const c_char) {
-    // The metrics keep the characters, and where they lie.
-    name.write(metrics.name(index)?.as_c_str().as_ptr());
+fn kind_for_c(kind: Kind) -> umbo_metric_kind {
+    match kind {
+        Kind::Sum => UMBO_METRIC_SUM,
+        Kind::Mean => UMBO_METRIC_MEAN,
+        Kind::Count => UMBO_METRIC_COUNT,
+        Kind::Accuracy => UMBO_METRIC_ACCURACY,
+        Kind::Confusion { .. } => UMBO_METRIC_CONFUSION,
+        Kind::Auc { .. } => UMBO_METRIC_AUC,
+    }
 }
 
-/// Finds the metric with a name, for the functions that take an index.
+/// Finds the metric with a name.
 ///
-/// @param[out] index Which of them it is.
-/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no metric of this name. The message lists the names that there
-///   are.
+/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no metric of this name. The message lists the names.
 #[c_call(out(index), text(name), borrow(metrics))]
 pub fn umbo_metrics_index(metrics: *const umbo_metrics, name: *const c_char, index: *mut i64) {
     index.write(metrics.index(name)? as i64);
 }
 
-/// Adds a number and its weight to a sum, mean, count or accuracy, in a replica's callback.
+/// Adds a number and its weight to a sum, mean, count or accuracy.
 ///
-/// What replicas add belongs to the step: it counts once the run has succeeded, and not at all if it
-/// fails. Replicas add at the same time; nobody waits for another one, and nothing is allocated.
-///
-/// @param[in] ctx The replica's context.
-/// @param[in] index Which of them.
-/// @param[in] sum What is added. For a count: a whole number, 0 or more. For an accuracy: how
-///   many predictions were right.
-/// @param[in] weight What it was taken over, usually a number of examples; 0 or more. For an
-///   accuracy: how many predictions there were.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_OUT_OF_RANGE: no such metric.
-/// - UMBO_STATUS_INVALID_ARGUMENT: one of another kind, or numbers that it does not take.
-/// - UMBO_STATUS_FAILED_PRECONDITION: not in a run of the strategy that the metrics were made
-///   for.
-/// - UMBO_STATUS_CANCELLED: the run has returned without this replica.
+/// @param[in] sum What is added; of a count a whole number, of an accuracy the right predictions.
+/// @param[in] weight Usually the number of examples, 0 or more; of an accuracy all predictions.
 #[c_call(index(index), within(ctx), borrow(metrics))]
 pub fn umbo_metrics_add(
     metrics: *mut umbo_metrics,
@@ -161,62 +163,15 @@ pub fn umbo_metrics_add(
     metrics.add_in(ctx, index, sum, weight)
 }
 
-/// Adds the class that was predicted for one example to an accuracy or a confusion matrix.
+/// Adds what was predicted for examples to an accuracy, a confusion matrix or an AUC. There may be
+/// none. If any of it is wrong, none of it is added.
 ///
-/// @param[in] ctx The replica's context.
-/// @param[in] index Which of them.
-/// @param[in] predicted The class that was predicted.
-/// @param[in] label The class that is right.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_OUT_OF_RANGE: no such metric, or a class that the matrix does not have.
-/// - UMBO_STATUS_INVALID_ARGUMENT, UMBO_STATUS_FAILED_PRECONDITION, UMBO_STATUS_CANCELLED: as for
-///   umbo_metrics_add().
-#[c_call(index(index), within(ctx), borrow(metrics))]
-pub fn umbo_metrics_add_label(
-    metrics: *mut umbo_metrics,
-    ctx: *mut umbo_replica_context,
-    index: i64,
-    predicted: i64,
-    label: i64,
-) {
-    metrics.add_label_in(ctx, index, predicted, label)
-}
-
-/// Adds the score of one example to an AUC.
-///
-/// @param[in] ctx The replica's context.
-/// @param[in] index Which of them.
-/// @param[in] score The score, not NaN; higher ones speak for class 1.
-/// @param[in] label 0 for a negative example, 1 for a positive one.
-/// @return UMBO_OK, or the statuses of umbo_metrics_add_label().
-#[c_call(index(index), within(ctx), borrow(metrics))]
-pub fn umbo_metrics_add_score(
-    metrics: *mut umbo_metrics,
-    ctx: *mut umbo_replica_context,
-    index: i64,
-    score: f64,
-    label: i64,
-) {
-    metrics.add_score_in(ctx, index, score, label)
-}
-
-/// Adds what was predicted for many examples to an accuracy, a confusion matrix or an AUC. There may be
-/// none. If any of it is wrong, none of it is added. Allocates nothing once a step had as many.
-///
-/// @param[in] ctx The replica's context.
-/// @param[in] index Which of them.
-/// @param[in] predicted For an accuracy or a matrix: class numbers, integers of shape [examples],
-///   or scores, floating-point numbers of shape [examples, classes], of which the highest counts,
-///   the first among equals. For an AUC: scores of shape [examples] or [examples, 1]. No score is
-///   NaN.
+/// @param[in] predicted For an accuracy or a matrix: class numbers, integers of shape [examples], or
+///   scores, floats of shape [examples, classes], of which the first highest counts. For an AUC:
+///   scores of shape [examples] or [examples, 1]. No score is NaN.
 /// @param[in] labels The right classes: integers or bool of shape [examples] or [examples, 1].
-///   For an AUC 0 and 1.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_OUT_OF_RANGE: no such metric, or a class that there is not (the message has its
-///   row).
-/// - UMBO_STATUS_INVALID_ARGUMENT: other shapes or types.
-/// - UMBO_STATUS_FAILED_PRECONDITION, UMBO_STATUS_CANCELLED, UMBO_STATUS_RESOURCE_EXHAUSTED: as for
-///   umbo_metrics_add_label().
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: also a class that there is not; the message has its
+///   row.
 #[c_call(index(index), view(predicted), view(labels), within(ctx), borrow(metrics))]
 pub fn umbo_metrics_add_labels(
     metrics: *mut umbo_metrics,
@@ -231,28 +186,19 @@ pub fn umbo_metrics_add_labels(
     metrics.add_labels_in(ctx, index, &predicted.reading()?, &labels.reading()?)
 }
 
-/// Tells what a metric has accumulated over the runs that succeeded since it was defined or reset.
+/// Gets what a metric has accumulated in the runs that succeeded since it was defined or reset.
 ///
-/// @param[in] index Which of them.
-/// @param[out] metric Its sum, weight and mean; its kind says what they are. Start from UMBO_METRIC_INIT, which
-///   sets its size.
-/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such metric.
-///
-/// Whole numbers are exact. Other sums are float64, in the order of the runs and in each of them of the
-/// replicas: the same bits for the same calls, however threads are scheduled.
+/// Whole numbers are exact. Other sums are float64, in the order of the runs and then of the
+/// replicas: the same bits for the same calls.
 #[c_call(result(metric), get(metrics), index(index))]
 pub fn umbo_metrics_result(metrics: *const umbo_metrics, index: i64, metric: *mut umbo_metric) {
     metric.write(metric_of(&metrics.result(index)?));
 }
 
-/// Tells how a class was predicted, by a confusion matrix.
+/// Gets how a class was predicted, from a confusion matrix.
 ///
-/// @param[in] index Which of them.
-/// @param[in] class_index Which class.
-/// @param[out] metric The numbers. Start from UMBO_CLASS_METRIC_INIT, which sets its size.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: not a confusion matrix.
-/// - UMBO_STATUS_OUT_OF_RANGE: no such metric or class.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: not a confusion matrix.
+///   UMBO_STATUS_OUT_OF_RANGE: no such metric or class.
 #[c_call(result(metric), get(metrics), index(index))]
 pub fn umbo_metrics_class_result(
     metrics: *const umbo_metrics,
@@ -272,26 +218,20 @@ pub fn umbo_metrics_class_result(
     });
 }
 
-/// Copies the cells of a confusion matrix or of an AUC's histogram.
+/// Copies the cells of a confusion matrix, row by row, or of an AUC's histogram: the bins of the
+/// negative examples, then those of the positive ones.
 ///
-/// @param[in] index Which of them.
-/// @param[in] capacity How many numbers there is room for.
-/// @param[out] cells The numbers: those of a matrix row by row, those of a histogram for the bins of the negative
-///   examples and then for those of the positive ones. `cells` may be NULL if `capacity` is 0.
-/// @param[out] count How many cells there are, also if `capacity` is less.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: a metric without cells.
-/// - UMBO_STATUS_OUT_OF_RANGE: no such metric, or `capacity` is too small; then `cells` stays as it is.
-#[c_call(out(count), natural(capacity), room(cells, capacity), get(metrics), index(index))]
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a metric without cells.
+#[c_call(out(length), natural(capacity), room(cells, capacity), get(metrics), index(index))]
 pub fn umbo_metrics_cells(
     metrics: *const umbo_metrics,
     index: i64,
-    capacity: i64,
     cells: *mut i64,
-    count: *mut i64,
+    capacity: i64,
+    length: *mut i64,
 ) {
     metrics.with_cells(index, |found| {
-        count.write(found.len() as i64);
+        length.write(found.len() as i64);
         if found.len() > capacity {
             let problem = format!("{capacity}; there are {} cells", found.len());
             return Err(Error::out_of_range("capacity", problem));
@@ -302,7 +242,7 @@ pub fn umbo_metrics_cells(
     })
 }
 
-/// Lets all metrics begin at zero.
+/// Resets all metrics to zero.
 ///
 /// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: a run is adding to them.
 #[c_call(get(metrics))]

@@ -6,11 +6,11 @@ use crate::optimizer::{Group, LossScaling, NonFinite, Settings};
 /// What an apply does with a gradient that is not finite (infinite or NaN).
 pub type umbo_non_finite = i32;
 
-/// SKIP with a dynamic loss scale. FAIL with `global_clip_norm`, where one such element would spoil
-/// all variables. Otherwise IGNORE.
+/// SKIP with a dynamic loss scale, FAIL with `global_clip_norm`, which one such element would make
+/// useless, and IGNORE in all other cases.
 pub const UMBO_NON_FINITE_AUTO: umbo_non_finite = 0;
-/// It uses the gradient like any other, so infinity and NaN get into the variables. The report
-/// names the first such variable, and the log gets one warning for each optimizer.
+/// It uses the gradient like any other. The report names the first such variable, and the log gets
+/// one warning for each optimizer.
 pub const UMBO_NON_FINITE_IGNORE: umbo_non_finite = 1;
 /// It changes no variable and no state, uses the gradients up, and reports `skipped`.
 pub const UMBO_NON_FINITE_SKIP: umbo_non_finite = 2;
@@ -23,22 +23,21 @@ constants! { NonFinite {
     UMBO_NON_FINITE_FAIL = NonFinite::Fail,
 } }
 
-/// Whether losses are multiplied by a factor, which keeps small 16-bit gradients from becoming
-/// zero.
+/// Whether losses are multiplied by a factor, so that small 16-bit gradients do not become zero.
 pub type umbo_loss_scaling = i32;
 
 /// There is no factor.
 pub const UMBO_LOSS_SCALING_NONE: umbo_loss_scaling = 0;
 /// The factor is the same in all runs.
 pub const UMBO_LOSS_SCALING_FIXED: umbo_loss_scaling = 1;
-/// The factor grows after a number of applies that took effect, and shrinks when one is skipped.
+/// The factor grows after some applies that took effect, and shrinks when one is skipped.
 pub const UMBO_LOSS_SCALING_DYNAMIC: umbo_loss_scaling = 2;
 
-/// What an optimizer does besides its update rule. Start from UMBO_OPTIMIZER_OPTIONS_INIT.
+/// What an optimizer does besides its update rule.
 ///
 /// An apply does this in order: it combines what the replicas submitted, divides by the loss scale,
-/// clips by norm, clips by value, adds the weight decay, and updates. By default all of it but the
-/// first and the last is off.
+/// clips by norm, clips by value, adds the weight decay, and updates. By default it only combines
+/// and updates.
 #[c_struct(
     weight_decay = UMBO_AUTO as f64, global_clip_norm = UMBO_INFINITE as f64,
     clip_value = UMBO_INFINITE as f64, loss_scale = 65536.0, loss_scale_growth_factor = 2.0,
@@ -48,62 +47,47 @@ pub const UMBO_LOSS_SCALING_DYNAMIC: umbo_loss_scaling = 2;
 pub struct umbo_optimizer_options {
     /// sizeof(umbo_optimizer_options).
     pub struct_size: usize,
-    /// The weight decay; finite and 0 or more. AdamW and LAMB apply it beside the gradient
-    /// (decoupled); all other rules add weight_decay * w to the gradient (L2).
-    /// UMBO_AUTO, the default: that in the options of the rule; none if the rule
-    /// has no such option.
+    /// Finite and 0 or more. AdamW and LAMB apply it beside the gradient (decoupled); other rules
+    /// add weight_decay * w to the gradient (L2). UMBO_AUTO: that of the rule's options, or none.
     pub weight_decay: f64,
-    /// The largest allowed norm of all gradients of an apply together. If the norm is larger, all
-    /// gradients are scaled down to it. More than 0; UMBO_INFINITE, the default: no bound.
-    ///
-    /// The norm costs a pass over the gradients. With more than two replicas, or several
-    /// accumulated runs, this pass keeps the combined gradients: as much memory as the variables,
-    /// from the first apply until the gradients are released. If that memory is not available, an
-    /// apply takes more time instead. The same holds for the search for values that are not finite,
-    /// where `non_finite` asks for it.
+    /// The largest norm of all gradients of an apply together: if it is larger, all are scaled down
+    /// to it. More than 0, or UMBO_INFINITE. It takes a pass over the gradients and, with more than
+    /// two replicas or several accumulated runs, as much memory as the variables have; without that
+    /// memory it takes more time. So does the search for values that are not finite.
     pub global_clip_norm: f64,
-    /// The largest allowed magnitude of each element of a gradient. More than 0; UMBO_INFINITE,
-    /// the default: no bound.
+    /// The largest magnitude of each element of a gradient. More than 0, or UMBO_INFINITE.
     pub clip_value: f64,
-    /// What an apply does with gradients that are not finite. By default UMBO_NON_FINITE_AUTO. A
-    /// dynamic loss scale needs AUTO or SKIP. If runs are accumulated, FAIL checks each run before
+    /// A dynamic loss scale needs AUTO or SKIP. If runs are accumulated, FAIL checks each run before
     /// it is added, and SKIP checks the sum when it is applied.
     pub non_finite: umbo_non_finite,
-    /// Whether there is a loss scale, and whether it adapts. By default UMBO_LOSS_SCALING_NONE.
+    /// Whether there is a loss scale, and whether it adapts.
     pub loss_scaling: umbo_loss_scaling,
-    /// The factor that callbacks multiply their loss by and an apply divides by, if there is a loss
-    /// scale; see umbo_optimizer_loss_scale(). A dynamic loss scale starts with it. More than 0; by
-    /// default 65536.
+    /// The factor, or what a dynamic one starts with; more than 0. `loss_scale` of
+    /// umbo_optimizer_info is the present one.
     pub loss_scale: f64,
-    /// The factor by which a dynamic loss scale grows; more than 1. By default 2.
+    /// What a dynamic loss scale is multiplied by when it grows; more than 1.
     pub loss_scale_growth_factor: f64,
-    /// The factor by which a dynamic loss scale shrinks; more than 0 and less than 1. By default
-    /// 0.5.
+    /// What it is multiplied by when it shrinks; more than 0 and less than 1.
     pub loss_scale_backoff_factor: f64,
-    /// The smallest value of a dynamic loss scale; more than 0, and at most `loss_scale`. By
-    /// default 1.
+    /// Its smallest value; more than 0, and at most `loss_scale`.
     pub loss_scale_minimum: f64,
-    /// A dynamic loss scale grows after so many applies in a row that took effect; 1 or more. By
-    /// default 2000.
+    /// It grows after so many applies in a row that took effect; 1 or more.
     pub loss_scale_growth_interval: i64,
-    /// 1: the loss is maximised: the gradient changes its sign, after clipping and before the weight
-    /// decay is added. 0, the default: the loss is minimised.
+    /// 1: the loss is maximised: after clipping, the gradient changes its sign.
     pub maximize: i32,
 }
 
-/// How the variables of a group are treated. Start from UMBO_GROUP_OPTIONS_INIT.
+/// How an optimizer treats the variables of a group.
 #[c_struct(learning_rate_factor = 1.0, weight_decay = UMBO_AUTO as f64)]
 #[repr(C)]
 pub struct umbo_group_options {
     /// sizeof(umbo_group_options).
     pub struct_size: usize,
-    /// The factor that the learning rate is multiplied by; finite and 0 or more. By default 1.
+    /// What the learning rate is multiplied by; finite and 0 or more.
     pub learning_rate_factor: f64,
-    /// The weight decay of these variables; finite and 0 or more. 0: none, as is usual for biases
-    /// and normalisation. UMBO_AUTO, the default: that of the optimizer.
+    /// Finite and 0 or more; 0 is usual for biases and normalisation. UMBO_AUTO: the optimizer's.
     pub weight_decay: f64,
-    /// 1: these variables are not updated, and their gradients are not read: they are not part of
-    /// the norm either. 0, the default: they are updated.
+    /// 1: they are not updated, and their gradients are not read, also not for the norm.
     pub frozen: i32,
 }
 
@@ -136,13 +120,12 @@ fn settings(options: &umbo_optimizer_options) -> Result<Settings> {
     })
 }
 
-/// Replaces all settings of an optimizer.
+/// Replaces all settings of an optimizer, from the next apply on.
 ///
-/// @param[in] options The new settings; `options` may be NULL: all defaults, so everything is off.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: settings that are out of range or exclude each other.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: settings out of range, or that exclude each
+///   other.
 ///
-/// The settings are used from the next apply on. If a setting of the loss scale changes, the loss
-/// scale starts again at `loss_scale`.
+/// If a setting of the loss scale changes, it starts again at `loss_scale`.
 #[c_call(options(options), get(optimizer))]
 pub fn umbo_optimizer_configure(
     optimizer: *mut umbo_optimizer,
@@ -151,19 +134,11 @@ pub fn umbo_optimizer_configure(
     optimizer.configure(settings(&options)?)
 }
 
-/// Treats some variables differently from the others.
+/// Treats some variables in another way than umbo_optimizer_configure() says.
 ///
-/// @param[in] count The number of variables.
-/// @param[in] variables The variables, made by the optimizer's strategy. Each is in one group at
-///   most.
-/// @param[in] options The learning rate factor, the weight decay and whether they are frozen, from
-///   the next apply on; `options` may be NULL: all defaults.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: a variable of another strategy, one that is in a group already, or an
-///   option that is out of range. None of the variables is in the group then.
-/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
-///
-/// Variables in no group are treated as umbo_optimizer_configure() says.
+/// @param[in] variables Variables of the optimizer's strategy. Each is in one group at most.
+/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: a variable of another strategy or in a group
+///   already, or an option out of range. Then the group is not made.
 #[c_call(handles(variables, count), options(options))]
 pub fn umbo_optimizer_add_group(
     optimizer: *mut umbo_optimizer,

@@ -1,50 +1,92 @@
-//! Optimizers: reading back how they are set up.
+//! Optimizers: what they are, and how they are set up.
 
 use super::prelude::*;
-use crate::optimizer::{LossScaling, Settings};
+use crate::optimizer::{LossScaling, Optimizer, Settings};
 
-/// Tells the name of an optimizer's update rule.
-///
-/// @param[out] name "sgd", "momentum", "adam", "adamw", "lamb", "adagrad", "rmsprop" or "ftrl". For
-///   a custom rule, what its umbo_custom_rule_options say. Lives as long as the optimizer.
-#[c_call(out(name), borrow(optimizer))]
-pub fn umbo_optimizer_rule(optimizer: *const umbo_optimizer, name: *mut *const c_char) {
-    name.write(optimizer.rule_name().as_c_str().as_ptr());
+/// What an optimizer is, and how far it has come.
+#[c_struct]
+#[repr(C)]
+pub struct umbo_optimizer_info {
+    /// sizeof(umbo_optimizer_info).
+    pub struct_size: usize,
+    /// The name of the rule: "sgd", "adamw" and so on, or that of a custom rule. Lives as long as
+    /// the optimizer.
+    pub rule: *const c_char,
+    /// How many applies have taken effect.
+    pub iterations: i64,
+    /// The learning rate of the next apply; with a schedule, that of the last one.
+    pub learning_rate: f64,
+    /// The factor that callbacks multiply their loss (or their gradients) by, valid until the next
+    /// apply; 1 if there is no loss scale. An apply divides by the factor that its run had.
+    pub loss_scale: f64,
 }
 
-/// Tells one of the numbers that an optimizer was made with.
+/// Gets what an optimizer is. It may be called inside a run.
+#[c_call(result(info), get(optimizer))]
+pub fn umbo_optimizer_get_info(optimizer: *const umbo_optimizer, info: *mut umbo_optimizer_info) {
+    info.write(umbo_optimizer_info {
+        rule: optimizer.rule_name().as_c_str().as_ptr(),
+        iterations: optimizer.iterations() as i64,
+        learning_rate: optimizer.learning_rate(),
+        loss_scale: optimizer.loss_scale(),
+        ..Default::default()
+    });
+}
+
+/// Gets a number that an optimizer is set up with, as it takes effect.
 ///
-/// @param[in] name The name of a field of the rule's options, such as "beta1".
-/// @param[out] value The number. For "learning_rate" it is what umbo_optimizer_learning_rate()
-///   tells. Fields that are 0 or 1 give 0 or 1.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_NOT_FOUND: the options have no such field. The message lists the names that there
-///   are.
-/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
-#[c_call(out(value), text(name), get(optimizer))]
+/// @param[in] variable NULL: of the optimizer. Otherwise of how it treats this variable.
+/// @param[in] name A field of the rule's options, such as "beta1", or of umbo_optimizer_options;
+///   with a variable a field of umbo_group_options. A weight decay is the number that updates use,
+///   and "non_finite" is never UMBO_NON_FINITE_AUTO.
+/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no such field. The message lists those that there are.
+#[c_call(out(value), text(name), get_optional(variable), get(optimizer))]
 pub fn umbo_optimizer_setting(
     optimizer: *const umbo_optimizer,
+    variable: *const umbo_variable,
     name: *const c_char,
     value: *mut f64,
 ) {
-    value.write(optimizer.setting(name)?);
+    let settings = match &variable {
+        Some(variable) => group_settings(&optimizer, variable)?,
+        None => all_settings(&optimizer),
+    };
+    let found = settings.iter().find(|(known, _)| *known == name);
+    let found = found.ok_or_else(|| {
+        let known: Vec<_> = settings.iter().map(|(known, _)| *known).collect();
+        Error::NotFound(format!("name: '{name}'; the settings are {}", known.join(", ")))
+    })?;
+    value.write(found.1);
 }
 
-/// Tells what an optimizer does besides its update rule.
-///
-/// @param[out] options The settings that are in effect. Start from UMBO_OPTIMIZER_OPTIONS_INIT,
-///   which sets the size.
-/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
-///
-/// They can be passed to umbo_optimizer_configure(). Choices are resolved: `weight_decay` is a
-/// number, that of the rule if none was configured, and `non_finite` is never UMBO_NON_FINITE_AUTO.
-/// Without a loss scale its fields have their defaults.
-#[c_call(result(options), get(optimizer))]
-pub fn umbo_optimizer_get_options(
-    optimizer: *const umbo_optimizer,
-    options: *mut umbo_optimizer_options,
-) {
-    options.write(options_of(&optimizer.effective_settings()));
+/// What an optimizer has by name. The weight decay is the one that is in effect.
+fn all_settings(optimizer: &Optimizer) -> Vec<(&'static str, f64)> {
+    let options = options_of(&optimizer.effective_settings());
+    let mut all = vec![("learning_rate", optimizer.learning_rate())];
+    all.extend(optimizer.rule().settings().into_iter().filter(|(name, _)| *name != "weight_decay"));
+    all.extend([
+        ("weight_decay", options.weight_decay),
+        ("global_clip_norm", options.global_clip_norm),
+        ("clip_value", options.clip_value),
+        ("non_finite", options.non_finite.into()),
+        ("loss_scaling", options.loss_scaling.into()),
+        ("loss_scale", options.loss_scale),
+        ("loss_scale_growth_factor", options.loss_scale_growth_factor),
+        ("loss_scale_backoff_factor", options.loss_scale_backoff_factor),
+        ("loss_scale_minimum", options.loss_scale_minimum),
+        ("loss_scale_growth_interval", options.loss_scale_growth_interval as f64),
+        ("maximize", options.maximize.into()),
+    ]);
+    all
+}
+
+fn group_settings(optimizer: &Optimizer, variable: &Variable) -> Result<Vec<(&'static str, f64)>> {
+    let group = optimizer.group(variable)?;
+    Ok(vec![
+        ("learning_rate_factor", group.learning_rate_factor),
+        ("weight_decay", group.weight_decay.unwrap_or(0.0)),
+        ("frozen", f64::from(u8::from(group.frozen))),
+    ])
 }
 
 fn options_of(settings: &Settings) -> umbo_optimizer_options {
@@ -79,29 +121,4 @@ fn options_of(settings: &Settings) -> umbo_optimizer_options {
         }
     }
     options
-}
-
-/// Tells how an optimizer treats a variable.
-///
-/// @param[in] variable A variable of the optimizer's strategy.
-/// @param[out] options The options of the variable's group, or of the variables in no group. Start
-///   from UMBO_GROUP_OPTIONS_INIT, which sets the size. `weight_decay` is the number that updates
-///   use.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: a variable of another strategy.
-/// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_optimizer_configure().
-#[c_call(result(options), get(optimizer), get(variable))]
-pub fn umbo_optimizer_get_group_options(
-    optimizer: *const umbo_optimizer,
-    variable: *const umbo_variable,
-    options: *mut umbo_group_options,
-) {
-    let group = optimizer.group(&variable)?;
-    let default = umbo_group_options::default();
-    options.write(umbo_group_options {
-        learning_rate_factor: group.learning_rate_factor,
-        weight_decay: group.weight_decay.unwrap_or(default.weight_decay),
-        frozen: group.frozen.into(),
-        ..default
-    });
 }

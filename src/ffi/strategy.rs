@@ -156,7 +156,7 @@ pub fn umbo_strategy_synchronize(strategy: *mut umbo_strategy) {
 pub struct umbo_metric {
     /// sizeof(umbo_metric).
     pub struct_size: usize,
-    /// The sum of what was added, in replica order.
+    /// The sum of what the replicas added, in the order of the steps and then of the replicas.
     pub sum: f64,
     /// The sum of the weights.
     pub weight: f64,
@@ -176,17 +176,19 @@ fn unknown_metric(name: &str, known: &[String]) -> Error {
         names => format!("the metrics are {}", names.join(", ")),
     };
     Error::NotFound(format!(
-        "name: no replica added a metric '{name}' in the last run that succeeded and had metrics; {added}"
+        "name: no replica added a metric '{name}' in the last run or epoch that had metrics; {added}"
     ))
 }
 
-/// Gets a metric of the last run that succeeded and had metrics, over the replicas of all ranks.
+/// Gets the total of a metric, over all replicas of all ranks: of the last run, or of the last
+/// umbo_train_epoch() over all steps that took effect, if that has returned since.
 ///
-/// @return UMBO_STATUS_NOT_FOUND: no replica added to such a metric in that run. The message lists the
-///   names that there are.
+/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no replica added a metric of this name there. The message
+///   lists the names that there are.
 ///
-/// Callbacks add with umbo_replica_context_add_metric(). For several runs, add the sums and the weights, or
-/// use metrics.h.
+/// Replicas add to it with umbo_replica_context_add_metric(). Runs and epochs in which no replica adds
+/// any metric, and runs that fail, leave those of before. For accuracies, confusion matrices, AUCs and
+/// longer sums see metrics.h.
 #[c_call(result(metric), text(name), borrow(strategy))]
 pub fn umbo_strategy_metric(
     strategy: *const umbo_strategy,

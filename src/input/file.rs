@@ -69,7 +69,7 @@ pub(super) fn map(path: &Path) -> Result<Mmap> {
 pub(super) fn check_rank(path: &Path, rank: usize) -> Result<()> {
     match rank <= MAX_RANK {
         true => Ok(()),
-        false => Err(wrong(path, format!("rank {rank}; at most {MAX_RANK} is supported"))),
+        false => Err(wrong(path, format!("{rank} dimensions; at most {MAX_RANK} are supported"))),
     }
 }
 

@@ -40,7 +40,7 @@ impl Kind {
         if !(1..=Kind::MOST_CLASSES).contains(&classes) {
             let most = Kind::MOST_CLASSES;
             let problem = format!("{classes}; a confusion matrix has 1 to {most} classes");
-            return Err(Error::invalid("options.classes", problem));
+            return Err(Error::invalid("options.class_count", problem));
         }
         Ok(Kind::Confusion { classes: classes as u32 })
     }
@@ -49,7 +49,7 @@ impl Kind {
     pub fn auc(bins: i64, lowest: f64, highest: f64) -> Result<Kind> {
         if !(1..=Kind::MOST_BINS).contains(&bins) {
             let problem = format!("{bins}; a histogram has 1 to {} bins", Kind::MOST_BINS);
-            return Err(Error::invalid("options.bins", problem));
+            return Err(Error::invalid("options.bin_count", problem));
         }
         for (score, argument) in
             [(lowest, "options.lowest_score"), (highest, "options.highest_score")]

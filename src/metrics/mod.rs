@@ -89,13 +89,13 @@ impl Metrics {
     }
 
     /// How many there are.
-    pub fn count(&self) -> Result<usize> {
-        Ok(self.entries.lock().len())
+    pub fn count(&self) -> usize {
+        self.entries.lock().len()
     }
 
-    /// The name of entry `index`.
-    pub fn name(&self, index: usize) -> Result<Text> {
-        self.look_at(index, |entry| Ok(entry.name.clone()))
+    /// The name of entry `index`, and what it is of.
+    pub fn entry(&self, index: usize) -> Result<(Text, Kind)> {
+        self.look_at(index, |entry| Ok((entry.name.clone(), entry.kind)))
     }
 
     /// Where the entry with this name is.
@@ -119,29 +119,7 @@ impl Metrics {
         self.with_slot(context, index, |slot| slot.add(sum, weight))
     }
 
-    /// Adds the class that was predicted for one example.
-    pub fn add_label_in(
-        self: &Arc<Self>,
-        context: &ReplicaContext,
-        index: usize,
-        predicted: i64,
-        label: i64,
-    ) -> Result<()> {
-        self.with_slot(context, index, |slot| slot.add_label(predicted, label))
-    }
-
-    /// Adds the score of one example.
-    pub fn add_score_in(
-        self: &Arc<Self>,
-        context: &ReplicaContext,
-        index: usize,
-        score: f64,
-        label: i64,
-    ) -> Result<()> {
-        self.with_slot(context, index, |slot| slot.add_score(score, label))
-    }
-
-    /// Adds what was predicted for many examples: class numbers, or rows of scores; nothing if any of
+    /// Adds what was predicted for examples: class numbers, or rows of scores; nothing if any of
     /// it is wrong.
     pub fn add_labels_in(
         self: &Arc<Self>,

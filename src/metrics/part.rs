@@ -83,22 +83,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Adds what was predicted for one example.
-    pub fn add_label(&mut self, predicted: i64, label: i64) -> Result<()> {
-        memory::room(&mut self.cells, 1, "labels")?;
-        self.one_label(predicted, label, None)
-    }
-
-    /// Adds the score of one example, whose label is 0 or 1.
-    pub fn add_score(&mut self, score: f64, label: i64) -> Result<()> {
-        if score.is_nan() {
-            return Err(Error::invalid("score", "is NaN, which no score can be compared with"));
-        }
-        memory::room(&mut self.cells, 1, "scores")?;
-        self.one_score(score, label, None)
-    }
-
-    /// Adds what was predicted for many examples, or nothing if any of it is wrong.
+    /// Adds what was predicted for examples, or nothing if any of it is wrong.
     pub fn add_labels(&mut self, predicted: &View<'_>, labels: &View<'_>) -> Result<()> {
         let (of_labels, count) = (columns(labels), rows(labels, "labels")?);
         if of_labels.is_some_and(|columns| columns != 1) {
@@ -134,7 +119,7 @@ impl Slot {
             if is_auc {
                 read_scores(predicted, "predicted", first, &mut scores[..rows])?;
                 for (at, &label) in classes.iter().enumerate() {
-                    self.one_score(scores[at], label, Some(first + at))?;
+                    self.one_score(scores[at], label, first + at)?;
                 }
                 continue;
             }
@@ -145,9 +130,9 @@ impl Slot {
             }
             for (at, (&guess, &label)) in guesses.iter().zip(classes.iter()).enumerate() {
                 if let Some(columns) = columns {
-                    check_class(label, columns as u64, "labels", Some(first + at))?;
+                    check_class(label, columns as u64, "labels", first + at)?;
                 }
-                self.one_label(guess, label, Some(first + at))?;
+                self.one_label(guess, label, first + at)?;
             }
         }
         Ok(())
@@ -173,7 +158,8 @@ impl Slot {
         }
     }
 
-    fn one_label(&mut self, predicted: i64, label: i64, row: Option<usize>) -> Result<()> {
+    /// Adds the class that was predicted for the example in this row.
+    pub fn one_label(&mut self, predicted: i64, label: i64, row: usize) -> Result<()> {
         match self.kind {
             Kind::Accuracy => {
                 self.hits += i64::from(predicted == label);
@@ -181,7 +167,7 @@ impl Slot {
             }
             Kind::Confusion { classes } => {
                 let column = check_class(predicted, classes.into(), "predicted", row)?;
-                let label = check_class(label, classes.into(), named("label", row), row)?;
+                let label = check_class(label, classes.into(), "labels", row)?;
                 self.cells.push(label * classes + column);
             }
             kind => {
@@ -192,12 +178,13 @@ impl Slot {
         Ok(())
     }
 
-    fn one_score(&mut self, score: f64, label: i64, row: Option<usize>) -> Result<()> {
+    /// Adds the score of the example in this row, whose label is 0 or 1.
+    pub fn one_score(&mut self, score: f64, label: i64, row: usize) -> Result<()> {
         let Kind::Auc { bins, lowest, highest } = self.kind else {
             let problem = format!("is {}, which takes no scores of two classes", self.kind.name());
             return Err(Error::invalid("index", problem));
         };
-        let side = check_class(label, 2, named("label", row), row)?;
+        let side = check_class(label, 2, "labels", row)?;
         let place = (score - lowest) / (highest - lowest) * f64::from(bins);
         // The conversion saturates: scores below the first bin count in it.
         let bin = (place as u32).min(bins - 1);
@@ -206,22 +193,11 @@ impl Slot {
     }
 }
 
-/// The argument of one label, or of those in rows.
-fn named(one: &'static str, row: Option<usize>) -> &'static str {
-    if row.is_some() { "labels" } else { one }
-}
-
-fn check_class(
-    class: i64,
-    classes: u64,
-    argument: &'static str,
-    row: Option<usize>,
-) -> Result<u32> {
+fn check_class(class: i64, classes: u64, argument: &'static str, row: usize) -> Result<u32> {
     match u64::try_from(class) {
         Ok(within) if within < classes => Ok(within as u32),
         _ => {
-            let place = row.map(|row| format!("row {row}: ")).unwrap_or_default();
-            let problem = format!("{place}class {class} is not in [0, {classes})");
+            let problem = format!("row {row}: class {class} is not in [0, {classes})");
             Err(Error::out_of_range(argument, problem))
         }
     }

@@ -141,7 +141,7 @@ mod tests {
     fn auc(scores: &[(f64, i64)]) -> f64 {
         let kind = Kind::auc(4, 0.0, 1.0).unwrap();
         let (mut slot, mut total) = (Slot::new(kind), Total::new(kind).unwrap());
-        scores.iter().for_each(|&(score, label)| slot.add_score(score, label).unwrap());
+        scores.iter().for_each(|&(score, label)| slot.one_score(score, label, 0).unwrap());
         total.fold(&slot);
         total.metric(kind).mean()
     }
@@ -162,7 +162,7 @@ mod tests {
         let kind = Kind::confusion(3).unwrap();
         let (mut slot, mut total) = (Slot::new(kind), Total::new(kind).unwrap());
         for (predicted, label) in [(0, 0), (0, 0), (0, 1), (1, 1), (1, 0)] {
-            slot.add_label(predicted, label).unwrap();
+            slot.one_label(predicted, label, 0).unwrap();
         }
         total.fold(&slot);
         let first = total.class(0).unwrap();

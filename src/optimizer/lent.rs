@@ -121,7 +121,7 @@ impl Gradients {
         if viewed.load(Ordering::Acquire) == step {
             return Err(Error::precondition(format!(
                 "replica {replica} has viewed or attached the gradient of {variable:?} in this step \
-                 already; withdraw that before another one takes its place"
+                 already; discard that before another one takes its place"
             )));
         }
         self.check_lent(index, &gradient, context)?;
@@ -183,12 +183,12 @@ impl Gradients {
         Ok(())
     }
 
-    /// Takes back what the context's replica has contributed to variable `index` in its step: as if it
+    /// Discards what the context's replica has contributed to variable `index` in its step: as if it
     /// had not touched the variable. What it had lent is let go of. Does nothing if there is nothing.
     ///
     /// A variable to which no replica contributes is left alone by an apply. Fails as
     /// [`Gradients::view_in`] does.
-    pub fn withdraw_in(self: &Arc<Self>, context: &ReplicaContext, index: usize) -> Result<()> {
+    pub fn discard_in(self: &Arc<Self>, context: &ReplicaContext, index: usize) -> Result<()> {
         self.take_part(context)?;
         let step = context.step_id();
         let (buffer, viewed) = self.writable(context.replica(), step, index)?;

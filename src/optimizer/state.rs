@@ -197,22 +197,6 @@ impl Optimizer {
         }
     }
 
-    /// A number by which the optimizer was made: one of its rule's, or `learning_rate`, which is what
-    /// [`Optimizer::learning_rate`] says. NotFound, with the names that there are, for another name.
-    pub fn setting(&self, name: &str) -> Result<f64> {
-        if name == "learning_rate" {
-            return Ok(self.learning_rate());
-        }
-        let settings = self.rule.settings();
-        let found = settings.iter().find(|(known, _)| *known == name);
-        found.map(|(_, value)| *value).ok_or_else(|| {
-            let known: Vec<&str> = settings.iter().map(|(known, _)| *known).collect();
-            let known = [&["learning_rate"], &known[..]].concat().join(", ");
-            let rule = self.rule.name();
-            Error::NotFound(format!("name: '{name}'; the settings of {rule} are {known}"))
-        })
-    }
-
     /// How a variable of the optimizer's strategy is treated: as its group says, or as those in no
     /// group. The weight decay is that which updates take.
     pub fn group(&self, variable: &Variable) -> Result<Group> {

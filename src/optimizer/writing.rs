@@ -79,7 +79,7 @@ impl Gradients {
             return Ok(());
         }
         Err(Error::precondition(format!(
-            "replica {replica} has attached its gradient of {:?} in this step; withdraw that before you \
+            "replica {replica} has attached its gradient of {:?} in this step; discard that before you \
              view the buffer",
             self.variables()[index]
         )))

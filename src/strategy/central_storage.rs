@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::devices::Devices;
 use super::layout::Layout;
 use super::made::Made;
-use super::metrics::Metric;
+use super::metrics::{EpochMetrics, Metric};
 use super::ranks::Ranks;
 use super::registry::Registry;
 use super::replica_threads::{self, Seat};
@@ -366,9 +366,18 @@ impl Strategy {
         replica_threads::begin_serving(self.place(replica), hooks, is_callers, is_there);
     }
 
-    /// A metric of the last run that was committed and measured anything, over all replicas in replica order.
+    /// A metric of the last run that was committed and measured anything, over all replicas in replica order;
+    /// or of the last epoch, over its steps, if that has ended since.
     pub fn metric(&self, name: &str) -> Option<Metric> {
         self.0.steps.metrics.lock().get(name)
+    }
+
+    /// Lets the metrics be what an epoch has measured, if it has measured anything.
+    pub(crate) fn show_epoch(&self, epoch: &EpochMetrics) {
+        let of_epoch = epoch.take();
+        if !of_epoch.is_empty() {
+            *self.0.steps.metrics.lock() = of_epoch;
+        }
     }
 
     /// The names of those metrics.

@@ -9,7 +9,9 @@ use super::central_storage::Strategy;
 use super::commit::{CommitAction, StepParticipant};
 use super::context::{require_cross_replica, step_place};
 use super::limits::Limits;
+use super::metrics::EpochMetrics;
 use super::step::StepRecord;
+use super::transaction::Transaction;
 use crate::collectives;
 use crate::error::{Error, Result};
 use crate::observe::{self, Phase};
@@ -20,6 +22,7 @@ impl Strategy {
         let mut transaction = self.inner().steps.transaction.lock();
         transaction.open = Some(number);
         transaction.doom = None;
+        transaction.epoch = None;
         transaction.metrics.clear();
         transaction.of_nested.clear();
         transaction.savepoints.clear();
@@ -51,6 +54,15 @@ impl Strategy {
         }
         transaction.deferred.push(action);
         Ok(())
+    }
+
+    /// Adds what step `number`, if it is the open one, measures to what its epoch has measured, once it is
+    /// committed.
+    pub(crate) fn count_for(&self, number: u64, epoch: &Arc<EpochMetrics>) {
+        let mut transaction = self.inner().steps.transaction.lock();
+        if transaction.open == Some(number) {
+            transaction.epoch = Some(Arc::clone(epoch));
+        }
     }
 
     /// The number of the open step of this strategy that this thread is inside of, in
@@ -240,23 +252,16 @@ impl Strategy {
         drop(central);
         // The vectors go back with their capacity: a steady step allocates nothing.
         let mut participants = mem::take(&mut transaction.participants);
-        if let Some(told) = &told {
-            self.take_metrics(told);
-        } else if let Some(record) = record {
-            let of_replicas = || record.desks.iter().any(|desk| !desk.lock().metrics.is_empty());
-            // A run that measured nothing leaves what the one before it had.
-            if !transaction.metrics.is_empty() || of_replicas() {
-                let mut metrics = inner.steps.metrics.lock();
-                metrics.clear();
-                for (name, metric) in transaction.metrics.iter() {
-                    metrics.add(name, metric);
-                }
-                for desk in &record.desks {
-                    for (name, metric) in desk.lock().metrics.iter() {
-                        metrics.add(name, metric);
-                    }
-                }
-            }
+        let has_measured = match (&told, record) {
+            (Some(told), _) => self.take_metrics(told),
+            (None, Some(record)) => self.own_metrics(&transaction, record),
+            (None, None) => false,
+        };
+        if let Some(epoch) = transaction.epoch.take()
+            && has_measured
+            && failure.is_none()
+        {
+            epoch.add(&inner.steps.metrics.lock());
         }
         drop(transaction);
         participants.iter().for_each(|participant| participant.settle());
@@ -270,6 +275,26 @@ impl Strategy {
         failure.map_or(Ok(()), Err)
     }
 
+    /// Takes the metrics of the step from its replicas, and says whether there are any: a run that measured
+    /// nothing leaves what the one before it had.
+    fn own_metrics(&self, transaction: &Transaction, record: &StepRecord) -> bool {
+        let of_replicas = || record.desks.iter().any(|desk| !desk.lock().metrics.is_empty());
+        let has_measured = !transaction.metrics.is_empty() || of_replicas();
+        if has_measured {
+            let mut metrics = self.inner().steps.metrics.lock();
+            metrics.clear();
+            for (name, metric) in transaction.metrics.iter() {
+                metrics.add(name, metric);
+            }
+            for desk in &record.desks {
+                for (name, metric) in desk.lock().metrics.iter() {
+                    metrics.add(name, metric);
+                }
+            }
+        }
+        has_measured
+    }
+
     /// Makes all as it was before step `number`; returns who took part.
     pub(super) fn roll_back(&self, number: u64) -> Vec<Arc<dyn StepParticipant>> {
         let inner = self.inner();
@@ -277,6 +302,7 @@ impl Strategy {
             let mut transaction = inner.steps.transaction.lock();
             transaction.open = None;
             transaction.doom = None;
+            transaction.epoch = None;
             (mem::take(&mut transaction.participants), mem::take(&mut transaction.deferred))
         };
         let central = inner.steps.central.write();

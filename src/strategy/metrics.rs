@@ -3,6 +3,7 @@
 use indexmap::IndexMap;
 
 use crate::error::Result;
+use parking_lot::Mutex;
 
 /// A sum and the weight it was taken over; the quotient is the mean. Metrics of several replicas
 /// or steps are merged by adding both.
@@ -92,6 +93,22 @@ impl MetricTable {
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, Metric)> {
         self.entries.iter().filter_map(|(name, metric)| Some((name.as_str(), (*metric)?)))
+    }
+}
+
+/// What the steps of an epoch have measured together, those that were committed.
+#[derive(Debug, Default)]
+pub(crate) struct EpochMetrics(Mutex<MetricTable>);
+
+impl EpochMetrics {
+    /// Adds what a step has measured. Allocates nothing for names that it knows.
+    pub(super) fn add(&self, step: &MetricTable) {
+        let mut total = self.0.lock();
+        step.iter().for_each(|(name, metric)| total.add(name, metric));
+    }
+
+    pub(super) fn take(&self) -> MetricTable {
+        std::mem::take(&mut self.0.lock())
     }
 }
 

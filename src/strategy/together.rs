@@ -205,7 +205,7 @@ impl Strategy {
 
     /// Takes the metrics of the step from what the ranks have told each other, in the order in which
     /// one process with all the replicas would.
-    pub(super) fn take_metrics(&self, told: &Told) {
+    pub(super) fn take_metrics(&self, told: &Told) -> bool {
         let read = |(rank, bytes): (usize, &[u8])| {
             if bytes.is_empty() {
                 return Ok(Vec::new());
@@ -219,12 +219,14 @@ impl Strategy {
             Ok(all) => all,
             Err(error) => {
                 let say = || format!("the metrics of a step are lost: {error}");
-                return log::log(Level::Error, say);
+                log::log(Level::Error, say);
+                return false;
             }
         };
         let mut metrics = self.inner().steps.metrics.lock();
         // A run that measured nothing leaves what the one before it had.
-        if all.iter().flatten().any(|metrics| !metrics.is_empty()) {
+        let has_measured = all.iter().flatten().any(|metrics| !metrics.is_empty());
+        if has_measured {
             metrics.clear();
         }
         // Each rank tells of as many runs, the nested ones before the one around them. Who tells of none
@@ -240,5 +242,6 @@ impl Strategy {
                 }
             }
         }
+        has_measured
     }
 }

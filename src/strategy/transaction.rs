@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::commit::{CommitAction, StepParticipant};
-use super::metrics::MetricTable;
+use super::metrics::{EpochMetrics, MetricTable};
 use super::ranks::steps::OfReplica;
 use crate::tensor::Tensor;
 use crate::values::variable::Variable;
@@ -17,6 +17,8 @@ pub(super) struct Transaction {
     pub deferred: Vec<Box<dyn CommitAction>>,
     /// Why the step can no longer be committed, whatever else happens in it.
     pub doom: Option<String>,
+    /// The epoch that the step is one of.
+    pub epoch: Option<Arc<EpochMetrics>>,
     /// What nested runs have measured.
     pub metrics: MetricTable,
     /// With several ranks, what each nested run has measured, in turn: each replica of this rank.

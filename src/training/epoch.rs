@@ -10,6 +10,7 @@ use crate::input::PassIterator;
 use crate::metrics::Metrics;
 use crate::optimizer::{ApplyAction, ApplyOptions, ApplyReport, Gradients, Optimizer, apply_with};
 use crate::strategy::context::require_cross_replica_of;
+use crate::strategy::metrics::EpochMetrics;
 use crate::strategy::run::Limits;
 use crate::strategy::{Baggage, ReplicaContext, ReplicaFunction, Strategy};
 use crate::values::Value;
@@ -30,7 +31,7 @@ pub struct Epoch<'a> {
     /// What ends it early, as an error.
     pub limits: Limits,
     /// After how many steps it ends; none: with the pass.
-    pub most_steps: Option<u64>,
+    pub max_steps: Option<u64>,
     /// Whether accumulated gradients are applied at the end.
     pub flush: bool,
     /// Whether metrics go on from what they have: in an epoch that goes on from a checkpoint.
@@ -77,6 +78,8 @@ impl Epoch<'_> {
     }
 
     /// As [`Epoch::run`]; what `first` fails with is the failure of the step that it comes before.
+    ///
+    /// However it ends, the strategy's metrics are then those of its steps together.
     pub fn run_from(
         &self,
         function: Arc<ReplicaFunction>,
@@ -88,11 +91,26 @@ impl Epoch<'_> {
         if let Some(metrics) = self.metrics.filter(|_| !self.keep_metrics) {
             metrics.reset()?;
         }
+        let metrics = Arc::default();
+        let done = self.run_steps(function, baggage, first, progress, &metrics);
+        self.strategy.show_epoch(&metrics);
+        done
+    }
+
+    fn run_steps(
+        &self,
+        function: Arc<ReplicaFunction>,
+        baggage: Option<Arc<dyn Any + Send + Sync>>,
+        first: &First<'_>,
+        progress: &mut Progress<'_>,
+        metrics: &Arc<EpochMetrics>,
+    ) -> Result<EpochReport> {
         let started = Instant::now();
         let seen = Arc::new(AtomicU64::new(0));
-        let step = with_update(Arc::clone(&function), self.update.clone(), Arc::clone(&seen));
+        let (own, update) = (Arc::clone(&function), self.update.clone());
+        let step = with_update(own, update, Arc::clone(&seen), Arc::clone(metrics));
         let mut report = EpochReport::default();
-        while self.most_steps.is_none_or(|most| report.steps < most) {
+        while self.max_steps.is_none_or(|most| report.steps < most) {
             let number = report.steps + 1;
             let at = |what: &str| format!("step {number} of the epoch: {what}");
             // Of several ranks each learns in the run that one is out of time.
@@ -218,16 +236,19 @@ impl EpochReport {
     }
 }
 
-/// The step, and behind it, at its commit point, the update; `seen` gets the examples of the step.
+/// The step, and behind it, at its commit point, the update; `seen` gets the examples of the step, and
+/// `metrics` what it measures.
 fn with_update(
     function: Arc<ReplicaFunction>,
     update: Option<(Arc<Optimizer>, Arc<Gradients>)>,
     seen: Arc<AtomicU64>,
+    metrics: Arc<EpochMetrics>,
 ) -> Arc<ReplicaFunction> {
     Arc::new(move |context: &ReplicaContext| {
         if context.replica() == 0 {
             // Of the replicas of all ranks.
             seen.store(context.batch_position().global_examples.unwrap_or(0), Ordering::Relaxed);
+            context.strategy().count_for(context.step_id(), &metrics);
         }
         function(context)?;
         // Replica 0's word is enough: what it defers waits for the others, and is dropped if one fails.

@@ -210,16 +210,13 @@ FIELD(umbo_gradients_options, accumulation_steps, 16);
 FIELD(umbo_gradients_options, row_sparse, 24);
 FIELD(umbo_gradients_options, dtype, 32);
 
-SIZE(umbo_gradients_info, 32);
+SIZE(umbo_gradients_info, 40);
 FIELD(umbo_gradients_info, struct_size, 0);
-FIELD(umbo_gradients_info, num_variables, 8);
+FIELD(umbo_gradients_info, variable_count, 8);
 FIELD(umbo_gradients_info, accumulation_steps, 16);
 FIELD(umbo_gradients_info, loss_reduction, 24);
-
-SIZE(umbo_gradient_info, 16);
-FIELD(umbo_gradient_info, struct_size, 0);
-FIELD(umbo_gradient_info, dtype, 8);
-FIELD(umbo_gradient_info, row_sparse, 12);
+FIELD(umbo_gradients_info, dtype, 28);
+FIELD(umbo_gradients_info, row_sparse, 32);
 
 SIZE(umbo_sgd_options, 16);
 FIELD(umbo_sgd_options, struct_size, 0);
@@ -349,7 +346,7 @@ SIZE(umbo_apply_report, 96);
 FIELD(umbo_apply_report, struct_size, 0);
 FIELD(umbo_apply_report, applied, 8);
 FIELD(umbo_apply_report, deferred, 12);
-FIELD(umbo_apply_report, variables_updated, 16);
+FIELD(umbo_apply_report, updated_count, 16);
 FIELD(umbo_apply_report, skipped, 24);
 FIELD(umbo_apply_report, total_weight, 32);
 FIELD(umbo_apply_report, iterations, 40);
@@ -358,20 +355,33 @@ FIELD(umbo_apply_report, learning_rate, 56);
 FIELD(umbo_apply_report, loss_scale, 64);
 FIELD(umbo_apply_report, non_finite_variable, 72);
 FIELD(umbo_apply_report, clipped, 80);
-FIELD(umbo_apply_report, accumulated_runs, 88);
+FIELD(umbo_apply_report, accumulated_count, 88);
+
+SIZE(umbo_optimizer_info, 40);
+FIELD(umbo_optimizer_info, struct_size, 0);
+FIELD(umbo_optimizer_info, rule, 8);
+FIELD(umbo_optimizer_info, iterations, 16);
+FIELD(umbo_optimizer_info, learning_rate, 24);
+FIELD(umbo_optimizer_info, loss_scale, 32);
 
 SIZE(umbo_variable_progress, 32);
 FIELD(umbo_variable_progress, struct_size, 0);
-FIELD(umbo_variable_progress, updates, 8);
+FIELD(umbo_variable_progress, update_count, 8);
 FIELD(umbo_variable_progress, first_running, 16);
 FIELD(umbo_variable_progress, second_running, 24);
 
 SIZE(umbo_metric_options, 40);
 FIELD(umbo_metric_options, struct_size, 0);
-FIELD(umbo_metric_options, classes, 8);
-FIELD(umbo_metric_options, bins, 16);
+FIELD(umbo_metric_options, class_count, 8);
+FIELD(umbo_metric_options, bin_count, 16);
 FIELD(umbo_metric_options, lowest_score, 24);
 FIELD(umbo_metric_options, highest_score, 32);
+
+SIZE(umbo_metrics_info, 32);
+FIELD(umbo_metrics_info, struct_size, 0);
+FIELD(umbo_metrics_info, metric_count, 8);
+FIELD(umbo_metrics_info, name, 16);
+FIELD(umbo_metrics_info, kind, 24);
 
 SIZE(umbo_class_metric, 56);
 FIELD(umbo_class_metric, struct_size, 0);
@@ -384,20 +394,20 @@ FIELD(umbo_class_metric, f1, 48);
 
 SIZE(umbo_checkpoint_manager_options, 56);
 FIELD(umbo_checkpoint_manager_options, struct_size, 0);
-FIELD(umbo_checkpoint_manager_options, keep, 8);
-FIELD(umbo_checkpoint_manager_options, keep_best, 16);
+FIELD(umbo_checkpoint_manager_options, max_to_keep, 8);
+FIELD(umbo_checkpoint_manager_options, max_best_to_keep, 16);
 FIELD(umbo_checkpoint_manager_options, larger_is_better, 24);
-FIELD(umbo_checkpoint_manager_options, in_background, 28);
+FIELD(umbo_checkpoint_manager_options, asynchronous, 28);
 FIELD(umbo_checkpoint_manager_options, every_steps, 32);
 FIELD(umbo_checkpoint_manager_options, every_seconds, 40);
-FIELD(umbo_checkpoint_manager_options, begin_anew, 48);
+FIELD(umbo_checkpoint_manager_options, start_fresh, 48);
 
 SIZE(umbo_progress, 64);
 FIELD(umbo_progress, struct_size, 0);
-FIELD(umbo_progress, steps, 8);
-FIELD(umbo_progress, examples, 16);
-FIELD(umbo_progress, applied, 24);
-FIELD(umbo_progress, skipped, 32);
+FIELD(umbo_progress, step_count, 8);
+FIELD(umbo_progress, example_count, 16);
+FIELD(umbo_progress, update_count, 24);
+FIELD(umbo_progress, skipped_count, 32);
 FIELD(umbo_progress, seconds, 40);
 FIELD(umbo_progress, last_apply, 48);
 FIELD(umbo_progress, metrics, 56);
@@ -409,7 +419,7 @@ FIELD(umbo_train_epoch_options, progress, 16);
 FIELD(umbo_train_epoch_options, progress_user_data, 24);
 FIELD(umbo_train_epoch_options, timeout_seconds, 32);
 FIELD(umbo_train_epoch_options, cancellation, 40);
-FIELD(umbo_train_epoch_options, most_steps, 48);
+FIELD(umbo_train_epoch_options, max_steps, 48);
 FIELD(umbo_train_epoch_options, flush, 56);
 FIELD(umbo_train_epoch_options, reset_iterator, 60);
 FIELD(umbo_train_epoch_options, user_data_destroy, 64);
@@ -417,10 +427,10 @@ FIELD(umbo_train_epoch_options, keep_metrics, 72);
 
 SIZE(umbo_train_epoch_report, 56);
 FIELD(umbo_train_epoch_report, struct_size, 0);
-FIELD(umbo_train_epoch_report, steps, 8);
-FIELD(umbo_train_epoch_report, examples, 16);
-FIELD(umbo_train_epoch_report, applied, 24);
-FIELD(umbo_train_epoch_report, skipped, 32);
+FIELD(umbo_train_epoch_report, step_count, 8);
+FIELD(umbo_train_epoch_report, example_count, 16);
+FIELD(umbo_train_epoch_report, update_count, 24);
+FIELD(umbo_train_epoch_report, skipped_count, 32);
 FIELD(umbo_train_epoch_report, seconds, 40);
 FIELD(umbo_train_epoch_report, pass_ended, 48);
 
@@ -429,12 +439,18 @@ FIELD(umbo_equivalence_options, struct_size, 0);
 FIELD(umbo_equivalence_options, relative_tolerance, 8);
 FIELD(umbo_equivalence_options, absolute_tolerance, 16);
 
+SIZE(umbo_equivalence_info, 32);
+FIELD(umbo_equivalence_info, struct_size, 0);
+FIELD(umbo_equivalence_info, holds, 8);
+FIELD(umbo_equivalence_info, text, 16);
+FIELD(umbo_equivalence_info, finding_count, 24);
+
 SIZE(umbo_equivalence_finding, 64);
 FIELD(umbo_equivalence_finding, struct_size, 0);
 FIELD(umbo_equivalence_finding, subject, 8);
 FIELD(umbo_equivalence_finding, verdict, 12);
-FIELD(umbo_equivalence_finding, variable, 16);
-FIELD(umbo_equivalence_finding, element, 24);
+FIELD(umbo_equivalence_finding, variable_index, 16);
+FIELD(umbo_equivalence_finding, element_index, 24);
 FIELD(umbo_equivalence_finding, factor, 32);
 FIELD(umbo_equivalence_finding, difference, 40);
 FIELD(umbo_equivalence_finding, name, 48);

@@ -124,6 +124,12 @@ static CHECK_MAYBE_UNUSED umbo_variable_info facts_of(const umbo_variable *varia
     return info;
 }
 
+static CHECK_MAYBE_UNUSED umbo_optimizer_info optimizer_info_of(const umbo_optimizer *optimizer) {
+    umbo_optimizer_info info = UMBO_OPTIMIZER_INFO_INIT;
+    CHECK_OK(umbo_optimizer_get_info(optimizer, &info));
+    return info;
+}
+
 /* A vector of f32. */
 static CHECK_MAYBE_UNUSED umbo_tensor *make_floats(int64_t count, const float *data) {
     return make_tensor(UMBO_DTYPE_FLOAT32, 1, &count, data);

@@ -97,10 +97,10 @@ static umbo_status view_all(umbo_replica_context *ctx, const umbo_value *args, v
         UMBO_TRY(umbo_variable_view(m->variables[index], ctx, UMBO_DTYPE_NONE, &one));
         CHECK(weights[index].data == one.data && weights[index].mutable_data == NULL);
     }
-    CHECK_STATUS(umbo_gradients_views(m->gradients, ctx, m->mode, 2, buffers, &count),
+    CHECK_STATUS(umbo_gradients_views(m->gradients, ctx, m->mode, buffers, 2, &count),
                  UMBO_STATUS_OUT_OF_RANGE);
     CHECK(count == 3);
-    UMBO_TRY(umbo_gradients_views(m->gradients, ctx, m->mode, 3, buffers, &count));
+    UMBO_TRY(umbo_gradients_views(m->gradients, ctx, m->mode, buffers, 3, &count));
     CHECK(count == 3);
     for (index = 0; index < 2; index++) {
         UMBO_TRY(umbo_gradients_view(m->gradients, ctx, index, m->mode, &one));
@@ -128,7 +128,7 @@ static umbo_status view_all_but_one(umbo_replica_context *ctx, const umbo_value 
     (void)result;
     memset(buffers, 0, sizeof(buffers));
     UMBO_TRY(umbo_gradients_attach(m->gradients, ctx, 1, &attached, NULL, NULL));
-    CHECK_STATUS(umbo_gradients_views(m->gradients, ctx, m->mode, 3, buffers, &count),
+    CHECK_STATUS(umbo_gradients_views(m->gradients, ctx, m->mode, buffers, 3, &count),
                  UMBO_STATUS_FAILED_PRECONDITION);
     CHECK(count == 3 && buffers[0].data == NULL);
     return umbo_gradients_submit_weighted(m->gradients, ctx, 1);
@@ -165,7 +165,7 @@ static void plural_views(umbo_strategy *strategy) {
     CHECK(now[0] == 20 && now[1] == 17); /* row 1 alone */
     CHECK_OK(umbo_strategy_run(strategy, view_all_but_one, &m, NULL, NULL, NULL));
     CHECK_OK(umbo_optimizer_apply(optimizer, m.gradients, NULL, &report));
-    CHECK(report.variables_updated == 1);
+    CHECK(report.updated_count == 1);
     CHECK_OK(umbo_variable_copy_to_host(m.variables[1], now, sizeof(now)));
     CHECK(now[0] == 4 && now[1] == 4);
     umbo_optimizer_release(optimizer);

@@ -1,4 +1,6 @@
 /* Checkpoints: training goes on from a file with the bits that it would have had. */
+#include <math.h>
+
 #include "check.h"
 
 #define STEPS 4
@@ -175,17 +177,17 @@ static void state_is_set(void) {
     CHECK_OK(umbo_optimizer_state(a.optimizer, a.weights, "m", &kept));
     CHECK_OK(umbo_tensor_copy_to_host(kept, read, sizeof(read)));
     CHECK(memcmp(read, momentum, sizeof(read)) == 0);
-    progress.updates = 5;
+    progress.update_count = 5;
     progress.first_running = 0.5;
     progress.second_running = 0.25;
     CHECK_OK(umbo_optimizer_set_variable_progress(a.optimizer, a.weights, &progress));
-    progress.updates = 0;
+    progress.update_count = 0;
     CHECK_OK(umbo_optimizer_variable_progress(a.optimizer, a.weights, &progress));
-    CHECK(progress.updates == 5 && progress.first_running == 0.5 && progress.second_running == 0.25);
+    CHECK(progress.update_count == 5 && progress.first_running == 0.5 && progress.second_running == 0.25);
     CHECK_OK(umbo_optimizer_set_iterations(a.optimizer, 9));
-    CHECK_OK(umbo_optimizer_iterations(a.optimizer, &iterations));
+    iterations = optimizer_info_of(a.optimizer).iterations;
     CHECK_OK(umbo_optimizer_set_loss_scale(a.optimizer, 8, 0));
-    CHECK_OK(umbo_optimizer_loss_scale(a.optimizer, &scale));
+    scale = optimizer_info_of(a.optimizer).loss_scale;
     CHECK(iterations == 9 && scale == 8);
     CHECK_FAILS(umbo_optimizer_set_state(a.optimizer, a.weights, "m", other),
                 UMBO_STATUS_INVALID_ARGUMENT, "[2]");
@@ -212,8 +214,8 @@ static void a_manager_keeps_some(void) {
     int32_t saved = 0;
     int index;
     make(&a, 2);
-    options.keep = 2;
-    options.keep_best = 1;
+    options.max_to_keep = 2;
+    options.max_best_to_keep = 1;
     CHECK_OK(umbo_checkpoint_manager_create(a.checkpoint, "test_checkpoint_folder", &options, &manager));
     CHECK_OK(umbo_checkpoint_manager_restore_latest(manager, &step));
     CHECK(step == UMBO_NONE);
@@ -241,17 +243,17 @@ static void a_manager_keeps_some(void) {
     make(&b, 2);
     CHECK_OK(umbo_checkpoint_manager_create(b.checkpoint, "test_checkpoint_folder", &options, &again));
     CHECK_FAILS(umbo_checkpoint_manager_save(again, 6, NULL, 0, NULL), UMBO_STATUS_FAILED_PRECONDITION, "of step 5");
-    CHECK_MESSAGE("begin_anew");
+    CHECK_MESSAGE("start_fresh");
     umbo_checkpoint_manager_release(again);
-    options.begin_anew = 1;
+    options.start_fresh = 1;
     CHECK_OK(umbo_checkpoint_manager_create(b.checkpoint, "test_checkpoint_folder", &options, &again));
     CHECK_OK(umbo_checkpoint_manager_restore_latest(again, &step));
     CHECK(step == UMBO_NONE);
     umbo_checkpoint_manager_release(again);
-    options.begin_anew = 2;
+    options.start_fresh = 2;
     CHECK_FAILS(umbo_checkpoint_manager_create(b.checkpoint, "test_checkpoint_folder", &options, &again),
-                UMBO_STATUS_INVALID_ARGUMENT, "options.begin_anew");
-    options.begin_anew = 0;
+                UMBO_STATUS_INVALID_ARGUMENT, "options.start_fresh");
+    options.start_fresh = 0;
     release(&b);
     for (index = 0; index < 3; index++) {
         CHECK_OK(umbo_checkpoint_manager_path(manager, kept[index], path, sizeof(path), &length));
@@ -269,17 +271,84 @@ static void a_manager_keeps_some(void) {
     CHECK_FAILS(umbo_checkpoint_manager_save(manager, -1, NULL, 1, NULL), UMBO_STATUS_INVALID_ARGUMENT, "step");
     umbo_checkpoint_manager_release(manager);
     for (index = 0; index < 2; index++) {
-        options.keep = -index;
+        options.max_to_keep = -index;
         CHECK_FAILS(umbo_checkpoint_manager_create(a.checkpoint, "test_checkpoint_folder", &options, &manager),
                     UMBO_STATUS_INVALID_ARGUMENT, "must be 1 or more");
-        CHECK_MESSAGE("options.keep: ");
+        CHECK_MESSAGE("options.max_to_keep: ");
     }
-    options.keep = 1;
-    options.keep_best = -1;
+    options.max_to_keep = 1;
+    options.max_best_to_keep = -1;
     CHECK_FAILS(umbo_checkpoint_manager_create(a.checkpoint, "test_checkpoint_folder", &options, &manager),
-                UMBO_STATUS_INVALID_ARGUMENT, "options.keep_best: -1; must be 0 or more");
+                UMBO_STATUS_INVALID_ARGUMENT, "options.max_best_to_keep: -1; must be 0 or more");
     CHECK(remove("test_checkpoint_folder") == 0);
     release(&a);
+}
+
+/* A function of the log that asks the manager while it saves. */
+struct asking {
+    umbo_checkpoint_manager *manager;
+    int64_t calls;
+    umbo_status saved, waited, latest;
+};
+
+static void ask(umbo_log_level level, const char *message, void *user_data) {
+    struct asking *self = (struct asking *)user_data;
+    int64_t step = 0;
+    (void)level;
+    (void)message;
+    if (++self->calls > 1) return;
+    self->saved = umbo_checkpoint_manager_save(self->manager, 2, NULL, 1, NULL);
+    if (self->saved != UMBO_OK) CHECK_MESSAGE("called by a function that a save of the same manager calls");
+    self->waited = umbo_checkpoint_manager_wait(self->manager);
+    self->latest = umbo_checkpoint_manager_latest(self->manager, &step);
+}
+
+/* A save that a save of the same manager calls does not wait for itself, whoever writes, nor does one that is called
+ * when the folder is made free for a new training. */
+static void a_save_inside_of_a_save(void) {
+    const float numbers[3] = {0, (float)NAN, 0};
+    const umbo_status refused = UMBO_STATUS_FAILED_PRECONDITION;
+    umbo_checkpoint_manager_options options = UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT;
+    char path[4200];
+    int way;
+    for (way = 0; way < 2; way++) {
+        struct model m;
+        struct asking self = {NULL, 0, UMBO_OK, UMBO_OK, UMBO_OK};
+        size_t length = 0;
+        int64_t step;
+        make(&m, 1);
+        options.asynchronous = way == 0;
+        CHECK_OK(umbo_checkpoint_manager_create(m.checkpoint, "test_checkpoint_inside", &options, &self.manager));
+        CHECK_OK(umbo_variable_write(m.weights, numbers, sizeof(numbers)));
+        CHECK_OK(umbo_set_log_callback(UMBO_LOG_WARNING, ask, &self, NULL));
+        CHECK_OK(umbo_checkpoint_manager_save(self.manager, 1, NULL, 1, NULL));
+        CHECK_OK(umbo_checkpoint_manager_wait(self.manager));
+        expect_no_messages();
+        CHECK(self.calls >= 1);
+        CHECK(self.saved == (way == 0 ? refused : UMBO_OK) && self.waited == (way == 0 ? refused : UMBO_OK));
+        CHECK(self.latest == (way == 0 ? refused : UMBO_OK));
+        umbo_checkpoint_manager_release(self.manager);
+        release(&m);
+        make(&m, 1);
+        options.start_fresh = 1;
+        CHECK_OK(umbo_checkpoint_manager_create(m.checkpoint, "test_checkpoint_inside", &options, &self.manager));
+        self.calls = 0;
+        CHECK_OK(umbo_set_log_callback(UMBO_LOG_INFO, ask, &self, NULL));
+        CHECK_OK(umbo_checkpoint_manager_save(self.manager, 3, NULL, 1, NULL));
+        CHECK_OK(umbo_checkpoint_manager_wait(self.manager));
+        expect_no_messages();
+        CHECK(self.calls >= 1 && self.saved == UMBO_OK && self.waited == UMBO_OK && self.latest == UMBO_OK);
+        for (step = 2; step <= 3; step++) {
+            CHECK_OK(umbo_checkpoint_manager_path(self.manager, step, path, sizeof(path), &length));
+            CHECK(remove(path) == 0);
+        }
+        umbo_checkpoint_manager_release(self.manager);
+        options.start_fresh = 0;
+        CHECK(remove("test_checkpoint_inside/before-1/step-000000000001.safetensors") == 0);
+        if (way == 1) CHECK(remove("test_checkpoint_inside/before-1/step-000000000002.safetensors") == 0);
+        CHECK(remove("test_checkpoint_inside/before-1") == 0 && remove("test_checkpoint_inside") == 0);
+        release(&m);
+    }
 }
 
 /* The place of a pass. */
@@ -313,8 +382,8 @@ static void an_iterator_goes_on(void) {
 /* An epoch that ends in its middle and goes on from a file. */
 static umbo_status fails_behind_step_3(const umbo_progress *progress, void *user_data) {
     struct model *m = (struct model *)user_data;
-    if (progress->steps == 2) UMBO_TRY(umbo_checkpoint_save(m->checkpoint, file));
-    if (progress->steps == 3) return umbo_set_last_error(UMBO_STATUS_ABORTED, "as planned", NULL, NULL);
+    if (progress->step_count == 2) UMBO_TRY(umbo_checkpoint_save(m->checkpoint, file));
+    if (progress->step_count == 3) return umbo_set_last_error(UMBO_STATUS_ABORTED, "as planned", NULL, NULL);
     return UMBO_OK;
 }
 
@@ -356,7 +425,7 @@ static void an_epoch_goes_on(void) {
         }
         CHECK_OK(umbo_train_epoch(m->strategy, iterators[index], m->optimizer, m->gradients, step, m, &options,
                                   &report));
-        CHECK(report.steps == (index == 0 ? 5 : 3) && report.pass_ended == 1);
+        CHECK(report.step_count == (index == 0 ? 5 : 3) && report.pass_ended == 1);
     }
     check_same(&a, &b);
     for (index = 0; index < 2; index++) {
@@ -371,6 +440,7 @@ int main(void) {
     what_does_not_fit_is_told();
     state_is_set();
     a_manager_keeps_some();
+    a_save_inside_of_a_save();
     an_iterator_goes_on();
     an_epoch_goes_on();
     CHECK(remove(file) == 0);

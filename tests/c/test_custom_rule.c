@@ -278,7 +278,6 @@ static void tiles_and_refusals(umbo_strategy *strategy) {
     umbo_optimizer *optimizer = NULL;
     umbo_tensor *tensor = NULL;
     umbo_view view;
-    const char *name = NULL;
     double value = 0;
     options.state_count = 1;
     options.state_names = names;
@@ -286,13 +285,12 @@ static void tiles_and_refusals(umbo_strategy *strategy) {
     options.weight_decay = 0.5;
     options.decoupled_weight_decay = 1;
     CHECK_OK(umbo_optimizer_create_custom(strategy, tell_update, kept, NULL, &options, &optimizer));
-    CHECK_OK(umbo_optimizer_rule(optimizer, &name));
-    CHECK(strcmp(name, "custom") == 0);
-    CHECK_OK(umbo_optimizer_setting(optimizer, "weight_decay", &value));
+    CHECK(strcmp(optimizer_info_of(optimizer).rule, "custom") == 0);
+    CHECK_OK(umbo_optimizer_setting(optimizer, NULL, "weight_decay", &value));
     CHECK(value == 0.5);
-    CHECK_OK(umbo_optimizer_setting(optimizer, "decoupled_weight_decay", &value));
+    CHECK_OK(umbo_optimizer_setting(optimizer, NULL, "decoupled_weight_decay", &value));
     CHECK(value == 1);
-    CHECK_OK(umbo_optimizer_setting(optimizer, "state_count", &value));
+    CHECK_OK(umbo_optimizer_setting(optimizer, NULL, "state_count", &value));
     CHECK(value == 1);
     self.gradients = make_mean_gradients(strategy, variable, 0);
     CHECK_OK(umbo_strategy_run(strategy, give, &self, NULL, NULL, NULL));

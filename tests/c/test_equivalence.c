@@ -70,23 +70,20 @@ static umbo_equivalence *check_plan(const world *at, step_plan *plan) {
 static void says(umbo_equivalence *equivalence, umbo_equivalence_subject subject,
                  umbo_equivalence_verdict verdict, const char *words) {
     umbo_equivalence_finding finding = UMBO_EQUIVALENCE_FINDING_INIT;
-    const char *text = NULL;
-    int32_t holds = -1, index;
-    int64_t count = 0;
+    umbo_equivalence_info info = UMBO_EQUIVALENCE_INFO_INIT;
+    int64_t index;
     int found = 0;
-    CHECK_OK(umbo_equivalence_holds(equivalence, &holds));
-    CHECK_OK(umbo_equivalence_text(equivalence, &text));
-    CHECK_OK(umbo_equivalence_count(equivalence, &count));
-    CHECK(holds == 0 && strncmp(text, "not equivalent", 14) == 0);
-    for (index = 0; index < count; index++) {
+    CHECK_OK(umbo_equivalence_get_info(equivalence, &info));
+    CHECK(info.holds == 0 && strncmp(info.text, "not equivalent", 14) == 0);
+    for (index = 0; index < info.finding_count; index++) {
         CHECK_OK(umbo_equivalence_at(equivalence, index, &finding));
         if (finding.subject != subject) continue;
         found = 1;
         if (finding.verdict != verdict || strstr(finding.text, words) == NULL) {
-            fprintf(stderr, "%s\n", text);
+            fprintf(stderr, "%s\n", info.text);
             check_failed(__FILE__, __LINE__, words);
         }
-        CHECK(strstr(text, finding.text) != NULL);
+        CHECK(strstr(info.text, finding.text) != NULL);
         CHECK((finding.name == NULL) == (subject == UMBO_EQUIVALENCE_OF_STEP));
     }
     CHECK(found);
@@ -100,20 +97,16 @@ static void right(const world *at) {
         step_plan plan = right_plan(at, reduction);
         umbo_equivalence *equivalence = check_plan(at, &plan), *another = NULL;
         umbo_equivalence_finding finding = UMBO_EQUIVALENCE_FINDING_INIT;
-        const char *text = NULL;
-        int32_t holds = -1;
-        int64_t count = 0;
-        CHECK_OK(umbo_equivalence_holds(equivalence, &holds));
-        CHECK_OK(umbo_equivalence_count(equivalence, &count));
-        CHECK_OK(umbo_equivalence_text(equivalence, &text));
-        CHECK(holds == 1 && count == 2);
-        CHECK(strcmp(text, "equivalent: 1 replica and 2, on 4 + 4 examples, 1 gradient, 1 metric") == 0);
+        umbo_equivalence_info info = UMBO_EQUIVALENCE_INFO_INIT;
+        CHECK_OK(umbo_equivalence_get_info(equivalence, &info));
+        CHECK(info.holds == 1 && info.finding_count == 2);
+        CHECK(strcmp(info.text, "equivalent: 1 replica and 2, on 4 + 4 examples, 1 gradient, 1 metric") == 0);
         CHECK_OK(umbo_equivalence_at(equivalence, 0, &finding));
-        CHECK(finding.subject == UMBO_EQUIVALENCE_OF_GRADIENT && finding.variable == 0);
-        CHECK(finding.verdict == UMBO_EQUIVALENCE_EQUAL && finding.element == -1);
+        CHECK(finding.subject == UMBO_EQUIVALENCE_OF_GRADIENT && finding.variable_index == 0);
+        CHECK(finding.verdict == UMBO_EQUIVALENCE_EQUAL && finding.element_index == UMBO_NONE);
         CHECK(strcmp(finding.name, "v") == 0 && finding.factor == 0);
         CHECK_OK(umbo_equivalence_at(equivalence, 1, &finding));
-        CHECK(finding.subject == UMBO_EQUIVALENCE_OF_METRIC && finding.variable == -1);
+        CHECK(finding.subject == UMBO_EQUIVALENCE_OF_METRIC && finding.variable_index == UMBO_NONE);
         CHECK(strcmp(finding.name, "loss") == 0);
         CHECK_STATUS(umbo_equivalence_at(equivalence, 2, &finding), UMBO_STATUS_OUT_OF_RANGE);
         CHECK_STATUS(umbo_equivalence_at(equivalence, -1, &finding), UMBO_STATUS_OUT_OF_RANGE);
@@ -121,7 +114,7 @@ static void right(const world *at) {
         CHECK_OK(umbo_equivalence_retain(equivalence, &another));
         umbo_equivalence_release(equivalence);
         equivalence = another;
-        CHECK_OK(umbo_equivalence_holds(equivalence, &holds));
+        CHECK_OK(umbo_equivalence_get_info(equivalence, &info));
         umbo_equivalence_release(equivalence);
     }
 }

@@ -84,7 +84,7 @@ static uint64_t hash_state(umbo_strategy *strategy, const plan *self) {
     umbo_tensor *momentum = NULL;
     float number = 0;
     ZEROED(umbo_metric, metric);
-    CHECK_OK(umbo_optimizer_iterations(self->optimizer, &iterations));
+    iterations = optimizer_info_of(self->optimizer).iterations;
     CHECK_OK(umbo_optimizer_state(self->optimizer, self->variable, "momentum", &momentum));
     CHECK_OK(umbo_tensor_copy_to_host(momentum, &number, sizeof(number)));
     umbo_tensor_release(momentum);

@@ -139,7 +139,7 @@ static void training(umbo_strategy *strategy) {
     CHECK_MESSAGE("'table'");
     CHECK(float_of_variable(variables[0]) == 0);
     CHECK_OK(umbo_optimizer_apply(sgd, plan.gradients, NULL, &report));
-    CHECK(report.applied == 1 && report.variables_updated == 3 && report.total_weight == 2);
+    CHECK(report.applied == 1 && report.updated_count == 3 && report.total_weight == 2);
     expect(variables[1], 8, after_first);
     expect(variables[2], 4, numbers);
     CHECK(float_of_variable(variables[0]) == -1);

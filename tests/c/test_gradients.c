@@ -63,7 +63,7 @@ static void loss_reductions(umbo_strategy *strategy) {
         plan.gradients = make_gradients(strategy, 1, &variable, reduction);
         CHECK_OK(umbo_strategy_run(strategy, plan_step, &plan, NULL, NULL, NULL));
         CHECK_OK(umbo_optimizer_apply(sgd, plan.gradients, NULL, &report));
-        CHECK(report.applied == 1 && report.variables_updated == 1 && report.total_weight == 4);
+        CHECK(report.applied == 1 && report.updated_count == 1 && report.total_weight == 4);
         CHECK(float_of_variable(variable) == expected[reduction - UMBO_LOSS_SUM]);
         umbo_optimizer_release(sgd);
         umbo_gradients_release(plan.gradients);
@@ -108,11 +108,11 @@ static void unwritten_variables(umbo_strategy *strategy) {
     plan.gradients = make_gradients(strategy, 2, variables, UMBO_LOSS_SUM);
     CHECK_OK(umbo_strategy_run(strategy, plan_step, &plan, NULL, NULL, NULL));
     CHECK_OK(umbo_optimizer_apply(sgd, plan.gradients, NULL, &report));
-    CHECK(report.variables_updated == 1 && float_of_variable(variables[1]) == 5);
+    CHECK(report.updated_count == 1 && float_of_variable(variables[1]) == 5);
     plan.writes_second = 1; /* some wrote it: the others count as zero, 6 / 2 */
     CHECK_OK(umbo_strategy_run(strategy, plan_step, &plan, NULL, NULL, NULL));
     CHECK_OK(umbo_optimizer_apply(sgd, plan.gradients, NULL, &report));
-    CHECK(report.variables_updated == 2 && float_of_variable(variables[1]) == 2);
+    CHECK(report.updated_count == 2 && float_of_variable(variables[1]) == 2);
     umbo_gradients_release(plan.gradients);
     umbo_variable_release(variables[1]);
     umbo_variable_release(variables[0]);

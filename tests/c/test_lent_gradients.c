@@ -77,16 +77,16 @@ static umbo_status lend(umbo_replica_context *context, const umbo_value *args, v
     switch (plan->how) {
     case VIEW: UMBO_TRY(view_and_write(plan, context)); break;
     case WITHDRAW_AND_ATTACH:
-        UMBO_TRY(umbo_gradients_withdraw(plan->gradients, context, 0));
+        UMBO_TRY(umbo_gradients_discard(plan->gradients, context, 0));
         UMBO_TRY(attach(plan, context));
         break;
     case ATTACH_AND_WITHDRAW:
         UMBO_TRY(attach(plan, context));
-        UMBO_TRY(umbo_gradients_withdraw(plan->gradients, context, 0));
+        UMBO_TRY(umbo_gradients_discard(plan->gradients, context, 0));
         break;
     case VIEW_AND_WITHDRAW:
         UMBO_TRY(view_and_write(plan, context));
-        UMBO_TRY(umbo_gradients_withdraw(plan->gradients, context, 0));
+        UMBO_TRY(umbo_gradients_discard(plan->gradients, context, 0));
         break;
     default: UMBO_TRY(attach(plan, context)); break;
     }
@@ -237,19 +237,19 @@ static umbo_status refusals(umbo_replica_context *context, const umbo_value *arg
     CHECK_STATUS(umbo_gradients_attach(NULL, context, 0, &view, plan, give_back),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(plan->destroyed == plan->attached);
-    CHECK_STATUS(umbo_gradients_withdraw(gradients, context, 1), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_gradients_discard(gradients, context, 1), UMBO_STATUS_OUT_OF_RANGE);
     /* One of each: a view, or memory. */
     CHECK_OK(umbo_gradients_attach(gradients, context, 0, &view, NULL, NULL));
     CHECK_STATUS(umbo_gradients_view(gradients, context, 0, UMBO_GRADIENT_ADD, &buffer),
                  UMBO_STATUS_FAILED_PRECONDITION);
-    CHECK_MESSAGE("withdraw");
-    REFUSED((void)0, UMBO_STATUS_FAILED_PRECONDITION, "withdraw");
-    CHECK_OK(umbo_gradients_withdraw(gradients, context, 0));
+    CHECK_MESSAGE("discard");
+    REFUSED((void)0, UMBO_STATUS_FAILED_PRECONDITION, "discard");
+    CHECK_OK(umbo_gradients_discard(gradients, context, 0));
     CHECK_OK(umbo_gradients_view(gradients, context, 0, UMBO_GRADIENT_ADD, &buffer));
-    REFUSED((void)0, UMBO_STATUS_FAILED_PRECONDITION, "withdraw");
+    REFUSED((void)0, UMBO_STATUS_FAILED_PRECONDITION, "discard");
     CHECK_OK(umbo_gradients_submit_weighted(gradients, context, 1));
     REFUSED((void)0, UMBO_STATUS_FAILED_PRECONDITION, "submitted");
-    CHECK_STATUS(umbo_gradients_withdraw(gradients, context, 0), UMBO_STATUS_FAILED_PRECONDITION);
+    CHECK_STATUS(umbo_gradients_discard(gradients, context, 0), UMBO_STATUS_FAILED_PRECONDITION);
 #undef REFUSED
     return UMBO_OK;
 }
@@ -323,7 +323,7 @@ static void a_trial_while_memory_is_lent(void) {
 typedef struct {
     umbo_gradients *gradients;
     uint16_t halves[2][ELEMENTS];
-    int withdraws;
+    int discards;
 } narrow;
 
 static umbo_status lend_halves(umbo_replica_context *context, const umbo_value *args, void *user_data,
@@ -364,7 +364,7 @@ static void sixteen_bits(void) {
     umbo_strategy_release(strategy);
 }
 
-static umbo_status add_and_withdraw(umbo_replica_context *context, const umbo_value *args,
+static umbo_status add_and_discard(umbo_replica_context *context, const umbo_value *args,
                                     void *user_data, umbo_value **result) {
     narrow *plan = (narrow *)user_data;
     umbo_view rows, values;
@@ -372,9 +372,9 @@ static umbo_status add_and_withdraw(umbo_replica_context *context, const umbo_va
     (void)args;
     (void)result;
     /* Each replica adds row 0 with 1 in all places, and takes that back for row 1 where it is told. */
-    for (round = 0; round <= plan->withdraws; round++) {
+    for (round = 0; round <= plan->discards; round++) {
         int element;
-        if (round > 0) UMBO_TRY(umbo_gradients_withdraw(plan->gradients, context, 0));
+        if (round > 0) UMBO_TRY(umbo_gradients_discard(plan->gradients, context, 0));
         UMBO_TRY(umbo_gradients_add_rows(plan->gradients, context, 0, 1, &rows, &values));
         *(int64_t *)rows.mutable_data = round;
         for (element = 0; element < 2; element++) ((float *)values.mutable_data)[element] = 1;
@@ -402,8 +402,8 @@ static void rows_that_are_taken_back(void) {
     rate.learning_rate = 1;
     CHECK_OK(umbo_optimizer_create_sgd(strategy, &rate, &sgd));
     CHECK_OK(umbo_gradients_create(strategy, 1, &table, &options, &plan.gradients));
-    plan.withdraws = 1;
-    CHECK_OK(umbo_strategy_run(strategy, add_and_withdraw, &plan, NULL, NULL, NULL));
+    plan.discards = 1;
+    CHECK_OK(umbo_strategy_run(strategy, add_and_discard, &plan, NULL, NULL, NULL));
     CHECK_OK(umbo_optimizer_apply(sgd, plan.gradients, NULL, NULL));
     CHECK_OK(umbo_variable_copy_to_host(table, rows, sizeof(rows)));
     CHECK(rows[0] == 0 && rows[1] == 0 && rows[2] == -1 && rows[3] == -1);

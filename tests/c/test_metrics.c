@@ -36,6 +36,22 @@ static umbo_view view_of(umbo_dtype dtype, int32_t rank, int64_t rows, int64_t c
     return view;
 }
 
+/* Adds what was predicted for one example. */
+static umbo_status add_one(umbo_metrics *metrics, umbo_replica_context *context, int64_t index,
+                           int64_t predicted, int64_t label) {
+    const umbo_view said = view_of(UMBO_DTYPE_INT64, 1, 1, 1, &predicted);
+    const umbo_view right = view_of(UMBO_DTYPE_INT64, 1, 1, 1, &label);
+    return umbo_metrics_add_labels(metrics, context, index, &said, &right);
+}
+
+/* Adds the score of one example. */
+static umbo_status add_score(umbo_metrics *metrics, umbo_replica_context *context, double score,
+                             int64_t label) {
+    const umbo_view said = view_of(UMBO_DTYPE_FLOAT64, 1, 1, 1, &score);
+    const umbo_view right = view_of(UMBO_DTYPE_INT64, 1, 1, 1, &label);
+    return umbo_metrics_add_labels(metrics, context, AUC, &said, &right);
+}
+
 static umbo_status measure(umbo_replica_context *context, const umbo_value *args, void *user_data,
                            umbo_value **result) {
     const plan *self = (const plan *)user_data;
@@ -61,10 +77,9 @@ static umbo_status measure(umbo_replica_context *context, const umbo_value *args
         if (self->by_number) {
             const int32_t label = label_of[first + index], said = predicted_of[first + index];
             UMBO_TRY(umbo_metrics_add(self->metrics, context, ACCURACY, said == label, 1));
-            UMBO_TRY(umbo_metrics_add_label(self->metrics, context, MATRIX, said, label));
-            UMBO_TRY(umbo_metrics_add_label(self->metrics, context, BY_ROWS, said, label));
-            UMBO_TRY(umbo_metrics_add_score(self->metrics, context, AUC,
-                                            (double)score_of[first + index], label == 1));
+            UMBO_TRY(add_one(self->metrics, context, MATRIX, said, label));
+            UMBO_TRY(add_one(self->metrics, context, BY_ROWS, said, label));
+            UMBO_TRY(add_score(self->metrics, context, (double)score_of[first + index], label == 1));
         }
     }
     UMBO_TRY(umbo_metrics_add(self->metrics, context, SEEN, (double)count, (double)count));
@@ -88,8 +103,8 @@ static umbo_metrics *make_metrics(umbo_strategy *strategy) {
     umbo_metrics *metrics = NULL;
     int64_t index = -1;
     umbo_metric_options options = UMBO_METRIC_OPTIONS_INIT;
-    options.classes = CLASSES;
-    options.bins = BINS;
+    options.class_count = CLASSES;
+    options.bin_count = BINS;
     CHECK_OK(umbo_metrics_create(strategy, &metrics));
     CHECK_OK(umbo_metrics_define(metrics, "loss", UMBO_METRIC_MEAN, NULL, NULL));
     CHECK_OK(umbo_metrics_define(metrics, "total", UMBO_METRIC_SUM, NULL, NULL));
@@ -136,10 +151,10 @@ static results results_of(const umbo_metrics *metrics) {
         all.of[index].struct_size = sizeof(umbo_metric);
         CHECK_OK(umbo_metrics_result(metrics, index, &all.of[index]));
     }
-    CHECK_OK(umbo_metrics_cells(metrics, MATRIX, CLASSES * CLASSES, all.matrix, &count));
+    CHECK_OK(umbo_metrics_cells(metrics, MATRIX, all.matrix, CLASSES * CLASSES, &count));
     CHECK(count == CLASSES * CLASSES);
-    CHECK_OK(umbo_metrics_cells(metrics, BY_ROWS, CLASSES * CLASSES, all.by_rows, &count));
-    CHECK_OK(umbo_metrics_cells(metrics, AUC, 2 * BINS, all.histogram, &count));
+    CHECK_OK(umbo_metrics_cells(metrics, BY_ROWS, all.by_rows, CLASSES * CLASSES, &count));
+    CHECK_OK(umbo_metrics_cells(metrics, AUC, all.histogram, 2 * BINS, &count));
     CHECK(count == 2 * BINS);
     return all;
 }
@@ -206,7 +221,7 @@ static void classes(void) {
     umbo_class_metric metric = UMBO_CLASS_METRIC_INIT;
     umbo_value *batch = NULL;
     int64_t count = 0;
-    const char *name = NULL;
+    umbo_metrics_info info = UMBO_METRICS_INFO_INIT;
     self.metrics = make_metrics(strategy);
     CHECK_OK(umbo_metrics_class_result(self.metrics, MATRIX, 0, &metric));
     CHECK(isnan(metric.precision) && isnan(metric.recall) && isnan(metric.f1));
@@ -222,19 +237,21 @@ static void classes(void) {
                  UMBO_STATUS_OUT_OF_RANGE);
     CHECK_STATUS(umbo_metrics_class_result(self.metrics, LOSS, 0, &metric),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_metrics_cells(self.metrics, MATRIX, 0, NULL, &count),
+    CHECK_STATUS(umbo_metrics_cells(self.metrics, MATRIX, NULL, 0, &count),
                  UMBO_STATUS_OUT_OF_RANGE);
     CHECK(count == CLASSES * CLASSES);
-    CHECK_STATUS(umbo_metrics_cells(self.metrics, LOSS, 0, NULL, &count),
+    CHECK_STATUS(umbo_metrics_cells(self.metrics, LOSS, NULL, 0, &count),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_OK(umbo_metrics_index(self.metrics, "matrix", &count));
     CHECK(count == MATRIX);
     CHECK_STATUS(umbo_metrics_index(self.metrics, "no such", &count), UMBO_STATUS_NOT_FOUND);
     CHECK_MESSAGE("'loss', 'total'");
-    CHECK_OK(umbo_metrics_name(self.metrics, SEEN, &name));
-    CHECK(strcmp(name, "seen") == 0);
-    CHECK_OK(umbo_metrics_count(self.metrics, &count));
-    CHECK(count == KINDS);
+    CHECK_OK(umbo_metrics_get_info(self.metrics, SEEN, &info));
+    CHECK(strcmp(info.name, "seen") == 0 && info.kind == UMBO_METRIC_COUNT && info.metric_count == KINDS);
+    CHECK_OK(umbo_metrics_get_info(self.metrics, UMBO_NONE, &info));
+    CHECK(info.name == NULL && info.kind == UMBO_ENUM_VALUE(umbo_metric_kind, 0) && info.metric_count == KINDS);
+    CHECK_STATUS(umbo_metrics_get_info(self.metrics, KINDS, &info), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_metrics_get_info(self.metrics, -2, &info), UMBO_STATUS_OUT_OF_RANGE);
 
     CHECK_OK(umbo_metrics_reset(self.metrics));
     {
@@ -285,16 +302,16 @@ static umbo_status a_number_for_a_matrix(umbo_metrics *metrics, umbo_replica_con
     return umbo_metrics_add(metrics, context, MATRIX, 1, 1);
 }
 static umbo_status no_such_class(umbo_metrics *metrics, umbo_replica_context *context) {
-    return umbo_metrics_add_label(metrics, context, MATRIX, CLASSES, 0);
+    return add_one(metrics, context, MATRIX, CLASSES, 0);
 }
 static umbo_status a_label_for_a_mean(umbo_metrics *metrics, umbo_replica_context *context) {
-    return umbo_metrics_add_label(metrics, context, LOSS, 0, 0);
+    return add_one(metrics, context, LOSS, 0, 0);
 }
 static umbo_status a_score_that_is_none(umbo_metrics *metrics, umbo_replica_context *context) {
-    return umbo_metrics_add_score(metrics, context, AUC, NAN, 0);
+    return add_score(metrics, context, NAN, 0);
 }
 static umbo_status a_third_class(umbo_metrics *metrics, umbo_replica_context *context) {
-    return umbo_metrics_add_score(metrics, context, AUC, 0.5, 2);
+    return add_score(metrics, context, 0.5, 2);
 }
 /* The second row is wrong: the first is not added either, and the run may go on. */
 static umbo_status a_wrong_row(umbo_metrics *metrics, umbo_replica_context *context) {
@@ -357,10 +374,10 @@ static void mistakes(void) {
         {half_a_thing, UMBO_STATUS_INVALID_ARGUMENT, "sum: 0.5"},
         {more_than_all, UMBO_STATUS_INVALID_ARGUMENT, "3 right predictions of 2"},
         {a_number_for_a_matrix, UMBO_STATUS_INVALID_ARGUMENT, "a confusion matrix"},
-        {no_such_class, UMBO_STATUS_OUT_OF_RANGE, "predicted: class 3"},
+        {no_such_class, UMBO_STATUS_OUT_OF_RANGE, "predicted: row 0: class 3"},
         {a_label_for_a_mean, UMBO_STATUS_INVALID_ARGUMENT, "a mean"},
         {a_score_that_is_none, UMBO_STATUS_INVALID_ARGUMENT, "NaN"},
-        {a_third_class, UMBO_STATUS_OUT_OF_RANGE, "label: class 2"},
+        {a_third_class, UMBO_STATUS_OUT_OF_RANGE, "labels: row 0: class 2"},
         {a_wrong_row, UMBO_OK, NULL},
         {rows_that_do_not_fit, UMBO_STATUS_INVALID_ARGUMENT, "3 are expected"},
         {too_few_rows, UMBO_STATUS_INVALID_ARGUMENT, "2 labels"},
@@ -404,7 +421,7 @@ static void mistakes(void) {
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_metrics_define(self.metrics, "new", UMBO_METRIC_CONFUSION, NULL, NULL),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("options.classes: 0");
+    CHECK_MESSAGE("options.class_count: 0");
     for (index = 0; index < COUNT_OF(scores); index++) {
         options.lowest_score = scores[index].lowest;
         options.highest_score = scores[index].highest;

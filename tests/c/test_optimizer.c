@@ -28,14 +28,14 @@ static void steps(umbo_strategy *strategy, umbo_optimizer *optimizer, umbo_varia
     int64_t before = 0, after = 0;
     int step;
     self.gradients = make_mean_gradients(strategy, variable, 0);
-    CHECK_OK(umbo_optimizer_iterations(optimizer, &before));
+    before = optimizer_info_of(optimizer).iterations;
     for (step = 0; step < count; step++) {
         ZEROED(umbo_apply_report, report);
         CHECK_OK(umbo_strategy_run(strategy, constant_gradient, &self, NULL, NULL, NULL));
         CHECK_OK(umbo_optimizer_apply(optimizer, self.gradients, NULL, &report));
         CHECK(report.applied == 1 && report.iterations == before + step + 1);
     }
-    CHECK_OK(umbo_optimizer_iterations(optimizer, &after));
+    after = optimizer_info_of(optimizer).iterations;
     CHECK(after == before + count);
     umbo_gradients_release(self.gradients);
 }
@@ -55,14 +55,14 @@ static void sgd(umbo_strategy *strategy) {
     umbo_optimizer *optimizer = NULL;
     double rate = 0;
     CHECK_OK(umbo_optimizer_create_sgd(strategy, NULL, &optimizer));
-    CHECK_OK(umbo_optimizer_learning_rate(optimizer, &rate));
+    rate = optimizer_info_of(optimizer).learning_rate;
     CHECK(rate == 0.01);
     CHECK_OK(umbo_optimizer_set_learning_rate(optimizer, 0.5));
     steps(strategy, optimizer, variable, 2);
     CHECK(float_of_variable(variable) == 1 - 2 * 0.75f);
     CHECK_STATUS(umbo_optimizer_set_learning_rate(optimizer, (double)NAN), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("learning_rate");
-    CHECK_OK(umbo_optimizer_learning_rate(optimizer, &rate));
+    rate = optimizer_info_of(optimizer).learning_rate;
     CHECK(rate == 0.5);
     umbo_optimizer_release(optimizer);
     umbo_variable_release(variable);
@@ -136,11 +136,11 @@ static void deferred(umbo_strategy *strategy) {
     CHECK_OK(umbo_optimizer_create_sgd(strategy, &options, &self.inside));
     self.gradients = make_mean_gradients(strategy, variable, 0);
     CHECK_STATUS(umbo_strategy_run(strategy, apply_inside, &self, NULL, NULL, NULL), UMBO_STATUS_ABORTED);
-    CHECK_OK(umbo_optimizer_iterations(self.inside, &iterations));
+    iterations = optimizer_info_of(self.inside).iterations;
     CHECK(iterations == 0 && float_of_variable(variable) == 1);
     self.fail = 0;
     CHECK_OK(umbo_strategy_run(strategy, apply_inside, &self, NULL, NULL, NULL));
-    CHECK_OK(umbo_optimizer_iterations(self.inside, &iterations));
+    iterations = optimizer_info_of(self.inside).iterations;
     CHECK(iterations == 1 && float_of_variable(variable) == -0.5f);
     umbo_gradients_release(self.gradients);
     umbo_optimizer_release(self.inside);

@@ -131,7 +131,7 @@ static void loss_scale(umbo_strategy *strategy) {
     report = step(strategy, optimizer, gradients, (float)NAN);
     CHECK(report.skipped == 1 && report.applied == 0 && report.iterations == 0);
     CHECK(report.non_finite_variable != NULL && report.loss_scale == 4);
-    CHECK_OK(umbo_optimizer_loss_scale(optimizer, &scale));
+    scale = optimizer_info_of(optimizer).loss_scale;
     CHECK(scale == 4);
     CHECK(step(strategy, optimizer, gradients, 4).loss_scale == 4);
     report = step(strategy, optimizer, gradients, 4);
@@ -156,11 +156,11 @@ static void accumulation(umbo_strategy *strategy) {
     umbo_apply_options options = UMBO_APPLY_OPTIONS_INIT;
     umbo_apply_report report;
     training self = {NULL, NULL, NULL, 5};
-    CHECK(step(strategy, optimizer, gradients, 1).accumulated_runs == 1);
-    CHECK(step(strategy, optimizer, gradients, 2).accumulated_runs == 2);
+    CHECK(step(strategy, optimizer, gradients, 1).accumulated_count == 1);
+    CHECK(step(strategy, optimizer, gradients, 2).accumulated_count == 2);
     CHECK(float_of_variable(variable) == 0);
     report = step(strategy, optimizer, gradients, 6);
-    CHECK(report.applied == 1 && report.accumulated_runs == 0 && report.total_weight == 6);
+    CHECK(report.applied == 1 && report.accumulated_count == 0 && report.total_weight == 6);
     CHECK(float_of_variable(variable) == -3);
     self.gradients = gradients;
     CHECK_OK(umbo_strategy_run(strategy, give_gradient, &self, NULL, NULL, NULL));
@@ -197,7 +197,7 @@ static umbo_status reentrant(int64_t step_number, void *user_data, double *learn
     CHECK_STATUS(umbo_strategy_synchronize(strategy), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_STATUS(umbo_strategy_run(strategy, give_gradient, user_data, NULL, NULL, NULL),
                  UMBO_STATUS_FAILED_PRECONDITION);
-    CHECK_OK(umbo_optimizer_learning_rate(self->inside, learning_rate));
+    *learning_rate = optimizer_info_of(self->inside).learning_rate;
     return UMBO_OK;
 }
 
@@ -252,7 +252,7 @@ static void schedules_and_groups(umbo_strategy *strategy) {
     CHECK(log.steps[3] == 2 && log.released == 0);
     CHECK_OK(umbo_optimizer_set_schedule(optimizer, NULL, NULL, NULL));
     CHECK(log.released == 1);
-    CHECK_OK(umbo_optimizer_learning_rate(optimizer, &rate));
+    rate = optimizer_info_of(optimizer).learning_rate;
     CHECK(rate == 1.5);
     umbo_optimizer_release(optimizer);
 
@@ -262,7 +262,7 @@ static void schedules_and_groups(umbo_strategy *strategy) {
     options.global_clip_norm = 1;
     CHECK_OK(umbo_optimizer_configure(optimizer, &options));
     CHECK_OK(umbo_optimizer_add_group(optimizer, 1, &member, &group));
-    CHECK(step(strategy, optimizer, gradients, (float)NAN).variables_updated == 0);
+    CHECK(step(strategy, optimizer, gradients, (float)NAN).updated_count == 0);
     CHECK(float_of_variable(variable) == 0);
     umbo_optimizer_release(optimizer);
     umbo_gradients_release(gradients);
@@ -290,7 +290,7 @@ static void ftrl_divides(umbo_strategy *strategy) {
     CHECK_MESSAGE("learning_rate: 0.0; FTRL divides by it");
     CHECK_STATUS(umbo_optimizer_set_learning_rate(optimizer, 1e-310), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("1e-310");
-    CHECK_OK(umbo_optimizer_learning_rate(optimizer, &rate));
+    rate = optimizer_info_of(optimizer).learning_rate;
     CHECK(rate == ftrl.learning_rate);
     CHECK_OK(umbo_optimizer_set_schedule(optimizer, from_zero, NULL, NULL));
     self.gradients = gradients;

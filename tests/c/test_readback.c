@@ -4,16 +4,14 @@
 
 static double setting(const umbo_optimizer *optimizer, const char *name) {
     double value = -12345;
-    CHECK_OK(umbo_optimizer_setting(optimizer, name, &value));
+    CHECK_OK(umbo_optimizer_setting(optimizer, NULL, name, &value));
     return value;
 }
 
 static void has_rule(const umbo_optimizer *optimizer, const char *expected) {
-    const char *name = NULL;
     double value = 0;
-    CHECK_OK(umbo_optimizer_rule(optimizer, &name));
-    CHECK(strcmp(name, expected) == 0);
-    CHECK_STATUS(umbo_optimizer_setting(optimizer, "no such setting", &value), UMBO_STATUS_NOT_FOUND);
+    CHECK(strcmp(optimizer_info_of(optimizer).rule, expected) == 0);
+    CHECK_STATUS(umbo_optimizer_setting(optimizer, NULL, "no such setting", &value), UMBO_STATUS_NOT_FOUND);
     CHECK_MESSAGE("learning_rate");
 }
 
@@ -93,7 +91,17 @@ static int same_settings(const umbo_optimizer_options *a, const umbo_optimizer_o
 
 static umbo_optimizer_options settings_of(const umbo_optimizer *optimizer) {
     umbo_optimizer_options options = UMBO_OPTIMIZER_OPTIONS_INIT;
-    CHECK_OK(umbo_optimizer_get_options(optimizer, &options));
+    options.weight_decay = setting(optimizer, "weight_decay");
+    options.global_clip_norm = setting(optimizer, "global_clip_norm");
+    options.clip_value = setting(optimizer, "clip_value");
+    options.non_finite = UMBO_ENUM_VALUE(umbo_non_finite, setting(optimizer, "non_finite"));
+    options.loss_scaling = UMBO_ENUM_VALUE(umbo_loss_scaling, setting(optimizer, "loss_scaling"));
+    options.loss_scale = setting(optimizer, "loss_scale");
+    options.loss_scale_growth_factor = setting(optimizer, "loss_scale_growth_factor");
+    options.loss_scale_backoff_factor = setting(optimizer, "loss_scale_backoff_factor");
+    options.loss_scale_minimum = setting(optimizer, "loss_scale_minimum");
+    options.loss_scale_growth_interval = (int64_t)setting(optimizer, "loss_scale_growth_interval");
+    options.maximize = (int32_t)setting(optimizer, "maximize");
     return options;
 }
 
@@ -154,7 +162,13 @@ static void settings(umbo_strategy *strategy) {
 
 static umbo_group_options treatment(const umbo_optimizer *optimizer, const umbo_variable *variable) {
     umbo_group_options options = UMBO_GROUP_OPTIONS_INIT;
-    CHECK_OK(umbo_optimizer_get_group_options(optimizer, variable, &options));
+    double frozen = -1;
+    CHECK_OK(umbo_optimizer_setting(optimizer, variable, "learning_rate_factor", &options.learning_rate_factor));
+    CHECK_OK(umbo_optimizer_setting(optimizer, variable, "weight_decay", &options.weight_decay));
+    CHECK_OK(umbo_optimizer_setting(optimizer, variable, "frozen", &frozen));
+    options.frozen = (int32_t)frozen;
+    CHECK_STATUS(umbo_optimizer_setting(optimizer, variable, "clip_value", &frozen), UMBO_STATUS_NOT_FOUND);
+    CHECK_MESSAGE("learning_rate_factor, weight_decay, frozen");
     return options;
 }
 
@@ -163,6 +177,7 @@ static void groups(umbo_strategy *strategy) {
     umbo_variable *variables[4], *foreign = make_variable(other, 1, UMBO_AGGREGATION_NONE);
     umbo_group_options given = UMBO_GROUP_OPTIONS_INIT, found;
     umbo_optimizer *optimizer = NULL;
+    double number = 0;
     int index;
     for (index = 0; index < 4; index++) variables[index] = make_variable(strategy, 1, UMBO_AGGREGATION_NONE);
     CHECK_OK(umbo_optimizer_create_adamw(strategy, NULL, &optimizer));
@@ -183,8 +198,7 @@ static void groups(umbo_strategy *strategy) {
     CHECK_OK(umbo_optimizer_add_group(optimizer, 1, &variables[3], &given));
     found = treatment(optimizer, variables[3]);
     CHECK(found.learning_rate_factor == 3 && found.weight_decay == 0.75 && found.frozen == 1);
-    CHECK_STATUS(umbo_optimizer_get_group_options(optimizer, foreign, &found),
-                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_optimizer_setting(optimizer, foreign, "frozen", &number), UMBO_STATUS_INVALID_ARGUMENT);
     umbo_optimizer_release(optimizer);
     for (index = 0; index < 4; index++) umbo_variable_release(variables[index]);
     umbo_variable_release(foreign);
@@ -255,7 +269,6 @@ static void gradients(umbo_strategy *strategy) {
     umbo_variable *made[2] = {NULL, NULL}, *found = NULL;
     umbo_gradients *own = NULL;
     umbo_gradients_info info = UMBO_GRADIENTS_INFO_INIT;
-    umbo_gradient_info one = UMBO_GRADIENT_INFO_INIT;
     int index, choice;
     for (index = 0; index < 2; index++)
         CHECK_OK(umbo_variable_create(strategy, index == 0 ? "a" : "b", initial, NULL, &made[index]));
@@ -269,19 +282,21 @@ static void gradients(umbo_strategy *strategy) {
             given.dtype = UMBO_DTYPE_BFLOAT16;
         }
         CHECK_OK(umbo_gradients_create(strategy, 2, made, &given, &own));
-        CHECK_OK(umbo_gradients_get_info(own, &info));
-        CHECK(info.struct_size == sizeof(info) && info.num_variables == 2);
+        CHECK_OK(umbo_gradients_get_info(own, UMBO_NONE, &info));
+        CHECK(info.struct_size == sizeof(info) && info.variable_count == 2);
+        CHECK(info.dtype == UMBO_DTYPE_NONE && info.row_sparse == 0);
         CHECK(info.loss_reduction == UMBO_LOSS_SUM && info.accumulation_steps == (choice == 0 ? 1 : 5));
         for (index = 0; index < 2; index++) {
             CHECK_OK(umbo_gradients_variable(own, index, &found));
             CHECK(strcmp(facts_of(found).name, index == 0 ? "a" : "b") == 0);
             umbo_variable_release(found);
-            CHECK_OK(umbo_gradients_get_gradient_info(own, index, &one));
-            CHECK(one.row_sparse == (choice == 1 && index == 1));
-            CHECK(one.dtype == (choice == 0 ? UMBO_DTYPE_FLOAT32 : UMBO_DTYPE_BFLOAT16));
+            CHECK_OK(umbo_gradients_get_info(own, index, &info));
+            CHECK(info.row_sparse == (choice == 1 && index == 1) && info.variable_count == 2);
+            CHECK(info.dtype == (choice == 0 ? UMBO_DTYPE_FLOAT32 : UMBO_DTYPE_BFLOAT16));
         }
         CHECK_STATUS(umbo_gradients_variable(own, 2, &found), UMBO_STATUS_OUT_OF_RANGE);
-        CHECK_STATUS(umbo_gradients_get_gradient_info(own, -1, &one), UMBO_STATUS_OUT_OF_RANGE);
+        CHECK_STATUS(umbo_gradients_get_info(own, 2, &info), UMBO_STATUS_OUT_OF_RANGE);
+        CHECK_STATUS(umbo_gradients_get_info(own, -2, &info), UMBO_STATUS_OUT_OF_RANGE);
         umbo_gradients_release(own);
     }
     umbo_tensor_release(initial);

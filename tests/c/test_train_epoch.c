@@ -67,13 +67,13 @@ static umbo_status tell(const umbo_progress *progress, void *user_data) {
     scene *self = (scene *)user_data;
     umbo_metric metric = UMBO_METRIC_INIT;
     self->told++;
-    CHECK(progress->struct_size == sizeof(*progress) && progress->steps == self->told);
-    CHECK(progress->examples == (self->told < STEPS ? 4 * self->told : EXAMPLES));
+    CHECK(progress->struct_size == sizeof(*progress) && progress->step_count == self->told);
+    CHECK(progress->example_count == (self->told < STEPS ? 4 * self->told : EXAMPLES));
     CHECK(progress->last_apply != NULL && progress->last_apply->applied == 1);
-    CHECK(progress->applied == self->told && progress->skipped == 0 && progress->seconds >= 0);
+    CHECK(progress->update_count == self->told && progress->skipped_count == 0 && progress->seconds >= 0);
     CHECK(progress->metrics == self->metrics);
     CHECK_OK(umbo_metrics_result(progress->metrics, 0, &metric));
-    CHECK(metric.weight == (double)progress->examples);
+    CHECK(metric.weight == (double)progress->example_count);
     if (self->told != self->stops_after) return UMBO_OK;
     return umbo_set_last_error(UMBO_STATUS_ABORTED, "good enough", NULL, NULL);
 }
@@ -134,9 +134,73 @@ static umbo_metric metric_of(const scene *self) {
 }
 
 static int64_t iterations_of(const scene *self) {
-    int64_t iterations = -1;
-    CHECK_OK(umbo_optimizer_iterations(self->optimizer, &iterations));
-    return iterations;
+    return optimizer_info_of(self->optimizer).iterations;
+}
+
+static umbo_metric total_of(const scene *self, const char *name) {
+    umbo_metric metric = UMBO_METRIC_INIT;
+    CHECK_OK(umbo_strategy_metric(self->strategy, name, &metric));
+    return metric;
+}
+
+/* Adds its numbers to a metric of the step, and fails where it is to fail. */
+static umbo_status add_numbers(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                               umbo_value **result) {
+    const scene *self = (const scene *)user_data;
+    umbo_view part;
+    int64_t index;
+    (void)result;
+    UMBO_TRY(umbo_value_view(args, NULL, &part));
+    for (index = 0; index < part.shape[0]; index++) {
+        const double number = (double)((const float *)part.data)[index];
+        UMBO_TRY(umbo_replica_context_add_metric(context, "x", number, 1));
+        if ((int64_t)number == self->fails_at)
+            return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "as planned", NULL, NULL);
+    }
+    return UMBO_OK;
+}
+
+static umbo_status add_once(umbo_replica_context *context, const umbo_value *args, void *user_data,
+                            umbo_value **result) {
+    (void)args;
+    (void)user_data;
+    (void)result;
+    return umbo_replica_context_add_metric(context, "once", 1, 1);
+}
+
+/* Looks at the step's metrics, and runs something else in between. */
+static umbo_status look(const umbo_progress *progress, void *user_data) {
+    scene *self = (scene *)user_data;
+    CHECK(total_of(self, "x").weight == (progress->step_count < STEPS ? 4 : 3));
+    return umbo_strategy_run(self->strategy, add_once, NULL, NULL, NULL, NULL);
+}
+
+/* The metrics of a strategy are then those of all steps of the epoch that took effect, and of nothing else. */
+static void metrics_of_an_epoch(void) {
+    int32_t replicas;
+    for (replicas = 1; replicas <= 5; replicas++) { /* of 4 and 5 some have no part of the last batch */
+        scene self = make_scene(replicas, 1);
+        umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
+        umbo_metric metric = UMBO_METRIC_INIT;
+        options.progress = look;
+        options.progress_user_data = &self;
+        CHECK_OK(umbo_train_epoch(self.strategy, self.iterator, NULL, NULL, add_numbers, &self, &options, NULL));
+        CHECK(total_of(&self, "x").sum == 55 && total_of(&self, "x").weight == EXAMPLES);
+        CHECK(is_close(total_of(&self, "x").mean, 5));
+        CHECK_STATUS(umbo_strategy_metric(self.strategy, "once", &metric), UMBO_STATUS_NOT_FOUND);
+        CHECK_MESSAGE("'once' in the last run or epoch that had metrics; the metrics are 'x'");
+        /* The second step fails: the first one counts, and later the two others. */
+        self.fails_at = 6;
+        CHECK_STATUS(umbo_train_epoch(self.strategy, self.iterator, NULL, NULL, add_numbers, &self, NULL, NULL),
+                     UMBO_STATUS_DATA_LOSS);
+        CHECK(total_of(&self, "x").sum == 6 && total_of(&self, "x").weight == 4);
+        self.fails_at = -1;
+        CHECK_OK(umbo_train_epoch(self.strategy, self.iterator, NULL, NULL, add_numbers, &self, NULL, NULL));
+        CHECK(total_of(&self, "x").sum == 49 && total_of(&self, "x").weight == 7);
+        CHECK_OK(umbo_strategy_run(self.strategy, add_once, NULL, NULL, NULL, NULL));
+        CHECK(total_of(&self, "once").sum == replicas);
+        release_scene(&self);
+    }
 }
 
 /* So many steps of the loop by hand. */
@@ -169,8 +233,8 @@ static void as_by_hand(void) {
         for (pass = 1; pass <= 2; pass++) {
             self.told = 0;
             CHECK_OK(epoch(&self, &options, &report));
-            CHECK(report.steps == STEPS && report.examples == EXAMPLES && report.applied == STEPS);
-            CHECK(report.skipped == 0 && report.pass_ended == 1 && report.seconds >= 0);
+            CHECK(report.step_count == STEPS && report.example_count == EXAMPLES && report.update_count == STEPS);
+            CHECK(report.skipped_count == 0 && report.pass_ended == 1 && report.seconds >= 0);
             CHECK(self.told == STEPS && self.destroyed == pass);
             /* Of this epoch alone. */
             CHECK(metric_of(&self).sum == 55 && metric_of(&self).weight == EXAMPLES);
@@ -182,7 +246,7 @@ static void as_by_hand(void) {
         CHECK(metric_of(&self).weight == 2 * EXAMPLES);
         CHECK_OK(umbo_train_epoch(self.strategy, self.iterator, NULL, NULL, evaluate, &self, NULL,
                                   &report));
-        CHECK(report.steps == STEPS && report.applied == 0);
+        CHECK(report.step_count == STEPS && report.update_count == 0);
         CHECK(iterations_of(&self) == 3 * STEPS);
         release_scene(&self);
     }
@@ -192,23 +256,23 @@ static void parts_of_a_pass(void) {
     scene self = make_scene(2, 1);
     umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
     umbo_train_epoch_report report = UMBO_TRAIN_EPOCH_REPORT_INIT;
-    options.most_steps = 0;
+    options.max_steps = 0;
     CHECK_OK(epoch(&self, &options, &report));
-    CHECK(report.steps == 0 && report.pass_ended == 0);
-    options.most_steps = 2;
+    CHECK(report.step_count == 0 && report.pass_ended == 0);
+    options.max_steps = 2;
     options.reset_iterator = 0;
     CHECK_OK(epoch(&self, &options, &report));
-    CHECK(report.steps == 2 && report.examples == 8 && report.pass_ended == 0);
+    CHECK(report.step_count == 2 && report.example_count == 8 && report.pass_ended == 0);
     CHECK_OK(epoch(&self, &options, &report));
-    CHECK(report.steps == 1 && report.examples == 3 && report.pass_ended == 1);
+    CHECK(report.step_count == 1 && report.example_count == 3 && report.pass_ended == 1);
     CHECK(float_of_variable(self.variable) == by_hand(2, STEPS));
     CHECK_OK(epoch(&self, &options, &report));
-    CHECK(report.steps == 0 && report.pass_ended == 1);
+    CHECK(report.step_count == 0 && report.pass_ended == 1);
     options.reset_iterator = 1;
     CHECK_OK(epoch(&self, &options, &report));
-    CHECK(report.steps == 0 && report.pass_ended == 1);
+    CHECK(report.step_count == 0 && report.pass_ended == 1);
     CHECK_OK(epoch(&self, &options, &report));
-    CHECK(report.steps == 2);
+    CHECK(report.step_count == 2);
     release_scene(&self);
 }
 
@@ -217,12 +281,12 @@ static void accumulation(void) {
     umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
     umbo_train_epoch_report report = UMBO_TRAIN_EPOCH_REPORT_INIT;
     CHECK_OK(epoch(&self, &options, &report)); /* 2 + 1 runs */
-    CHECK(report.steps == STEPS && report.applied == 2 && iterations_of(&self) == 2);
+    CHECK(report.step_count == STEPS && report.update_count == 2 && iterations_of(&self) == 2);
     options.flush = 0;
     CHECK_OK(epoch(&self, &options, &report));
-    CHECK(report.applied == 1 && iterations_of(&self) == 3);
+    CHECK(report.update_count == 1 && iterations_of(&self) == 3);
     CHECK_OK(epoch(&self, &options, &report)); /* what was left, and three more */
-    CHECK(report.applied == 2 && iterations_of(&self) == 5);
+    CHECK(report.update_count == 2 && iterations_of(&self) == 5);
     release_scene(&self);
 }
 
@@ -262,7 +326,7 @@ static void failures(void) {
             self.cancels_at = 4;
             options.cancellation = self.token;
         }
-        report.steps = 77;
+        report.step_count = 77;
         CHECK_STATUS(epoch(&self, &options, &report), statuses[way]);
         if (strncmp(umbo_last_error_message(), words[way], strlen(words[way])) != 0)
             check_failed(__FILE__, __LINE__, words[way]);
@@ -272,7 +336,7 @@ static void failures(void) {
             CHECK_OK(umbo_last_error_at(0, &info));
             CHECK(info.replica == 1 && info.status == UMBO_STATUS_DATA_LOSS);
         }
-        CHECK(report.steps == 77);
+        CHECK(report.step_count == 77);
         CHECK_OK(umbo_strategy_synchronize(self.strategy));
         CHECK(self.destroyed == 1);
         CHECK(float_of_variable(self.variable) == by_hand(2, (int)done));
@@ -281,7 +345,7 @@ static void failures(void) {
         options.progress = NULL;
         options.cancellation = NULL;
         CHECK_OK(epoch(&self, &options, &report)); /* it begins with the batch that failed */
-        CHECK(report.steps == STEPS - done && report.pass_ended == 1);
+        CHECK(report.step_count == STEPS - done && report.pass_ended == 1);
         CHECK(float_of_variable(self.variable) == by_hand(2, STEPS));
         umbo_cancellation_release(self.token);
         release_scene(&self);
@@ -337,7 +401,7 @@ static void passed_over(void) {
         if (way == 1) CHECK_OK(umbo_iterator_reset(self.iterator));
         self.fails_at = -1;
         CHECK_OK(epoch(&self, NULL, &report));
-        CHECK(report.steps == (way == 0 ? 0 : STEPS));
+        CHECK(report.step_count == (way == 0 ? 0 : STEPS));
         release_scene(&self);
     }
 }
@@ -367,7 +431,7 @@ static void limits(void) {
     CHECK(float_of_variable(self.variable) == 100);
     options.timeout_seconds = 1e6;
     CHECK_OK(epoch(&self, &options, &report));
-    CHECK(report.steps == STEPS && float_of_variable(self.variable) == by_hand(2, STEPS));
+    CHECK(report.step_count == STEPS && float_of_variable(self.variable) == by_hand(2, STEPS));
     options.timeout_seconds = NAN;
     CHECK_STATUS(epoch(&self, &options, NULL), UMBO_STATUS_INVALID_ARGUMENT);
     options.timeout_seconds = UMBO_INFINITE;
@@ -407,7 +471,7 @@ static void mistakes(void) {
                                   step, &self, NULL, NULL),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("optimizer: made for another strategy");
-    options.most_steps = -2;
+    options.max_steps = -2;
     options.user_data_destroy = count_destroyed;
     CHECK_STATUS(epoch(&self, &options, NULL), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(self.destroyed == 1);
@@ -419,6 +483,7 @@ static void mistakes(void) {
 int main(void) {
     as_by_hand();
     parts_of_a_pass();
+    metrics_of_an_epoch();
     accumulation();
     failures();
     nothing_submitted();

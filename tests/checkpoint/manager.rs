@@ -14,7 +14,7 @@ fn manager(scene: &Scene, folder: &Folder, options: ManagerOptions) -> Arc<Manag
 }
 
 fn each_way() -> [ManagerOptions; 2] {
-    [true, false].map(|in_background| ManagerOptions { in_background, ..Default::default() })
+    [true, false].map(|asynchronous| ManagerOptions { asynchronous, ..Default::default() })
 }
 
 #[test]
@@ -25,7 +25,8 @@ fn the_newest_and_the_best_are_kept() {
             [(false, vec![1, 2, 4, 7, 8], 4), (true, vec![0, 3, 5, 7, 8], 3)]
         {
             let folder = Folder::new();
-            let options = ManagerOptions { keep: 2, keep_best: 3, larger_is_better, ..way };
+            let options =
+                ManagerOptions { max_to_keep: 2, max_best_to_keep: 3, larger_is_better, ..way };
             let manager = manager(&scene, &folder, options);
             let losses = [5.0, 2.0, 3.0, 9.0, 1.0, 5.0, f64::NAN, 4.0];
             for (step, loss) in losses.into_iter().enumerate() {
@@ -74,7 +75,8 @@ fn a_file_is_due_by_steps_or_by_time() {
 fn training_goes_on_while_a_copy_is_written() {
     let folder = Folder::new();
     let scene = Scene::new("adam", Feature::Accumulation, 2);
-    let manager = manager(&scene, &folder, ManagerOptions { keep: 100, ..Default::default() });
+    let manager =
+        manager(&scene, &folder, ManagerOptions { max_to_keep: 100, ..Default::default() });
     let mut states = Vec::new();
     for step in 1..=20 {
         scene.train(1);
@@ -144,10 +146,10 @@ fn options_and_other_files_are_looked_at() {
         let made = Manager::new(Arc::clone(&scene.checkpoint), &folder.path("x"), options);
         assert_eq!(made.unwrap_err().status(), Status::InvalidArgument);
     };
-    refused(ManagerOptions { keep: 0, ..Default::default() });
+    refused(ManagerOptions { max_to_keep: 0, ..Default::default() });
     refused(ManagerOptions { every_steps: Some(0), ..Default::default() });
     // What is no checkpoint of its own is left alone.
-    let manager = manager(&scene, &folder, ManagerOptions { keep: 1, ..Default::default() });
+    let manager = manager(&scene, &folder, ManagerOptions { max_to_keep: 1, ..Default::default() });
     let others = [
         "step-.safetensors",
         "step-1x.safetensors",
@@ -171,7 +173,7 @@ fn options_and_other_files_are_looked_at() {
 fn left_by_another() -> Folder {
     let folder = Folder::new();
     let scene = Scene::new("adam", Feature::Plain, 1);
-    let options = ManagerOptions { in_background: false, ..Default::default() };
+    let options = ManagerOptions { asynchronous: false, ..Default::default() };
     let manager = manager(&scene, &folder, options);
     for (step, loss) in [(1, 0.5), (2, 0.1), (3, 0.4)] {
         scene.train(1);
@@ -248,7 +250,7 @@ fn a_folder_is_for_one_training() {
                 let refused = saved.unwrap_err();
                 assert_eq!(refused.status(), Status::FailedPrecondition, "{name}: {refused}");
                 let text = refused.to_string();
-                for part in ["of step 3", "begin_anew", folder.path("").to_str().unwrap()] {
+                for part in ["of step 3", "start_fresh", folder.path("").to_str().unwrap()] {
                     assert!(text.contains(part), "{name}: {text}");
                 }
                 assert!(contents(&folder.path("checkpoints")) == old, "{name}");
@@ -286,8 +288,13 @@ fn a_training_that_begins_anew_leaves_the_files_of_another() {
         let interrupted = place.join(".before.partial");
         fs::create_dir(&interrupted).unwrap();
         fs::rename(place.join(&old[0].0), interrupted.join(&old[0].0)).unwrap();
-        let anew =
-            ManagerOptions { begin_anew: true, every_steps: Some(2), keep: 2, keep_best: 1, ..way };
+        let anew = ManagerOptions {
+            start_fresh: true,
+            every_steps: Some(2),
+            max_to_keep: 2,
+            max_best_to_keep: 1,
+            ..way
+        };
         let scene = Scene::new("adam", Feature::Plain, 1);
         let first = manager(&scene, &folder, anew);
         let before = scene.bits();
@@ -315,14 +322,14 @@ fn a_training_that_begins_anew_leaves_the_files_of_another() {
         // Who goes on from there finds the new ones, and the old ones can be gone on from, too.
         let (new, old) =
             (Scene::new("adam", Feature::Plain, 1), Scene::new("adam", Feature::Plain, 1));
-        let anew = ManagerOptions { begin_anew: false, ..anew };
+        let anew = ManagerOptions { start_fresh: false, ..anew };
         assert_eq!(manager(&new, &folder, anew).restore_latest().unwrap(), Some(8));
         let others =
             Manager::new(Arc::clone(&old.checkpoint), &place.join("before-1"), anew).unwrap();
         assert_eq!(others.restore_latest().unwrap(), Some(3));
         // Again, and where there is nothing.
         drop(first);
-        let again = ManagerOptions { begin_anew: true, ..anew };
+        let again = ManagerOptions { start_fresh: true, ..anew };
         assert!(manager(&old, &folder, again).save(2, None, true).unwrap());
         assert_eq!(contents(&place.join("before-2")).len(), 3);
         let empty = Folder::new();

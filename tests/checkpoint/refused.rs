@@ -98,7 +98,7 @@ fn what_the_system_refuses_is_returned() {
     let folder = Folder::new();
     let path = |name: &str| folder.path(name);
     let scene = Scene::new("adam", Feature::Plain, 1);
-    let options = ManagerOptions { in_background: false, keep_best: 1, ..Default::default() };
+    let options = ManagerOptions { asynchronous: false, max_best_to_keep: 1, ..Default::default() };
     let checkpoints = path("checkpoints");
     let create = || Manager::new(Arc::clone(&scene.checkpoint), &checkpoints, options);
     let manager = create().unwrap();

@@ -14,10 +14,8 @@ use umbo::metrics::Metrics;
 use umbo::metrics::kind::Kind;
 use umbo::optimizer::adagrad::Adagrad;
 use umbo::optimizer::adam::Adam;
-use umbo::optimizer::adamw::AdamW;
 use umbo::optimizer::custom::Custom;
 use umbo::optimizer::ftrl::Ftrl;
-use umbo::optimizer::lamb::Lamb;
 use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::rmsprop::RmsProp;
 use umbo::optimizer::rule::{Rates, Slot, WeightDecay};
@@ -28,7 +26,7 @@ use umbo::optimizer::{
 };
 use umbo::strategy::variables::{Initial, NewVariable, create, read};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
-use umbo::tensor::{DType, Shape, Tensor};
+use umbo::tensor::{DType, Element, Shape, Tensor};
 use umbo::values::variable::{Aggregation, Synchronization, Variable};
 
 #[path = "through_host.rs"]
@@ -39,6 +37,10 @@ use through_host::through_host;
 pub const RULES: [&str; 10] = [
     "sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw", "lamb", "ftrl", "custom",
 ];
+
+fn vector<T: Element>(elements: &[T]) -> Tensor {
+    Tensor::from_slice(elements, shape(&[elements.len()]), DeviceId::HOST).unwrap()
+}
 
 /// What a training has beside its rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,8 +143,8 @@ fn rule(name: &str) -> Box<dyn UpdateRule> {
         "adagrad" => Box::new(Adagrad::new(0.1, 1e-8).unwrap()),
         "rmsprop" => Box::new(RmsProp::new(0.9, 0.5, true, 1e-8).unwrap()),
         "adam" => Box::new(Adam::new(0.9, 0.99, 1e-8).unwrap()),
-        "adamw" => Box::new(AdamW::new(0.9, 0.99, 1e-8, 0.1).unwrap()),
-        "lamb" => Box::new(Lamb::new(0.9, 0.99, 1e-8, 0.1).unwrap()),
+        "adamw" => Box::new(Adam::adamw(0.9, 0.99, 1e-8, 0.1).unwrap()),
+        "lamb" => Box::new(Adam::lamb(0.9, 0.99, 1e-8, 0.1).unwrap()),
         "ftrl" => Box::new(Ftrl::new(1.0, 0.01, 0.02, 0.1).unwrap()),
         "custom" => {
             let slots = vec![
@@ -313,8 +315,10 @@ impl Scene {
         let loss = wave(number, replica, 9);
         self.metrics.add_in(context, 0, loss, 1.0)?;
         self.metrics.add_in(context, 1, 2.0, 0.0)?;
-        self.metrics.add_label_in(context, 2, (number % 3) as i64, replica as i64 % 3)?;
-        self.metrics.add_score_in(context, 3, loss.abs().min(1.0), (number % 2) as i64)?;
+        let (class, label) = (vector(&[number as i64 % 3]), vector(&[replica as i64 % 3]));
+        self.metrics.add_labels_in(context, 2, &class.reading()?, &label.reading()?)?;
+        let (score, label) = (vector(&[loss.abs().min(1.0)]), vector(&[number as i64 % 2]));
+        self.metrics.add_labels_in(context, 3, &score.reading()?, &label.reading()?)?;
         Ok(None)
     }
 

@@ -29,7 +29,7 @@ struct model {
     model()
         : strategy(two_replicas()),
           weights(strategy.create_variable("weights", umbo::tensor::from_vector(std::vector<float>{1, 2}))),
-          gradients(umbo::gradients::create(strategy, {weights}, {umbo::loss::sum, 1, {}})),
+          gradients(umbo::gradients::create(strategy, {weights}, {umbo::loss_reduction::sum, 1, {}})),
           optimizer(umbo::optimizer::adam(strategy)), metrics(umbo::metrics::create(strategy)),
           seen(umbo::tensor::from_vector(std::vector<float>{0, 0})), numbers(umbo::dataset::from_range(0, 5)),
           pass(numbers.iterate()), checkpoint(umbo::checkpoint::create(strategy)) {
@@ -66,7 +66,7 @@ void saves_and_restores() {
     const model other;
     other.checkpoint.restore(file);
     CHECK(other.values() == one.values() && other.checkpoint.integer("epoch") == 4);
-    CHECK(other.checkpoint.number("best") == 1.5 && other.optimizer.iterations() == 1);
+    CHECK(other.checkpoint.number("best") == 1.5 && other.optimizer.info().iterations == 1);
     one.step();
     other.step();
     CHECK(other.values() == one.values());
@@ -91,28 +91,28 @@ void sets_states() {
     const model one;
     one.optimizer.set_state(one.weights, "m", umbo::tensor::from_vector(std::vector<float>{3, 4}));
     CHECK(one.optimizer.state(one.weights, "m").to_vector<float>()[1] == 4);
-    umbo_variable_progress progress = one.optimizer.variable_progress(one.weights);
-    progress.updates = 7;
+    umbo::variable_progress progress = one.optimizer.variable_progress(one.weights);
+    progress.update_count = 7;
     one.optimizer.set_variable_progress(one.weights, progress);
-    CHECK(one.optimizer.variable_progress(one.weights).updates == 7);
+    CHECK(one.optimizer.variable_progress(one.weights).update_count == 7);
     one.optimizer.set_iterations(8);
     one.optimizer.set_loss_scale(16);
-    CHECK(one.optimizer.iterations() == 8 && one.optimizer.loss_scale() == 16);
+    CHECK(one.optimizer.info().iterations == 8 && one.optimizer.info().loss_scale == 16);
 }
 
 void keeps_some() {
     const model one;
     umbo::checkpoint_manager_options options;
-    options.keep = 1;
-    options.keep_best = 1;
+    options.max_to_keep = 1;
+    options.max_best_to_keep = 1;
     options.every_steps = 2;
     const auto manager = umbo::checkpoint_manager::create(one.checkpoint, "test_checkpoint_cpp", options);
     CHECK(manager.restore_latest() == UMBO_NONE && manager.restore_best() == UMBO_NONE);
-    CHECK(!manager.save(1) && manager.save(2) && manager.save_rated(3, 0.5, true) && manager.save(5));
+    CHECK(!manager.save(1) && manager.save(2) && manager.save(3, 0.5, true) && manager.save(5));
     manager.wait();
     CHECK(manager.latest() == 5 && manager.best() == 3 && manager.restore_best() == 3);
     const model other;
-    options.begin_anew = true;
+    options.start_fresh = true;
     const auto anew = umbo::checkpoint_manager::create(other.checkpoint, "test_checkpoint_cpp", options);
     CHECK(anew.latest() == UMBO_NONE);
     for (const std::int64_t step : {3, 5}) CHECK(std::remove(std::string(manager.path(step)).c_str()) == 0);

@@ -187,10 +187,10 @@ constexpr bool is_known(umbo_sharding constant) {
 
 constexpr bool is_known(umbo_loss_reduction constant) {
     switch (constant) {
-        case to_c(umbo::loss::unset):
-        case to_c(umbo::loss::sum):
-        case to_c(umbo::loss::mean):
-        case to_c(umbo::loss::global_mean):
+        case to_c(umbo::loss_reduction::unset):
+        case to_c(umbo::loss_reduction::sum):
+        case to_c(umbo::loss_reduction::mean):
+        case to_c(umbo::loss_reduction::global_mean):
             return true;
     }
     return false;
@@ -289,7 +289,7 @@ static_assert(is_known(UMBO_SCATTER_UPDATE) && to_c(umbo::scatter_op::update) ==
 static_assert(is_known(UMBO_REDUCE_MEAN) && to_c(umbo::reduce_op::mean) == UMBO_REDUCE_MEAN);
 static_assert(is_known(UMBO_SPLIT_BALANCED) && to_c(umbo::split::balanced) == UMBO_SPLIT_BALANCED);
 static_assert(is_known(UMBO_SHARDING_AUTO) && to_c(umbo::sharding::automatic) == UMBO_SHARDING_AUTO);
-static_assert(is_known(UMBO_LOSS_GLOBAL_MEAN) && to_c(umbo::loss::global_mean) == UMBO_LOSS_GLOBAL_MEAN);
+static_assert(is_known(UMBO_LOSS_GLOBAL_MEAN) && to_c(umbo::loss_reduction::global_mean) == UMBO_LOSS_GLOBAL_MEAN);
 static_assert(is_known(UMBO_GRADIENT_ADD) && to_c(umbo::gradient_mode::add) == UMBO_GRADIENT_ADD);
 static_assert(is_known(UMBO_NON_FINITE_FAIL) && to_c(umbo::non_finite::fail) == UMBO_NON_FINITE_FAIL);
 static_assert(is_known(UMBO_LOSS_SCALING_DYNAMIC) && to_c(umbo::loss_scaling::dynamic) == UMBO_LOSS_SCALING_DYNAMIC);

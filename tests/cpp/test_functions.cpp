@@ -38,7 +38,7 @@ void steps(const umbo::strategy &strategy) {
     CHECK(number_of(strategy.run(pointer, ids)) == 3);
 
     const auto batch = umbo::tensor::from_vector(std::vector<float>{1, 2, 4});
-    CHECK(strategy.check_equivalence(nothing, batch).holds());
+    CHECK(strategy.check_equivalence(nothing, batch).info().holds);
     const auto elements = umbo::dataset::from_tensor_slices(umbo::value(batch)).iterate();
     umbo::status status = umbo::status::ok;
     try {
@@ -98,7 +98,7 @@ void ignore_message(umbo::log_level, const char *) {}
 
 void settings(const umbo::strategy &strategy) {
     const auto weight = strategy.create_variable("w", umbo::tensor::scalar(3.0f));
-    const auto gradients = umbo::gradients::create(strategy, {weight}, {umbo::loss::sum});
+    const auto gradients = umbo::gradients::create(strategy, {weight}, {umbo::loss_reduction::sum});
     const auto sgd = umbo::optimizer::sgd(strategy);
     sgd.set_schedule(rate);
     strategy.run([&](umbo::replica_context &context, const umbo::value &) {

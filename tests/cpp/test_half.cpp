@@ -109,7 +109,7 @@ void training() {
     const auto strategy = umbo::strategy::create({{}, 2});
     const auto weight = strategy.create_variable("w", umbo::tensor::scalar(10.0f));
     const auto gradients = umbo::gradients::create(
-        strategy, {weight}, {umbo::loss::sum, 1, {}, umbo::dtype::bfloat16});
+        strategy, {weight}, {umbo::loss_reduction::sum, 1, {}, umbo::dtype::bfloat16});
     const auto sgd = umbo::optimizer::sgd(strategy, {1.0});
     strategy.run([&](umbo::replica_context &context, const umbo::value &) {
         CHECK(static_cast<float>(context.read<umbo::float16>(weight)()) == 10);
@@ -118,7 +118,7 @@ void training() {
             umbo::bfloat16(1.5f);
         context.submit(gradients, 1);
     });
-    CHECK(sgd.apply(gradients).applied == 1);
+    CHECK(sgd.apply(gradients).applied);
     CHECK(weight.view_as<float>()() == 8.5f);
     CHECK(strategy.create_variable("n", umbo::tensor::scalar<std::int64_t>(7)).view_as<std::int64_t>()() == 7);
     CHECK(static_cast<float>(weight.view_as<umbo::bfloat16>()()) == 8.5f);

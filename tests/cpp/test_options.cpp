@@ -127,10 +127,10 @@ void use() {
     const auto weight = strategy.create_variable("w", umbo::tensor::scalar(1.0f),
                                                  {.trainable = true});
     const auto gradients = umbo::gradients::create(
-        strategy, {weight}, {.loss_reduction = umbo::loss::sum, .accumulation_steps = 2});
+        strategy, {weight}, {.loss_reduction = umbo::loss_reduction::sum, .accumulation_steps = 2});
     const auto sgd = umbo::optimizer::sgd(strategy, {.learning_rate = 0.5});
     sgd.configure({.global_clip_norm = 2});
-    CHECK(sgd.learning_rate() == 0.5);
+    CHECK(sgd.info().learning_rate == 0.5);
     CHECK(range.batch(2, {.drop_remainder = true}).cardinality() == 2);
     CHECK(strategy.distribute_dataset(range.batch(2), {.drop_partial_step = true}).cardinality() == 3);
     CHECK(range.shuffle({.seed = 3}).map([](const umbo::value &each) { return each; },

@@ -1,7 +1,11 @@
 // A training step in C++: callables for run, merge and update; gradients; every optimizer.
 #include <umbo/tensorflow.hpp>
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
 #include <vector>
 
 #include "../c/check.h"
@@ -82,7 +86,7 @@ void callables(const umbo::strategy &strategy) {
 
 // Clipping, a loss scale, a group, a schedule and accumulation; and a schedule that throws.
 void settings(const umbo::strategy &strategy, const umbo::variable &weight) {
-    const auto gradients = umbo::gradients::create(strategy, {weight}, {umbo::loss::sum, 2});
+    const auto gradients = umbo::gradients::create(strategy, {weight}, {umbo::loss_reduction::sum, 2});
     umbo::ftrl_options of_ftrl;
     of_ftrl.l1 = 10000;
     const auto ftrl = umbo::optimizer::ftrl(strategy, of_ftrl);
@@ -99,18 +103,18 @@ void settings(const umbo::strategy &strategy, const umbo::variable &weight) {
     const float before = number_of(weight);
     const auto step = [&] {
         strategy.run([&](umbo::replica_context &context, const umbo::value &) {
-            const auto scale = static_cast<float>(sgd.loss_scale());
+            const auto scale = static_cast<float>(sgd.info().loss_scale);
             context.gradient<float>(gradients, 0, umbo::gradient_mode::overwrite)() = 3 * scale;
             context.submit(gradients, 1);
         });
     };
     step();
-    CHECK(sgd.apply(gradients).accumulated_runs == 1);
+    CHECK(sgd.apply(gradients).accumulated_count == 1);
     step();
     const auto report = sgd.apply(gradients);
-    CHECK(report.applied == 1 && report.clipped == 1 && report.gradient_norm == 3);
+    CHECK(report.applied && report.clipped && report.gradient_norm == 3);
     CHECK(report.total_weight == 6 && report.loss_scale == 4 && report.learning_rate == 0.25);
-    CHECK(sgd.last_report().gradient_norm == 3 && sgd.iterations() == 1);
+    CHECK(sgd.last_report().gradient_norm == 3 && sgd.info().iterations == 1);
     CHECK(number_of(weight) == before - 0.25f);
     step();
     umbo::apply_options now;
@@ -121,8 +125,8 @@ void settings(const umbo::strategy &strategy, const umbo::variable &weight) {
     } catch (std::int64_t step) {
         thrown = step == 1;
     }
-    CHECK(thrown && number_of(weight) == before - 0.25f && sgd.iterations() == 1);
-    CHECK(ftrl.apply(gradients, now).applied == 1 && number_of(weight) == 0);
+    CHECK(thrown && number_of(weight) == before - 0.25f && sgd.info().iterations == 1);
+    CHECK(ftrl.apply(gradients, now).applied && number_of(weight) == 0);
 }
 
 // Rows that replicas add, filled through views or copied from indexed slices.
@@ -130,7 +134,7 @@ void rows(const umbo::strategy &strategy, const umbo::variable &weight) {
     const auto table = strategy.create_variable(
         "table", umbo::tensor::from_vector(std::vector<float>{0, 0, 0, 0}));
     const auto gradients =
-        umbo::gradients::create(strategy, {weight, table}, {umbo::loss::sum, 1, {false, true}});
+        umbo::gradients::create(strategy, {weight, table}, {umbo::loss_reduction::sum, 1, {false, true}});
     const auto slices = umbo::value::create_indexed_slices(
         umbo::tensor::from_vector(std::vector<float>{9}),
         umbo::tensor::from_vector(std::vector<std::int64_t>{2}), {4});
@@ -145,11 +149,11 @@ void rows(const umbo::strategy &strategy, const umbo::variable &weight) {
         context.add_rows(gradients, 1, slices);
         context.submit(gradients, 1);
     });
-    CHECK(sgd.apply(gradients).variables_updated == 1);
+    CHECK(sgd.apply(gradients).updated_count == 1);
     CHECK((table.read().to_vector<float>() == std::vector<float>{0, -3, -9, 0}));
     bool refused = false;
     try {
-        umbo::gradients::create(strategy, {weight}, {umbo::loss::sum, 1, {false, true}});
+        umbo::gradients::create(strategy, {weight}, {umbo::loss_reduction::sum, 1, {false, true}});
     } catch (const umbo::error &wrong) {
         refused = wrong.status() == umbo::status::invalid_argument;
     }
@@ -161,7 +165,7 @@ void low_precision(const umbo::strategy &strategy) {
     const auto weight = strategy.create_variable("half", umbo::tensor::scalar(10.0f));
     const auto table = strategy.create_variable(
         "half_table", umbo::tensor::from_vector(std::vector<float>{0, 0, 0}));
-    const auto gradients = umbo::gradients::create(strategy, {weight, table}, {umbo::loss::sum, 1,
+    const auto gradients = umbo::gradients::create(strategy, {weight, table}, {umbo::loss_reduction::sum, 1,
                                                    {false, true}, umbo::dtype::bfloat16});
     umbo::sgd_options options;
     options.learning_rate = 1;
@@ -177,7 +181,7 @@ void low_precision(const umbo::strategy &strategy) {
         *static_cast<std::uint16_t *>(added.values.mutable_data) = one_and_a_half;
         context.submit(gradients, 1);
     });
-    CHECK(sgd.apply(gradients).variables_updated == 2 && number_of(weight) == 8.5f);
+    CHECK(sgd.apply(gradients).updated_count == 2 && number_of(weight) == 8.5f);
     CHECK((table.read().to_vector<float>() == std::vector<float>{0, 0, -1.5f}));
 }
 
@@ -189,7 +193,7 @@ void training(const umbo::strategy &strategy) {
     const auto data = umbo::value::create_struct(
         {{"x", umbo::tensor::from_vector(std::vector<float>{1, 2, 3, 4, 5})}});
     const auto batches = umbo::dataset::from_tensor_slices(data).batch(4);
-    const auto gradients = umbo::gradients::create(strategy, {weight}, {umbo::loss::sum});
+    const auto gradients = umbo::gradients::create(strategy, {weight}, {umbo::loss_reduction::sum});
     umbo::sgd_options options;
     options.learning_rate = 1;
     const auto sgd = umbo::optimizer::sgd(strategy, options);
@@ -206,23 +210,24 @@ void training(const umbo::strategy &strategy) {
                 context.submit(gradients);
             },
             element);
-        CHECK(sgd.apply(gradients).applied == 1);
+        CHECK(sgd.apply(gradients).applied);
     }
     CHECK(number_of(weight) == 5); // the mean of the last batch: rate 1 goes there at once
-    CHECK(strategy.metric("rows").sum == 1 && sgd.iterations() == 2 && sgd.learning_rate() == 1);
+    CHECK(strategy.metric("rows").sum == 1 && sgd.info().iterations == 2 && sgd.info().learning_rate == 1);
     sgd.set_learning_rate(0.5);
-    CHECK(sgd.learning_rate() == 0.5);
+    CHECK(sgd.info().learning_rate == 0.5);
 
     umbo::momentum_options with_momentum;
     with_momentum.nesterov = true;
     const auto momentum = umbo::optimizer::momentum(strategy, with_momentum);
     const auto adam = umbo::optimizer::adam(strategy);
-    CHECK(adam.rule() == "adam" && adam.setting("beta1") == 0.9 && momentum.setting("nesterov") == 1);
-    CHECK(adam.options().weight_decay == 0 && adam.options().non_finite == umbo::non_finite::ignore);
-    CHECK(adam.options_for(weight).learning_rate_factor == 1 && !adam.options_for(weight).frozen);
-    CHECK(gradients.count() == 1 && gradients.variable(0).name() == weight.name());
-    CHECK(gradients.loss_reduction() != umbo::loss::unset && gradients.accumulation_steps() == 1);
-    CHECK(!gradients.row_sparse(0) && gradients.dtype(0) == umbo::dtype::float32);
+    CHECK(adam.info().rule == "adam" && adam.setting("beta1") == 0.9 && momentum.setting("nesterov") == 1);
+    CHECK(adam.setting("weight_decay") == 0 && adam.setting("non_finite") == static_cast<double>(UMBO_NON_FINITE_IGNORE));
+    CHECK(adam.setting(weight, "learning_rate_factor") == 1 && adam.setting(weight, "frozen") == 0);
+    const auto whole = gradients.info(), first = gradients.info(0);
+    CHECK(whole.variable_count == 1 && gradients.variable(0).name() == weight.name());
+    CHECK(whole.loss_reduction != umbo::loss_reduction::unset && whole.accumulation_steps == 1);
+    CHECK(!first.row_sparse && first.dtype == umbo::dtype::float32 && whole.dtype == umbo::dtype::none);
     umbo::strategy_options strictly;
     strictly.strict = true;
     CHECK(!strategy.strict() && umbo::strategy::create(strictly).strict());
@@ -242,7 +247,7 @@ void training(const umbo::strategy &strategy) {
             context.submit(gradients, 1);
         });
         const float before = number_of(weight);
-        CHECK(optimizer.apply(gradients).applied == 1 && number_of(weight) < before);
+        CHECK(optimizer.apply(gradients).applied && number_of(weight) < before);
     }
     umbo::custom_rule_options of_own;
     of_own.learning_rate = 0.5;
@@ -258,8 +263,8 @@ void training(const umbo::strategy &strategy) {
         context.submit(gradients, 1);
     });
     const float reduced = number_of(gradients.reduced(0, own)), earlier = number_of(weight);
-    CHECK(reduced == 4 && own.apply(gradients).applied == 1);
-    CHECK(number_of(weight) == earlier - 0.5f * reduced && own.rule() == "custom");
+    CHECK(reduced == 4 && own.apply(gradients).applied);
+    CHECK(number_of(weight) == earlier - 0.5f * reduced && own.info().rule == "custom");
     CHECK(own.state(weight, "seen").to_vector<float>()[0] == 1);
     // With what a GPU would do, if it held the variable.
     const auto on_both = umbo::optimizer::custom(
@@ -273,7 +278,7 @@ void training(const umbo::strategy &strategy) {
         context.submit(gradients, 1);
     });
     const float last = number_of(weight);
-    CHECK(on_both.apply(gradients).applied == 1 && number_of(weight) == last - 1);
+    CHECK(on_both.apply(gradients).applied && number_of(weight) == last - 1);
 
     settings(strategy, weight);
     rows(strategy, weight);
@@ -284,56 +289,98 @@ void training(const umbo::strategy &strategy) {
     strategy.synchronize();
 }
 
+void nothing(umbo::replica_context &, const umbo::value &) {}
+
 // An epoch with every kind of metric, and one that a callable's exception ends.
 void an_epoch(const umbo::strategy &strategy) {
     const auto weight = strategy.create_variable("w", umbo::tensor::scalar(1.0f));
     umbo::gradients_options sums;
-    sums.loss_reduction = umbo::loss::sum;
+    sums.loss_reduction = umbo::loss_reduction::sum;
     const auto gradients = umbo::gradients::create(strategy, {weight}, sums);
     const auto metrics = umbo::metrics::create(strategy);
     umbo::metric_options three;
-    three.classes = 3;
+    three.class_count = 3;
     const auto loss = metrics.define("loss", umbo::metric_kind::mean);
     const auto matrix = metrics.define("matrix", umbo::metric_kind::confusion, three);
     const auto auc = metrics.define("auc", umbo::metric_kind::auc);
-    CHECK(metrics.count() == 3 && metrics.index("auc") == auc && metrics.name(matrix) == "matrix");
+    const auto second = metrics.info(matrix);
+    CHECK(second.metric_count == 3 && metrics.index("auc") == auc && second.name == "matrix");
+    CHECK(second.kind == umbo::metric_kind::confusion && metrics.info().name.empty());
 
     const auto labels = umbo::dataset::from_tensor_slices(
         umbo::tensor::from_vector(std::vector<std::int64_t>{0, 1, 2, 1, 0, 2, 2}));
     const auto elements = strategy.distribute_dataset(labels.batch(4)).iterate();
+    const auto zero = umbo::tensor::from_vector(std::vector<std::int64_t>{0});
+    const auto one = umbo::tensor::from_vector(std::vector<std::int64_t>{1});
+    const auto scores = umbo::tensor::from_vector(std::vector<float>{0.25f, 0.75f});
+    const auto sides = umbo::tensor::from_vector(std::vector<std::int64_t>{0, 1});
     const auto step = [&](umbo::replica_context &context, const umbo::value &args) {
         const auto part = args.view();
         metrics.add(context, loss, 2.0 * static_cast<double>(part.shape[0]),
                     static_cast<double>(part.shape[0]));
         metrics.add_labels(context, matrix, part, part);
-        metrics.add_label(context, matrix, 0, 1);
-        metrics.add_score(context, auc, 0.25, 0);
-        metrics.add_score(context, auc, 0.75, 1);
+        metrics.add_labels(context, matrix, zero.view(), one.view());
+        metrics.add_labels(context, auc, scores.view(), sides.view());
+        context.add_metric("rows", static_cast<double>(part.shape[0]), 1);
         context.gradient<float>(gradients, 0, umbo::gradient_mode::overwrite)() = 1;
         context.submit(gradients);
     };
     umbo::train_epoch_options options;
-    options.optimizer = umbo::optimizer::sgd(strategy);
-    options.gradients = gradients;
+    const auto optimizer = umbo::optimizer::sgd(strategy);
     options.metrics = metrics;
     int told = 0;
-    options.progress = [&](const umbo_progress &progress) { CHECK(progress.steps == ++told); };
-    const auto report = umbo::train_epoch(strategy, elements, step, options);
-    CHECK(report.steps == 2 && report.examples == 7 && report.applied == 2 && told == 2);
+    options.progress = [&](const umbo::progress &progress) {
+        CHECK(progress.step_count == ++told && progress.last_apply != nullptr && progress.last_apply->applied);
+        CHECK(strategy.metric("rows").weight == 3); // of the last step
+    };
+    const auto report = umbo::train_epoch(strategy, elements, optimizer, gradients, step, options);
+    CHECK(report.step_count == 2 && report.example_count == 7 && report.update_count == 2 && told == 2);
+    CHECK(report.pass_ended && report.skipped_count == 0);
+    CHECK(strategy.metric("rows").sum == 7 && strategy.metric("rows").weight == 6); // of the epoch
     CHECK(metrics.result(loss).mean == 2 && metrics.result(auc).mean == 1);
     // Three replicas in two steps each said 0 for 1.
     CHECK(metrics.class_result(matrix, 0).false_positives == 6);
     CHECK(metrics.cells(matrix) == (std::vector<std::int64_t>{2, 0, 0, 6, 2, 0, 0, 0, 3}));
 
     const float before = number_of(weight);
-    options.progress = [](const umbo_progress &) { throw 42; };
+    options.progress = [](const umbo::progress &) { throw 42; };
     bool caught = false;
     try {
-        umbo::train_epoch(strategy, elements, step, options);
+        umbo::train_epoch(strategy, elements, optimizer, gradients, step, options);
     } catch (int thrown) {
         caught = thrown == 42;
     }
     CHECK(caught && number_of(weight) < before);
+    elements.reset();
+
+    // A step that has a name is used where it is; a temporary one, and a function, are kept.
+    struct counting {
+        std::shared_ptr<std::atomic<int>> calls = std::make_shared<std::atomic<int>>(0);
+        int copies = 0;
+        counting() = default;
+        counting(const counting &other) : calls(other.calls), copies(other.copies + 1) {}
+        void operator()(umbo::replica_context &, const umbo::value &) {
+            ++*calls;
+            CHECK(copies == 0);
+        }
+    };
+    counting counts;
+    umbo::train_epoch(strategy, elements, {}, {}, counts);
+    CHECK(*counts.calls == 6 && counts.calls.use_count() == 1);
+    umbo::train_epoch_options bounded;
+    bounded.timeout_seconds = 60;
+    umbo::train_epoch(strategy, elements, {}, {}, counts, bounded);
+    CHECK(*counts.calls == 12);
+    int sum = 0;
+    std::mutex lock;
+    umbo::train_epoch(strategy, elements, {}, {},
+                      [&](umbo::replica_context &, const umbo::value &) {
+                          const std::lock_guard<std::mutex> guard(lock);
+                          ++sum;
+                      },
+                      bounded);
+    CHECK(sum == 6);
+    CHECK(umbo::train_epoch(strategy, elements, {}, {}, nothing).step_count == 2);
     metrics.reset();
     CHECK(metrics.result(loss).weight == 0);
 }

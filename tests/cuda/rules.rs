@@ -4,9 +4,7 @@ use umbo::kernels::dtype::DType;
 use umbo::kernels::update::rules::RuleKind;
 use umbo::optimizer::adagrad::Adagrad;
 use umbo::optimizer::adam::Adam;
-use umbo::optimizer::adamw::AdamW;
 use umbo::optimizer::ftrl::Ftrl;
-use umbo::optimizer::lamb::Lamb;
 use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::rmsprop::RmsProp;
 use umbo::optimizer::rule::{Rates, Scalars, UpdateRule};
@@ -22,16 +20,16 @@ pub fn rules() -> Vec<Box<dyn UpdateRule>> {
         Box::new(Momentum::new(0.9, false).unwrap().dampened(0.3).unwrap()),
         Box::new(Momentum::new(0.85, true).unwrap()),
         Box::new(Adam::new(0.9, 0.999, 1e-7).unwrap()),
-        Box::new(AdamW::new(0.9, 0.98, 1e-8, 0.01).unwrap()),
+        Box::new(Adam::adamw(0.9, 0.98, 1e-8, 0.01).unwrap()),
         Box::new(Adagrad::new(0.1, 1e-7).unwrap()),
         Box::new(RmsProp::new(0.9, 0.0, false, 1e-7).unwrap()),
         Box::new(RmsProp::new(0.9, 0.5, false, 1e-7).unwrap()),
         Box::new(RmsProp::new(0.9, 0.0, true, 1e-7).unwrap()),
         Box::new(RmsProp::new(0.9, 0.5, true, 1e-7).unwrap()),
-        Box::new(Lamb::new(0.9, 0.999, 1e-6, 0.01).unwrap()),
+        Box::new(Adam::lamb(0.9, 0.999, 1e-6, 0.01).unwrap()),
         Box::new(Ftrl::new(1.0, 0.01, 0.02, 0.1).unwrap()),
         Box::new(Adam::new(0.9, 0.999, 1e-7).unwrap().amsgrad(true)),
-        Box::new(AdamW::new(0.9, 0.98, 1e-8, 0.01).unwrap().amsgrad(true)),
+        Box::new(Adam::adamw(0.9, 0.98, 1e-8, 0.01).unwrap().amsgrad(true)),
     ]
 }
 

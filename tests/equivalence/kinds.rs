@@ -55,6 +55,20 @@ fn predicted(row: &Row) -> (i64, i64) {
     (if row[0] > 1.2 { label } else { 2 }, label)
 }
 
+/// Adds what was predicted for one example: a class, or a score.
+fn add_one<T: Element>(
+    metrics: &Arc<Metrics>,
+    context: &ReplicaContext,
+    at: usize,
+    predicted: T,
+    label: i64,
+) -> Result<()> {
+    let one = Shape::new(&[1])?;
+    let predicted = Tensor::from_slice(&[predicted], one, DeviceId::HOST)?;
+    let label = Tensor::from_slice(&[label], one, DeviceId::HOST)?;
+    metrics.add_labels_in(context, at, &predicted.reading()?, &label.reading()?)
+}
+
 fn add_to(
     metrics: &Arc<Metrics>,
     context: &ReplicaContext,
@@ -91,11 +105,11 @@ fn add_to(
         (Kind::Accuracy, _) => metrics.add_in(context, at, hits as f64, count),
         (Kind::Confusion { .. }, _) => taken.iter().try_for_each(|row| {
             let (predicted, label) = predicted(row);
-            metrics.add_label_in(context, at, (predicted + shift) % 3, label)
+            add_one(metrics, context, at, (predicted + shift) % 3, label)
         }),
         (Kind::Auc { .. }, _) => taken.iter().try_for_each(|row| {
             let score = f64::from(row[0]) - shift as f64;
-            metrics.add_score_in(context, at, score, i64::from(row[1] > 0.0))
+            add_one(metrics, context, at, score, i64::from(row[1] > 0.0))
         }),
     }
 }

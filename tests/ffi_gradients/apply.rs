@@ -16,7 +16,7 @@ fn after_a_run_it_acts_at_once() {
     assert_eq!(training.weight(), 1.0);
     let (status, report) = training.apply();
     ok(status);
-    assert_eq!((report.applied, report.deferred, report.variables_updated), (1, 0, 1));
+    assert_eq!((report.applied, report.deferred, report.updated_count), (1, 0, 1));
     assert_eq!((report.total_weight, report.iterations), (3.0, 1));
     assert_eq!(training.weight(), 0.0);
     let (status, _) = training.apply();

@@ -116,13 +116,13 @@ fn options_of_optimizers_have_defaults_and_limits() {
     let training = Training::new(1);
     let strategy = training.strategy;
     let rate = |optimizer: *mut umbo_optimizer| {
-        let mut rate = 0.0;
+        let mut info = umbo_optimizer_info::default();
         // SAFETY: the handle is live and not used afterwards, the output a variable.
         unsafe {
-            ok(umbo_optimizer_learning_rate(optimizer, &mut rate));
+            ok(umbo_optimizer_get_info(optimizer, &mut info));
             umbo_release(optimizer.cast(), UMBO_HANDLE_OPTIMIZER);
         }
-        rate
+        info.learning_rate
     };
     let mut none = ptr::null_mut();
     let wrong = UMBO_STATUS_INVALID_ARGUMENT;

@@ -108,10 +108,10 @@ fn loop_over(
 fn epoch(
     training: &Training,
     iterator: *mut umbo_iterator,
-    most_steps: i64,
+    max_steps: i64,
     function: Step<'_>,
 ) -> umbo_status {
-    let options = umbo_train_epoch_options { most_steps, ..Default::default() };
+    let options = umbo_train_epoch_options { max_steps, ..Default::default() };
     let (strategy, optimizer, gradients) =
         (training.strategy, training.optimizer, training.gradients);
     let user_data = (&raw const function).cast_mut().cast();

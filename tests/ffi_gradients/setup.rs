@@ -127,10 +127,10 @@ impl Training {
     }
 
     pub fn iterations(&self) -> i64 {
-        let mut iterations = -1;
+        let mut info = umbo_optimizer_info::default();
         // SAFETY: the handle is live, the output a variable.
-        ok(unsafe { umbo_optimizer_iterations(self.optimizer, &mut iterations) });
-        iterations
+        ok(unsafe { umbo_optimizer_get_info(self.optimizer, &mut info) });
+        info.iterations
     }
 
     pub fn apply(&self) -> (umbo_status, umbo_apply_report) {

@@ -139,7 +139,6 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
         invalid(of_own_apply(&own, &other), ": gradients: ");
 
         let optimizer = own.momentum;
-        let mut group = sized::<umbo_group_options>();
         invalid(
             umbo_optimizer_state(optimizer, variable, c"momentum".as_ptr(), &mut tensor),
             ": variable: ",
@@ -150,7 +149,11 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
             ": variable: ",
         );
         umbo_release(state.cast(), UMBO_HANDLE_TENSOR);
-        invalid(umbo_optimizer_get_group_options(optimizer, variable, &mut group), ": variable: ");
+        let mut number = 0.0;
+        invalid(
+            umbo_optimizer_setting(optimizer, variable, c"frozen".as_ptr(), &mut number),
+            ": variable: ",
+        );
         invalid(
             umbo_optimizer_add_group(optimizer, 1, list, &umbo_group_options::default()),
             "variables[0]",
@@ -160,7 +163,7 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
             umbo_optimizer_variable_progress(optimizer, variable, &mut progress),
             ": variable: ",
         );
-        progress.updates = 1;
+        progress.update_count = 1;
         invalid(
             umbo_optimizer_set_variable_progress(optimizer, variable, &progress),
             ": variable: ",

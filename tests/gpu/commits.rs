@@ -7,7 +7,6 @@ use fake_cuda::Control;
 use fake_cuda::harness::under_driver;
 use umbo::error::Result;
 use umbo::optimizer::adam::Adam;
-use umbo::optimizer::lamb::Lamb;
 use umbo::optimizer::rule::WeightDecay;
 use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{
@@ -148,7 +147,7 @@ fn rows_are_updated() {
 
 #[test]
 fn what_is_measured_is_updated() {
-    commits_without_memory(|| Box::new(Lamb::new(0.9, 0.99, 1e-7, 0.05).unwrap()), false);
+    commits_without_memory(|| Box::new(Adam::lamb(0.9, 0.99, 1e-7, 0.05).unwrap()), false);
 }
 
 #[test]

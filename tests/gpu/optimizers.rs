@@ -5,9 +5,7 @@ use std::sync::Arc;
 use fake_cuda::harness::under_driver;
 use umbo::optimizer::adagrad::Adagrad;
 use umbo::optimizer::adam::Adam;
-use umbo::optimizer::adamw::AdamW;
 use umbo::optimizer::ftrl::Ftrl;
-use umbo::optimizer::lamb::Lamb;
 use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::reduced::reduced;
 use umbo::optimizer::rmsprop::RmsProp;
@@ -53,17 +51,17 @@ fn rule(name: &str) -> Box<dyn UpdateRule> {
         "momentum" => Box::new(Momentum::new(0.9, false).unwrap()),
         "nesterov" => Box::new(Momentum::new(0.9, true).unwrap()),
         "adam" => Box::new(Adam::new(0.9, 0.99, 1e-7).unwrap()),
-        "adamw" => Box::new(AdamW::new(0.9, 0.99, 1e-7, 0.05).unwrap()),
+        "adamw" => Box::new(Adam::adamw(0.9, 0.99, 1e-7, 0.05).unwrap()),
         "adagrad" => Box::new(Adagrad::new(0.1, 1e-7).unwrap()),
         "rmsprop" => Box::new(RmsProp::new(0.9, 0.0, false, 1e-7).unwrap()),
         "rmsprop momentum" => Box::new(RmsProp::new(0.9, 0.8, false, 1e-7).unwrap()),
         "rmsprop centered" => Box::new(RmsProp::new(0.9, 0.0, true, 1e-7).unwrap()),
         "rmsprop centered momentum" => Box::new(RmsProp::new(0.9, 0.8, true, 1e-7).unwrap()),
-        "lamb" => Box::new(Lamb::new(0.9, 0.99, 1e-7, 0.05).unwrap()),
+        "lamb" => Box::new(Adam::lamb(0.9, 0.99, 1e-7, 0.05).unwrap()),
         "ftrl" => Box::new(Ftrl::new(1.0, 0.01, 0.02, 0.1).unwrap()),
         "dampened" => Box::new(Momentum::new(0.9, false).unwrap().dampened(0.4).unwrap()),
         "amsgrad" => Box::new(Adam::new(0.9, 0.99, 1e-7).unwrap().amsgrad(true)),
-        "amsgradw" => Box::new(AdamW::new(0.9, 0.99, 1e-7, 0.05).unwrap().amsgrad(true)),
+        "amsgradw" => Box::new(Adam::adamw(0.9, 0.99, 1e-7, 0.05).unwrap().amsgrad(true)),
         "adagrad decaying" => Box::new(Adagrad::new(0.1, 1e-7).unwrap().decaying(0.3).unwrap()),
         "own" => own(WeightDecay::L2),
         "own decoupled" => own(WeightDecay::Decoupled),

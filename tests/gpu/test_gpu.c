@@ -285,8 +285,10 @@ static umbo_status measure(umbo_replica_context *context, const umbo_value *args
     float rows[EXAMPLES * CLASSES], scores[EXAMPLES];
     int32_t labels[EXAMPLES];
     uint8_t binary[EXAMPLES];
+    const int64_t single = 1;
+    int64_t predicted = 1, label = 2;
     umbo_tensor *tensors[5] = {NULL, NULL, NULL, NULL, NULL};
-    umbo_view views[5];
+    umbo_view views[5], one[2];
     umbo_status status = UMBO_OK;
     int index;
     (void)args;
@@ -312,7 +314,9 @@ static umbo_status measure(umbo_replica_context *context, const umbo_value *args
     UMBO_TRY_ELSE(status, umbo_metrics_add_labels(own->metrics, context, own->accuracy, &views[1], &views[2]), out);
     UMBO_TRY_ELSE(status, umbo_metrics_add_labels(own->metrics, context, own->matrix, &views[1], &views[2]), out);
     UMBO_TRY_ELSE(status, umbo_metrics_add_labels(own->metrics, context, own->auc, &views[3], &views[4]), out);
-    UMBO_TRY_ELSE(status, umbo_metrics_add_label(own->metrics, context, own->matrix, 1, 2), out);
+    one[0] = umbo_view_of_memory(UMBO_DTYPE_INT64, 1, &single, &predicted);
+    one[1] = umbo_view_of_memory(UMBO_DTYPE_INT64, 1, &single, &label);
+    UMBO_TRY_ELSE(status, umbo_metrics_add_labels(own->metrics, context, own->matrix, &one[0], &one[1]), out);
     /* A class that there is not is named as it is elsewhere. */
     CHECK_STATUS(umbo_metrics_add_labels(own->metrics, context, own->matrix, &views[2], &views[3]),
                  UMBO_STATUS_INVALID_ARGUMENT);
@@ -339,8 +343,8 @@ static void measure_on(const char *const *devices, measurements *all) {
     options.strict = 1;
     CHECK_OK(umbo_strategy_create(&options, &strategy));
     CHECK_OK(umbo_metrics_create(strategy, &own.metrics));
-    of_metric.classes = CLASSES;
-    of_metric.bins = BINS;
+    of_metric.class_count = CLASSES;
+    of_metric.bin_count = BINS;
     CHECK_OK(umbo_metrics_define(own.metrics, "accuracy", UMBO_METRIC_ACCURACY, NULL, &own.accuracy));
     CHECK_OK(umbo_metrics_define(own.metrics, "matrix", UMBO_METRIC_CONFUSION, &of_metric, &own.matrix));
     CHECK_OK(umbo_metrics_define(own.metrics, "auc", UMBO_METRIC_AUC, &of_metric, &own.auc));
@@ -349,7 +353,7 @@ static void measure_on(const char *const *devices, measurements *all) {
     all->auc = empty;
     CHECK_OK(umbo_metrics_result(own.metrics, own.accuracy, &all->accuracy));
     CHECK_OK(umbo_metrics_result(own.metrics, own.auc, &all->auc));
-    CHECK_OK(umbo_metrics_cells(own.metrics, own.matrix, CLASSES * CLASSES, all->matrix, &count));
+    CHECK_OK(umbo_metrics_cells(own.metrics, own.matrix, all->matrix, CLASSES * CLASSES, &count));
     umbo_metrics_release(own.metrics);
     umbo_strategy_release(strategy);
 }

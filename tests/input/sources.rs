@@ -130,7 +130,7 @@ fn wrong_sizes_are_refused_by_name() {
     fails(endless.shuffle(&whole), Status::InvalidArgument, "endless");
     let deep = Dataset::from_tensor_slices(&Value::Tensor(counting(&[1; 8]))).unwrap();
     let deep = deep.batch(1, false).unwrap();
-    fails(deep.batch(1, false), Status::InvalidArgument, "rank");
+    fails(deep.batch(1, false), Status::InvalidArgument, "dimensions");
 }
 
 #[test]

@@ -6,9 +6,7 @@ use umbo::device::DeviceId;
 use umbo::error::{Error, Result};
 use umbo::optimizer::adagrad::Adagrad;
 use umbo::optimizer::adam::Adam;
-use umbo::optimizer::adamw::AdamW;
 use umbo::optimizer::ftrl::Ftrl;
-use umbo::optimizer::lamb::Lamb;
 use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::rmsprop::RmsProp;
 use umbo::optimizer::sgd::Sgd;
@@ -120,8 +118,8 @@ pub fn rule(name: &str) -> Box<dyn UpdateRule> {
         "momentum" => Box::new(Momentum::new(MOMENTUM, false).unwrap()),
         "nesterov" => Box::new(Momentum::new(MOMENTUM, true).unwrap()),
         "adam" => Box::new(Adam::new(BETA1, BETA2, EPSILON).unwrap()),
-        "adamw" => Box::new(AdamW::new(BETA1, BETA2, EPSILON, RULE_DECAY).unwrap()),
-        "lamb" => Box::new(Lamb::new(BETA1, BETA2, EPSILON, RULE_DECAY).unwrap()),
+        "adamw" => Box::new(Adam::adamw(BETA1, BETA2, EPSILON, RULE_DECAY).unwrap()),
+        "lamb" => Box::new(Adam::lamb(BETA1, BETA2, EPSILON, RULE_DECAY).unwrap()),
         "adagrad" => Box::new(Adagrad::new(ACCUMULATOR, EPSILON).unwrap()),
         "rmsprop" => Box::new(RmsProp::new(RHO, 0.0, false, EPSILON).unwrap()),
         "rmsprop_momentum" => Box::new(RmsProp::new(RHO, MOMENTUM, false, EPSILON).unwrap()),
@@ -133,7 +131,7 @@ pub fn rule(name: &str) -> Box<dyn UpdateRule> {
         }
         "amsgrad" => Box::new(Adam::new(BETA1, BETA2, EPSILON).unwrap().amsgrad(true)),
         "amsgradw" => {
-            Box::new(AdamW::new(BETA1, BETA2, EPSILON, RULE_DECAY).unwrap().amsgrad(true))
+            Box::new(Adam::adamw(BETA1, BETA2, EPSILON, RULE_DECAY).unwrap().amsgrad(true))
         }
         "adagrad_decaying" => {
             Box::new(Adagrad::new(ACCUMULATOR, EPSILON).unwrap().decaying(RATE_DECAY).unwrap())

@@ -81,13 +81,13 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
 }
 
 static umbo_status loss_of_two(umbo_replica_context *ctx, const umbo_value *batch, void *data, umbo_value **result) {
-  const program *p = data;
+  (void)data;
   int64_t examples = 0;
   umbo_view rows;
   (void)result;
   UMBO_TRY(umbo_value_view(batch, NULL, UMBO_DTYPE_NONE, &rows));
   examples = rows.shape[0];
-  return umbo_metrics_add(p->metrics, ctx, LOSS, 2.0 * (double)examples, (double)examples);
+  return umbo_replica_context_add_metric(ctx, "loss", 2.0 * (double)examples, (double)examples);
 }
 
 /* Row i is an example of class i mod 3, which is predicted for all examples of class 0 and 1 and for none of class 2. */
@@ -105,7 +105,7 @@ static umbo_status predict(umbo_replica_context *ctx, const umbo_value *batch, v
   }
   const umbo_view predicted = umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 2, shape, scores);
   const umbo_view right = umbo_view_of_memory(UMBO_DTYPE_INT64, 1, shape, labels);
-  return measure(p->metrics, ctx, 0.0, &predicted, &right);
+  return measure(p->metrics, ctx, &predicted, &right);
 }
 
 static float first_weight(const program *p) {
@@ -117,9 +117,11 @@ static float first_weight(const program *p) {
 static void evaluates_and_measures(program *p) {
   double loss = 0;
   umbo_metric accuracy = UMBO_METRIC_INIT;
-  UMBO_CHECK(evaluate(p->strategy, p->batches, loss_of_two, p, p->metrics, &loss));
+  umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
+  options.metrics = p->metrics;
+  UMBO_CHECK(evaluate(p->strategy, p->batches, loss_of_two, p, &loss));
   assert(loss == 2.0);
-  UMBO_CHECK(evaluate(p->strategy, p->batches, predict, p, p->metrics, &loss));
+  UMBO_CHECK(umbo_train_epoch(p->strategy, p->batches, NULL, NULL, predict, p, &options, NULL));
   UMBO_CHECK(umbo_metrics_result(p->metrics, ACCURACY, &accuracy));
   assert(accuracy.weight == ROWS && accuracy.sum == 67);
   UMBO_CHECK(print_metrics(p->metrics, CLASSES));
@@ -128,7 +130,7 @@ static void evaluates_and_measures(program *p) {
 /* A pass has seven batches: one update with the gradients of four, and one with the rest. */
 static void accumulates(program *p) {
   umbo_value *batch = NULL;
-  int64_t updates = 0;
+  umbo_optimizer_info info = UMBO_OPTIMIZER_INFO_INIT;
   for (int run = 1; run <= 7; ++run) {
     UMBO_CHECK(umbo_iterator_next(p->batches, &batch));
     UMBO_CHECK(umbo_strategy_run(p->strategy, step, p, batch, NULL, NULL));
@@ -136,8 +138,8 @@ static void accumulates(program *p) {
     UMBO_CHECK(apply(p->optimizer, p->gradients, run == 7));
   }
   UMBO_CHECK(umbo_iterator_reset(p->batches));
-  UMBO_CHECK(umbo_optimizer_iterations(p->optimizer, &updates));
-  assert(updates == 2);
+  UMBO_CHECK(umbo_optimizer_get_info(p->optimizer, &info));
+  assert(info.iterations == 2);
 }
 
 static void returns_several_things(program *p) {
@@ -197,9 +199,14 @@ static void augments(void) {
   umbo_dataset_release(dataset);
 }
 
+static double setting(const umbo_optimizer *optimizer, const umbo_variable *variable, const char *name) {
+  double number = -1;
+  UMBO_CHECK(umbo_optimizer_setting(optimizer, variable, name, &number));
+  return number;
+}
+
 static void settings_and_schedule_act(program *p) {
-  umbo_optimizer_options in_force = UMBO_OPTIMIZER_OPTIONS_INIT;
-  umbo_group_options group = UMBO_GROUP_OPTIONS_INIT;
+  umbo_optimizer_info info = UMBO_OPTIMIZER_INFO_INIT;
   umbo_optimizer *adamw = NULL;
   umbo_variable *bias = NULL;
   umbo_variable_options zeros = UMBO_VARIABLE_OPTIONS_INIT;
@@ -209,18 +216,15 @@ static void settings_and_schedule_act(program *p) {
   zeros.dtype = UMBO_DTYPE_FLOAT32;
   UMBO_CHECK(umbo_variable_create(p->strategy, "bias", NULL, &zeros, &bias));
   UMBO_CHECK(make_optimizer(p->strategy, 1, &bias, p->weights, &adamw));
-  UMBO_CHECK(umbo_optimizer_get_options(adamw, &in_force));
-  assert(in_force.global_clip_norm == 1.0 && in_force.weight_decay == 1e-2);
-  UMBO_CHECK(umbo_optimizer_get_group_options(adamw, bias, &group));
-  assert(group.weight_decay == 0.0 && !group.frozen);
-  UMBO_CHECK(umbo_optimizer_get_group_options(adamw, p->weights, &group));
-  assert(group.frozen);
+  assert(setting(adamw, NULL, "global_clip_norm") == 1.0 && setting(adamw, NULL, "weight_decay") == 1e-2);
+  assert(setting(adamw, bias, "weight_decay") == 0.0 && setting(adamw, bias, "frozen") == 0);
+  assert(setting(adamw, p->weights, "frozen") == 1);
 
   UMBO_CHECK(use_schedule(p->optimizer, &rates));
   UMBO_CHECK(umbo_optimizer_set_iterations(p->optimizer, 49));
   UMBO_CHECK(umbo_train_epoch(p->strategy, p->batches, p->optimizer, p->gradients, step, p, NULL, NULL));
-  UMBO_CHECK(umbo_optimizer_learning_rate(p->optimizer, &rate)); /* of the second update of the pass, number 50 */
-  assert(rate == 1e-3 * 51 / 100);
+  UMBO_CHECK(umbo_optimizer_get_info(p->optimizer, &info)); /* the rate is of the second update of the pass, number 50 */
+  assert(info.learning_rate == 1e-3 * 51 / 100);
   UMBO_CHECK(rate_of(550, &rates, &rate));
   assert(rate > 0.49e-3 && rate < 0.51e-3);
   UMBO_CHECK(rate_of(1000, &rates, &rate));
@@ -246,8 +250,8 @@ static int64_t trains(int64_t most_epochs, int64_t expected_start, float *weight
   int64_t epoch = UMBO_NONE, stopped_in = 0;
   int stop = 0;
   memset(&so_far, 0, sizeof(so_far)); /* as in a program that has just been started */
-  options.keep = 2;
-  options.keep_best = 1;
+  options.max_to_keep = 2;
+  options.max_best_to_keep = 1;
   UMBO_CHECK(umbo_checkpoint_create(p.strategy, &checkpoint));
   UMBO_CHECK(umbo_checkpoint_add_variable(checkpoint, "weights", p.weights));
   UMBO_CHECK(umbo_checkpoint_add_optimizer(checkpoint, "optimizer", p.optimizer));

@@ -160,7 +160,7 @@ impl Program {
             update: Some((Arc::clone(&self.optimizer), Arc::clone(&self.gradients))),
             metrics: None,
             limits,
-            most_steps: None,
+            max_steps: None,
             flush: true,
             keep_metrics: false,
             reset: false,

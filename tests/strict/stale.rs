@@ -213,7 +213,7 @@ fn gradients_that_are_lent() {
                 let mode = GradientMode::Overwrite;
                 // Viewed first, thought better of, and lent.
                 of_run.gradients.view_in(context, 3, mode)?;
-                of_run.gradients.withdraw_in(context, 3)?;
+                of_run.gradients.discard_in(context, 3)?;
                 of_run.gradients.attach_in(context, 3, own.clone())?;
                 of_run.gradients.submit_in(context, Some(1.0))?;
                 if mistake && last(context) {

@@ -1,20 +1,26 @@
 //! Metrics that accumulate, and weights that ranks compare.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use umbo::cluster::communicator::Communicator;
 use umbo::collectives::Assignment;
 use umbo::equivalence::check;
-use umbo::error::Status;
+use umbo::error::{Error, Status};
+use umbo::input::{DistributeOptions, distribute_dataset};
 use umbo::metrics::Metrics;
 use umbo::metrics::kind::Kind;
 use umbo::optimizer::{GradientMode, Gradients, LossReduction};
+use umbo::strategy::metrics::Metric;
 use umbo::strategy::variables::{self, Initial, assign, read};
-use umbo::strategy::{Options, ReplicaContext, Strategy};
+use umbo::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
+use umbo::tensor::Tensor;
 use umbo::values::Value;
 use umbo::values::variable::Aggregation;
 
 use super::engine::{job, ranks};
+use super::input::rows;
+use super::passed_over::epoch_over;
 use super::{alone, named, on_ranks, tensor};
 
 const KINDS: [(&str, Kind); 6] = [
@@ -40,9 +46,14 @@ fn measure(strategy: &Strategy) -> Vec<String> {
                 metrics.add_in(context, 0, 0.1 * replica as f64, 1.0)?;
                 metrics.add_in(context, 1, 0.3 * replica as f64 + step as f64, 0.7)?;
                 metrics.add_in(context, 2, 2.0, 1.0)?;
-                metrics.add_label_in(context, 3, replica % 3, step % 3)?;
-                metrics.add_label_in(context, 4, replica % 3, (replica + step) % 3)?;
-                metrics.add_score_in(context, 5, (0.37 * replica as f64).fract(), step % 2)?;
+                let class = tensor(&[replica % 3], &[1]);
+                let labels = |index, said: &Tensor, label: i64| {
+                    let label = tensor(&[label], &[1]);
+                    metrics.add_labels_in(context, index, &said.reading()?, &label.reading()?)
+                };
+                labels(3, &class, step % 3)?;
+                labels(4, &class, (replica + step) % 3)?;
+                labels(5, &tensor(&[(0.37 * replica as f64).fract()], &[1]), step % 2)?;
             }
             match step == 2 && replica == 1 {
                 true => Err(umbo::error::Error::NotFound("this step is lost".into())),
@@ -182,6 +193,74 @@ fn steps_are_checked_on_all_ranks() {
             let batch = Value::Tensor(tensor(&numbers[..9 - rank], &[9 - rank]));
             let checked = check(&strategy, &callback, &batch, Some(&gradients), &options);
             assert_eq!(checked.unwrap_err().status(), Status::FailedPrecondition);
+        });
+    }
+}
+
+/// After an epoch a strategy's metrics are those of the steps that took effect, of all ranks: 11 numbers in
+/// batches of four, of which the second fails once. Replicas that have no rows add nothing.
+fn measures_an_epoch(strategy: &Strategy, replicas: usize, what: &str) {
+    let data = rows(0..11).batch(4, false).unwrap();
+    let distributed = distribute_dataset(strategy, &data, &DistributeOptions::default()).unwrap();
+    let iterator = distributed.iterator().unwrap();
+    let epoch = epoch_over(strategy, &iterator);
+    let fails = AtomicBool::new(true);
+    let step: Arc<ReplicaFunction> = Arc::new(move |context: &ReplicaContext| {
+        let own = context.arguments()?.unwrap().tensor_of(0)?.to_vec::<i32>()?;
+        let (sum, weight) = (f64::from(own.iter().sum::<i32>()), own.len() as f64);
+        if weight > 0.0 {
+            context.add_metric("x", Metric { sum, weight })?;
+        }
+        if own.contains(&9) {
+            context.add_metric("late", Metric { sum: 0.5, weight: 1.0 })?;
+        }
+        match own.contains(&5) && fails.swap(false, Ordering::Relaxed) {
+            true => Err(Error::NotFound("the second".into())),
+            false => Ok(None),
+        }
+    });
+    let of = |name: &str| strategy.metric(name).map(|metric| (metric.sum, metric.weight));
+    let mut of_steps = Vec::new();
+    let mut run = |step: &Arc<ReplicaFunction>| {
+        epoch.run(Arc::clone(step), None, &mut |_, _| {
+            of_steps.push(of("x"));
+            Ok(())
+        })
+    };
+    assert_eq!(run(&step).unwrap_err().status(), Status::NotFound, "{what}");
+    assert_eq!((of("x"), of("late")), (Some((6.0, 4.0)), None), "{what}");
+    assert_eq!(run(&step).unwrap().steps, 2, "{what}");
+    assert_eq!((of("x"), of("late")), (Some((49.0, 7.0)), Some((0.5, 1.0))), "{what}");
+    iterator.reset().unwrap();
+    assert_eq!(run(&step).unwrap().steps, 3, "{what}");
+    assert_eq!((of("x"), of("late")), (Some((55.0, 11.0)), Some((0.5, 1.0))), "{what}");
+    // A run is of itself alone, and an epoch that measures nothing leaves that.
+    let one = |context: &ReplicaContext| {
+        context.add_metric("x", Metric { sum: 2.0, weight: 1.0 })?;
+        Ok(None)
+    };
+    strategy.run(&one, None).unwrap();
+    let of_run = (Some((2.0 * replicas as f64, replicas as f64)), None);
+    assert_eq!((of("x"), of("late")), of_run, "{what}");
+    iterator.reset().unwrap();
+    let nothing: Arc<ReplicaFunction> = Arc::new(|_: &ReplicaContext| Ok(None));
+    assert_eq!(run(&nothing).unwrap().steps, 3, "{what}");
+    assert_eq!((of("x"), of("late")), of_run, "{what}");
+    // In between they are those of the last step, or of the run before.
+    let steps = [(6.0, 4.0), (22.0, 4.0), (27.0, 3.0)].map(Some);
+    let seen = [&steps[..], &steps, &[of_run.0; 3]].concat();
+    assert_eq!(of_steps, seen, "{what}");
+}
+
+#[test]
+fn metrics_of_an_epoch_are_of_all_its_steps_on_all_ranks() {
+    for replicas in 1..=5 {
+        measures_an_epoch(&alone(replicas), replicas, &format!("{replicas} replicas"));
+    }
+    for (size, replicas) in [(2, 1), (2, 2), (3, 1), (3, 2)] {
+        on_ranks(&ranks(size), replicas, |rank, strategy| {
+            let what = format!("rank {rank} of {size}, {replicas} replicas");
+            measures_an_epoch(&strategy.unwrap(), size * replicas, &what);
         });
     }
 }

@@ -8,10 +8,8 @@ use umbo::error::Status;
 use umbo::kernels::update::tiles::Tile;
 use umbo::optimizer::adagrad::Adagrad;
 use umbo::optimizer::adam::Adam;
-use umbo::optimizer::adamw::AdamW;
 use umbo::optimizer::custom::Custom;
 use umbo::optimizer::ftrl::Ftrl;
-use umbo::optimizer::lamb::Lamb;
 use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::rmsprop::RmsProp;
 use umbo::optimizer::rule::{Rates, Slot, WeightDecay};
@@ -38,8 +36,8 @@ pub const RULES: [Make; 11] = [
     || Box::new(Momentum::new(0.9, false).unwrap()),
     || Box::new(Momentum::new(0.9, true).unwrap()),
     || Box::new(Adam::new(0.9, 0.999, 1e-7).unwrap()),
-    || Box::new(AdamW::new(0.9, 0.999, 1e-7, 0.01).unwrap()),
-    || Box::new(Lamb::new(0.9, 0.999, 1e-6, 0.01).unwrap()),
+    || Box::new(Adam::adamw(0.9, 0.999, 1e-7, 0.01).unwrap()),
+    || Box::new(Adam::lamb(0.9, 0.999, 1e-6, 0.01).unwrap()),
     || Box::new(Adagrad::new(0.1, 1e-7).unwrap()),
     || Box::new(RmsProp::new(0.9, 0.0, false, 1e-7).unwrap()),
     || Box::new(RmsProp::new(0.9, 0.5, true, 1e-7).unwrap()),
@@ -445,7 +443,7 @@ fn deaths_leave_no_part_half_done() {
     let after = |strategy: Strategy| {
         let variables = make(&strategy, &[&[2500], &[3]]);
         let gradients = gradients(&strategy, &variables, GradientsOptions::default());
-        let rule = Lamb::new(0.9, 0.999, 1e-6, 0.01).unwrap();
+        let rule = Adam::lamb(0.9, 0.999, 1e-6, 0.01).unwrap();
         let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.05).unwrap();
         let clipped = Settings { global_clip_norm: Some(0.3), ..Settings::default() };
         optimizer.configure(clipped).unwrap();

@@ -234,7 +234,7 @@ impl Program {
         &self,
         iterator: &PassIterator,
         limits: Limits,
-        most_steps: Option<u64>,
+        max_steps: Option<u64>,
         extra: impl Fn(&ReplicaContext) -> Result<()> + Send + Sync + 'static,
     ) -> Result<bool> {
         let (log, assigned) = (Arc::clone(&self.log), self.assigned.clone());
@@ -256,7 +256,7 @@ impl Program {
             update: Some((Arc::clone(&self.optimizer), Arc::clone(&self.gradients))),
             metrics: None,
             limits,
-            most_steps,
+            max_steps,
             flush: true,
             keep_metrics: false,
             reset: true,
@@ -337,8 +337,8 @@ fn train(plan: &Plan, rank: usize, strategy: Strategy) -> Seen {
         }
         Ok(())
     };
-    let most_steps = (ends == Ends::MostSteps).then_some(2);
-    let ended = program.epoch(&iterator, plan.limits(rank, &token), most_steps, extra);
+    let max_steps = (ends == Ends::MostSteps).then_some(2);
+    let ended = program.epoch(&iterator, plan.limits(rank, &token), max_steps, extra);
     match ends {
         Ends::Pass => assert!(ended.unwrap(), "{plan:?}"),
         Ends::MostSteps => assert!(!ended.unwrap(), "{plan:?}"),

@@ -205,7 +205,7 @@ impl Training {
             update: Some((Arc::clone(&self.optimizer), Arc::clone(&self.gradients))),
             metrics: None,
             limits,
-            most_steps: None,
+            max_steps: None,
             flush: true,
             keep_metrics: false,
             reset: true,

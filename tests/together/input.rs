@@ -276,7 +276,7 @@ fn epochs_go_on_together() {
                 update: Some((Arc::clone(&optimizer), Arc::clone(&gradients))),
                 metrics: None,
                 limits: Default::default(),
-                most_steps: None,
+                max_steps: None,
                 flush: true,
                 keep_metrics: false,
                 reset: true,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use half::{bf16, f16};
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result};
-use umbo::optimizer::adamw::AdamW;
+use umbo::optimizer::adam::Adam;
 use umbo::optimizer::{
     GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, Outcome, apply,
 };
@@ -164,7 +164,7 @@ impl Work {
             options,
         );
         // The decay moves every weight that is updated.
-        let rule = AdamW::new(0.9, 0.999, 1e-7, 0.01).unwrap();
+        let rule = Adam::adamw(0.9, 0.999, 1e-7, 0.01).unwrap();
         let optimizer = Optimizer::new(strategy.id(), Box::new(rule), 0.05).unwrap();
         let ledger = Arc::default();
         Work { gradients: gradients.unwrap(), strategy, variables, optimizer, ledger, plan }
@@ -210,14 +210,14 @@ impl Work {
         if way & 1 != 0 {
             let nonsense = self.nonsense(index);
             copy_into(self.gradients.view_in(context, index, GradientMode::Overwrite)?, &nonsense);
-            self.gradients.withdraw_in(context, index)?;
+            self.gradients.discard_in(context, index)?;
         }
         if way & 2 != 0 {
             let nonsense = lend(&self.ledger, self.nonsense(index));
             self.gradients.attach_in(context, index, nonsense)?;
-            self.gradients.withdraw_in(context, index)?;
+            self.gradients.discard_in(context, index)?;
         }
-        self.gradients.withdraw_in(context, index)
+        self.gradients.discard_in(context, index)
     }
 
     fn contribute(&self, context: &ReplicaContext, step: usize) -> Result<()> {

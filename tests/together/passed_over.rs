@@ -17,14 +17,14 @@ use super::input::{joined, rows};
 use super::{named, on_ranks, tensor};
 
 /// Steps alone, without updates, metrics or limits.
-fn epoch_over<'a>(strategy: &'a Strategy, iterator: &'a PassIterator) -> Epoch<'a> {
+pub fn epoch_over<'a>(strategy: &'a Strategy, iterator: &'a PassIterator) -> Epoch<'a> {
     Epoch {
         strategy,
         iterator,
         update: None,
         metrics: None,
         limits: Default::default(),
-        most_steps: None,
+        max_steps: None,
         flush: true,
         keep_metrics: false,
         reset: false,

@@ -370,7 +370,8 @@ fn parts_that_do_not_belong_are_found() {
 #[test]
 fn managers_of_ranks_keep_and_restore_together() {
     let folder = Folder::new("managers");
-    let options = ManagerOptions { keep: 2, every_steps: Some(2), ..ManagerOptions::default() };
+    let options =
+        ManagerOptions { max_to_keep: 2, every_steps: Some(2), ..ManagerOptions::default() };
     let saved = on_trainings((3, 1), adam, |_, training| {
         let checkpoint = Arc::clone(&training.checkpoint);
         let manager = Manager::new(checkpoint, &folder.0, options).unwrap();
@@ -413,10 +414,10 @@ fn managers_of_ranks_keep_and_restore_together() {
 #[test]
 fn ranks_begin_anew_together() {
     let folder = Folder::new("anew");
-    let options = ManagerOptions { keep: 1, ..ManagerOptions::default() };
-    let manager = |training: &Training, begin_anew| {
+    let options = ManagerOptions { max_to_keep: 1, ..ManagerOptions::default() };
+    let manager = |training: &Training, start_fresh| {
         let checkpoint = Arc::clone(&training.checkpoint);
-        Manager::new(checkpoint, &folder.0, ManagerOptions { begin_anew, ..options }).unwrap()
+        Manager::new(checkpoint, &folder.0, ManagerOptions { start_fresh, ..options }).unwrap()
     };
     let old = on_trainings((3, 1), adam, |_, training| {
         training.train(0..1);

@@ -132,7 +132,7 @@ impl Scene {
         let lent = self.numbers(&[number(1), number(2), number(3)], &[3]);
         let memory = lent.address();
         self.gradients.view_in(context, BIAS, GradientMode::Overwrite)?;
-        self.gradients.withdraw_in(context, BIAS)?;
+        self.gradients.discard_in(context, BIAS)?;
         self.gradients.attach_in(context, BIAS, lent)?;
 
         let rows = self.gradients.add_rows_in(context, TABLE, 2)?;

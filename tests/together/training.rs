@@ -8,8 +8,6 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use umbo::error::Status;
 use umbo::optimizer::adam::Adam;
-use umbo::optimizer::adamw::AdamW;
-use umbo::optimizer::lamb::Lamb;
 use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{
@@ -58,8 +56,8 @@ pub fn rule(number: usize) -> Box<dyn UpdateRule> {
         0 => Box::new(Sgd),
         1 => Box::new(Momentum::new(0.9, true).unwrap()),
         2 => Box::new(Adam::new(0.9, 0.999, 1e-7).unwrap()),
-        3 => Box::new(AdamW::new(0.9, 0.999, 1e-7, 0.01).unwrap()),
-        _ => Box::new(Lamb::new(0.9, 0.999, 1e-6, 0.01).unwrap()),
+        3 => Box::new(Adam::adamw(0.9, 0.999, 1e-7, 0.01).unwrap()),
+        _ => Box::new(Adam::lamb(0.9, 0.999, 1e-6, 0.01).unwrap()),
     }
 }
 

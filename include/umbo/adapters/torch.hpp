@@ -248,7 +248,7 @@ TORCH_MODULE_IMPL(keyed_dropout, keyed_dropoutImpl);
 
 struct torch_options {
     // Losses are means over the replica's examples, sums, or sums divided by those of the global batch.
-    umbo::loss loss_reduction = umbo::loss::mean;
+    umbo::loss_reduction loss_reduction = umbo::loss_reduction::mean;
     std::int64_t accumulation_steps = 1;
     // Replicas compute with parameters of this type and contribute gradients of it: `umbo::dtype::float16` or
     // `bfloat16`. Parameters, their updates and buffers stay as they are.
@@ -322,7 +322,7 @@ public:
                 const in_place now(position);
                 const at::Tensor lost = loss(*own.module, part(batch));
                 lost.backward();
-                const double each = options_.loss_reduction == umbo::loss::mean ? static_cast<double>(rows) : 1.0;
+                const double each = options_.loss_reduction == umbo::loss_reduction::mean ? static_cast<double>(rows) : 1.0;
                 sum = lost.template item<double>() * each;
                 contribute(own, context);
             }

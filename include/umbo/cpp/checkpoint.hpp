@@ -3,7 +3,9 @@
 #define UMBO_CPP_CHECKPOINT_HPP
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -121,19 +123,18 @@ public:
         return checkpoint_manager(out);
     }
 
-    // If one is due, or in any case; whether it was saved.
-    returned<bool> save(std::int64_t step, bool force = false) const {
+    // If one is due, or in any case; whether it was saved. The best are the best by `metric`.
+    returned<bool> save(std::int64_t step, const std::optional<double> &metric = {},
+                        bool force = false) const {
         std::int32_t out = 0;
-        UMBO_DETAIL_TRY(umbo_checkpoint_manager_save(get(), step, nullptr, force ? 1 : 0, &out));
+        const double *const number = metric ? &*metric : nullptr;
+        UMBO_DETAIL_TRY(umbo_checkpoint_manager_save(get(), step, number, force ? 1 : 0, &out));
         return out != 0;
     }
 
-    // With what the best are the best by.
-    returned<bool> save_rated(std::int64_t step, double metric, bool force = false) const {
-        std::int32_t out = 0;
-        UMBO_DETAIL_TRY(umbo_checkpoint_manager_save(get(), step, &metric, force ? 1 : 0, &out));
-        return out != 0;
-    }
+    // A metric is a number: `save(step, {}, true)` saves in any case.
+    template <class Flag, std::enable_if_t<std::is_same_v<Flag, bool>, int> = 0>
+    returned<bool> save(std::int64_t step, Flag metric, bool force = false) const = delete;
 
     // Until all are on the disk.
     returned<void> wait() const { return check(umbo_checkpoint_manager_wait(get())); }

@@ -218,14 +218,14 @@ constexpr umbo_sharding to_c(sharding which) noexcept {
 }
 
 // What the gradients of a replica are gradients of.
-enum class loss : std::int32_t {
+enum class loss_reduction : std::int32_t {
     unset = UMBO_LOSS_UNSET,
     sum = UMBO_LOSS_SUM,
     mean = UMBO_LOSS_MEAN,
     global_mean = UMBO_LOSS_GLOBAL_MEAN,
 };
 
-constexpr umbo_loss_reduction to_c(loss which) noexcept {
+constexpr umbo_loss_reduction to_c(loss_reduction which) noexcept {
     return static_cast<umbo_loss_reduction>(which);
 }
 

@@ -6,13 +6,14 @@
 #include <string>
 #include <vector>
 
+#include <umbo/cpp/options.hpp>
 #include <umbo/cpp/strategy.hpp>
 
 UMBO_DETAIL_BEGIN
 
 // What gradients mean and how they are kept; see umbo_gradients_options.
 struct gradients_options {
-    umbo::loss loss_reduction = umbo::loss::unset; // has to be said
+    umbo::loss_reduction loss_reduction = umbo::loss_reduction::unset; // must be given
     std::int64_t accumulation_steps = 1;
     std::vector<bool> row_sparse = {}; // empty, or for each variable whether replicas add rows of it
     umbo::dtype dtype = umbo::dtype::none;
@@ -39,7 +40,7 @@ public:
     using handle::handle;
 
     static returned<gradients> create(const strategy &of, const std::vector<umbo::variable> &variables,
-                            const gradients_options &how) {
+                                      const gradients_options &how) {
         // 1 and 0 instead of the bits that a vector of bool has.
         const std::vector<std::int32_t> choices(how.row_sparse.begin(), how.row_sparse.end());
         if (!choices.empty() && choices.size() != variables.size()) {
@@ -55,22 +56,11 @@ public:
         return gradients(out);
     }
 
-    returned<umbo_gradients_info> info() const {
-        auto out = detail::sized<umbo_gradients_info>();
-        UMBO_DETAIL_TRY(umbo_gradients_get_info(get(), &out));
-        return out;
-    }
-
-    // Those of the variable at a place.
-    returned<umbo_gradient_info> gradient_info(std::int64_t index) const {
-        auto out = detail::sized<umbo_gradient_info>();
-        UMBO_DETAIL_TRY(umbo_gradients_get_gradient_info(get(), index, &out));
-        return out;
-    }
-
-    returned<std::int64_t> count() const {
-        UMBO_DETAIL_LET(found, info());
-        return found.num_variables;
+    // Of all of them, and of that of one variable.
+    returned<gradients_info> info(std::int64_t index = UMBO_NONE) const {
+        auto out = umbo_gradients_info_default();
+        UMBO_DETAIL_TRY(umbo_gradients_get_info(get(), index, &out));
+        return detail::from_c(out);
     }
 
     returned<umbo::variable> variable(std::int64_t index) const {
@@ -79,27 +69,7 @@ public:
         return umbo::variable(out);
     }
 
-    returned<umbo::loss> loss_reduction() const {
-        UMBO_DETAIL_LET(found, info());
-        return umbo::loss{found.loss_reduction};
-    }
-
-    returned<std::int64_t> accumulation_steps() const {
-        UMBO_DETAIL_LET(found, info());
-        return found.accumulation_steps;
-    }
-
-    returned<bool> row_sparse(std::int64_t index) const {
-        UMBO_DETAIL_LET(found, gradient_info(index));
-        return found.row_sparse != 0;
-    }
-
-    returned<umbo::dtype> dtype(std::int64_t index) const {
-        UMBO_DETAIL_LET(found, gradient_info(index));
-        return umbo::dtype{found.dtype};
-    }
-
-    // What the next apply would take: a tensor, or indexed slices of a row-sparse variable. The loss
+    // What the next apply would use: a tensor, or indexed slices of a row-sparse variable. The loss
     // scale of `scaled_by`, if it is given, is taken out.
     returned<umbo::value> reduced(std::int64_t index, const handle<umbo_optimizer> &scaled_by = {}) const {
         umbo_value *out = nullptr;

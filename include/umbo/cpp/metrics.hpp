@@ -31,16 +31,11 @@ public:
         return out;
     }
 
-    returned<std::int64_t> count() const {
-        std::int64_t out = 0;
-        UMBO_DETAIL_TRY(umbo_metrics_count(get(), &out));
-        return out;
-    }
-
-    returned<std::string> name(std::int64_t index) const {
-        const char *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_metrics_name(get(), index, &out));
-        return out;
+    // How many there are, and what one of them is.
+    returned<metrics_info> info(std::int64_t index = UMBO_NONE) const {
+        auto out = umbo_metrics_info_default();
+        UMBO_DETAIL_TRY(umbo_metrics_get_info(get(), index, &out));
+        return detail::from_c(out);
     }
 
     returned<std::int64_t> index(const std::string &name) const {
@@ -54,43 +49,31 @@ public:
         return check(umbo_metrics_add(get(), context.get(), index, sum, weight));
     }
 
-    // The class that was predicted for one example.
-    returned<void> add_label(const replica_context &context, std::int64_t index, std::int64_t predicted,
-                   std::int64_t label) const {
-        return check(umbo_metrics_add_label(get(), context.get(), index, predicted, label));
-    }
-
-    // The score of one example.
-    returned<void> add_score(const replica_context &context, std::int64_t index, double score,
-                   std::int64_t label) const {
-        return check(umbo_metrics_add_score(get(), context.get(), index, score, label));
-    }
-
-    // What was predicted for many examples: class numbers, or rows of scores.
+    // What was predicted for examples: class numbers, or rows of scores.
     returned<void> add_labels(const replica_context &context, std::int64_t index, const umbo_view &predicted,
                     const umbo_view &labels) const {
         return check(umbo_metrics_add_labels(get(), context.get(), index, &predicted, &labels));
     }
 
-    returned<umbo_metric> result(std::int64_t index) const {
-        auto out = detail::sized<umbo_metric>();
+    returned<metric> result(std::int64_t index) const {
+        auto out = umbo_metric_default();
         UMBO_DETAIL_TRY(umbo_metrics_result(get(), index, &out));
-        return out;
+        return detail::from_c(out);
     }
 
-    returned<umbo_class_metric> class_result(std::int64_t index, std::int64_t class_index) const {
-        auto out = detail::sized<umbo_class_metric>();
+    returned<class_metric> class_result(std::int64_t index, std::int64_t class_index) const {
+        auto out = umbo_class_metric_default();
         UMBO_DETAIL_TRY(umbo_metrics_class_result(get(), index, class_index, &out));
-        return out;
+        return detail::from_c(out);
     }
 
     // The cells of a confusion matrix or histogram, row by row.
     returned<std::vector<std::int64_t>> cells(std::int64_t index) const {
-        std::int64_t count = 0;
-        const umbo_status asked = umbo_metrics_cells(get(), index, 0, nullptr, &count);
-        if (asked != UMBO_OK && count == 0) UMBO_DETAIL_TRY(asked);
-        std::vector<std::int64_t> out(static_cast<std::size_t>(count));
-        UMBO_DETAIL_TRY(umbo_metrics_cells(get(), index, count, out.data(), &count));
+        std::int64_t length = 0;
+        const umbo_status asked = umbo_metrics_cells(get(), index, nullptr, 0, &length);
+        if (asked != UMBO_OK && length == 0) UMBO_DETAIL_TRY(asked);
+        std::vector<std::int64_t> out(static_cast<std::size_t>(length));
+        UMBO_DETAIL_TRY(umbo_metrics_cells(get(), index, out.data(), length, &length));
         return out;
     }
 

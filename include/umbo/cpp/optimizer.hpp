@@ -113,47 +113,20 @@ public:
                                        &options));
     }
 
-    // What umbo_optimizer_setting() gives: "learning_rate", "beta1", ...
-    returned<double> setting(const std::string &name) const {
+    // Its rule, iterations, learning rate and loss scale.
+    returned<optimizer_info> info() const {
+        auto out = umbo_optimizer_info_default();
+        UMBO_DETAIL_TRY(umbo_optimizer_get_info(get(), &out));
+        return detail::from_c(out);
+    }
+
+    // What it is set up with: "learning_rate", "beta1", "clip_value", ...
+    returned<double> setting(const std::string &name) const { return setting(variable(), name); }
+
+    // How it treats a variable: "learning_rate_factor", "weight_decay", "frozen".
+    returned<double> setting(const variable &of, const std::string &name) const {
         double out = 0;
-        UMBO_DETAIL_TRY(umbo_optimizer_setting(get(), name.c_str(), &out));
-        return out;
-    }
-
-    // "sgd", "adam", ...
-    returned<std::string> rule() const {
-        const char *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_optimizer_rule(get(), &out));
-        return out;
-    }
-
-    // The settings as they take effect.
-    returned<optimizer_options> options() const {
-        auto raw = detail::sized<umbo_optimizer_options>();
-        UMBO_DETAIL_TRY(umbo_optimizer_get_options(get(), &raw));
-        optimizer_options out;
-        out.weight_decay = raw.weight_decay;
-        out.global_clip_norm = raw.global_clip_norm;
-        out.clip_value = raw.clip_value;
-        out.non_finite = umbo::non_finite{raw.non_finite};
-        out.loss_scaling = umbo::loss_scaling{raw.loss_scaling};
-        out.loss_scale = raw.loss_scale;
-        out.loss_scale_growth_factor = raw.loss_scale_growth_factor;
-        out.loss_scale_backoff_factor = raw.loss_scale_backoff_factor;
-        out.loss_scale_minimum = raw.loss_scale_minimum;
-        out.loss_scale_growth_interval = raw.loss_scale_growth_interval;
-        out.maximize = raw.maximize != 0;
-        return out;
-    }
-
-    // How a variable is treated.
-    returned<group_options> options_for(const variable &of) const {
-        auto raw = detail::sized<umbo_group_options>();
-        UMBO_DETAIL_TRY(umbo_optimizer_get_group_options(get(), of.get(), &raw));
-        group_options out;
-        out.learning_rate_factor = raw.learning_rate_factor;
-        out.weight_decay = raw.weight_decay;
-        out.frozen = raw.frozen != 0;
+        UMBO_DETAIL_TRY(umbo_optimizer_setting(get(), of.get(), name.c_str(), &out));
         return out;
     }
 
@@ -166,36 +139,23 @@ public:
                                           &detail::destroy_callable<callable>));
     }
 
-    // What callbacks multiply their loss with.
-    returned<double> loss_scale() const {
-        double out = 0;
-        UMBO_DETAIL_TRY(umbo_optimizer_loss_scale(get(), &out));
-        return out;
-    }
-
-    // Reduces what the replicas submitted and updates the variables.
-    returned<umbo_apply_report> apply(const gradients &submitted, const apply_options &how = {}) const {
+    // Combines what the replicas submitted and updates the variables.
+    returned<apply_report> apply(const gradients &submitted, const apply_options &how = {}) const {
         const auto options = detail::raw_options(how);
-        auto report = detail::sized<umbo_apply_report>();
-        UMBO_DETAIL_TRY(umbo_optimizer_apply(get(), submitted.get(), &options, &report));
-        return report;
+        auto out = umbo_apply_report_default();
+        UMBO_DETAIL_TRY(umbo_optimizer_apply(get(), submitted.get(), &options, &out));
+        return detail::from_c(out);
     }
 
     // What the last apply did that was carried out.
-    returned<umbo_apply_report> last_report() const {
-        auto report = detail::sized<umbo_apply_report>();
-        UMBO_DETAIL_TRY(umbo_optimizer_last_report(get(), &report));
-        return report;
+    returned<apply_report> last_report() const {
+        auto out = umbo_apply_report_default();
+        UMBO_DETAIL_TRY(umbo_optimizer_last_report(get(), &out));
+        return detail::from_c(out);
     }
 
     returned<void> set_learning_rate(double learning_rate) const {
         return check(umbo_optimizer_set_learning_rate(get(), learning_rate));
-    }
-
-    returned<double> learning_rate() const {
-        double out = 0;
-        UMBO_DETAIL_TRY(umbo_optimizer_learning_rate(get(), &out));
-        return out;
     }
 
     // What the optimizer keeps for a variable, as if an update had left it.
@@ -204,14 +164,15 @@ public:
     }
 
     // How often a variable was updated, and what the rule carries along.
-    returned<umbo_variable_progress> variable_progress(const variable &of) const {
-        auto out = detail::sized<umbo_variable_progress>();
+    returned<umbo::variable_progress> variable_progress(const variable &of) const {
+        auto out = umbo_variable_progress_default();
         UMBO_DETAIL_TRY(umbo_optimizer_variable_progress(get(), of.get(), &out));
-        return out;
+        return detail::from_c(out);
     }
 
-    returned<void> set_variable_progress(const variable &of, const umbo_variable_progress &progress) const {
-        return check(umbo_optimizer_set_variable_progress(get(), of.get(), &progress));
+    returned<void> set_variable_progress(const variable &of, const umbo::variable_progress &progress) const {
+        const auto raw = detail::raw_options(progress);
+        return check(umbo_optimizer_set_variable_progress(get(), of.get(), &raw));
     }
 
     returned<void> set_iterations(std::int64_t iterations) const {
@@ -223,12 +184,6 @@ public:
         return check(umbo_optimizer_set_loss_scale(get(), loss_scale, applies));
     }
 
-    returned<std::int64_t> iterations() const {
-        std::int64_t out = 0;
-        UMBO_DETAIL_TRY(umbo_optimizer_iterations(get(), &out));
-        return out;
-    }
-
     // A copy of what the optimizer keeps for a variable: "momentum", "m", "v".
     returned<tensor> state(const variable &of, const std::string &name) const {
         umbo_tensor *out = nullptr;
@@ -238,7 +193,7 @@ public:
 
 private:
     template <class Raw>
-    static returned<optimizer> made(umbo_status (*create)(umbo_strategy *, const Raw *,
+    static returned<optimizer> made(umbo_status (*create)(const umbo_strategy *, const Raw *,
                                                 umbo_optimizer **),
                           const strategy &of, const Raw &options) {
         umbo_optimizer *out = nullptr;

@@ -1,5 +1,5 @@
 /* Generated from src/ffi; do not edit. */
-// Options that are numbers, flags and enums, with the defaults of C.
+// Structs of numbers, flags, enums and texts: options, with the defaults of C, and results.
 #ifndef UMBO_CPP_OPTIONS_HPP
 #define UMBO_CPP_OPTIONS_HPP
 
@@ -63,7 +63,7 @@ struct rmsprop_options {
     bool centered = false;
 };
 
-// What a rule of the program's keeps; see umbo_custom_rule_options.
+// Options of a custom rule; see umbo_custom_rule_options.
 struct custom_rule_options {
     std::string name = "custom";
     double learning_rate = 0.01;
@@ -125,21 +125,110 @@ struct distribute_options {
 
 // Which checkpoints are kept, and when one is due; see umbo_checkpoint_manager_options.
 struct checkpoint_manager_options {
-    std::int64_t keep = 5;
-    std::int64_t keep_best = 0;
+    std::int64_t max_to_keep = 5;
+    std::int64_t max_best_to_keep = 0;
     bool larger_is_better = false;
-    bool in_background = true;
+    bool asynchronous = true;
     std::int64_t every_steps = 1;
     double every_seconds = UMBO_INFINITE;
-    bool begin_anew = false;
+    bool start_fresh = false;
 };
 
-// What a metric is more exactly; see umbo_metric_options.
+// Options of a metric; see umbo_metric_options.
 struct metric_options {
-    std::int64_t classes = 0;
-    std::int64_t bins = 200;
+    std::int64_t class_count = 0;
+    std::int64_t bin_count = 200;
     double lowest_score = 0.0;
     double highest_score = 1.0;
+};
+
+struct equivalence_options {
+    double relative_tolerance = UMBO_AUTO;
+    double absolute_tolerance = 0.0;
+};
+
+// Results; see the structs of C. A text that is NULL there is empty.
+struct gradients_info {
+    std::int64_t variable_count = 0;
+    std::int64_t accumulation_steps = 0;
+    umbo::loss_reduction loss_reduction = umbo::loss_reduction{UMBO_LOSS_UNSET};
+    umbo::dtype dtype = umbo::dtype{UMBO_DTYPE_NONE};
+    bool row_sparse = false;
+};
+
+struct optimizer_info {
+    std::string rule = {};
+    std::int64_t iterations = 0;
+    double learning_rate = 0.0;
+    double loss_scale = 0.0;
+};
+
+struct variable_progress {
+    std::int64_t update_count = 0;
+    double first_running = 0.0;
+    double second_running = 0.0;
+};
+
+struct apply_report {
+    bool applied = false;
+    bool deferred = false;
+    std::int64_t updated_count = 0;
+    bool skipped = false;
+    double total_weight = 0.0;
+    std::int64_t iterations = 0;
+    double gradient_norm = 0.0;
+    double learning_rate = 0.0;
+    double loss_scale = 0.0;
+    std::string non_finite_variable = {};
+    bool clipped = false;
+    std::int64_t accumulated_count = 0;
+};
+
+struct metric {
+    double sum = 0.0;
+    double weight = 0.0;
+    double mean = 0.0;
+};
+
+struct class_metric {
+    std::int64_t true_positives = 0;
+    std::int64_t false_positives = 0;
+    std::int64_t false_negatives = 0;
+    double precision = 0.0;
+    double recall = 0.0;
+    double f1 = 0.0;
+};
+
+struct metrics_info {
+    std::int64_t metric_count = 0;
+    std::string name = {};
+    umbo::metric_kind kind = umbo::metric_kind{};
+};
+
+struct train_epoch_report {
+    std::int64_t step_count = 0;
+    std::int64_t example_count = 0;
+    std::int64_t update_count = 0;
+    std::int64_t skipped_count = 0;
+    double seconds = 0.0;
+    bool pass_ended = false;
+};
+
+struct equivalence_info {
+    bool holds = false;
+    std::string text = {};
+    std::int64_t finding_count = 0;
+};
+
+struct equivalence_finding {
+    umbo::equivalence_subject subject = umbo::equivalence_subject{};
+    umbo::equivalence_verdict verdict = umbo::equivalence_verdict{};
+    std::int64_t variable_index = 0;
+    std::int64_t element_index = 0;
+    double factor = 0.0;
+    double difference = 0.0;
+    std::string name = {};
+    std::string text = {};
 };
 
 namespace detail {
@@ -270,23 +359,141 @@ inline umbo_distribute_options raw_options(const distribute_options &how) noexce
 
 inline umbo_checkpoint_manager_options raw_options(const checkpoint_manager_options &how) noexcept {
     auto raw = umbo_checkpoint_manager_options_default();
-    raw.keep = how.keep;
-    raw.keep_best = how.keep_best;
+    raw.max_to_keep = how.max_to_keep;
+    raw.max_best_to_keep = how.max_best_to_keep;
     raw.larger_is_better = how.larger_is_better ? 1 : 0;
-    raw.in_background = how.in_background ? 1 : 0;
+    raw.asynchronous = how.asynchronous ? 1 : 0;
     raw.every_steps = how.every_steps;
     raw.every_seconds = how.every_seconds;
-    raw.begin_anew = how.begin_anew ? 1 : 0;
+    raw.start_fresh = how.start_fresh ? 1 : 0;
     return raw;
 }
 
 inline umbo_metric_options raw_options(const metric_options &how) noexcept {
     auto raw = umbo_metric_options_default();
-    raw.classes = how.classes;
-    raw.bins = how.bins;
+    raw.class_count = how.class_count;
+    raw.bin_count = how.bin_count;
     raw.lowest_score = how.lowest_score;
     raw.highest_score = how.highest_score;
     return raw;
+}
+
+inline umbo_equivalence_options raw_options(const equivalence_options &how) noexcept {
+    auto raw = umbo_equivalence_options_default();
+    raw.relative_tolerance = how.relative_tolerance;
+    raw.absolute_tolerance = how.absolute_tolerance;
+    return raw;
+}
+
+inline umbo_variable_progress raw_options(const variable_progress &how) noexcept {
+    auto raw = umbo_variable_progress_default();
+    raw.update_count = how.update_count;
+    raw.first_running = how.first_running;
+    raw.second_running = how.second_running;
+    return raw;
+}
+
+inline gradients_info from_c(const umbo_gradients_info &raw) {
+    gradients_info own;
+    own.variable_count = raw.variable_count;
+    own.accumulation_steps = raw.accumulation_steps;
+    own.loss_reduction = umbo::loss_reduction{raw.loss_reduction};
+    own.dtype = umbo::dtype{raw.dtype};
+    own.row_sparse = raw.row_sparse != 0;
+    return own;
+}
+
+inline optimizer_info from_c(const umbo_optimizer_info &raw) {
+    optimizer_info own;
+    own.rule = raw.rule == nullptr ? "" : raw.rule;
+    own.iterations = raw.iterations;
+    own.learning_rate = raw.learning_rate;
+    own.loss_scale = raw.loss_scale;
+    return own;
+}
+
+inline variable_progress from_c(const umbo_variable_progress &raw) {
+    variable_progress own;
+    own.update_count = raw.update_count;
+    own.first_running = raw.first_running;
+    own.second_running = raw.second_running;
+    return own;
+}
+
+inline apply_report from_c(const umbo_apply_report &raw) {
+    apply_report own;
+    own.applied = raw.applied != 0;
+    own.deferred = raw.deferred != 0;
+    own.updated_count = raw.updated_count;
+    own.skipped = raw.skipped != 0;
+    own.total_weight = raw.total_weight;
+    own.iterations = raw.iterations;
+    own.gradient_norm = raw.gradient_norm;
+    own.learning_rate = raw.learning_rate;
+    own.loss_scale = raw.loss_scale;
+    own.non_finite_variable = raw.non_finite_variable == nullptr ? "" : raw.non_finite_variable;
+    own.clipped = raw.clipped != 0;
+    own.accumulated_count = raw.accumulated_count;
+    return own;
+}
+
+inline metric from_c(const umbo_metric &raw) {
+    metric own;
+    own.sum = raw.sum;
+    own.weight = raw.weight;
+    own.mean = raw.mean;
+    return own;
+}
+
+inline class_metric from_c(const umbo_class_metric &raw) {
+    class_metric own;
+    own.true_positives = raw.true_positives;
+    own.false_positives = raw.false_positives;
+    own.false_negatives = raw.false_negatives;
+    own.precision = raw.precision;
+    own.recall = raw.recall;
+    own.f1 = raw.f1;
+    return own;
+}
+
+inline metrics_info from_c(const umbo_metrics_info &raw) {
+    metrics_info own;
+    own.metric_count = raw.metric_count;
+    own.name = raw.name == nullptr ? "" : raw.name;
+    own.kind = umbo::metric_kind{raw.kind};
+    return own;
+}
+
+inline train_epoch_report from_c(const umbo_train_epoch_report &raw) {
+    train_epoch_report own;
+    own.step_count = raw.step_count;
+    own.example_count = raw.example_count;
+    own.update_count = raw.update_count;
+    own.skipped_count = raw.skipped_count;
+    own.seconds = raw.seconds;
+    own.pass_ended = raw.pass_ended != 0;
+    return own;
+}
+
+inline equivalence_info from_c(const umbo_equivalence_info &raw) {
+    equivalence_info own;
+    own.holds = raw.holds != 0;
+    own.text = raw.text == nullptr ? "" : raw.text;
+    own.finding_count = raw.finding_count;
+    return own;
+}
+
+inline equivalence_finding from_c(const umbo_equivalence_finding &raw) {
+    equivalence_finding own;
+    own.subject = umbo::equivalence_subject{raw.subject};
+    own.verdict = umbo::equivalence_verdict{raw.verdict};
+    own.variable_index = raw.variable_index;
+    own.element_index = raw.element_index;
+    own.factor = raw.factor;
+    own.difference = raw.difference;
+    own.name = raw.name == nullptr ? "" : raw.name;
+    own.text = raw.text == nullptr ? "" : raw.text;
+    return own;
 }
 
 } // namespace detail

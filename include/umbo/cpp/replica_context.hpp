@@ -122,9 +122,9 @@ public:
     // This replica's buffers for all variables of `of`, in as many views. A row-sparse variable has an empty view.
     template <class Views>
     returned<void> views(const gradients &of, Views &&out, gradient_mode mode = gradient_mode::overwrite) const {
-        std::int64_t count = 0;
-        return check(umbo_gradients_views(of.get(), raw_, to_c(mode), detail::count_of(std::size(out)),
-                                          std::data(out), &count));
+        std::int64_t length = 0;
+        return check(umbo_gradients_views(of.get(), raw_, to_c(mode), std::data(out),
+                                          detail::count_of(std::size(out)), &length));
     }
 
     // The same where the type is not known when compiling.
@@ -195,10 +195,10 @@ public:
                                            &detail::destroy_callable<kept_type>));
     }
 
-    // Takes back what this replica has contributed to variable `index` in this step. A variable to which
+    // Discards what this replica has contributed to variable `index` in this step. A variable to which
     // no replica contributes is left alone by the update.
-    returned<void> withdraw(const gradients &of, std::int64_t index) const {
-        return check(umbo_gradients_withdraw(of.get(), raw_, index));
+    returned<void> discard(const gradients &of, std::int64_t index) const {
+        return check(umbo_gradients_discard(of.get(), raw_, index));
     }
 
     // Room for `rows` more rows of row-sparse variable `index`, to be filled before submitting.

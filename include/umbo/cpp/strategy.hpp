@@ -15,6 +15,7 @@
 #include <umbo/cpp/callback.hpp>
 #include <umbo/cpp/dataset.hpp>
 #include <umbo/cpp/observe.hpp>
+#include <umbo/cpp/options.hpp>
 #include <umbo/cpp/strategy_options.hpp>
 
 UMBO_DETAIL_BEGIN
@@ -22,7 +23,6 @@ UMBO_DETAIL_BEGIN
 class equivalence;
 class replica_context;
 class strategy;
-struct equivalence_options;
 
 // An entered scope; left by the destructor, or by `exit`, which reports errors. Belongs to the
 // thread that entered it, and scopes are left in reverse order.
@@ -247,11 +247,11 @@ public:
         return value(out);
     }
 
-    // A metric of the last committed run.
-    returned<umbo_metric> metric(const std::string &name) const {
-        auto out = detail::sized<umbo_metric>();
+    // A metric of the last run, or of the last epoch.
+    returned<umbo::metric> metric(const std::string &name) const {
+        auto out = umbo_metric_default();
         UMBO_DETAIL_TRY(umbo_strategy_metric(get(), name.c_str(), &out));
-        return out;
+        return detail::from_c(out);
     }
 
     returned<value> reduce(reduce_op op, const value &what, const reduce_options &how = {}) const {
@@ -348,13 +348,10 @@ public:
     // Whether a step means the same on one replica and on all: calls `fn(replica_context &, const
     // value &args)`, as `run` does, several times on parts of a global batch that is not distributed
     // yet, and rolls each run back. What `fn` throws comes out only if it does so on the batch as it
-    // is usually split.
+    // is usually split. Without `written`, the gradients that it writes, only metrics are compared.
     template <class Fn>
-    returned<equivalence> check_equivalence(Fn &&fn, const value &batch, const equivalence_options &how) const;
-
-    // The same with all options as by default. (They are not known here, as a default argument has to be.)
-    template <class Fn>
-    returned<equivalence> check_equivalence(Fn &&fn, const value &batch) const;
+    returned<equivalence> check_equivalence(Fn &&fn, const value &batch, const handle<umbo_gradients> &written = {},
+                                            const equivalence_options &how = {}) const;
 
     // The elements are drawn from a distribution.
     returned<variable> create_variable(const std::string &name, umbo::dtype dtype, const dimensions &shape,

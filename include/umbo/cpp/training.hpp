@@ -9,19 +9,27 @@
 #include <utility>
 
 #include <umbo/cpp/metrics.hpp>
+#include <umbo/cpp/optimizer.hpp>
 
 UMBO_DETAIL_BEGIN
 
-// How an epoch is done; see umbo_train_epoch_options. Without optimizer and gradients nothing is
-// updated.
+// How far an epoch is; see umbo_progress.
+struct progress {
+    std::int64_t step_count = 0;
+    std::int64_t example_count = 0;
+    std::int64_t update_count = 0;
+    std::int64_t skipped_count = 0;
+    double seconds = 0;
+    const apply_report *last_apply = nullptr; // valid for the call
+};
+
+// Options of an epoch; see umbo_train_epoch_options.
 struct train_epoch_options {
-    umbo::optimizer optimizer;
-    umbo::gradients gradients;
-    umbo::metrics metrics;
-    std::function<void(const umbo_progress &)> progress; // may throw, which ends the epoch
+    umbo::metrics metrics = {};
+    std::function<void(const umbo::progress &)> progress = {}; // may throw, which ends the epoch
     double timeout_seconds = UMBO_INFINITE;
-    umbo::cancellation cancellation;
-    std::int64_t most_steps = UMBO_ALL;
+    umbo::cancellation cancellation = {};
+    std::int64_t max_steps = UMBO_ALL;
     bool flush = true;
     bool reset_iterator = true;
     bool keep_metrics = false;
@@ -29,21 +37,33 @@ struct train_epoch_options {
 
 namespace detail {
 
-inline umbo_status progress_trampoline(const umbo_progress *progress, void *callable) noexcept {
-    using function = std::function<void(const umbo_progress &)>;
-    return guarded([&] { return call(*static_cast<const function *>(callable), *progress); });
+inline umbo_status progress_trampoline(const umbo_progress *raw, void *callable) noexcept {
+    using function = std::function<void(const progress &)>;
+    return guarded([&]() -> returned<void> {
+        apply_report last{};
+        if (raw->last_apply != nullptr) last = from_c(*raw->last_apply);
+        const progress how_far{raw->step_count,    raw->example_count, raw->update_count,
+                               raw->skipped_count, raw->seconds,
+                               raw->last_apply == nullptr ? nullptr : &last};
+        return call(*static_cast<const function *>(callable), how_far);
+    });
 }
 
 } // namespace detail
 
 // Takes element after element, runs `step(replica_context &, const value &element)` on all replicas and
-// applies what they submitted. The step is copied, and lives until its last call is back; what it
-// refers to has to live as long.
+// applies what they submitted. Without optimizer and gradients (`{}`) nothing is updated.
+//
+// A step that has a name is used where it is, so the caller sees what becomes of it. With a time limit or
+// a token it has to live until its last call is back, which `synchronize` of the strategy waits for. A
+// temporary, or a function, is kept until then.
 template <class Fn>
-returned<umbo_train_epoch_report> train_epoch(const strategy &on, const iterator &elements, Fn &&step,
-                                    const train_epoch_options &how = {}) {
-    using callable = std::decay_t<Fn>;
-    auto options = detail::sized<umbo_train_epoch_options>();
+returned<train_epoch_report> train_epoch(const strategy &on, const iterator &elements,
+                                         const optimizer &updating, const gradients &submitted, Fn &&step,
+                                         const train_epoch_options &how = {}) {
+    constexpr bool is_lent = std::is_lvalue_reference_v<Fn> && !std::is_function_v<std::remove_reference_t<Fn>>;
+    using callable = std::conditional_t<is_lent, std::remove_reference_t<Fn>, std::decay_t<Fn>>;
+    auto options = umbo_train_epoch_options_default();
     options.metrics = how.metrics.get();
     if (how.progress) {
         options.progress = &detail::progress_trampoline;
@@ -52,16 +72,21 @@ returned<umbo_train_epoch_report> train_epoch(const strategy &on, const iterator
     }
     options.timeout_seconds = how.timeout_seconds;
     options.cancellation = how.cancellation.get();
-    options.most_steps = how.most_steps;
+    options.max_steps = how.max_steps;
     options.flush = how.flush ? 1 : 0;
     options.reset_iterator = how.reset_iterator ? 1 : 0;
     options.keep_metrics = how.keep_metrics ? 1 : 0;
-    options.user_data_destroy = &detail::destroy_callable<callable>;
-    auto report = detail::sized<umbo_train_epoch_report>();
-    auto *kept = new callable(std::forward<Fn>(step));
-    UMBO_DETAIL_TRY(umbo_train_epoch(on.get(), elements.get(), how.optimizer.get(), how.gradients.get(),
-                                     &detail::replica_trampoline<callable>, kept, &options, &report));
-    return report;
+    void *user_data = nullptr;
+    if constexpr (is_lent) {
+        user_data = const_cast<void *>(static_cast<const void *>(std::addressof(step)));
+    } else {
+        user_data = new callable(std::forward<Fn>(step));
+        options.user_data_destroy = &detail::destroy_callable<callable>;
+    }
+    auto out = umbo_train_epoch_report_default();
+    UMBO_DETAIL_TRY(umbo_train_epoch(on.get(), elements.get(), updating.get(), submitted.get(),
+                                     &detail::replica_trampoline<callable>, user_data, &options, &out));
+    return detail::from_c(out);
 }
 
 UMBO_DETAIL_END

@@ -30,19 +30,30 @@ pub fn enumeration(name: &str, own: &str, start: &str, items: &[Item]) -> String
     )
 }
 
-/// How C++ has a field of C: its type, its default, and how C gets it from `how.NAME`.
-fn member(field: &Field, zeros: &Zeros) -> Result<(String, [String; 3]), String> {
+/// How C++ has a field of C: its type, its default, how C gets it from `how.NAME`, and how C++ from `raw.NAME`.
+fn member(field: &Field, zeros: &Zeros) -> Result<(String, [String; 4]), String> {
     let value = initial(field, zeros)?;
-    let (kind, name) = field.declaration.split_once(' ').unwrap_or_default();
-    let given = format!("how.{name}");
+    let (kind, name) = field.declaration.rsplit_once([' ', '*']).unwrap_or_default();
+    let (given, raw) = (format!("how.{name}"), format!("raw.{name}"));
     let member = match kind {
-        "double" => ["double".to_owned(), value, given],
-        "int64_t" | "uint64_t" => [format!("std::{kind}"), value, given],
-        "int32_t" => ["bool".to_owned(), (value != "0").to_string(), format!("{given} ? 1 : 0")],
+        "double" => ["double".to_owned(), value, given, raw],
+        "int64_t" | "uint64_t" => [format!("std::{kind}"), value, given, raw],
+        "int32_t" => {
+            let (start, to_c) = ((value != "0").to_string(), format!("{given} ? 1 : 0"));
+            ["bool".to_owned(), start, to_c, format!("{raw} != 0")]
+        }
+        "const char " => {
+            let (to_c, own) =
+                (format!("{given}.c_str()"), format!("{raw} == nullptr ? \"\" : {raw}"));
+            ["std::string".to_owned(), "{}".to_owned(), to_c, own]
+        }
         _ => match kind.strip_prefix("umbo_") {
             Some(own) => {
                 let own = format!("umbo::{own}");
-                [own.clone(), format!("{own}{{{value}}}"), format!("to_c({given})")]
+                // One that is no constant is 0.
+                let start = if value.starts_with("UMBO_ENUM_VALUE") { "" } else { &value };
+                let (start, from_c) = (format!("{own}{{{start}}}"), format!("{own}{{{raw}}}"));
+                [own, start, format!("to_c({given})"), from_c]
             }
             None => return Err(format!("C++ has no '{}'", field.declaration)),
         },
@@ -54,7 +65,7 @@ fn member(field: &Field, zeros: &Zeros) -> Result<(String, [String; 3]), String>
 pub fn options(name: &str, fields: &[Field], zeros: &Zeros) -> Result<String, String> {
     let mut text = format!("struct {} {{\n", name.trim_start_matches("umbo_"));
     for field in &fields[1..] {
-        let (name, [kind, value, _]) = member(field, zeros)?;
+        let (name, [kind, value, ..]) = member(field, zeros)?;
         text.push_str(&format!("    {kind} {name} = {value};\n"));
     }
     Ok(text + "};\n")
@@ -67,8 +78,19 @@ pub fn conversion(name: &str, fields: &[Field], zeros: &Zeros) -> Result<String,
         "inline {name} raw_options(const {own} &how) noexcept {{\n    auto raw = {name}_default();\n"
     );
     for field in &fields[1..] {
-        let (name, [_, _, converted]) = member(field, zeros)?;
+        let (name, [_, _, converted, _]) = member(field, zeros)?;
         text.push_str(&format!("    raw.{name} = {converted};\n"));
     }
     Ok(text + "    return raw;\n}\n")
+}
+
+/// The function that makes the C++ struct of the C struct.
+pub fn reading(name: &str, fields: &[Field], zeros: &Zeros) -> Result<String, String> {
+    let own = name.trim_start_matches("umbo_");
+    let mut text = format!("inline {own} from_c(const {name} &raw) {{\n    {own} own;\n");
+    for field in &fields[1..] {
+        let (name, [_, _, _, read]) = member(field, zeros)?;
+        text.push_str(&format!("    own.{name} = {read};\n"));
+    }
+    Ok(text + "    return own;\n}\n")
 }

@@ -9,12 +9,12 @@
 //! - `{{handle NOUN}}`: the inline functions that retain and release handles of this type. What is
 //!   special about a release of the last handle follows, up to `{{end}}`.
 //! - `{{version}}`, `{{version_major}}` and so on: of the package.
-//! - `{{options NAME}}` and `{{conversion NAME}}`, in the skeleton `FILE.hpp.in` of a file of
-//!   `include/umbo/cpp`: the C++ struct of a C struct, and the function that makes the one of the other;
+//! - `{{options NAME}}`, in the skeleton `FILE.hpp.in` of a file of `include/umbo/cpp`: the C++ struct of a C
+//!   struct; `{{conversion NAME}}` and `{{reading NAME}}`: the functions that make the one of the other;
 //!   `{{enum NAME OWN START}}`: both of an enum, `START` being what its constants begin with.
 //!
-//! A struct that begins with its size gets a macro `UMBO_X_INIT`, with the defaults that `#[c_struct]` says
-//! and zeros for the rest, and `umbo_x_default()`, which gives the same as a value.
+//! A struct with `#[c_struct]`, which the caller begins, gets a macro `UMBO_X_INIT`, with the defaults that the
+//! attribute says and zeros for the rest, and `umbo_x_default()`, which gives the same as a value.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -143,6 +143,8 @@ fn header(skeleton: &str, sources: &Sources, zeros: &Zeros) -> Result<String, St
             text.push_str(&cpp::enumeration(name, own, start, items));
         } else if let Some(name) = directive(line, "conversion ") {
             text.push_str(&cpp::conversion(name, fields(name)?, zeros)?);
+        } else if let Some(name) = directive(line, "reading ") {
+            text.push_str(&cpp::reading(name, fields(name)?, zeros)?);
         } else {
             text.push_str(&with_version(line));
             text.push('\n');
@@ -170,6 +172,7 @@ fn ownership<'a>(noun: &str, special: impl Iterator<Item = &'a str>) -> [(Item, 
             returns: "umbo_status".into(),
             parameters: vec![handle.clone(), format!("umbo_{noun} **retained")],
         },
+        is_begun: false,
     };
     let mut release = lines("Releases a handle: umbo_release().");
     let special: Vec<_> = special.map(str::to_owned).collect();
@@ -183,6 +186,7 @@ fn ownership<'a>(noun: &str, special: impl Iterator<Item = &'a str>) -> [(Item, 
         documentation: release,
         name: name("release"),
         kind: Kind::Function { returns, parameters },
+        is_begun: false,
     };
     let retained = format!("return umbo_retain({noun}, {kind}, retained);");
     [(retain, retained), (release, format!("umbo_release({noun}, {kind});"))]
@@ -300,7 +304,7 @@ fn declare(items: &[Item], zeros: &Zeros, text: &mut String) -> Result<(), Strin
                     text.push_str(&format!("  {};\n", field.declaration));
                 }
                 text.push_str(&format!("}} {name};\n"));
-                if has_size(fields) {
+                if item.is_begun {
                     initial_value(name, &initialiser(name, fields, zeros)?, text);
                 }
             }

@@ -24,6 +24,8 @@ pub struct Item {
     pub name: String,
     /// What it is.
     pub kind: Kind,
+    /// Whether it is a struct that the caller begins with its size and its defaults.
+    pub is_begun: bool,
 }
 
 /// What a source file can declare.
@@ -67,8 +69,9 @@ pub fn items(source: &str) -> Result<Vec<Item>, String> {
             (Kind::Constant { of, .. }, Source::Const(source)) => *of = enum_of(&source.ty),
             _ => {}
         }
-        let documentation = documentation(attributes(source));
-        items.push(Item { documentation, name: name.to_string(), kind });
+        let (attributes, name) = (attributes(source), name.to_string());
+        let is_begun = attribute(attributes, "c_struct").is_some();
+        items.push(Item { documentation: documentation(attributes), name, kind, is_begun });
     }
     items.sort_by_key(|item| match item.kind {
         Kind::Constant { .. } => 0,

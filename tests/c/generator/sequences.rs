@@ -40,7 +40,7 @@ const NUMBERS: &[(&str, &str, &str)] = &[
     ("umbo_metrics_define", "kind", "1 + below(f, 6)"),
     ("umbo_metric_options", "bins", "small(f)"),
     ("umbo_metric_options", "classes", "small(f)"),
-    ("umbo_train_epoch_options", "most_steps", "below(f, 4)"),
+    ("umbo_train_epoch_options", "max_steps", "below(f, 4)"),
     ("umbo_log_level", "most_verbose", "below(f, 6)"),
     // Arrays of counts are as long as there are ranks.
     ("umbo_communicator_functions", "rank_count", "1 + below(f, 4)"),
@@ -202,7 +202,7 @@ fn write_structs(calls: &mut String, header: &Header) -> Result<(), String> {
             };
             // What is not a number is left out less often: without it the struct is of little use.
             // An epoch over an endless dataset has to end.
-            let chance = if field.name == "most_steps" {
+            let chance = if field.name == "max_steps" {
                 "1"
             } else if number(header, name, &field.name, &field.kind).is_some() {
                 "one_in(f, 3)"

@@ -7,8 +7,8 @@ umbo::gradients make(const umbo::strategy &of, const umbo::variable &weight);
 
 umbo::gradients make(const umbo::strategy &of, const umbo::variable &weight) {
 #ifdef WRONG
-    return umbo::gradients::create(of, {weight}, umbo::loss::sum, 2);
+    return umbo::gradients::create(of, {weight}, umbo::loss_reduction::sum, 2);
 #else
-    return umbo::gradients::create(of, {weight}, {umbo::loss::sum, 2});
+    return umbo::gradients::create(of, {weight}, {umbo::loss_reduction::sum, 2});
 #endif
 }

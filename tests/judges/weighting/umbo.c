@@ -42,6 +42,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
     umbo_view x, y, w, b, w_gradient, b_gradient;
     double scale = 1, loss = 0, error = 0;
     int64_t row;
+    umbo_optimizer_info state = UMBO_OPTIMIZER_INFO_INIT;
     int column;
     (void)result;
     UMBO_TRY(umbo_value_view(batch, "x", UMBO_DTYPE_FLOAT64, &x));
@@ -50,7 +51,8 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
     UMBO_TRY(umbo_variable_view(trainer->variables[1], ctx, UMBO_DTYPE_FLOAT64, &b));
     UMBO_TRY(umbo_gradients_view(trainer->gradients, ctx, 0, UMBO_GRADIENT_ADD, &w_gradient));
     UMBO_TRY(umbo_gradients_view(trainer->gradients, ctx, 1, UMBO_GRADIENT_ADD, &b_gradient));
-    UMBO_TRY(umbo_optimizer_loss_scale(trainer->optimizer, &scale));
+    UMBO_TRY(umbo_optimizer_get_info(trainer->optimizer, &state));
+    scale = state.loss_scale;
     if (trainer->setting->reduction == UMBO_LOSS_MEAN && x.shape[0] > 0) scale /= (double)x.shape[0];
     if (trainer->setting->reduction == UMBO_LOSS_GLOBAL_MEAN)
         scale /= (double)group_of(trainer->setting, trainer->first);

@@ -4,9 +4,7 @@ use umbo::error::Result;
 use umbo::optimizer::UpdateRule;
 use umbo::optimizer::adagrad::Adagrad;
 use umbo::optimizer::adam::Adam;
-use umbo::optimizer::adamw::AdamW;
 use umbo::optimizer::ftrl::Ftrl;
-use umbo::optimizer::lamb::Lamb;
 use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::rmsprop::RmsProp;
 use umbo::optimizer::sgd::Sgd;
@@ -28,8 +26,8 @@ pub fn rule_of(name: &str) -> Result<Box<dyn UpdateRule>> {
         "adagrad" => Box::new(Adagrad::new(0.1, 1e-7)?),
         "rmsprop" => Box::new(RmsProp::new(0.9, 0.0, false, 1e-7)?),
         "adam" => Box::new(Adam::new(0.9, 0.999, 1e-8)?),
-        "adamw" => Box::new(AdamW::new(0.9, 0.999, 1e-8, 0.01)?),
-        "lamb" => Box::new(Lamb::new(0.9, 0.999, 1e-6, 0.01)?),
+        "adamw" => Box::new(Adam::adamw(0.9, 0.999, 1e-8, 0.01)?),
+        "lamb" => Box::new(Adam::lamb(0.9, 0.999, 1e-6, 0.01)?),
         "ftrl" => Box::new(Ftrl::new(1.0, 0.0, 0.0, 0.1)?),
         other => unreachable!("{other} is none of the rules"),
     })

@@ -5,9 +5,7 @@ use umbo::device::DeviceId;
 use umbo::error::Result;
 use umbo::optimizer::adagrad::Adagrad;
 use umbo::optimizer::adam::Adam;
-use umbo::optimizer::adamw::AdamW;
 use umbo::optimizer::ftrl::Ftrl;
-use umbo::optimizer::lamb::Lamb;
 use umbo::optimizer::momentum::Momentum;
 use umbo::optimizer::rmsprop::RmsProp;
 use umbo::optimizer::sgd::Sgd;
@@ -131,11 +129,11 @@ fn rules() -> Result<Vec<(&'static str, MakeRule)>> {
         ("momentum", || Momentum::new(0.9, false).map(rule)),
         ("nesterov", || Momentum::new(0.9, true).map(rule)),
         ("adam", || Adam::new(0.9, 0.999, 1e-7).map(rule)),
-        ("adamw", || AdamW::new(0.9, 0.999, 1e-7, 0.01).map(rule)),
+        ("adamw", || Adam::adamw(0.9, 0.999, 1e-7, 0.01).map(rule)),
         ("adagrad", || Adagrad::new(0.1, 1e-7).map(rule)),
         ("rmsprop", || RmsProp::new(0.9, 0.0, false, 1e-7).map(rule)),
         ("rmsprop, momentum, centered", || RmsProp::new(0.9, 0.8, true, 1e-7).map(rule)),
-        ("lamb", || Lamb::new(0.9, 0.999, 1e-7, 0.01).map(rule)),
+        ("lamb", || Adam::lamb(0.9, 0.999, 1e-7, 0.01).map(rule)),
         ("ftrl", || Ftrl::new(1.0, 0.01, 0.02, 0.1).map(rule)),
     ])
 }

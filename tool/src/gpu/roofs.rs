@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use umbo::device::{DeviceId, registry};
 use umbo::error::Result;
-use umbo::optimizer::adamw::AdamW;
+use umbo::optimizer::adam::Adam;
 use umbo::optimizer::{GradientMode, Gradients, LossReduction, Optimizer, apply};
 use umbo::strategy::variables::{self, Initial, NewVariable};
 use umbo::strategy::{Options, Strategy};
@@ -103,7 +103,7 @@ fn training(device: DeviceId, elements: &[usize]) -> Result<f64> {
     let count = variables.len();
     let devices = strategy.compute_devices();
     let gradients = Gradients::new(strategy.id(), devices, variables, LossReduction::Mean)?;
-    let rule = Box::new(AdamW::new(0.9, 0.999, 1e-7, 0.01)?);
+    let rule = Box::new(Adam::adamw(0.9, 0.999, 1e-7, 0.01)?);
     let optimizer = Optimizer::new(strategy.id(), rule, 1e-3)?;
     let mut seconds = Vec::with_capacity(ROUNDS);
     for round in 0..=ROUNDS {

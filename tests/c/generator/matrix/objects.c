@@ -17,7 +17,7 @@ static umbo_status remember_context(umbo_replica_context *context, const umbo_va
 static umbo_metrics *make_metrics(umbo_strategy *strategy) {
     umbo_metrics *metrics = NULL;
     umbo_metric_options options = UMBO_METRIC_OPTIONS_INIT;
-    options.classes = 2;
+    options.class_count = 2;
     CHECK_OK(umbo_metrics_create(strategy, &metrics));
     CHECK_OK(umbo_metrics_define(metrics, "x", UMBO_METRIC_ACCURACY, NULL, NULL));
     CHECK_OK(umbo_metrics_define(metrics, "matrix", UMBO_METRIC_CONFUSION, &options, NULL));
