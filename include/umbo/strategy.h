@@ -515,9 +515,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_update(
     umbo_strategy *strategy, umbo_variable *variable, umbo_update_fn function, void *user_data,
     const umbo_value *args, umbo_value **result);
 
-/**
- * The replica for which a value is made. The library fills it; later versions may append fields.
- */
+/** The replica for which a value is made. Later versions may append fields. */
 typedef struct umbo_value_context {
   /** The id of the replica: 0 to `replica_count` less one. */
   int32_t replica_id;

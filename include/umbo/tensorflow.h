@@ -56,10 +56,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_set_strategy(umbo_strategy *strategy);
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_copy(
     const umbo_strategy *strategy, umbo_strategy **copy);
 
-/**
- * Gets whether a variable was made in this very strategy: 1 or 0. Always 0 for the default
- * strategy.
- */
+/** Gets whether a variable was made in this strategy, not the default one: 1 or 0. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_created_variable(
     const umbo_strategy *strategy, const umbo_variable *variable, int32_t *result);
 
@@ -73,8 +70,8 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_copy(
     const umbo_variable *variable, umbo_variable **copy);
 
 /**
- * When copies of a variable are to be synchronised. A variable of this strategy has one copy, so it
- * says only whether optimizers change a variable whose options do not say it.
+ * When copies of a variable are synchronised. There is one copy, so only the default of `trainable`
+ * follows.
  */
 UMBO_ENUM(umbo_synchronization) {
   /** The strategy decides. */
@@ -83,9 +80,7 @@ UMBO_ENUM(umbo_synchronization) {
   UMBO_SYNCHRONIZATION_NONE = 1,
   /** On every write. */
   UMBO_SYNCHRONIZATION_ON_WRITE = 2,
-  /**
-   * On every read. Optimizers do not change the variable, unless its options or a creator say so.
-   */
+  /** On every read. By default optimizers do not change the variable. */
   UMBO_SYNCHRONIZATION_ON_READ = 3
 };
 
@@ -157,10 +152,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_get_info(
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_info(
     umbo_variable_request *request, const umbo_variable_request_info *info);
 
-/**
- * Gets a new handle to the initial value, whose dtype and shape are the variable's. Do not write
- * it.
- */
+/** Gets a new handle to the initial value, with its dtype and shape. Do not write it. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_initial_value(
     const umbo_variable_request *request, umbo_tensor **tensor);
 
@@ -229,16 +221,11 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_broadcast_to(
     umbo_strategy *strategy, const umbo_value *value, const umbo_destination *destination,
     umbo_value **result);
 
-/**
- * Makes a list of values.
- *
- * A list is used like a tuple, but does not have the same structure.
- * umbo_strategy_make_numpy_dataset() stacks lists of arrays.
- */
+/** Creates a list of values, which is used like a tuple but has another structure. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_list(
     int64_t count, const umbo_value *const *items, umbo_value **value);
 
-/** Makes the spec of a list. */
+/** Creates the spec of a list. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_list(
     int64_t count, const umbo_element_spec *const *items, umbo_element_spec **spec);
 
@@ -337,32 +324,28 @@ UMBO_MUST_USE static inline umbo_status umbo_strategy_value_container(
   return umbo_value_retain(value, container);
 }
 
-/**
- * Gets the names of the compute devices in this process, in replica order.
- *
- * @param[out] names They live as long as the process.
- * @return UMBO_STATUS_FAILED_PRECONDITION: the default strategy, which was given no devices.
- */
+/** Checks the room for the names of devices, of which the default strategy has none. */
+UMBO_MUST_USE static inline umbo_status umbo_tensorflow_check_names(
+    uint64_t strategy_id, int64_t count, const char **names, int64_t capacity, int64_t *length) {
+  UMBO_TRY(umbo_tensorflow_check_output(length));
+  if (strategy_id == 0) {
+    return umbo_tensorflow_refuse(UMBO_STATUS_FAILED_PRECONDITION,
+                                  "strategy: the default strategy was given no devices");
+  }
+  *length = count;
+  if (capacity >= count) return umbo_tensorflow_check_output(names);
+  return umbo_tensorflow_refuse(UMBO_STATUS_OUT_OF_RANGE, "capacity: fewer than the devices");
+}
+
+/** Gets the names of the compute devices in this process, in replica order. */
 UMBO_MUST_USE static inline umbo_status umbo_strategy_worker_devices(
     const umbo_strategy *strategy, const char **names, int64_t capacity, int64_t *length) {
   umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
-  int32_t replica = 0;
+  int32_t at = 0;
   UMBO_TRY(umbo_strategy_get_info(strategy, &info));
-  UMBO_TRY(umbo_tensorflow_check_output(length));
-  if (info.id == 0) {
-    return umbo_tensorflow_refuse(UMBO_STATUS_FAILED_PRECONDITION,
-                                  "umbo_strategy_worker_devices: the default strategy "
-                                  "was given no devices");
-  }
-  *length = info.compute_device_count;
-  if (capacity < *length) {
-    return umbo_tensorflow_refuse(UMBO_STATUS_OUT_OF_RANGE,
-                                  "umbo_strategy_worker_devices: capacity: there are more devices");
-  }
-  UMBO_TRY(umbo_tensorflow_check_output(names));
-  for (; replica < *length; replica++) {
-    UMBO_TRY(umbo_strategy_compute_device(strategy, replica, &names[replica]));
-  }
+  UMBO_TRY(umbo_tensorflow_check_names(info.id, info.compute_device_count, names, capacity,
+                                       length));
+  for (; at < *length; at++) UMBO_TRY(umbo_strategy_compute_device(strategy, at, &names[at]));
   return UMBO_OK;
 }
 
@@ -371,18 +354,7 @@ UMBO_MUST_USE static inline umbo_status umbo_strategy_parameter_devices(
     const umbo_strategy *strategy, const char **names, int64_t capacity, int64_t *length) {
   umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
   UMBO_TRY(umbo_strategy_get_info(strategy, &info));
-  UMBO_TRY(umbo_tensorflow_check_output(length));
-  if (info.id == 0) {
-    return umbo_tensorflow_refuse(UMBO_STATUS_FAILED_PRECONDITION,
-                                  "umbo_strategy_parameter_devices: the default strategy "
-                                  "was given no devices");
-  }
-  *length = 1;
-  if (capacity < 1) {
-    return umbo_tensorflow_refuse(UMBO_STATUS_OUT_OF_RANGE,
-                                  "umbo_strategy_parameter_devices: capacity: there is 1 device");
-  }
-  UMBO_TRY(umbo_tensorflow_check_output(names));
+  UMBO_TRY(umbo_tensorflow_check_names(info.id, 1, names, capacity, length));
   names[0] = info.parameter_device;
   return UMBO_OK;
 }

@@ -3,7 +3,7 @@
 use super::prelude::*;
 use crate::strategy::extended::ValueContext;
 
-/// The replica for which a value is made. The library fills it; later versions may append fields.
+/// The replica for which a value is made. Later versions may append fields.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_value_context {

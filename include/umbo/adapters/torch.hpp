@@ -140,8 +140,8 @@ inline void limit_openblas_threads(int threads) {
 inline strategy_options with_torch_threads(strategy_options options) {
     options.replica_thread_start = [before = std::move(options.replica_thread_start)](
                                        const umbo_replica_thread &thread) {
-        if (at::get_num_threads() != thread.computing_threads) at::set_num_threads(thread.computing_threads);
-        torch_detail::limit_openblas_threads(thread.computing_threads);
+        if (at::get_num_threads() != thread.computing_thread_count) at::set_num_threads(thread.computing_thread_count);
+        torch_detail::limit_openblas_threads(thread.computing_thread_count);
         if (before) before(thread);
     };
     return options;

@@ -3,10 +3,7 @@
 use crate::ffi::prelude::*;
 use crate::input::ElementSpec;
 
-/// Makes a list of values.
-///
-/// A list is used like a tuple, but does not have the same structure.
-/// umbo_strategy_make_numpy_dataset() stacks lists of arrays.
+/// Creates a list of values, which is used like a tuple but has another structure.
 #[c_call(out(value), handles(items, count))]
 pub fn umbo_value_create_list(
     count: i64,
@@ -16,7 +13,7 @@ pub fn umbo_value_create_list(
     value.write(make(Value::list(items)?)?);
 }
 
-/// Makes the spec of a list.
+/// Creates the spec of a list.
 #[c_call(out(spec), array(items, count))]
 pub fn umbo_element_spec_create_list(
     count: i64,

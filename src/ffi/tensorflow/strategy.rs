@@ -29,7 +29,7 @@ pub fn umbo_strategy_copy(strategy: *const umbo_strategy, copy: *mut *mut umbo_s
     copy.write(make(strategy.deep_copy()?)?);
 }
 
-/// Gets whether a variable was made in this very strategy: 1 or 0. Always 0 for the default strategy.
+/// Gets whether a variable was made in this strategy, not the default one: 1 or 0.
 #[c_call(out(result), get(strategy), get(variable))]
 pub fn umbo_strategy_created_variable(
     strategy: *const umbo_strategy,

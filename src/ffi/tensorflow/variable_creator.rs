@@ -6,8 +6,7 @@ use crate::strategy::context::enter_creator_scope;
 use crate::strategy::creator::{NewVariable, VariableRequest};
 use crate::values::variable::Synchronization;
 
-/// When copies of a variable are to be synchronised. A variable of this strategy has one copy, so it
-/// says only whether optimizers change a variable whose options do not say it.
+/// When copies of a variable are synchronised. There is one copy, so only the default of `trainable` follows.
 pub type umbo_synchronization = i32;
 
 /// The strategy decides.
@@ -16,7 +15,7 @@ pub const UMBO_SYNCHRONIZATION_AUTO: umbo_synchronization = 0;
 pub const UMBO_SYNCHRONIZATION_NONE: umbo_synchronization = 1;
 /// On every write.
 pub const UMBO_SYNCHRONIZATION_ON_WRITE: umbo_synchronization = 2;
-/// On every read. Optimizers do not change the variable, unless its options or a creator say so.
+/// On every read. By default optimizers do not change the variable.
 pub const UMBO_SYNCHRONIZATION_ON_READ: umbo_synchronization = 3;
 
 constants! { Synchronization {
@@ -130,7 +129,7 @@ pub fn umbo_variable_request_set_info(
     request.describe(|new| *new = NewVariable { name, trainable, synchronization, aggregation });
 }
 
-/// Gets a new handle to the initial value, whose dtype and shape are the variable's. Do not write it.
+/// Gets a new handle to the initial value, with its dtype and shape. Do not write it.
 #[c_call(out(tensor), get(request))]
 pub fn umbo_variable_request_initial_value(
     request: *const umbo_variable_request,
