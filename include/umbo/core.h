@@ -292,7 +292,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_last_error_at(int64_t index, umbo_error_
  * Sets why a callback fails: `return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "...", NULL,
  * NULL);`
  *
- * @param[in] message Up to 16 KiB are copied. May be NULL.
+ * @param[in] message Up to 16 KiB are copied. `message` may be NULL.
  * @param[in] payload Any object, such as an exception. The library takes it over and carries it to
  *   the thread that called the library, where umbo_last_error_at() gets it. May be NULL.
  * @param[in] destroy Releases the payload once, when the error is forgotten. May be NULL.
@@ -467,7 +467,7 @@ UMBO_API uint32_t umbo_version_number(void);
  * Sets where log messages go, in place of standard error.
  *
  * @param[in] level The last level that is sent: UMBO_LOG_WARNING sends warnings and errors.
- * @param[in] callback May be NULL: standard error again.
+ * @param[in] callback `callback` may be NULL: standard error again.
  * @param[in] destroy Releases `user_data` after the last call of the callback, and if this function
  *   fails. May be NULL.
  *

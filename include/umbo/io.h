@@ -6,25 +6,20 @@
  * @file io.h
  * @brief Files: checkpoints, from which training goes on with the same bits; arrays; positions.
  *
- * Objects are added by names, which differ; a checkpoint keeps them. A program that goes on makes
- * the same objects, adds them by the same names, and restores the file. It is in the safetensors
- * format; docs/checkpoints.md describes what Umbo writes into it. A manager keeps several files.
+ * Objects are added to a checkpoint by names, which differ. A program that goes on makes the same
+ * objects, adds them by the same names, and restores the file, in the safetensors format
+ * (docs/checkpoints.md). A manager keeps several files.
  *
  * Threads: all functions are *concurrent*. Saving waits for the strategy's step; restoring is
- * refused while there is one. In a function that a manager's save calls, such as that of the log, a
- * call that would wait for that save is UMBO_STATUS_FAILED_PRECONDITION.
- *
- * Functions with files can return UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED and
- * UMBO_STATUS_RESOURCE_EXHAUSTED (no room on the disk, too many open files) as the system says, and
- * UMBO_STATUS_UNAVAILABLE for its other failures.
+ * refused while there is one. What would wait for a save that calls it is
+ * UMBO_STATUS_FAILED_PRECONDITION. Files fail as the system says: UMBO_STATUS_NOT_FOUND,
+ * UMBO_STATUS_PERMISSION_DENIED, UMBO_STATUS_RESOURCE_EXHAUSTED, else UMBO_STATUS_UNAVAILABLE.
  *
  * Example:
  * ```c
- * // Goes on from a file if there is one.
  * static umbo_status resume(umbo_checkpoint *checkpoint, umbo_variable *weights,
- *                           umbo_optimizer *optimizer, int64_t *epoch) {
+ *                           int64_t *epoch) {
  *   UMBO_TRY(umbo_checkpoint_add_variable(checkpoint, "weights", weights));
- *   UMBO_TRY(umbo_checkpoint_add_optimizer(checkpoint, "optimizer", optimizer));
  *   UMBO_TRY(umbo_checkpoint_set_integer(checkpoint, "epoch", 0));
  *   umbo_status status = umbo_checkpoint_restore(checkpoint, "training.safetensors");
  *   if (status != UMBO_OK && status != UMBO_STATUS_NOT_FOUND) return status;

@@ -120,6 +120,12 @@ impl Signal {
     }
 }
 
+impl Default for Signal {
+    fn default() -> Signal {
+        Signal::new()
+    }
+}
+
 #[cfg(not(loom))]
 fn sleep(deadline: Option<Instant>) {
     match deadline {

@@ -67,7 +67,7 @@ pub extern "C" fn umbo_version_number() -> u32 {
 /// Sets where log messages go, in place of standard error.
 ///
 /// @param[in] level The last level that is sent: UMBO_LOG_WARNING sends warnings and errors.
-/// @param[in] callback May be NULL: standard error again.
+/// @param[in] callback `callback` may be NULL: standard error again.
 /// @param[in] destroy Releases `user_data` after the last call of the callback, and if this function fails. May be NULL.
 ///
 /// Without a callback, warnings and errors that no call returns go to standard error: lines that begin with "umbo: ", each

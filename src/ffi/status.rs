@@ -232,7 +232,7 @@ pub unsafe extern "C" fn umbo_last_error_at(index: i64, info: *mut umbo_error_in
 
 /// Sets why a callback fails: `return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "...", NULL, NULL);`
 ///
-/// @param[in] message Up to 16 KiB are copied. May be NULL.
+/// @param[in] message Up to 16 KiB are copied. `message` may be NULL.
 /// @param[in] payload Any object, such as an exception. The library takes it over and carries it to the thread that called
 ///   the library, where umbo_last_error_at() gets it. May be NULL.
 /// @param[in] destroy Releases the payload once, when the error is forgotten. May be NULL.
