@@ -1,7 +1,7 @@
 /* Variable creators: what they see, what they change, in which order, where. */
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 static umbo_variable *create(umbo_strategy *strategy, const char *name) {
     umbo_variable *variable = NULL;
@@ -91,10 +91,11 @@ static umbo_status on_read(umbo_variable_request *request, void *user_data, umbo
     umbo_variable_request_info info = UMBO_VARIABLE_REQUEST_INFO_INIT;
     (void)variable;
     CHECK_OK(umbo_variable_request_get_info(request, &info));
-    CHECK(info.trainable == UMBO_AUTO && info.device == NULL); /* the strategy's own creator comes later */
+    CHECK(info.trainable == UMBO_AUTO); /* the strategy's own creator comes later */
     info.synchronization = UMBO_SYNCHRONIZATION_ON_READ;
     info.trainable = *(const int32_t *)user_data;
-    return umbo_variable_request_set_info(request, &info);
+    CHECK_OK(umbo_variable_request_set_info(request, &info));
+    return UMBO_OK;
 }
 
 /* Optimizers leave such a variable alone, unless it is said that they change it. */

@@ -42,14 +42,26 @@ public:
         return variable(out);
     }
 
-    returned<std::string> name() const {
-        const char *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_variable_request_name(raw_, &out));
+    // All that the functions for one field get, in one call.
+    returned<umbo_variable_request_info> info() const {
+        auto out = umbo_variable_request_info_default();
+        UMBO_DETAIL_TRY(umbo_variable_request_get_info(raw_, &out));
         return out;
     }
 
+    returned<void> set_info(const umbo_variable_request_info &to) const {
+        return check(umbo_variable_request_set_info(raw_, &to));
+    }
+
+    returned<std::string> name() const {
+        UMBO_DETAIL_LET(found, info());
+        return found.name;
+    }
+
     returned<void> set_name(const std::string &name) const {
-        return check(umbo_variable_request_set_name(raw_, name.c_str()));
+        UMBO_DETAIL_LET(changed, info());
+        changed.name = name.c_str();
+        return set_info(changed);
     }
 
     returned<tensor> initial_value() const {
@@ -64,37 +76,35 @@ public:
 
     // How the variable is to behave.
     returned<variable_options> options() const {
-        std::int32_t trainable = 0;
-        umbo_aggregation aggregation{};
-        UMBO_DETAIL_TRY(umbo_variable_request_trainable(raw_, &trainable));
-        UMBO_DETAIL_TRY(umbo_variable_request_aggregation(raw_, &aggregation));
+        UMBO_DETAIL_LET(found, info());
         variable_options out;
-        if (trainable != UMBO_AUTO) out.trainable = trainable != 0;
-        out.aggregation = umbo::aggregation{aggregation};
+        if (found.trainable != UMBO_AUTO) out.trainable = found.trainable != 0;
+        out.aggregation = umbo::aggregation{found.aggregation};
         return out;
     }
 
     returned<void> set_options(const variable_options &how) const {
-        const std::int32_t trainable = how.trainable ? std::int32_t{*how.trainable} : UMBO_AUTO;
-        UMBO_DETAIL_TRY(umbo_variable_request_set_trainable(raw_, trainable));
-        return check(umbo_variable_request_set_aggregation(raw_, to_c(how.aggregation)));
+        UMBO_DETAIL_LET(changed, info());
+        changed.trainable = how.trainable ? std::int32_t{*how.trainable} : std::int32_t{UMBO_AUTO};
+        changed.aggregation = to_c(how.aggregation);
+        return set_info(changed);
     }
 
     returned<tensorflow::synchronization> synchronization() const {
-        umbo_synchronization out{};
-        UMBO_DETAIL_TRY(umbo_variable_request_synchronization(raw_, &out));
-        return tensorflow::synchronization{out};
+        UMBO_DETAIL_LET(found, info());
+        return tensorflow::synchronization{found.synchronization};
     }
 
     returned<void> set_synchronization(tensorflow::synchronization to) const {
-        return check(umbo_variable_request_set_synchronization(raw_, to_c(to)));
+        UMBO_DETAIL_LET(changed, info());
+        changed.synchronization = to_c(to);
+        return set_info(changed);
     }
 
     // The device that the strategy's own creator has chosen; "" before it has.
     returned<std::string> device() const {
-        const char *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_variable_request_device(raw_, &out));
-        return out == nullptr ? "" : out;
+        UMBO_DETAIL_LET(found, info());
+        return found.device == nullptr ? "" : found.device;
     }
 
 private:
