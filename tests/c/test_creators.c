@@ -88,12 +88,13 @@ static void changing(umbo_strategy *strategy) {
 
 /* Makes the variable one that is synchronised on reading; user data: whether optimizers change it. */
 static umbo_status on_read(umbo_variable_request *request, void *user_data, umbo_variable **variable) {
-    int32_t trainable = 7;
+    umbo_variable_request_info info = UMBO_VARIABLE_REQUEST_INFO_INIT;
     (void)variable;
-    CHECK_OK(umbo_variable_request_trainable(request, &trainable));
-    CHECK(trainable == UMBO_AUTO); /* the strategy's own creator comes later */
-    CHECK_OK(umbo_variable_request_set_synchronization(request, UMBO_SYNCHRONIZATION_ON_READ));
-    CHECK_OK(umbo_variable_request_set_trainable(request, *(const int32_t *)user_data));
+    CHECK_OK(umbo_variable_request_get_info(request, &info));
+    CHECK(info.trainable == UMBO_AUTO); /* the strategy's own creator comes later */
+    info.synchronization = UMBO_SYNCHRONIZATION_ON_READ;
+    info.trainable = *(const int32_t *)user_data;
+    CHECK_OK(umbo_variable_request_set_info(request, &info));
     return UMBO_OK;
 }
 

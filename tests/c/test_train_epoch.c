@@ -150,7 +150,7 @@ static umbo_status add_numbers(umbo_replica_context *context, const umbo_value *
     umbo_view part;
     int64_t index;
     (void)result;
-    UMBO_TRY(umbo_value_view(args, NULL, &part));
+    UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_FLOAT32, &part));
     for (index = 0; index < part.shape[0]; index++) {
         const double number = (double)((const float *)part.data)[index];
         UMBO_TRY(umbo_replica_context_add_metric(context, "x", number, 1));

@@ -180,11 +180,6 @@ constexpr bool is_known(umbo_sharding constant) {
     return false;
 }
 
-            return true;
-    }
-    return false;
-}
-
 constexpr bool is_known(umbo_loss_reduction constant) {
     switch (constant) {
         case to_c(umbo::loss_reduction::unset):

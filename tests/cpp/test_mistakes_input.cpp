@@ -241,7 +241,7 @@ std::vector<mistake> mistakes() {
          {"the number of replicas"},
          [] {
              umbo::input_context given;
-             given.num_replicas_in_sync = 3;
+             given.replica_count = 3;
              umbo::tensorflow::per_replica_batch_size(given, 8);
          }},
     };
