@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <umbo/io.h>
 #include <umbo/umbo.h>
 
 typedef struct {

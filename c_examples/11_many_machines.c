@@ -9,6 +9,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <umbo/cluster.h>
+#include <umbo/io.h>
 #include <umbo/umbo.h>
 
 enum { IN_SYNC = 12, EXAMPLES = 100, EPOCHS = 60 };
@@ -37,7 +39,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
 }
 
 int main(int argc, char **argv) {
-  /* MPI is found now, and not when this is compiled. Any other engine can be brought: umbo/communicator.h. */
+  /* MPI is found now, and not when this is compiled. Any other engine can be brought: umbo/cluster.h. */
   umbo_communicator *together = NULL;
   if (argc > 1 && strcmp(argv[1], "mpi") == 0) UMBO_CHECK(umbo_communicator_create_mpi(NULL, NULL, &together));
 

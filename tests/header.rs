@@ -7,6 +7,8 @@ use std::{env, fs};
 
 #[path = "../src/ffi/headers/generate.rs"]
 mod generate;
+#[path = "header/rules.rs"]
+mod rules;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -7,7 +7,7 @@
 #define UMBO_MPI_H
 
 #include <mpi.h>
-#include <umbo/communicator.h>
+#include <umbo/cluster.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <umbo/io.h>
 
 enum { TEST_BATCH = 1000, BATCHES_AHEAD = 4, PATH_CAPACITY = 4096 };
 

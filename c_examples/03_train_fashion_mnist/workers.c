@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <umbo/cluster.h>
 
 workers workers_join(options *choices) {
   workers w = {NULL, 0, 1, 1};

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <umbo/io.h>
 #include <umbo/umbo.h>
 
 #include "kernels.h" /* network.cu, compiled: the text `network_ptx` */

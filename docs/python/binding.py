@@ -19,7 +19,7 @@ class Library:
                 return ""
             seen.add(header[1])
             return re.sub("^#include <(umbo/.*)>", included, (INCLUDE / header[1]).read_text(), flags=re.M)
-        text = included(("", "umbo/umbo.h")) + included(("", "umbo/dlpack.h"))
+        text = included(("", "umbo/all.h")) + included(("", "umbo/dlpack.h"))
         text = re.sub(r"/\*.*?\*/|//[^\n]*|\\\n", "", text, flags=re.S)
         text = re.sub(r"^#ifdef __cplusplus\n[^#]*#(else|endif)", "", text, flags=re.M)
         # Where a compiler would have a choice, the last definition of a macro is that of plain C.

@@ -38,7 +38,7 @@
  * such calls on one object at the same time. A function that takes `const umbo_X *` does not
  * change the object. While a call reads or writes a tensor's elements, nobody else may write them.
  *
- * Collective. With several ranks (communicator.h), all of them make a *collective* call, in the
+ * Collective. With several ranks (cluster.h), all of them make a *collective* call, in the
  * same order. If it fails on one, it fails on all; UMBO_STATUS_FAILED_PRECONDITION is then also for
  * ranks that make different calls, UMBO_STATUS_UNAVAILABLE for one that has ended.
  *
@@ -529,27 +529,6 @@ UMBO_API const char *umbo_version(void);
 UMBO_API uint32_t umbo_version_number(void);
 
 /**
- * Tells how the library was built.
- *
- * @return One JSON object with the fields "version", "target" and "profile". The text lives as
- *   long as the process.
- */
-UMBO_API const char *umbo_build_info(void);
-
-/**
- * Tells whether an optional feature works here and now.
- *
- * @param[in] name The name of the feature.
- * @param[out] result 1 if the feature works; 0 if it does not, and for a name that this version
- *   does not know.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `name` is not a text in UTF-8, or `result` is a
- *   null pointer.
- *
- * There is one name so far, "cuda": there is a GPU that can be a device of a strategy.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_has_feature(const char *name, int32_t *result);
-
-/**
  * Sends log messages to a function of the program.
  *
  * @param[in] most_verbose The last level that is sent: UMBO_LOG_WARNING sends warnings and errors.
@@ -583,14 +562,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_set_log_callback(
  * the number.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_worker_count(int64_t count);
-
-/**
- * Gives how many threads do central work.
- *
- * @param[out] count The number of threads, including the calling one. Small operations use fewer.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `count` is a null pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_worker_count(int64_t *count);
 
 /**
  * Ends the threads that no object needs, and gives kept memory back.

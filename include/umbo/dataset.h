@@ -123,38 +123,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_tensor_slices(
     const umbo_value *components, umbo_dataset **dataset);
 
 /**
- * Makes a dataset of the rows of the array in a NumPy `.npy` file.
- *
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: not such a file, or a scalar.
- * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the file, as the system says.
- * - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo does not have.
- * - UMBO_STATUS_DATA_LOSS: the file is damaged.
- *
- * A file in C order and the machine's byte order, of any dtype but bool, is mapped into memory:
- * nobody may rewrite or shorten it while the dataset or an element is in use. Others are read by
- * this call.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_npy_file(
-    const char *path, umbo_dataset **dataset);
-
-/**
- * Makes a dataset of the rows of arrays in a NumPy `.npz` file: structs, with a field for each
- * array.
- *
- * @param[in] names The arrays. `names` may be NULL: all, in the order of the file.
- * @return As umbo_dataset_from_npy_file(), or:
- * - UMBO_STATUS_NOT_FOUND: no array of a name.
- * - UMBO_STATUS_UNIMPLEMENTED: the file is encrypted, or compressed in another way than by
- *   DEFLATE.
- * - UMBO_STATUS_INVALID_ARGUMENT: the arrays differ in the size of dimension 0.
- *
- * The call reads the arrays.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_npz_file(
-    const char *path, int64_t count, const char *const *names, umbo_dataset **dataset);
-
-/**
  * Makes a dataset of one element.
  *
  * @param[in] element A tensor or a nest of tensors.
@@ -192,21 +160,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_range(
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_arrays(
     int64_t count, const char *const *names, const umbo_view *views, umbo_dataset **dataset);
-
-/**
- * Makes a dataset of the rows of the arrays in IDX files, the format of MNIST.
- *
- * @param[in] count How many files there are, 1 or more.
- * @param[in] names As for umbo_dataset_from_arrays(). `names` may be NULL.
- * @param[in] paths The files, plain or compressed by gzip. Their arrays have the same size of
- *   dimension 0.
- * @return As umbo_dataset_from_npy_file().
- *
- * A plain file of 8-bit elements is mapped into memory: nobody may rewrite or shorten it while the
- * dataset or an element is in use. Others are read by this call.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_idx_files(
-    int64_t count, const char *const *names, const char *const *paths, umbo_dataset **dataset);
 
 /**
  * Opens a file: makes the dataset of its elements.
@@ -750,38 +703,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_element_spec(
  * options say otherwise.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_reset(umbo_iterator *iterator);
-
-/**
- * Writes down the position of an iterator, a JSON text that can be kept in a file.
- *
- * @param[out] buffer The position. `buffer` may be NULL if `capacity` is 0.
- * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION, as for umbo_iterator_next().
- *
- * The position is just after the element that umbo_iterator_next() gave last, or its failure, but
- * before an element that umbo_train_epoch() repeats. It does not contain the data.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_save_position(
-    umbo_iterator *iterator, char *buffer, size_t capacity, size_t *length);
-
-/**
- * Takes an iterator, new or in use, to a position.
- *
- * @param[in] position The text, of any length, that umbo_iterator_save_position() wrote for an
- *   iterator of the same pipeline, in this process or another.
- * @return As umbo_iterator_next(), and the iterator stays where it was, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: a position of another pipeline (the message names the first
- *   stage that differs) or another version, a damaged text, or data that have become fewer.
- *
- * Pipelines may differ in the seed of a shuffle, in what is made ahead, in parallel calls and in
- * the number of replicas. The elements that follow are those that followed the saved position,
- * also in later passes.
- *
- * The library makes again what stages hold: the buffer of a shuffle, the batch that is being
- * re-split, a cache. It calls maps for these only; of a generator `begin`, `reset` as often as
- * before, and `next` for each element of the pass. It does not compare the data.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_restore_position(
-    umbo_iterator *iterator, const char *position);
 
 /** Makes another handle to the same iterator: umbo_retain(). */
 UMBO_MUST_USE static inline umbo_status umbo_iterator_retain(

@@ -121,37 +121,6 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_device_canonical_name(
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_logical_device_count(
     umbo_device_type type, int32_t physical_ordinal, int64_t count, const size_t *memory_limits);
 
-/**
- * Makes a GPU work on a stream of the program.
- *
- * @param[in] device A GPU that was not used yet.
- * @param[in] stream A CUstream of the GPU's primary context, not the default stream of each
- *   thread. It lives as long as the process. `stream` may be NULL: a stream of the library, the
- *   default.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_FAILED_PRECONDITION: the device was used already.
- * - UMBO_STATUS_UNAVAILABLE: the driver does not say whose stream it is.
- *
- * All that the library does with the GPU's memory goes through this stream. It stays with this
- * part of the physical GPU if umbo_set_logical_device_count() gives that another ordinal.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_set_device_stream(const char *device, void *stream);
-
-/**
- * Makes a GPU allocate from a memory pool of the program.
- *
- * @param[in] device A GPU that was not used yet.
- * @param[in] pool A CUmemoryPool of the GPU, or of one whose memory this GPU may use
- *   (cuMemPoolSetAccess). It lives as long as the process. `pool` may be NULL: the GPU's own pool,
- *   the default.
- * @return As umbo_set_device_stream().
- *
- * The library allocates and frees in the order of the GPU's stream. A GPU that has no memory pools
- * is UMBO_STATUS_UNIMPLEMENTED at its first use. The pool stays with this part of the physical GPU,
- * as streams do.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_set_device_memory_pool(const char *device, void *pool);
-
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

@@ -123,7 +123,7 @@ typedef struct umbo_strategy_options {
    */
   umbo_destroy_fn replica_thread_user_data_destroy;
   /**
-   * Joins ranks, whose replicas run in sync (communicator.h). The strategy keeps it. NULL: this
+   * Joins ranks, whose replicas run in sync (cluster.h). The strategy keeps it. NULL: this
    * process is alone.
    */
   const umbo_communicator *communicator;

@@ -218,42 +218,6 @@ static inline void umbo_tensor_release(const umbo_tensor *tensor) {
 }
 
 /**
- * Saves a tensor as a `.npy` file, which numpy.load() reads.
- *
- * @param[in] path The file. It is replaced as a whole, or stays as it is if the call fails.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: a folder.
- * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
- * - UMBO_STATUS_RESOURCE_EXHAUSTED: the disk is full.
- * - UMBO_STATUS_UNAVAILABLE: another failure of the system.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_save(const umbo_tensor *tensor, const char *path);
-
-/**
- * Saves tensors by name as a `.npz` file, which numpy.load() reads.
- *
- * @param[in] count How many tensors there are, 1 or more.
- * @param[in] names All different, and without / \ and :.
- * @param[in] path As for umbo_tensor_save().
- * @return As umbo_tensor_save().
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_save_all(
-    int64_t count, const char *const *names, const umbo_tensor *const *tensors, const char *path);
-
-/**
- * Loads a tensor from a `.npy` file, or an array from a `.npz` file, to CPU:0.
- *
- * @param[in] name The array of a `.npz` file. `name` may be NULL: a `.npy` file.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: not a file of that kind.
- * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the file, or an array of this name.
- * - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo does not have.
- * - UMBO_STATUS_DATA_LOSS: the file is damaged.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_load(
-    const char *path, const char *name, umbo_tensor **tensor);
-
-/**
  * Makes a view of an array in host memory: contiguous, row-major, and for reading.
  *
  * @return The view, or an invalid one (its dtype is UMBO_DTYPE_NONE) if the shape is invalid.

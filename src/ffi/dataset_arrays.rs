@@ -20,23 +20,3 @@ pub fn umbo_dataset_from_arrays(
     let copies = collect(views.iter().map(|view| unsafe { tensor_of_view(view, "views") }))?;
     dataset.write(make(Dataset::from_named_arrays(copies, names.as_deref())?)?);
 }
-
-/// Makes a dataset of the rows of the arrays in IDX files, the format of MNIST.
-///
-/// @param[in] count How many files there are, 1 or more.
-/// @param[in] names As for umbo_dataset_from_arrays(). `names` may be NULL.
-/// @param[in] paths The files, plain or compressed by gzip. Their arrays have the same size of
-///   dimension 0.
-/// @return As umbo_dataset_from_npy_file().
-///
-/// A plain file of 8-bit elements is mapped into memory: nobody may rewrite or shorten it while the
-/// dataset or an element is in use. Others are read by this call.
-#[c_call(counted(count), out(dataset), optional_texts(names, count), texts(paths, count))]
-pub fn umbo_dataset_from_idx_files(
-    count: i64,
-    names: *const *const c_char,
-    paths: *const *const c_char,
-    dataset: *mut *mut umbo_dataset,
-) {
-    dataset.write(make(Dataset::from_idx_files(&paths, names.as_deref())?)?);
-}

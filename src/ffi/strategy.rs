@@ -45,7 +45,7 @@ pub struct umbo_strategy_options {
     /// Releases `replica_thread_user_data` once, when the strategy, its copies and their threads have ended, or if
     /// the strategy cannot be created. May be NULL.
     pub replica_thread_user_data_destroy: umbo_destroy_fn,
-    /// Joins ranks, whose replicas run in sync (communicator.h). The strategy keeps it. NULL: this
+    /// Joins ranks, whose replicas run in sync (cluster.h). The strategy keeps it. NULL: this
     /// process is alone.
     pub communicator: *const umbo_communicator,
     /// 1: look for mistakes of callbacks that otherwise go unnoticed (writes beside buffers or to variables, elements

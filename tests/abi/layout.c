@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stddef.h>
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 #define SIZE(type, bytes) static_assert(sizeof(type) == (bytes), "size of " #type)
 #define FIELD(type, field, bytes) \
@@ -364,12 +364,6 @@ FIELD(umbo_optimizer_info, iterations, 16);
 FIELD(umbo_optimizer_info, learning_rate, 24);
 FIELD(umbo_optimizer_info, loss_scale, 32);
 
-SIZE(umbo_variable_progress, 32);
-FIELD(umbo_variable_progress, struct_size, 0);
-FIELD(umbo_variable_progress, update_count, 8);
-FIELD(umbo_variable_progress, first_running, 16);
-FIELD(umbo_variable_progress, second_running, 24);
-
 SIZE(umbo_metric_options, 40);
 FIELD(umbo_metric_options, struct_size, 0);
 FIELD(umbo_metric_options, class_count, 8);
@@ -391,16 +385,6 @@ FIELD(umbo_class_metric, false_negatives, 24);
 FIELD(umbo_class_metric, precision, 32);
 FIELD(umbo_class_metric, recall, 40);
 FIELD(umbo_class_metric, f1, 48);
-
-SIZE(umbo_checkpoint_manager_options, 56);
-FIELD(umbo_checkpoint_manager_options, struct_size, 0);
-FIELD(umbo_checkpoint_manager_options, max_to_keep, 8);
-FIELD(umbo_checkpoint_manager_options, max_best_to_keep, 16);
-FIELD(umbo_checkpoint_manager_options, larger_is_better, 24);
-FIELD(umbo_checkpoint_manager_options, asynchronous, 28);
-FIELD(umbo_checkpoint_manager_options, every_steps, 32);
-FIELD(umbo_checkpoint_manager_options, every_seconds, 40);
-FIELD(umbo_checkpoint_manager_options, start_fresh, 48);
 
 SIZE(umbo_progress, 64);
 FIELD(umbo_progress, struct_size, 0);
@@ -456,13 +440,21 @@ FIELD(umbo_equivalence_finding, difference, 40);
 FIELD(umbo_equivalence_finding, name, 48);
 FIELD(umbo_equivalence_finding, text, 56);
 
-SIZE(umbo_cluster_resolver_info, 48);
-FIELD(umbo_cluster_resolver_info, struct_size, 0);
-FIELD(umbo_cluster_resolver_info, job_count, 8);
-FIELD(umbo_cluster_resolver_info, task_type, 16);
-FIELD(umbo_cluster_resolver_info, task_index, 24);
-FIELD(umbo_cluster_resolver_info, rank, 32);
-FIELD(umbo_cluster_resolver_info, rank_count, 40);
+SIZE(umbo_checkpoint_manager_options, 56);
+FIELD(umbo_checkpoint_manager_options, struct_size, 0);
+FIELD(umbo_checkpoint_manager_options, max_to_keep, 8);
+FIELD(umbo_checkpoint_manager_options, max_best_to_keep, 16);
+FIELD(umbo_checkpoint_manager_options, larger_is_better, 24);
+FIELD(umbo_checkpoint_manager_options, asynchronous, 28);
+FIELD(umbo_checkpoint_manager_options, every_steps, 32);
+FIELD(umbo_checkpoint_manager_options, every_seconds, 40);
+FIELD(umbo_checkpoint_manager_options, start_fresh, 48);
+
+SIZE(umbo_variable_progress, 32);
+FIELD(umbo_variable_progress, struct_size, 0);
+FIELD(umbo_variable_progress, update_count, 8);
+FIELD(umbo_variable_progress, first_running, 16);
+FIELD(umbo_variable_progress, second_running, 24);
 
 SIZE(umbo_communicator_functions, 96);
 FIELD(umbo_communicator_functions, struct_size, 0);
@@ -493,10 +485,13 @@ FIELD(umbo_mpi_options, max_message_bytes, 24);
 FIELD(umbo_mpi_options, find, 32);
 FIELD(umbo_mpi_options, find_user_data, 40);
 
-SIZE(umbo_nccl_options, 24);
-FIELD(umbo_nccl_options, struct_size, 0);
-FIELD(umbo_nccl_options, timeout_seconds, 8);
-FIELD(umbo_nccl_options, library, 16);
+SIZE(umbo_cluster_resolver_info, 48);
+FIELD(umbo_cluster_resolver_info, struct_size, 0);
+FIELD(umbo_cluster_resolver_info, job_count, 8);
+FIELD(umbo_cluster_resolver_info, task_type, 16);
+FIELD(umbo_cluster_resolver_info, task_index, 24);
+FIELD(umbo_cluster_resolver_info, rank, 32);
+FIELD(umbo_cluster_resolver_info, rank_count, 40);
 
 SIZE(umbo_step_times, 104);
 FIELD(umbo_step_times, struct_size, 0);
@@ -516,6 +511,11 @@ FIELD(umbo_step_times, outside, 96);
 SIZE(umbo_trace_options, 16);
 FIELD(umbo_trace_options, struct_size, 0);
 FIELD(umbo_trace_options, max_events, 8);
+
+SIZE(umbo_nccl_options, 24);
+FIELD(umbo_nccl_options, struct_size, 0);
+FIELD(umbo_nccl_options, timeout_seconds, 8);
+FIELD(umbo_nccl_options, library, 16);
 
 SIZE(umbo_variable_request_info, 40);
 FIELD(umbo_variable_request_info, struct_size, 0);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <umbo/umbo.h>
+#include <umbo/all.h>
 
 #if defined(__GNUC__)
 #define CHECK_MAYBE_UNUSED __attribute__((unused))

@@ -1,7 +1,7 @@
 /* Variable creators: what they see, what they change, in which order, where. */
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 static umbo_variable *create(umbo_strategy *strategy, const char *name) {
     umbo_variable *variable = NULL;

@@ -1,7 +1,7 @@
 /* What libraries on top of a strategy use: destinations, broadcasting, non-slot state, colocation. */
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 static umbo_destination on_device(const char *device) {
     umbo_destination destination = UMBO_DESTINATION_INIT;

@@ -1,7 +1,7 @@
 /* Datasets from a function: each replica gets whole elements; and the options of distribution. */
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 typedef struct {
     int calls;

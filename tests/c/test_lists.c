@@ -1,7 +1,7 @@
 /* Lists: nests that are treated as tuples are, and are of another kind. Per-replica values of nests. */
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 static umbo_value *list(umbo_value *first, umbo_value *second) {
     const umbo_value *items[2];

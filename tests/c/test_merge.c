@@ -3,7 +3,7 @@
 
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 typedef struct {
     pthread_t caller;

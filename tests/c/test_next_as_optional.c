@@ -1,7 +1,7 @@
 /* next_as_optional: whether there was an element, with no word of it in the element itself. */
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 static umbo_dataset *batches_of_two(int64_t count) {
     umbo_dataset *numbers = NULL, *batches = NULL;

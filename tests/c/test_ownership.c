@@ -6,7 +6,7 @@
 
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 typedef struct {
     pthread_mutex_t mutex;

@@ -1,7 +1,7 @@
 /* reduce, reduce_to, local_results and update, in cross-replica context. */
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 /* [0,1,2,3] and, for the second replica, the numbers from 4 on. */
 static umbo_value *two_parts(int64_t second_rows) {

@@ -1,7 +1,7 @@
 /* What a program is told on the threads that serve as replicas. */
 #include <pthread.h>
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 #include "check.h"
 

@@ -3,7 +3,7 @@
 
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 static int is_current(const umbo_strategy *expected) {
     umbo_strategy *current = NULL;

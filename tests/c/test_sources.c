@@ -1,7 +1,7 @@
 /* Sources of datasets, and the transformations that test_dataset.c leaves. */
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 /* Iterates over int64 elements and gives the dataset up: how many numbers there were. */
 static int drain(umbo_dataset *dataset, int64_t *into, int room) {

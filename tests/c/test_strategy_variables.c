@@ -1,7 +1,7 @@
 /* The variables of a strategy, as a program sees them that did not keep a list. */
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 /* The names of all variables, with a blank behind each. */
 static const char *names_of(umbo_strategy *strategy) {

@@ -1,7 +1,7 @@
 /* Values from functions: once for each replica, in order, in the caller's context. */
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 static umbo_status numbered(const umbo_value_context *context, void *user_data,
                             umbo_value **value) {

@@ -1,7 +1,7 @@
 /* Variables: creation, assignment in every context by every aggregation, commit and rollback. */
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 typedef enum { ASSIGN, ASSIGN_ADD, ASSIGN_SUB } assignment;
 

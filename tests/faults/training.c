@@ -3,7 +3,7 @@
 
 #include "faults.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 enum { ROWS = 48, BATCH = 8, STEPS = 3, TABLE = 16, VARIABLES = 5 };
 

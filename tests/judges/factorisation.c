@@ -5,7 +5,7 @@
  *
  * FOLDER has training.npz (user, item: int64; rating: float32), and gets users.npy and items.npy, the factors. They begin
  * between 0 and START. Prints the seconds of the epochs. */
-#include <umbo/umbo.h>
+#include <umbo/all.h>
 
 #include <stdio.h>
 #include <stdlib.h>

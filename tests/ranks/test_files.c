@@ -41,9 +41,7 @@ static void note(const struct own *own, const umbo_view *view) {
 static umbo_status step(umbo_replica_context *context, const umbo_value *args, void *user_data,
                         umbo_value **result) {
     umbo_view view;
-    int32_t replica;
-    (void)result;
-    replica = replica_id(context);
+    (void)context, (void)result;
     UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_NONE, &view));
     note((const struct own *)user_data, &view);
     return UMBO_OK;

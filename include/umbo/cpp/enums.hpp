@@ -11,6 +11,10 @@
 #include <cstdint>
 
 #include <umbo/cpp/mode.hpp>
+#include <umbo/cluster.h>
+#include <umbo/diagnose.h>
+#include <umbo/gpu.h>
+#include <umbo/io.h>
 #include <umbo/umbo.h>
 
 UMBO_DETAIL_BEGIN

@@ -6,7 +6,7 @@
 #include <string>
 
 #include <umbo/cpp/error.hpp>
-#include <umbo/observe.h>
+#include <umbo/diagnose.h>
 
 UMBO_DETAIL_BEGIN
 

@@ -85,7 +85,7 @@ public:
 
     returned<void> set_options(const variable_options &how) const {
         UMBO_DETAIL_LET(changed, info());
-        changed.trainable = how.trainable ? std::int32_t{*how.trainable} : UMBO_AUTO;
+        changed.trainable = how.trainable ? std::int32_t{*how.trainable} : std::int32_t{UMBO_AUTO};
         changed.aggregation = to_c(how.aggregation);
         return set_info(changed);
     }

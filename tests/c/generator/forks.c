@@ -9,7 +9,7 @@
 #include "check.h"
 
 #include <umbo/dlpack.h>
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 enum { REPLICAS = 2, FORKS = 200, SIZE = 1 << 18 };
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include <ranks.h>
-#include <umbo/umbo.h>
+#include <umbo/all.h>
 
 enum { WIDTH = 3 };
 

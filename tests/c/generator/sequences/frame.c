@@ -20,7 +20,7 @@
 #include "check.h"
 
 #include <umbo/dlpack.h>
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 /* Of each type so many handles are kept, and so many that are gone. */
 #define MOST_LIVE 12

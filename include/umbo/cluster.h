@@ -1,15 +1,17 @@
 /* Generated from src/ffi; do not edit. */
-#ifndef UMBO_COMMUNICATOR_H
-#define UMBO_COMMUNICATOR_H
+#ifndef UMBO_CLUSTER_H
+#define UMBO_CLUSTER_H
 
 /**
- * @file communicator.h
- * @brief Communicators, which join the processes of a training.
+ * @file cluster.h
+ * @brief Several processes: communicators, which join them; resolvers, which know of them.
  *
  * Each process is a *rank* and creates its communicator once: of functions of its own, or of MPI;
  * NCCL moves what lies on GPUs beside either. A communicator moves bytes and never sums: the
  * library adds contributions in rank order, so the bits of a result do not depend on what moved
  * them. A call that has failed makes all later calls UMBO_STATUS_UNAVAILABLE.
+ *
+ * A cluster resolver knows jobs with names, such as "worker", and their tasks, which are processes.
  *
  * Threads: getters are *concurrent*. A second call that moves bytes at the same time is
  * UMBO_STATUS_FAILED_PRECONDITION.
@@ -287,52 +289,93 @@ UMBO_DEFAULT(umbo_mpi_options, UMBO_MPI_OPTIONS_INIT)
 UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create_mpi(
     void *mpi_communicator, const umbo_mpi_options *options, umbo_communicator **communicator);
 
-/** The options of a communicator over NCCL. */
-typedef struct umbo_nccl_options {
+/** A cluster, and the place of this process in it. */
+typedef struct umbo_cluster_resolver_info {
   size_t struct_size;
+  /** The number of jobs. */
+  int64_t job_count;
   /**
-   * How long a call waits for NCCL; more than 0, or UMBO_INFINITE. Keep it below the timeout of
-   * `base`, so that a timeout here can still be reported to all ranks.
+   * The job that this process is a task of; NULL if the configuration names none. Lives as long as
+   * the resolver.
    */
-  double timeout_seconds;
+  const char *task_type;
+  /** The number of this process in its job; UMBO_NONE if the configuration gives none. */
+  int64_t task_index;
   /**
-   * The path of NCCL's library, 2.14 or newer. NULL: that of the environment variable
-   * UMBO_NCCL_LIBRARY, else libnccl.so.2.
+   * The rank of this process; UMBO_NONE if nothing gives one. With TF_CONFIG the tasks of "chief"
+   * come first, then those of "worker"; other tasks have no rank.
    */
-  const char *library;
-} umbo_nccl_options;
+  int64_t rank;
+  /** The number of ranks; 0 if nothing gives it. */
+  int64_t rank_count;
+} umbo_cluster_resolver_info;
 
-#define UMBO_NCCL_OPTIONS_INIT { sizeof(umbo_nccl_options), 300.0, NULL }
-UMBO_DEFAULT(umbo_nccl_options, UMBO_NCCL_OPTIONS_INIT)
+#define UMBO_CLUSTER_RESOLVER_INFO_INIT { sizeof(umbo_cluster_resolver_info), 0, NULL, 0, 0, 0 }
+UMBO_DEFAULT(umbo_cluster_resolver_info, UMBO_CLUSTER_RESOLVER_INFO_INIT)
 
 /**
- * Joins the ranks of another communicator by NCCL, too, which then moves what lies on GPUs.
+ * Creates a resolver from JSON in the form of TF_CONFIG.
  *
- * @param[in] base Moves memory of the host and reports failures. The new communicator keeps it; do
- *   not use it while the new one is used.
- * @param[in] device The GPU of this rank's variables, such as "GPU:0". Each rank has its own
- *   physical GPU.
- * @param[in] options May be NULL.
- * @return
- * - UMBO_STATUS_UNAVAILABLE: NCCL was not found, is older than 2.14, or reports an error (two ranks
- *   on one GPU).
- * - UMBO_STATUS_INVALID_ARGUMENT: `device` is no GPU, or an option out of range.
- * - UMBO_STATUS_NOT_FOUND: no such device.
- * - UMBO_STATUS_DEADLINE_EXCEEDED: a rank did not call this in time.
- * - The others of umbo_communicator_all_to_all() for `base`.
+ * @param[in] text JSON such as {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type":
+ *   "worker", "index": 0}}, of any length. NULL: the environment variable TF_CONFIG; if it is
+ *   missing or empty, an empty cluster.
+ * @return UMBO_STATUS_INVALID_ARGUMENT: not JSON of this form, or a task that the cluster does not
+ *   have; the message names the place.
  *
- * Collective over `base`, which stays usable if NCCL or a device fails. Invalid arguments fail on
- * this rank only, before anything is exchanged. Call again: the other ranks are waiting.
- *
- * Gradients of variables on GPUs then go from GPU to GPU if all ranks have theirs there, and are
- * summed in rank order, with the same bits. After a timeout or an error of NCCL every call is
- * UMBO_STATUS_UNAVAILABLE. Only threads that call this library call NCCL. The release of the last
- * handle may wait for the ranks of this machine. This was run with a stand-in for NCCL, never on
- * GPUs.
+ * The tasks of a job are an array of addresses, or an object that maps numbers to addresses. Fields
+ * other than "cluster" and "task" are ignored. A task of type "evaluator" need not be in the
+ * cluster.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_communicator_create_nccl(
-    umbo_communicator *base, const char *device, const umbo_nccl_options *options,
-    umbo_communicator **communicator);
+UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_from_tf_config(
+    const char *text, umbo_cluster_resolver **resolver);
+
+/**
+ * Creates a resolver from TF_CONFIG and from what launchers set: OMPI_COMM_WORLD_RANK and _SIZE,
+ * PMI_RANK and PMI_SIZE, PMIX_RANK; if none is set, SLURM_PROCID with SLURM_STEP_NUM_TASKS.
+ *
+ * @return UMBO_STATUS_INVALID_ARGUMENT: a variable is malformed, or two of them disagree; the
+ *   message names them.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_from_environment(
+    umbo_cluster_resolver **resolver);
+
+/** Gets a cluster, and the place of this process in it. */
+UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_get_info(
+    const umbo_cluster_resolver *resolver, umbo_cluster_resolver_info *info);
+
+/**
+ * Gets a job.
+ *
+ * @param[in] index Its position in alphabetical order.
+ * @param[out] name Its name. Lives as long as the resolver.
+ * @param[out] task_count The number of its tasks.
+ * @return UMBO_STATUS_OUT_OF_RANGE: no such job.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_job(
+    const umbo_cluster_resolver *resolver, int64_t index, const char **name, int64_t *task_count);
+
+/**
+ * Gets a task of a job.
+ *
+ * @param[in] index Its position in the order of the numbers.
+ * @param[out] number Its number: `index` if the tasks were an array.
+ * @param[out] address Its address. Lives as long as the resolver.
+ * @return UMBO_STATUS_NOT_FOUND: no such job; UMBO_STATUS_OUT_OF_RANGE: no such task.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_cluster_resolver_task(
+    const umbo_cluster_resolver *resolver, const char *job, int64_t index, int64_t *number,
+    const char **address);
+
+/** Makes another handle to the same cluster resolver: umbo_retain(). */
+UMBO_MUST_USE static inline umbo_status umbo_cluster_resolver_retain(
+    const umbo_cluster_resolver *cluster_resolver, umbo_cluster_resolver **retained) {
+  return umbo_retain(cluster_resolver, UMBO_HANDLE_CLUSTER_RESOLVER, retained);
+}
+
+/** Releases a handle: umbo_release(). */
+static inline void umbo_cluster_resolver_release(const umbo_cluster_resolver *cluster_resolver) {
+  umbo_release(cluster_resolver, UMBO_HANDLE_CLUSTER_RESOLVER);
+}
 
 #ifdef __cplusplus
 } /* extern "C" */

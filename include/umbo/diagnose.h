@@ -1,9 +1,9 @@
 /* Generated from src/ffi; do not edit. */
-#ifndef UMBO_OBSERVE_H
-#define UMBO_OBSERVE_H
+#ifndef UMBO_DIAGNOSE_H
+#define UMBO_DIAGNOSE_H
 
 /**
- * @file observe.h
+ * @file diagnose.h
  * @brief Watching a program: what its steps spend their time on, what to change, and the trace.
  *
  * umbo_strategy_step_report() explains why N replicas are not N times as fast. A trace shows what
@@ -187,6 +187,35 @@ UMBO_API void umbo_trace_span_begin(const char *name);
 
 /** Ends the span that this thread began last, if there is one. */
 UMBO_API void umbo_trace_span_end(void);
+
+/**
+ * Tells how the library was built.
+ *
+ * @return One JSON object with the fields "version", "target" and "profile". The text lives as
+ *   long as the process.
+ */
+UMBO_API const char *umbo_build_info(void);
+
+/**
+ * Tells whether an optional feature works here and now.
+ *
+ * @param[in] name The name of the feature.
+ * @param[out] result 1 if the feature works; 0 if it does not, and for a name that this version
+ *   does not know.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `name` is not a text in UTF-8, or `result` is a
+ *   null pointer.
+ *
+ * There is one name so far, "cuda": there is a GPU that can be a device of a strategy.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_has_feature(const char *name, int32_t *result);
+
+/**
+ * Gives how many threads do central work.
+ *
+ * @param[out] count The number of threads, including the calling one. Small operations use fewer.
+ * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `count` is a null pointer.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_worker_count(int64_t *count);
 
 #ifdef __cplusplus
 } /* extern "C" */
