@@ -188,32 +188,20 @@ UMBO_API void umbo_trace_span_begin(const char *name);
 /** Ends the span that this thread began last, if there is one. */
 UMBO_API void umbo_trace_span_end(void);
 
-/**
- * Tells how the library was built.
- *
- * @return One JSON object with the fields "version", "target" and "profile". The text lives as
- *   long as the process.
- */
+/** Gets how the library was built: a JSON object with "version", "target" and "profile". */
 UMBO_API const char *umbo_build_info(void);
 
 /**
- * Tells whether an optional feature works here and now.
+ * Gets whether an optional feature works here and now.
  *
- * @param[in] name The name of the feature.
- * @param[out] result 1 if the feature works; 0 if it does not, and for a name that this version
- *   does not know.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `name` is not a text in UTF-8, or `result` is a
- *   null pointer.
- *
- * There is one name so far, "cuda": there is a GPU that can be a device of a strategy.
+ * @param[in] name "cuda": there is a GPU that can be a device of a strategy. Others: 0.
+ * @param[out] result 1 or 0.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_has_feature(const char *name, int32_t *result);
 
 /**
- * Gives how many threads do central work.
- *
- * @param[out] count The number of threads, including the calling one. Small operations use fewer.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `count` is a null pointer.
+ * Gets the number of threads for central work, the calling one included. Small operations use
+ * fewer.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_worker_count(int64_t *count);
 

@@ -6,12 +6,10 @@
  * @file gpu.h
  * @brief Experimental: streams and memory pools of the program, and NCCL.
  *
- * No GPU has run this yet. It is outside the promise that 0.1.x keeps API and ABI: functions and
- * structs of this header, and umbo_gpu_update in optimizer.h, may change or go.
+ * No GPU has run this yet. What is here, and umbo_gpu_update in optimizer.h, may change in 0.1.x.
  *
  * Example:
  * ```c
- * // Lets the library work on a stream that the program has.
  * static umbo_status share_stream(void *stream) {
  *   return umbo_set_device_stream("GPU:0", stream);
  * }

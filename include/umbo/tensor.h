@@ -160,7 +160,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_mutable_view(umbo_tensor *tensor,
 /**
  * Makes a tensor of every `step`-th position along one axis, from `start` to before `stop`.
  *
- * @param[in] axis The axis; a negative one counts from the last, which is -1.
+ * @param[in] axis The axis; a negative one counts from the end.
  * @param[in] step 1 or more.
  * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such axis, or not 0 <= start <= stop <= size.
  *

@@ -236,7 +236,7 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_list(
  * @return UMBO_STATUS_INVALID_ARGUMENT: the number of replicas does not divide `global_batch_size`.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_input_context_per_replica_batch_size(
-    const umbo_input_context *context, int64_t global_batch_size, int64_t *size);
+    const umbo_input_context *context, int64_t global_batch_size, int64_t *batch_size);
 
 /**
  * Makes a dataset of the slices of copies of arrays along dimension 0, as

@@ -164,7 +164,7 @@ pub fn umbo_tensor_mutable_view(tensor: *mut umbo_tensor, view: *mut umbo_view) 
 
 /// Makes a tensor of every `step`-th position along one axis, from `start` to before `stop`.
 ///
-/// @param[in] axis The axis; a negative one counts from the last, which is -1.
+/// @param[in] axis The axis; a negative one counts from the end.
 /// @param[in] step 1 or more.
 /// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such axis, or not 0 <= start <= stop <= size.
 ///

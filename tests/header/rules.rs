@@ -131,7 +131,8 @@ fn a_number_of_things_is_a_count() {
     }
     for (_, text) in headers() {
         for (function, _) in functions(text) {
-            assert!(!function.contains("_num_") && !function.ends_with("_size"), "{function}");
+            let is_size = function.ends_with("_size") && !function.ends_with("_batch_size");
+            assert!(!function.contains("_num_") && !is_size, "{function}");
         }
     }
 }
@@ -164,11 +165,12 @@ fn bytes_have_one_type() {
 
 #[test]
 fn words_are_those_of_the_field() {
-    let not_ours = ["most", "longest", "withdraw", "room", "keep", "anew", "told"];
+    let not_ours = ["most", "longest", "withdraw", "room", "anew", "told"];
     for (place, declaration) in declarations() {
         let name = name_of(&declaration);
         let wrong = name.split('_').find(|word| not_ours.contains(word));
-        assert_eq!(wrong, None, "{place}: {declaration}");
+        // `keep` alone was the number of checkpoints that are kept.
+        assert!(wrong.is_none() && name != "keep", "{place}: {declaration}");
     }
     for (_, text) in headers() {
         for (function, _) in functions(text) {
@@ -197,7 +199,7 @@ fn comments_say_what_is_their_own() {
         "an invalid handle",
         "not a valid handle",
         "a null pointer",
-        "not enough memory",
+        "there is no memory",
         "is told",
         "whoever",
         "of all but",
@@ -210,7 +212,9 @@ fn comments_say_what_is_their_own() {
                 || line.contains(" -1:")
                 || line.contains(" -1.")
                 || line.contains(" -1;");
-            if number || not_here.iter().any(|words| line.contains(words)) {
+            // core.h says it for all.
+            let is_wrong = |words: &&str| line.contains(words) && header != "core.h";
+            if number || not_here.iter().any(is_wrong) {
                 wrong.insert(format!("{header}: {line}"));
             }
         }
@@ -232,9 +236,10 @@ fn headers_are_short() {
                 && !line.ends_with("_H")
         };
         let first = text.lines().position(declaration).unwrap_or(0);
-        // core.h begins with what holds for all.
+        // core.h begins with what holds for all, umbo.h with a program, dlpack.h has the structs of others.
+        let is_special = ["core.h", "umbo.h", "dlpack.h"].contains(&header.as_str());
         assert!(
-            first < 40 || header == "core.h",
+            first < 40 || is_special,
             "{header}: the first declaration is in line {}",
             first + 1
         );

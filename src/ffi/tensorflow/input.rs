@@ -7,18 +7,18 @@ use crate::input::{InputContext, make_numpy_dataset};
 ///
 /// @param[in] context What a dataset function was given.
 /// @return UMBO_STATUS_INVALID_ARGUMENT: the number of replicas does not divide `global_batch_size`.
-#[c_call(out(size), structure(context))]
+#[c_call(out(batch_size), structure(context))]
 pub fn umbo_input_context_per_replica_batch_size(
     context: *const umbo_input_context,
     global_batch_size: i64,
-    size: *mut i64,
+    batch_size: *mut i64,
 ) {
     let context = InputContext {
         num_input_pipelines: context.pipeline_count,
         input_pipeline_id: context.pipeline_index,
         num_replicas_in_sync: context.replica_count,
     };
-    size.write(context.per_replica_batch_size(global_batch_size)?);
+    batch_size.write(context.per_replica_batch_size(global_batch_size)?);
 }
 
 /// Makes a dataset of the slices of copies of arrays along dimension 0, as umbo_dataset_from_tensor_slices() does.
