@@ -7,28 +7,23 @@
  * @brief Checkpoints: what training needs to go on later, with the same bits, in one file.
  *
  * Objects are added by names, which differ; a checkpoint keeps them. A program that goes on makes
- * the same objects, adds them by the same names, and restores the file. It is in the safetensors
- * format; docs/checkpoints.md describes what Umbo writes into it. A manager keeps several files.
- *
- * Threads: all functions are *concurrent*. Saving waits for the strategy's step; restoring is
- * refused while there is one. In a function that a manager's save calls, such as that of the log, a
- * call that would wait for that save is UMBO_STATUS_FAILED_PRECONDITION.
+ * the same objects, adds them by the same names, and restores the file, which is in the safetensors
+ * format (docs/checkpoints.md). A manager keeps several files.
  *
  * Functions with files can return UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED and
- * UMBO_STATUS_RESOURCE_EXHAUSTED (no room on the disk, too many open files) as the system says, and
- * UMBO_STATUS_UNAVAILABLE for its other failures.
+ * UMBO_STATUS_RESOURCE_EXHAUSTED as the system says, UMBO_STATUS_UNAVAILABLE for what else fails.
+ *
+ * Threads: all functions are *concurrent*. Saves wait for the strategy's step; restores are refused
+ * while there is one. In a function that a save calls, such as that of the log, a call that would
+ * wait for that save is UMBO_STATUS_FAILED_PRECONDITION.
  *
  * Example:
  * ```c
  * // Goes on from a file if there is one.
- * static umbo_status resume(umbo_checkpoint *checkpoint, umbo_variable *weights,
- *                           umbo_optimizer *optimizer, int64_t *epoch) {
+ * static umbo_status resume(umbo_checkpoint *checkpoint, umbo_variable *weights) {
  *   UMBO_TRY(umbo_checkpoint_add_variable(checkpoint, "weights", weights));
- *   UMBO_TRY(umbo_checkpoint_add_optimizer(checkpoint, "optimizer", optimizer));
- *   UMBO_TRY(umbo_checkpoint_set_integer(checkpoint, "epoch", 0));
  *   umbo_status status = umbo_checkpoint_restore(checkpoint, "training.safetensors");
- *   if (status != UMBO_OK && status != UMBO_STATUS_NOT_FOUND) return status;
- *   return umbo_checkpoint_integer(checkpoint, "epoch", epoch);
+ *   return status == UMBO_STATUS_NOT_FOUND ? UMBO_OK : status;
  * }
  * ```
  */
