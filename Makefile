@@ -61,7 +61,7 @@ example = $(call section,Build the examples against $(PREFIX)); \
   cmake --build $(WORK)/c_examples --parallel $(JOBS) $(if $(SMALL),--target $(1))
 section = echo; echo "==== $(1)"
 
-.PHONY: help setup install demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-engines \
+.PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-engines \
   test-aarch64 test-conan mutants-gpu test-loom mutants faults test-c test-large test-all \
   build-c matrix storm fuzz fuzz-parsers asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines pictures judges clean
 
@@ -116,6 +116,12 @@ cases: ## Run the conformance cases (UMBO_CASES=files, separated by colons)
 	@scripts/setup.sh build
 	@$(if $(SMALL),UMBO_CASES=$(firstword $(wildcard tests/cases/data/*.json))) \
 	  cargo test --quiet --locked $(if $(SMALL),--workspace,--release) --test cases
+
+check: ## Format, lints and unit tests: the quick part of `make test`
+	@$(call section,Format, lints, unit tests)
+	@cargo fmt --all --check
+	@cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	@cargo test --quiet --locked --workspace --lib --exclude models
 
 # Rust's tests and those in C have folders of their own, and are built and run side by side: one of them alone leaves
 # processors idle, where a compiler does the last of a crate or a test waits. What each command prints stays together.
@@ -220,7 +226,7 @@ faults: ## Let each request for data, mappings and threads fail in turn (about 1
 	@cd $(BUILD)/tests/faults/run && export LD_PRELOAD=../libumbo_fail_requests.so && \
 	  ../umbo_faults $(if $(SMALL),sample,every) training && ../umbo_faults $(if $(SMALL),sample,every) pipelines
 
-# The long versions of tests that ctest runs for some seconds each. docs/reliability.md keeps count.
+# The long versions of tests that ctest runs for some seconds each. docs/internals/reliability.md keeps count.
 RUNS ?= 100000
 CALLS ?= 1000000
 build-c:
@@ -283,15 +289,15 @@ pictures: ## Draw the documents' pictures anew, from what is measured meanwhile:
 	@$(call section,Pictures)
 	@DATA="$(DATA)" scripts/pictures.sh $(PREFIX) $(WORK) $(DOCUMENTS)/pictures $(if $(SMALL),--rounds 1 --steps 2 --to-us 4)
 
-bench-peers: ## Measure beside other frameworks; writes docs/benchmarks.md (installs into build/peers)
+bench-peers: ## Measure beside other frameworks; writes docs/internals/benchmarks.md (installs into build/peers)
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory install
 	@$(call section,Benchmarks beside peers)
-	@mkdir -p $(DOCUMENTS)
-	@benches/peers/run.py --prefix $(CURDIR)/$(PREFIX) --rounds $(ROUNDS) --output $(DOCUMENTS)/benchmarks.md \
+	@mkdir -p $(DOCUMENTS)/internals
+	@benches/peers/run.py --prefix $(CURDIR)/$(PREFIX) --rounds $(ROUNDS) --output $(DOCUMENTS)/internals/benchmarks.md \
 	  $(if $(SMALL),--busy)
 
-bench-check: ## Measure as bench-peers does; fails where a ratio to a probe fell by more than a tenth of docs/benchmarks.md
+bench-check: ## Measure as bench-peers does; fails where a ratio to a probe fell by more than a tenth of docs/internals/benchmarks.md
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory install
 	@$(call section,Benchmarks as they were)

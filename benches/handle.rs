@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use umbo::ffi::{
     UMBO_DTYPE_FLOAT32, UMBO_HANDLE_TENSOR, UMBO_HANDLE_VALUE, umbo_release, umbo_retain,
-    umbo_tensor, umbo_tensor_create_zeros, umbo_value_count, umbo_value_from_tensor,
+    umbo_tensor, umbo_tensor_create_zeros, umbo_value_from_tensor, umbo_value_get_info,
+    umbo_value_info,
 };
 
 const ROUNDS: usize = 20;
@@ -28,13 +29,14 @@ fn measure(what: &str, mut call: impl FnMut()) {
 }
 
 fn main() {
-    let (mut tensor, mut value, mut count) = (ptr::null_mut(), ptr::null_mut(), 0);
+    let (mut tensor, mut value) = (ptr::null_mut(), ptr::null_mut());
+    let mut info = umbo_value_info::default();
     // SAFETY: the pointers lead to variables of the right types, and the handles are in use.
     unsafe {
         umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 0, ptr::null(), ptr::null(), &mut tensor);
         umbo_value_from_tensor(tensor, &mut value);
-        measure("look up (umbo_value_count)", || {
-            black_box(umbo_value_count(black_box(value), &mut count));
+        measure("look up (umbo_value_get_info)", || {
+            black_box(umbo_value_get_info(black_box(value), &mut info));
         });
         measure("retain and release", || {
             let mut another: *mut umbo_tensor = ptr::null_mut();

@@ -6,10 +6,10 @@
 static umbo_status greet(umbo_replica_context *ctx, const umbo_value *args, void *user_data, umbo_value **result) {
   (void)args;
   (void)user_data;
-  int32_t replica = 0;
-  UMBO_TRY(umbo_replica_context_replica_id(ctx, &replica));
+  umbo_replica_context_info here = UMBO_REPLICA_CONTEXT_INFO_INIT;
+  UMBO_TRY(umbo_replica_context_get_info(ctx, &here));
 
-  const int32_t answer = 10 * (replica + 1);
+  const int32_t answer = 10 * (here.replica_id + 1);
   umbo_tensor *tensor = NULL;
   UMBO_TRY(umbo_tensor_from_data(UMBO_DTYPE_INT32, 0, NULL, &answer, NULL, &tensor));
   const umbo_status status = umbo_value_from_tensor(tensor, result);
@@ -20,10 +20,10 @@ static umbo_status greet(umbo_replica_context *ctx, const umbo_value *args, void
 int main(void) {
   printf("umbo %s\n", umbo_version());
 
-  int64_t cpus = 0, gpus = 0;
-  UMBO_CHECK(umbo_physical_device_count(UMBO_DEVICE_CPU, &cpus));
-  UMBO_CHECK(umbo_physical_device_count(UMBO_DEVICE_GPU, &gpus));
-  printf("physical devices: %d CPU, %d GPU\n", (int)cpus, (int)gpus);
+  umbo_device_info cpu = UMBO_DEVICE_INFO_INIT, gpu = UMBO_DEVICE_INFO_INIT;
+  UMBO_CHECK(umbo_device_get_info("CPU:0", &cpu));
+  UMBO_CHECK(umbo_device_get_info("GPU:0", &gpu));
+  printf("physical devices: %d CPU, %d GPU\n", (int)cpu.physical_count, (int)gpu.physical_count);
 
   umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
   options.cpu_replicas = 2;
@@ -39,14 +39,14 @@ int main(void) {
   /* The replicas ran in no particular order; their results come in replica order. */
   umbo_value *results = NULL;
   UMBO_CHECK(umbo_strategy_local_results(strategy, greetings, &results));
-  int64_t count = 0;
-  UMBO_CHECK(umbo_value_count(results, &count));
-  for (int32_t replica = 0; replica < count; ++replica) {
+  umbo_value_info of_results = UMBO_VALUE_INFO_INIT;
+  UMBO_CHECK(umbo_value_get_info(results, &of_results));
+  for (int32_t replica = 0; replica < of_results.item_count; ++replica) {
     umbo_value *item = NULL;
     umbo_view view;
     const char *device = NULL;
     UMBO_CHECK(umbo_value_item(results, replica, &item));
-    UMBO_CHECK(umbo_value_view(item, NULL, &view));
+    UMBO_CHECK(umbo_value_view(item, NULL, UMBO_DTYPE_INT32, &view));
     UMBO_CHECK(umbo_strategy_compute_device(strategy, replica, &device));
     printf("replica %d on %s says %d\n", (int)replica, device, (int)*(const int32_t *)view.data);
     umbo_value_release(item);

@@ -4,12 +4,12 @@
 
 int main() {
   std::printf("umbo %s\n", umbo::version().c_str());
-  std::printf("physical devices: %d CPU, %d GPU\n", static_cast<int>(umbo::physical_device_count(umbo::device_type::cpu)),
-              static_cast<int>(umbo::physical_device_count(umbo::device_type::gpu)));
+  std::printf("physical devices: %d CPU, %d GPU\n", static_cast<int>(umbo::device_get_info("CPU:0").physical_count),
+              static_cast<int>(umbo::device_get_info("GPU:0").physical_count));
 
   umbo::strategy_options options;
   options.cpu_replicas = 2;
-  const auto strategy = umbo::strategy::central_storage(options);
+  const auto strategy = umbo::strategy::create(options);
   std::printf("variables live on %s\n", strategy.parameter_device().c_str());
 
   // Runs once on every replica, at the same time. What it returns comes back as a per-replica value.
@@ -17,7 +17,7 @@ int main() {
 
   // The replicas ran in no particular order; their results come in replica order.
   const auto results = strategy.local_results(greetings);
-  for (int replica = 0; replica < results.count(); ++replica) {
+  for (int replica = 0; replica < results.item_count(); ++replica) {
     std::printf("replica %d on %s says %d\n", replica, strategy.compute_device(replica).c_str(),
                 static_cast<int>(results.item(replica).view_as<std::int32_t>()()));
   }

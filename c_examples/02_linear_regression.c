@@ -17,8 +17,8 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
   (void)result;
   const model *m = user_data;
   umbo_view x, y, line, gradient;
-  UMBO_TRY(umbo_value_view(batch, "x", &x)); /* this replica's rows; there may be none */
-  UMBO_TRY(umbo_value_view(batch, "y", &y));
+  UMBO_TRY(umbo_value_view(batch, "x", UMBO_DTYPE_FLOAT32, &x)); /* this replica's rows; there may be none */
+  UMBO_TRY(umbo_value_view(batch, "y", UMBO_DTYPE_FLOAT32, &y));
   UMBO_TRY(umbo_variable_view(m->line, ctx, UMBO_DTYPE_FLOAT32, &line));
   UMBO_TRY(umbo_gradients_view(m->gradients, ctx, 0, UMBO_GRADIENT_ADD, &gradient)); /* its own buffer, zeroed */
 
@@ -45,7 +45,7 @@ int main(void) {
   umbo_variable_options zeros = UMBO_VARIABLE_OPTIONS_INIT;
   zeros.initial = UMBO_INITIAL_ZEROS;
   zeros.dtype = UMBO_DTYPE_FLOAT32;
-  zeros.rank = 1;
+  zeros.ndim = 1;
   zeros.shape = (const int64_t[]){2};
   UMBO_CHECK(umbo_variable_create(strategy, "line", NULL, &zeros, &m.line));
   umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;

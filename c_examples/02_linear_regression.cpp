@@ -10,8 +10,8 @@
 int main() {
   umbo::strategy_options options;
   options.cpu_replicas = 2;
-  const auto strategy = umbo::strategy::central_storage(options);
-  const auto line = strategy.create_variable("line", umbo::tensor::zeros(umbo::dtype::float32, {2})); // {w, b}
+  const auto strategy = umbo::strategy::create(options);
+  const auto line = strategy.create_variable("line", umbo::tensor::create_zeros(umbo::dtype::float32, {2})); // {w, b}
   umbo::gradients_options sums;
   sums.loss_reduction = umbo::loss_reduction::sum; // the step adds up over its rows; the library divides by all rows
   const auto gradients = umbo::gradients::create(strategy, {line}, sums);
@@ -37,9 +37,9 @@ int main() {
     x.push_back(0.2f * static_cast<float>(i) - 1.0f);
     y.push_back(3.0f * x.back() - 1.0f);
   }
-  const auto columns = umbo::value::structure({{"x", umbo::tensor::from_vector(x)}, {"y", umbo::tensor::from_vector(y)}});
+  const auto columns = umbo::value::create_struct({{"x", umbo::tensor::from_vector(x)}, {"y", umbo::tensor::from_vector(y)}});
   const auto examples = umbo::dataset::from_tensor_slices(columns).shuffle().batch(4);
-  const auto batches = strategy.distribute(examples).iterate();
+  const auto batches = strategy.distribute_dataset(examples).iterate();
 
   umbo::sgd_options rate;
   rate.learning_rate = 0.5;

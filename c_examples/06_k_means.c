@@ -16,7 +16,7 @@ static umbo_status move_centres(umbo_strategy *strategy, const umbo_value *args,
   UMBO_TRY(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, args, NULL, &total));
   float moved[CENTRES][2];
   umbo_status status = umbo_variable_copy_to_host(centres, moved, sizeof(moved));
-  if (status == UMBO_OK) status = umbo_value_view(total, NULL, &sums);
+  if (status == UMBO_OK) status = umbo_value_view(total, NULL, UMBO_DTYPE_FLOAT32, &sums);
   if (status == UMBO_OK) {
     const float *sum = sums.data; /* x, y, points */
     for (int c = 0; c < CENTRES; ++c, sum += 3) {
@@ -34,7 +34,7 @@ static umbo_status move_centres(umbo_strategy *strategy, const umbo_value *args,
 static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void *user_data, umbo_value **result) {
   umbo_variable *centres = user_data;
   umbo_view points, view;
-  UMBO_TRY(umbo_value_view(batch, NULL, &points));
+  UMBO_TRY(umbo_value_view(batch, NULL, UMBO_DTYPE_FLOAT32, &points));
   UMBO_TRY(umbo_variable_view(centres, ctx, UMBO_DTYPE_FLOAT32, &view));
   const float *point = points.data, *centre = view.data;
   float sums[CENTRES][3] = {{0}};

@@ -15,11 +15,11 @@ int main() {
   }
   umbo::strategy_options options;
   options.cpu_replicas = 2;
-  const auto strategy = umbo::strategy::central_storage(options);
+  const auto strategy = umbo::strategy::create(options);
   // The first centres are the first points.
   const auto centres = strategy.create_variable("centres", umbo::tensor::from_data({k, 2}, table.data()));
   const auto all = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({points, 2}, table.data()));
-  const auto batches = strategy.distribute(all.batch(points)).iterate(); // all of them in each step
+  const auto batches = strategy.distribute_dataset(all.batch(points)).iterate(); // all of them in each step
 
   // Moves each centre to the middle of the points that are nearest to it. Runs once; it gets the sums of each replica.
   const auto move_centres = [&](umbo::strategy &on, const umbo::value &sums) {
@@ -37,7 +37,7 @@ int main() {
   const auto step = [&](umbo::replica_context &context, const umbo::value &batch) {
     const auto point = batch.view_as<float>();
     const auto centre = context.read<float>(centres);
-    auto own = umbo::tensor::zeros(umbo::dtype::float32, {k, 3});
+    auto own = umbo::tensor::create_zeros(umbo::dtype::float32, {k, 3});
     const auto sums = own.view_as<float>();
     for (std::int64_t i = 0; i < point.shape(0); ++i) {
       std::int64_t nearest = 0;

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <umbo/io.h>
 #include <umbo/umbo.h>
 
 typedef struct {
@@ -15,7 +16,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
   (void)result;
   const model *m = user_data;
   umbo_view rows, line, gradient;
-  UMBO_TRY(umbo_value_view(batch, NULL, &rows));
+  UMBO_TRY(umbo_value_view(batch, NULL, UMBO_DTYPE_FLOAT32, &rows));
   UMBO_TRY(umbo_variable_view(m->line, ctx, UMBO_DTYPE_FLOAT32, &line));
   UMBO_TRY(umbo_gradients_view(m->gradients, ctx, 0, UMBO_GRADIENT_ADD, &gradient));
   const float *row = rows.data, *p = line.data;
@@ -38,7 +39,7 @@ static void train(const char *path, int64_t last_epoch, float line[2]) {
   umbo_variable_options normal = UMBO_VARIABLE_OPTIONS_INIT;
   normal.initial = UMBO_INITIAL_NORMAL;
   normal.dtype = UMBO_DTYPE_FLOAT32;
-  normal.rank = 1;
+  normal.ndim = 1;
   normal.shape = (const int64_t[]){2};
   UMBO_CHECK(umbo_variable_create(strategy, "line", NULL, &normal, &m.line));
   umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;

@@ -9,7 +9,7 @@
 static std::vector<float> train(const std::string &path, std::int64_t last_epoch) {
   umbo::strategy_options options;
   options.cpu_replicas = 2;
-  const auto strategy = umbo::strategy::central_storage(options);
+  const auto strategy = umbo::strategy::create(options);
   umbo::initial_distribution normal;
   normal.distribution = umbo::initial::normal;
   const auto line = strategy.create_variable("line", umbo::dtype::float32, {2}, normal); // {w, b}
@@ -27,7 +27,7 @@ static std::vector<float> train(const std::string &path, std::int64_t last_epoch
   }
   // Each pass is in another order, which the iterator knows.
   const auto rows = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({100, 2}, table.data())).shuffle();
-  const auto batches = strategy.distribute(rows.batch(8)).iterate();
+  const auto batches = strategy.distribute_dataset(rows.batch(8)).iterate();
   const auto step = [&](umbo::replica_context &context, const umbo::value &batch) {
     const auto row = batch.view_as<float>();
     const auto p = context.read<float>(line);

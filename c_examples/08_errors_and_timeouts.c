@@ -12,19 +12,22 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *args, void 
   (void)args;
   (void)result;
   const char what = *(const char *)user_data;
-  int32_t replica = 0, cancelled = 0;
-  UMBO_TRY(umbo_replica_context_replica_id(ctx, &replica));
+  int32_t cancelled = 0;
+  umbo_replica_context_info here = UMBO_REPLICA_CONTEXT_INFO_INIT;
+  UMBO_TRY(umbo_replica_context_get_info(ctx, &here));
   umbo_value *one = NULL;
   const float number = 1;
   UMBO_TRY(umbo_value_from_data(UMBO_DTYPE_FLOAT32, 0, NULL, &number, NULL, &one));
   const umbo_status added = umbo_variable_assign_add(total, one); /* takes effect when all replicas are done */
   umbo_value_release(one);
   UMBO_TRY(added);
-  if (replica == 1 && what == 'f') {
+  if (here.replica_id == 1 && what == 'f') {
     return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "picture 17 is cut off", NULL, NULL);
   }
   /* Long work asks now and then whether it is still wanted. */
-  while (replica == 1 && what == 'l' && !cancelled) UMBO_TRY(umbo_replica_context_is_cancelled(ctx, &cancelled));
+  while (here.replica_id == 1 && what == 'l' && !cancelled) {
+    UMBO_TRY(umbo_replica_context_is_cancelled(ctx, &cancelled));
+  }
   return UMBO_OK;
 }
 

@@ -22,13 +22,13 @@ static umbo::status status_of(Fn &&fails) {
 int main() {
   umbo::strategy_options options;
   options.cpu_replicas = -2;
-  const auto refused = status_of([&] { umbo::strategy::central_storage(options); });
+  const auto refused = status_of([&] { umbo::strategy::create(options); });
 
   options.cpu_replicas = 2;
-  const auto strategy = umbo::strategy::central_storage(options);
+  const auto strategy = umbo::strategy::create(options);
   umbo::variable_options adding;
   adding.aggregation = umbo::aggregation::sum; // what replicas assign is added up
-  const auto total = strategy.create_variable("total", umbo::tensor::zeros(umbo::dtype::float32, {}), adding);
+  const auto total = strategy.create_variable("total", umbo::tensor::create_zeros(umbo::dtype::float32, {}), adding);
   const auto read_total = [&] { return total.read().to_vector<float>().at(0); };
 
   // An exception of the program's own comes back as it was thrown.

@@ -17,7 +17,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
   const model *m = user_data;
   umbo_view rows, line, gradient;
   umbo_optimizer_info state = UMBO_OPTIMIZER_INFO_INIT;
-  UMBO_TRY(umbo_value_view(batch, NULL, &rows));
+  UMBO_TRY(umbo_value_view(batch, NULL, UMBO_DTYPE_FLOAT32, &rows));
   UMBO_TRY(umbo_variable_view(m->line, ctx, UMBO_DTYPE_FLOAT16, &line)); /* kept in step by the updates */
   UMBO_TRY(umbo_gradients_view(m->gradients, ctx, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
   UMBO_TRY(umbo_optimizer_get_info(m->optimizer, &state));
@@ -45,7 +45,7 @@ int main(void) {
   umbo_variable_options zeros = UMBO_VARIABLE_OPTIONS_INIT;
   zeros.initial = UMBO_INITIAL_ZEROS;
   zeros.dtype = UMBO_DTYPE_FLOAT32;
-  zeros.rank = 1;
+  zeros.ndim = 1;
   zeros.shape = (const int64_t[]){2};
   UMBO_CHECK(umbo_variable_create(strategy, "line", NULL, &zeros, &m.line));
   umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;

@@ -10,8 +10,8 @@
 int main() {
   umbo::strategy_options options;
   options.cpu_replicas = 2;
-  const auto strategy = umbo::strategy::central_storage(options);
-  const auto line = strategy.create_variable("line", umbo::tensor::zeros(umbo::dtype::float32, {2})); // {w, b}
+  const auto strategy = umbo::strategy::create(options);
+  const auto line = strategy.create_variable("line", umbo::tensor::create_zeros(umbo::dtype::float32, {2})); // {w, b}
   umbo::gradients_options sums;
   sums.loss_reduction = umbo::loss_reduction::sum;
   sums.dtype = umbo::dtype::float16;
@@ -45,7 +45,7 @@ int main() {
     table.push_back(3.0f * table.back() - 1.0f);
   }
   const auto rows = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({100, 2}, table.data())).shuffle();
-  const auto batches = strategy.distribute(rows.batch(10)).iterate(); // three updates of three, and one of the last
+  const auto batches = strategy.distribute_dataset(rows.batch(10)).iterate(); // three updates of three, and one of the last
   std::int64_t updates = 0, skipped = 0;
   for (int epoch = 0; epoch < 20; ++epoch) {
     const auto report = umbo::train_epoch(strategy, batches, optimizer, gradients, step);

@@ -24,7 +24,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
   (void)user_data;
   (void)result;
   umbo_view rows, p, gradient;
-  UMBO_TRY(umbo_value_view(batch, NULL, &rows));
+  UMBO_TRY(umbo_value_view(batch, NULL, UMBO_DTYPE_FLOAT32, &rows));
   UMBO_TRY(umbo_variable_view(line, ctx, UMBO_DTYPE_FLOAT32, &p));
   UMBO_TRY(umbo_gradients_view(gradients, ctx, 0, UMBO_GRADIENT_ADD, &gradient));
   const float *row = rows.data, *w = p.data;
@@ -52,7 +52,7 @@ int main(void) {
   umbo_variable_options zeros = UMBO_VARIABLE_OPTIONS_INIT;
   zeros.initial = UMBO_INITIAL_ZEROS;
   zeros.dtype = UMBO_DTYPE_FLOAT32;
-  zeros.rank = 1;
+  zeros.ndim = 1;
   zeros.shape = (const int64_t[]){2};
   UMBO_CHECK(umbo_variable_create(strategy, "line", NULL, &zeros, &line));
   umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;

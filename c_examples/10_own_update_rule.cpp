@@ -9,8 +9,8 @@
 int main() {
   umbo::strategy_options options;
   options.cpu_replicas = 2;
-  const auto strategy = umbo::strategy::central_storage(options);
-  const auto line = strategy.create_variable("line", umbo::tensor::zeros(umbo::dtype::float32, {2})); // {w, b}
+  const auto strategy = umbo::strategy::create(options);
+  const auto line = strategy.create_variable("line", umbo::tensor::create_zeros(umbo::dtype::float32, {2})); // {w, b}
   umbo::gradients_options sums;
   sums.loss_reduction = umbo::loss_reduction::sum;
   const auto gradients = umbo::gradients::create(strategy, {line}, sums);
@@ -49,7 +49,7 @@ int main() {
     table.push_back(3.0f * table.back() - 1.0f);
   }
   const auto rows = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({100, 2}, table.data())).shuffle();
-  const auto batches = strategy.distribute(rows.batch(16)).iterate();
+  const auto batches = strategy.distribute_dataset(rows.batch(16)).iterate();
   for (int epoch = 0; epoch < 50; ++epoch) umbo::train_epoch(strategy, batches, optimizer, gradients, step);
 
   const auto found = line.read().to_vector<float>();

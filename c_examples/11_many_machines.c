@@ -9,6 +9,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <umbo/cluster.h>
+#include <umbo/io.h>
 #include <umbo/umbo.h>
 
 enum { IN_SYNC = 12, EXAMPLES = 100, EPOCHS = 60 };
@@ -23,7 +25,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
   const model *m = user_data;
   umbo_view rows, line, gradient;
   (void)result;
-  UMBO_TRY(umbo_value_view(batch, NULL, &rows));
+  UMBO_TRY(umbo_value_view(batch, NULL, UMBO_DTYPE_FLOAT32, &rows));
   UMBO_TRY(umbo_variable_view(m->line, ctx, UMBO_DTYPE_FLOAT32, &line));
   UMBO_TRY(umbo_gradients_view(m->gradients, ctx, 0, UMBO_GRADIENT_ADD, &gradient));
   const float *row = rows.data, *p = line.data;
@@ -37,9 +39,9 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
 }
 
 int main(int argc, char **argv) {
-  /* MPI is found now, and not when this is compiled. Any other engine can be brought: umbo/communicator.h. */
+  /* MPI is found now, and not when this is compiled. Any other engine can be brought: umbo/cluster.h. */
   umbo_communicator *together = NULL;
-  if (argc > 1 && strcmp(argv[1], "mpi") == 0) UMBO_CHECK(umbo_communicator_create_mpi_world(NULL, &together));
+  if (argc > 1 && strcmp(argv[1], "mpi") == 0) UMBO_CHECK(umbo_communicator_create_mpi(NULL, NULL, &together));
 
   umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
   options.communicator = together;    /* NULL: this process is alone */
@@ -51,8 +53,8 @@ int main(int argc, char **argv) {
   umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
   UMBO_CHECK(umbo_strategy_get_info(strategy, &info));
   if (info.rank == 0) {
-    printf("%d replicas in sync, %d of them here; processes: %d\n", IN_SYNC, (int)info.num_local_replicas,
-           (int)info.num_ranks);
+    printf("%d replicas in sync, %d of them here; processes: %d\n", IN_SYNC, (int)info.local_replica_count,
+           (int)info.rank_count);
   }
 
   /* From here on every process does the same. What rank 0 gives a variable counts. */
@@ -60,7 +62,7 @@ int main(int argc, char **argv) {
   umbo_variable_options zeros = UMBO_VARIABLE_OPTIONS_INIT;
   zeros.initial = UMBO_INITIAL_ZEROS;
   zeros.dtype = UMBO_DTYPE_FLOAT32;
-  zeros.rank = 1;
+  zeros.ndim = 1;
   zeros.shape = (const int64_t[]){2};
   UMBO_CHECK(umbo_variable_create(strategy, "line", NULL, &zeros, &m.line));
   umbo_gradients_options sums = UMBO_GRADIENTS_OPTIONS_INIT;

@@ -14,18 +14,18 @@
 int main(int argc, char **argv) {
   // MPI is found now, and not when this is compiled. Any other engine can be brought: umbo::communicator::create.
   umbo::strategy_options options;
-  if (argc > 1 && std::string(argv[1]) == "mpi") options.communicator = umbo::communicator::mpi_world();
+  if (argc > 1 && std::string(argv[1]) == "mpi") options.communicator = umbo::communicator::create_mpi();
   options.cpu_replicas = 1;      // devices of this process
   options.replicas_in_sync = 12; // of all processes together
-  const auto strategy = umbo::strategy::central_storage(options);
+  const auto strategy = umbo::strategy::create(options);
   const bool speaks = strategy.rank() == 0;
   if (speaks) {
-    std::printf("12 replicas in sync, %d of them here; processes: %d\n", static_cast<int>(strategy.num_local_replicas()),
-                static_cast<int>(strategy.num_ranks()));
+    std::printf("12 replicas in sync, %d of them here; processes: %d\n", static_cast<int>(strategy.local_replica_count()),
+                static_cast<int>(strategy.rank_count()));
   }
 
   // From here on every process does the same. What rank 0 gives a variable counts.
-  const auto line = strategy.create_variable("line", umbo::tensor::zeros(umbo::dtype::float32, {2})); // {slope, offset}
+  const auto line = strategy.create_variable("line", umbo::tensor::create_zeros(umbo::dtype::float32, {2})); // {slope, offset}
   umbo::gradients_options sums;
   sums.loss_reduction = umbo::loss_reduction::sum;
   umbo::momentum_options rate;
@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
   umbo::shuffle_options order;
   order.seed = 1; // the same on all ranks, each of which takes its own rows of each batch
   const auto examples = umbo::dataset::from_tensor_slices(umbo::tensor::from_data({100, 2}, table.data()));
-  const auto batches = strategy.distribute(examples.shuffle(order).batch(15)).iterate(); // of all processes together
+  const auto batches = strategy.distribute_dataset(examples.shuffle(order).batch(15)).iterate(); // of all processes together
   for (int epoch = 0; epoch < 60; ++epoch) umbo::train_epoch(strategy, batches, optimizer, gradients, step);
 
   // All have the same weights. They save together, since each keeps a part of what an optimizer remembers.

@@ -3,7 +3,7 @@
 
     scripts/assemble_ptx.py [--check] [PTXAS]
 
-Writes the table between the marks of docs/gpu-results.md, or, with --check, fails if it is not what
+Writes the table between the marks of docs/internals/gpu-results.md, or, with --check, fails if it is not what
 is there. Fails if a kernel keeps registers in memory (spills). PTXAS is NVIDIA's assembler; without it, one on the PATH is used (pip install
 nvidia-cuda-nvcc brings one). Exit code 77: there is none.
 """
@@ -18,7 +18,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKED = ROOT / "src/kernels/cuda/umbo.ptx.lzma"
-RESULTS = ROOT / "docs/gpu-results.md"
+RESULTS = ROOT / "docs/internals/gpu-results.md"
 ARCHITECTURES = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120"]
 # What the names of all kernels begin with, and no name of the C API in the documents may.
 PREFIX = "umbo_"
@@ -85,7 +85,7 @@ def main():
     if not check:
         RESULTS.write_text(fresh)
     elif fresh != text:
-        sys.exit("assemble_ptx: docs/gpu-results.md has another table; run scripts/assemble_ptx.py")
+        sys.exit("assemble_ptx: docs/internals/gpu-results.md has another table; run scripts/assemble_ptx.py")
 
 
 if __name__ == "__main__":

@@ -35,12 +35,12 @@ def structs(text):
 
 
 def main():
-    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", read("tensorflow.h", set()), flags=re.S)
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", read("all.h", set()), flags=re.S)
     functions = sorted(set(re.findall(r"UMBO_API [\w* ]*?\b(umbo_\w+)\(", text)))
     SYMBOLS.write_text("\n".join(functions) + "\n")
 
     found = list(structs(text))
-    lines = ["#include <stdio.h>", "#include <stddef.h>", "#include <umbo/umbo.h>", "int main(void) {"]
+    lines = ["#include <stdio.h>", "#include <stddef.h>", "#include <umbo/all.h>", "int main(void) {"]
     for name, fields in found:
         lines.append(f'printf("\\nSIZE({name}, %zu);\\n", sizeof({name}));')
         for field in fields:

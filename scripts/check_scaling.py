@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the model of docs/scaling.md against this machine: measures its constants, asks `umbo scale` what a step
+"""Holds the model of docs/scaling.md against this machine: measures its constants, asks docs/scale.py what a step
 of 1 to 4 processes takes, runs such steps, and prints both.
 
     scripts/check_scaling.py [--tool build/release/bin/umbo] [--mpi build/mpi/mpich] [--rounds 5]
@@ -140,11 +140,12 @@ def constants(of_size, small, size):
     }
 
 
-def predicted(machine, found, most):
+def predicted(found, most):
     words = [word for name, value in found.items() for word in (f"--{name}", repr(value))]
     counts = ",".join(str(processes) for processes in range(1, most + 1))
-    told = machine.objects(None, "scale", "--own-input", "--processes", counts, *words)
-    return {step["processes"]: step for step in told[0]["networks"][0]["steps"]}
+    model = [sys.executable, str(ROOT / "docs/scale.py"), "--json", "--own-input", "--processes", counts, *words]
+    said = json.loads(subprocess.run(model, check=True, capture_output=True, text=True).stdout)
+    return {step["processes"]: step for step in said["networks"][0]["steps"]}
 
 
 def main():
@@ -154,7 +155,7 @@ def main():
     rows = []
     for size, of_size in sizes.items():
         found = constants(of_size, small, size)
-        steps = predicted(machine, found, asked.processes)
+        steps = predicted(found, asked.processes)
         for processes, step in steps.items():
             runs = of_size["runs"][processes]
             share = machine.sharing(processes)

@@ -22,6 +22,7 @@ reason() {
   case $how.$1 in
     *.test-all) echo "it runs all others" ;;
     small.test) echo "it runs this" ;;
+    small.check) echo "it is a part of make test" ;;
     small.mutants) echo "make test runs it as it is" ;;
     small.judges) echo "ctest runs a small case of each judge" ;;
     small.fuzz-parsers) echo "cargo test --test fuzz runs its targets without a fuzzer" ;;

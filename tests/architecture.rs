@@ -1,4 +1,4 @@
-//! The map of the modules, as docs/architecture.md draws and words it, is what the sources import.
+//! The map of the modules, as docs/internals/architecture.md draws and words it, is what the sources import.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -111,7 +111,7 @@ fn layers(document: &str) -> Vec<Vec<String>> {
 #[test]
 fn imports_lead_down_the_layers() {
     let imports = of_the_sources();
-    let layers = layers("docs/architecture.md");
+    let layers = layers("docs/internals/architecture.md");
     let layer =
         |module: &str| layers.iter().position(|layer| layer.iter().any(|name| name == module));
     for (module, imported) in &imports {

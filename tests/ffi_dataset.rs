@@ -56,10 +56,10 @@ fn elements(value: *const umbo_value, name: *const c_char) -> Vec<f32> {
     let mut view = std::mem::MaybeUninit::<umbo_view>::uninit();
     // SAFETY: the function fills the view, which leads to contiguous float32 elements.
     unsafe {
-        ok(umbo_value_view(value, name, view.as_mut_ptr()));
+        ok(umbo_value_view(value, name, UMBO_DTYPE_NONE, view.as_mut_ptr()));
         let view = view.assume_init();
         assert_eq!(view.dtype, UMBO_DTYPE_FLOAT32);
-        let count: i64 = view.shape[..view.rank as usize].iter().product();
+        let count: i64 = view.shape[..view.ndim as usize].iter().product();
         (0..count as usize).map(|index| view.data.cast::<f32>().add(index).read()).collect()
     }
 }
@@ -149,7 +149,7 @@ fn zip_makes_structs_with_names_and_tuples_without() {
         let both = [a.cast_const(), b.cast_const()];
         let names = [c"x".as_ptr(), c"y".as_ptr()];
         for (names, paths) in [(names.as_ptr(), [c"x", c"y"]), (ptr::null(), [c"0", c"1"])] {
-            let zipped = made(|out| umbo_dataset_zip(2, both.as_ptr(), names, out));
+            let zipped = made(|out| umbo_dataset_zip(2, names, both.as_ptr(), out));
             assert_eq!(cardinality(zipped), 3);
             let iterator = iterator_of(zipped);
             for pass in 0..2 {
@@ -179,14 +179,14 @@ fn idx_files_are_read() {
     std::fs::write(&path, &file).unwrap();
     // SAFETY: the path is a text, the output a place of `made`'s.
     let dataset = made(|out| unsafe {
-        umbo_dataset_from_idx_files(1, [text.as_ptr()].as_ptr(), ptr::null(), out)
+        umbo_dataset_from_idx_files(1, ptr::null(), [text.as_ptr()].as_ptr(), out)
     });
     assert_eq!(drain(dataset), [[1.5], [-2.0]]);
     std::fs::write(&path, &file[..file.len() - 1]).unwrap();
     let mut dataset = ptr::null_mut();
     // SAFETY: as above.
     let read = |dataset: &mut *mut umbo_dataset| unsafe {
-        umbo_dataset_from_idx_files(1, [text.as_ptr()].as_ptr(), ptr::null(), dataset)
+        umbo_dataset_from_idx_files(1, ptr::null(), [text.as_ptr()].as_ptr(), dataset)
     };
     refused(read(&mut dataset), UMBO_STATUS_DATA_LOSS, text.to_str().unwrap());
     std::fs::remove_file(&path).unwrap();
@@ -200,13 +200,13 @@ fn what_is_wrong_is_named_and_nothing_is_written() {
     let source = &raw mut dataset;
     let mut made: *mut umbo_dataset = ptr::null_mut();
     let out = &raw mut made;
-    let options = |buffer_size: i64, keep: u64| {
-        [size_of::<umbo_shuffle_options>() as u64, buffer_size as u64, 0, keep]
+    let options = |buffer_capacity: i64, keep: u64| {
+        [size_of::<umbo_shuffle_options>() as u64, buffer_capacity as u64, 0, keep]
     };
     // SAFETY: handles are live or refused; pointers lead to what the functions ask for or are NULL.
     unsafe {
         let shuffle = |options: [u64; 4]| umbo_dataset_shuffle(source, options.as_ptr().cast());
-        refused(umbo_dataset_batch(source, 0, 0), UMBO_STATUS_INVALID_ARGUMENT, "size");
+        refused(umbo_dataset_batch(source, 0, 0), UMBO_STATUS_INVALID_ARGUMENT, "element_count: 0");
         refused(
             umbo_dataset_batch(source, 2, 2),
             UMBO_STATUS_INVALID_ARGUMENT,
@@ -216,9 +216,9 @@ fn what_is_wrong_is_named_and_nothing_is_written() {
         refused(umbo_dataset_skip(source, -2), UMBO_STATUS_INVALID_ARGUMENT, "count");
         refused(umbo_dataset_repeat(source, -2), UMBO_STATUS_INVALID_ARGUMENT, "count");
         refused(umbo_dataset_prefetch(source, 0), UMBO_STATUS_INVALID_ARGUMENT, "depth");
-        refused(shuffle(options(-2, 0)), UMBO_STATUS_INVALID_ARGUMENT, "buffer_size");
+        refused(shuffle(options(-2, 0)), UMBO_STATUS_INVALID_ARGUMENT, "buffer_capacity");
         refused(shuffle(options(-1, 7)), UMBO_STATUS_INVALID_ARGUMENT, "keep_order_each_pass");
-        refused(shuffle(options(0, 0)), UMBO_STATUS_INVALID_ARGUMENT, "buffer_size: 0");
+        refused(shuffle(options(0, 0)), UMBO_STATUS_INVALID_ARGUMENT, "buffer_capacity: 0");
         let none = umbo_dataset_zip(0, ptr::null(), ptr::null(), out);
         refused(none, UMBO_STATUS_INVALID_ARGUMENT, "datasets");
         refused(

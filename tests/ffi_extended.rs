@@ -127,6 +127,13 @@ fn stored(variable: *const umbo_variable) -> Vec<f32> {
     }
 }
 
+fn info(value: *const umbo_value) -> umbo_value_info {
+    let mut info = umbo_value_info::default();
+    // SAFETY: the handle is live, the output is a variable.
+    ok(unsafe { umbo_value_get_info(value, &mut info) });
+    info
+}
+
 #[test]
 fn indexed_slices_are_built_reduced_and_taken_apart() {
     let _guard = alone();
@@ -139,24 +146,21 @@ fn indexed_slices_are_built_reduced_and_taken_apart() {
         let components = parts.map(|part| part.cast_const());
         ok(umbo_value_create_per_replica(2, components.as_ptr(), &mut both));
         ok(umbo_strategy_reduce(s, UMBO_REDUCE_SUM, both, ptr::null(), &mut sum));
-        let mut kind = 0;
-        ok(umbo_value_get_kind(sum, &mut kind));
-        assert_eq!(kind, UMBO_VALUE_INDEXED_SLICES);
         let (mut values, mut indices) = (ptr::null_mut(), ptr::null_mut());
-        ok(umbo_value_slices_values(sum, &mut values));
-        ok(umbo_value_slices_indices(sum, &mut indices));
+        ok(umbo_value_indexed_slices(sum, &mut values, &mut indices));
         assert_eq!(elements(values), [1.0, 2.0, 3.0]);
         let mut numbers = [0i64; 3];
         ok(umbo_tensor_copy_to_host(indices, numbers.as_mut_ptr().cast(), size_of_val(&numbers)));
         assert_eq!(numbers, [1, 0, 3]);
-        let (mut rank, mut shape) = (0, [-1i64; 8]);
-        ok(umbo_value_slices_dense_shape(sum, &mut rank, shape.as_mut_ptr()));
-        assert_eq!((rank, shape), (1, [4, 0, 0, 0, 0, 0, 0, 0]));
+        let info = info(sum);
+        assert_eq!((info.kind, info.item_count), (UMBO_VALUE_INDEXED_SLICES, 1));
+        assert_eq!((info.dtype, info.ndim), (UMBO_DTYPE_FLOAT32, 1));
+        assert_eq!(info.shape, [4, 0, 0, 0, 0, 0, 0, 0]);
         umbo_release(values.cast(), UMBO_HANDLE_TENSOR);
         umbo_release(indices.cast(), UMBO_HANDLE_TENSOR);
         let plain = value(&[1.0]);
         refused(
-            umbo_value_slices_values(plain, &mut values),
+            umbo_value_indexed_slices(plain, &mut values, &mut indices),
             UMBO_STATUS_INVALID_ARGUMENT,
             "is a tensor, not indexed slices",
         );
@@ -231,7 +235,7 @@ unsafe extern "C-unwind" fn assign_and_return(
 }
 
 unsafe extern "C-unwind" fn update_from_a_replica(
-    ctx: *mut umbo_replica_context,
+    _: *mut umbo_replica_context,
     args: *const umbo_value,
     variable: *mut c_void,
     result: *mut *mut umbo_value,
@@ -239,14 +243,13 @@ unsafe extern "C-unwind" fn update_from_a_replica(
     let mut strategy = ptr::null_mut();
     // SAFETY: the handles are lent for the call; the user data is the variable's handle.
     unsafe {
-        ok(umbo_replica_context_strategy(ctx, &mut strategy));
+        ok(umbo_current_strategy(&mut strategy));
         let status = umbo_strategy_update(
             strategy,
             variable.cast(),
             Some(assign_and_return),
             ptr::null_mut(),
             args,
-            ptr::null(),
             result,
         );
         umbo_release(strategy.cast(), UMBO_HANDLE_STRATEGY);
@@ -255,44 +258,27 @@ unsafe extern "C-unwind" fn update_from_a_replica(
 }
 
 #[test]
-fn updates_group_and_merge() {
+fn updates_merge() {
     let _guard = alone();
     let before = live();
     let s = strategy(2);
     let v = variable(s, c"v", &[0.0]);
     let one = value(&[1.0]);
-    // SAFETY: all zero is a value of the struct; the handles are live, the outputs variables.
+    // SAFETY: the handles are live, the outputs variables.
     unsafe {
-        let mut options: umbo_update_options = std::mem::zeroed();
-        options.struct_size = size_of::<umbo_update_options>();
-        options.grouping = UMBO_UPDATE_UNGROUPED;
         let (function, none) = (Some(assign_and_return as _), ptr::null_mut());
-        let mut kind = 0;
-        for update in [umbo_strategy_update, umbo_strategy_update_non_slot] {
-            let mut result = ptr::null_mut();
-            ok(update(s, v, function, none, one, &options, &mut result));
-            ok(umbo_value_get_kind(result, &mut kind));
-            assert_eq!(kind, UMBO_VALUE_TUPLE, "each leaf is a tuple of one");
-            umbo_release(result.cast(), UMBO_HANDLE_VALUE);
-        }
-        assert_eq!(stored(v), [1.0]);
-        options.grouping = 2;
         let mut result = ptr::null_mut();
-        let status = umbo_strategy_update(s, v, function, none, one, &options, &mut result);
-        refused(status, UMBO_STATUS_INVALID_ARGUMENT, "options.grouping");
+        ok(umbo_strategy_update(s, v, function, none, one, &mut result));
+        assert_eq!(info(result).kind, UMBO_VALUE_TENSOR);
+        umbo_release(result.cast(), UMBO_HANDLE_VALUE);
+        assert_eq!(stored(v), [1.0]);
         // In a run: replica 0's value, and one result for all.
         let (parts, mut both) = ([value(&[5.0]), value(&[6.0])], ptr::null_mut());
         let components = parts.map(|part| part.cast_const());
         ok(umbo_value_create_per_replica(2, components.as_ptr(), &mut both));
         let run = Some(update_from_a_replica as _);
-        ok(umbo_strategy_call_for_each_replica(s, run, v.cast(), both, &mut result));
+        ok(umbo_strategy_run(s, run, v.cast(), both, ptr::null(), &mut result));
         assert_eq!(stored(v), [5.0]);
-        let mut colocated = ptr::null_mut();
-        let variables = [v];
-        ok(umbo_strategy_non_slot_devices(s, 1, variables.as_ptr(), &mut colocated));
-        umbo_release(colocated.cast(), UMBO_HANDLE_VARIABLE);
-        let none = umbo_strategy_non_slot_devices(s, 0, ptr::null(), &mut colocated);
-        refused(none, UMBO_STATUS_INVALID_ARGUMENT, "variables");
         for handle in [one, both, parts[0], parts[1], result] {
             umbo_release(handle.cast(), UMBO_HANDLE_VALUE);
         }
@@ -311,8 +297,8 @@ unsafe extern "C-unwind" fn id_as_value(
     unsafe {
         *calls.cast::<i32>() += 1;
         let context = &*context;
-        assert_eq!(context.num_replicas_in_sync, 2);
-        match context.replica_id_in_sync_group {
+        assert_eq!(context.replica_count, 2);
+        match context.replica_id {
             7 => UMBO_OK,
             id => {
                 *result = value(&[id as f32]);
@@ -340,9 +326,8 @@ fn values_from_functions_and_destinations() {
         let (mut calls, mut made) = (0i32, ptr::null_mut());
         let counter = (&raw mut calls).cast();
         ok(umbo_strategy_values_from_function(s, Some(id_as_value), counter, &mut made));
-        let (mut kind, mut count) = (0, 0);
-        ok(umbo_value_get_kind(made, &mut kind));
-        ok(umbo_value_count(made, &mut count));
+        let of_made = info(made);
+        let (kind, count) = (of_made.kind, of_made.item_count);
         assert_eq!((kind, count, calls), (UMBO_VALUE_PER_REPLICA, 2, 2));
         let mut nothing = ptr::null_mut();
         let status =
@@ -360,64 +345,16 @@ fn values_from_functions_and_destinations() {
         };
         ok(batch(2, &mut results));
         let mut view: umbo_view = std::mem::zeroed();
-        ok(umbo_value_view(results, c"0".as_ptr(), &mut view));
+        ok(umbo_value_view(results, c"0".as_ptr(), UMBO_DTYPE_NONE, &mut view));
         assert_eq!((view.data.cast::<f32>().read(), view.device.ordinal), (1.0, 1));
         refused(batch(0, &mut results), UMBO_STATUS_INVALID_ARGUMENT, "values");
-        let (mut copies, mut same) = (ptr::null_mut(), ptr::null_mut());
+        let mut copies = ptr::null_mut();
         let plain = value(&[4.0]);
         ok(umbo_strategy_broadcast_to(s, plain, &destinations[1], &mut copies));
-        ok(umbo_value_count(copies, &mut count));
-        assert_eq!(count, 2);
-        ok(umbo_strategy_value_container(s, plain, &mut same));
-        for handle in [made, results, plain, copies, same] {
+        assert_eq!(info(copies).item_count, 2);
+        for handle in [made, results, plain, copies] {
             umbo_release(handle.cast(), UMBO_HANDLE_VALUE);
         }
-        umbo_release(s.cast(), UMBO_HANDLE_STRATEGY);
-    }
-    assert_eq!(live(), before);
-}
-
-#[test]
-fn devices_annotations_and_what_is_not_offered() {
-    let _guard = alone();
-    let before = live();
-    let s = strategy(2);
-    // SAFETY: the arrays have as much room as stated, the outputs are variables.
-    unsafe {
-        let (mut names, mut count) = ([ptr::null(); 2], 0);
-        ok(umbo_strategy_worker_devices(s, 2, names.as_mut_ptr(), &mut count));
-        assert_eq!((count, text(names[1]).ends_with("CPU:1")), (2, true));
-        ok(umbo_strategy_worker_devices(s, 0, ptr::null_mut(), &mut count));
-        assert_eq!(count, 2);
-        ok(umbo_strategy_parameter_devices(s, 2, names.as_mut_ptr(), &mut count));
-        assert_eq!((count, text(names[0]).ends_with("CPU:0")), (1, true));
-        let mut default = ptr::null_mut();
-        ok(umbo_default_strategy(&mut default));
-        refused(
-            umbo_strategy_worker_devices(default, 0, ptr::null_mut(), &mut count),
-            UMBO_STATUS_FAILED_PRECONDITION,
-            "worker_devices",
-        );
-        let (tensor, mut annotated) = (floats(&[1.0, 2.0]), ptr::null_mut());
-        let assign = umbo_strategy_assign_to_logical_device(s, tensor, 1, &mut annotated);
-        refused(assign, UMBO_STATUS_OUT_OF_RANGE, "logical_device_id");
-        let replicate = umbo_strategy_replicate_to_logical_devices(s, tensor, &mut annotated);
-        refused(replicate, UMBO_STATUS_UNIMPLEMENTED, "replicate_to_logical_devices");
-        let mut split = |count, parts: &[i64]| {
-            let parts = parts.as_ptr();
-            umbo_strategy_split_to_logical_devices(s, tensor, count, parts, &mut annotated)
-        };
-        refused(split(2, &[1, 1]), UMBO_STATUS_INVALID_ARGUMENT, "rank 1");
-        refused(split(1, &[1]), UMBO_STATUS_UNIMPLEMENTED, "split_to_logical_devices");
-        let v = variable(s, c"v", &[3.0]);
-        let mut read = ptr::null_mut();
-        ok(umbo_strategy_read_var(s, v, &mut read));
-        assert_eq!(elements(read), [3.0]);
-        for handle in [tensor, read] {
-            umbo_release(handle.cast(), UMBO_HANDLE_TENSOR);
-        }
-        umbo_release(v.cast(), UMBO_HANDLE_VARIABLE);
-        umbo_release(default.cast(), UMBO_HANDLE_STRATEGY);
         umbo_release(s.cast(), UMBO_HANDLE_STRATEGY);
     }
     assert_eq!(live(), before);
@@ -430,31 +367,34 @@ unsafe extern "C-unwind" fn rename_and_halve(
 ) -> umbo_status {
     // SAFETY: the request is lent for the call; the user data is the list.
     unsafe {
-        let (mut name, mut device, mut initial) = (ptr::null(), ptr::null(), ptr::null_mut());
-        ok(umbo_variable_request_name(request, &mut name));
-        ok(umbo_variable_request_device(request, &mut device));
+        let (mut info, mut initial) = (umbo_variable_request_info::default(), ptr::null_mut());
+        ok(umbo_variable_request_get_info(request, &mut info));
         ok(umbo_variable_request_initial_value(request, &mut initial));
         let devices = &mut *devices.cast::<Vec<String>>();
-        devices.push(match device.is_null() {
-            true => format!("{} not placed", text(name)),
-            false => format!("{} placed", text(name)),
+        devices.push(match info.device.is_null() {
+            true => format!("{} not placed", text(info.name)),
+            false => format!("{} placed", text(info.name)),
         });
         let half = floats(&elements(initial).iter().map(|x| x / 2.0).collect::<Vec<_>>());
         ok(umbo_variable_request_set_initial_value(request, half));
-        ok(umbo_variable_request_set_name(request, c"renamed".as_ptr()));
-        ok(umbo_variable_request_set_trainable(request, UMBO_TRAINABLE_NO));
-        ok(umbo_variable_request_set_aggregation(request, UMBO_AGGREGATION_MEAN));
-        ok(umbo_variable_request_set_synchronization(request, UMBO_SYNCHRONIZATION_ON_READ));
-        let (mut trainable, mut aggregation, mut synchronization) = (-1, -1, -1);
-        ok(umbo_variable_request_trainable(request, &mut trainable));
-        ok(umbo_variable_request_aggregation(request, &mut aggregation));
-        ok(umbo_variable_request_synchronization(request, &mut synchronization));
-        assert_eq!((trainable, aggregation, synchronization), (2, 2, 3));
-        refused(
-            umbo_variable_request_set_aggregation(request, 9),
-            UMBO_STATUS_INVALID_ARGUMENT,
-            "aggregation",
-        );
+        // As it is, and then changed.
+        ok(umbo_variable_request_set_info(request, &info));
+        ok(umbo_variable_request_get_info(request, &mut info));
+        info.name = c"renamed".as_ptr();
+        info.trainable = 0;
+        info.aggregation = UMBO_AGGREGATION_MEAN;
+        info.synchronization = UMBO_SYNCHRONIZATION_ON_READ;
+        ok(umbo_variable_request_set_info(request, &info));
+        let wrong = umbo_variable_request_info { aggregation: 9, ..info };
+        let status = umbo_variable_request_set_info(request, &wrong);
+        refused(status, UMBO_STATUS_INVALID_ARGUMENT, "info.aggregation");
+        let wrong = umbo_variable_request_info { name: ptr::null(), ..info };
+        let status = umbo_variable_request_set_info(request, &wrong);
+        refused(status, UMBO_STATUS_INVALID_ARGUMENT, "info.name");
+        let mut info = umbo_variable_request_info::default();
+        ok(umbo_variable_request_get_info(request, &mut info));
+        assert_eq!((info.trainable, info.aggregation, info.synchronization), (0, 2, 3));
+        assert_eq!(text(info.name), "renamed");
         umbo_release(initial.cast(), UMBO_HANDLE_TENSOR);
         umbo_release(half.cast(), UMBO_HANDLE_TENSOR);
         umbo_variable_request_next(request, variable)
@@ -496,53 +436,34 @@ fn creators_see_and_change_requests() {
 }
 
 #[test]
-fn a_resolver_is_attached_by_option_only() {
+fn a_resolver_names_jobs_and_tasks() {
     let _guard = alone();
     let before = live();
-    // SAFETY: all zero is a value of the struct; the handles are live, the outputs variables. The
-    // tests of this file take turns, so nothing else uses the environment while it changes.
+    // SAFETY: the handles are live, the texts texts, the outputs variables.
     unsafe {
-        let s = strategy(1);
-        let mut resolver = ptr::null_mut();
-        ok(umbo_strategy_cluster_resolver(s, &mut resolver));
-        assert!(resolver.is_null());
-        umbo_release(s.cast(), UMBO_HANDLE_STRATEGY);
         let config = c"{\"cluster\": {\"worker\": [\"a:1\", \"b:2\"], \"ps\": [\"c:3\"]},
                         \"task\": {\"type\": \"worker\", \"index\": 1}}";
-        ok(umbo_cluster_resolver_from_tf_config(config.as_ptr(), &mut resolver));
-        let mut options: umbo_strategy_options = std::mem::zeroed();
-        options.struct_size = size_of::<umbo_strategy_options>();
-        options.cluster_resolver = resolver;
-        let (mut s, mut own) = (ptr::null_mut(), ptr::null_mut());
-        ok(umbo_strategy_create(&options, &mut s));
-        umbo_release(resolver.cast(), UMBO_HANDLE_CLUSTER_RESOLVER);
-        ok(umbo_strategy_cluster_resolver(s, &mut own));
-        let (mut count, mut index, mut name) = (0, 0, ptr::null());
-        ok(umbo_cluster_resolver_job_count(own, &mut count));
-        assert_eq!(count, 2);
-        ok(umbo_cluster_resolver_job_name(own, 1, &mut name));
-        assert_eq!(text(name), "worker");
-        ok(umbo_cluster_resolver_task_count(own, name, &mut count));
-        ok(umbo_cluster_resolver_task(own, c"worker".as_ptr(), 1, &mut index, &mut name));
-        assert_eq!((count, index, text(name).as_str()), (2, 1, "b:2"));
-        ok(umbo_cluster_resolver_task_type(own, &mut name));
-        ok(umbo_cluster_resolver_task_index(own, &mut index));
-        assert_eq!((text(name).as_str(), index), ("worker", 1));
-        refused(
-            umbo_cluster_resolver_task(own, c"ps".as_ptr(), 1, &mut index, &mut name),
-            UMBO_STATUS_OUT_OF_RANGE,
-            "[0, 1)",
-        );
-        refused(
-            umbo_cluster_resolver_task_count(own, c"chief".as_ptr(), &mut count),
-            UMBO_STATUS_NOT_FOUND,
-            "'chief'",
-        );
-        let broken =
-            umbo_cluster_resolver_from_tf_config(c"{\"cluster\": ".as_ptr(), &mut resolver);
-        refused(broken, UMBO_STATUS_INVALID_ARGUMENT, "line 1, column 12");
+        let (mut own, mut broken) = (ptr::null_mut(), ptr::null_mut());
+        ok(umbo_cluster_resolver_from_tf_config(config.as_ptr(), &mut own));
+        let mut info = umbo_cluster_resolver_info::default();
+        ok(umbo_cluster_resolver_get_info(own, &mut info));
+        assert_eq!((info.job_count, info.task_index), (2, 1));
+        assert_eq!((info.rank, info.rank_count), (1, 2));
+        assert_eq!(text(info.task_type), "worker");
+        let (mut count, mut number, mut name) = (0, 0, ptr::null());
+        ok(umbo_cluster_resolver_job(own, 1, &mut name, &mut count));
+        assert_eq!((text(name).as_str(), count), ("worker", 2));
+        let status = umbo_cluster_resolver_job(own, 2, &mut name, &mut count);
+        refused(status, UMBO_STATUS_OUT_OF_RANGE, "[0, 2)");
+        ok(umbo_cluster_resolver_task(own, c"worker".as_ptr(), 1, &mut number, &mut name));
+        assert_eq!((number, text(name).as_str()), (1, "b:2"));
+        let status = umbo_cluster_resolver_task(own, c"ps".as_ptr(), 1, &mut number, &mut name);
+        refused(status, UMBO_STATUS_OUT_OF_RANGE, "[0, 1)");
+        let status = umbo_cluster_resolver_task(own, c"chief".as_ptr(), 0, &mut number, &mut name);
+        refused(status, UMBO_STATUS_NOT_FOUND, "'chief'");
+        let status = umbo_cluster_resolver_from_tf_config(c"{\"cluster\": ".as_ptr(), &mut broken);
+        refused(status, UMBO_STATUS_INVALID_ARGUMENT, "line 1, column 12");
         umbo_release(own.cast(), UMBO_HANDLE_CLUSTER_RESOLVER);
-        umbo_release(s.cast(), UMBO_HANDLE_STRATEGY);
     }
     assert_eq!(live(), before);
 }

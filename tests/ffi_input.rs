@@ -204,13 +204,17 @@ fn what_a_call_takes_it_destroys_also_if_it_fails() {
         let options = umbo_map_options {
             struct_size: size_of::<umbo_map_options>(),
             element_spec: ptr::null(),
-            parallel_calls: 5000,
+            parallel_call_count: 5000,
         };
-        refused(map(range, Some(same), &options), UMBO_STATUS_INVALID_ARGUMENT, "parallel_calls");
+        refused(
+            map(range, Some(same), &options),
+            UMBO_STATUS_INVALID_ARGUMENT,
+            "parallel_call_count",
+        );
         assert_eq!(count(&state.destroyed), 6);
         assert!(output.is_null());
 
-        let options = umbo_map_options { parallel_calls: 2, ..options };
+        let options = umbo_map_options { parallel_call_count: 2, ..options };
         for (function, first) in
             [(same as _, (UMBO_OK, Some(0))), (none as _, (UMBO_STATUS_INVALID_ARGUMENT, None))]
         {
@@ -257,9 +261,7 @@ const OPTIONS: umbo_distribute_options = umbo_distribute_options {
     split: UMBO_SPLIT_CEIL,
     drop_partial_step: 0,
     host_only: 0,
-    per_replica_buffer_size: UMBO_AUTO,
-    replication_mode: UMBO_REPLICATION_PER_WORKER,
-    place_dataset_on_device: 0,
+    prefetch_count: UMBO_AUTO,
     sharding: UMBO_SHARDING_DATA,
 };
 
@@ -289,21 +291,21 @@ fn distribution_from_a_function_and_its_options() {
             let iterator = made(|out| umbo_iterator_from_distributed_dataset(output, out));
             let mut seen = 0;
             loop {
-                let (mut has_value, mut element) = (7, ptr::null_mut());
-                ok(umbo_iterator_next_as_optional(iterator, &raw mut has_value, &raw mut element));
-                assert_eq!(has_value, i32::from(!element.is_null()));
-                umbo_release(element.cast(), UMBO_HANDLE_VALUE);
-                if has_value == 0 {
+                let mut element = ptr::null_mut();
+                ok(umbo_iterator_next(iterator, &raw mut element));
+                if element.is_null() {
                     break;
                 }
+                umbo_release(element.cast(), UMBO_HANDLE_VALUE);
                 seen += 1;
             }
             assert_eq!(seen, steps);
             let spec = made(|out| umbo_iterator_element_spec(iterator, out));
-            let (mut dtype, mut rank, mut shape) = (0, 0, [0; 8]);
-            let sizes = shape.as_mut_ptr();
-            ok(umbo_element_spec_leaf(spec, &raw mut dtype, &raw mut rank, sizes));
-            assert_eq!((dtype, rank, shape[0]), (UMBO_DTYPE_INT64, 1, UMBO_SIZE_UNKNOWN));
+            let mut info = umbo_element_spec_info::default();
+            ok(umbo_element_spec_get_info(spec, &raw mut info));
+            assert_eq!((info.kind, info.item_count), (UMBO_VALUE_PER_REPLICA, 2));
+            assert_eq!((info.dtype, info.ndim), (UMBO_DTYPE_INT64, 1));
+            assert_eq!(info.shape[..2], [UMBO_SIZE_UNKNOWN, 0]);
             umbo_release(spec.cast(), UMBO_HANDLE_ELEMENT_SPEC);
             umbo_release(iterator.cast(), UMBO_HANDLE_ITERATOR);
             umbo_release(output.cast(), UMBO_HANDLE_DISTRIBUTED_DATASET);
@@ -314,19 +316,11 @@ fn distribution_from_a_function_and_its_options() {
         refused(distribute(Some(nothing), none), UMBO_STATUS_INVALID_ARGUMENT, "has stored none");
         let with = umbo_distribute_options { split: 2, ..OPTIONS };
         refused(distribute(Some(two_by_two), &with), UMBO_STATUS_INVALID_ARGUMENT, "options.split");
-        let with = umbo_distribute_options { replication_mode: 1, ..OPTIONS };
-        refused(distribute(Some(two_by_two), &with), UMBO_STATUS_UNIMPLEMENTED, "replication_mode");
-        let with = umbo_distribute_options { place_dataset_on_device: 1, ..OPTIONS };
+        let with = umbo_distribute_options { prefetch_count: -2, ..OPTIONS };
         refused(
             distribute(Some(two_by_two), &with),
             UMBO_STATUS_INVALID_ARGUMENT,
-            "place_dataset_on_device",
-        );
-        let with = umbo_distribute_options { per_replica_buffer_size: -2, ..OPTIONS };
-        refused(
-            distribute(Some(two_by_two), &with),
-            UMBO_STATUS_INVALID_ARGUMENT,
-            "per_replica_buffer_size",
+            "prefetch_count",
         );
         assert_eq!(count(&state.next), 2, "the function was called although the options are wrong");
         assert!(output.is_null());

@@ -57,7 +57,7 @@ fn rows(value: *const umbo_value, name: *const c_char) -> Result<i64, (umbo_stat
     // SAFETY: all zero is a value of the struct; the view is a variable.
     let mut view: umbo_view = unsafe { std::mem::zeroed() };
     // SAFETY: `name` is NULL or a text.
-    match unsafe { umbo_value_view(value, name, &mut view) } {
+    match unsafe { umbo_value_view(value, name, UMBO_DTYPE_NONE, &mut view) } {
         UMBO_OK => Ok(view.shape[0]),
         status => Err((status, message())),
     }
@@ -87,15 +87,14 @@ fn nests_are_built_viewed_and_taken_apart() {
         );
         assert_eq!(rows(nest, ptr::null()).unwrap_err().0, UMBO_STATUS_INVALID_ARGUMENT);
 
-        let (mut kind, mut count) = (0, 0);
+        let mut info = umbo_value_info::default();
         for (value, wanted) in [
             (x, (UMBO_VALUE_TENSOR, 1)),
             (tuple, (UMBO_VALUE_TUPLE, 2)),
             (nest, (UMBO_VALUE_STRUCT, 2)),
         ] {
-            assert_eq!(umbo_value_get_kind(value, &mut kind), UMBO_OK);
-            assert_eq!(umbo_value_count(value, &mut count), UMBO_OK);
-            assert_eq!((kind, count), wanted);
+            assert_eq!(umbo_value_get_info(value, &mut info), UMBO_OK);
+            assert_eq!((info.kind, info.item_count), wanted);
         }
         let mut name = ptr::null();
         assert_eq!(umbo_value_field_name(nest, 1, &mut name), UMBO_OK);
@@ -161,7 +160,7 @@ fn per_replica_values_know_their_examples() {
         assert_eq!(umbo_value_create_per_replica(2, components.as_ptr(), &mut both), UMBO_OK);
         let examples = |value, replica| {
             let mut count = -7;
-            let status = umbo_value_examples(value, replica, &mut count);
+            let status = umbo_value_example_count(value, replica, &mut count);
             (status, count)
         };
         assert_eq!(examples(both, 0), (UMBO_OK, 3));
@@ -263,7 +262,7 @@ fn nests_are_refused_when_they_would_be_too_deep() {
     let zipped = unsafe {
         assert_eq!(umbo_dataset_from_tensors(value, &mut dataset), UMBO_OK, "{}", message());
         let mut zipped = ptr::null_mut();
-        umbo_dataset_zip(1, &dataset.cast_const(), ptr::null(), &mut zipped)
+        umbo_dataset_zip(1, ptr::null(), &dataset.cast_const(), &mut zipped)
     };
     assert_eq!(zipped, UMBO_STATUS_INVALID_ARGUMENT);
     assert!(message().contains("65 deep"), "{}", message());

@@ -63,7 +63,7 @@ fn a_function_that_fails_begins_its_message_with_its_name() {
         );
         fails("umbo_strategy_reduce", umbo_strategy_reduce(s, 77, value, ptr::null(), &mut none));
         fails("umbo_strategy_synchronize", umbo_strategy_synchronize(ptr::null_mut()));
-        fails("umbo_device_parse", umbo_device_parse(c"x".as_ptr(), ptr::null_mut()));
+        fails("umbo_device_get_info", umbo_device_get_info(c"x".as_ptr(), ptr::null_mut()));
         fails("umbo_set_worker_count", umbo_set_worker_count(-1));
         fails("umbo_has_feature", umbo_has_feature(ptr::null(), &mut flag));
         fails(
@@ -73,8 +73,10 @@ fn a_function_that_fails_begins_its_message_with_its_name() {
         fails("umbo_variable_assign_sub", umbo_variable_assign_sub(ptr::null_mut(), value));
         let mut info = umbo_variable_info::default();
         fails("umbo_variable_get_info", umbo_variable_get_info(ptr::null(), &mut info));
-        fails("umbo_value_slices_values", umbo_value_slices_values(value, &mut tensor));
-        fails("umbo_value_slices_indices", umbo_value_slices_indices(value, &mut tensor));
+        fails(
+            "umbo_value_indexed_slices",
+            umbo_value_indexed_slices(value, &mut tensor, ptr::null_mut()),
+        );
         fails(
             "umbo_optimizer_create_adam",
             umbo_optimizer_create_adam(s, ptr::null(), ptr::null_mut()),
@@ -88,10 +90,6 @@ fn a_function_that_fails_begins_its_message_with_its_name() {
         fails(
             "umbo_strategy_run",
             umbo_strategy_run(s, function, data, ptr::null(), ptr::null(), ptr::null_mut()),
-        );
-        fails(
-            "umbo_strategy_call_for_each_replica",
-            umbo_strategy_call_for_each_replica(s, None, data, ptr::null(), ptr::null_mut()),
         );
         fails("umbo_set_last_error", umbo_set_last_error(UMBO_OK, c"fine".as_ptr(), data, None));
         failures
@@ -123,37 +121,23 @@ unsafe extern "C-unwind" fn gathers(
 #[test]
 fn errors_of_replicas_begin_with_the_replica() {
     let (s, value) = (strategy(), tensor());
-    for function in [umbo_strategy_call_for_each_replica, without_options] {
-        // SAFETY: the handles are live, and the callback gets what it wants.
-        let status = unsafe { function(s, Some(gathers), s.cast(), value, ptr::null_mut()) };
-        refused(status, UMBO_STATUS_FAILED_PRECONDITION, "use an all-gather");
-        for (replica, line) in last_message().lines().enumerate() {
-            let failed = format!("replica {replica} (/");
-            assert!(line.starts_with(&failed), "{line}");
-            assert!(
-                line.contains(": FAILED_PRECONDITION: umbo_strategy_gather: requires"),
-                "{line}"
-            );
-        }
-        assert_eq!(last_message().lines().count(), 2);
-        assert!(first_record().starts_with("umbo_strategy_gather: requires"));
+    let none = ptr::null();
+    // SAFETY: the handles are live, and the callback gets what it wants.
+    let status =
+        unsafe { umbo_strategy_run(s, Some(gathers), s.cast(), value, none, ptr::null_mut()) };
+    refused(status, UMBO_STATUS_FAILED_PRECONDITION, "use an all-gather");
+    for (replica, line) in last_message().lines().enumerate() {
+        let failed = format!("replica {replica} (/");
+        assert!(line.starts_with(&failed), "{line}");
+        assert!(line.contains(": FAILED_PRECONDITION: umbo_strategy_gather: requires"), "{line}");
     }
+    assert_eq!(last_message().lines().count(), 2);
+    assert!(first_record().starts_with("umbo_strategy_gather: requires"));
     // SAFETY: the handles are live.
     unsafe {
         umbo_release(value.cast(), UMBO_HANDLE_VALUE);
         umbo_release(s.cast(), UMBO_HANDLE_STRATEGY);
     }
-}
-
-unsafe extern "C" fn without_options(
-    strategy: *mut umbo_strategy,
-    function: umbo_replica_fn,
-    user_data: *mut c_void,
-    args: *const umbo_value,
-    result: *mut *mut umbo_value,
-) -> umbo_status {
-    // SAFETY: the caller's promises are the same.
-    unsafe { umbo_strategy_run(strategy, function, user_data, args, ptr::null(), result) }
 }
 
 /// Fails in a function of the library and passes that on: as it is, or in words of its own if the

@@ -114,16 +114,16 @@ impl Drop for Workshop {
     }
 }
 
-/// README's first program, with single rows in the place of batches.
+/// The first program of docs/start.md, with single rows in the place of batches.
 #[test]
 fn the_first_program_without_its_batches() {
-    let readme =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
-    let begin = readme.find("<!-- file: first.c -->\n```c\n").unwrap() + 28;
-    let text = &readme[begin..begin + readme[begin..].find("\n```").unwrap() + 1];
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/start.md")).unwrap();
+    let begin = page.find("<!-- file: first.c -->\n```c\n").unwrap() + 28;
+    let text = &page[begin..begin + page[begin..].find("\n```").unwrap() + 1];
     let batch = "UMBO_CHECK(umbo_dataset_batch(&dataset, 4, 0));";
-    assert!(text.contains(batch) && text.contains("pass <= 1000"));
-    let text = text.replace("pass <= 1000", "pass <= 2");
+    assert!(text.contains(batch) && text.contains("epoch <= 1000"));
+    let text = text.replace("epoch <= 1000", "epoch <= 2");
     let workshop = Workshop::new("first");
     for (program, text, words) in [
         ("first", text.clone(), None),

@@ -13,9 +13,9 @@ mod sequences;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// All headers: those of umbo.h, and tensorflow.h, which includes it.
+/// All headers.
 fn headers() -> header::Header {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/umbo/tensorflow.h");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/umbo/all.h");
     let text = header::with_included(&path, &mut BTreeSet::new()).expect("the headers are there");
     header::read(&text).expect("the headers are readable")
 }

@@ -6,7 +6,6 @@ use umbo::device::DeviceId;
 use umbo::error::{Error, Result, Status};
 use umbo::strategy::collective::{Destination, Reduction};
 use umbo::strategy::context::{self, Current};
-use umbo::strategy::extended::Grouping;
 use umbo::strategy::variables::{self, Initial, NewVariable};
 use umbo::strategy::{Options, ReplicaContext, Strategy};
 use umbo::tensor::{DType, Shape, Tensor};
@@ -49,11 +48,10 @@ fn refused<T>(result: Result<T>, status: Status, part: &str) -> Error {
 enum Cell {
     Ok,
     NeedsCrossReplica,
-    NeedsScope,
     Mixing,
 }
 
-use Cell::{Mixing, NeedsCrossReplica, NeedsScope, Ok as Fine};
+use Cell::{Mixing, NeedsCrossReplica, Ok as Fine};
 
 type Operation = fn(&Strategy, &Variable) -> Result<()>;
 
@@ -77,23 +75,12 @@ const TABLE: &[(&str, [Cell; 4], Operation)] = &[
     ("broadcast_to", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| {
         s.broadcast_to(&Value::Tensor(tensor(&[1.0f32])), &Destination::Like(both())).map(drop)
     }),
-    ("update_non_slot", [Fine, Fine, NeedsCrossReplica, Mixing], |s, v| {
-        s.update_non_slot(v, None, Grouping::Grouped, |_, _| Ok(None)).map(drop)
-    }),
-    ("update", [Fine, Fine, Fine, Mixing], |s, v| {
-        s.update(v, None, Grouping::Grouped, |_, _| Ok(None)).map(drop)
-    }),
-    ("colocate_vars_with", [NeedsScope, Fine, Fine, Mixing], |s, v| {
-        s.colocate_vars_with(v, || Ok(()))
-    }),
+    ("update", [Fine, Fine, Fine, Mixing], |s, v| s.update(v, None, |_, _| Ok(None)).map(drop)),
     ("scope", [Fine, Fine, NeedsCrossReplica, Mixing], |s, _| s.scope(|| ())),
     ("local_results", [Fine; 4], |s, _| s.local_results(&both()).map(drop)),
     ("values_from_function", [Fine; 4], |s, _| {
         s.values_from_function(&mut |_| Ok(Value::Tensor(tensor(&[1.0f32])))).map(drop)
     }),
-    ("read_var", [Fine; 4], |s, v| s.read_variable(v).map(drop)),
-    ("worker_devices", [Fine; 4], |s, _| s.worker_devices().map(drop)),
-    ("non_slot_devices", [Fine; 4], |s, v| s.non_slot_devices(std::slice::from_ref(v)).map(drop)),
 ];
 
 #[test]
@@ -114,14 +101,13 @@ fn every_method_demands_its_context() {
                     continue;
                 }
                 NeedsCrossReplica => "requires being in cross-replica context",
-                NeedsScope => "needs to be inside",
                 Mixing => "mixing different strategies",
             };
             refused(result, Status::FailedPrecondition, part);
         }
         // In a merge call it is the own cross-replica context again.
         let (own, target, operation) = (s.clone(), v.clone(), *operation);
-        s.update(&v, None, Grouping::Grouped, move |_, _| operation(&own, &target).map(|()| None))
+        s.update(&v, None, move |_, _| operation(&own, &target).map(|()| None))
             .unwrap_or_else(|error| panic!("{name} in an update: {error}"));
     }
 }
@@ -192,8 +178,6 @@ fn the_default_strategy_is_nearly_nothing() {
     assert!(same(default.reduce(ReduceOp::Sum, &plain, &how).unwrap()));
     assert!(same(default.gather(&plain, 5, &how).unwrap()));
     assert!(same(default.values_from_function(&mut |_| Ok(plain.clone())).unwrap()));
-    refused(default.worker_devices(), Status::FailedPrecondition, "was given no devices");
-    refused(default.parameter_devices(), Status::FailedPrecondition, "was given no devices");
     refused(
         default.broadcast_to(&plain, &Destination::Device(DeviceId::HOST)),
         Status::Unimplemented,
@@ -229,7 +213,7 @@ fn update_in_replica_context_uses_replica_0() {
         .run(
             &|context| {
                 let own = Value::Tensor(Tensor::scalar(10.0f32 + context.replica() as f32)?);
-                s.update(&v, Some(&own), Grouping::Grouped, |v, value| {
+                s.update(&v, Some(&own), |v, value| {
                     let value = value.expect("the arguments were given");
                     variables::assign(v, umbo::collectives::Assignment::Assign, &value)?;
                     Ok(Some(value))
@@ -241,16 +225,8 @@ fn update_in_replica_context_uses_replica_0() {
         .unwrap();
     assert_eq!(result.tensor_of(0).unwrap().to_vec::<f32>().unwrap(), [10.0]);
     assert_eq!(variables::read(&v).unwrap().to_vec::<f32>().unwrap(), [10.0]);
-    let nest =
-        Value::tuple(vec![Value::Tensor(tensor(&[1.0f32])), Value::tuple(vec![both()]).unwrap()])
-            .unwrap();
-    let given = nest.clone();
-    let ungrouped =
-        s.update(&v, None, Grouping::Ungrouped, move |_, _| Ok(Some(given))).unwrap().unwrap();
-    assert!(matches!(ungrouped.at_path("0.0").unwrap(), Value::Tensor(_)));
-    assert!(matches!(ungrouped.at_path("1.0.0").unwrap(), Value::PerReplica(_)));
-    // Of per-replica arguments the first component counts, in non-slot updates too.
-    s.update_non_slot(&v, Some(&both()), Grouping::Grouped, |v, value| {
+    // Of per-replica arguments the first component counts.
+    s.update(&v, Some(&both()), |v, value| {
         assert_eq!(v.name(), "v");
         assert_eq!(value.unwrap().tensor_of(0)?.to_vec::<f32>()?, [1.0]);
         Ok(None)
@@ -261,26 +237,8 @@ fn update_in_replica_context_uses_replica_0() {
 #[test]
 fn the_rest_of_the_interface() {
     let s = strategy(2);
-    let variables = [variable(&s, "b"), variable(&s, "a"), variable(&s, "c")];
-    assert_eq!(s.non_slot_devices(&variables).unwrap().name(), "a");
-    refused(s.non_slot_devices(&[]), Status::InvalidArgument, "variables");
-    let elsewhere = variable(&strategy(2), "d");
-    let colocated = s.scope(|| s.colocate_vars_with(&elsewhere, || Ok(()))).unwrap();
-    refused(colocated, Status::InvalidArgument, "'d'");
-    assert_eq!(s.worker_devices().unwrap(), [0, 1].map(DeviceId::cpu));
-    assert_eq!(s.parameter_devices().unwrap(), [DeviceId::HOST]);
-
-    let t = tensor(&[1.0f32, 2.0, 3.0, 4.0]);
-    refused(s.assign_to_logical_device(&t, 1), Status::OutOfRange, "[0, 1)");
-    refused(s.assign_to_logical_device(&t, 0), Status::Unimplemented, "logical device");
-    refused(s.replicate_to_logical_devices(&t), Status::Unimplemented, "logical device");
-    refused(s.split_to_logical_devices(&t, &[1, 1]), Status::InvalidArgument, "rank 1");
-    refused(s.split_to_logical_devices(&t, &[3]), Status::InvalidArgument, "not divisible by 3");
-    refused(s.split_to_logical_devices(&t, &[0]), Status::InvalidArgument, "0 parts");
-    refused(s.split_to_logical_devices(&t, &[2]), Status::InvalidArgument, "product");
-    refused(s.split_to_logical_devices(&t, &[1]), Status::Unimplemented, "logical device");
-
     refused(s.batch_reduce_to(ReduceOp::Sum, &[]), Status::InvalidArgument, "none");
+    let t = tensor(&[1.0f32, 2.0, 3.0, 4.0]);
     let plain = (Value::Tensor(t), Destination::Device(DeviceId::cpu(1)));
     let like = (both(), Destination::Like(both()));
     let results = s.batch_reduce_to(ReduceOp::Sum, &[plain, like]).unwrap();
@@ -294,7 +252,6 @@ fn the_rest_of_the_interface() {
     let tuple = Value::tuple(vec![both()]).unwrap();
     let copied = s.broadcast_to(&tuple, &Destination::Device(DeviceId::HOST));
     refused(copied, Status::InvalidArgument, "a tuple cannot be broadcast");
-    assert!(s.cluster_resolver().is_none());
 }
 
 #[test]

@@ -4,7 +4,6 @@ use umbo::collectives::ReduceOp;
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result, Status};
 use umbo::strategy::collective::{Destination, Output, Reduction};
-use umbo::strategy::extended::Grouping;
 use umbo::strategy::scatter::{ScatterOp, scatter};
 use umbo::strategy::variables::{self, Initial, NewVariable, read};
 use umbo::strategy::{Options, Strategy};
@@ -255,7 +254,7 @@ fn scatter_in_other_contexts() {
     let one = slices(&[1.0f32], &[1], &[2]);
     // In a merge call and in an update it acts once, and is kept by the commit point.
     let (target, value) = (w.clone(), one.clone());
-    s.update(&w, None, Grouping::Grouped, move |_, _| {
+    s.update(&w, None, move |_, _| {
         scatter(&target, ScatterOp::Add, &value)?;
         scatter(&target, ScatterOp::Add, &value)?;
         Ok(None)

@@ -119,7 +119,8 @@ fn small_work_wakes_nobody() {
     for _ in 0..20 {
         until_parked();
         let work = |range: std::ops::Range<usize>| {
-            for index in range {
+            // Some milliseconds: on a busy machine a wake-up takes a good part of one.
+            for index in range.flat_map(|index| [index; 64]) {
                 hint::black_box(index);
             }
         };

@@ -207,13 +207,21 @@ static void *find(const char *name, void *user_data) {
     return NULL;
 }
 
+/* Joins the ranks of what the word stands for, by the functions above. */
+static umbo_status create(void *word, const umbo_mpi_options *options, umbo_communicator **communicator) {
+    umbo_mpi_options own = UMBO_MPI_OPTIONS_INIT;
+    if (options != NULL) own = *options;
+    own.find = find;
+    return umbo_communicator_create_mpi(word, &own, communicator);
+}
+
 umbo_status umbo_mpi_communicator_create(MPI_Comm mpi_communicator, const umbo_mpi_options *options,
                                          umbo_communicator **communicator) {
     void *const word = mpi_communicator == MPI_COMM_NULL ? NULL : word_of(mpi_communicator);
-    return umbo_communicator_create_mpi_of(word, find, NULL, options, communicator);
+    return create(word, options, communicator);
 }
 
 umbo_status umbo_mpi_communicator_create_world(const umbo_mpi_options *options,
                                                umbo_communicator **communicator) {
-    return umbo_communicator_create_mpi_of(ABI_COMM_WORLD, find, NULL, options, communicator);
+    return create(ABI_COMM_WORLD, options, communicator);
 }

@@ -2,12 +2,12 @@
  *
  * For engines without MPI's standard ABI, such as Open MPI 4 and 5 and MPICH 4. Compile umbo_mpi.c with
  * their mpicc, or use CMake's find_package(umbo COMPONENTS mpi) and link umbo::mpi. Where the engine has
- * the standard ABI, umbo_communicator_create_mpi_world() does the same and needs nothing at build time. */
+ * the standard ABI, umbo_communicator_create_mpi() does the same and needs nothing at build time. */
 #ifndef UMBO_MPI_H
 #define UMBO_MPI_H
 
 #include <mpi.h>
-#include <umbo/communicator.h>
+#include <umbo/cluster.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -88,8 +88,8 @@ public:
     umbo::value::field_list fields;
     fields.emplace_back("x", umbo::value::from_data({examples, sizes.inputs}, all_.x.data()));
     fields.emplace_back("y", umbo::value::from_data({examples, sizes.classes}, all_.y.data()));
-    const auto rows = umbo::dataset::from_tensor_slices(umbo::value::structure(fields)).batch(batch);
-    batches_ = strategy_.distribute(rows).iterate();
+    const auto rows = umbo::dataset::from_tensor_slices(umbo::value::create_struct(fields)).batch(batch);
+    batches_ = strategy_.distribute_dataset(rows).iterate();
   }
 
   double pass() override {
@@ -110,7 +110,7 @@ private:
   static umbo::strategy of(int count) {
     umbo::strategy_options options;
     options.cpu_replicas = count;
-    return umbo::strategy::central_storage(options);
+    return umbo::strategy::create(options);
   }
 
   data all_;

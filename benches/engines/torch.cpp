@@ -94,7 +94,7 @@ public:
       : strategy_(umbo::adapters::torch_strategy(replicas)),
         model_(strategy_, [] { return std::make_shared<Module>(); }),
         adam_(umbo::optimizer::adam(strategy_, with_rate())),
-        batches_(strategy_.distribute(umbo::adapters::rows_of({{"x", all_.x}, {"y", all_.y}}).batch(batch)).iterate()) {}
+        batches_(strategy_.distribute_dataset(umbo::adapters::rows_of({{"x", all_.x}, {"y", all_.y}}).batch(batch)).iterate()) {}
 
   double pass() override {
     double sum = 0;

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md: a table of what was measured for each machine, side by side, and what that means."""
+"""docs/internals/benchmarks.md: a table of what was measured for each machine, side by side, and what that means."""
 
 import datetime
 import os

@@ -61,7 +61,7 @@ static umbo_status create_variable(umbo_strategy *of, void *user_data) {
   (void)of, (void)user_data;
   umbo_variable_options choices = UMBO_VARIABLE_OPTIONS_INIT;
   choices.dtype = UMBO_DTYPE_FLOAT32;
-  choices.rank = 1;
+  choices.ndim = 1;
   choices.shape = &asked.count;
   choices.initializer = initialize;
   return umbo_variable_create(NULL, "weights", NULL, &choices, &variable);
@@ -70,8 +70,9 @@ static umbo_status create_variable(umbo_strategy *of, void *user_data) {
 static umbo_status submit(umbo_replica_context *ctx, const umbo_value *args, void *user_data, umbo_value **result) {
   (void)args, (void)user_data, (void)result;
   umbo_view view;
-  int32_t replica = 0;
-  UMBO_TRY(umbo_replica_context_replica_id(ctx, &replica));
+  umbo_replica_context_info here = UMBO_REPLICA_CONTEXT_INFO_INIT;
+  UMBO_TRY(umbo_replica_context_get_info(ctx, &here));
+  const int32_t replica = here.replica_id;
   UMBO_TRY(umbo_gradients_view(gradients, ctx, 0, UMBO_GRADIENT_OVERWRITE, &view));
   if (!is_filled[replica]) fill_gradient(view.mutable_data, (uint64_t)replica);
   is_filled[replica] = 1;

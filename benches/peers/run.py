@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures Umbo beside its peers and writes docs/benchmarks.md, or compares with what stands there.
+"""Measures Umbo beside its peers and writes docs/internals/benchmarks.md, or compares with what stands there.
 
     benches/peers/run.py [--prefix FOLDER] [--rounds N] [--only TEXT] [--output FILE] [--busy] [--check]
 
@@ -169,7 +169,7 @@ def main():
     parser.add_argument("--prefix", default=str(ROOT / "build" / "prefix"), help="of the library")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", default="", help="comparisons whose name contains this")
-    parser.add_argument("--output", default=str(ROOT / "docs" / "benchmarks.md"))
+    parser.add_argument("--output", default=str(ROOT / "docs" / "internals" / "benchmarks.md"))
     parser.add_argument("--busy", action="store_true", help="write although other programs compute")
     parser.add_argument(
         "--check", action="store_true", help="write nothing; fail where a percent of a probe fell"

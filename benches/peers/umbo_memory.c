@@ -58,7 +58,7 @@ static void reduce(void *data) {
 static void check_reduce(void *data) {
   const reduction *r = data;
   umbo_view view;
-  UMBO_CHECK(umbo_value_view(r->result, NULL, &view));
+  UMBO_CHECK(umbo_value_view(r->result, NULL, UMBO_DTYPE_FLOAT32, &view));
   check_sum(element_count(), r->replicas, r->parts, view.data);
 }
 
@@ -89,8 +89,9 @@ static umbo_status submit(umbo_replica_context *ctx, const umbo_value *args, voi
   (void)args, (void)result;
   training *t = user_data;
   umbo_view view;
-  int32_t replica = 0;
-  UMBO_TRY(umbo_replica_context_replica_id(ctx, &replica));
+  umbo_replica_context_info here = UMBO_REPLICA_CONTEXT_INFO_INIT;
+  UMBO_TRY(umbo_replica_context_get_info(ctx, &here));
+  const int32_t replica = here.replica_id;
   UMBO_TRY(umbo_gradients_view(t->gradients, ctx, 0, UMBO_GRADIENT_OVERWRITE, &view));
   if (t->parts[replica] == NULL) {
     t->parts[replica] = view.mutable_data;
@@ -126,7 +127,7 @@ static umbo_status create_variable(umbo_strategy *strategy, void *user_data) {
   const int64_t count = element_count();
   umbo_variable_options choices = UMBO_VARIABLE_OPTIONS_INIT;
   choices.dtype = UMBO_DTYPE_FLOAT32;
-  choices.rank = 1;
+  choices.ndim = 1;
   choices.shape = &count;
   choices.initializer = initialize;
   return umbo_variable_create(NULL, "weights", NULL, &choices, &t->variable);

@@ -47,8 +47,8 @@ static umbo_value *picture_value(void) {
   umbo_view x, y;
   UMBO_CHECK(umbo_tensor_create_uninitialized(UMBO_DTYPE_FLOAT32, 2, picture_shape, NULL, &pictures));
   UMBO_CHECK(umbo_tensor_create_uninitialized(UMBO_DTYPE_UINT8, 1, label_shape, NULL, &labels));
-  UMBO_CHECK(umbo_tensor_view(pictures, &x));
-  UMBO_CHECK(umbo_tensor_view(labels, &y));
+  UMBO_CHECK(umbo_tensor_mutable_view(pictures, &x));
+  UMBO_CHECK(umbo_tensor_mutable_view(labels, &y));
   make_pictures(x.mutable_data, y.mutable_data);
   umbo_value *parts[2] = {NULL, NULL}, *value = NULL;
   UMBO_CHECK(umbo_value_from_tensor(pictures, &parts[0]));
@@ -99,7 +99,7 @@ static umbo_status create_variables(umbo_strategy *strategy, void *user_data) {
     static const char *const names[VARIABLES] = {"weights1", "biases1", "weights2", "biases2"};
     umbo_variable_options choices = UMBO_VARIABLE_OPTIONS_INIT;
     choices.dtype = UMBO_DTYPE_FLOAT32;
-    choices.rank = index % 2 == 0 ? 2 : 1;
+    choices.ndim = index % 2 == 0 ? 2 : 1;
     choices.shape = &shape.sizes[(index + 1) / 2];
     choices.initializer = initialize;
     choices.initializer_user_data = &index;
@@ -138,8 +138,8 @@ static umbo_status train(umbo_replica_context *ctx, const umbo_value *batch, voi
   mlp_parameters parameters;
   mlp_gradients gradients;
   void *workspace = NULL;
-  UMBO_TRY(umbo_value_view(batch, "x", &x));
-  UMBO_TRY(umbo_value_view(batch, "y", &y));
+  UMBO_TRY(umbo_value_view(batch, "x", UMBO_DTYPE_NONE, &x));
+  UMBO_TRY(umbo_value_view(batch, "y", UMBO_DTYPE_NONE, &y));
   const int64_t rows = x.shape[0];
   UMBO_TRY(umbo_replica_context_scratch(ctx, mlp_workspace_bytes(&shape, rows), &workspace));
   for (int layer = 0; layer < shape.layers; ++layer) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <umbo/diagnose.h>
 
 enum { ROUNDS = 15, UNTIMED_STEPS = 3 };
 

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <umbo/io.h>
 
 enum { TEST_BATCH = 1000, BATCHES_AHEAD = 4, PATH_CAPACITY = 4096 };
 
@@ -18,7 +19,7 @@ static umbo_dataset *open_file(const char *folder, const char *name) {
     fclose(file);
     const char *const paths[1] = {path};
     umbo_dataset *dataset = NULL;
-    UMBO_CHECK(umbo_dataset_from_idx_files(1, paths, NULL, &dataset));
+    UMBO_CHECK(umbo_dataset_from_idx_files(1, NULL, paths, &dataset));
     return dataset;
   }
   fprintf(stderr,
@@ -41,7 +42,7 @@ static umbo_dataset *open_set(const char *folder, const char *images_name, const
   }
   const umbo_dataset *const parts[] = {images, labels};
   const char *const names[] = {"x", "y"};
-  UMBO_CHECK(umbo_dataset_zip(2, parts, names, &set));
+  UMBO_CHECK(umbo_dataset_zip(2, names, parts, &set));
   umbo_dataset_release(labels);
   umbo_dataset_release(images);
   return set;
@@ -55,7 +56,7 @@ static umbo_dataset *batched(const umbo_dataset *set, int64_t size) {
 }
 
 static void check_views(const umbo_view *x, const umbo_view *y) {
-  if (x->dtype != UMBO_DTYPE_UINT8 || x->rank != 3 || y->dtype != UMBO_DTYPE_UINT8 || y->rank != 1) {
+  if (x->dtype != UMBO_DTYPE_UINT8 || x->ndim != 3 || y->dtype != UMBO_DTYPE_UINT8 || y->ndim != 1) {
     fputs("The pictures must be unsigned bytes [examples, height, width], the labels unsigned bytes [examples].\n",
           stderr);
     exit(EXIT_FAILURE);
@@ -73,8 +74,8 @@ static void measure(picture_data *data, const umbo_dataset *set) {
     umbo_view x, y;
     UMBO_CHECK(umbo_iterator_next(iterator, &batch));
     if (batch == NULL) break;
-    UMBO_CHECK(umbo_value_view(batch, "x", &x));
-    UMBO_CHECK(umbo_value_view(batch, "y", &y));
+    UMBO_CHECK(umbo_value_view(batch, "x", UMBO_DTYPE_NONE, &x));
+    UMBO_CHECK(umbo_value_view(batch, "y", UMBO_DTYPE_NONE, &y));
     check_views(&x, &y);
     data->pixels = x.shape[1] * x.shape[2];
     const uint8_t *values = x.data, *labels = y.data;

@@ -1,6 +1,7 @@
 #include "saving.h"
 
 #include <stdio.h>
+#include <umbo/io.h>
 
 static void set_place(umbo_checkpoint *checkpoint, const place *where) {
   UMBO_CHECK(umbo_checkpoint_set_integer(checkpoint, "steps", where->steps));

@@ -14,8 +14,8 @@ typedef struct {
 
 static umbo_status prepare(umbo_replica_context *ctx, const trainer *t, const umbo_value *batch, part *result) {
   umbo_view x, y;
-  UMBO_TRY(umbo_value_view(batch, "x", &x));
-  UMBO_TRY(umbo_value_view(batch, "y", &y));
+  UMBO_TRY(umbo_value_view(batch, "x", UMBO_DTYPE_UINT8, &x));
+  UMBO_TRY(umbo_value_view(batch, "y", UMBO_DTYPE_UINT8, &y));
   const int64_t rows = x.shape[0], count = rows * t->shape.sizes[0];
   if (rows == 0) { /* a last batch can be too small for all replicas */
     *result = (part){0, NULL, NULL, NULL};
@@ -70,9 +70,9 @@ static umbo_status train(umbo_replica_context *ctx, const umbo_value *batch, voi
   mlp_gradients gradients;
   mlp_score score = {0.0, 0};
   UMBO_TRY(prepare(ctx, t, batch, &p));
-  int32_t own;
-  UMBO_TRY(umbo_replica_context_local_replica_id(ctx, &own));
-  t->own_examples[own] += (double)p.rows;
+  umbo_replica_context_info here = UMBO_REPLICA_CONTEXT_INFO_INIT;
+  UMBO_TRY(umbo_replica_context_get_info(ctx, &here));
+  t->own_examples[here.local_replica_id] += (double)p.rows;
   if (p.rows > 0) { /* a part without rows weighs nothing, so nobody reads its gradients */
     UMBO_TRY(view_parameters(ctx, t, &parameters));
     UMBO_TRY(view_gradients(ctx, t, &gradients));
@@ -127,13 +127,13 @@ static umbo_status create_variables(umbo_strategy *strategy, void *user_data) {
     snprintf(name, sizeof(name), "layer%d/weights", layer);
     choices.initializer = initialize_weights;
     choices.initializer_user_data = &which;
-    choices.rank = 2;
+    choices.ndim = 2;
     choices.shape = &t->shape.sizes[layer]; /* [sizes[layer], sizes[layer + 1]] */
     UMBO_TRY(umbo_variable_create(NULL, name, NULL, &choices, &t->variables[2 * layer]));
 
     snprintf(name, sizeof(name), "layer%d/biases", layer);
     choices.initializer = initialize_biases;
-    choices.rank = 1;
+    choices.ndim = 1;
     choices.shape = &t->shape.sizes[layer + 1];
     UMBO_TRY(umbo_variable_create(NULL, name, NULL, &choices, &t->variables[2 * layer + 1]));
   }
@@ -176,12 +176,12 @@ void trainer_create(trainer *t, const picture_data *data, const options *choices
   strategy.cpu_replicas = replicas;
   strategy.replicas_in_sync = choices->replicas_in_sync;
   strategy.communicator = together->communicator; /* all that several processes need */
-  strategy.thread_binding = leave_threads ? UMBO_THREAD_BINDING_OFF : UMBO_THREAD_BINDING_ON;
+  strategy.bind_threads = !leave_threads;
   UMBO_CHECK(umbo_strategy_create(&strategy, &t->strategy));
   umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
   UMBO_CHECK(umbo_strategy_get_info(t->strategy, &info));
   /* With --replicas-in-sync they may be more than compute at a time. */
-  t->own_examples = calloc((size_t)info.num_local_replicas, sizeof(double));
+  t->own_examples = calloc((size_t)info.local_replica_count, sizeof(double));
   if (t->own_examples == NULL) abort();
   UMBO_CHECK(umbo_strategy_scope(t->strategy, create_variables, t));
   t->gradients = create_gradients(t);
@@ -204,7 +204,7 @@ double trainer_own_examples(const trainer *t) {
   umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
   double sum = 0.0;
   UMBO_CHECK(umbo_strategy_get_info(t->strategy, &info));
-  for (int64_t i = 0; i < info.num_local_replicas; ++i) sum += t->own_examples[i];
+  for (int64_t i = 0; i < info.local_replica_count; ++i) sum += t->own_examples[i];
   return sum;
 }
 

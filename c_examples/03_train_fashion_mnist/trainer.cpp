@@ -51,7 +51,7 @@ public:
     replicas.replicas_in_sync = chosen.replicas_in_sync;
     replicas.communicator = together; // all that several processes need
     replicas.bind_threads = chosen.replicas > 1; // one replica may leave threads to BLAS
-    strategy_ = umbo::strategy::central_storage(replicas);
+    strategy_ = umbo::strategy::create(replicas);
     for (int layer = 0; layer < shape_.layers; ++layer) {
       const std::string name = "layer" + std::to_string(layer);
       const std::int64_t *sizes = shape_.sizes + layer;
@@ -60,7 +60,7 @@ public:
             mlp_initialize_weights(&shape_, layer, chosen.seed, umbo::view_of<float>(memory).data());
           }));
       variables_.push_back(
-          strategy_.create_variable(name + "/biases", umbo::tensor::zeros(umbo::dtype::float32, {sizes[1]})));
+          strategy_.create_variable(name + "/biases", umbo::tensor::create_zeros(umbo::dtype::float32, {sizes[1]})));
     }
     // The network adds up over its rows; the library divides by all rows.
     gradients_ = umbo::gradients::create(strategy_, variables_, {umbo::loss_reduction::sum});
@@ -146,11 +146,11 @@ private:
 int main(int argc, char **argv) {
   const options chosen = parse(argc, argv);
   // With --workers mpi the processes that mpirun has started train as one, and the first of them prints.
-  const auto together = chosen.workers ? umbo::communicator::mpi_world() : umbo::communicator();
-  const bool prints = !together || together.place().rank == 0;
+  const auto together = chosen.workers ? umbo::communicator::create_mpi() : umbo::communicator();
+  const bool prints = !together || together.info().rank == 0;
   picture_data data = data_open(chosen.data);
   const bool only = chosen.replicas == 1 && chosen.replicas_in_sync == 0;
-  const bool alone = only && (!together || together.place().node_size == 1);
+  const bool alone = only && (!together || together.info().node_rank_count == 1);
   matrix_set_threads(alone ? matrix_most_threads() : 1);
   double seconds = 0.0, examples = 0.0, accuracy = 0.0;
   {

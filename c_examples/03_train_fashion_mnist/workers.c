@@ -2,18 +2,19 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <umbo/cluster.h>
 
 workers workers_join(options *choices) {
   workers w = {NULL, 0, 1, 1};
   if (!choices->workers) return w;
   umbo_mpi_options how = UMBO_MPI_OPTIONS_INIT;
   how.timeout_seconds = 120;
-  UMBO_CHECK(umbo_communicator_create_mpi_world(&how, &w.communicator));
+  UMBO_CHECK(umbo_communicator_create_mpi(NULL, &how, &w.communicator));
   umbo_communicator_info here = UMBO_COMMUNICATOR_INFO_INIT;
   UMBO_CHECK(umbo_communicator_get_info(w.communicator, &here));
   w.rank = here.rank;
-  w.size = here.size;
-  w.on_this_machine = here.node_size;
+  w.size = here.rank_count;
+  w.on_this_machine = here.node_rank_count;
   if (w.rank > 0) choices->json_only = 1;
   return w;
 }
@@ -25,11 +26,11 @@ void workers_gather(const workers *w, double own, double *all) {
     all[0] = own;
     return;
   }
-  int64_t *counts = malloc((size_t)w->size * sizeof(*counts));
-  if (counts == NULL) abort();
-  for (int64_t rank = 0; rank < w->size; ++rank) counts[rank] = sizeof(own);
-  UMBO_CHECK(umbo_communicator_all_gather(w->communicator, &own, all, counts));
-  free(counts);
+  size_t *bytes = malloc((size_t)w->size * sizeof(*bytes));
+  if (bytes == NULL) abort();
+  for (int64_t rank = 0; rank < w->size; ++rank) bytes[rank] = sizeof(own);
+  UMBO_CHECK(umbo_communicator_all_gather(w->communicator, bytes, &own, all));
+  free(bytes);
 }
 
 void workers_must_agree(const workers *w, int64_t number, const char *what) {

@@ -18,9 +18,9 @@ typedef struct {
 
 static umbo_status view_part(const umbo_value *batch, part *result) {
   umbo_view users, items, ratings;
-  UMBO_TRY(umbo_value_view(batch, "user", &users));
-  UMBO_TRY(umbo_value_view(batch, "item", &items));
-  UMBO_TRY(umbo_value_view(batch, "rating", &ratings));
+  UMBO_TRY(umbo_value_view(batch, "user", UMBO_DTYPE_INT64, &users));
+  UMBO_TRY(umbo_value_view(batch, "item", UMBO_DTYPE_INT64, &items));
+  UMBO_TRY(umbo_value_view(batch, "rating", UMBO_DTYPE_FLOAT32, &ratings));
   *result = (part){users.shape[0], users.data, items.data, ratings.data};
   return UMBO_OK;
 }
@@ -130,7 +130,7 @@ static void create_tables(recommender *r, const rating_data *data) {
     const int64_t shape[2] = {is_user ? data->users : data->items, r->chosen.rank};
     umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
     options.dtype = UMBO_DTYPE_FLOAT32;
-    options.rank = is_factors ? 2 : 1;
+    options.ndim = is_factors ? 2 : 1;
     options.shape = shape;
     options.initializer = is_factors ? initialize_factors : initialize_biases;
     options.initializer_user_data = &state;

@@ -74,7 +74,7 @@ int main(int argc, char **argv) {
   {
     umbo::strategy_options replicas;
     replicas.cpu_replicas = given.replicas;
-    const auto strategy = umbo::strategy::central_storage(replicas);
+    const auto strategy = umbo::strategy::create(replicas);
 
     // Small factors around 0: with zeros, their gradients would stay zero.
     std::uint64_t state = 1;
@@ -87,7 +87,7 @@ int main(int argc, char **argv) {
       });
     };
     const auto biases = [&](const char *name, std::int64_t rows) {
-      return strategy.create_variable(name, umbo::tensor::zeros(umbo::dtype::float32, {rows}));
+      return strategy.create_variable(name, umbo::tensor::create_zeros(umbo::dtype::float32, {rows}));
     };
     const std::vector<umbo::variable> tables = {factors("user_factors", data.users), factors("item_factors", data.items),
                                                 biases("user_biases", data.users), biases("item_biases", data.items)};

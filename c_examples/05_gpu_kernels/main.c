@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <umbo/io.h>
 #include <umbo/umbo.h>
 
 #include "kernels.h" /* network.cu, compiled: the text `network_ptx` */
@@ -111,16 +112,15 @@ static layers layers_of(const umbo_view *views, int writes) {
 static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void *user_data, umbo_value **result) {
     trainer *own = (trainer *)user_data;
     umbo_view images, labels, variables[4], buffers[4];
-    void *stream = NULL, *scratch = NULL;
-    int32_t replica = 0;
+    umbo_replica_context_info here = UMBO_REPLICA_CONTEXT_INFO_INIT;
+    void *scratch = NULL;
     int64_t count = 0;
     layers net, gradient;
     work w;
     (void)result;
-    UMBO_TRY(umbo_replica_context_replica_id(ctx, &replica));
-    UMBO_TRY(umbo_replica_context_stream(ctx, &stream));
-    UMBO_TRY(umbo_value_view(batch, "images", &images));
-    UMBO_TRY(umbo_value_view(batch, "labels", &labels));
+    UMBO_TRY(umbo_replica_context_get_info(ctx, &here));
+    UMBO_TRY(umbo_value_view(batch, "images", UMBO_DTYPE_NONE, &images));
+    UMBO_TRY(umbo_value_view(batch, "labels", UMBO_DTYPE_NONE, &labels));
     UMBO_TRY(umbo_variable_views(4, own->variables, ctx, variables));
     UMBO_TRY(umbo_gradients_views(own->gradients, ctx, UMBO_GRADIENT_OVERWRITE, buffers, 4, &count));
     w.examples = (int)images.shape[0];
@@ -132,11 +132,11 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
     w.losses = w.outputs + w.examples * CLASSES;
     net = layers_of(variables, 0);
     gradient = layers_of(buffers, 1);
-    if (stream == NULL) {
+    if (here.stream == NULL) {
         on_cpu(&net, &gradient, &w);
     } else {
-        if (own->kernels[replica][0] == NULL) UMBO_TRY(load_kernels(own->kernels[replica]));
-        UMBO_TRY(on_gpu(own->kernels[replica], &net, &gradient, &w, stream));
+        if (own->kernels[here.replica_id][0] == NULL) UMBO_TRY(load_kernels(own->kernels[here.replica_id]));
+        UMBO_TRY(on_gpu(own->kernels[here.replica_id], &net, &gradient, &w, here.stream));
     }
     return umbo_gradients_submit(own->gradients, ctx);
 }
@@ -162,8 +162,8 @@ static double accuracy(const trainer *own, umbo_iterator *iterator) {
     for (;;) {
         UMBO_CHECK(umbo_iterator_next(iterator, &batch));
         if (batch == NULL) break;
-        UMBO_CHECK(umbo_value_view(batch, "images", &images));
-        UMBO_CHECK(umbo_value_view(batch, "labels", &labels));
+        UMBO_CHECK(umbo_value_view(batch, "images", UMBO_DTYPE_UINT8, &images));
+        UMBO_CHECK(umbo_value_view(batch, "labels", UMBO_DTYPE_UINT8, &labels));
         for (example = 0; example < images.shape[0]; ++example) {
             float outputs[CLASSES], loss = 0;
             work w;
@@ -192,7 +192,7 @@ static umbo_variable *make_variable(umbo_strategy *strategy, const char *name, i
     umbo_variable *variable = NULL;
     umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
     options.dtype = UMBO_DTYPE_FLOAT32;
-    options.rank = 2;
+    options.ndim = 2;
     options.shape = shape;
     options.initial = columns == 1 ? UMBO_INITIAL_ZEROS : UMBO_INITIAL_GLOROT_UNIFORM;
     options.initial_seed = 1;
@@ -209,7 +209,7 @@ static umbo_dataset *open_digits(const char *folder, const char *set) {
     snprintf(paths[1], sizeof(paths[1]), "%s/%s-labels-idx1-ubyte", folder, set);
     both[0] = paths[0];
     both[1] = paths[1];
-    UMBO_CHECK(umbo_dataset_from_idx_files(2, both, names, &dataset));
+    UMBO_CHECK(umbo_dataset_from_idx_files(2, names, both, &dataset));
     UMBO_CHECK(umbo_dataset_take(&dataset, MOST_EXAMPLES));
     UMBO_CHECK(umbo_dataset_batch(&dataset, BATCH, 0));
     return dataset;
@@ -238,7 +238,7 @@ int main(int count, char **words) {
     options.compute_device_count = count - 2;
     UMBO_CHECK(umbo_strategy_create(&options, &strategy));
     UMBO_CHECK(umbo_strategy_get_info(strategy, &info));
-    replicas = info.num_replicas_in_sync;
+    replicas = info.replica_count;
     for (replica = 0; replica < (int32_t)replicas; ++replica) {
         const char *device = NULL;
         UMBO_CHECK(umbo_strategy_compute_device(strategy, replica, &device));

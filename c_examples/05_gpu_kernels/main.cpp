@@ -136,8 +136,8 @@ int main(int count, char **words) {
   }
   umbo::strategy_options options;
   options.compute_devices.assign(words + 2, words + count);
-  const auto strategy = umbo::strategy::central_storage(options);
-  const auto replicas = static_cast<std::size_t>(strategy.num_replicas_in_sync());
+  const auto strategy = umbo::strategy::create(options);
+  const auto replicas = static_cast<std::size_t>(strategy.replica_count());
 
   umbo::initial_distribution drawn, zeros;
   drawn.distribution = umbo::initial::glorot_uniform;
@@ -156,7 +156,8 @@ int main(int count, char **words) {
 
   std::vector<driver::module> kernels(replicas); // of each replica that is on a GPU, once it has loaded them
   const auto step = [&](umbo::replica_context &context, const umbo::value &batch) {
-    const auto of = context.views(variables);
+    umbo_view of[4];
+    context.views(variables, of);
     std::array<float *, 4> into{};
     for (std::size_t i = 0; i < into.size(); ++i)
       into[i] = start_of(context.gradient(gradients, static_cast<std::int64_t>(i), umbo::gradient_mode::overwrite));
@@ -175,7 +176,7 @@ int main(int count, char **words) {
     context.submit(gradients);
   };
 
-  const auto batches = strategy.distribute(digits(words[1], "train")).iterate();
+  const auto batches = strategy.distribute_dataset(digits(words[1], "train")).iterate();
   for (int epoch = 0; epoch < 25; ++epoch) umbo::train_epoch(strategy, batches, optimizer, gradients, step);
 
   std::vector<std::vector<float>> weights;

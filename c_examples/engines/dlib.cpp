@@ -132,7 +132,7 @@ umbo_view view_of(const dlib::tensor &tensor) {
 std::vector<float> under_umbo(const examples &all, std::int64_t count) {
   umbo::strategy_options options;
   options.cpu_replicas = count;
-  const auto strategy = umbo::strategy::central_storage(options);
+  const auto strategy = umbo::strategy::create(options);
   std::vector<std::unique_ptr<net_type>> nets;
   for (std::int64_t index = 0; index < count; ++index) nets.push_back(make_net());
   begin_from_the_same(*nets[0]);
@@ -178,8 +178,8 @@ std::vector<float> under_umbo(const examples &all, std::int64_t count) {
   umbo::value::field_list fields;
   fields.emplace_back("x", umbo::value::from_data({batches * batch, inputs}, all.x.data()));
   fields.emplace_back("y", umbo::value::from_data({batches * batch}, all.y.data()));
-  const auto rows = umbo::dataset::from_tensor_slices(umbo::value::structure(fields)).batch(batch);
-  const auto pass = strategy.distribute(rows).iterate();
+  const auto rows = umbo::dataset::from_tensor_slices(umbo::value::create_struct(fields)).batch(batch);
+  const auto pass = strategy.distribute_dataset(rows).iterate();
   double before = 0, after = 0;
   for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
     double loss = 0, seen = 0;

@@ -135,7 +135,7 @@ void update_tile(const umbo_update_tile *tile, void *rule) {
 std::vector<float> under_umbo(const examples &all, std::int64_t count, adamw rule) {
   umbo::strategy_options options;
   options.cpu_replicas = count;
-  const auto strategy = umbo::strategy::central_storage(options);
+  const auto strategy = umbo::strategy::create(options);
   const auto weights = std::make_shared<block>(layers{inputs, hidden, classes});
   weights->draw(spread);
   std::vector<std::unique_ptr<replica>> replicas;
@@ -164,8 +164,8 @@ std::vector<float> under_umbo(const examples &all, std::int64_t count, adamw rul
   umbo::value::field_list fields;
   fields.emplace_back("x", umbo::value::from_data({batches * batch, inputs}, all.x.data()));
   fields.emplace_back("y", umbo::value::from_data({batches * batch, classes}, all.y.data()));
-  const auto rows = umbo::dataset::from_tensor_slices(umbo::value::structure(fields)).batch(batch);
-  const auto pass = strategy.distribute(rows).iterate();
+  const auto rows = umbo::dataset::from_tensor_slices(umbo::value::create_struct(fields)).batch(batch);
+  const auto pass = strategy.distribute_dataset(rows).iterate();
   for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
     double loss = 0, seen = 0;
     for (const umbo::value &element : pass) {

@@ -59,8 +59,8 @@ int main(int argc, char **argv) {
   const auto adam = umbo::optimizer::adam(strategy, rate);
   umbo::shuffle_options order;
   order.seed = 1;
-  const auto training = strategy.distribute(pictures(argv[1], "train").shuffle(order).batch(64)).iterate();
-  const auto test = strategy.distribute(pictures(argv[1], "t10k").batch(100)).iterate();
+  const auto training = strategy.distribute_dataset(pictures(argv[1], "train").shuffle(order).batch(64)).iterate();
+  const auto test = strategy.distribute_dataset(pictures(argv[1], "t10k").batch(100)).iterate();
 
   for (int epoch = 1; epoch <= 12; ++epoch) {
     for (const umbo::value &batch : training) {
@@ -77,7 +77,7 @@ int main(int argc, char **argv) {
     examples += counted.weight;
   }
   torch::save(model.central(), "digits.pt"); // for programs without Umbo
-  std::printf("%d replicas: %.1f %% of %.0f pictures are right\n", static_cast<int>(strategy.num_replicas_in_sync()),
+  std::printf("%d replicas: %.1f %% of %.0f pictures are right\n", static_cast<int>(strategy.replica_count()),
               100 * correct / examples, examples);
   return examples == 360 && correct / examples > 0.9 ? 0 : 1;
 }

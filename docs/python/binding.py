@@ -19,7 +19,7 @@ class Library:
                 return ""
             seen.add(header[1])
             return re.sub("^#include <(umbo/.*)>", included, (INCLUDE / header[1]).read_text(), flags=re.M)
-        text = included(("", "umbo/umbo.h")) + included(("", "umbo/dlpack.h"))
+        text = included(("", "umbo/all.h")) + included(("", "umbo/dlpack.h"))
         text = re.sub(r"/\*.*?\*/|//[^\n]*|\\\n", "", text, flags=re.S)
         text = re.sub(r"^#ifdef __cplusplus\n[^#]*#(else|endif)", "", text, flags=re.M)
         # Where a compiler would have a choice, the last definition of a macro is that of plain C.
@@ -115,8 +115,8 @@ def array_of(get, *arguments):
 
 def shown(view):
     """The elements that a view shows, likewise."""
-    rank, size = view.rank, view.element_bytes
-    shape, strides = list(view.shape[0:rank]), [stride * size for stride in view.strides[0:rank]]
+    ndim, size = view.ndim, view.element_bytes
+    shape, strides = list(view.shape[0:ndim]), [stride * size for stride in view.strides[0:ndim]]
     extent = size + sum((n - 1) * s for n, s in zip(shape, strides)) if 0 not in shape else 0
     memory = ffi.buffer(ffi.cast("char *", view.mutable_data or view.data), extent)
     array = np.ndarray(shape, NUMPY[view.dtype], memory, strides=strides)

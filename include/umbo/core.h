@@ -38,7 +38,7 @@
  * such calls on one object at the same time. A function that takes `const umbo_X *` does not
  * change the object. While a call reads or writes a tensor's elements, nobody else may write them.
  *
- * Collective. With several ranks (communicator.h), all of them make a *collective* call, in the
+ * Collective. With several ranks (cluster.h), all of them make a *collective* call, in the
  * same order. If it fails on one, it fails on all; UMBO_STATUS_FAILED_PRECONDITION is then also for
  * ranks that make different calls, UMBO_STATUS_UNAVAILABLE for one that has ended.
  *
@@ -198,19 +198,15 @@ extern "C" {
  */
 typedef void (*umbo_destroy_fn)(void *user_data);
 
-/**
- * What a function returns: UMBO_OK, or why it failed.
- *
- * The codes are the canonical ones with their usual numbers.
- */
+/** What a function returns: UMBO_OK, or why it failed. The codes are the canonical ones. */
 UMBO_ENUM(umbo_status) {
   /** Success. */
   UMBO_OK = 0,
-  /** The call was stopped on request, or because another replica failed. */
+  /** The call was stopped by a token, or because another replica failed. */
   UMBO_STATUS_CANCELLED = 1,
-  /** A callback failed with this status, or with a number that is not a status. */
+  /** A callback returned this, or an undefined status. */
   UMBO_STATUS_UNKNOWN = 2,
-  /** An argument has a wrong value, shape, dtype or name, is NULL, or is not a valid handle. */
+  /** An argument has a wrong value, shape, dtype or name, or is an invalid pointer or handle. */
   UMBO_STATUS_INVALID_ARGUMENT = 3,
   /** The call did not finish before its deadline. */
   UMBO_STATUS_DEADLINE_EXCEEDED = 4,
@@ -220,51 +216,38 @@ UMBO_ENUM(umbo_status) {
   UMBO_STATUS_ALREADY_EXISTS = 6,
   /** The operating system refused access. */
   UMBO_STATUS_PERMISSION_DENIED = 7,
-  /** There is not enough memory, or the system has no thread or the library no handle left. */
+  /** No memory, thread or handle is left. */
   UMBO_STATUS_RESOURCE_EXHAUSTED = 8,
-  /**
-   * The call is not allowed now or here: the wrong context, the wrong order, or a strategy that
-   * still waits for late callbacks.
-   */
+  /** The call is not allowed now or here: context, order, or late callbacks. */
   UMBO_STATUS_FAILED_PRECONDITION = 9,
-  /** The call gave up because of a conflict with something that ran at the same time. */
+  /** The call conflicts with something that ran at the same time. */
   UMBO_STATUS_ABORTED = 10,
-  /** An axis, index or position is outside of the valid range, or a buffer is too small. */
+  /** An axis, index or position is out of range, or a buffer is too small. */
   UMBO_STATUS_OUT_OF_RANGE = 11,
   /** This strategy or this version does not offer it. */
   UMBO_STATUS_UNIMPLEMENTED = 12,
   /** There is a defect in the library. */
   UMBO_STATUS_INTERNAL = 13,
-  /** The library offers it, but something that it needs is missing now: a driver or a device. */
+  /** Something that the call needs is missing now: a driver, a device, another rank. */
   UMBO_STATUS_UNAVAILABLE = 14,
   /** A file or stream is damaged. */
   UMBO_STATUS_DATA_LOSS = 15
 };
 
-/**
- * One failure: of the whole call, or of one replica.
- *
- * umbo_last_error_at() fills it. Start from UMBO_ERROR_INFO_INIT.
- */
+/** A failure: of the whole call, or of one replica. umbo_last_error_at() gets it. */
 typedef struct umbo_error_info {
   size_t struct_size;
   /** Why it failed. */
   umbo_status status;
-  /** The number of the replica that failed; -1 if the failure is not a replica's. */
+  /** The id of the replica that failed; UMBO_NONE for a failure of the whole call. */
   int32_t replica;
-  /** The canonical name of the replica's compute device; "" if the failure is not a replica's. */
+  /** The canonical name of its compute device, or "". */
   const char *device;
-  /** What went wrong, in UTF-8. */
+  /** The message. */
   const char *message;
-  /**
-   * What the callback that failed attached with umbo_set_last_error(); NULL if it attached
-   * nothing. It belongs to the library: a program may look at it and must not destroy it.
-   */
+  /** What the callback attached with umbo_set_last_error(), or NULL. The library owns it. */
   void *payload;
-  /**
-   * The `destroy` that was given with the payload. A program can tell by it that the payload is
-   * its own.
-   */
+  /** The `destroy` of the payload, by which a program knows its own. */
   umbo_destroy_fn payload_destroy;
 } umbo_error_info;
 
@@ -272,69 +255,49 @@ typedef struct umbo_error_info {
 UMBO_DEFAULT(umbo_error_info, UMBO_ERROR_INFO_INIT)
 
 /**
- * Gives the name of a status, such as "INVALID_ARGUMENT".
- *
- * @param[in] status A status.
- * @return The name, which lives as long as the process; "UNKNOWN_STATUS" for a number that is not
- *   a status.
+ * Gets the name of a status, such as "INVALID_ARGUMENT"; "UNKNOWN_STATUS" for an undefined number.
  */
 UMBO_API const char *umbo_status_name(umbo_status status);
 
 /**
- * Gives the message of this thread's last error.
+ * Gets the message of this thread's last error.
  *
- * @return The message in UTF-8; "" if nothing has failed on this thread since the last
- *   umbo_clear_last_error(). Never NULL. It lives until the next umbo function on this thread that
- *   fails or runs a callback.
+ * @return "" if nothing has failed since the last umbo_clear_last_error(). It lives until the next
+ *   function on this thread that fails or runs a callback.
  *
- * The message has one line if the call itself failed. The line begins with the name of the
- * function that failed ("umbo_strategy_reduce: axis: ..."). If a callback passed on a failure of
- * another umbo function, the name is that function's. If replicas failed, there is one line for
- * each of them, which begins with the replica, its device and its status, and no line for the
- * function that was called: "replica 1 (/job:...): NOT_FOUND: ...". umbo_train_epoch() writes a
- * line before them that names the step. What umbo_set_last_error() has set stands there as it is.
+ * The line begins with the function that failed ("umbo_strategy_reduce: axis: ..."). If replicas
+ * failed, there is a line for each: "replica 1 (CPU:1): NOT_FOUND: ...". umbo_train_epoch() writes
+ * a line before them that names the step.
  */
 UMBO_API const char *umbo_last_error_message(void);
 
 /**
- * Gives how many failures this thread's last error has.
+ * Gets the number of failures of this thread's last error.
  *
- * @return One for each replica that failed or was stopped; 1 if the failure is not a replica's; 0
- *   if there is no last error.
+ * @return The number of replicas that failed or were stopped; 1 for a failure of the whole call; 0
+ *   for none.
  */
 UMBO_API int64_t umbo_last_error_count(void);
 
 /**
- * Gives one failure of this thread's last error.
+ * Gets a failure of this thread's last error, which stays as it is if this function fails.
  *
- * @param[in] index Which failure: 0 to umbo_last_error_count() - 1, in the order of the replicas.
- * @param[out] info The failure. Start from UMBO_ERROR_INFO_INIT. Its texts and its payload live as
- *   long as the text of umbo_last_error_message().
- * @return UMBO_OK, or:
- * - UMBO_STATUS_OUT_OF_RANGE: there is no failure at `index`.
- * - UMBO_STATUS_INVALID_ARGUMENT: `info` is NULL, or its `struct_size` is not set.
- *
- * If this function fails, the last error stays as it is.
+ * @param[in] index 0 to umbo_last_error_count() - 1, in the order of the replicas.
+ * @param[out] info Its texts and its payload live as long as umbo_last_error_message().
+ * @return UMBO_STATUS_OUT_OF_RANGE: no failure at `index`.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_last_error_at(int64_t index, umbo_error_info *info);
 
 /**
- * Says why a callback is about to fail.
+ * Sets why a callback fails: `return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "...", NULL,
+ * NULL);`
  *
- * @param[in] status Why the callback fails.
- * @param[in] message What went wrong. `message` may be NULL: then the status is all that is said.
- *   Up to 16 KiB of it are copied.
- * @param[in] payload Anything, an exception object for instance. The library takes it over and
- *   carries it to the thread that called the library, where umbo_last_error_at() gives it. NULL:
- *   nothing.
- * @param[in] destroy Releases the payload, exactly once, when the error is forgotten. NULL:
- *   nothing to release.
- * @return `status`, or:
- * - UMBO_STATUS_UNKNOWN: `status` is a number that is not a status.
- * - UMBO_STATUS_INVALID_ARGUMENT: `status` is UMBO_OK, which is not a failure.
- *
- * A callback calls it and returns its result: `return umbo_set_last_error(UMBO_STATUS_DATA_LOSS,
- * "...", NULL, NULL);`
+ * @param[in] message Up to 16 KiB are copied. May be NULL.
+ * @param[in] payload Any object, such as an exception. The library takes it over and carries it to
+ *   the thread that called the library, where umbo_last_error_at() gets it. May be NULL.
+ * @param[in] destroy Releases the payload once, when the error is forgotten. May be NULL.
+ * @return `status`; UMBO_STATUS_UNKNOWN for an undefined one, UMBO_STATUS_INVALID_ARGUMENT for
+ *   UMBO_OK.
  */
 UMBO_API umbo_status umbo_set_last_error(
     umbo_status status, const char *message, void *payload, umbo_destroy_fn destroy);
@@ -458,166 +421,90 @@ typedef struct umbo_checkpoint_manager umbo_checkpoint_manager;
 typedef struct umbo_communicator umbo_communicator;
 
 /**
- * Makes another handle to the same object.
+ * Makes another handle to the same object, also of a borrowed one. The typed umbo_X_retain() call
+ * it.
  *
- * @param[in] handle The handle. One that was lent to a callback is accepted, too.
- * @param[in] type The type of the handle.
- * @param[out] retained The address of a pointer to the handle's type. It gets the new handle; the
- *   first handle stays as it is.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `handle` is not a valid handle of this type,
- *   `retained` is a null pointer, or handles of this type cannot be retained: UMBO_HANDLE_SCOPE,
- *   UMBO_HANDLE_REPLICA_CONTEXT and UMBO_HANDLE_VARIABLE_REQUEST.
- *
- * The functions umbo_X_retain() call it, so that compilers check the types. Each handle is released
- * once. A callback retains what it was lent to keep it.
+ * @param[out] retained The address of a pointer to the handle's type.
+ * @return UMBO_STATUS_INVALID_ARGUMENT also for UMBO_HANDLE_SCOPE, UMBO_HANDLE_REPLICA_CONTEXT and
+ *   UMBO_HANDLE_VARIABLE_REQUEST, which are not retained.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_retain(
     const void *handle, umbo_handle_type type, void *retained);
 
 /**
- * Releases a handle.
+ * Releases a handle; NULL does nothing. The typed umbo_X_release() call it.
  *
- * @param[in] handle The handle. NULL does nothing.
- * @param[in] type The type of the handle. Handles of UMBO_HANDLE_SCOPE, UMBO_HANDLE_REPLICA_CONTEXT
- *   and UMBO_HANDLE_VARIABLE_REQUEST are not released.
- *
- * The functions umbo_X_release() call it, so that compilers check the types. The object ends with
- * its last handle, unless another object needs it. A handle that is not valid changes nothing, and
- * the log gets an error.
+ * An invalid handle, or one of a type that is not retained, changes nothing, and the log gets an
+ * error.
  */
 UMBO_API void umbo_release(const void *handle, umbo_handle_type type);
 
 /** How important a log message is. */
 UMBO_ENUM(umbo_log_level) {
-  /** Something failed, and no caller is told of it in another way. */
+  /** A failure that no call returns. */
   UMBO_LOG_ERROR = 1,
-  /** It works, but probably not as the program means it. */
+  /** It works, but probably not as intended. */
   UMBO_LOG_WARNING = 2,
   /** What the library has set up, and how. */
   UMBO_LOG_INFO = 3,
-  /** Details for those who look for a fault. */
+  /** Details for finding a fault. */
   UMBO_LOG_DEBUG = 4
 };
 
 /**
- * Receives a log message.
- *
- * @param[in] level How important the message is.
- * @param[in] message The message in UTF-8, which lives until the function returns.
- * @param[in] user_data What was given to umbo_set_log_callback().
- *
- * Several threads may call it at the same time.
+ * Receives a log message, which lives until the function returns. Several threads may call it at
+ * the same time.
  */
 typedef void (*umbo_log_fn)(umbo_log_level level, const char *message, void *user_data);
 
-/**
- * Gives the version of the library that is loaded, such as "0.1.0".
- *
- * @return The version, a text that lives as long as the process.
- *
- * UMBO_VERSION is the version of the header. A program can compare the two.
- */
+/** Gets the version of the loaded library, such as "0.1.0". UMBO_VERSION is that of the header. */
 UMBO_API const char *umbo_version(void);
 
-/**
- * Gives the version of the library that is loaded, as one number.
- *
- * @return major * 1000000 + minor * 1000 + patch.
- *
- * UMBO_VERSION_NUMBER is the version of the header. A program can compare the two.
- */
+/** Gets the version of the loaded library: major * 1000000 + minor * 1000 + patch. */
 UMBO_API uint32_t umbo_version_number(void);
 
 /**
- * Tells how the library was built.
+ * Sets where log messages go, in place of standard error.
  *
- * @return One JSON object with the fields "version", "target" and "profile". The text lives as
- *   long as the process.
- */
-UMBO_API const char *umbo_build_info(void);
-
-/**
- * Tells whether an optional feature works here and now.
+ * @param[in] level The last level that is sent: UMBO_LOG_WARNING sends warnings and errors.
+ * @param[in] callback May be NULL: standard error again.
+ * @param[in] destroy Releases `user_data` after the last call of the callback, and if this function
+ *   fails. May be NULL.
  *
- * @param[in] name The name of the feature.
- * @param[out] result 1 if the feature works; 0 if it does not, and for a name that this version
- *   does not know.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `name` is not a text in UTF-8, or `result` is a
- *   null pointer.
- *
- * There is one name so far, "cuda": there is a GPU that can be a device of a strategy.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_has_feature(const char *name, int32_t *result);
-
-/**
- * Sends log messages to a function of the program.
- *
- * @param[in] most_verbose The last level that is sent: UMBO_LOG_WARNING sends warnings and errors.
- * @param[in] callback Receives the messages. `callback` may be NULL: messages then go to standard
- *   error again, as if none had been set.
- * @param[in] user_data What `callback` is given.
- * @param[in] destroy Releases `user_data`: after the callback has been replaced and its last call
- *   is over, and also if this function fails. NULL: nothing to release.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `most_verbose` is none of the levels.
- *
- * The new callback takes the place of the one that was set before. While there is none, warnings
- * and errors go to standard error: a line each that begins with "umbo: ", no message twice, and 65
- * at most. To have no messages, set a callback that does nothing.
- *
- * The environment variable UMBO_LOG is read when the first strategy is made or the first message
- * comes. It is off, error, warning, info or debug, or a number from 0 to 4, and takes the place of
- * `most_verbose` for all callbacks. Without a callback it has all messages up to that level written
- * to standard error, also those that come again; off and 0 have none written.
+ * Without a callback, warnings and errors that no call returns go to standard error: lines that
+ * begin with "umbo: ", each message once, 65 at most. The environment variable UMBO_LOG (off,
+ * error, warning, info, debug, or 0 to 4) replaces `level`; without a callback it has all messages
+ * up to that level written. It is read when the first strategy is made or the first message comes.
+ * A strict strategy turns warnings into failures.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_log_callback(
-    umbo_log_level most_verbose, umbo_log_fn callback, void *user_data, umbo_destroy_fn destroy);
+    umbo_log_level level, umbo_log_fn callback, void *user_data, umbo_destroy_fn destroy);
 
 /**
- * Sets how many threads do central work: reductions, updates, copies.
+ * Sets the number of threads for central work: reductions, updates, copies.
  *
- * @param[in] count The number of threads, 1 to 1024. The calling thread is one of them.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1 or more than 1024.
+ * @param[in] count 1 to 1024, the calling thread included. By default the number of processors of
+ *   the process.
  *
- * At the start of the process, the number is that of the processors that the process may use. A
- * new number counts from the next operation on. The call does not wait. Results do not depend on
- * the number.
+ * The number holds from the next operation on. Results do not depend on it.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_set_worker_count(int64_t count);
 
 /**
- * Gives how many threads do central work.
+ * Ends the threads that no object needs, and frees memory that the library keeps for reuse.
  *
- * @param[out] count The number of threads, including the calling one. Small operations use fewer.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `count` is a null pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_worker_count(int64_t *count);
-
-/**
- * Ends the threads that no object needs, and gives kept memory back.
+ * @return UMBO_STATUS_FAILED_PRECONDITION: strategies or iterators have threads (the message says
+ *   how many; release them first), or another call uses the threads. Then none has ended.
  *
- * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: strategies or iterators have threads (the
- *   message says how many; release these objects first), another call uses the threads that are to
- *   be ended, or the caller is a function that central work calls. No thread has ended then.
- *
- * The threads are those for central work and those that share heavy computations, such as the
- * equivalence check's. The call waits until they have ended. It is meant for programs that look
- * for leaks or are about to unload the library. Later calls start the threads that they need
- * again. The threads of replicas, of prefetching and of parallel maps end with the strategies and
- * iterators that own them. The memory is that of the host and of GPUs which the library has free
- * but keeps to use it again; the call waits for what was queued on GPUs.
+ * It is meant for programs that look for leaks. It waits until the threads have ended and GPUs have
+ * finished what was queued. Later calls start threads again.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_shutdown(void);
 
 /**
- * Counts the handles that are in use: made and not yet released.
+ * Gets the number of handles that are not released, without those that callbacks borrow.
  *
- * @param[in] type Which handles are counted. UMBO_HANDLE_ANY counts all.
- * @param[out] count How many there are.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, or `count` is
- *   a null pointer.
- *
- * A program that releases all that it makes sees 0 at its end. What callbacks are lent does not
- * count.
+ * @param[in] type UMBO_HANDLE_ANY counts all.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_live_handles(umbo_handle_type type, int64_t *count);
 

@@ -6,28 +6,20 @@
  * @file dlpack.h
  * @brief The structs of DLPack 1.0, for programs that have no header of DLPack.
  *
- * umbo_tensor_to_dlpack(), umbo_tensor_from_dlpack() and umbo_view_to_dlpack() are declared in
- * `umbo/tensor.h`, which knows the structs by name only. A program that hands the pointers on, to
- * an interpreter or to another library, needs no definition of them. One that looks into them
- * includes this header, or that of DLPack (`dlpack/dlpack.h`), or both in any order. If the other
- * one comes first, its definitions are used; if it comes later, these are, and it adds nothing. A
- * program that uses what a later version of it has added includes that one first.
+ * tensor.h knows the structs by name only. A program that looks into them includes this header, or
+ * that of DLPack (`dlpack/dlpack.h`), or both: the definitions of the first one are used. A later
+ * version of DLPack comes first.
  *
  * Example:
  * ```c
- * // Adds the elements of another library's float32 vector, and gives the vector back.
- * static umbo_status sum_and_release(struct DLManagedTensorVersioned *managed, double *sum) {
+ * // The first element of another library's float32 vector, which is released.
+ * static umbo_status first_of(struct DLManagedTensorVersioned *managed, float *first) {
  *   umbo_tensor *tensor = NULL;
  *   umbo_view view;
- *   int64_t i;
  *   umbo_status status = umbo_tensor_from_dlpack(managed, &tensor);
- *   if (status != UMBO_OK) {
- *     managed->deleter(managed); // it was not taken over
- *     return status;
- *   }
- *   status = umbo_tensor_view(tensor, &view);
- *   for (*sum = 0, i = 0; status == UMBO_OK && i < view.shape[0]; i++)
- *     *sum += ((const float *)view.data)[i * view.strides[0]];
+ *   if (status != UMBO_OK) managed->deleter(managed); // it was not taken over
+ *   if (status == UMBO_OK) status = umbo_tensor_view(tensor, &view);
+ *   if (status == UMBO_OK) *first = *(const float *)view.data;
  *   umbo_tensor_release(tensor); // calls the deleter
  *   return status;
  * }
@@ -41,6 +33,14 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+/** The version of the layout. */
+#define DLPACK_MAJOR_VERSION 1
+#define DLPACK_MINOR_VERSION 0
+
+/** Flags of a DLManagedTensorVersioned. */
+#define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0UL)
+#define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1UL)
 
 #ifdef __cplusplus
 #define DLPACK_EXTERN_C extern "C"
@@ -57,14 +57,6 @@
 #else
 #define DLPACK_DLL
 #endif
-
-/** The version of the layout. */
-#define DLPACK_MAJOR_VERSION 1
-#define DLPACK_MINOR_VERSION 0
-
-/** Flags of a DLManagedTensorVersioned. */
-#define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0UL)
-#define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1UL)
 
 #ifdef __cplusplus
 extern "C" {

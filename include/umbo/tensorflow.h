@@ -6,15 +6,12 @@
  * @file tensorflow.h
  * @brief For programs that follow TensorFlow's strategy call by call; umbo.h does not include it.
  *
- * It has other names for functions of other headers, deep copies, variable creators, and functions
- * that give UMBO_STATUS_UNIMPLEMENTED with a central storage strategy, as in TensorFlow.
+ * It has the default strategy, copies, variable creators, reductions to destinations, and other
+ * names, which are inline. What a central storage strategy does not offer is
+ * UMBO_STATUS_UNIMPLEMENTED, as in TensorFlow.
  *
- * Ownership is as in the other headers: the caller releases what a function gives. A variable
- * request is lent to the creator for the call.
- *
- * Threads: functions that only ask are *concurrent*. Functions that run or change something are
- * *serialised* with the strategy's steps. A variable creator belongs to the thread that entered its
- * scope. It is called on that thread or on that of replica 0.
+ * Threads: getters are *concurrent*; what runs or changes something is *serialised* with the steps
+ * of the strategy. A variable creator belongs to the thread that entered its scope.
  *
  * Example:
  * ```c
@@ -27,6 +24,8 @@
  * ```
  */
 
+#include <string.h>
+
 #include <umbo/umbo.h>
 
 #ifdef __cplusplus
@@ -34,346 +33,187 @@ extern "C" {
 #endif
 
 /**
- * Makes an independent strategy with the same devices.
+ * Gets a new handle to the default strategy, with one replica on CPU:0.
  *
- * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: the default strategy, which cannot be
- *   copied.
+ * It is current wherever no other strategy is, cannot be copied, and lives as long as the process.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_default_strategy(umbo_strategy **strategy);
+
+/**
+ * Makes a strategy current for this thread, which is then in cross-replica context wherever no
+ * scope is open.
  *
- * Variables stay those of the strategy that they were made in.
+ * @param[in] strategy The thread keeps it. NULL: the default strategy again.
+ * @return UMBO_STATUS_FAILED_PRECONDITION: this thread is inside a scope or a run.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_set_strategy(umbo_strategy *strategy);
+
+/**
+ * Creates an independent strategy with the same devices. Variables stay with the first. Collective.
  *
- * With several ranks a call that all of them make: it fails on all if it fails on one. Then
- * UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and
- * UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more.
+ * @return UMBO_STATUS_FAILED_PRECONDITION: the default strategy, which cannot be copied.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_copy(
     const umbo_strategy *strategy, umbo_strategy **copy);
 
-/**
- * Calls umbo_strategy_run() without options.
- *
- * @param[in] function What to call, once on each replica.
- * @param[in] user_data Passed to `function` unchanged; may be anything.
- * @param[in] args The arguments; `args` may be NULL.
- * @param[out] result The merged results, which the caller releases; `result` may be NULL, which
- *   discards them.
- * @return UMBO_OK, or the statuses of umbo_strategy_run().
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_call_for_each_replica(
-    umbo_strategy *strategy, umbo_replica_fn function, void *user_data, const umbo_value *args,
-    umbo_value **result);
+/** Gets whether a variable was made in this strategy, not the default one: 1 or 0. */
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_created_variable(
+    const umbo_strategy *strategy, const umbo_variable *variable, int32_t *result);
 
 /**
- * Not available: use umbo_strategy_run().
+ * Creates an independent variable of the same strategy, with the name, options and present value of
+ * another.
  *
- * @param[in] function A function.
- * @param[in] user_data Not used.
- * @param[in] iterator An iterator.
- * @param[in] steps Not used.
- * @param[out] result Never written.
- * @return Why it fails, in every case:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_UNIMPLEMENTED: in all other cases. Call umbo_strategy_run() for each element of
- *   the iterator.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_run_steps_on_iterator(
-    umbo_strategy *strategy, umbo_replica_fn function, void *user_data, umbo_iterator *iterator,
-    int64_t steps, umbo_value **result);
-
-/**
- * Copies the value of a variable, as umbo_variable_read() does.
- *
- * @param[in] strategy A strategy; any one.
- * @param[out] value A new tensor on the variable's device. The caller releases it.
- *
- * It may be called in every context.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_read_var(
-    const umbo_strategy *strategy, const umbo_variable *variable, umbo_tensor **value);
-
-/**
- * Gives the value that contains a value: itself.
- *
- * A variable has one copy only, and that copy is the variable.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_value_container(
-    const umbo_strategy *strategy, const umbo_value *value, umbo_value **container);
-
-/**
- * Lists the names of the compute devices in replica order.
- *
- * @param[in] capacity How many names there is room for; 0 or more.
- * @param[out] names An array with room for `capacity` pointers, which gets the canonical names, as
- *   many as fit; NULL if `capacity` is 0. The names live as long as the process.
- * @param[out] count The number of compute devices, which may be more than `capacity`.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: a negative capacity.
- * - UMBO_STATUS_FAILED_PRECONDITION: the default strategy, which was given no devices.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_worker_devices(
-    const umbo_strategy *strategy, int64_t capacity, const char **names, int64_t *count);
-
-/**
- * Lists the name of the device of the variables.
- *
- * @param[in] capacity How many names there is room for; 0 or more.
- * @param[out] names An array with room for `capacity` pointers, which gets the canonical names, as
- *   many as fit; NULL if `capacity` is 0. The names live as long as the process.
- * @param[out] count The number of devices: 1.
- * @return UMBO_OK, or the statuses of umbo_strategy_worker_devices().
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_parameter_devices(
-    const umbo_strategy *strategy, int64_t capacity, const char **names, int64_t *count);
-
-/**
- * Makes an independent variable with the value of another one.
- *
- * @param[out] copy The new variable, of the same strategy and with the same name, aggregation,
- *   synchronisation and trainable flag. It starts with the value that `variable` has now. The
- *   caller releases it.
- * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope
- *   or run.
+ * @return UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope or run.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_copy(
     const umbo_variable *variable, umbo_variable **copy);
 
 /**
- * Is called for a variable that is about to be made.
+ * When copies of a variable are synchronised. There is one copy, so only the default of `trainable`
+ * follows.
+ */
+UMBO_ENUM(umbo_synchronization) {
+  /** The strategy decides. */
+  UMBO_SYNCHRONIZATION_AUTO = 0,
+  /** Never. */
+  UMBO_SYNCHRONIZATION_NONE = 1,
+  /** On every write. */
+  UMBO_SYNCHRONIZATION_ON_WRITE = 2,
+  /** On every read. By default optimizers do not change the variable. */
+  UMBO_SYNCHRONIZATION_ON_READ = 3
+};
+
+/**
+ * Called for a variable that is about to be made.
  *
- * @param[in] request What the variable is to be, lent for the call.
- * @param[in] user_data What umbo_variable_creator_scope_enter() was given.
- * @param[out] variable The place for a variable; NULL on entry. The library takes over a variable
- *   that is stored there.
- * @return UMBO_OK, or why it failed. Any other status than UMBO_OK fails the creation.
+ * @param[in] request What the variable will be, lent for the call. The creator can change it.
+ * @param[out] variable NULL on entry. The library takes over a variable that is stored there: what
+ *   umbo_variable_request_next() made, or another. If none is stored, the variable is made from the
+ *   request.
+ * @return Any status but UMBO_OK fails the creation.
  *
- * The creator can read and change the request. It can then do one of three things: store the
- * variable that umbo_variable_request_next() makes; store another variable; or store nothing, and
- * the variable is made from the request. If a creator makes variables of its own, it is called for
- * them too.
+ * If a creator makes variables of its own, it is called for them, too.
  */
 typedef umbo_status (*umbo_variable_creator_fn)(
     umbo_variable_request *request, void *user_data, umbo_variable **variable);
 
+/** What a new variable will be. */
+typedef struct umbo_variable_request_info {
+  size_t struct_size;
+  /** Its name. Lives until the creator returns or the name is set. */
+  const char *name;
+  /** The canonical name of its device; NULL until the strategy's own creator has run. */
+  const char *device;
+  /** Whether optimizers change it: 1, 0, or UMBO_AUTO before the strategy's own creator has run. */
+  int32_t trainable;
+  /** How values that replicas assign are combined. */
+  umbo_aggregation aggregation;
+  /** The synchronisation that was asked for. */
+  umbo_synchronization synchronization;
+} umbo_variable_request_info;
+
+#define UMBO_VARIABLE_REQUEST_INFO_INIT \
+  { sizeof(umbo_variable_request_info), NULL, NULL, 0, UMBO_AGGREGATION_NONE, \
+    UMBO_SYNCHRONIZATION_AUTO }
+UMBO_DEFAULT(umbo_variable_request_info, UMBO_VARIABLE_REQUEST_INFO_INIT)
+
 /**
- * Has a creator called for each new variable of this thread.
+ * Enters a scope in which a creator is called for each new variable of this thread.
  *
- * @param[in] user_data Passed to `creator` unchanged; may be anything.
- * @param[in] destroy Releases the user data when the scope is left and its last variable is made,
- *   and if this call fails; may be left out.
- * @param[out] scope The scope. Leave it with umbo_scope_exit(), which also releases it.
+ * @param[in] destroy Releases the user data when the scope is left and its last variable is made.
+ *   May be NULL.
+ * @param[out] scope Leave it with umbo_scope_exit().
  *
- * Creators are called from the innermost scope outwards. A strategy has a creator of its own,
- * which places variables on the parameter device. Its turn is where the strategy's scope was
- * entered: creators entered inside that scope run before it, creators entered around the scope run
- * after it.
- *
- * Runs that this thread starts meanwhile are inside the scope too. With several replicas only
- * replica 0 makes variables, so `creator` is called on replica 0's thread only. An initializer is
- * called before the creators, which see the initial value.
+ * Creators are called from the innermost scope outwards. A strategy's own creator, which chooses
+ * the parameter device, has its turn where the strategy's scope was entered. Runs of this thread
+ * are inside the scope; with several replicas only replica 0 makes variables, and `creator` is
+ * called on its thread. An initializer runs before the creators, which see the initial value.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_creator_scope_enter(
     umbo_variable_creator_fn creator, void *user_data, umbo_destroy_fn destroy,
     umbo_scope **scope);
 
 /**
- * Makes the variable of a request.
+ * Calls the next creator; after the last one it makes the variable. Each call makes another.
  *
- * @param[in] request The request, as it is now.
- * @param[out] variable The variable. The caller releases it or stores it as the creator's result.
- * @return UMBO_OK, or:
- * - what another creator returned.
- *
- * It calls the next creator; after the last one the variable itself is made. Each call makes a
- * variable.
+ * @return What another creator returned.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_next(
     umbo_variable_request *request, umbo_variable **variable);
 
-/**
- * Tells the name that the variable is to have.
- *
- * @param[out] name The name. Lives as long as the call of the creator, or until
- *   umbo_variable_request_set_name().
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_name(
-    const umbo_variable_request *request, const char **name);
+/** Gets what a new variable will be. */
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_get_info(
+    const umbo_variable_request *request, umbo_variable_request_info *info);
 
 /**
- * Gives the variable another name.
- *
- * @param[in] name The name, which is copied.
+ * Sets what a new variable will be: all that umbo_variable_request_get_info() gets but the device.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_name(
-    umbo_variable_request *request, const char *name);
+UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_info(
+    umbo_variable_request *request, const umbo_variable_request_info *info);
 
-/**
- * Gives the initial value that the variable is to have.
- *
- * @param[out] tensor A new handle to the initial value, whose dtype and shape become the
- *   variable's. Do not write it. The caller releases it.
- */
+/** Gets a new handle to the initial value, with its dtype and shape. Do not write it. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_initial_value(
     const umbo_variable_request *request, umbo_tensor **tensor);
 
-/**
- * Gives the variable another initial value.
- *
- * @param[in] tensor The initial value, of any dtype and shape. It stays the caller's to release.
- *   It is copied when the variable is made.
- */
+/** Sets the initial value, of any dtype and shape. It is copied when the variable is made. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_initial_value(
     umbo_variable_request *request, const umbo_tensor *tensor);
 
-/**
- * Tells whether an optimizer should change the variable.
- *
- * @param[out] trainable One of the UMBO_TRAINABLE_ constants.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_trainable(
-    const umbo_variable_request *request, umbo_trainable *trainable);
+/** Where a value goes. Set exactly one field. */
+typedef struct umbo_destination {
+  size_t struct_size;
+  /** The name of a device. */
+  const char *device;
+  /**
+   * A value, whose device gets the result. With a per-replica value the device of each component
+   * gets a copy.
+   */
+  const umbo_value *like;
+  /** A variable, whose device gets the result. */
+  const umbo_variable *variable;
+} umbo_destination;
+
+#define UMBO_DESTINATION_INIT { sizeof(umbo_destination), NULL, NULL, NULL }
+UMBO_DEFAULT(umbo_destination, UMBO_DESTINATION_INIT)
 
 /**
- * Says whether an optimizer should change the variable.
+ * Reduces a value over the replicas onto a destination, as umbo_strategy_reduce() does without
+ * axes.
  *
- * @param[in] trainable One of the UMBO_TRAINABLE_ constants.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an unknown constant.
+ * @param[out] result A plain value; with a per-replica destination, a per-replica value.
+ * @return
+ * - UMBO_STATUS_INVALID_ARGUMENT: not exactly one field of the destination is set.
+ * - The others of umbo_strategy_reduce().
+ *
+ * Collective.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_trainable(
-    umbo_variable_request *request, umbo_trainable trainable);
+UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_reduce_to(
+    umbo_strategy *strategy, umbo_reduce_op op, const umbo_value *value,
+    const umbo_destination *destination, umbo_value **result);
 
 /**
- * Tells how values that replicas assign are to be combined.
+ * Reduces several values, each onto its own destination, as umbo_strategy_reduce_to() does, but a
+ * plain value counts as one component: its SUM is the value itself.
  *
- * @param[out] aggregation One of the UMBO_AGGREGATION_ constants.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_aggregation(
-    const umbo_variable_request *request, umbo_aggregation *aggregation);
-
-/**
- * Says how values that replicas assign are combined.
+ * @param[in] count 1 or more.
+ * @param[out] results A tuple of the results.
+ * @return That of umbo_strategy_reduce_to().
  *
- * @param[in] aggregation One of the UMBO_AGGREGATION_ constants.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an unknown constant.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_aggregation(
-    umbo_variable_request *request, umbo_aggregation aggregation);
-
-/**
- * Tells the synchronisation that was asked for.
- *
- * @param[out] synchronization One of the UMBO_SYNCHRONIZATION_ constants.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_synchronization(
-    const umbo_variable_request *request, umbo_synchronization *synchronization);
-
-/**
- * Gives the variable another synchronisation.
- *
- * @param[in] synchronization One of the UMBO_SYNCHRONIZATION_ constants.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an unknown constant.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_set_synchronization(
-    umbo_variable_request *request, umbo_synchronization synchronization);
-
-/**
- * Tells the device that the variable will lie on.
- *
- * @param[out] name The canonical name of the device, which lives as long as the process. Before
- *   the strategy's own creator has run, `*name` gets NULL.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_variable_request_device(
-    const umbo_variable_request *request, const char **name);
-
-/**
- * Calls a function that changes state beside a variable.
- *
- * @param[in] colocate_with The variable beside which the state lies; `function` gets it.
- * @param[in] function What to call, once.
- * @param[in] user_data Passed to `function` unchanged; may be anything.
- * @param[in] args The arguments; `args` may be NULL.
- * @param[in] options The form of the result; `options` may be NULL: grouped.
- * @param[out] result What `function` stored, which the caller releases; if it stored nothing,
- *   `*result` gets NULL. `result` may be NULL, which discards it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback.
- * - the others of umbo_strategy_update().
- *
- * It is for state that lies where a variable does but is not the variable itself, such as the step
- * count of an optimizer. Otherwise it does what umbo_strategy_update() does outside of a replica's
- * callback.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_update_non_slot(
-    umbo_strategy *strategy, umbo_variable *colocate_with, umbo_update_fn function,
-    void *user_data, const umbo_value *args, const umbo_update_options *options,
-    umbo_value **result);
-
-/**
- * Gives the variable beside which shared state lies.
- *
- * @param[in] count The number of variables.
- * @param[out] variable A new handle to the variable whose name is the first in byte order. The
- *   caller releases it.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: no variables, or one of another strategy.
- *
- * Shared state is what belongs to all of the variables together, such as a step count. See
- * umbo_strategy_update_non_slot().
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_non_slot_devices(
-    const umbo_strategy *strategy, int64_t count, umbo_variable *const *variables,
-    umbo_variable **variable);
-
-/**
- * Calls a function that makes variables beside another.
- *
- * @param[in] variable The variable, made in `strategy`.
- * @param[in] function What to call: once, on this thread.
- * @param[in] user_data Passed to `function` unchanged; may be anything.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: a variable that was not made in this strategy.
- * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from outside the strategy's scope and its
- *   callbacks.
- * - what `function` returned.
- *
- * All variables of a strategy lie on its parameter device anyway, so this changes nothing for
- * `function`.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_colocate_vars_with(
-    umbo_strategy *strategy, const umbo_variable *variable, umbo_scope_fn function,
-    void *user_data);
-
-/**
- * Reduces several values, each onto its own destination.
- *
- * @param[in] op UMBO_REDUCE_SUM or UMBO_REDUCE_MEAN, for all of them.
- * @param[in] count The number of values, 1 or more.
- * @param[in] values The values. They stay as they are.
- * @param[in] destinations As many destinations: where the result of each value goes.
- * @param[out] results A tuple of the results. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, or as for umbo_strategy_reduce_to().
- * - the others of umbo_strategy_reduce_to().
- *
- * Each value is reduced as by umbo_strategy_reduce_to(), with one difference: a plain value counts
- * as one component, so its SUM is the value itself.
- *
- * With several ranks a call that all of them make: it fails on all if it fails on one. Then
- * UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and
- * UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more.
+ * Collective.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_batch_reduce_to(
     umbo_strategy *strategy, umbo_reduce_op op, int64_t count, const umbo_value *const *values,
     const umbo_destination *const *destinations, umbo_value **results);
 
 /**
- * Copies a value to a destination.
+ * Copies a tensor, indexed slices or a variable to a destination.
  *
- * @param[in] value A tensor, indexed slices or a variable.
- * @param[in] destination Where the copy goes.
- * @param[out] result A plain value on one device; with a per-replica destination, a per-replica
- *   value with one copy for each of its components. The caller releases it.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_INVALID_ARGUMENT: another kind of value, or a destination with no field or several
- *   fields set.
- * - UMBO_STATUS_NOT_FOUND: a device that does not exist.
+ * @param[out] result A plain value; with a per-replica destination, a per-replica value.
+ * @return
+ * - UMBO_STATUS_INVALID_ARGUMENT: another kind of value, or not exactly one field of the
+ *   destination is set.
+ * - UMBO_STATUS_NOT_FOUND: no such device.
  * - UMBO_STATUS_UNIMPLEMENTED: the default strategy, which has no devices of its own.
  * - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_reduce().
  */
@@ -381,97 +221,238 @@ UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_broadcast_to(
     umbo_strategy *strategy, const umbo_value *value, const umbo_destination *destination,
     umbo_value **result);
 
-/**
- * Not available: choosing a tensor's logical device.
- *
- * @param[in] logical_device_id The logical device. A replica of a central storage strategy has
- *   one, with id 0.
- * @param[out] annotated Never written.
- * @return Why it fails, in every case:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_OUT_OF_RANGE: an id other than 0.
- * - UMBO_STATUS_UNIMPLEMENTED: in all other cases. With one logical device there is nothing to
- *   mark; leave the call out.
- *
- * In other strategies such a call marks a tensor as lying on one of the logical devices of its
- * replica.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_assign_to_logical_device(
-    const umbo_strategy *strategy, const umbo_tensor *tensor, int32_t logical_device_id,
-    umbo_tensor **annotated);
+/** Creates a list of values, which is used like a tuple but has another structure. */
+UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_list(
+    int64_t count, const umbo_value *const *items, umbo_value **value);
 
-/**
- * Not available: copying to all logical devices.
- *
- * @param[out] annotated Never written.
- * @return Why it fails, in every case:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer.
- * - UMBO_STATUS_UNIMPLEMENTED: in all other cases. With one logical device there is nothing to
- *   mark; leave the call out.
- *
- * In other strategies such a call marks a tensor as copied to all logical devices of its replica.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_replicate_to_logical_devices(
-    const umbo_strategy *strategy, const umbo_tensor *tensor, umbo_tensor **annotated);
-
-/**
- * Not available: splitting over logical devices.
- *
- * @param[in] count The number of elements of `partition_dimensions`.
- * @param[in] partition_dimensions Into how many parts each dimension is split: a number of 1 or
- *   more for each.
- * @param[out] annotated Never written.
- * @return Why it fails, in every case:
- * - UMBO_STATUS_INVALID_ARGUMENT: an invalid handle or pointer, not one number of 1 or more for
- *   each dimension, a dimension that its number does not divide, or a product of all numbers other
- *   than 1, the number of logical devices of a replica.
- * - UMBO_STATUS_UNIMPLEMENTED: in all other cases. With one logical device there is nothing to
- *   mark; leave the call out.
- *
- * In other strategies such a call marks a tensor as split over the logical devices of its replica.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_split_to_logical_devices(
-    const umbo_strategy *strategy, const umbo_tensor *tensor, int64_t count,
-    const int64_t *partition_dimensions, umbo_tensor **annotated);
+/** Creates the spec of a list. */
+UMBO_MUST_USE UMBO_API umbo_status umbo_element_spec_create_list(
+    int64_t count, const umbo_element_spec *const *items, umbo_element_spec **spec);
 
 /**
  * Computes the batch size of one replica.
  *
- * @param[in] context The input context that a dataset function was given.
- * @param[in] global_batch_size The number of examples of all replicas together.
- * @param[out] size The number of examples of one replica.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: the number of replicas does not divide
- *   `global_batch_size`.
+ * @param[in] context What a dataset function was given.
+ * @return UMBO_STATUS_INVALID_ARGUMENT: the number of replicas does not divide `global_batch_size`.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_input_context_per_replica_batch_size(
-    const umbo_input_context *context, int64_t global_batch_size, int64_t *size);
+    const umbo_input_context *context, int64_t global_batch_size, int64_t *batch_size);
 
 /**
- * Makes a dataset of the slices of arrays along dimension 0.
+ * Makes a dataset of the slices of copies of arrays along dimension 0, as
+ * umbo_dataset_from_tensor_slices() does.
  *
- * @param[in] arrays A tensor or a nest of tensors, which are copied. They may be changed after the
- *   call.
- * @param[out] dataset The new dataset, to be batched and then distributed. The caller releases it.
- * @return UMBO_OK, or:
+ * @param[in] arrays A tensor or a nest of tensors. Lists of arrays are stacked.
+ * @return
  * - UMBO_STATUS_INVALID_ARGUMENT: a scalar, arrays that differ in dimension 0, a per-replica value,
  *   or a variable.
  * - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback or from another
  *   strategy's scope.
- *
- * Its elements are those of umbo_dataset_from_tensor_slices().
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_strategy_make_numpy_dataset(
     umbo_strategy *strategy, const umbo_value *arrays, umbo_dataset **dataset);
 
+/** What an inline function of this header fails with. */
+static inline umbo_status umbo_tensorflow_refuse(umbo_status status, const char *message) {
+  return umbo_set_last_error(status, message, NULL, NULL);
+}
+
+/** Refuses a NULL in the place of an output. */
+UMBO_MUST_USE static inline umbo_status umbo_tensorflow_check_output(const void *output) {
+  if (output != NULL) return UMBO_OK;
+  return umbo_tensorflow_refuse(UMBO_STATUS_INVALID_ARGUMENT, "an output is NULL");
+}
+
+/** Gets the `id` of the strategy that is current; see umbo_strategy_info. */
+UMBO_MUST_USE static inline umbo_status umbo_tensorflow_current_id(uint64_t *id) {
+  umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
+  umbo_strategy *current = NULL;
+  umbo_status status;
+  UMBO_TRY(umbo_current_strategy(&current));
+  status = umbo_strategy_get_info(current, &info);
+  umbo_strategy_release(current);
+  *id = info.id;
+  return status;
+}
+
+/** Gets whether a strategy other than the default one is current: 1 or 0. */
+UMBO_MUST_USE static inline umbo_status umbo_has_strategy(int32_t *result) {
+  uint64_t id = 0;
+  UMBO_TRY(umbo_tensorflow_check_output(result));
+  UMBO_TRY(umbo_tensorflow_current_id(&id));
+  *result = id != 0;
+  return UMBO_OK;
+}
+
+/** Gets whether this thread is in cross-replica context, which has no replica context: 1 or 0. */
+UMBO_MUST_USE static inline umbo_status umbo_in_cross_replica_context(int32_t *result) {
+  umbo_replica_context *context = NULL;
+  UMBO_TRY(umbo_tensorflow_check_output(result));
+  UMBO_TRY(umbo_current_replica_context(&context));
+  *result = context == NULL;
+  return UMBO_OK;
+}
+
+/** Calls umbo_strategy_run() without options. */
+UMBO_MUST_USE static inline umbo_status umbo_strategy_call_for_each_replica(
+    umbo_strategy *strategy, umbo_replica_fn function, void *user_data, const umbo_value *args,
+    umbo_value **result) {
+  return umbo_strategy_run(strategy, function, user_data, args, NULL, result);
+}
+
+/** Not offered: call umbo_strategy_run() for each element of the iterator. */
+UMBO_MUST_USE static inline umbo_status umbo_strategy_run_steps_on_iterator(
+    umbo_strategy *strategy, umbo_replica_fn function, void *user_data, umbo_iterator *iterator,
+    int64_t steps, umbo_value **result) {
+  (void)strategy, (void)function, (void)user_data, (void)iterator, (void)steps, (void)result;
+  return umbo_tensorflow_refuse(UMBO_STATUS_UNIMPLEMENTED,
+                                "umbo_strategy_run_steps_on_iterator: not offered by this "
+                                "strategy; call umbo_strategy_run for each element");
+}
+
+/** Copies the value of a variable, as umbo_variable_read() does. */
+UMBO_MUST_USE static inline umbo_status umbo_strategy_read_var(
+    const umbo_strategy *strategy, const umbo_variable *variable, umbo_tensor **value) {
+  (void)strategy;
+  return umbo_variable_read(variable, value);
+}
+
+/** Gets a new handle to the value that contains a value: itself. */
+UMBO_MUST_USE static inline umbo_status umbo_strategy_value_container(
+    const umbo_strategy *strategy, const umbo_value *value, umbo_value **container) {
+  (void)strategy;
+  return umbo_value_retain(value, container);
+}
+
+/** Checks the room for the names of devices, of which the default strategy has none. */
+UMBO_MUST_USE static inline umbo_status umbo_tensorflow_check_names(
+    uint64_t strategy_id, int64_t count, const char **names, int64_t capacity, int64_t *length) {
+  UMBO_TRY(umbo_tensorflow_check_output(length));
+  if (strategy_id == 0) {
+    return umbo_tensorflow_refuse(UMBO_STATUS_FAILED_PRECONDITION,
+                                  "strategy: the default strategy was given no devices");
+  }
+  *length = count;
+  if (capacity >= count) return umbo_tensorflow_check_output(names);
+  return umbo_tensorflow_refuse(UMBO_STATUS_OUT_OF_RANGE, "capacity: fewer than the devices");
+}
+
+/** Gets the names of the compute devices in this process, in replica order. */
+UMBO_MUST_USE static inline umbo_status umbo_strategy_worker_devices(
+    const umbo_strategy *strategy, const char **names, int64_t capacity, int64_t *length) {
+  umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
+  int32_t at = 0;
+  UMBO_TRY(umbo_strategy_get_info(strategy, &info));
+  UMBO_TRY(umbo_tensorflow_check_names(info.id, info.compute_device_count, names, capacity,
+                                       length));
+  for (; at < *length; at++) UMBO_TRY(umbo_strategy_compute_device(strategy, at, &names[at]));
+  return UMBO_OK;
+}
+
+/** Gets the name of the one device of the variables, as umbo_strategy_worker_devices() does. */
+UMBO_MUST_USE static inline umbo_status umbo_strategy_parameter_devices(
+    const umbo_strategy *strategy, const char **names, int64_t capacity, int64_t *length) {
+  umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
+  UMBO_TRY(umbo_strategy_get_info(strategy, &info));
+  UMBO_TRY(umbo_tensorflow_check_names(info.id, 1, names, capacity, length));
+  names[0] = info.parameter_device;
+  return UMBO_OK;
+}
+
+/** Calls umbo_strategy_update() for state beside a variable, outside the callbacks of replicas. */
+UMBO_MUST_USE static inline umbo_status umbo_strategy_update_non_slot(
+    umbo_strategy *strategy, umbo_variable *colocate_with, umbo_update_fn function, void *user_data,
+    const umbo_value *args, umbo_value **result) {
+  umbo_scope *scope = NULL;
+  umbo_status status, left;
+  UMBO_TRY(umbo_scope_enter(strategy, &scope));
+  status = umbo_strategy_update(strategy, colocate_with, function, user_data, args, result);
+  left = umbo_scope_exit(scope);
+  return status == UMBO_OK ? left : status;
+}
+
+/** Gets a new handle to the variable with the first name, beside which shared state lies. */
+UMBO_MUST_USE static inline umbo_status umbo_strategy_non_slot_devices(
+    const umbo_strategy *strategy, int64_t count, umbo_variable *const *variables,
+    umbo_variable **variable) {
+  umbo_variable_info info = UMBO_VARIABLE_INFO_INIT;
+  const char *name = NULL;
+  int64_t index, first = 0;
+  (void)strategy;
+  if (count < 1 || variables == NULL) {
+    return umbo_tensorflow_refuse(UMBO_STATUS_INVALID_ARGUMENT,
+                                  "umbo_strategy_non_slot_devices: variables: none");
+  }
+  for (index = 0; index < count; index++) {
+    UMBO_TRY(umbo_variable_get_info(variables[index], &info));
+    if (name != NULL && strcmp(info.name, name) >= 0) continue;
+    name = info.name;
+    first = index;
+  }
+  return umbo_variable_retain(variables[first], variable);
+}
+
 /**
- * Gives the next element and tells whether there was one.
+ * Calls a function that makes variables beside another. All variables of a strategy lie on its
+ * parameter device anyway.
  *
- * @param[out] has_value 1 if there is an element; 0 at the end of the pass and in each later call.
- * @param[out] element The element, which the caller releases. Without one `*element` gets NULL.
- * @return UMBO_OK, or the statuses of umbo_iterator_next().
+ * @return What `function` returned, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: a variable that was not made in this strategy.
+ * - UMBO_STATUS_FAILED_PRECONDITION: the strategy is not current.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_next_as_optional(
-    umbo_iterator *iterator, int32_t *has_value, umbo_value **element);
+UMBO_MUST_USE static inline umbo_status umbo_strategy_colocate_vars_with(
+    umbo_strategy *strategy, const umbo_variable *variable, umbo_scope_fn function,
+    void *user_data) {
+  umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
+  uint64_t current = 0;
+  int32_t is_own = 0;
+  UMBO_TRY(umbo_strategy_get_info(strategy, &info));
+  UMBO_TRY(umbo_tensorflow_current_id(&current));
+  if (info.id == 0 || current != info.id) {
+    return umbo_tensorflow_refuse(UMBO_STATUS_FAILED_PRECONDITION,
+                                  "umbo_strategy_colocate_vars_with: needs to be inside "
+                                  "the strategy's scope");
+  }
+  UMBO_TRY(umbo_strategy_created_variable(strategy, variable, &is_own));
+  if (!is_own || function == NULL) {
+    return umbo_tensorflow_refuse(UMBO_STATUS_INVALID_ARGUMENT,
+                                  "umbo_strategy_colocate_vars_with: a variable that was not "
+                                  "made in this strategy, or no function");
+  }
+  return function(strategy, user_data);
+}
+
+/** Not offered: a replica has one logical device, so there is nothing to annotate. */
+UMBO_MUST_USE static inline umbo_status umbo_strategy_assign_to_logical_device(
+    const umbo_strategy *strategy, const umbo_tensor *tensor, int32_t logical_device_id,
+    umbo_tensor **annotated) {
+  (void)strategy, (void)tensor, (void)logical_device_id, (void)annotated;
+  return umbo_tensorflow_refuse(UMBO_STATUS_UNIMPLEMENTED,
+                                "a replica has one logical device; leave the annotation out");
+}
+
+/** Not offered; see umbo_strategy_assign_to_logical_device(). */
+UMBO_MUST_USE static inline umbo_status umbo_strategy_replicate_to_logical_devices(
+    const umbo_strategy *strategy, const umbo_tensor *tensor, umbo_tensor **annotated) {
+  return umbo_strategy_assign_to_logical_device(strategy, tensor, 0, annotated);
+}
+
+/** Not offered; see umbo_strategy_assign_to_logical_device(). */
+UMBO_MUST_USE static inline umbo_status umbo_strategy_split_to_logical_devices(
+    const umbo_strategy *strategy, const umbo_tensor *tensor, int64_t count,
+    const int64_t *partition_dimensions, umbo_tensor **annotated) {
+  (void)count, (void)partition_dimensions;
+  return umbo_strategy_assign_to_logical_device(strategy, tensor, 0, annotated);
+}
+
+/** Gets the next element, or NULL, and whether there is one: 1 or 0. See umbo_iterator_next(). */
+UMBO_MUST_USE static inline umbo_status umbo_iterator_next_as_optional(
+    umbo_iterator *iterator, int32_t *has_value, umbo_value **element) {
+  UMBO_TRY(umbo_tensorflow_check_output(has_value));
+  UMBO_TRY(umbo_iterator_next(iterator, element));
+  *has_value = *element != NULL;
+  return UMBO_OK;
+}
 
 #ifdef __cplusplus
 } /* extern "C" */

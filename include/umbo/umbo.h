@@ -4,31 +4,53 @@
 
 /**
  * @file umbo.h
- * @brief Umbo: central-storage data-parallel training for C and C++.
+ * @brief Umbo: data-parallel training for C and C++, with one copy of the weights.
  *
- * This header includes one for each noun, which can be included alone:
- * - core.h: status and last error, the types of handles, version, log. Begin there: it says what
- *   holds for all functions (ownership, pointers, callbacks, threads, memory, options).
- * - device.h: devices.
- * - tensor.h: tensors and views.
- * - value.h: values, which are nests of tensors.
- * - strategy.h: strategies, scopes, runs, updates.
- * - replica_context.h: what a replica's callback knows, and where replicas meet.
- * - collective.h: reducing and gathering.
- * - variable.h: variables.
- * - dataset.h: datasets, their distribution, iterators.
- * - gradients.h: gradients.
- * - optimizer.h: optimizers.
- * - metrics.h: metrics that accumulate over runs.
- * - checkpoint.h: saving what training needs, and going on from it.
- * - training.h: a pass over a dataset in one call.
- * - equivalence.h: whether a step does the same on one replica as on many.
- * - cluster_resolver.h: clusters.
- * - communicator.h: what joins the processes of a training.
- * - observe.h: what steps spend their time on, and the trace.
+ * Example:
+ * ```c
+ * typedef struct {
+ *   umbo_variable *line;
+ *   umbo_gradients *gradients;
+ * } model;
  *
- * tensorflow.h, which is not among them, has what only programs need that follow TensorFlow's
- * strategy call by call. C++ programs include umbo.hpp instead.
+ * // Runs on all replicas at the same time, on each with its own rows of the batch.
+ * static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void *user_data,
+ *                         umbo_value **result) {
+ *   const model *m = (const model *)user_data;
+ *   umbo_view rows, line, gradient;
+ *   (void)result;
+ *   UMBO_TRY(umbo_value_view(batch, NULL, UMBO_DTYPE_FLOAT32, &rows));
+ *   UMBO_TRY(umbo_variable_view(m->line, ctx, UMBO_DTYPE_FLOAT32, &line));
+ *   UMBO_TRY(umbo_gradients_view(m->gradients, ctx, 0, UMBO_GRADIENT_ADD, &gradient));
+ *   // Your mathematics: reads rows.data and line.data, adds to gradient.mutable_data.
+ *   return umbo_gradients_submit(m->gradients, ctx);
+ * }
+ *
+ * static umbo_status train(umbo_strategy *strategy, umbo_iterator *batches,
+ *                          umbo_optimizer *optimizer, model *m) {
+ *   return umbo_train_epoch(strategy, batches, optimizer, m->gradients, step, m, NULL, NULL);
+ * }
+ * ```
+ *
+ * What to call, by task; core.h has the rules of all functions:
+ * - Set up: umbo_strategy_create(), umbo_variable_create(), umbo_gradients_create(),
+ *   umbo_optimizer_create_adamw() and other rules, umbo_optimizer_configure().
+ * - Data: umbo_dataset_from_arrays(), umbo_dataset_from_generator(), umbo_dataset_shuffle(),
+ *   umbo_dataset_batch(), umbo_dataset_map(), umbo_strategy_distribute_dataset(),
+ *   umbo_iterator_from_distributed_dataset(); umbo_strategy_split() for a batch that is there.
+ * - Train: umbo_train_epoch(), or its parts: umbo_iterator_next(), umbo_strategy_run(),
+ *   umbo_optimizer_apply().
+ * - In a step: umbo_value_view(), umbo_variable_view(), umbo_gradients_view(),
+ *   umbo_gradients_submit(), umbo_replica_context_add_metric(), umbo_replica_context_scratch().
+ * - Replicas meet: umbo_replica_context_all_reduce(), umbo_replica_context_merge_call().
+ * - Values: umbo_strategy_reduce(), umbo_strategy_gather(), umbo_strategy_metric(),
+ *   umbo_variable_copy_to_host(), umbo_metrics_result().
+ * - Stop: umbo_run_options.timeout_seconds, umbo_cancellation_cancel().
+ * - Check: umbo_strategy_check_equivalence(); umbo_last_error_message().
+ *
+ * Included by name: io.h (files and checkpoints), cluster.h (several processes), diagnose.h (what
+ * time goes to), dlpack.h, tensorflow.h (for programs that follow TensorFlow's strategy call by
+ * call), gpu.h (experimental), all.h (all of them). C++ programs include umbo.hpp.
  */
 
 #include <umbo/core.h>
@@ -43,11 +65,7 @@
 #include <umbo/gradients.h>
 #include <umbo/optimizer.h>
 #include <umbo/metrics.h>
-#include <umbo/checkpoint.h>
 #include <umbo/training.h>
 #include <umbo/equivalence.h>
-#include <umbo/cluster_resolver.h>
-#include <umbo/communicator.h>
-#include <umbo/observe.h>
 
 #endif

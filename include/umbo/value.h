@@ -6,32 +6,21 @@
  * @file value.h
  * @brief Values: what is passed to runs and comes back from them.
  *
- * A value is one of these: a tensor; a variable; a per-replica value, which has one component for
- * each replica; indexed slices, which are some rows of a tensor; a tuple, a list or a struct of
- * values. A value of values is called a nest. A value is never changed once it is made.
+ * A value is a tensor, a variable, a per-replica value (one component for each replica), indexed
+ * slices (some rows of a tensor), or a tuple or struct of values. A value of values is a nest. A
+ * value is never changed, and keeps what it is made of.
  *
- * A value keeps what it consists of. Who gives items to a function still releases its own handles.
- * What a function gives is a new handle to the same object, which the caller releases. What a
- * callback is given is lent to it; umbo_value_retain() keeps it.
- *
- * Threads: all functions are *concurrent*, also on one value. tensor.h says what holds for the
- * elements of its tensors.
+ * Threads: all functions are *concurrent*, also on one value.
  *
  * Example:
  * ```c
- * // {"x": x, "y": y}
- * static umbo_status pair(const umbo_tensor *x, const umbo_tensor *y, umbo_value **both) {
- *   const char *const names[] = {"x", "y"};
- *   umbo_value *items[2] = {NULL, NULL};
- *   umbo_status status = umbo_value_from_tensor(x, &items[0]);
- *   if (status == UMBO_OK) status = umbo_value_from_tensor(y, &items[1]);
- *   if (status == UMBO_OK) {
- *     const umbo_value *const fields[] = {items[0], items[1]};
- *     status = umbo_value_create_struct(2, names, fields, both);
- *   }
- *   umbo_value_release(items[0]);
- *   umbo_value_release(items[1]);
- *   return status;
+ * // The sum of the float32 vector "x" of a batch.
+ * static umbo_status sum_of_x(const umbo_value *batch, double *sum) {
+ *   umbo_view x;
+ *   int64_t i;
+ *   UMBO_TRY(umbo_value_view(batch, "x", UMBO_DTYPE_FLOAT32, &x));
+ *   for (*sum = 0, i = 0; i < x.shape[0]; i++) *sum += ((const float *)x.data)[i * x.strides[0]];
+ *   return UMBO_OK;
  * }
  * ```
  */
@@ -43,102 +32,37 @@ extern "C" {
 #endif
 
 /**
- * How many tuples, lists and structs may lie in one another, in a value or an element spec.
- *
- * A tuple of tensors has depth 1. A nest has at most 1,048,576 values, each counted as often as it
- * appears. A function that would build a deeper or larger nest fails with
- * UMBO_STATUS_INVALID_ARGUMENT.
+ * How deep tuples and structs may be nested, in a value or an element spec. A tuple of tensors has
+ * depth 1. A nest also has at most 1,048,576 values, each counted as often as it appears. Deeper
+ * or larger nests are UMBO_STATUS_INVALID_ARGUMENT.
  */
 #define UMBO_MAX_NEST_DEPTH (64)
 
-/**
- * Makes a value that is a tensor.
- *
- * @param[in] tensor The tensor. The value keeps it, and shares its memory; the caller still
- *   releases its own handle.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `value` is a
- *   null pointer.
- */
+/** Makes a value of a tensor, with which it shares memory. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_tensor(
     const umbo_tensor *tensor, umbo_value **value);
 
-/**
- * Makes a value with a copy of elements in host memory.
- *
- * @param[in] dtype The type of the elements.
- * @param[in] rank The number of dimensions, 0 to UMBO_MAX_RANK. A number has none.
- * @param[in] shape The size of each dimension, 0 or more. `shape` may be NULL if `rank` is 0.
- * @param[in] data As many elements as `shape` has, in row-major order, in host memory. The program
- *   keeps them. `data` may be NULL if there are none.
- * @param[in] device The name of the device that is to hold the copy. `device` may be NULL: in a
- *   replica's callback the replica's device, elsewhere CPU:0.
- * @return UMBO_OK, or a status that umbo_tensor_from_data() can return, for the same causes.
- *
- * It does what umbo_tensor_from_data() and umbo_value_from_tensor() do, in one call.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_data(
-    umbo_dtype dtype, int32_t rank, const int64_t *shape, const void *data, const char *device,
-    umbo_value **value);
-
-/**
- * Makes a value that is a variable.
- *
- * @param[in] variable The variable. The value keeps it; the caller still releases its own handle.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `variable` is not a valid handle, or `value` is
- *   a null pointer.
- *
- * The value is the variable itself. It is not a copy of what the variable holds now.
- */
+/** Makes a value of a variable: of the variable itself, not of what it holds now. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_from_variable(
     const umbo_variable *variable, umbo_value **value);
 
-/**
- * Makes a tuple of values.
- *
- * @param[in] count How many items there are, 0 or more.
- * @param[in] items The items. The tuple keeps them; the caller still releases its own handles.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: the tuple would be deeper or larger than
- *   UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
- */
+/** Makes a tuple of values. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_tuple(
     int64_t count, const umbo_value *const *items, umbo_value **value);
 
 /**
- * Makes a list of values.
+ * Makes a struct of values.
  *
- * @param[in] count How many items there are, 0 or more.
- * @param[in] items The items. The list keeps them; the caller still releases its own handles.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: the list would be deeper or larger than
- *   UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a valid handle.
- *
- * All that is done with nests treats a list as a tuple, but a list and a tuple of the same items
- * differ in structure. umbo_strategy_make_numpy_dataset() stacks lists of arrays.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_list(
-    int64_t count, const umbo_value *const *items, umbo_value **value);
-
-/**
- * Makes a struct of values with names.
- *
- * @param[in] count How many fields there are, 0 or more.
- * @param[in] names The name of each field, all different. They are copied.
- * @param[in] items The value of each field. The struct keeps them; the caller still releases its
- *   own handles.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: two fields have the same name, the struct would
- *   be deeper or larger than UMBO_MAX_NEST_DEPTH allows, `count` is negative, or an item is not a
- *   valid handle.
+ * @param[in] names The names of the fields, all different.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_struct(
     int64_t count, const char *const *names, const umbo_value *const *items, umbo_value **value);
 
 /**
- * Makes a per-replica value: one component for each replica.
+ * Makes a per-replica value.
  *
  * @param[in] count How many components there are, 1 or more.
- * @param[in] components The components, each a tensor or indexed slices. They may differ in shape
- *   and dtype. The value keeps them; the caller still releases its own handles.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, or a component is not a
- *   valid handle or neither a tensor nor indexed slices.
+ * @param[in] components Tensors or indexed slices. They may differ in shape and dtype.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_per_replica(
     int64_t count, const umbo_value *const *components, umbo_value **value);
@@ -152,6 +76,20 @@ UMBO_MUST_USE static inline umbo_status umbo_value_retain(
 /** Releases a handle: umbo_release(). */
 static inline void umbo_value_release(const umbo_value *value) {
   umbo_release(value, UMBO_HANDLE_VALUE);
+}
+
+/**
+ * Makes a value of a tensor with a copy of elements in host memory: umbo_tensor_from_data() and
+ * umbo_value_from_tensor().
+ */
+UMBO_MUST_USE static inline umbo_status umbo_value_from_data(
+    umbo_dtype dtype, int32_t ndim, const int64_t *shape, const void *data, const char *device,
+    umbo_value **value) {
+  umbo_tensor *tensor = NULL;
+  umbo_status status = umbo_tensor_from_data(dtype, ndim, shape, data, device, &tensor);
+  if (status == UMBO_OK) status = umbo_value_from_tensor(tensor, value);
+  umbo_tensor_release(tensor);
+  return status;
 }
 
 /** What a value is. */
@@ -168,196 +106,128 @@ UMBO_ENUM(umbo_value_kind) {
   UMBO_VALUE_VARIABLE = 5,
   /** Indexed slices: some rows of a tensor, by number. */
   UMBO_VALUE_INDEXED_SLICES = 6,
-  /**
-   * Values in order, as in a tuple, but a nest of another kind: a list and a tuple do not have the
-   * same structure.
-   */
+  /** Values in order. A list is used like a tuple, but does not have the same structure. */
   UMBO_VALUE_LIST = 7
 };
 
-/**
- * Tells what a value is: a tensor, a tuple and so on.
- *
- * @param[out] kind One of the `UMBO_VALUE_` constants.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `kind` is a
- *   null pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_value_get_kind(
-    const umbo_value *value, umbo_value_kind *kind);
+/** What a value is. Start from UMBO_VALUE_INFO_INIT. */
+typedef struct umbo_value_info {
+  size_t struct_size;
+  /** What it is. */
+  umbo_value_kind kind;
+  /** The type of the elements of a tensor, a variable or indexed slices; else UMBO_DTYPE_NONE. */
+  umbo_dtype dtype;
+  /** The number of items, fields or components; 1 for a tensor, a variable or indexed slices. */
+  int64_t item_count;
+  /**
+   * The number of dimensions of a tensor or a variable, or of the tensor that indexed slices are
+   * rows of; else 0.
+   */
+  int32_t ndim;
+  /** The size of each dimension; 0 from `ndim` on. */
+  int64_t shape[8];
+} umbo_value_info;
+
+#define UMBO_VALUE_INFO_INIT \
+  { sizeof(umbo_value_info), UMBO_ENUM_VALUE(umbo_value_kind, 0), UMBO_DTYPE_NONE, 0, 0, { 0, 0, \
+    0, 0, 0, 0, 0, 0 } }
+UMBO_DEFAULT(umbo_value_info, UMBO_VALUE_INFO_INIT)
+
+/** Gets what a value is. */
+UMBO_MUST_USE UMBO_API umbo_status umbo_value_get_info(
+    const umbo_value *value, umbo_value_info *info);
 
 /**
- * Counts the items, fields or components of a value.
+ * Gets the item, field or component at a position.
  *
- * @param[out] count How many there are; 1 for a tensor, indexed slices or a variable.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `count` is a
- *   null pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_value_count(const umbo_value *value, int64_t *count);
-
-/**
- * Gives the item, field or component at a position.
- *
- * @param[in] value A tuple, a list, a struct or a per-replica value.
- * @param[in] index The position, from 0 on.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_OUT_OF_RANGE: there is nothing at `index`.
- * - UMBO_STATUS_INVALID_ARGUMENT: `value` is a tensor, indexed slices or a variable, or is not a
- *   valid handle.
+ * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: there is nothing at `index`. A tensor, a variable
+ *   and indexed slices have no items: UMBO_STATUS_INVALID_ARGUMENT.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_item(
     const umbo_value *value, int64_t index, umbo_value **item);
 
 /**
- * Gives the field of a struct by its name.
+ * Gets a field by its name.
  *
- * @param[in] name The name. In "a.b", b is a field of field a, unless there is a field "a.b": the
- *   longest name counts. A decimal number without sign and leading zeros is an item of a tuple or a
- *   list.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_NOT_FOUND: there is no such field.
- * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `name` or `field` is a null
- *   pointer.
+ * @param[in] name A name, a path such as "a.b", the field b of field a, or the decimal number of
+ *   an item of a tuple or a list. A field whose own name is "a.b" comes first.
+ * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no such field.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_field(
     const umbo_value *value, const char *name, umbo_value **field);
 
 /**
- * Gives the name of the field of a struct at a position.
+ * Gets the name of a struct's field.
  *
- * @param[in] value A struct.
- * @param[in] index The position, from 0 on.
- * @param[out] name The name, a text that lives as long as the value.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_OUT_OF_RANGE: there is no field at `index`.
- * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a struct, or is not a valid handle, or `name` is
- *   a null pointer.
+ * @param[out] name The name, which lives as long as the value.
+ * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: there is no field at `index`.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_field_name(
     const umbo_value *value, int64_t index, const char **name);
 
-/**
- * Gives the tensor of a value that is a tensor.
- *
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not a tensor, or is not a valid
- *   handle.
- */
+/** Gets the tensor of a value that is a tensor. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_tensor(const umbo_value *value, umbo_tensor **tensor);
 
-/**
- * Gives the variable of a value that is a variable.
- *
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not a variable, or is not a valid
- *   handle.
- */
+/** Gets the variable of a value that is a variable. */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_variable(
     const umbo_value *value, umbo_variable **variable);
 
 /**
- * Gives a view of a tensor in a value, for reading only.
+ * Gets a view of a tensor in a value, for reading.
  *
- * @param[in] name Which tensor: "x" is a field, "a.b" a field of a field, "0" the item of a tuple,
- *   as of umbo_value_field(). `name` may be NULL: the value itself.
- * @param[out] view Where the elements are. It is valid as long as the tensor's memory; in a
- *   callback, until the callback returns.
+ * @param[in] name Which tensor, as for umbo_value_field(). `name` may be NULL: the value itself.
+ * @param[in] dtype The type of its elements, as a check, or UMBO_DTYPE_NONE.
+ * @param[out] view Valid as long as the tensor's memory; in a callback, until the callback returns.
  * @return UMBO_OK, or:
- * - UMBO_STATUS_NOT_FOUND: there is nothing of this name.
- * - UMBO_STATUS_INVALID_ARGUMENT: what has this name is not a tensor, `value` is not a valid
- *   handle, or `view` is a null pointer.
+ * - UMBO_STATUS_NOT_FOUND: no such field.
+ * - UMBO_STATUS_INVALID_ARGUMENT: it is no tensor, or one of another dtype.
  *
- * The memory of a batch serves a later one once nobody holds the batch. Whoever keeps the view for
- * longer than the callback, such as a tensor of an engine that is made over it, holds the value
- * (umbo_value_retain()) or its tensor (umbo_value_tensor()) for as long.
+ * The memory of a batch is used again once nobody holds the batch. To use the view for longer than
+ * the callback, retain the value, or its tensor (umbo_value_tensor()).
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_view(
-    const umbo_value *value, const char *name, umbo_view *view);
+    const umbo_value *value, const char *name, umbo_dtype dtype, umbo_view *view);
 
 /**
- * Writes a value in words: dtype, shape, device and elements.
+ * Describes a value in words: dtype, shape, device and elements of each tensor, without the middle
+ * of long axes.
  *
- * @param[out] buffer The text, ended by a NUL. `buffer` may be NULL if `capacity` is 0.
- * @param[in] capacity The size of `buffer` in bytes.
- * @param[out] length The length of the text in bytes, without the NUL.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_OUT_OF_RANGE: `capacity` is too small. `buffer` is not written, but `length` is.
- * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or an output is a null pointer.
- * - Any status of umbo_variable_read(), if the value contains a variable.
- *
- * The text describes each tensor in the value. The middle of a long axis is left out.
+ * @param[out] buffer The text. `buffer` may be NULL if `capacity` is 0.
+ * @return As umbo_variable_read(), if the value contains a variable.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_text(
     const umbo_value *value, char *buffer, size_t capacity, size_t *length);
 
 /**
- * Tells how many examples of the global batch a value holds.
+ * Counts the examples of the global batch that a value holds.
  *
- * @param[in] value An element of a distributed dataset, or a value that has a per-replica value in
- *   it.
- * @param[in] replica Whose part is counted, from 0 on; -1 counts all parts together.
- * @param[out] count How many examples there are.
- * @return UMBO_OK, or:
- * - UMBO_STATUS_OUT_OF_RANGE: there is no such replica.
- * - UMBO_STATUS_INVALID_ARGUMENT: `value` is not an element of a distributed dataset and has no
- *   per-replica value in it, is not a valid handle, or `count` is a null pointer.
+ * @param[in] value An element of a distributed dataset, or a value that contains a per-replica
+ *   value.
+ * @param[in] replica Whose part is counted, from 0 on, or UMBO_ALL.
+ * @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such replica.
  */
-UMBO_MUST_USE UMBO_API umbo_status umbo_value_examples(
+UMBO_MUST_USE UMBO_API umbo_status umbo_value_example_count(
     const umbo_value *value, int32_t replica, int64_t *count);
 
 /**
- * Makes indexed slices: some rows of a tensor, by number.
+ * Makes indexed slices: some rows of a tensor.
  *
- * @param[in] values The rows: k of them, each with the shape of a row of `dense_shape`.
- * @param[in] indices The row numbers: an int64 tensor of shape [k]. Row i of `values` belongs to
- *   row `indices[i]`.
- * @param[in] rank How many dimensions `dense_shape` has, 1 to UMBO_MAX_RANK.
- * @param[in] dense_shape The shape of the tensor that the rows are a part of.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `indices` is not int64 of one dimension, `rank`
- *   or a size is out of its limits, `values` has another shape than `dense_shape` with k rows, or a
- *   handle is not valid.
+ * @param[in] values The rows: k of them.
+ * @param[in] indices Their numbers: an int64 tensor of shape [k]. Row i of `values` is row
+ *   `indices[i]` of the tensor.
+ * @param[in] ndim The number of dimensions of the tensor, 1 to UMBO_MAX_NDIM.
+ * @param[in] dense_shape The shape of the tensor.
  *
- * A row that is named several times stands for the sum. The value keeps both tensors and does not
- * copy them; the caller still releases its own handles. Whether the row numbers are in range is
- * checked where they are used.
+ * A row that is named several times stands for the sum. Whether the numbers are in range is
+ * checked where the slices are used.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_value_create_indexed_slices(
-    const umbo_tensor *values, const umbo_tensor *indices, int32_t rank,
+    const umbo_tensor *values, const umbo_tensor *indices, int32_t ndim,
     const int64_t *dense_shape, umbo_value **value);
 
-/**
- * Gives the rows of indexed slices.
- *
- * @param[in] value A value that is indexed slices.
- * @param[out] tensor A new handle to the tensor of the rows. Release it with
- *   umbo_tensor_release().
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a
- *   valid handle.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_value_slices_values(
-    const umbo_value *value, umbo_tensor **tensor);
-
-/**
- * Gives the row numbers of indexed slices.
- *
- * @param[in] value A value that is indexed slices.
- * @param[out] tensor A new handle to the tensor of the row numbers. Release it with
- *   umbo_tensor_release().
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a
- *   valid handle.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_value_slices_indices(
-    const umbo_value *value, umbo_tensor **tensor);
-
-/**
- * Gives the shape of the tensor that the rows are a part of.
- *
- * @param[in] value A value that is indexed slices.
- * @param[out] rank How many dimensions there are.
- * @param[out] shape The size of each dimension. It has room for UMBO_MAX_RANK sizes; those from
- *   `rank` on are set to 0.
- * @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not indexed slices, or is not a
- *   valid handle, or an output is a null pointer.
- */
-UMBO_MUST_USE UMBO_API umbo_status umbo_value_slices_dense_shape(
-    const umbo_value *value, int32_t *rank, int64_t *shape);
+/** Gets the tensors of indexed slices; umbo_value_get_info() gets the dense shape. */
+UMBO_MUST_USE UMBO_API umbo_status umbo_value_indexed_slices(
+    const umbo_value *value, umbo_tensor **values, umbo_tensor **indices);
 
 #ifdef __cplusplus
 } /* extern "C" */

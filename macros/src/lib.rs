@@ -29,7 +29,7 @@ use proc_macro::TokenStream;
 /// | `context(h)` | that of a replica context, which must be that of a callback that is running |
 /// | `flag(i)`, `constant(i)`, `dtype(i)` | a `bool`, or what in the core the constant stands for |
 /// | `index(i)`, `natural(i)`, `counted(i)` | a place in a list, a number that is not negative, one of at least 1 |
-/// | `shape(p, rank)`, `sizes(p)` | a `Shape`; the place for one |
+/// | `shape(p, ndim)` | a `Shape` |
 /// | `device(p)`, `spec(h)`, `view(p)`, `reduction(p)`, `destination(p)` | what they are called |
 /// | `present(f)` | a function that is there |
 ///

@@ -26,7 +26,7 @@ mod parts;
 pub mod reader;
 pub mod saveable;
 mod saving;
-pub mod weights;
+pub mod weight_files;
 mod writer;
 
 pub use bundle::{CallersTensor, Checkpoint, Number, SavedIterator};

@@ -19,7 +19,7 @@ use crate::checkpoint::writer::Snapshot;
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 use crate::optimizer::state::AppliedGradients;
-use crate::strategy::strict::mistake;
+use crate::strategy::strict_callbacks::mistake;
 
 impl Checkpoint {
     /// Copies all state, between two steps: waits for the one in progress. The places of iterators are

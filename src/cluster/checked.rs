@@ -38,7 +38,7 @@ impl CheckedCommunicator {
         }
         if node_size > size {
             let problem = format!("{node_size}; a machine has at most all {size} ranks");
-            return Err(Error::invalid("node_size", problem));
+            return Err(Error::invalid("node_rank_count", problem));
         }
         if node_rank >= node_size {
             let problem = format!("{node_rank} is not in [0, {node_size}), those of this machine");
@@ -297,9 +297,12 @@ mod tests {
 
     #[test]
     fn what_an_engine_says_of_itself_is_checked() {
-        for (rank, size, node_size, argument) in
-            [(1, 1, 1, "rank"), (0, 0, 0, "rank"), (0, 2, 3, "node_size"), (0, 1, 0, "node_rank")]
-        {
+        for (rank, size, node_size, argument) in [
+            (1, 1, 1, "rank"),
+            (0, 0, 0, "rank"),
+            (0, 2, 3, "node_rank_count"),
+            (0, 1, 0, "node_rank"),
+        ] {
             let error = checked(Alone { rank, size, node_size, ..Alone::default() }).unwrap_err();
             assert!(error.to_string().starts_with(argument), "{error}");
         }

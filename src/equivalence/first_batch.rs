@@ -9,7 +9,7 @@ use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 use crate::optimizer::Gradients;
-use crate::strategy::{FunctionFor, Strategy, strict};
+use crate::strategy::{FunctionFor, Strategy, strict_callbacks};
 use crate::values::Value;
 
 /// What is known of the gradients that a step writes.
@@ -37,7 +37,7 @@ pub fn check_first(
     match verdict(strategy, function, element, written) {
         Ok(report) if report.equivalent => say(Level::Info, &report.text),
         Ok(report) if strategy.is_strict() => {
-            return Err(strict::mistake(format_args!("UMBO_CHECK: {}", report.text)));
+            return Err(strict_callbacks::mistake(format_args!("UMBO_CHECK: {}", report.text)));
         }
         Ok(report) => say(Level::Warning, &report.text),
         Err(error) => say(Level::Warning, &format!("not checked: {error}")),

@@ -26,14 +26,14 @@
 mod cells;
 mod dry_run;
 mod evidence;
+mod example_weights;
 mod first_batch;
 mod gradients;
 mod metrics;
 mod report;
-mod variables;
 mod vectors;
 mod watched;
-mod weights;
+mod written_variables;
 
 use std::sync::Arc;
 
@@ -138,21 +138,21 @@ pub fn check(
         findings = judge(&evidence)?;
     }
     let mut report = Report::new(strategy.num_replicas(), evidence.split_sizes(), findings);
-    report.submits = weights::any_submits(&evidence);
+    report.submits = example_weights::any_submits(&evidence);
     Ok(report)
 }
 
 /// All findings, from the most general to the most special.
 fn judge(evidence: &Evidence<'_>) -> Result<Vec<Finding>> {
     let mut findings = evidence.failures();
-    findings.extend(variables::judge(evidence));
+    findings.extend(written_variables::judge(evidence));
     if evidence.failures().is_empty() {
-        findings.extend(weights::judge(evidence));
-        if weights::all_submit(evidence) {
+        findings.extend(example_weights::judge(evidence));
+        if example_weights::all_submit(evidence) {
             gradients::judge(evidence, &mut findings)?;
         }
         metrics::judge(evidence, &mut findings);
-        variables::explain(evidence, &mut findings);
+        written_variables::explain(evidence, &mut findings);
     }
     Ok(findings)
 }

@@ -1,101 +1,55 @@
-//! How work is handed to a worker and how its end is told: the protocol of the worker set, without
-//! what the work is.
+//! How work is handed to a worker and how the caller learns that it is done: the protocol of the worker set,
+//! without what the work is.
 //!
-//! The caller leaves a pointer to the job in the [`Inbox`] of each worker and works itself. A worker
-//! takes the pointer out, does its share and counts itself out of the job's [`Countdown`]; whoever is
-//! last marks it finished, and after that only the caller touches the job. Both sides spin for a moment
-//! and then park. Either the one who parks sees what it waits for in its second look, or the other one
-//! sees that it is about to park and wakes it: between the store and the look of each side lies a
-//! sequentially consistent fence.
+//! The caller leaves a pointer to the job in the [`Inbox`] of each worker and works itself. A worker takes the
+//! pointer out, does its share and counts itself out of the job's [`Countdown`]. The last one notifies the
+//! caller, by a signal that does not lie in the job: the caller may be gone with the job by then.
 
 use std::ptr;
 
 use crossbeam_utils::CachePadded;
 
-use crate::executor::sync::{
-    AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Mutex, Ordering, Thread, current, fence, park,
-};
-
-/// Waits for a bounded time until a condition holds; returns whether it does.
-pub(super) type Spin = fn(&dyn Fn() -> bool) -> bool;
+use crate::executor::sync::{AtomicPtr, AtomicUsize, Ordering};
+use crate::executor::wait::{Signal, Spin};
 
 /// Where one worker finds its next job.
 pub(super) struct Inbox<J> {
     job: CachePadded<AtomicPtr<J>>,
-    parked: AtomicBool,
-    /// Set by the worker before it parks for the first time.
-    owner: Mutex<Option<Thread>>,
+    signal: Signal,
 }
 
 impl<J> Inbox<J> {
     /// An empty one.
     pub fn new() -> Inbox<J> {
-        Inbox {
-            job: CachePadded::new(AtomicPtr::new(ptr::null_mut())),
-            parked: AtomicBool::new(false),
-            owner: Mutex::new(None),
-        }
-    }
-
-    /// The calling thread is the worker.
-    pub fn own(&self) {
-        *self.owner.lock() = Some(current());
+        Inbox { job: CachePadded::new(AtomicPtr::new(ptr::null_mut())), signal: Signal::new() }
     }
 
     /// Whether the worker has parked, or is about to.
     pub fn is_parked(&self) -> bool {
-        self.parked.load(Ordering::Relaxed)
+        self.signal.has_sleeper()
     }
 
     /// Leaves a job for the worker, whose last one is done. It is not null. Returns whether the worker
     /// had parked and was woken.
     pub fn give(&self, job: *mut J) -> bool {
         self.job.store(job, Ordering::Release);
-        fence(Ordering::SeqCst);
-        let parked = self.is_parked();
-        if parked {
-            let owner = self.owner.lock().clone();
-            if let Some(owner) = owner {
-                owner.unpark();
-            }
-        }
-        parked
+        self.signal.notify()
     }
 
     /// Waits for a job, on the worker's thread, and takes it.
     pub fn take(&self, spin: Spin) -> *mut J {
-        let given = || !self.job.load(Ordering::Relaxed).is_null();
-        if !spin(&given) {
-            self.parked.store(true, Ordering::Relaxed);
-            fence(Ordering::SeqCst);
-            while !given() {
-                park();
-            }
-            self.parked.store(false, Ordering::Relaxed);
-        }
+        self.signal.wait_until(spin, None, || !self.job.load(Ordering::Relaxed).is_null());
         self.job.swap(ptr::null_mut(), Ordering::Acquire)
     }
 }
 
-const RUNNING: u8 = 0;
-const CALLER_PARKED: u8 = 1;
-const FINISHED: u8 = 2;
-
-/// The part of a job that tells its caller that all workers are done.
-pub(super) struct Countdown {
-    caller: Thread,
-    remaining: AtomicUsize,
-    state: AtomicU8,
-}
+/// How many workers are not done with a job.
+pub(super) struct Countdown(AtomicUsize);
 
 impl Countdown {
-    /// For the calling thread, and so many workers.
+    /// For so many workers.
     pub fn new(workers: usize) -> Countdown {
-        Countdown {
-            caller: current(),
-            remaining: AtomicUsize::new(workers),
-            state: AtomicU8::new(RUNNING),
-        }
+        Countdown(AtomicUsize::new(workers))
     }
 
     /// A worker is done. What it wrote is seen by the caller when that has waited.
@@ -103,34 +57,17 @@ impl Countdown {
     /// # Safety
     /// `countdown` is alive, and the calling worker one of those that it counts. It may be gone when
     /// this returns.
-    pub unsafe fn count_out(countdown: *const Countdown) {
-        // SAFETY: alive until the last worker, perhaps this one, has stored FINISHED.
-        let this = unsafe { &*countdown };
-        if this.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // Needed when the job is gone.
-            let caller = this.caller.clone();
-            if this.state.swap(FINISHED, Ordering::AcqRel) == CALLER_PARKED {
-                caller.unpark();
-            }
+    pub unsafe fn count_out(countdown: *const Countdown, caller: &Signal) {
+        // SAFETY: alive until the caller sees that none remains, which this worker still keeps it from.
+        let before = unsafe { (*countdown).0.fetch_sub(1, Ordering::AcqRel) };
+        if before == 1 {
+            caller.notify();
         }
     }
 
     /// Waits, on the caller's thread, until every worker is counted out.
-    pub fn wait(&self, spin: Spin) {
-        if spin(&|| self.state.load(Ordering::Acquire) == FINISHED) {
-            return;
-        }
-        let parked = self.state.compare_exchange(
-            RUNNING,
-            CALLER_PARKED,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
-        if parked.is_ok() {
-            while self.state.load(Ordering::Acquire) != FINISHED {
-                park();
-            }
-        }
+    pub fn wait(&self, caller: &Signal, spin: Spin) {
+        caller.wait_until(spin, None, || self.0.load(Ordering::Acquire) == 0);
     }
 }
 
@@ -154,10 +91,6 @@ mod model {
     /// What ends a worker.
     const END: *mut Job = ptr::without_provenance_mut(align_of::<Job>());
 
-    fn look_once(done: &dyn Fn() -> bool) -> bool {
-        done()
-    }
-
     /// A caller that hands `operations` to so many workers, one after the other, and then ends them.
     fn explore(preemptions: usize, workers: usize, operations: usize) {
         let mut builder = loom::model::Builder::new();
@@ -165,12 +98,12 @@ mod model {
         builder.check(move || {
             let inboxes: Arc<Vec<Inbox<Job>>> =
                 Arc::new((0..workers).map(|_| Inbox::new()).collect());
+            let caller = Arc::new(Signal::new());
             let serve = |worker: usize| {
-                let inboxes = Arc::clone(&inboxes);
+                let (inboxes, caller) = (Arc::clone(&inboxes), Arc::clone(&caller));
                 move || {
-                    inboxes[worker].own();
                     loop {
-                        let job = inboxes[worker].take(look_once);
+                        let job = inboxes[worker].take(Spin::NEVER);
                         if job == END {
                             return;
                         }
@@ -182,7 +115,7 @@ mod model {
                             &raw const job.countdown
                         };
                         // SAFETY: as above; this worker is one of those that are counted.
-                        unsafe { Countdown::count_out(countdown) };
+                        unsafe { Countdown::count_out(countdown, &caller) };
                     }
                 }
             };
@@ -201,7 +134,7 @@ mod model {
                     for inbox in inboxes.iter() {
                         inbox.give(ptr::from_ref(&*job).cast_mut());
                     }
-                    job.countdown.wait(look_once);
+                    job.countdown.wait(&caller, Spin::NEVER);
                     for done in &job.done {
                         assert_eq!(done.load(Ordering::Relaxed), operation);
                     }

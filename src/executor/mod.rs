@@ -3,8 +3,8 @@
 //! Nothing outside of this module starts a thread or knows of processors. [`thread`] starts all of
 //! them in the same way; [`workers`] and [`pieces`] share central work; [`pool`] calls functions that
 //! may wait; [`computing`] shares heavy work that does not; [`fork`] tells whether this process is a child
-//! in which nothing works; [`sync`] has what protocols between threads are built from;
-//! [`shutdown`] ends what is idle.
+//! in which nothing works; [`wait`] is how a thread waits for others, and
+//! [`sync`] has what that is built from; [`shutdown`] ends what is idle.
 
 #![expect(
     unsafe_code,
@@ -23,4 +23,5 @@ pub mod pool;
 pub mod shutdown;
 pub mod sync;
 pub mod thread;
+pub mod wait;
 pub mod workers;

@@ -13,7 +13,6 @@
 //! exist.
 
 use std::any::Any;
-use std::hint;
 use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
@@ -27,6 +26,7 @@ use super::costs::{Estimates, INLINE_BYTES};
 use super::floating_point::in_default_mode;
 use super::handover::{Countdown, Inbox};
 use super::thread::{self, Handle, Options, Purpose};
+use super::wait::{Signal, Spin};
 use crate::error::{Error, Result};
 use crate::observe;
 use crate::observe::log::{self, Level};
@@ -58,6 +58,9 @@ static ENTRIES: AtomicU64 = AtomicU64::new(0);
 
 /// The set. Held by the thread whose operation uses the threads.
 static SET: Mutex<Threads> = Mutex::new(Threads { workers: Vec::new(), refused: None });
+
+/// Where the thread that has entered the set waits for the workers. A worker may look here when its job is gone.
+static CALLER: Signal = Signal::new();
 
 /// The threads beside the calling one.
 struct Threads {
@@ -316,7 +319,10 @@ fn dispatch(workers: &[Worker], items: usize, block: usize, bytes: usize, body: 
     let own = AssertUnwindSafe(|| in_default_mode(|| body(job.blocks.range(0))));
     let own = panic::catch_unwind(own);
     ESTIMATES.moved(bytes / job.blocks.shares, bytes, started.elapsed());
-    job.countdown.wait(if woken > 0 { spin_for_woken } else { spin_until });
+    // Workers that were woken begin later than the caller did, by the time that a wake-up takes. If it
+    // parked it would have to be woken itself.
+    let patience = if woken > 0 { SPIN + 2 * ESTIMATES.costs().latency } else { SPIN };
+    job.countdown.wait(&CALLER, spinning(patience.min(LONGEST_SPIN)));
     let begun = Duration::from_nanos(job.begun.load(Ordering::Relaxed));
     ESTIMATES.woke(woken, started - job.given, begun);
     if let Err(payload) = own {
@@ -348,16 +354,15 @@ impl Job {
             job.panic.lock().get_or_insert(payload);
         }
         // SAFETY: alive, and counts this worker, as the caller says.
-        unsafe { Countdown::count_out(&raw const job.countdown) };
+        unsafe { Countdown::count_out(&raw const job.countdown, &CALLER) };
     }
 }
 
 impl Slot {
     /// The life of a worker.
     fn serve(&self) {
-        self.inbox.own();
         loop {
-            let job = self.inbox.take(spin_until);
+            let job = self.inbox.take(spinning(SPIN));
             if job == END {
                 return;
             }
@@ -367,34 +372,9 @@ impl Slot {
     }
 }
 
-/// Spins for a bounded time until `done` says so; not at all where workers outnumber processors.
-/// Returns whether it did.
-fn spin_until(done: &dyn Fn() -> bool) -> bool {
-    spin_for(SPIN, done)
-}
-
-/// The same for a caller whose workers begin later than it did, by the time that a wake-up takes. If it
-/// parked it would have to be woken itself.
-fn spin_for_woken(done: &dyn Fn() -> bool) -> bool {
-    spin_for((SPIN + 2 * ESTIMATES.costs().latency).min(LONGEST_SPIN), done)
-}
-
-fn spin_for(time: Duration, done: &dyn Fn() -> bool) -> bool {
-    if count() > processors() {
-        return done();
-    }
-    let start = Instant::now();
-    loop {
-        for _ in 0..64 {
-            if done() {
-                return true;
-            }
-            hint::spin_loop();
-        }
-        if start.elapsed() > time {
-            return false;
-        }
-    }
+/// To spin for so long; not at all where workers outnumber processors.
+fn spinning(time: Duration) -> Spin {
+    if count() > processors() { Spin::NEVER } else { Spin::lasting(time) }
 }
 
 /// How many processors the process may use.

@@ -10,15 +10,16 @@ use super::object::{Opaque, umbo_dataset};
 use crate::error::{Error, Result, memory};
 use crate::input::Dataset;
 
-pub(crate) use super::collective::{destination, reduction};
+pub(crate) use super::collective::reduction;
 pub(crate) use super::constants::constant;
 pub(crate) use super::device::device;
-pub(crate) use super::dtype::{dtype, shape, sizes};
+pub(crate) use super::dtype::{dtype, shape};
 pub(crate) use super::element_spec::spec;
 pub(crate) use super::handle::{borrow, get, get_optional};
 pub(crate) use super::options::{optional_result, read as options, result, structure};
 pub(crate) use super::replica_context::{context, within};
 pub(crate) use super::run::optional_value;
+pub(crate) use super::tensorflow::collective::destination;
 pub(crate) use super::text::{buffer, long_text, optional_text, text};
 pub(crate) use super::view::view;
 

@@ -5,128 +5,84 @@ use crate::cluster::communicator::{Communicator, GpuCommunicator, Place, Vote};
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::memory;
 
-// Counts are handed over as they lie.
-const _: () = assert!(size_of::<usize>() == size_of::<i64>());
-
-/// Sends a part of `send` to each rank, and receives one from each.
-///
-/// @param[in] send The parts to send, one behind the other in the order of the ranks. NULL if all
-///   are empty.
-/// @param[in] send_counts How many bytes each part has; as many numbers as there are ranks.
-/// @param[out] receive Gets the parts in the order of the ranks that sent them. NULL if all are
-///   empty.
-/// @param[in] receive_counts How many bytes each part has; as many numbers as there are ranks.
-/// @param[in] user_data What was given to umbo_communicator_create().
-/// @return UMBO_OK, or why it fails.
+/// Sends a part of `send` to each rank, and receives one from each. See umbo_communicator_all_to_all().
 ///
 /// The part for this rank itself is copied.
 pub type umbo_communicator_all_to_all_fn = Option<
     unsafe extern "C-unwind" fn(
+        send_bytes: *const usize,
         send: *const c_void,
-        send_counts: *const i64,
-        receive: *mut c_void,
-        receive_counts: *const i64,
+        receive_bytes: *const usize,
         user_data: *mut c_void,
+        receive: *mut c_void,
     ) -> umbo_status,
 >;
 
-/// Receives what every rank sends.
-///
-/// @param[in] send What this rank sends. NULL if it is empty.
-/// @param[out] receive Gets what the ranks send, one behind the other in their order, this rank's
-///   own part too. NULL if all are empty.
-/// @param[in] counts How many bytes each rank sends; as many numbers as there are ranks, the same
-///   on all of them.
-/// @param[in] user_data What was given to umbo_communicator_create().
-/// @return UMBO_OK, or why it fails.
+/// Receives what each rank sends, this one too. See umbo_communicator_all_gather().
 pub type umbo_communicator_all_gather_fn = Option<
     unsafe extern "C-unwind" fn(
+        bytes: *const usize,
         send: *const c_void,
-        receive: *mut c_void,
-        counts: *const i64,
         user_data: *mut c_void,
+        receive: *mut c_void,
     ) -> umbo_status,
 >;
 
-/// Sends what a rank has to all others.
-///
-/// @param[in,out] data What rank `root` sends and the others get. NULL if it is empty.
-/// @param[in] bytes How many bytes it has, on all ranks.
-/// @param[in] root The rank that sends.
-/// @param[in] user_data What was given to umbo_communicator_create().
-/// @return UMBO_OK, or why it fails.
+/// Sends what rank `root` has to all others. See umbo_communicator_broadcast().
 pub type umbo_communicator_broadcast_fn = Option<
     unsafe extern "C-unwind" fn(
-        data: *mut c_void,
-        bytes: i64,
         root: i64,
+        bytes: usize,
         user_data: *mut c_void,
+        data: *mut c_void,
     ) -> umbo_status,
 >;
 
-/// Finds the least and the greatest of the ranks' numbers.
-///
-/// @param[in] number This rank's number.
-/// @param[out] least The least of all.
-/// @param[out] greatest The greatest of all.
-/// @param[in] user_data What was given to umbo_communicator_create().
-/// @return UMBO_OK, or why it fails.
+/// Gets the least and the greatest of the numbers of all ranks.
 pub type umbo_communicator_vote_fn = Option<
     unsafe extern "C-unwind" fn(
         number: i64,
+        user_data: *mut c_void,
         least: *mut i64,
         greatest: *mut i64,
-        user_data: *mut c_void,
     ) -> umbo_status,
 >;
 
-/// Returns once all ranks have called it.
-///
-/// @param[in] user_data What was given to umbo_communicator_create().
-/// @return UMBO_OK, or why it fails.
+/// Returns when all ranks have called it.
 pub type umbo_communicator_barrier_fn =
     Option<unsafe extern "C-unwind" fn(user_data: *mut c_void) -> umbo_status>;
 
-/// Tells the other ranks that this one cannot go on.
-///
-/// @param[in] message Why.
-/// @param[in] user_data What was given to umbo_communicator_create().
-///
-/// It may end the process.
+/// Announces to the other ranks that this one cannot go on. It may end the process.
 pub type umbo_communicator_abort_fn =
     Option<unsafe extern "C-unwind" fn(message: *const c_char, user_data: *mut c_void)>;
 
-/// The functions may be called on any thread; without it, only on the thread that made the
-/// communicator. One call is made at a time in any case.
+/// The functions may be called on any thread, one at a time; else on the thread that made the communicator.
 pub const UMBO_COMMUNICATOR_ANY_THREAD: i64 = 1;
-/// The functions take addresses of GPU memory, too. `all_to_all` and `all_gather` then get such, for
-/// gradients of variables on GPUs where all ranks have theirs on GPUs: both addresses are of the GPU of this
-/// rank's variables, whose context is current, and nothing that is queued there uses the memory. When they
-/// return, what was received has arrived. All ranks set the flag, or none.
+/// `all_to_all` and `all_gather` take addresses of GPU memory, too, for gradients on GPUs if all ranks have
+/// theirs there: of the GPU of this rank's variables, whose context is current. Nothing that is queued
+/// uses the memory; when they return, what was received has arrived. All ranks set the flag, or none.
 pub const UMBO_COMMUNICATOR_DEVICE_POINTERS: i64 = 2;
 
-/// The functions of a communicator, which moves bytes and never sums. Start from
-/// UMBO_COMMUNICATOR_FUNCTIONS_INIT.
+/// The functions of a communicator, which move bytes and never sum.
 ///
-/// Every function but `abort` is collective: all ranks call it in the same order, and it returns
-/// once it has what it needs of the others. It must not wait forever: an engine whose ranks can be
-/// lost returns an error after a time. After a failure no function but `abort` is called again. The
-/// functions must not use the communicator that calls them.
-#[c_struct(size = 1, node_size = 1)]
+/// All ranks call each but `abort` in the same order, and it returns when it has what it needs of the others. It must
+/// not wait for ever for a rank that is lost. After a failure only `abort` is called. They must not use
+/// the communicator that calls them.
+#[c_struct(rank_count = 1, node_rank_count = 1)]
 #[repr(C)]
 pub struct umbo_communicator_functions {
-    /// `sizeof(umbo_communicator_functions)`; UMBO_COMMUNICATOR_FUNCTIONS_INIT sets it.
+    /// sizeof(umbo_communicator_functions).
     pub struct_size: usize,
-    /// 0, or UMBO_COMMUNICATOR_ANY_THREAD and UMBO_COMMUNICATOR_DEVICE_POINTERS added up.
+    /// The sum of UMBO_COMMUNICATOR_ANY_THREAD and UMBO_COMMUNICATOR_DEVICE_POINTERS, each if it holds.
     pub flags: i64,
-    /// The number of this rank, from 0.
+    /// The rank of this process, from 0.
     pub rank: i64,
-    /// How many ranks there are. By default 1.
-    pub size: i64,
-    /// The number of this rank among those of its machine, from 0.
+    /// The number of ranks.
+    pub rank_count: i64,
+    /// The position of this rank among those of its machine, from 0.
     pub node_rank: i64,
-    /// How many ranks are on this machine. By default 1.
-    pub node_size: i64,
+    /// The number of ranks on this machine.
+    pub node_rank_count: i64,
     /// Must be set.
     pub all_to_all: umbo_communicator_all_to_all_fn,
     /// Must be set.
@@ -178,9 +134,9 @@ impl Functions {
         }
         let place = Place {
             rank: natural(functions.rank, "functions.rank")?,
-            size: natural(functions.size, "functions.size")?,
+            size: natural(functions.rank_count, "functions.rank_count")?,
             node_rank: natural(functions.node_rank, "functions.node_rank")?,
-            node_size: natural(functions.node_size, "functions.node_size")?,
+            node_size: natural(functions.node_rank_count, "functions.node_rank_count")?,
         };
         let any_thread = functions.flags & UMBO_COMMUNICATOR_ANY_THREAD != 0;
         let thread = (!any_thread).then(this_thread);
@@ -230,17 +186,12 @@ impl Communicator for Functions {
         receive_counts: &[usize],
     ) -> Result<()> {
         let function = present(self.functions.all_to_all, "functions.all_to_all")?;
-        let (send_counts, receive_counts) = (send_counts.as_ptr(), receive_counts.as_ptr());
+        let (send_bytes, receive_bytes) = (send_counts.as_ptr(), receive_counts.as_ptr());
+        let (from, to) = (address(send), address_mut(receive));
         // SAFETY: the caller gave the function for this, with the user data; the slices are as long as
-        // the counts add up to, and no count is more than an i64 holds.
+        // the counts add up to.
         callback::run(|| unsafe {
-            function(
-                address(send),
-                send_counts.cast(),
-                address_mut(receive),
-                receive_counts.cast(),
-                self.user_data.pointer(),
-            )
+            function(send_bytes, from, receive_bytes, self.user_data.pointer(), to)
         })
     }
 
@@ -248,12 +199,8 @@ impl Communicator for Functions {
         let function = present(self.functions.all_gather, "functions.all_gather")?;
         // SAFETY: as above.
         callback::run(|| unsafe {
-            function(
-                address(send),
-                address_mut(receive),
-                counts.as_ptr().cast(),
-                self.user_data.pointer(),
-            )
+            let data = self.user_data.pointer();
+            function(counts.as_ptr(), address(send), data, address_mut(receive))
         })
     }
 
@@ -269,10 +216,10 @@ impl Communicator for Functions {
             received.resize(bytes.len(), 0);
             return self.all_gather(bytes, &mut received, &counts);
         };
-        let (count, root) = (bytes.len() as i64, root as i64);
+        let (root, size) = (root as i64, bytes.len());
         // SAFETY: the caller gave the function for this, with the user data.
         callback::run(|| unsafe {
-            function(address_mut(bytes), count, root, self.user_data.pointer())
+            function(root, size, self.user_data.pointer(), address_mut(bytes))
         })
     }
 
@@ -285,7 +232,7 @@ impl Communicator for Functions {
         let (mut least, mut greatest) = (number, number);
         // SAFETY: as above.
         callback::run(|| unsafe {
-            function(number, &raw mut least, &raw mut greatest, self.user_data.pointer())
+            function(number, self.user_data.pointer(), &raw mut least, &raw mut greatest)
         })?;
         Ok(Vote { least, greatest })
     }
@@ -334,12 +281,11 @@ impl GpuCommunicator for Functions {
         let gpu = send.gpu();
         let _entered = gpu.card().enter()?;
         gpu.synchronize()?;
-        let (send_counts, receive_counts) = (send_counts.as_ptr(), receive_counts.as_ptr());
+        let (send_bytes, receive_bytes) = (send_counts.as_ptr(), receive_counts.as_ptr());
         // SAFETY: the caller gave the function for this, with the user data, and said that it takes memory
         // of GPUs, of which there are as many bytes as the counts add up to.
         callback::run(|| unsafe {
-            let data = self.user_data.pointer();
-            function(from, send_counts.cast(), to, receive_counts.cast(), data)
+            function(send_bytes, from, receive_bytes, self.user_data.pointer(), to)
         })
     }
 
@@ -356,8 +302,6 @@ impl GpuCommunicator for Functions {
         let _entered = gpu.card().enter()?;
         gpu.synchronize()?;
         // SAFETY: as above.
-        callback::run(|| unsafe {
-            function(from, to, counts.as_ptr().cast(), self.user_data.pointer())
-        })
+        callback::run(|| unsafe { function(counts.as_ptr(), from, self.user_data.pointer(), to) })
     }
 }

@@ -5,51 +5,40 @@ use crate::cluster::communicator::Communicator;
 use crate::cluster::nccl;
 use crate::device::registry;
 
-/// How a communicator over NCCL is made. Start from UMBO_NCCL_OPTIONS_INIT.
+/// The options of a communicator over NCCL.
 #[c_struct(timeout_seconds = 300.0)]
 #[repr(C)]
 pub struct umbo_nccl_options {
-    /// `sizeof(umbo_nccl_options)`; UMBO_NCCL_OPTIONS_INIT sets it.
+    /// sizeof(umbo_nccl_options).
     pub struct_size: usize,
-    /// How long a call waits for NCCL, in seconds; UMBO_INFINITE: for ever. By default 300. With
-    /// less than `base` waits, ranks can still tell each other that they have waited in vain.
+    /// How long a call waits for NCCL; more than 0, or UMBO_INFINITE. Keep it below the timeout of `base`, so
+    /// that a timeout here can still be reported to all ranks.
     pub timeout_seconds: f64,
-    /// The path of NCCL's library, 2.14 or newer. NULL, the default: the one that the environment
-    /// variable UMBO_NCCL_LIBRARY names, else libnccl.so.2 where libraries are looked for.
+    /// The path of NCCL's library, 2.14 or newer. NULL: that of the environment variable UMBO_NCCL_LIBRARY, else
+    /// libnccl.so.2.
     pub library: *const c_char,
 }
 
 /// Joins the ranks of another communicator by NCCL, too, which then moves what lies on GPUs.
 ///
-/// @param[in] base A communicator of any kind. Memory of the host goes over it, and it tells the ranks of
-///   each other's failures. The new communicator keeps it; the handle stays the program's, which uses it no
-///   more while the new one is used.
+/// @param[in] base Moves memory of the host and reports failures. The new communicator keeps it; do not use it
+///   while the new one is used.
 /// @param[in] device The GPU of this rank's variables, such as "GPU:0". Each rank has its own physical GPU.
-/// @param[in] options The options. `options` may be NULL: all defaults.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_UNAVAILABLE: NCCL was not found (install it, and put its folder into LD_LIBRARY_PATH or its
-///   path into UMBO_NCCL_LIBRARY), is older than 2.14, or reports an error, as it does where two ranks are on
-///   one physical GPU.
-/// - UMBO_STATUS_INVALID_ARGUMENT: `device` is no GPU, an option is out of range, an invalid handle, or a null
-///   pointer.
-/// - UMBO_STATUS_NOT_FOUND: there is no such device.
-/// - UMBO_STATUS_DEADLINE_EXCEEDED: a rank did not come in time.
-/// - UMBO_STATUS_FAILED_PRECONDITION: another call of `base` is in progress, or this is not the thread that it
-///   is for.
-/// - What `base` says.
+/// @param[in] options May be NULL.
+/// @return
+/// - UMBO_STATUS_UNAVAILABLE: NCCL was not found, is older than 2.14, or reports an error (two ranks on one GPU).
+/// - UMBO_STATUS_INVALID_ARGUMENT: `device` is no GPU, or an option out of range.
+/// - UMBO_STATUS_NOT_FOUND: no such device.
+/// - UMBO_STATUS_DEADLINE_EXCEEDED: a rank did not call this in time.
+/// - The others of umbo_communicator_all_to_all() for `base`.
 ///
-/// Collective: all ranks of `base` call it, with devices of their own. What fails on one rank because of NCCL or
-/// its device fails on all, whose message names the rank, and `base` stays of use, such as for training without
-/// NCCL. An argument that is refused before, such as an option, is this rank's alone: it calls again, since the
-/// others wait for it.
+/// Collective over `base`, which stays usable if NCCL or a device fails. Invalid arguments fail on
+/// this rank only, before anything is exchanged. Call again: the other ranks are waiting.
 ///
-/// Gradients of variables on GPUs then go from GPU to GPU where all ranks have theirs on GPUs; they are summed
-/// as ever, in the order of the ranks, with the same bits. Both exchanges of a step wait until the ranks have
-/// told each other that they went well. After a timeout or an error of NCCL's its communicator is ended, and this one
-/// says UMBO_STATUS_UNAVAILABLE to every call. NCCL is called by the threads that call this library. Releasing the
-/// last handle ends NCCL's communicator, for which the ranks of a machine may wait for each other.
-///
-/// This was run over the library's own stand-in for NCCL in tests, never on GPUs.
+/// Gradients of variables on GPUs then go from GPU to GPU if all ranks have theirs there, and are summed in rank order,
+/// with the same bits. After a timeout or an error of NCCL every call is UMBO_STATUS_UNAVAILABLE. Only
+/// threads that call this library call NCCL. The release of the last handle may wait for the ranks of this machine.
+/// This was run with a stand-in for NCCL, never on GPUs.
 #[c_call(out(communicator), text(device), options(options))]
 pub fn umbo_communicator_create_nccl(
     base: *mut umbo_communicator,

@@ -35,16 +35,14 @@ unsafe fn convert<A, B>(count: usize, from: *const A, to: *mut B, one: impl Fn(A
     }
 }
 
-/// Rounds float32 numbers to float16 or bfloat16: to the nearest, ties to even.
+/// Rounds float32 numbers to float16 or bfloat16, to the nearest, ties to even.
 ///
 /// @param[in] dtype UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16.
-/// @param[in] count How many numbers there are, 0 or more.
-/// @param[in] from The numbers, in host memory. `from` may be NULL if there are none.
-/// @param[out] to The rounded numbers, 2 bytes each, at a multiple of 2. Other memory than that of `from`. `to` may
-///   be NULL if there are none.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another dtype, a negative `count`.
+/// @param[in] from Host memory. `from` may be NULL if there are no numbers.
+/// @param[out] to Host memory that does not overlap `from`. `to` may be NULL if there are no
+///   numbers.
 ///
-/// What is too large becomes infinite, and NaN stays NaN.
+/// Numbers that are too large become infinite, and NaN stays NaN.
 #[c_call]
 pub fn umbo_convert_from_float(dtype: umbo_dtype, count: i64, from: *const f32, to: *mut c_void) {
     let to = to.cast::<u16>();
@@ -61,11 +59,7 @@ pub fn umbo_convert_from_float(dtype: umbo_dtype, count: i64, from: *const f32, 
 
 /// Converts float16 or bfloat16 numbers to float32, which is exact.
 ///
-/// @param[in] dtype UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16.
-/// @param[in] count How many numbers there are, 0 or more.
-/// @param[in] from The numbers, 2 bytes each, at a multiple of 2, in host memory. `from` may be NULL if there are none.
-/// @param[out] to The converted numbers. Other memory than that of `from`. `to` may be NULL if there are none.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: another dtype, a negative `count`.
+/// The parameters are those of umbo_convert_from_float().
 #[c_call]
 pub fn umbo_convert_to_float(dtype: umbo_dtype, count: i64, from: *const c_void, to: *mut f32) {
     let from = from.cast::<u16>();

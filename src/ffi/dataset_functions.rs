@@ -5,21 +5,18 @@ use crate::input::{Generator, MapOptions};
 
 /// Begins a pass of a generator.
 ///
-/// @param[in] user_data What was given to umbo_dataset_from_generator().
-/// @param[out] pass What the program keeps about the pass. The generator's other functions get it.
-///   It is NULL when the function is called.
-/// @return UMBO_OK, or why it fails; umbo_iterator_next() then fails with it.
+/// @param[out] pass What the other functions get. It is NULL before.
+/// @return UMBO_OK, or another status, which umbo_iterator_next() then returns.
 pub type umbo_generator_begin_fn = Option<
     unsafe extern "C-unwind" fn(user_data: *mut c_void, pass: *mut *mut c_void) -> umbo_status,
 >;
 
 /// Makes the next element of a pass.
 ///
-/// @param[in] pass What umbo_generator.begin has stored; NULL if there is no such function.
-/// @param[in] user_data What was given to umbo_dataset_from_generator().
-/// @param[out] element The element, which the library takes over. It is NULL when the function is
-///   called. If it stays NULL, the pass is at its end.
-/// @return UMBO_OK, or why it fails; umbo_iterator_next() then fails with it.
+/// @param[in] pass What umbo_generator.begin has stored, or NULL.
+/// @param[out] element The element, which the library takes over. It is NULL before; if it stays
+///   NULL, the pass has ended.
+/// @return UMBO_OK, or another status, which umbo_iterator_next() then returns.
 pub type umbo_generator_next_fn = Option<
     unsafe extern "C-unwind" fn(
         pass: *mut c_void,
@@ -30,55 +27,45 @@ pub type umbo_generator_next_fn = Option<
 
 /// Takes a pass back to its beginning.
 ///
-/// @param[in] pass What umbo_generator.begin has stored; NULL if there is no such function.
-/// @param[in] user_data What was given to umbo_dataset_from_generator().
-/// @return UMBO_OK, or why it fails.
+/// @param[in] pass What umbo_generator.begin has stored, or NULL.
+/// @return UMBO_OK, or why it failed.
 ///
-/// umbo_iterator_restore_position() calls it on a pass that was just begun, as often as it was called
-/// on the pass whose place is to be found again.
+/// umbo_iterator_restore_position() calls it on a new pass as often as it was called on the saved
+/// one.
 pub type umbo_generator_reset_fn =
     Option<unsafe extern "C-unwind" fn(pass: *mut c_void, user_data: *mut c_void) -> umbo_status>;
 
 /// Ends a pass, also one that has not reached its end.
 ///
-/// @param[in] pass What umbo_generator.begin has stored; NULL if there is no such function.
-/// @param[in] user_data What was given to umbo_dataset_from_generator().
+/// @param[in] pass What umbo_generator.begin has stored, or NULL.
 pub type umbo_generator_end_fn =
     Option<unsafe extern "C-unwind" fn(pass: *mut c_void, user_data: *mut c_void)>;
 
-/// The functions of a generator. Start from UMBO_GENERATOR_INIT.
-///
-/// One thread at a time uses a pass. It need not be the caller's thread, nor always the same one.
-/// Several passes, of several iterators, may be used at the same time. The functions may use other
-/// iterators, but not the one that calls them (UMBO_STATUS_FAILED_PRECONDITION).
+/// The functions of a generator. Start from UMBO_GENERATOR_INIT. One thread at a time uses a pass,
+/// not always the same one. Passes of several iterators may be used at the same time.
 #[c_struct]
 #[repr(C)]
 pub struct umbo_generator {
     /// `sizeof(umbo_generator)`; UMBO_GENERATOR_INIT sets it.
     pub struct_size: usize,
-    /// Begins a pass, when its first element is asked for. NULL: there is nothing to do.
+    /// Begins a pass, when its first element is asked for. NULL: nothing to do.
     pub begin: umbo_generator_begin_fn,
-    /// Makes the next element. It must be set. After a failure it may be called again.
+    /// Makes the next element. Must be set. May be called again after a failure.
     pub next: umbo_generator_next_fn,
     /// Takes a pass back to its beginning. NULL: the pass is ended, and another one is begun.
     pub reset: umbo_generator_reset_fn,
-    /// Ends a pass, exactly once for each that was begun. NULL: there is nothing to do.
+    /// Ends a pass, exactly once for each that was begun. NULL: nothing to do.
     pub end: umbo_generator_end_fn,
 }
 
-/// Makes a dataset of what functions of the program make.
+/// Makes a dataset of elements that functions of the program make.
 ///
-/// @param[in] element_spec What the elements are. The dataset keeps it; the caller still releases
-///   its own handle.
-/// @param[in] generator The functions. The struct is copied.
-/// @param[in] user_data What the functions are given.
-/// @param[in] destroy Releases `user_data`, exactly once, on any thread, also if this function
-///   fails. NULL: nothing to release.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `generator` has no `next`, or `element_spec` has no
-///   tensor or has a per-replica value in it, or is not a valid handle.
+/// @param[in] element_spec What the elements are; another element is UMBO_STATUS_INVALID_ARGUMENT
+///   of umbo_iterator_next().
+/// @param[in] generator The functions, which are copied.
+/// @param[in] destroy Releases `user_data`. NULL: nothing to release.
 ///
-/// The number of elements is not known before a pass ends. umbo_iterator_next() fails with
-/// UMBO_STATUS_INVALID_ARGUMENT for an element that is not as `element_spec` says.
+/// The number of elements is unknown.
 #[c_call(gives(user_data, destroy), out(dataset), spec(element_spec), structure(generator))]
 pub fn umbo_dataset_from_generator(
     element_spec: *const umbo_element_spec,
@@ -164,13 +151,11 @@ impl Drop for Pass {
 /// Makes an element from an element.
 ///
 /// @param[in] element The element, lent for the call.
-/// @param[in] user_data What was given to umbo_dataset_map().
-/// @param[out] result The value that is made, which the library takes over. It is NULL when the
-///   function is called, and must be set.
-/// @return UMBO_OK, or why it fails; umbo_iterator_next() then fails with it.
+/// @param[out] result The value, which the library takes over. It is NULL before, and must be set.
+/// @return UMBO_OK, or another status, which umbo_iterator_next() then returns. The element is left
+///   out; but after UMBO_STATUS_RESOURCE_EXHAUSTED the next call makes it again.
 ///
-/// Several calls may run at the same time. The function may wait, and may use other iterators, but
-/// not the one that calls it (UMBO_STATUS_FAILED_PRECONDITION).
+/// Several calls may run at the same time. The function may wait.
 pub type umbo_map_fn = Option<
     unsafe extern "C-unwind" fn(
         element: *const umbo_value,
@@ -180,50 +165,32 @@ pub type umbo_map_fn = Option<
 >;
 
 /// How a function is applied to elements. Start from UMBO_MAP_OPTIONS_INIT.
-#[c_struct(parallel_calls = 1)]
+#[c_struct(parallel_call_count = 1)]
 #[repr(C)]
 pub struct umbo_map_options {
     /// `sizeof(umbo_map_options)`; UMBO_MAP_OPTIONS_INIT sets it.
     pub struct_size: usize,
-    /// The spec of the results. NULL, the default: that of the elements. The caller still releases
-    /// it.
+    /// The spec of the results. NULL: that of the elements.
     pub element_spec: *const umbo_element_spec,
-    /// How many calls may run at the same time, 1 to 4096. 1, the default: one after the other, on
-    /// the thread that asks for the element. With more, each call has a thread of the iterator's.
-    /// There may be more of them than processors, since calls may wait.
-    pub parallel_calls: i64,
+    /// How many calls may run at the same time, 1 to 4096, each on a thread of the iterator; 1: on the
+    /// thread that asks for the element. There may be more than processors, for calls that wait.
+    pub parallel_call_count: i64,
 }
 
 fn parallel_calls(calls: i64) -> Result<i64> {
     if calls >= 1 {
         return Ok(calls);
     }
-    Err(Error::invalid("options.parallel_calls", format!("{calls}; must be 1 to 4096")))
+    Err(Error::invalid("options.parallel_call_count", format!("{calls}; must be 1 to 4096")))
 }
 
-/// Applies a function to each element.
+/// Applies a function to each element. The results come in the order of the elements.
 ///
-/// @param[in,out] dataset Replaces `*dataset` by a new handle and releases the one before. To keep
-///   that dataset, retain it first. If the call fails, `*dataset` stays as it is.
-/// @param[in] function Makes a result from an element.
-/// @param[in] user_data What `function` is given.
-/// @param[in] destroy Releases `user_data`, exactly once, on any thread, also if this function
-///   fails. NULL: nothing to release.
-/// @param[in] options How many calls run at the same time, and the spec of the results. `options`
-///   may be NULL: the defaults.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `parallel_calls` is not in [1, 4096], the spec has no
-///   tensor or has a per-replica value in it, a handle is not valid, or the dataset has 256 transformations
-///   already.
+/// @param[in] destroy Releases `user_data`. NULL: nothing to release.
+/// @param[in] options `options` may be NULL.
 ///
-/// The results come in the order of the elements, however many calls run at the same time.
-/// Iterators call the function when an element is asked for. umbo_iterator_next() then also
-/// returns:
-/// - The status with which the function fails. Its element is left out, and the next call gives the
-///   next one. But if the status is UMBO_STATUS_RESOURCE_EXHAUSTED, nothing is left out: the next call
-///   calls the function with the same element again.
-/// - UMBO_STATUS_INVALID_ARGUMENT: a result is not as its spec says.
-/// - UMBO_STATUS_RESOURCE_EXHAUSTED: the system gives no thread for parallel calls. If it gives
-///   fewer threads than `parallel_calls`, fewer calls run at the same time.
+/// A result that is not as its spec says is UMBO_STATUS_INVALID_ARGUMENT of umbo_iterator_next().
+/// If the system gives fewer threads than options ask for, fewer calls run at the same time.
 #[c_call(gives(user_data, destroy), transforms(dataset), present(function), options(options))]
 pub fn umbo_dataset_map(
     dataset: *mut *mut umbo_dataset,
@@ -233,7 +200,7 @@ pub fn umbo_dataset_map(
     options: *const umbo_map_options,
 ) {
     let element_spec = optional_spec(options.element_spec)?;
-    let parallel_calls = parallel_calls(options.parallel_calls)?;
+    let parallel_calls = parallel_calls(options.parallel_call_count)?;
     let call = move |element: &Value| {
         let mut lent = Lent::new()?;
         let element = lent.lend(element.clone())?;

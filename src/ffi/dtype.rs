@@ -6,7 +6,7 @@ use crate::tensor::{DType, MAX_RANK, Shape};
 /// The type of a tensor's elements.
 pub type umbo_dtype = i32;
 
-/// No type in particular, where the type may be left open.
+/// Any type, or none.
 pub const UMBO_DTYPE_NONE: umbo_dtype = 0;
 /// IEEE 754 binary16.
 pub const UMBO_DTYPE_FLOAT16: umbo_dtype = 1;
@@ -35,10 +35,10 @@ pub const UMBO_DTYPE_UINT64: umbo_dtype = 12;
 /// One byte, 0 or 1.
 pub const UMBO_DTYPE_BOOL: umbo_dtype = 13;
 
-/// The largest rank of a tensor.
-pub const UMBO_MAX_RANK: i32 = 8;
+/// The largest number of dimensions.
+pub const UMBO_MAX_NDIM: i32 = 8;
 
-const _: () = assert!(UMBO_MAX_RANK as usize == MAX_RANK);
+const _: () = assert!(UMBO_MAX_NDIM as usize == MAX_RANK);
 
 constants! { DType {
     UMBO_DTYPE_FLOAT16 = DType::Float16, UMBO_DTYPE_BFLOAT16 = DType::BFloat16,
@@ -63,17 +63,17 @@ pub(crate) fn dtype_or_any(code: umbo_dtype, argument: &'static str) -> Result<O
 /// A shape argument.
 ///
 /// # Safety
-/// `sizes` is NULL or leads to `rank` numbers.
+/// `sizes` is NULL or leads to `ndim` numbers.
 pub(crate) unsafe fn shape(
     sizes: *const i64,
-    (rank, _): (i32, &'static str),
+    (ndim, counted_by): (i32, &'static str),
     argument: &'static str,
 ) -> Result<Shape> {
-    if !(0..=UMBO_MAX_RANK).contains(&rank) {
-        return Err(Error::invalid("rank", format!("{rank}; valid are 0 to {UMBO_MAX_RANK}")));
+    if !(0..=UMBO_MAX_NDIM).contains(&ndim) {
+        return Err(Error::invalid(counted_by, format!("{ndim}; valid are 0 to {UMBO_MAX_NDIM}")));
     }
     // SAFETY: the caller's promise is the same.
-    let sizes = unsafe { array(sizes, (rank, "rank"), argument) }?;
+    let sizes = unsafe { array(sizes, (ndim, counted_by), argument) }?;
     let mut checked = [0usize; MAX_RANK];
     for (axis, (to, &size)) in checked.iter_mut().zip(sizes).enumerate() {
         *to = usize::try_from(size).map_err(|_| {
@@ -81,18 +81,6 @@ pub(crate) unsafe fn shape(
         })?;
     }
     Shape::new(&checked[..sizes.len()])
-}
-
-/// A place for as many sizes as a shape has at most; those that it does not have are 0.
-///
-/// # Safety
-/// `pointer` is NULL or leads to room for so many numbers.
-pub(crate) unsafe fn sizes(
-    pointer: *mut i64,
-    argument: &'static str,
-) -> Result<Out<[i64; MAX_RANK]>> {
-    // SAFETY: the caller's promise is the same.
-    unsafe { out(pointer.cast(), argument) }
 }
 
 /// Numbers for as many axes as there may be, with 0 for those that are not there.

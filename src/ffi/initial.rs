@@ -3,13 +3,10 @@
 use super::prelude::*;
 use crate::values::initial::{Distribution, Form};
 
-/// What the elements of a new variable are. The same seed and name give the same elements on every
-/// machine. Fan in and fan out follow from the shape, as in Keras: of a matrix they are its rows and its
-/// columns; of a kernel of a convolution, whose last two dimensions are the channels in and out, these
-/// times the product of the other dimensions; of a vector both are its size.
+/// What the elements of a new variable are: with the same seed and name the same on every machine.
 pub type umbo_initial = i32;
 
-/// No distribution: an initial value or an initializer says it.
+/// No distribution: a tensor or an initializer says it.
 pub const UMBO_INITIAL_NONE: umbo_initial = 0;
 /// Zeros, of any dtype. All other distributions are for floats.
 pub const UMBO_INITIAL_ZEROS: umbo_initial = 1;
@@ -19,7 +16,9 @@ pub const UMBO_INITIAL_CONSTANT: umbo_initial = 2;
 pub const UMBO_INITIAL_UNIFORM: umbo_initial = 3;
 /// Normal, with the mean `initial_mean` and the standard deviation `initial_spread`.
 pub const UMBO_INITIAL_NORMAL: umbo_initial = 4;
-/// Uniform within the square root of 6 / (fan in + fan out).
+/// Uniform within the square root of 6 / (fan in + fan out). Of a matrix these are the rows and the
+/// columns; of a convolution's kernel its last two sizes, each times the product of the others; of
+/// a vector its size.
 pub const UMBO_INITIAL_GLOROT_UNIFORM: umbo_initial = 5;
 /// Normal of variance 2 / (fan in + fan out), nothing beyond two standard deviations.
 pub const UMBO_INITIAL_GLOROT_NORMAL: umbo_initial = 6;

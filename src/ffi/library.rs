@@ -1,11 +1,9 @@
 //! The library as a whole: its version, what it can do here, what is in use.
 
-use std::ffi::{CStr, CString};
-use std::sync::OnceLock;
+use std::ffi::CStr;
 
 use super::prelude::*;
 use crate::device::cuda::gpu;
-use crate::device::{DeviceKind, registry};
 use crate::executor::shutdown;
 use crate::executor::workers;
 use crate::observe::log::{self, Level};
@@ -14,13 +12,13 @@ use crate::tensor::blocks;
 /// How important a log message is.
 pub type umbo_log_level = i32;
 
-/// Something failed, and no caller is told of it in another way.
+/// A failure that no call returns.
 pub const UMBO_LOG_ERROR: umbo_log_level = 1;
-/// It works, but probably not as the program means it.
+/// It works, but probably not as intended.
 pub const UMBO_LOG_WARNING: umbo_log_level = 2;
 /// What the library has set up, and how.
 pub const UMBO_LOG_INFO: umbo_log_level = 3;
-/// Details for those who look for a fault.
+/// Details for finding a fault.
 pub const UMBO_LOG_DEBUG: umbo_log_level = 4;
 
 constants! { Level {
@@ -28,13 +26,7 @@ constants! { Level {
     UMBO_LOG_INFO = Level::Info, UMBO_LOG_DEBUG = Level::Debug,
 } }
 
-/// Receives a log message.
-///
-/// @param[in] level How important the message is.
-/// @param[in] message The message in UTF-8, which lives until the function returns.
-/// @param[in] user_data What was given to umbo_set_log_callback().
-///
-/// Several threads may call it at the same time.
+/// Receives a log message, which lives until the function returns. Several threads may call it at the same time.
 pub type umbo_log_fn = Option<
     unsafe extern "C-unwind" fn(
         level: umbo_log_level,
@@ -60,80 +52,31 @@ const VERSION_NUMBER: u32 = number(env!("CARGO_PKG_VERSION_MAJOR")) * 1_000_000
     + number(env!("CARGO_PKG_VERSION_MINOR")) * 1_000
     + number(env!("CARGO_PKG_VERSION_PATCH"));
 
-/// Gives the version of the library that is loaded, such as "0.1.0".
-///
-/// @return The version, a text that lives as long as the process.
-///
-/// UMBO_VERSION is the version of the header. A program can compare the two.
+/// Gets the version of the loaded library, such as "0.1.0". UMBO_VERSION is that of the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_version() -> *const c_char {
     VERSION.as_ptr()
 }
 
-/// Gives the version of the library that is loaded, as one number.
-///
-/// @return major * 1000000 + minor * 1000 + patch.
-///
-/// UMBO_VERSION_NUMBER is the version of the header. A program can compare the two.
+/// Gets the version of the loaded library: major * 1000000 + minor * 1000 + patch.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_version_number() -> u32 {
     VERSION_NUMBER
 }
 
-/// Tells how the library was built.
+/// Sets where log messages go, in place of standard error.
 ///
-/// @return One JSON object with the fields "version", "target" and "profile". The text lives as
-///   long as the process.
-#[unsafe(no_mangle)]
-pub extern "C" fn umbo_build_info() -> *const c_char {
-    static INFO: OnceLock<CString> = OnceLock::new();
-    let info = INFO.get_or_init(|| {
-        let info = serde_json::json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "target": env!("UMBO_TARGET"),
-            "profile": env!("UMBO_PROFILE"),
-        });
-        c_string(&info.to_string())
-    });
-    info.as_ptr()
-}
-
-/// Tells whether an optional feature works here and now.
+/// @param[in] level The last level that is sent: UMBO_LOG_WARNING sends warnings and errors.
+/// @param[in] callback May be NULL: standard error again.
+/// @param[in] destroy Releases `user_data` after the last call of the callback, and if this function fails. May be NULL.
 ///
-/// @param[in] name The name of the feature.
-/// @param[out] result 1 if the feature works; 0 if it does not, and for a name that this version
-///   does not know.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `name` is not a text in UTF-8, or `result` is a null
-///   pointer.
-///
-/// There is one name so far, "cuda": there is a GPU that can be a device of a strategy.
-#[c_call(out(result), text(name))]
-pub fn umbo_has_feature(name: *const c_char, result: *mut i32) {
-    let works = name == "cuda" && registry::physical_count(DeviceKind::Gpu) > 0;
-    result.write(works.into());
-}
-
-/// Sends log messages to a function of the program.
-///
-/// @param[in] most_verbose The last level that is sent: UMBO_LOG_WARNING sends warnings and errors.
-/// @param[in] callback Receives the messages. `callback` may be NULL: messages then go to standard error
-///   again, as if none had been set.
-/// @param[in] user_data What `callback` is given.
-/// @param[in] destroy Releases `user_data`: after the callback has been replaced and its last call
-///   is over, and also if this function fails. NULL: nothing to release.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `most_verbose` is none of the levels.
-///
-/// The new callback takes the place of the one that was set before. While there is none, warnings and
-/// errors go to standard error: a line each that begins with "umbo: ", no message twice, and 65 at
-/// most. To have no messages, set a callback that does nothing.
-///
-/// The environment variable UMBO_LOG is read when the first strategy is made or the first message
-/// comes. It is off, error, warning, info or debug, or a number from 0 to 4, and takes the place of
-/// `most_verbose` for all callbacks. Without a callback it has all messages up to that level written
-/// to standard error, also those that come again; off and 0 have none written.
-#[c_call(gives(user_data, destroy), constant(most_verbose))]
+/// Without a callback, warnings and errors that no call returns go to standard error: lines that begin with "umbo: ", each
+/// message once, 65 at most. The environment variable UMBO_LOG (off, error, warning, info, debug, or 0 to 4) replaces
+/// `level`; without a callback it has all messages up to that level written. It is read when the first strategy is made or
+/// the first message comes. A strict strategy turns warnings into failures.
+#[c_call(gives(user_data, destroy), constant(level))]
 pub fn umbo_set_log_callback(
-    most_verbose: umbo_log_level,
+    level: umbo_log_level,
     callback: umbo_log_fn,
     user_data: *mut c_void,
     destroy: umbo_destroy_fn,
@@ -148,43 +91,26 @@ pub fn umbo_set_log_callback(
         // as this closure; the message lives until the call is over.
         unsafe { callback(level.to_c(), message.as_ptr(), user_data.pointer()) }
     };
-    log::set_sink(most_verbose, Box::new(sink));
+    log::set_sink(level, Box::new(sink));
 }
 
-/// Sets how many threads do central work: reductions, updates, copies.
+/// Sets the number of threads for central work: reductions, updates, copies.
 ///
-/// @param[in] count The number of threads, 1 to 1024. The calling thread is one of them.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1 or more than 1024.
+/// @param[in] count 1 to 1024, the calling thread included. By default the number of processors of the process.
 ///
-/// At the start of the process, the number is that of the processors that the process may use. A
-/// new number counts from the next operation on. The call does not wait. Results do not depend on
-/// the number.
+/// The number holds from the next operation on. Results do not depend on it.
 #[c_call(counted(count))]
 pub fn umbo_set_worker_count(count: i64) {
     workers::set_count(count as usize)
 }
 
-/// Gives how many threads do central work.
+/// Ends the threads that no object needs, and frees memory that the library keeps for reuse.
 ///
-/// @param[out] count The number of threads, including the calling one. Small operations use fewer.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `count` is a null pointer.
-#[c_call(out(count))]
-pub fn umbo_worker_count(count: *mut i64) {
-    count.write(workers::count() as i64);
-}
-
-/// Ends the threads that no object needs, and gives kept memory back.
+/// @return UMBO_STATUS_FAILED_PRECONDITION: strategies or iterators have threads (the message says how many; release them
+///   first), or another call uses the threads. Then none has ended.
 ///
-/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: strategies or iterators have threads (the message
-///   says how many; release these objects first), another call uses the threads that are to be ended, or the
-///   caller is a function that central work calls. No thread has ended then.
-///
-/// The threads are those for central work and those that share heavy computations, such as the
-/// equivalence check's. The call waits until they have ended. It is meant for programs that look
-/// for leaks or are about to unload the library. Later calls start the threads that they need
-/// again. The threads of replicas, of prefetching and of parallel maps end with the strategies and
-/// iterators that own them. The memory is that of the host and of GPUs which the library has free but keeps
-/// to use it again; the call waits for what was queued on GPUs.
+/// It is meant for programs that look for leaks. It waits until the threads have ended and GPUs have finished what was
+/// queued. Later calls start threads again.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_shutdown() -> umbo_status {
     boundary("umbo_shutdown", || {
@@ -195,15 +121,9 @@ pub extern "C" fn umbo_shutdown() -> umbo_status {
     })
 }
 
-/// Counts the handles that are in use: made and not yet released.
+/// Gets the number of handles that are not released, without those that callbacks borrow.
 ///
-/// @param[in] type Which handles are counted. UMBO_HANDLE_ANY counts all.
-/// @param[out] count How many there are.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `type` is none of the constants, or `count` is a null
-///   pointer.
-///
-/// A program that releases all that it makes sees 0 at its end. What callbacks are lent does not
-/// count.
+/// @param[in] type UMBO_HANDLE_ANY counts all.
 #[c_call(out(count))]
 pub fn umbo_live_handles(r#type: umbo_handle_type, count: *mut i64) {
     count.write(handle::live(kind_selection(r#type)?));

@@ -79,9 +79,12 @@ pub mod custom_rule;
 pub mod dataset;
 pub mod dataset_arrays;
 pub mod dataset_files;
+pub mod dataset_from_file;
 pub mod dataset_functions;
 pub mod dataset_sources;
 pub mod device;
+pub mod device_gpu;
+pub mod diagnostics;
 pub mod distribution;
 pub mod dlpack;
 pub mod dtype;
@@ -96,6 +99,7 @@ mod hazard;
 pub mod indexed_slices;
 pub mod initial;
 pub mod iterator;
+pub mod iterator_position;
 pub mod library;
 pub mod metrics;
 pub mod object;
@@ -140,9 +144,10 @@ pub use self::{
     apply::*, checkpoint::*, checkpoint_manager::*, cluster_resolver::*, collective::*,
     communicator::*, communicator_functions::*, communicator_mpi::*, communicator_nccl::*,
     convert::*, custom_rule::*, dataset::*, dataset_arrays::*, dataset_files::*,
-    dataset_functions::*, dataset_sources::*, device::*, distribution::*, dlpack::*, dtype::*,
-    element_spec::*, equivalence::*, gradients::*, gradients_written::*, indexed_slices::*,
-    initial::*, iterator::*, library::*, metrics::*, object::*, observe::*, optimizer::*,
+    dataset_from_file::*, dataset_functions::*, dataset_sources::*, device::*, device_gpu::*,
+    diagnostics::*, distribution::*, dlpack::*, dtype::*, element_spec::*, equivalence::*,
+    gradients::*, gradients_written::*, indexed_slices::*, initial::*, iterator::*,
+    iterator_position::*, library::*, metrics::*, object::*, observe::*, optimizer::*,
     optimizer_options::*, optimizer_settings::*, optimizer_state::*, ownership::*,
     replica_context::*, replica_merge::*, run::*, scatter::*, scope::*, special_numbers::*,
     split::*, status::*, strategy::*, strategy_info::*, tensor::*, tensor_files::*, training::*,
@@ -151,6 +156,5 @@ pub use self::{
 };
 pub use callback::umbo_destroy_fn;
 pub use tensorflow::{
-    collective::*, input::*, logical_device::*, strategy::*, update::*, variable::*,
-    variable_creator::*,
+    collective::*, input::*, lists::*, strategy::*, variable::*, variable_creator::*,
 };

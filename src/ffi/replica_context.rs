@@ -1,6 +1,9 @@
 //! What a callback knows of its replica, and the calls that only it can make.
 
+use std::ffi::CStr;
+
 use super::prelude::*;
+use super::text::device_text;
 use crate::strategy::context::with_current_replica;
 use crate::strategy::metrics::Metric;
 use parking_lot::Mutex;
@@ -15,15 +18,21 @@ struct Loan {
     shell: Value,
 }
 
-type Loans = Mutex<Option<Loan>>;
+/// What the C layer hangs on the context of a replica.
+struct Attachment {
+    /// The name of the replica's device.
+    device: &'static CStr,
+    loan: Mutex<Option<Loan>>,
+}
 
-fn loans(context: &ReplicaContext) -> Result<&Loans> {
-    context.attachment(Loans::default)
+fn attachment(context: &ReplicaContext) -> Result<&Attachment> {
+    let device = || device_text(context.device());
+    context.attachment(|| Attachment { device: device(), loan: Mutex::default() })
 }
 
 /// The handle that the callback of `context` was given.
 pub(super) fn handle_of(context: &ReplicaContext) -> Result<*mut umbo_replica_context> {
-    let handle = loans(context)?.lock().as_ref().map_or(0, |loan| loan.handle);
+    let handle = attachment(context)?.loan.lock().as_ref().map_or(0, |loan| loan.handle);
     Ok(ptr::without_provenance_mut(handle))
 }
 
@@ -36,7 +45,7 @@ pub(super) fn call_replica(
         *mut *mut umbo_value,
     ) -> umbo_status,
 ) -> Result<Option<Value>> {
-    let loans = loans(context)?;
+    let loans = &attachment(context)?.loan;
     let (ctx, args) = {
         let mut kept = loans.lock();
         if kept.is_none() {
@@ -92,144 +101,80 @@ pub(crate) fn context(
     within(handle, argument, |context| Ok(context.clone()))
 }
 
-/// Tells the id of the replica.
-///
-/// @param[in] ctx The replica's context.
-/// @param[out] replica The id: 0 to the number of replicas less one, those of all ranks included.
-#[c_call(out(replica), borrow(ctx))]
-pub fn umbo_replica_context_replica_id(ctx: *const umbo_replica_context, replica: *mut i32) {
-    replica.write(ctx.replica_in_sync() as i32);
-}
-
-/// Tells the id of the replica among those of this process.
-///
-/// @param[in] ctx The replica's context.
-/// @param[out] replica The id: 0 to the number of this process's replicas less one. umbo_strategy_compute_device()
-///   tells the device of the replica with this number.
-///
-/// Without other ranks it is umbo_replica_context_replica_id().
-#[c_call(out(replica), borrow(ctx))]
-pub fn umbo_replica_context_local_replica_id(ctx: *const umbo_replica_context, replica: *mut i32) {
-    replica.write(ctx.replica() as i32);
-}
-
-/// Tells how many replicas take part.
-///
-/// @param[in] ctx The replica's context.
-/// @param[out] count The number of replicas, this one included.
-#[c_call(out(count), borrow(ctx))]
-pub fn umbo_replica_context_num_replicas_in_sync(
-    ctx: *const umbo_replica_context,
-    count: *mut i64,
-) {
-    count.write(ctx.strategy().num_replicas_in_sync() as i64);
-}
-
-/// Tells the name of the replica's compute device.
-///
-/// @param[in] ctx The replica's context.
-/// @param[out] name The canonical name of the device. Lives as long as the process.
-#[c_call(out(name), borrow(ctx))]
-pub fn umbo_replica_context_device(ctx: *const umbo_replica_context, name: *mut *const c_char) {
-    name.write(device_name(ctx.strategy().replica_devices()[ctx.replica()]));
-}
-
-/// Gives the strategy whose run this is.
-///
-/// @param[in] ctx The replica's context.
-#[c_call(out(strategy), borrow(ctx))]
-pub fn umbo_replica_context_strategy(
-    ctx: *const umbo_replica_context,
-    strategy: *mut *mut umbo_strategy,
-) {
-    strategy.write(make(ctx.strategy().clone())?);
-}
-
-/// Gives the stream on which the replica's device works.
-///
-/// @param[in] ctx The replica's context.
-/// @param[out] stream A CUstream on a GPU. On a CPU, which has no streams, `*stream` gets NULL.
-///
-/// The GPU's primary context is current in the callback. All that the library does with the GPU's memory
-/// goes through this stream, in the order of the calls: what the callback queues on it sees the
-/// arguments, and what is called after it sees its results. A callback returns when its work is queued;
-/// the run waits for it. Work on another stream is ordered against this one by the program, by events. The
-/// stream belongs to the library and lives as long as the process; never destroy it.
-#[c_call(out(stream), borrow(ctx))]
-pub fn umbo_replica_context_stream(ctx: *const umbo_replica_context, stream: *mut *mut c_void) {
-    let gpu = ctx.strategy().gpu(ctx.replica());
-    stream.write(gpu.map_or(ptr::null_mut(), |gpu| gpu.stream().cast()));
-}
-
-/// Where a replica's part lies in the global batch. Start from UMBO_BATCH_POSITION_INIT.
-///
-/// What depends on an example (dropout, say) can use the example's number as its key. It then comes
-/// out the same for any number of replicas.
+/// A replica, its device, and its part of the global batch.
 #[c_struct]
 #[repr(C)]
-pub struct umbo_batch_position {
-    /// sizeof(umbo_batch_position).
+pub struct umbo_replica_context_info {
+    /// sizeof(umbo_replica_context_info).
     pub struct_size: usize,
-    /// The number of examples that the replicas before this one have; 0 if the run's arguments do not
-    /// tell it.
+    /// The id of the replica: 0 to `replica_count` less one.
+    pub replica_id: i32,
+    /// Its id among the replicas of this process, as umbo_strategy_compute_device() takes it.
+    pub local_replica_id: i32,
+    /// The number of replicas of all ranks.
+    pub replica_count: i64,
+    /// The canonical name of its compute device. Lives as long as the process.
+    pub device: *const c_char,
+    /// The CUstream of its GPU, whose primary context is current in the callback; NULL on a CPU. The library uses the
+    /// GPU's memory through this stream only: what a callback queues on it sees the arguments, and the
+    /// run waits for it. Order other streams against it by events. It lives as long as the process; never
+    /// destroy it.
+    pub stream: *mut c_void,
+    /// The number of examples of the replicas before this one, 0 if it is not known. `first_example` plus a row is the
+    /// number of an example, a key for dropout that does not depend on the number of replicas.
     pub first_example: i64,
-    /// The number of examples of this replica; 0 is possible. -1 if the run's arguments do not tell
-    /// it: they contain neither an element of a distributed dataset nor a per-replica value.
-    pub local_examples: i64,
-    /// The number of examples of all replicas together; -1 if the run's arguments do not tell it. Of
-    /// several ranks those count whose arguments tell it.
-    pub global_examples: i64,
-    /// The number of the step; the first step of the strategy is 1. A step that takes no effect is not
-    /// counted, and the next one has its number. So have the runs of umbo_strategy_check_equivalence().
+    /// The number of examples of this replica, 0 or more. UMBO_NONE if it is not known: the arguments have
+    /// no per-replica value, as elements of distributed datasets are.
+    pub local_example_count: i64,
+    /// The number of examples of all replicas, UMBO_NONE if it is not known. Of several ranks those count that know
+    /// theirs.
+    pub global_example_count: i64,
+    /// The number of the step, from 1; 0 in no run. A step that takes no effect and those of
+    /// umbo_strategy_check_equivalence() leave their number to the next.
     pub step: i64,
 }
 
-/// Tells where the replica's part lies in the global batch.
-///
-/// @param[in] ctx The replica's context.
-/// @param[out] position The place of the part. Start from UMBO_BATCH_POSITION_INIT, which sets its
-///   size.
-/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
-#[c_call(result(position), within(ctx))]
-pub fn umbo_replica_context_batch_position(
+/// Gets a replica, its device, and its part of the global batch. Cheap: it allocates nothing.
+#[c_call(result(info), borrow(ctx))]
+pub fn umbo_replica_context_get_info(
     ctx: *const umbo_replica_context,
-    position: *mut umbo_batch_position,
+    info: *mut umbo_replica_context_info,
 ) {
-    let found = ctx.batch_position();
-    position.write(umbo_batch_position {
-        struct_size: size_of::<umbo_batch_position>(),
-        first_example: found.first_example as i64,
-        local_examples: found.local_examples.map_or(-1, |count| count as i64),
-        global_examples: found.global_examples.map_or(-1, |count| count as i64),
+    let (strategy, batch) = (ctx.strategy(), ctx.batch_position());
+    let number = |count: Option<u64>| count.map_or(UMBO_NONE, |count| count as i64);
+    // The default context has no place for the name.
+    let device = attachment(ctx).map_or_else(|_| device_text(ctx.device()), |kept| kept.device);
+    info.write(umbo_replica_context_info {
+        replica_id: ctx.replica_in_sync() as i32,
+        local_replica_id: ctx.replica() as i32,
+        replica_count: strategy.num_replicas_in_sync() as i64,
+        device: device.as_ptr(),
+        stream: strategy.gpu(ctx.replica()).map_or(ptr::null_mut(), |gpu| gpu.stream().cast()),
+        first_example: batch.first_example as i64,
+        local_example_count: number(batch.local_examples),
+        global_example_count: number(batch.global_examples),
         step: ctx.step_number() as i64,
+        ..Default::default()
     });
 }
 
-/// Tells whether the callback should return early.
+/// Gets whether the callback should return early with UMBO_STATUS_CANCELLED: 1 or 0.
 ///
-/// @param[in] ctx The replica's context.
-/// @param[out] result 1 if its result will not be used, else 0.
-/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
+/// @return UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in.
 ///
-/// The result is not used if another replica has failed, if the run was cancelled, or if its time
-/// limit is over. A callback that returns for this reason returns UMBO_STATUS_CANCELLED. The call
-/// is cheap: a long loop can make it every few thousand operations.
+/// It is 1 if another replica has failed, the run was cancelled, or its time is over. It is cheap: a long loop can
+/// call it every few thousand operations.
 #[c_call(out(result), within(ctx))]
 pub fn umbo_replica_context_is_cancelled(ctx: *const umbo_replica_context, result: *mut i32) {
     result.write(ctx.is_cancelled().into());
 }
 
-/// Lends memory to the callback until it returns. Where the replica is on a GPU, it is memory of that GPU.
+/// Lends memory of the replica's device until the callback returns.
 ///
-/// @param[in] ctx The replica's context.
-/// @param[in] bytes The size in bytes.
-/// @param[out] memory The memory, at a multiple of 64. Its contents are undefined. The library
-///   keeps it; do not free it.
-/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in, or
-///   is the default one, which is in no run.
+/// @param[out] memory The memory, at a multiple of 64, with undefined contents. Do not free it.
+/// @return UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in, or the default one.
 ///
-/// Each call lends another region. The library keeps the memory for the next step, so a step that
-/// asks for the same sizes as the one before allocates nothing.
+/// Each call lends another region. A step that asks for the same sizes as the one before allocates nothing.
 #[c_call(out(memory), within(ctx))]
 pub fn umbo_replica_context_scratch(
     ctx: *mut umbo_replica_context,
@@ -239,20 +184,10 @@ pub fn umbo_replica_context_scratch(
     memory.write(ctx.scratch(bytes)?.cast());
 }
 
-/// Adds to a metric of this step.
+/// Adds to a metric of this step, which umbo_strategy_metric() gets after the run.
 ///
-/// @param[in] ctx The replica's context.
-/// @param[in] name The metric's name, which is copied.
-/// @param[in] sum What is added to the metric's sum.
-/// @param[in] weight What is added to the metric's weight, usually a number of examples; finite and
-///   0 or more.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: a weight that is negative or not finite.
-/// - UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in, or is the
-///   default one, which is in no run.
-///
-/// After the run umbo_strategy_metric() tells the total over all replicas. A few dozen different
-/// names are looked up fast.
+/// @param[in] weight Usually a number of examples; finite and 0 or more.
+/// @return UMBO_STATUS_FAILED_PRECONDITION: `ctx` is not the context that this thread is in, or the default one.
 #[c_call(text(name))]
 pub fn umbo_replica_context_add_metric(
     ctx: *mut umbo_replica_context,

@@ -3,37 +3,31 @@
 use super::prelude::*;
 use crate::strategy::replica_threads::{Hooks, ReplicaThread, ThreadHooks};
 
-/// A thread that serves as a replica. It is filled by the library; later versions may add fields at the
-/// end.
+/// A thread that serves as a replica. The library fills it; later versions may append fields.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_replica_thread {
-    /// sizeof(umbo_replica_thread), as the library knows it.
-    pub struct_size: usize,
-    /// The replica's id.
-    pub replica: i32,
-    /// 1: a thread of the program's, from which it calls umbo_strategy_run(). 0: one of the library's.
-    pub is_callers: i32,
-    /// How many replicas the strategy has.
+    /// The local id of the replica.
+    pub replica_id: i32,
+    /// 1: the program's thread, which calls umbo_strategy_run(). 0: a thread of the library.
+    pub is_caller: i32,
+    /// The number of replicas in this process.
     pub replica_count: i64,
     /// The canonical name of the replica's device. Lives as long as the process.
     pub device: *const c_char,
-    /// The numbers of the processors that are this replica's, ascending: those of its device if threads
-    /// are bound, else (and for a GPU, which has none) all that this rank may use.
-    pub processors: *const i32,
-    /// How many there are.
+    /// The number of elements of `processors`.
     pub processor_count: i64,
-    /// With how many threads to compute for this replica, so that all replicas of this rank together have no
-    /// more than it may use processors; 1 or more. This is what OpenMP, a BLAS and the like should be set to.
-    /// A rank that the launcher has bound uses the processors that it is bound to; ranks that may use the whole
-    /// machine divide it among themselves. Other processes of the machine do not count.
-    pub computing_threads: i32,
+    /// The numbers of the replica's processors, ascending: those of its device if threads are bound; else,
+    /// and for a GPU, all that this rank may use.
+    pub processors: *const i32,
+    /// How many threads OpenMP, a BLAS and the like should use for this replica, so that all replicas of this
+    /// rank together use its processors once; 1 or more. Ranks that the launcher has not bound share the machine.
+    pub computing_thread_count: i32,
 }
 
-/// A thread begins or ceases to serve as a replica. Called on that thread.
+/// Called on a thread that begins or ceases to serve as a replica.
 ///
-/// @param[in] thread The thread. The struct and what it points to live until the function returns.
-/// @param[in] user_data What the options of the strategy give.
+/// @param[in] thread The thread; valid until the function returns.
 pub type umbo_replica_thread_fn =
     Option<unsafe extern "C-unwind" fn(thread: *const umbo_replica_thread, user_data: *mut c_void)>;
 
@@ -79,18 +73,17 @@ impl Functions {
         let Some(function) = function else { return };
         let processors: Vec<i32> =
             thread.processors.processors().map(|processor| processor as i32).collect();
-        let told = umbo_replica_thread {
-            struct_size: size_of::<umbo_replica_thread>(),
-            replica: thread.replica as i32,
-            is_callers: i32::from(thread.is_callers),
+        let thread = umbo_replica_thread {
+            replica_id: thread.replica as i32,
+            is_caller: i32::from(thread.is_callers),
             replica_count: thread.replicas as i64,
             device: device_name(thread.device),
-            processors: processors.as_ptr(),
             processor_count: processors.len() as i64,
-            computing_threads: thread.computing_threads as i32,
+            processors: processors.as_ptr(),
+            computing_thread_count: thread.computing_threads as i32,
         };
         // SAFETY: the program gave a function of this type with its user data.
-        unsafe { function(&told, self.user_data.pointer()) }
+        unsafe { function(&thread, self.user_data.pointer()) }
     }
 }
 

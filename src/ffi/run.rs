@@ -9,20 +9,17 @@ use crate::strategy::cancellation::Cancellation;
 use crate::strategy::run::Limits;
 use crate::strategy::{Baggage, ReplicaContext, Strategy};
 
-/// What a run calls on each replica.
+/// A training step: called on each replica.
 ///
 /// @param[in] ctx The replica's context, lent for the call.
-/// @param[in] args This replica's part of the run's arguments, lent for the call: each per-replica
-///   value is replaced by this replica's component. NULL if the run has no arguments.
-/// @param[in] user_data What the run was given. All replicas get the same pointer.
-/// @param[out] result The place for this replica's result; NULL on entry. The library takes over a
-///   value that is stored there.
-/// @return UMBO_OK, or why the callback fails. Any other status than UMBO_OK fails the run;
-///   umbo_set_last_error() says why.
+/// @param[in] args The run's arguments, lent for the call, with this replica's component in place of each
+///   per-replica value. NULL if there are none.
+/// @param[in] user_data The same on all replicas.
+/// @param[out] result NULL on entry. The library takes over a value that is stored there.
+/// @return Any status but UMBO_OK fails the run.
 ///
-/// Each replica runs on its own thread; replica 0 runs on the thread that called, unless the run
-/// has a deadline or a token. The replicas run at the same time and may wait for each other. A
-/// replica whose part of a batch is empty runs too.
+/// The replicas run at the same time and may wait for each other. Each has its own thread; replica 0 runs on
+/// the thread that called, unless the run has a deadline or a token. A replica without examples runs, too.
 pub type umbo_replica_fn = Option<
     unsafe extern "C-unwind" fn(
         ctx: *mut umbo_replica_context,
@@ -40,71 +37,51 @@ pub(super) type ReplicaFn = unsafe extern "C-unwind" fn(
     *mut *mut umbo_value,
 ) -> umbo_status;
 
-/// The limits of a run. Start from UMBO_RUN_OPTIONS_INIT.
+/// The limits of a run.
 #[c_struct(timeout_seconds = UMBO_INFINITE as f64)]
 #[repr(C)]
 pub struct umbo_run_options {
     /// sizeof(umbo_run_options).
     pub struct_size: usize,
-    /// The time limit in seconds, 0 or more. When it is over, the run returns
-    /// UMBO_STATUS_DEADLINE_EXCEEDED; with 0 it does so at once. UMBO_INFINITE, the default: no
-    /// limit.
+    /// The time limit, 0 or more. After it the run returns UMBO_STATUS_DEADLINE_EXCEEDED.
     pub timeout_seconds: f64,
-    /// A token. When it is cancelled, the run returns UMBO_STATUS_CANCELLED. NULL: no token.
+    /// When it is cancelled, the run returns UMBO_STATUS_CANCELLED. May be NULL.
     pub cancellation: *const umbo_cancellation,
-    /// Releases `user_data`, exactly once, when the last callback has returned, or if the run
-    /// cannot start. It may be called after the run has returned, and on another thread. NULL:
-    /// nothing is released.
+    /// Releases `user_data` once, on any thread, when the last callback has returned (which can be after
+    /// the run), or if the run cannot start. May be NULL.
     pub user_data_destroy: umbo_destroy_fn,
 }
 
 /// Calls a function on all replicas at the same time and waits for them.
 ///
-/// @param[in] function What to call, once on each replica.
-/// @param[in] user_data Passed to `function` unchanged; may be anything.
-/// @param[in] args The arguments; `args` may be NULL. To pass several, pass a tuple, a list or a struct.
-///   Each per-replica value in it has one component for each replica.
-/// @param[in] options The limits of the run; `options` may be NULL: none.
-/// @param[out] result The merged results, which the caller releases; `result` may be NULL, which
-///   discards them. If no replica returned a value, `*result` gets NULL.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: an option that is out of range, a per-replica value with the wrong number
-///   of components, or a result from some replicas only; or limits for a run inside a merge call.
-/// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback or from another
-///   strategy's scope; the strategy is draining; or the replicas made different synchronising calls.
-/// - UMBO_STATUS_DEADLINE_EXCEEDED: the time limit is over.
+/// @param[in] args A value: a tuple or a struct for several arguments. Each per-replica value in it has a component for
+///   each replica. May be NULL.
+/// @param[in] options May be NULL: no limits.
+/// @param[out] result The merged results; NULL if no replica returned a value. `result` may be NULL, which
+///   discards them.
+/// @return The status of the first replica whose callback failed by itself (the last error lists all), or:
+/// - UMBO_STATUS_INVALID_ARGUMENT: an option out of range, a per-replica value with another number of components, a
+///   result from some replicas only, or limits inside a merge call.
+/// - UMBO_STATUS_FAILED_PRECONDITION: the call comes from a replica's callback or from another strategy's
+///   scope, the strategy is draining, the replicas made different synchronising calls, or ranks have read
+///   different data (UMBO_SHARDING_DATA).
+/// - UMBO_STATUS_DEADLINE_EXCEEDED: the time limit is over, or a rank was waited for too long.
 /// - UMBO_STATUS_CANCELLED: the token is cancelled.
-/// - the status of a callback that failed. If several did, it is that of the first in replica order
-///   that failed by itself; the last error lists all of them.
 ///
-/// Results are merged leaf by leaf. A leaf for which all replicas returned the very same tensor is
-/// that tensor; any other leaf becomes a per-replica value. With one replica nothing is wrapped.
-/// Either all replicas return a value or none does.
+/// Results are merged leaf by leaf: a tensor that all replicas returned is that tensor; other leaves become
+/// per-replica values. With one replica nothing is wrapped.
 ///
-/// The run succeeds if all callbacks do. Only then do the assignments and applies that were made in
-/// it change the variables. When a callback fails, replicas that wait in a merge call get
-/// UMBO_STATUS_CANCELLED. The others run to their end; they can ask
+/// If all callbacks succeed, assignments and applies of the step take effect; else none does. If one fails, replicas in
+/// a synchronising call get UMBO_STATUS_CANCELLED there, and others run to their end, or until they see
 /// umbo_replica_context_is_cancelled().
 ///
-/// With a time limit or a token each replica has a thread of its own, and the calling thread
-/// watches. When the run is stopped it returns, and all variables are as before it. Callbacks that
-/// have not returned are late (see `late_replicas` of umbo_strategy_info) and must not use what the caller
-/// has released. A callback that has not started by then is not called.
+/// With limits each replica has a thread of its own, and the calling thread watches. A run that is
+/// stopped returns, and changes no variable. Callbacks that have not returned are late
+/// (`late_replica_count` of umbo_strategy_info) and must not use what the caller has released.
 ///
-/// Runs of one strategy happen one at a time, in the order of asking, from whatever thread. A run
-/// inside a merge call is part of the step around it: it ends with the limits of that step, and
-/// what it assigns is committed with that step.
-///
-/// A callback must not wait for a thread that runs or assigns on the same strategy: that thread
-/// waits for the step, so both would wait for ever. The library cannot tell this from a long step.
-/// A thread that has waited 10 seconds for another thread's step reports in the log which step and
-/// thread it waits for.
-///
-/// With several ranks a call that all of them make: it fails on all if it fails on one. Then
-/// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls or have read other data where all
-/// are to read the same (UMBO_SHARDING_DATA), UMBO_STATUS_DEADLINE_EXCEEDED for a rank that was waited for in vain, and
-/// UMBO_STATUS_UNAVAILABLE for ranks that cannot meet any more. What another rank has failed with is the status here, too, and the
-/// message names that rank.
+/// Runs of one strategy happen one at a time, in the order of the calls. A run inside a merge call is a part of
+/// the step around it. A callback must not wait for a thread that runs or assigns on the same strategy: both would
+/// wait for ever. A thread that has waited for 10 seconds logs for what. Collective.
 #[c_call]
 pub fn umbo_strategy_run(
     strategy: *mut umbo_strategy,
@@ -200,29 +177,20 @@ pub(super) fn limits_from(seconds: f64, cancellation: *const umbo_cancellation) 
     Ok(Limits { deadline, cancellation })
 }
 
-/// Makes a token with which any thread can stop runs.
-///
-/// A token can serve one run or several; see umbo_run_options.
+/// Creates a token with which any thread can stop runs (see umbo_run_options).
 #[c_call(out(cancellation))]
 pub fn umbo_cancellation_create(cancellation: *mut *mut umbo_cancellation) {
     cancellation.write(make(Cancellation::new())?);
 }
 
-/// Stops all runs that have a token.
-///
-/// @param[in] cancellation The token.
-///
-/// Runs that have the token, and later ones that get it, return UMBO_STATUS_CANCELLED. The call
-/// does not wait for them. It cannot be undone. Callbacks may call it too.
+/// Stops all runs that have a token, and later ones, with UMBO_STATUS_CANCELLED. It does not wait for them, and
+/// callbacks may call it.
 #[c_call(get(cancellation))]
 pub fn umbo_cancellation_cancel(cancellation: *mut umbo_cancellation) {
     cancellation.cancel();
 }
 
-/// Tells whether a token was cancelled.
-///
-/// @param[in] cancellation The token.
-/// @param[out] result 1 if umbo_cancellation_cancel() was called, else 0.
+/// Gets whether a token was cancelled: 1 or 0.
 #[c_call(out(result), borrow(cancellation))]
 pub fn umbo_cancellation_is_cancelled(cancellation: *const umbo_cancellation, result: *mut i32) {
     result.write(cancellation.is_cancelled().into());

@@ -14,18 +14,16 @@ use super::options::{self, c_struct};
 use super::text::c_string;
 use crate::error::{Error, ReplicaFailure, Status};
 
-/// What a function returns: UMBO_OK, or why it failed.
-///
-/// The codes are the canonical ones with their usual numbers.
+/// What a function returns: UMBO_OK, or why it failed. The codes are the canonical ones.
 pub type umbo_status = i32;
 
 /// Success.
 pub const UMBO_OK: umbo_status = 0;
-/// The call was stopped on request, or because another replica failed.
+/// The call was stopped by a token, or because another replica failed.
 pub const UMBO_STATUS_CANCELLED: umbo_status = 1;
-/// A callback failed with this status, or with a number that is not a status.
+/// A callback returned this, or an undefined status.
 pub const UMBO_STATUS_UNKNOWN: umbo_status = 2;
-/// An argument has a wrong value, shape, dtype or name, is NULL, or is not a valid handle.
+/// An argument has a wrong value, shape, dtype or name, or is an invalid pointer or handle.
 pub const UMBO_STATUS_INVALID_ARGUMENT: umbo_status = 3;
 /// The call did not finish before its deadline.
 pub const UMBO_STATUS_DEADLINE_EXCEEDED: umbo_status = 4;
@@ -35,45 +33,40 @@ pub const UMBO_STATUS_NOT_FOUND: umbo_status = 5;
 pub const UMBO_STATUS_ALREADY_EXISTS: umbo_status = 6;
 /// The operating system refused access.
 pub const UMBO_STATUS_PERMISSION_DENIED: umbo_status = 7;
-/// There is not enough memory, or the system has no thread or the library no handle left.
+/// No memory, thread or handle is left.
 pub const UMBO_STATUS_RESOURCE_EXHAUSTED: umbo_status = 8;
-/// The call is not allowed now or here: the wrong context, the wrong order, or a strategy that
-/// still waits for late callbacks.
+/// The call is not allowed now or here: context, order, or late callbacks.
 pub const UMBO_STATUS_FAILED_PRECONDITION: umbo_status = 9;
-/// The call gave up because of a conflict with something that ran at the same time.
+/// The call conflicts with something that ran at the same time.
 pub const UMBO_STATUS_ABORTED: umbo_status = 10;
-/// An axis, index or position is outside of the valid range, or a buffer is too small.
+/// An axis, index or position is out of range, or a buffer is too small.
 pub const UMBO_STATUS_OUT_OF_RANGE: umbo_status = 11;
 /// This strategy or this version does not offer it.
 pub const UMBO_STATUS_UNIMPLEMENTED: umbo_status = 12;
 /// There is a defect in the library.
 pub const UMBO_STATUS_INTERNAL: umbo_status = 13;
-/// The library offers it, but something that it needs is missing now: a driver or a device.
+/// Something that the call needs is missing now: a driver, a device, another rank.
 pub const UMBO_STATUS_UNAVAILABLE: umbo_status = 14;
 /// A file or stream is damaged.
 pub const UMBO_STATUS_DATA_LOSS: umbo_status = 15;
 
-/// One failure: of the whole call, or of one replica.
-///
-/// umbo_last_error_at() fills it. Start from UMBO_ERROR_INFO_INIT.
+/// A failure: of the whole call, or of one replica. umbo_last_error_at() gets it.
 #[c_struct]
 #[repr(C)]
 pub struct umbo_error_info {
-    /// `sizeof(umbo_error_info)`; UMBO_ERROR_INFO_INIT sets it.
+    /// sizeof(umbo_error_info).
     pub struct_size: usize,
     /// Why it failed.
     pub status: umbo_status,
-    /// The number of the replica that failed; -1 if the failure is not a replica's.
+    /// The id of the replica that failed; UMBO_NONE for a failure of the whole call.
     pub replica: i32,
-    /// The canonical name of the replica's compute device; "" if the failure is not a replica's.
+    /// The canonical name of its compute device, or "".
     pub device: *const c_char,
-    /// What went wrong, in UTF-8.
+    /// The message.
     pub message: *const c_char,
-    /// What the callback that failed attached with umbo_set_last_error(); NULL if it attached
-    /// nothing. It belongs to the library: a program may look at it and must not destroy it.
+    /// What the callback attached with umbo_set_last_error(), or NULL. The library owns it.
     pub payload: *mut c_void,
-    /// The `destroy` that was given with the payload. A program can tell by it that the payload is
-    /// its own.
+    /// The `destroy` of the payload, by which a program knows its own.
     pub payload_destroy: umbo_destroy_fn,
 }
 
@@ -180,11 +173,7 @@ pub(crate) fn callback_failure(code: umbo_status) -> Error {
     Error::Callback { status, message, payload: None }
 }
 
-/// Gives the name of a status, such as "INVALID_ARGUMENT".
-///
-/// @param[in] status A status.
-/// @return The name, which lives as long as the process; "UNKNOWN_STATUS" for a number that is not
-///   a status.
+/// Gets the name of a status, such as "INVALID_ARGUMENT"; "UNKNOWN_STATUS" for an undefined number.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_status_name(status: umbo_status) -> *const c_char {
     static NAMES: LazyLock<[CString; Status::ALL.len()]> =
@@ -193,42 +182,31 @@ pub extern "C" fn umbo_status_name(status: umbo_status) -> *const c_char {
     name.map_or(c"UNKNOWN_STATUS", CString::as_c_str).as_ptr()
 }
 
-/// Gives the message of this thread's last error.
+/// Gets the message of this thread's last error.
 ///
-/// @return The message in UTF-8; "" if nothing has failed on this thread since the last
-///   umbo_clear_last_error(). Never NULL. It lives until the next umbo function on this thread that
-///   fails or runs a callback.
+/// @return "" if nothing has failed since the last umbo_clear_last_error(). It lives until the next function on this
+///   thread that fails or runs a callback.
 ///
-/// The message has one line if the call itself failed. The line begins with the name of the
-/// function that failed ("umbo_strategy_reduce: axis: ..."). If a callback passed on a failure of another
-/// umbo function, the name is that function's. If replicas failed, there is one line for each of them, which
-/// begins with the replica, its device and its status, and no line for the function that was called:
-/// "replica 1 (/job:...): NOT_FOUND: ...". umbo_train_epoch() writes a line before them that names the step. What
-/// umbo_set_last_error() has set stands there as it is.
+/// The line begins with the function that failed ("umbo_strategy_reduce: axis: ..."). If replicas failed, there is a line
+/// for each: "replica 1 (CPU:1): NOT_FOUND: ...". umbo_train_epoch() writes a line before them that names the step.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_last_error_message() -> *const c_char {
     last(|last| last.message.as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// Gives how many failures this thread's last error has.
+/// Gets the number of failures of this thread's last error.
 ///
-/// @return One for each replica that failed or was stopped; 1 if the failure is not a replica's; 0
-///   if there is no last error.
+/// @return The number of replicas that failed or were stopped; 1 for a failure of the whole call; 0 for none.
 #[unsafe(no_mangle)]
 pub extern "C" fn umbo_last_error_count() -> i64 {
     last(|last| last.records.len() as i64).unwrap_or(0)
 }
 
-/// Gives one failure of this thread's last error.
+/// Gets a failure of this thread's last error, which stays as it is if this function fails.
 ///
-/// @param[in] index Which failure: 0 to umbo_last_error_count() - 1, in the order of the replicas.
-/// @param[out] info The failure. Start from UMBO_ERROR_INFO_INIT. Its texts and its payload live as
-///   long as the text of umbo_last_error_message().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_OUT_OF_RANGE: there is no failure at `index`.
-/// - UMBO_STATUS_INVALID_ARGUMENT: `info` is NULL, or its `struct_size` is not set.
-///
-/// If this function fails, the last error stays as it is.
+/// @param[in] index 0 to umbo_last_error_count() - 1, in the order of the replicas.
+/// @param[out] info Its texts and its payload live as long as umbo_last_error_message().
+/// @return UMBO_STATUS_OUT_OF_RANGE: no failure at `index`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_last_error_at(index: i64, info: *mut umbo_error_info) -> umbo_status {
     // SAFETY: the caller gives NULL or a struct of the size that it states.
@@ -252,22 +230,13 @@ pub unsafe extern "C" fn umbo_last_error_at(index: i64, info: *mut umbo_error_in
     UMBO_OK
 }
 
-/// Says why a callback is about to fail.
+/// Sets why a callback fails: `return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "...", NULL, NULL);`
 ///
-/// @param[in] status Why the callback fails.
-/// @param[in] message What went wrong. `message` may be NULL: then the status is all that is said.
-///   Up to 16 KiB of it are copied.
-/// @param[in] payload Anything, an exception object for instance. The library takes it over and
-///   carries it to the thread that called the library, where umbo_last_error_at() gives it. NULL:
-///   nothing.
-/// @param[in] destroy Releases the payload, exactly once, when the error is forgotten. NULL:
-///   nothing to release.
-/// @return `status`, or:
-/// - UMBO_STATUS_UNKNOWN: `status` is a number that is not a status.
-/// - UMBO_STATUS_INVALID_ARGUMENT: `status` is UMBO_OK, which is not a failure.
-///
-/// A callback calls it and returns its result: `return umbo_set_last_error(UMBO_STATUS_DATA_LOSS,
-/// "...", NULL, NULL);`
+/// @param[in] message Up to 16 KiB are copied. May be NULL.
+/// @param[in] payload Any object, such as an exception. The library takes it over and carries it to the thread that called
+///   the library, where umbo_last_error_at() gets it. May be NULL.
+/// @param[in] destroy Releases the payload once, when the error is forgotten. May be NULL.
+/// @return `status`; UMBO_STATUS_UNKNOWN for an undefined one, UMBO_STATUS_INVALID_ARGUMENT for UMBO_OK.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_set_last_error(
     status: umbo_status,

@@ -2,14 +2,13 @@
 
 use super::prelude::*;
 
-/// Gives one of the variables of a strategy.
+/// Gets a variable of a strategy.
 ///
-/// @param[in] index The place of the variable among those in use, in the order in which they were made.
-/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: there are not so many variables.
+/// @param[in] index Its position among those in use, in the order in which they were made. It changes when one before
+///   it ends.
+/// @return UMBO_STATUS_OUT_OF_RANGE: no such variable.
 ///
-/// Places move up when a variable before them is released for the last time: take the list while nobody
-/// makes or releases variables. Variables that code of others has made, such as an adapter for an engine,
-/// are there too, so that a loop over all of them adds everything to a checkpoint.
+/// A loop over all of them adds those of adapters to a checkpoint, too.
 #[c_call(out(variable), index(index), get(strategy))]
 pub fn umbo_strategy_variable(
     strategy: *const umbo_strategy,

@@ -9,20 +9,11 @@ use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor, TensorMut};
 
 /// Makes a contiguous tensor of zeros.
 ///
-/// @param[in] dtype The type of the elements.
-/// @param[in] rank The number of dimensions, 0 to UMBO_MAX_RANK.
-/// @param[in] shape The size of each dimension, 0 or more. `shape` may be NULL if `rank` is 0.
-/// @param[in] device The name of the device that is to hold the elements. `device` may be NULL: in
-///   a replica's callback the replica's device, elsewhere CPU:0.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `dtype` is none of the types, `rank` or a size is out of its
-///   limits, the tensor would be larger than memory can address, or `device` is not a device name.
-/// - UMBO_STATUS_NOT_FOUND: there is no such device.
-/// - UMBO_STATUS_UNAVAILABLE: the device is a GPU that cannot be used.
-#[c_call(out(tensor), shape(shape, rank), device(device), dtype(dtype))]
+/// @param[in] device The device that holds the elements; `device` may be NULL.
+#[c_call(out(tensor), shape(shape, ndim), device(device), dtype(dtype))]
 pub fn umbo_tensor_create_zeros(
     dtype: umbo_dtype,
-    rank: i32,
+    ndim: i32,
     shape: *const i64,
     device: *const c_char,
     tensor: *mut *mut umbo_tensor,
@@ -38,20 +29,13 @@ pub fn umbo_tensor_create_zeros(
     tensor.write(make(made)?);
 }
 
-/// Makes a contiguous tensor without setting its elements.
+/// Makes a contiguous tensor whose elements are whatever the memory held before.
 ///
-/// @param[in] dtype The type of the elements.
-/// @param[in] rank The number of dimensions, 0 to UMBO_MAX_RANK.
-/// @param[in] shape The size of each dimension, 0 or more. `shape` may be NULL if `rank` is 0.
-/// @param[in] device The name of the device that is to hold the elements. `device` may be NULL: in
-///   a replica's callback the replica's device, elsewhere CPU:0.
-/// @return UMBO_OK, or a status that umbo_tensor_create_zeros() can return, for the same causes.
-///
-/// The elements are whatever the memory held before.
-#[c_call(out(tensor), shape(shape, rank), device(device), dtype(dtype))]
+/// @param[in] device The device that holds the elements; `device` may be NULL.
+#[c_call(out(tensor), shape(shape, ndim), device(device), dtype(dtype))]
 pub fn umbo_tensor_create_uninitialized(
     dtype: umbo_dtype,
-    rank: i32,
+    ndim: i32,
     shape: *const i64,
     device: *const c_char,
     tensor: *mut *mut umbo_tensor,
@@ -83,18 +67,12 @@ fn guarded_as(made: Tensor) -> Result<Tensor> {
 
 /// Makes a contiguous tensor with a copy of elements in host memory.
 ///
-/// @param[in] dtype The type of the elements.
-/// @param[in] rank The number of dimensions, 0 to UMBO_MAX_RANK.
-/// @param[in] shape The size of each dimension, 0 or more. `shape` may be NULL if `rank` is 0.
-/// @param[in] data As many elements as `shape` has, in row-major order, in host memory. The program
-///   keeps them. `data` may be NULL if there are none.
-/// @param[in] device The name of the device that is to hold the copy. `device` may be NULL: in a
-///   replica's callback the replica's device, elsewhere CPU:0.
-/// @return UMBO_OK, or a status that umbo_tensor_create_zeros() can return, for the same causes.
-#[c_call(out(tensor), shape(shape, rank), device(device), dtype(dtype))]
+/// @param[in] data The elements, in row-major order. `data` may be NULL if there are none.
+/// @param[in] device The device that holds the copy; `device` may be NULL.
+#[c_call(out(tensor), shape(shape, ndim), device(device), dtype(dtype))]
 pub fn umbo_tensor_from_data(
     dtype: umbo_dtype,
-    rank: i32,
+    ndim: i32,
     shape: *const i64,
     data: *const c_void,
     device: *const c_char,
@@ -121,37 +99,26 @@ pub(crate) unsafe fn tensor_of_data(
 
 /// Makes a tensor over memory of the program, without a copy.
 ///
-/// @param[in] dtype The type of the elements.
-/// @param[in] rank The number of dimensions, 0 to UMBO_MAX_RANK.
-/// @param[in] shape The size of each dimension, 0 or more. `shape` may be NULL if `rank` is 0.
-/// @param[in] strides For each dimension, how many elements lie between neighbours along it, 0 or
-///   more. `strides` may be NULL: the elements are in row-major order.
-/// @param[in] data The first element, at an address that is a multiple of the size of an element.
-///   `data` may be NULL if there are no elements.
-/// @param[in] device The name of the device that has the memory. `device` may be NULL: in a
-///   replica's callback the replica's device, elsewhere CPU:0.
-/// @param[in] user_data What `destroy` is given.
-/// @param[in] destroy Releases the memory, exactly once, on any thread, also if this function
-///   fails. NULL: nothing to release.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: for the causes that umbo_tensor_create_zeros() has; also if a
-///   stride is negative or reaches further than memory can address, or the address of `data` is not
-///   a multiple of an element's size.
-/// - UMBO_STATUS_NOT_FOUND: there is no such device.
+/// @param[in] strides How many elements lie between neighbours along each dimension, 0 or more.
+///   `strides` may be NULL: row-major order.
+/// @param[in] data The first element. `data` may be NULL if there are none.
+/// @param[in] device The device that has the memory; `device` may be NULL.
+/// @param[in] destroy Releases the memory, when the last tensor over it is gone. NULL: nothing to
+///   release.
 ///
-/// The memory must stay until the library calls `destroy`, which it does when the last tensor over
-/// the memory is gone. All elements must be initialised.
+/// All elements must be initialised. An address that is not a multiple of an element's size is
+/// UMBO_STATUS_INVALID_ARGUMENT.
 #[c_call(
     gives(user_data, destroy),
     out(tensor),
-    shape(shape, rank),
+    shape(shape, ndim),
     device(device),
     dtype(dtype),
-    optional_array(strides, rank)
+    optional_array(strides, ndim)
 )]
 pub fn umbo_tensor_from_memory(
     dtype: umbo_dtype,
-    rank: i32,
+    ndim: i32,
     shape: *const i64,
     strides: *const i64,
     data: *mut c_void,
@@ -181,30 +148,27 @@ pub fn umbo_tensor_from_memory(
     tensor.write(make(Tensor::from_storage(Arc::new(storage), dtype, layout, 0)?)?);
 }
 
-/// Gives a view of the elements, for writing too where they may be written.
-///
-/// @param[out] view Where the elements are. It is valid as long as the tensor's memory: until the
-///   last tensor over that memory is released.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `view` is a null
-///   pointer.
-///
-/// Elements that came from a dataset's arrays, from a cache or from a file are of all who iterate, and
-/// have a view for reading, without a pointer to write through (UMBO_VIEW_READ_ONLY).
+/// Gets a view of the elements, for reading.
 #[c_call(out(view), borrow(tensor))]
 pub fn umbo_tensor_view(tensor: *const umbo_tensor, view: *mut umbo_view) {
-    view.write(view_of(tensor));
+    view.write(view_to_read(tensor));
 }
 
-/// Makes a tensor of some positions along one axis; shares memory.
+/// Gets a view of the elements, for writing.
 ///
-/// @param[in] axis The axis; a negative one counts from the last, which is -1.
-/// @param[in] start The first position.
-/// @param[in] stop The position before which the slice ends.
-/// @param[in] step Every `step`-th position is taken, 1 or more.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_OUT_OF_RANGE: there is no such axis, or 0 <= start <= stop <= size does not hold.
-/// - UMBO_STATUS_INVALID_ARGUMENT: `step` is less than 1, `tensor` is not a valid handle, or
-///   `slice` is a null pointer.
+/// Elements that came from a dataset may be shared between iterators: their views stay read-only.
+#[c_call(out(view), borrow(tensor))]
+pub fn umbo_tensor_mutable_view(tensor: *mut umbo_tensor, view: *mut umbo_view) {
+    view.write(if tensor.is_read_only() { view_to_read(tensor) } else { view_to_write(tensor) });
+}
+
+/// Makes a tensor of every `step`-th position along one axis, from `start` to before `stop`.
+///
+/// @param[in] axis The axis; a negative one counts from the end.
+/// @param[in] step 1 or more.
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such axis, or not 0 <= start <= stop <= size.
+///
+/// It shares memory with the tensor.
 #[c_call(out(slice), borrow(tensor))]
 pub fn umbo_tensor_slice(
     tensor: *const umbo_tensor,
@@ -225,36 +189,24 @@ pub fn umbo_tensor_slice(
     slice.write(make(tensor.slice(axis, start, stop, step)?)?);
 }
 
-/// Makes a tensor of the same elements in another shape; shares memory.
+/// Makes a tensor of the same elements in another shape. It shares memory with the tensor.
 ///
-/// @param[in] tensor The tensor. Its elements must lie in row-major order without gaps.
-/// @param[in] rank The new number of dimensions, 0 to UMBO_MAX_RANK.
-/// @param[in] shape The new size of each dimension. `shape` may be NULL if `rank` is 0.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `shape` has another number of elements, or the tensor's
-///   strides are not row-major (copy it with umbo_tensor_copy() first), `rank` or a size is out of its
-///   limits, `tensor` is not a valid handle, or `reshaped` is a null pointer.
-///
-/// The elements keep their row-major order.
-#[c_call(out(reshaped), shape(shape, rank), borrow(tensor))]
+/// @param[in] tensor A contiguous tensor. umbo_tensor_copy() makes one of any other.
+/// @param[in] shape The new shape, of as many elements. `shape` may be NULL if `ndim` is 0.
+#[c_call(out(reshaped), shape(shape, ndim), borrow(tensor))]
 pub fn umbo_tensor_reshape(
     tensor: *const umbo_tensor,
-    rank: i32,
+    ndim: i32,
     shape: *const i64,
     reshaped: *mut *mut umbo_tensor,
 ) {
     reshaped.write(make(tensor.reshape(shape)?)?);
 }
 
-/// Makes a tensor with the axes in another order; shares memory.
+/// Makes a tensor with the axes in another order. It shares memory with the tensor.
 ///
-/// @param[in] axes As many numbers as the tensor has axes: axes[i] is the old number of the new
-///   axis i. `axes` may be NULL: the order is reversed.
-/// @param[out] transposed The new tensor over the same memory. Release it with
-///   umbo_tensor_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_OUT_OF_RANGE: there is no axis of such a number.
-/// - UMBO_STATUS_INVALID_ARGUMENT: an axis appears twice, `tensor` is not a valid handle, or
-///   `transposed` is a null pointer.
+/// @param[in] axes For each new axis the old one. `axes` may be NULL: the order is reversed.
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such axis.
 #[c_call(out(transposed), get(tensor))]
 pub fn umbo_tensor_transpose(
     tensor: *const umbo_tensor,
@@ -275,16 +227,9 @@ pub fn umbo_tensor_transpose(
     transposed.write(make(tensor.transpose(&order[..rank])?)?);
 }
 
-/// Makes a contiguous copy that shares nothing with the tensor.
+/// Makes a contiguous copy, which shares nothing with the tensor.
 ///
-/// @param[in] device The name of the device that is to hold the copy. `device` may be NULL: in a
-///   replica's callback the replica's device, elsewhere CPU:0.
-/// @param[out] copy The new tensor, in row-major order. Release it with umbo_tensor_release().
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_NOT_FOUND: there is no such device.
-/// - UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, `device` is not a device name,
-///   or `copy` is a null pointer.
-/// - UMBO_STATUS_UNAVAILABLE: a GPU that is needed for it cannot be used, or is lost.
+/// @param[in] device The device that holds the copy; `device` may be NULL.
 #[c_call(out(copy), device(device), get(tensor))]
 pub fn umbo_tensor_copy(
     tensor: *const umbo_tensor,
@@ -296,13 +241,9 @@ pub fn umbo_tensor_copy(
 
 /// Copies the elements to host memory, in row-major order.
 ///
-/// @param[out] destination Where the elements are written, at an address that is a multiple of the
-///   size of an element. It belongs to the program.
-/// @param[in] bytes The size of `destination` in bytes, which must be that of all elements.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `bytes` is not the size of all elements, the address of
-///   `destination` is not a multiple of an element's size, or `tensor` is not a valid handle.
-/// - UMBO_STATUS_UNAVAILABLE: a GPU that is needed for it cannot be used, or is lost.
+/// @param[out] destination Memory at a multiple of an element's size. `destination` may be NULL if
+///   there are no elements.
+/// @param[in] bytes The size of `destination`, which must be that of all elements.
 #[c_call(get(tensor))]
 pub fn umbo_tensor_copy_to_host(
     tensor: *const umbo_tensor,
@@ -363,15 +304,4 @@ pub(crate) unsafe fn write_to_host(
     let target = Tensor::from_storage(Arc::new(storage), dtype, Layout::row_major(shape), 0)?;
     // SAFETY: the memory is the caller's, who has it written by this call.
     write(&mut unsafe { target.assume_exclusive() })
-}
-
-/// Gives the canonical name of the device that holds the elements.
-///
-/// @param[out] name A text such as "/job:localhost/replica:0/task:0/device:CPU:0", which lives as
-///   long as the process.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `tensor` is not a valid handle, or `name` is a null
-///   pointer.
-#[c_call(out(name), borrow(tensor))]
-pub fn umbo_tensor_device(tensor: *const umbo_tensor, name: *mut *const c_char) {
-    name.write(device_name(tensor.device()));
 }

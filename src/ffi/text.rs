@@ -106,13 +106,18 @@ pub(crate) fn c_string(text: &(impl fmt::Display + ?Sized)) -> CString {
     CString::new(text.to_string().replace('\0', "\u{2400}")).unwrap_or_default()
 }
 
-/// The canonical name of a device, for C. Lives as long as the process: devices are few, and none ever
-/// gets another name. Only the first call for a device allocates.
-pub(crate) fn device_name(device: DeviceId) -> *const c_char {
+/// The canonical name of a device. Lives as long as the process: devices are few, and none ever gets another
+/// name. Only the first call for a device allocates.
+pub(crate) fn device_text(device: DeviceId) -> &'static CStr {
     static KEPT: Mutex<BTreeMap<DeviceId, &'static CStr>> = Mutex::new(BTreeMap::new());
     let mut kept = KEPT.lock();
     let name = || &*Box::leak(c_string(&DeviceName::local(device)).into_boxed_c_str());
-    kept.entry(device).or_insert_with(name).as_ptr()
+    kept.entry(device).or_insert_with(name)
+}
+
+/// [`device_text`], for C.
+pub(crate) fn device_name(device: DeviceId) -> *const c_char {
+    device_text(device).as_ptr()
 }
 
 #[cfg(test)]

@@ -20,8 +20,7 @@ pub const UMBO_VALUE_STRUCT: umbo_value_kind = 4;
 pub const UMBO_VALUE_VARIABLE: umbo_value_kind = 5;
 /// Indexed slices: some rows of a tensor, by number.
 pub const UMBO_VALUE_INDEXED_SLICES: umbo_value_kind = 6;
-/// Values in order, as in a tuple, but a nest of another kind: a list and a tuple do not have the same
-/// structure.
+/// Values in order. A list is used like a tuple, but does not have the same structure.
 pub const UMBO_VALUE_LIST: umbo_value_kind = 7;
 
 /// The tensor of a leaf.
@@ -38,55 +37,69 @@ fn leaf(value: &Value) -> Result<&Tensor> {
     Err(Error::invalid("value", problem))
 }
 
-/// Tells what a value is: a tensor, a tuple and so on.
-///
-/// @param[out] kind One of the `UMBO_VALUE_` constants.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `kind` is a null
-///   pointer.
-#[c_call(out(kind), borrow(value))]
-pub fn umbo_value_get_kind(value: *const umbo_value, kind: *mut umbo_value_kind) {
-    kind.write(match value {
-        Value::Tensor(_) => UMBO_VALUE_TENSOR,
-        Value::PerReplica(_) => UMBO_VALUE_PER_REPLICA,
-        Value::Tuple(_) => UMBO_VALUE_TUPLE,
-        Value::List(_) => UMBO_VALUE_LIST,
-        Value::Struct(_) => UMBO_VALUE_STRUCT,
-        Value::Variable(_) => UMBO_VALUE_VARIABLE,
-        Value::IndexedSlices(_) => UMBO_VALUE_INDEXED_SLICES,
-    });
+/// What a value is. Start from UMBO_VALUE_INFO_INIT.
+#[c_struct]
+#[repr(C)]
+pub struct umbo_value_info {
+    /// sizeof(umbo_value_info).
+    pub struct_size: usize,
+    /// What it is.
+    pub kind: umbo_value_kind,
+    /// The type of the elements of a tensor, a variable or indexed slices; else UMBO_DTYPE_NONE.
+    pub dtype: umbo_dtype,
+    /// The number of items, fields or components; 1 for a tensor, a variable or indexed slices.
+    pub item_count: i64,
+    /// The number of dimensions of a tensor or a variable, or of the tensor that indexed slices are rows
+    /// of; else 0.
+    pub ndim: i32,
+    /// The size of each dimension; 0 from `ndim` on.
+    pub shape: [i64; 8],
 }
 
-/// Counts the items, fields or components of a value.
-///
-/// @param[out] count How many there are; 1 for a tensor, indexed slices or a variable.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `count` is a null
-///   pointer.
-#[c_call(out(count), borrow(value))]
-pub fn umbo_value_count(value: *const umbo_value, count: *mut i64) {
-    count.write(value.count() as i64);
+/// Gets what a value is.
+#[c_call(result(info), borrow(value))]
+pub fn umbo_value_get_info(value: *const umbo_value, info: *mut umbo_value_info) {
+    let (kind, elements) = match value {
+        Value::Tensor(tensor) => (UMBO_VALUE_TENSOR, Some((tensor.dtype(), tensor.shape()))),
+        Value::Variable(variable) => {
+            (UMBO_VALUE_VARIABLE, Some((variable.dtype(), variable.shape())))
+        }
+        Value::IndexedSlices(slices) => {
+            (UMBO_VALUE_INDEXED_SLICES, Some((slices.values().dtype(), slices.dense_shape())))
+        }
+        Value::PerReplica(_) => (UMBO_VALUE_PER_REPLICA, None),
+        Value::Tuple(_) => (UMBO_VALUE_TUPLE, None),
+        Value::List(_) => (UMBO_VALUE_LIST, None),
+        Value::Struct(_) => (UMBO_VALUE_STRUCT, None),
+    };
+    let mut found = umbo_value_info {
+        kind,
+        dtype: UMBO_DTYPE_NONE,
+        item_count: value.count() as i64,
+        ..Default::default()
+    };
+    if let Some((dtype, shape)) = elements {
+        found.dtype = dtype.to_c();
+        found.ndim = shape.rank() as i32;
+        found.shape = padded(shape.iter().map(|&size| size as i64));
+    }
+    info.write(found);
 }
 
-/// Gives the item, field or component at a position.
+/// Gets the item, field or component at a position.
 ///
-/// @param[in] value A tuple, a list, a struct or a per-replica value.
-/// @param[in] index The position, from 0 on.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_OUT_OF_RANGE: there is nothing at `index`.
-/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is a tensor, indexed slices or a variable, or is not a
-///   valid handle.
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: there is nothing at `index`. A tensor, a variable
+///   and indexed slices have no items: UMBO_STATUS_INVALID_ARGUMENT.
 #[c_call(out(item), index(index), borrow(value))]
 pub fn umbo_value_item(value: *const umbo_value, index: i64, item: *mut *mut umbo_value) {
     item.write(make(value.item(index)?)?);
 }
 
-/// Gives the field of a struct by its name.
+/// Gets a field by its name.
 ///
-/// @param[in] name The name. In "a.b", b is a field of field a, unless there is a field "a.b": the longest name
-///   counts. A decimal number without sign and leading zeros is an item of a tuple or a list.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_NOT_FOUND: there is no such field.
-/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or `name` or `field` is a null
-///   pointer.
+/// @param[in] name A name, a path such as "a.b", the field b of field a, or the decimal number of
+///   an item of a tuple or a list. A field whose own name is "a.b" comes first.
+/// @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: no such field.
 #[c_call(out(field), text(name), borrow(value))]
 pub fn umbo_value_field(
     value: *const umbo_value,
@@ -96,15 +109,10 @@ pub fn umbo_value_field(
     field.write(make(value.at_path(name)?.clone())?);
 }
 
-/// Gives the name of the field of a struct at a position.
+/// Gets the name of a struct's field.
 ///
-/// @param[in] value A struct.
-/// @param[in] index The position, from 0 on.
-/// @param[out] name The name, a text that lives as long as the value.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_OUT_OF_RANGE: there is no field at `index`.
-/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a struct, or is not a valid handle, or `name` is
-///   a null pointer.
+/// @param[out] name The name, which lives as long as the value.
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: there is no field at `index`.
 #[c_call(out(name), index(index), borrow(value))]
 pub fn umbo_value_field_name(value: *const umbo_value, index: i64, name: *mut *const c_char) {
     let Value::Struct(fields) = value else {
@@ -116,17 +124,13 @@ pub fn umbo_value_field_name(value: *const umbo_value, index: i64, name: *mut *c
     name.write(field.as_c_str().as_ptr());
 }
 
-/// Gives the tensor of a value that is a tensor.
-///
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not a tensor, or is not a valid handle.
+/// Gets the tensor of a value that is a tensor.
 #[c_call(out(tensor), borrow(value))]
 pub fn umbo_value_tensor(value: *const umbo_value, tensor: *mut *mut umbo_tensor) {
     tensor.write(make(leaf(value)?.clone())?);
 }
 
-/// Gives the variable of a value that is a variable.
-///
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: `value` is not a variable, or is not a valid handle.
+/// Gets the variable of a value that is a variable.
 #[c_call(out(variable), borrow(value))]
 pub fn umbo_value_variable(value: *const umbo_value, variable: *mut *mut umbo_variable) {
     let Value::Variable(found) = value else {
@@ -136,37 +140,39 @@ pub fn umbo_value_variable(value: *const umbo_value, variable: *mut *mut umbo_va
     variable.write(make(found.clone())?);
 }
 
-/// Gives a view of a tensor in a value, for reading only.
+/// Gets a view of a tensor in a value, for reading.
 ///
-/// @param[in] name Which tensor: "x" is a field, "a.b" a field of a field, "0" the item of a tuple, as of
-///   umbo_value_field(). `name` may be NULL: the value itself.
-/// @param[out] view Where the elements are. It is valid as long as the tensor's memory; in a
-///   callback, until the callback returns.
+/// @param[in] name Which tensor, as for umbo_value_field(). `name` may be NULL: the value itself.
+/// @param[in] dtype The type of its elements, as a check, or UMBO_DTYPE_NONE.
+/// @param[out] view Valid as long as the tensor's memory; in a callback, until the callback returns.
 /// @return UMBO_OK, or:
-/// - UMBO_STATUS_NOT_FOUND: there is nothing of this name.
-/// - UMBO_STATUS_INVALID_ARGUMENT: what has this name is not a tensor, `value` is not a valid
-///   handle, or `view` is a null pointer.
+/// - UMBO_STATUS_NOT_FOUND: no such field.
+/// - UMBO_STATUS_INVALID_ARGUMENT: it is no tensor, or one of another dtype.
 ///
-/// The memory of a batch serves a later one once nobody holds the batch. Whoever keeps the view for longer
-/// than the callback, such as a tensor of an engine that is made over it, holds the value (umbo_value_retain())
-/// or its tensor (umbo_value_tensor()) for as long.
+/// The memory of a batch is used again once nobody holds the batch. To use the view for longer than the
+/// callback, retain the value, or its tensor (umbo_value_tensor()).
 #[c_call(out(view), optional_text(name), borrow(value))]
-pub fn umbo_value_view(value: *const umbo_value, name: *const c_char, view: *mut umbo_view) {
-    let named = name.map_or(Ok(value), |name| value.at_path(name))?;
-    view.write(view_to_read(leaf(named)?));
+pub fn umbo_value_view(
+    value: *const umbo_value,
+    name: *const c_char,
+    dtype: umbo_dtype,
+    view: *mut umbo_view,
+) {
+    let asked = dtype_or_any(dtype, "dtype")?;
+    let tensor = leaf(name.map_or(Ok(value), |name| value.at_path(name))?)?;
+    let found = tensor.dtype();
+    if let Some(asked) = asked.filter(|asked| *asked != found) {
+        let what = name.map_or("the value".to_owned(), |name| format!("'{name}'"));
+        return Err(Error::invalid("dtype", format!("{asked}, but {what} is {found}")));
+    }
+    view.write(view_to_read(tensor));
 }
 
-/// Writes a value in words: dtype, shape, device and elements.
+/// Describes a value in words: dtype, shape, device and elements of each tensor, without the middle
+/// of long axes.
 ///
-/// @param[out] buffer The text, ended by a NUL. `buffer` may be NULL if `capacity` is 0.
-/// @param[in] capacity The size of `buffer` in bytes.
-/// @param[out] length The length of the text in bytes, without the NUL.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_OUT_OF_RANGE: `capacity` is too small. `buffer` is not written, but `length` is.
-/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not a valid handle, or an output is a null pointer.
-/// - Any status of umbo_variable_read(), if the value contains a variable.
-///
-/// The text describes each tensor in the value. The middle of a long axis is left out.
+/// @param[out] buffer The text. `buffer` may be NULL if `capacity` is 0.
+/// @return As umbo_variable_read(), if the value contains a variable.
 #[c_call(out(length), buffer(buffer, capacity), get(value))]
 pub fn umbo_value_text(
     value: *const umbo_value,
@@ -184,18 +190,13 @@ pub fn umbo_value_text(
     buffer.write(&text, length)
 }
 
-/// Tells how many examples of the global batch a value holds.
+/// Counts the examples of the global batch that a value holds.
 ///
-/// @param[in] value An element of a distributed dataset, or a value that has a per-replica value in
-///   it.
-/// @param[in] replica Whose part is counted, from 0 on; -1 counts all parts together.
-/// @param[out] count How many examples there are.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_OUT_OF_RANGE: there is no such replica.
-/// - UMBO_STATUS_INVALID_ARGUMENT: `value` is not an element of a distributed dataset and has no
-///   per-replica value in it, is not a valid handle, or `count` is a null pointer.
+/// @param[in] value An element of a distributed dataset, or a value that contains a per-replica value.
+/// @param[in] replica Whose part is counted, from 0 on, or UMBO_ALL.
+/// @return UMBO_OK, or UMBO_STATUS_OUT_OF_RANGE: no such replica.
 #[c_call(out(count), borrow(value))]
-pub fn umbo_value_examples(value: *const umbo_value, replica: i32, count: *mut i64) {
+pub fn umbo_value_example_count(value: *const umbo_value, replica: i32, count: *mut i64) {
     count.write(examples(value, replica)? as i64);
 }
 
@@ -207,10 +208,10 @@ fn examples(value: &Value, replica: i32) -> Result<u64> {
     let parts = parts.unwrap_or(1);
     let chosen = match usize::try_from(replica) {
         Ok(replica) if replica < parts => replica..replica + 1,
-        Err(_) if replica == -1 => 0..parts,
+        Err(_) if i64::from(replica) == UMBO_ALL => 0..parts,
         _ => {
             let problem =
-                format!("{replica} is not in [0, {parts}), the replicas, nor -1, for all");
+                format!("{replica} is not in [0, {parts}), the replicas, nor UMBO_ALL (-1)");
             return Err(Error::out_of_range("replica", problem));
         }
     };

@@ -3,25 +3,20 @@
 use super::prelude::*;
 use crate::strategy::extended::ValueContext;
 
-/// For which replica a value is made.
-#[c_struct]
+/// The replica for which a value is made. Later versions may append fields.
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_value_context {
-    /// sizeof(umbo_value_context).
-    pub struct_size: usize,
-    /// The id of the replica: 0 to the number of replicas less one.
-    pub replica_id_in_sync_group: i32,
-    /// The number of replicas.
-    pub num_replicas_in_sync: i64,
+    /// The id of the replica: 0 to `replica_count` less one.
+    pub replica_id: i32,
+    /// The number of replicas of all ranks.
+    pub replica_count: i64,
 }
 
 /// Makes the value of one replica.
 ///
-/// @param[in] context For which replica; valid for the call.
-/// @param[in] user_data What the caller passed.
-/// @param[out] value The place for the value; NULL on entry. A value must be stored there, and the
-///   library takes it over.
-/// @return UMBO_OK, or why it failed.
+/// @param[in] context The replica; valid for the call.
+/// @param[out] value NULL on entry. A value must be stored there, which the library takes over.
 pub type umbo_value_fn = Option<
     unsafe extern "C-unwind" fn(
         context: *const umbo_value_context,
@@ -30,20 +25,15 @@ pub type umbo_value_fn = Option<
     ) -> umbo_status,
 >;
 
-/// Makes a per-replica value, replica by replica.
+/// Makes a per-replica value.
 ///
-/// @param[in] function What to call: once for each replica, in replica order.
-/// @param[in] user_data Passed to `function` unchanged; may be anything.
-/// @param[out] result The per-replica value. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: a call that stored no value, or values whose structures differ.
-/// - what `function` returned.
+/// @param[in] function Called once for each local replica, in order, on this thread and in its context.
+/// @return What `function` returned, or UMBO_STATUS_INVALID_ARGUMENT: it stored no value, or values with different
+///   structures.
 ///
-/// All calls are on this thread and in the context that this thread is in; any context is fine.
-/// Structures are merged leaf by leaf. Shapes and dtypes may differ. Each leaf becomes a
-/// per-replica value, also with one replica, and also if all replicas give the very same tensor.
-/// Only the default strategy, which has one replica, gives its value as it is. Components stay on
-/// the devices that they were made on.
+/// Structures are merged leaf by leaf; shapes and dtypes may differ. Each leaf becomes a per-replica value, with
+/// one replica too; the default strategy gives its one value as it is. Components stay on their
+/// devices.
 #[c_call(out(result), get(strategy), present(function))]
 pub fn umbo_strategy_values_from_function(
     strategy: *mut umbo_strategy,
@@ -53,9 +43,8 @@ pub fn umbo_strategy_values_from_function(
 ) {
     let mut call = |context: ValueContext| {
         let given = umbo_value_context {
-            struct_size: size_of::<umbo_value_context>(),
-            replica_id_in_sync_group: context.replica_id_in_sync_group as i32,
-            num_replicas_in_sync: context.num_replicas_in_sync as i64,
+            replica_id: context.replica_id_in_sync_group as i32,
+            replica_count: context.num_replicas_in_sync as i64,
         };
         let value = stored("value", |value| {
             // SAFETY: the caller gives a function of this type and its user data.

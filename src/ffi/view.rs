@@ -8,18 +8,15 @@ use crate::kernels::view::View;
 use crate::tensor::storage::Storage;
 use crate::tensor::{DType, Layout, MAX_RANK, Tensor};
 
-/// What holds for the memory of a view: a sum of the UMBO_VIEW_ constants.
+/// What holds for the memory of a view: a sum of these.
 pub type umbo_view_flags = i32;
 
 /// The elements may only be read: `mutable_data` is NULL.
 pub const UMBO_VIEW_READ_ONLY: umbo_view_flags = 1;
-/// The elements lie one after the other in row-major order. A loop need not look at `strides`.
+/// The elements lie in row-major order without gaps; a loop need not look at `strides`.
 pub const UMBO_VIEW_CONTIGUOUS: umbo_view_flags = 2;
 
-/// Where elements are in memory: all that a loop over them needs, without a handle.
-///
-/// A view is valid as long as what it was taken from. The size of the struct stays the same in
-/// later versions, which may give `room` a meaning.
+/// Where elements are in memory. The size of the struct stays the same in later versions.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct umbo_view {
@@ -27,45 +24,37 @@ pub struct umbo_view {
     pub data: *const c_void,
     /// The first element, for writing; NULL if the elements may only be read.
     pub mutable_data: *mut c_void,
+    /// The size of one element.
+    pub element_bytes: usize,
     /// The type of the elements.
     pub dtype: umbo_dtype,
-    /// How many dimensions there are, 0 to 8.
-    pub rank: i32,
+    /// The number of dimensions.
+    pub ndim: i32,
     /// The device that has the memory.
     pub device: umbo_device,
     /// The sum of those of UMBO_VIEW_READ_ONLY and UMBO_VIEW_CONTIGUOUS that hold.
     pub flags: umbo_view_flags,
-    /// The size of one element in bytes.
-    pub element_bytes: i32,
-    /// The size of each dimension; 0 from `rank` on.
+    /// The size of each dimension; 0 from `ndim` on.
     pub shape: [i64; 8],
-    /// How many elements lie between neighbours along each dimension; 0 from `rank` on.
+    /// How many elements lie between neighbours along each dimension; 0 from `ndim` on.
     pub strides: [i64; 8],
-    /// Zeros, reserved for later versions.
-    pub room: [u64; 4],
+    /// Zeros.
+    pub reserved: [u64; 3],
 }
 
 /// The view of nothing, for places where there is no memory to look at.
 pub(crate) const NO_VIEW: umbo_view = umbo_view {
     data: std::ptr::null(),
     mutable_data: std::ptr::null_mut(),
+    element_bytes: 0,
     dtype: UMBO_DTYPE_NONE,
-    rank: 0,
+    ndim: 0,
     device: umbo_device { r#type: 0, ordinal: 0 },
     flags: 0,
-    element_bytes: 0,
     shape: [0; 8],
     strides: [0; 8],
-    room: [0; 4],
+    reserved: [0; 3],
 };
-
-/// A view through which elements can be written, if the tensor's may be.
-pub(crate) fn view_of(tensor: &Tensor) -> umbo_view {
-    match tensor.is_read_only() {
-        true => view_to_read(tensor),
-        false => view_to_write(tensor),
-    }
-}
 
 /// A view through which elements can be written.
 pub(crate) fn view_to_write(tensor: &Tensor) -> umbo_view {
@@ -84,14 +73,14 @@ pub(crate) fn view_to_read(tensor: &Tensor) -> umbo_view {
     umbo_view {
         data: tensor.address().cast(),
         mutable_data: std::ptr::null_mut(),
+        element_bytes: tensor.dtype().size(),
         dtype: tensor.dtype().to_c(),
-        rank: layout.shape.rank() as i32,
+        ndim: layout.shape.rank() as i32,
         device: device_of(tensor.device()),
         flags: UMBO_VIEW_READ_ONLY | contiguous,
-        element_bytes: tensor.dtype().size() as i32,
         shape: padded(layout.shape.iter().map(|&size| size as i64)),
         strides: padded(layout.strides().iter().map(|&stride| stride as i64)),
-        room: [0; 4],
+        reserved: [0; 3],
     }
 }
 
@@ -131,8 +120,8 @@ pub(crate) unsafe fn described<'a>(
     let view = unsafe { &*view(pointer, argument)? };
     let dtype: DType = constant(view.dtype, "dtype").map_err(|error| error.within(argument))?;
     let device = listed_device(view.device, argument)?;
-    // SAFETY: a view has as many sizes and strides as its rank may be at most.
-    let shape = unsafe { arguments::shape(view.shape.as_ptr(), (view.rank, "rank"), "shape") };
+    // SAFETY: a view has as many sizes and strides as it may have dimensions.
+    let shape = unsafe { arguments::shape(view.shape.as_ptr(), (view.ndim, "ndim"), "shape") };
     let shape = shape.map_err(|error| error.within(argument))?;
     let mut strides = [0isize; MAX_RANK];
     for (to, &stride) in strides.iter_mut().zip(&view.strides) {

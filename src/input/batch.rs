@@ -52,7 +52,7 @@ impl fmt::Display for Batch {
 impl Batch {
     /// Of so many elements, as the caller gave them. INVALID_ARGUMENT for a size below 1.
     pub(super) fn new(size: i64, drop_remainder: bool) -> Result<Batch> {
-        let size = in_range("size", size, 1.., "the elements in a batch, 1 or more")?;
+        let size = in_range("element_count", size, 1.., "the elements in a batch, 1 or more")?;
         Ok(Batch::of(size, drop_remainder))
     }
 

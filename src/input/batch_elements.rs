@@ -186,7 +186,10 @@ fn stack(
         let mut sizes = [capacity; MAX_RANK];
         let rank = shape.rank() + 1;
         let room = sizes.get_mut(1..rank).ok_or_else(|| {
-            Error::invalid("dataset", format!("an element of rank {MAX_RANK} cannot be batched"))
+            Error::invalid(
+                "dataset",
+                format!("an element of {MAX_RANK} dimensions cannot be batched"),
+            )
         })?;
         room.copy_from_slice(&shape);
         slot.own(tensor.dtype(), Shape::new(&sizes[..rank])?, 0)?;

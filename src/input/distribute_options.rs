@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::device::{DeviceId, registry};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::input::prefetch::ahead_depth;
 
 /// How many rows of a batch each replica gets.
@@ -18,16 +18,6 @@ pub enum Splitting {
     /// left over at the end goes to the first replicas. Where the size of a full batch is not
     /// known, as [`Splitting::Ceiling`].
     Balanced,
-}
-
-/// Which replicas a pipeline serves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Replication {
-    /// One pipeline for all replicas of a worker.
-    #[default]
-    PerWorker,
-    /// One for each replica; not offered by this strategy.
-    PerReplica,
 }
 
 /// Which of a dataset's rows each rank gets, where there are several ranks.
@@ -64,10 +54,6 @@ pub struct DistributeOptions {
     /// How many steps are made ahead, on a thread of the iterator's, once the first one has been
     /// asked for; 0: none. If it is not said, what suits the devices.
     pub read_ahead: Option<i64>,
-    /// Which replicas a pipeline serves.
-    pub replication: Replication,
-    /// Whether the dataset itself is to be on the compute devices.
-    pub place_dataset_on_device: bool,
     /// Which rows each rank gets.
     pub sharding: Sharding,
 }
@@ -79,8 +65,6 @@ impl Default for DistributeOptions {
             drop_partial_step: false,
             keep_on_host: false,
             read_ahead: None,
-            replication: Replication::PerWorker,
-            place_dataset_on_device: false,
             sharding: Sharding::Data,
         }
     }
@@ -89,37 +73,13 @@ impl Default for DistributeOptions {
 impl DistributeOptions {
     /// Where components of replicas on `devices` are to be, and how many steps are made ahead.
     pub(super) fn check(&self, devices: &[DeviceId]) -> Result<(Arc<[DeviceId]>, usize)> {
-        match (self.replication, self.place_dataset_on_device) {
-            (Replication::PerWorker, true) => {
-                return Err(Error::invalid(
-                    "place_dataset_on_device",
-                    "1 with replication per worker: a dataset that serves several devices is on \
-                     none of them",
-                ));
-            }
-            (Replication::PerReplica, true) if !self.keep_on_host => {
-                return Err(Error::invalid(
-                    "place_dataset_on_device",
-                    "1 without host_only: elements that are on their device already cannot be \
-                     fetched to it",
-                ));
-            }
-            (Replication::PerReplica, _) => {
-                return Err(Error::Unimplemented(
-                    "replication_mode: replication of the input per replica; this strategy \
-                     replicates per worker"
-                        .into(),
-                ));
-            }
-            (Replication::PerWorker, false) => {}
-        }
         // On CPU devices components are views of a batch: there is nothing to fetch, and a thread would
         // only take a processor from the replicas. To a GPU the parts of the next steps are copied while
         // it computes.
         let fetches = !self.keep_on_host && devices.iter().any(|device| !device.is_host_memory());
         let suitable = if fetches { 2 } else { 0 };
         let depth = self.read_ahead.unwrap_or(suitable);
-        let depth = ahead_depth(depth, 0, "per_replica_buffer_size")?;
+        let depth = ahead_depth(depth, 0, "prefetch_count")?;
         if self.keep_on_host {
             return Ok((devices.iter().map(|_| DeviceId::HOST).collect(), depth));
         }

@@ -10,11 +10,9 @@ use memmap2::Mmap;
 use crate::device::DeviceId;
 use crate::error::memory::list;
 use crate::error::{Error, Result};
-use crate::input::dataset::Dataset;
 use crate::input::memory;
 use crate::kernels::rows;
 use crate::tensor::{DType, Layout, MAX_RANK, Shape, Tensor, TensorMut};
-use crate::values::Value;
 
 /// No DEFLATE stream expands further than this (RFC 1951: a match of 258 bytes takes 2 bits).
 pub(super) const LARGEST_EXPANSION: u64 = 1032;
@@ -41,12 +39,12 @@ pub(crate) fn failed(path: &Path, error: &io::Error) -> Error {
     damaged(path, format!("cannot be read or decompressed: {error}"))
 }
 
-/// The slices along dimension 0 of the array in a file.
-pub(super) fn slices(path: &Path, array: Tensor) -> Result<Dataset> {
+/// The array in a file, if it has slices along dimension 0.
+pub(super) fn with_slices(path: &Path, array: Tensor) -> Result<Tensor> {
     if array.shape().rank() == 0 {
         return Err(wrong(path, "it holds a scalar, which has no slices"));
     }
-    Dataset::from_tensor_slices(&Value::Tensor(array))
+    Ok(array)
 }
 
 /// Opens a regular file that is not empty.
@@ -71,7 +69,7 @@ pub(super) fn map(path: &Path) -> Result<Mmap> {
 pub(super) fn check_rank(path: &Path, rank: usize) -> Result<()> {
     match rank <= MAX_RANK {
         true => Ok(()),
-        false => Err(wrong(path, format!("rank {rank}; at most {MAX_RANK} is supported"))),
+        false => Err(wrong(path, format!("{rank} dimensions; at most {MAX_RANK} are supported"))),
     }
 }
 

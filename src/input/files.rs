@@ -84,8 +84,8 @@ impl Dataset {
         }
         let FilesOptions { element_spec, files_at_once, elements_in_turn, shuffle_files } = options;
         let what = format_args!("between 1 and {MAX_AT_ONCE}");
-        let at_once = in_range("files_at_once", files_at_once, 1..=MAX_AT_ONCE, what)?;
-        let in_turn = in_range("elements_in_turn", elements_in_turn, 1.., "1 or more")?;
+        let at_once = in_range("open_file_count", files_at_once, 1..=MAX_AT_ONCE, what)?;
+        let in_turn = in_range("consecutive_count", elements_in_turn, 1.., "1 or more")?;
         let source = Source {
             paths: paths.iter().map(|&path| path.into()).collect(),
             open: Arc::new(open),

@@ -33,7 +33,10 @@ impl Dataset {
     /// INVALID_ARGUMENT: no tensors, another dtype or rank.
     pub fn elements(tensors: &[Tensor]) -> Result<Dataset> {
         let first = tensors.first().ok_or_else(|| {
-            Error::invalid("tensors", "none; give one or more, which say the dtype and rank")
+            Error::invalid(
+                "tensors",
+                "none; give one or more, which say the dtype and the dimensions",
+            )
         })?;
         let mut elements = list(tensors.len(), "elements")?;
         for (position, tensor) in tensors.iter().enumerate() {

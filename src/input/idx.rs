@@ -16,7 +16,8 @@ use crate::input::file::{self, Elements, LARGEST_EXPANSION, damaged, wrong};
 use crate::tensor::{DType, Tensor};
 
 impl Dataset {
-    /// The slices along dimension 0 of the array in an IDX file, plain or compressed by gzip.
+    /// The slices along dimension 0 of the arrays in IDX files, plain or compressed by gzip, which have equally
+    /// many, such as images and labels; otherwise as [`Dataset::from_named_arrays`].
     ///
     /// Plain files of 8-bit elements are mapped into memory: they must not be rewritten or
     /// shortened while the dataset or an element of it is in use (a read past the new end would
@@ -25,14 +26,8 @@ impl Dataset {
     /// INVALID_ARGUMENT: not an IDX file, or an array that has no slices. DATA_LOSS: the file is
     /// shorter or longer than its header says, or damaged. NOT_FOUND, PERMISSION_DENIED: as the
     /// system says. RESOURCE_EXHAUSTED: no memory for the array.
-    pub fn from_idx_file(path: impl AsRef<Path>) -> Result<Dataset> {
-        let path = path.as_ref();
-        file::slices(path, read(path)?)
-    }
-
-    /// The slices along dimension 0 of the arrays in IDX files, which have equally many, such as images and
-    /// labels; otherwise as [`Dataset::from_idx_file`] and [`Dataset::from_named_arrays`].
     pub fn from_idx_files(paths: &[&str], names: Option<&[&str]>) -> Result<Dataset> {
+        let read = |path| file::with_slices(path, read(path)?);
         let arrays = paths.iter().map(|path| read(Path::new(path)));
         Dataset::from_named_arrays(collect(arrays, "arrays")?, names)
     }

@@ -22,7 +22,7 @@ impl InputContext {
         let replicas = self.num_replicas_in_sync;
         if replicas < 1 {
             let problem = format!("{replicas} replicas; there is 1 or more");
-            return Err(Error::invalid("num_replicas_in_sync", problem));
+            return Err(Error::invalid("replica_count", problem));
         }
         if global_batch_size < 0 || global_batch_size % replicas != 0 {
             return Err(Error::invalid(

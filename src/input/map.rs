@@ -55,7 +55,7 @@ impl Dataset {
     ) -> Result<Dataset> {
         let what = format_args!("between 0 and {MAX_PARALLEL_CALLS}");
         let calls =
-            in_range("parallel_calls", options.parallel_calls, 0..=MAX_PARALLEL_CALLS, what)?;
+            in_range("parallel_call_count", options.parallel_calls, 0..=MAX_PARALLEL_CALLS, what)?;
         let spec = options.element_spec.unwrap_or_else(|| self.element_spec().clone());
         spec.check_describes_elements("element_spec")?;
         self.then(Op::Map(Map { function: Arc::new(function), calls, spec }))

@@ -71,7 +71,7 @@ pub use dataset::Dataset;
 pub use distribute::{
     DistributedDataset, deal, distribute, distribute_dataset, distribute_datasets_from_function,
 };
-pub use distribute_options::{DistributeOptions, Replication, Sharding, Splitting};
+pub use distribute_options::{DistributeOptions, Sharding, Splitting};
 pub use files::{File, FilesOptions};
 pub use generator::Generator;
 pub use input_context::InputContext;

@@ -32,7 +32,7 @@ impl Dataset {
     /// system says. RESOURCE_EXHAUSTED: no memory for the array.
     pub fn from_npy_file(path: impl AsRef<Path>) -> Result<Dataset> {
         let path = path.as_ref();
-        file::slices(path, read_mapped(path)?)
+        Dataset::from_named_arrays(vec![file::with_slices(path, read_mapped(path)?)?], None)
     }
 }
 

@@ -28,7 +28,7 @@ impl Dataset {
     /// batches to be joined in anything else (what was taken is left out then), and
     /// RESOURCE_EXHAUSTED if there is no memory for a batch.
     pub fn rebatch(&self, sizes: &[i64], drop_remainder: bool) -> Result<Dataset> {
-        let wrong = |problem: String| Error::invalid("sizes", problem);
+        let wrong = |problem: String| Error::invalid("row_counts", problem);
         let sizes = sizes
             .iter()
             .map(|&size| usize::try_from(size).map_err(|_| wrong(format!("{size} is negative"))));

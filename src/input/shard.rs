@@ -13,7 +13,7 @@ impl Dataset {
     ///
     /// INVALID_ARGUMENT: less than one shard, an index that is not in [0, shards).
     pub fn shard(&self, shards: i64, index: i64) -> Result<Dataset> {
-        let of = in_range("shards", shards, 1.., "1 or more")?;
+        let of = in_range("shard_count", shards, 1.., "1 or more")?;
         let index =
             in_range("index", index, 0..shards, format_args!("in [0, {shards}), the shards"))?;
         self.then(Op::Shard(Shard { shards: of, index }))

@@ -40,12 +40,12 @@ impl Dataset {
     /// INVALID_ARGUMENT: a negative buffer size, or 0 (everything) for a dataset without end.
     /// Memory for the buffer is taken when a pass needs it: RESOURCE_EXHAUSTED then.
     pub fn shuffle(&self, options: &ShuffleOptions) -> Result<Dataset> {
-        let limit = match in_range("buffer_size", options.buffer_size, 0.., "0 or more")? {
+        let limit = match in_range("buffer_capacity", options.buffer_size, 0.., "0 or more")? {
             0 if self.cardinality() == Cardinality::Endless => {
                 return Err(Error::invalid(
-                    "buffer_size",
-                    "0 means the whole dataset, and this one is endless; shuffle before repeat, \
-                     or set a size",
+                    "buffer_capacity",
+                    "the whole dataset, and this one is endless; shuffle before repeat, or set a \
+                     capacity",
                 ));
             }
             0 => usize::MAX,

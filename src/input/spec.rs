@@ -69,8 +69,8 @@ impl LeafSpec {
             return Err(Error::invalid(
                 "dataset",
                 format!(
-                    "its elements ({self}) have rank {MAX_RANK} already; a batch of them would \
-                     have rank {}, and {MAX_RANK} is the largest",
+                    "its elements ({self}) have {MAX_RANK} dimensions already; a batch of them \
+                     would have {}, and {MAX_RANK} are the most",
                     MAX_RANK + 1
                 ),
             ));

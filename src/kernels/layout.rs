@@ -22,7 +22,7 @@ impl Shape {
     pub fn new(sizes: &[usize]) -> Result<Shape> {
         if sizes.len() > MAX_RANK {
             return Err(Error::invalid(
-                "rank",
+                "shape",
                 format!("{} dimensions; at most {MAX_RANK} are supported", sizes.len()),
             ));
         }
@@ -148,7 +148,7 @@ impl Layout {
         if strides.len() != shape.rank() {
             return Err(Error::invalid(
                 "strides",
-                format!("{} strides for rank {}", strides.len(), shape.rank()),
+                format!("{} strides for {} dimensions", strides.len(), shape.rank()),
             ));
         }
         let mut layout = Layout { shape, strides: [0; MAX_RANK] };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::kernels::update::weighted_sum::Clipping;
 use crate::optimizer::contributions::Contributions;
-use crate::optimizer::exchange::weights::Means;
+use crate::optimizer::exchange::new_weights::Means;
 use crate::optimizer::exchange::{Exchange, forget_updating, ranks_of};
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::launcher::Launcher;

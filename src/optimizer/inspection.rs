@@ -14,7 +14,7 @@ use crate::optimizer::gradients::Gradients;
 use crate::optimizer::lent::Lent;
 use crate::optimizer::replica::{Buffer, DenseBuffer};
 use crate::optimizer::rows::{AddedRows, Pieces};
-use crate::optimizer::strict::Guard;
+use crate::optimizer::strict_buffers::Guard;
 use crate::tensor::Tensor;
 
 /// What gradients were before a step that is to leave no trace in them.

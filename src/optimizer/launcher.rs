@@ -3,8 +3,8 @@
 use crate::error::Result;
 use crate::kernels::update::measure::Squares;
 use crate::optimizer::exchange::Words;
+use crate::optimizer::exchange::new_weights::Means;
 use crate::optimizer::exchange::parts::Parts;
-use crate::optimizer::exchange::weights::Means;
 use crate::optimizer::sources::Sources;
 use crate::optimizer::work::Keep;
 use crate::optimizer::workspace::Work;

@@ -13,7 +13,7 @@ use crate::kernels::view::Span;
 use crate::optimizer::gradients_options::GradientsOptions;
 use crate::optimizer::lent::LentSlot;
 use crate::optimizer::rows::ReplicaRows;
-use crate::optimizer::strict::Guard;
+use crate::optimizer::strict_buffers::Guard;
 use crate::tensor::fence::WIDTH;
 use crate::tensor::slab::CACHE_SHIFT;
 use crate::tensor::storage::{ALIGNMENT, Storage};

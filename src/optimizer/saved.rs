@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::optimizer::rule::{Running, VariableProgress};
 use crate::optimizer::settings::LossScaling;
 use crate::optimizer::state::{Optimizer, State};
-use crate::optimizer::variables::Kept;
+use crate::optimizer::variable_states::Kept;
 use crate::strategy::Strategy;
 use crate::tensor::{DType, Tensor};
 use crate::values::variable::Variable;

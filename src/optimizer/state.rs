@@ -12,7 +12,7 @@ use crate::optimizer::plan::{Plan, Treatment};
 use crate::optimizer::report::ApplyReport;
 use crate::optimizer::rule::{Rates, UpdateRule};
 use crate::optimizer::settings::{Group, Settings};
-use crate::optimizer::variables::{Kept, Variables};
+use crate::optimizer::variable_states::{Kept, Variables};
 use crate::optimizer::workspace::Work;
 use crate::strategy::Strategy;
 use crate::tensor::Tensor;

@@ -10,7 +10,7 @@ use crate::optimizer::gradients::{GradientMode, Gradients};
 use crate::optimizer::phase::{Phase, pack};
 use crate::optimizer::replica::{Buffer, DenseBuffer, Replica};
 use crate::optimizer::rows::AddedRows;
-use crate::strategy::strict::mistake;
+use crate::strategy::strict_callbacks::mistake;
 use crate::tensor::Tensor;
 use crate::values::indexed_slices::IndexedSlices;
 

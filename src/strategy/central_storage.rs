@@ -1,34 +1,25 @@
-//! The strategy: its devices, its replica threads, its locks.
+//! The strategy: what it consists of, and how it is made.
 
-use std::any::Any;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
 
-use super::draining::Draining;
+use super::devices::Devices;
 use super::layout::Layout;
 use super::made::Made;
-use super::metrics::{EpochMetrics, Metric, MetricTable};
-use super::protocol::mailbox::{Mailbox, Wake};
-use super::protocol::signal::Spin;
-use super::protocol::turns::Turns;
+use super::metrics::{EpochMetrics, Metric};
 use super::ranks::Ranks;
-use super::replica_threads::{self, Hooks, Seat};
-use super::step_lock::StepLock;
-use super::transaction::Transaction;
+use super::registry::Registry;
+use super::replica_threads::{self, Seat};
+use super::steps::Steps;
+use super::threads::{Threading, Threads};
 use crate::cluster::communicator::{Communicator, Place};
-use crate::cluster::resolver::ClusterResolver;
 use crate::device::cuda::gpu::Gpu;
-use crate::device::registry::{self, DeviceHold};
-use crate::device::{DeviceId, DeviceKind};
+use crate::device::{DeviceId, DeviceKind, registry};
 use crate::error::{Error, Result};
-use crate::executor::affinity::{self, Part};
-use crate::executor::binding::Binding;
-use crate::executor::fork;
-use crate::executor::thread::{self, Purpose};
-use crate::executor::workers;
+use crate::executor::affinity::Part;
+use crate::executor::{fork, thread, workers};
 use crate::kernels::instruction_set::Instructions;
 use crate::observe::report::{Recorder, Setup};
 use crate::observe::switch::CHECK;
@@ -36,18 +27,8 @@ use crate::observe::{self, environment, log, strict};
 use crate::tensor::slab::Slab;
 use crate::tensor::{Tensor, blocks};
 use crate::values::variable::Keeper;
-use parking_lot::{Mutex, RwLock};
 
 pub use super::options::{MAX_REPLICAS, Options};
-
-/// What a replica thread is given to do.
-pub(super) trait Job: Send + Sync {
-    /// Does the part of this replica, on its thread.
-    fn execute(self: Arc<Self>, replica: usize);
-}
-
-/// The mailboxes of a strategy's replica threads.
-pub(super) type Mailboxes = Arc<[CachePadded<Mailbox<Arc<dyn Job>>>]>;
 
 /// A central storage strategy: variables on one parameter device, callbacks replicated over the
 /// compute devices, one or several on each. Cloning makes another reference to the same strategy.
@@ -58,69 +39,32 @@ pub(super) type Mailboxes = Arc<[CachePadded<Mailbox<Arc<dyn Job>>>]>;
 #[derive(Clone)]
 pub struct Strategy(Arc<Inner>);
 
-/// How replica threads are started.
-#[derive(Clone)]
-struct Threading {
-    /// Whether each is bound to the processors of its device.
-    bind: bool,
-    stack_bytes: usize,
-    hooks: Option<Hooks>,
-    /// Which part of the machine's processors is this rank's.
-    part: Part,
-}
-
 /// What a strategy is, beside its devices and threads.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Nature {
-    cluster_resolver: Option<Arc<ClusterResolver>>,
     is_default: bool,
     is_strict: bool,
 }
 
+/// All strategies but the default one: variables know theirs by its number.
+static STRATEGIES: Registry<Inner> = Registry::new();
+
 pub(super) struct Inner {
     id: u64,
     nature: Nature,
-    pub layout: Layout,
-    /// The GPU of each replica that has one.
-    pub gpus: Vec<Option<&'static Gpu>>,
-    /// The name of the device of each replica.
-    device_names: Vec<String>,
-    parameter_device: DeviceId,
-    threading: Threading,
+    // They end before anything else of the strategy does.
+    pub threads: Threads,
+    pub devices: Devices,
+    pub steps: Steps,
     /// The processes that this one is one of, once they have met; never with a single one.
     ranks: OnceLock<Arc<Ranks>>,
     /// After how many steps they compare their weights.
     fingerprint_interval: AtomicU64,
     /// The variables that were made in the strategy's scope.
     pub made: Mutex<Made>,
-    pub mailboxes: Mailboxes,
-    /// Who has which device, if replicas share devices.
-    pub turns: Option<Arc<Turns>>,
-    threads: Mutex<Vec<Option<thread::Handle>>>,
-    /// How replicas wait. Those that share devices leave them to each other at once.
-    pub spin: Spin,
-    /// Whether there are as many processors as devices, so that each device's threads can have theirs.
-    pub has_room: bool,
-    /// How a caller waits that takes no part in the step itself.
-    pub watching_spin: Spin,
-    pub step_lock: StepLock,
-    /// The records of steps, to be used again: one for each depth of nested runs. What they are is
-    /// the business of the layer above.
-    pub records: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
-    pub draining: Draining,
-    pub transaction: Mutex<Transaction>,
-    /// Held for writing while committed values change, for reading while others copy them.
-    pub central: RwLock<()>,
-    pub metrics: Mutex<MetricTable>,
-    /// Measures the steps, if somebody wants that.
-    pub recorder: Recorder,
     /// Where small variables lie.
     pub variable_slab: Mutex<Slab>,
-    _hold: DeviceHold,
 }
-
-/// All strategies but the default one, by number: variables know theirs by it.
-static STRATEGIES: Mutex<BTreeMap<u64, Weak<Inner>>> = Mutex::new(BTreeMap::new());
 
 impl Strategy {
     /// Makes a strategy. Starts a thread for each replica but the first. With a communicator all ranks
@@ -144,11 +88,7 @@ impl Strategy {
         let threading = Threading { bind: options.bind_threads, stack_bytes, hooks, part };
         strict::complain_of_variable();
         CHECK.complain();
-        let nature = Nature {
-            cluster_resolver: options.cluster_resolver.clone(),
-            is_default: false,
-            is_strict: options.strict || strict::is_on(),
-        };
+        let nature = Nature { is_default: false, is_strict: options.strict || strict::is_on() };
         Strategy::build(layout, parameter_device, threading, nature)
     }
 
@@ -161,8 +101,7 @@ impl Strategy {
             hooks: None,
             part: Part::WHOLE,
         };
-        let nature =
-            Nature { cluster_resolver: None, is_default: true, is_strict: strict::is_on() };
+        let nature = Nature { is_default: true, is_strict: strict::is_on() };
         let layout = Layout::of_devices(vec![DeviceId::HOST]);
         Strategy::build(layout, DeviceId::HOST, threading, nature)
     }
@@ -176,106 +115,70 @@ impl Strategy {
         fork::note_use();
         let is_default = nature.is_default;
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let hold = {
-            let mut held = layout.compute_devices.clone();
-            held.push(parameter_device);
-            registry::hold(&held)?
-        };
-        let gpu_of = |device: &DeviceId| match device.kind {
-            DeviceKind::Cpu => Ok(None),
-            DeviceKind::Gpu => registry::gpu(*device).map(Some),
-        };
-        let devices = &layout.replica_devices;
-        let gpus = devices.iter().map(gpu_of).collect::<Result<_>>()?;
-        gpu_of(&parameter_device)?;
-        let processors = affinity::available().min(threading.part.processors().count());
-        let at_once = layout.compute_devices.len();
-        let spin_of = |threads| match threads <= processors && !layout.is_shared() {
-            true => Spin::Bounded,
-            false => Spin::Never,
-        };
-        let (spin, watching_spin) = (spin_of(at_once), spin_of(at_once + 1));
-        let mailboxes: Mailboxes =
-            devices.iter().map(|_| CachePadded::new(Mailbox::new())).collect();
         let id = if is_default { 0 } else { NEXT.fetch_add(1, Ordering::Relaxed) };
+        let threads = Threads::new(&layout, threading);
         let is_cpu = |device: &&DeviceId| device.kind == DeviceKind::Cpu;
         let recorder = Recorder::new(Setup {
-            replicas: devices.len() as u32,
-            devices: at_once as u32,
+            replicas: layout.replica_devices.len() as u32,
+            devices: layout.compute_devices.len() as u32,
             cpu_devices: layout.compute_devices.iter().filter(is_cpu).count() as u32,
-            processors: processors as u32,
+            processors: threads.processors as u32,
         });
         let strategy = Strategy(Arc::new(Inner {
             id,
             nature,
-            device_names: devices.iter().map(|device| device.canonical_name()).collect(),
-            parameter_device,
-            threading,
+            threads,
+            devices: Devices::open(layout, parameter_device)?,
+            steps: Steps::new(recorder),
             ranks: OnceLock::new(),
             fingerprint_interval: AtomicU64::new(0),
             made: Mutex::default(),
-            threads: Mutex::new(devices.iter().map(|_| None).collect()),
-            gpus,
-            mailboxes,
-            turns: layout.is_shared().then(|| {
-                let device_of = (0..devices.len()).map(|replica| layout.device_of(replica));
-                Arc::new(Turns::new(device_of.collect(), at_once))
-            }),
-            spin,
-            has_room: at_once <= processors,
-            watching_spin,
-            step_lock: StepLock::new(),
-            records: Mutex::default(),
-            draining: Draining::default(),
-            transaction: Mutex::default(),
-            central: RwLock::new(()),
-            metrics: Mutex::default(),
-            recorder,
             variable_slab: Mutex::new(Slab::new(0)),
-            _hold: hold,
-            layout,
         }));
         for replica in 1..strategy.num_replicas() {
             strategy.ensure_thread(replica)?;
         }
         if !is_default {
-            STRATEGIES.lock().insert(id, Arc::downgrade(&strategy.0));
-            strategy.tell_log(processors);
+            STRATEGIES.add(id, &strategy.0);
+            strategy.tell_log();
         }
         Ok(strategy)
     }
 
     /// Says in the log what the strategy was set up with.
-    fn tell_log(&self, processors: usize) {
+    fn tell_log(&self) {
         let inner = &self.0;
-        let Layout { compute_devices, replica_devices, .. } = &inner.layout;
+        let (threading, processors) = (&inner.threads.how, inner.threads.processors);
+        let Layout { compute_devices, replica_devices, .. } = &inner.devices.layout;
         let at_once = compute_devices.len();
         let devices = || {
             let names: Vec<_> = compute_devices.iter().map(ToString::to_string).collect();
             names.join(", ")
         };
-        let replicas = || match inner.layout.is_shared() {
+        let replicas = || match inner.devices.layout.is_shared() {
             true => format!("{} replicas", replica_devices.len()),
             false => "replicas".to_owned(),
         };
         log::log(log::Level::Info, || {
-            let all = inner.threading.part.processors();
+            let all = threading.part.processors();
             let own = |device| registry::processors(device, &all);
             let home = |(replica, device): (usize, &DeviceId)| match own(*device) {
                 Ok(processors) => format!("{replica} to {processors}"),
                 Err(_) => format!("{replica} to none"),
             };
-            let bound = match inner.threading.bind {
+            let bound = match threading.bind {
                 true => {
                     let homes: Vec<_> = replica_devices.iter().enumerate().map(home).collect();
                     format!("bound to processors ({})", homes.join(", "))
                 }
                 false => "not bound".to_owned(),
             };
-            let memory = match registry::memory_info(inner.parameter_device) {
+            let memory = match registry::memory_info(self.parameter_device()) {
                 Ok(memory) => format!(
                     "{} of {} bytes of memory available on {}",
-                    memory.available_bytes, memory.total_bytes, inner.parameter_device
+                    memory.available_bytes,
+                    memory.total_bytes,
+                    self.parameter_device()
                 ),
                 Err(error) => format!("memory not known: {error}"),
             };
@@ -285,19 +188,20 @@ impl Strategy {
                 inner.id,
                 replicas(),
                 devices(),
-                inner.parameter_device,
-                inner.threading.stack_bytes,
+                self.parameter_device(),
+                threading.stack_bytes,
                 workers::count(),
                 Instructions::chosen().set().name()
             )
         });
         if at_once > processors {
-            let what = if inner.layout.is_shared() { "compute devices" } else { "replicas" };
+            let what =
+                if inner.devices.layout.is_shared() { "compute devices" } else { "replicas" };
             log::log(log::Level::Warning, || {
                 format!(
                     "{at_once} {what} on {processors} processors that this {} may use take turns, and a \
                      step takes as long as all of them together; make at most {processors} for speed",
-                    if inner.threading.part == Part::WHOLE { "process" } else { "rank" },
+                    if threading.part == Part::WHOLE { "process" } else { "rank" },
                 )
             });
         }
@@ -309,9 +213,9 @@ impl Strategy {
             return Err(Error::precondition("strategy: the default strategy cannot be copied"));
         }
         let inner = &self.0;
-        let (layout, threading) = (inner.layout.clone(), inner.threading.clone());
-        let nature = inner.nature.clone();
-        let copy = Strategy::build(layout, inner.parameter_device, threading, nature);
+        let (layout, threading) = (inner.devices.layout.clone(), inner.threads.how.clone());
+        let nature = inner.nature;
+        let copy = Strategy::build(layout, self.parameter_device(), threading, nature);
         let copy = Strategy::joined(self.ranks().map(|ranks| ranks.engine()), copy)?;
         copy.0.fingerprint_interval.store(self.fingerprint_interval(), Ordering::Relaxed);
         Ok(copy)
@@ -321,7 +225,7 @@ impl Strategy {
     fn joined(engine: Option<&Arc<dyn Communicator>>, made: Result<Strategy>) -> Result<Strategy> {
         let Some(engine) = engine.filter(|engine| engine.size() > 1) else { return made };
         let about = |made: &Strategy| [made.num_replicas() as u64, made.id()];
-        let replicas = made.as_ref().ok().and_then(|made| made.0.layout.replicas_in_sync);
+        let replicas = made.as_ref().ok().and_then(|made| made.0.devices.layout.replicas_in_sync);
         let (made, ranks) = Ranks::join(engine, made, replicas, about)?;
         observe::note_rank(ranks.rank() as u32);
         if made.0.ranks.set(ranks).is_err() {
@@ -365,7 +269,7 @@ impl Strategy {
         if id == 0 {
             return Some(Strategy::default_strategy());
         }
-        STRATEGIES.lock().get(&id).and_then(Weak::upgrade).map(Strategy)
+        STRATEGIES.find(id).map(Strategy)
     }
 
     pub(super) fn inner(&self) -> &Inner {
@@ -375,19 +279,6 @@ impl Strategy {
     pub(super) fn keeper(&self) -> Weak<dyn Keeper> {
         let keeper: Arc<dyn Keeper> = Arc::clone(&self.0) as Arc<dyn Keeper>;
         Arc::downgrade(&keeper)
-    }
-
-    /// The GPU of a replica, if it has one.
-    pub fn gpu(&self, replica: usize) -> Option<&'static Gpu> {
-        self.0.gpus[replica]
-    }
-
-    /// The GPU that holds the variables, if one does.
-    pub fn parameter_gpu(&self) -> Result<Option<&'static Gpu>> {
-        match self.0.parameter_device.kind {
-            DeviceKind::Cpu => Ok(None),
-            DeviceKind::Gpu => registry::gpu(self.0.parameter_device).map(Some),
-        }
     }
 
     /// A number that no other strategy of this process has; 0 is the default strategy.
@@ -410,153 +301,101 @@ impl Strategy {
         Arc::ptr_eq(&self.0, &other.0) || (self.0.nature.is_default && other.0.nature.is_default)
     }
 
+    /// The GPU of a replica, if it has one.
+    pub fn gpu(&self, replica: usize) -> Option<&'static Gpu> {
+        self.0.devices.gpus[replica]
+    }
+
+    /// The GPU that holds the variables, if one does.
+    pub fn parameter_gpu(&self) -> Result<Option<&'static Gpu>> {
+        self.0.devices.parameter_gpu()
+    }
+
     /// How many replicas this process has.
     pub fn num_replicas(&self) -> usize {
-        self.0.layout.replica_devices.len()
+        self.replica_devices().len()
     }
 
     /// The compute devices, each once. There are as many replicas, or more.
     pub fn compute_devices(&self) -> &[DeviceId] {
-        &self.0.layout.compute_devices
+        &self.0.devices.layout.compute_devices
     }
 
     /// The compute device of each replica of this process, in replica order.
     pub fn replica_devices(&self) -> &[DeviceId] {
-        &self.0.layout.replica_devices
+        &self.0.devices.layout.replica_devices
     }
 
     /// The canonical names of these.
     pub fn replica_device_names(&self) -> &[String] {
-        &self.0.device_names
+        &self.0.devices.names
     }
 
     /// The device that holds the variables.
     pub fn parameter_device(&self) -> DeviceId {
-        self.0.parameter_device
+        self.0.devices.parameter
     }
 
     /// Whether replica threads are bound to the processors of their devices.
     pub fn binds_threads(&self) -> bool {
-        self.0.threading.bind
+        self.0.threads.how.bind
+    }
+
+    /// The size of the stack of each replica's thread.
+    pub fn stack_bytes(&self) -> usize {
+        self.0.threads.how.stack_bytes
+    }
+
+    /// Starts the thread of `replica` unless it runs.
+    pub(super) fn ensure_thread(&self, replica: usize) -> Result<()> {
+        self.0.threads.ensure(self.place(replica))
     }
 
     fn place(&self, replica: usize) -> Seat {
         let (device, bound) = (self.replica_devices()[replica], self.binds_threads());
         let (replicas, devices) = (self.num_replicas(), self.compute_devices().len());
-        let part = self.0.threading.part;
-        Seat { strategy: self.0.id, replica, replicas, devices, device, bound, part }
+        let part = self.0.threads.how.part;
+        Seat { strategy: self.id(), replica, replicas, devices, device, bound, part }
     }
 
     /// The calling thread, the program's own or not, is about to serve as `replica`, in whose context it
     /// is. Costs nothing but the first time.
     pub(super) fn begin_serving(&self, replica: usize, is_callers: bool) {
         let is_there = |id| Strategy::with_id(id).is_some();
-        let hooks = self.0.threading.hooks.as_ref();
+        let hooks = self.0.threads.how.hooks.as_ref();
         replica_threads::begin_serving(self.place(replica), hooks, is_callers, is_there);
-    }
-
-    /// The size of the stack of each replica's thread.
-    pub fn stack_bytes(&self) -> usize {
-        self.0.threading.stack_bytes
-    }
-
-    /// The cluster resolver that the strategy was made with, if it was.
-    pub fn cluster_resolver(&self) -> Option<&Arc<ClusterResolver>> {
-        self.0.nature.cluster_resolver.as_ref()
     }
 
     /// A metric of the last run that was committed and measured anything, over all replicas in replica order;
     /// or of the last epoch, over its steps, if that has ended since.
     pub fn metric(&self, name: &str) -> Option<Metric> {
-        self.0.metrics.lock().get(name)
+        self.0.steps.metrics.lock().get(name)
     }
 
     /// Lets the metrics be what an epoch has measured, if it has measured anything.
     pub(crate) fn show_epoch(&self, epoch: &EpochMetrics) {
         let of_epoch = epoch.take();
         if !of_epoch.is_empty() {
-            *self.0.metrics.lock() = of_epoch;
+            *self.0.steps.metrics.lock() = of_epoch;
         }
     }
 
     /// The names of those metrics.
     pub fn metric_names(&self) -> Vec<String> {
-        self.0.metrics.lock().iter().map(|(name, _)| name.into()).collect()
+        self.0.steps.metrics.lock().iter().map(|(name, _)| name.into()).collect()
     }
-
-    /// Starts the thread of `replica` unless it runs.
-    pub(super) fn ensure_thread(&self, replica: usize) -> Result<()> {
-        let mut threads = self.0.threads.lock();
-        if threads[replica].is_some() {
-            return Ok(());
-        }
-        let mailboxes = Arc::clone(&self.0.mailboxes);
-        let (spin, device) = (self.0.spin, self.replica_devices()[replica]);
-        let Threading { bind, stack_bytes, hooks, part } = self.0.threading.clone();
-        let place = self.place(replica);
-        let options = thread::Options {
-            stack_bytes,
-            inherit_processors: true,
-            ..thread::Options::new(format!("umbo-replica-{replica}"), Purpose::Replica)
-        };
-        let handle = thread::spawn(&options, move || {
-            let mut binding =
-                bind.then(|| bind_to(device, part)).transpose().unwrap_or_else(|error| {
-                    log::log(log::Level::Warning, || {
-                        format!(
-                            "replica {replica} is not bound to the processors of {device}: {error}"
-                        )
-                    });
-                    None
-                });
-            let home = |binding: &Option<Binding>| binding.as_ref().and_then(Binding::processor);
-            mailboxes[replica].set_home(home(&binding));
-            // Between steps nothing but a step or the end can come.
-            while let Wake::Job(job) = mailboxes[replica].wait(spin, || false) {
-                job.execute(replica);
-                // A caller makes way for a thread that is free, too, where it was seen last.
-                let moves = |binding: &mut Binding| binding.look() || binding.is_free();
-                if binding.as_mut().is_some_and(moves) {
-                    mailboxes[replica].set_home(home(&binding));
-                }
-            }
-            replica_threads::end_serving(place, hooks);
-        })?;
-        threads[replica] = Some(handle);
-        Ok(())
-    }
-}
-
-/// Binds the calling thread to the processors of a device, of those that are this rank's.
-fn bind_to(device: DeviceId, part: Part) -> Result<Binding> {
-    let all = part.processors();
-    Binding::new(registry::processors(device, &all)?, all)
 }
 
 impl Keeper for Inner {
     fn keep(&self, tensors: &mut dyn Iterator<Item = Tensor>) {
-        self.draining.keep(tensors);
+        self.steps.draining.keep(tensors);
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let last = {
-            let mut strategies = STRATEGIES.lock();
-            strategies.remove(&self.id).is_some() && strategies.is_empty()
-        };
-        if last {
+        if STRATEGIES.remove(self.id) {
             blocks::release_kept();
-        }
-        for mailbox in self.mailboxes.iter() {
-            mailbox.close();
-        }
-        // A late callback that held the last reference is on one of the threads, which ends on its
-        // own.
-        for handle in self.threads.get_mut().drain(..).flatten() {
-            if handle.join().is_err() {
-                log::log(log::Level::Error, || "a replica thread panicked".into());
-            }
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::values::variable::Variable;
 
 impl Strategy {
     pub(super) fn open_transaction(&self, number: u64) {
-        let mut transaction = self.inner().transaction.lock();
+        let mut transaction = self.inner().steps.transaction.lock();
         transaction.open = Some(number);
         transaction.doom = None;
         transaction.epoch = None;
@@ -36,7 +36,7 @@ impl Strategy {
         P: StepParticipant + 'static,
     {
         // Under one lock with the outcome: nobody sees a participant that the outcome will miss.
-        let mut transaction = self.inner().transaction.lock();
+        let mut transaction = self.inner().steps.transaction.lock();
         if transaction.open != Some(number) {
             return Err(Error::Cancelled("the step has ended without this replica".into()));
         }
@@ -48,7 +48,7 @@ impl Strategy {
 
     /// Has `action` carried out at the commit point of the open step.
     pub fn defer(&self, action: Box<dyn CommitAction>) -> Result<()> {
-        let mut transaction = self.inner().transaction.lock();
+        let mut transaction = self.inner().steps.transaction.lock();
         if transaction.open.is_none() {
             return Err(Error::precondition("no step is open that the change could wait for"));
         }
@@ -59,7 +59,7 @@ impl Strategy {
     /// Adds what step `number`, if it is the open one, measures to what its epoch has measured, once it is
     /// committed.
     pub(crate) fn count_for(&self, number: u64, epoch: &Arc<EpochMetrics>) {
-        let mut transaction = self.inner().transaction.lock();
+        let mut transaction = self.inner().steps.transaction.lock();
         if transaction.open == Some(number) {
             transaction.epoch = Some(Arc::clone(epoch));
         }
@@ -83,7 +83,7 @@ impl Strategy {
             Err(error) => (None, Err(error)),
         };
         self.agree(prepared)?;
-        let _changing = self.inner().central.write();
+        let _changing = self.inner().steps.central.write();
         action.commit();
         action.failure().map_or(Ok(()), Err)
     }
@@ -91,7 +91,7 @@ impl Strategy {
     /// Notes that a nested run failed: if it or anything before it in the step wrote central
     /// state, the writes can no longer be told apart and the step must not be committed.
     pub(super) fn doom_after(&self, error: &Error) {
-        let mut transaction = self.inner().transaction.lock();
+        let mut transaction = self.inner().steps.transaction.lock();
         let has_changed = !transaction.participants.is_empty() || !transaction.deferred.is_empty();
         // What the other ranks have come to is not known.
         if has_changed || self.ranks().is_some() {
@@ -101,7 +101,7 @@ impl Strategy {
 
     /// Notes that replicas run inside of the step again.
     pub(super) fn note_nested_run(&self) {
-        if let Some(savepoint) = self.inner().transaction.lock().savepoints.last_mut() {
+        if let Some(savepoint) = self.inner().steps.transaction.lock().savepoints.last_mut() {
             savepoint.has_run = true;
         }
     }
@@ -121,25 +121,25 @@ impl Strategy {
             }
         }
         {
-            let mut transaction = self.inner().transaction.lock();
+            let mut transaction = self.inner().steps.transaction.lock();
             let savepoint = transaction.savepoint();
             transaction.savepoints.push(savepoint);
         }
         let undo = Undo(self, number);
         let result = body().inspect_err(|error| {
             if self.ranks().is_some() {
-                let mut transaction = self.inner().transaction.lock();
+                let mut transaction = self.inner().steps.transaction.lock();
                 transaction.doom.get_or_insert_with(|| error.to_string());
             }
         })?;
         mem::forget(undo);
-        self.inner().transaction.lock().release_savepoint();
+        self.inner().steps.transaction.lock().release_savepoint();
         Ok(result)
     }
 
     fn undo_to_savepoint(&self, number: u64) {
         let (savepoint, participants, deferred) = {
-            let mut transaction = self.inner().transaction.lock();
+            let mut transaction = self.inner().steps.transaction.lock();
             let Some(savepoint) = transaction.savepoints.pop() else { return };
             let participants = transaction.participants.split_off(savepoint.participants);
             let deferred = transaction.deferred.split_off(savepoint.deferred);
@@ -155,7 +155,7 @@ impl Strategy {
             collectives::copy_into(value, &mut staging)
         });
         if restored.is_err() || savepoint.has_run {
-            self.inner().transaction.lock().doom.get_or_insert_with(|| {
+            self.inner().steps.transaction.lock().doom.get_or_insert_with(|| {
                 "an update failed after it had run a step of its own, whose contributions cannot \
                  be told from those before"
                     .into()
@@ -169,14 +169,14 @@ impl Strategy {
     /// undone is going on and is about to write it again.
     pub(super) fn save_for_undo(&self, variable: &Variable) -> Result<()> {
         let unknown = {
-            let transaction = self.inner().transaction.lock();
+            let transaction = self.inner().steps.transaction.lock();
             transaction.savepoints.last().is_some_and(|savepoint| !savepoint.knows(variable))
         };
         if unknown {
             // SAFETY: this is the thread of the step that writes, and it does so afterwards.
             let visible = unsafe { variable.visible() };
             let value = collectives::copy_to(visible, variable.device())?;
-            if let Some(savepoint) = self.inner().transaction.lock().savepoints.last_mut() {
+            if let Some(savepoint) = self.inner().steps.transaction.lock().savepoints.last_mut() {
                 savepoint.saved.push((variable.clone(), value));
             }
         }
@@ -185,13 +185,13 @@ impl Strategy {
 
     /// Notes that the open step writes `variable` for the first time.
     pub(super) fn note_first_write(&self, variable: &Variable) {
-        if let Some(savepoint) = self.inner().transaction.lock().savepoints.last_mut() {
+        if let Some(savepoint) = self.inner().steps.transaction.lock().savepoints.last_mut() {
             savepoint.fresh.push(variable.clone());
         }
     }
 
     pub(super) fn add_nested_metrics(&self, record: &StepRecord) {
-        let mut transaction = self.inner().transaction.lock();
+        let mut transaction = self.inner().steps.transaction.lock();
         if self.ranks().is_some() {
             // All ranks are told them as they are, to add them up in one and the same order.
             let replicas = record.desks.iter().map(|desk| {
@@ -214,7 +214,7 @@ impl Strategy {
         let _update = observe::span(Phase::Update).named("commit");
         let inner = self.inner();
         let (mut deferred, doom) = {
-            let mut transaction = inner.transaction.lock();
+            let mut transaction = inner.steps.transaction.lock();
             (mem::take(&mut transaction.deferred), transaction.doom.take())
         };
         let prepared = match doom {
@@ -237,9 +237,9 @@ impl Strategy {
                 return Err(error);
             }
         };
-        let mut transaction = inner.transaction.lock();
+        let mut transaction = inner.steps.transaction.lock();
         transaction.open = None;
-        let central = inner.central.write();
+        let central = inner.steps.central.write();
         for participant in &transaction.participants {
             participant.commit(number);
         }
@@ -261,7 +261,7 @@ impl Strategy {
             && has_measured
             && failure.is_none()
         {
-            epoch.add(&inner.metrics.lock());
+            epoch.add(&inner.steps.metrics.lock());
         }
         drop(transaction);
         participants.iter().for_each(|participant| participant.settle());
@@ -269,7 +269,7 @@ impl Strategy {
         // back to this strategy: not under the lock.
         participants.clear();
         deferred.clear();
-        let mut transaction = inner.transaction.lock();
+        let mut transaction = inner.steps.transaction.lock();
         transaction.participants = participants;
         transaction.deferred = deferred;
         failure.map_or(Ok(()), Err)
@@ -281,7 +281,7 @@ impl Strategy {
         let of_replicas = || record.desks.iter().any(|desk| !desk.lock().metrics.is_empty());
         let has_measured = !transaction.metrics.is_empty() || of_replicas();
         if has_measured {
-            let mut metrics = self.inner().metrics.lock();
+            let mut metrics = self.inner().steps.metrics.lock();
             metrics.clear();
             for (name, metric) in transaction.metrics.iter() {
                 metrics.add(name, metric);
@@ -299,13 +299,13 @@ impl Strategy {
     pub(super) fn roll_back(&self, number: u64) -> Vec<Arc<dyn StepParticipant>> {
         let inner = self.inner();
         let (participants, deferred) = {
-            let mut transaction = inner.transaction.lock();
+            let mut transaction = inner.steps.transaction.lock();
             transaction.open = None;
             transaction.doom = None;
             transaction.epoch = None;
             (mem::take(&mut transaction.participants), mem::take(&mut transaction.deferred))
         };
-        let central = inner.central.write();
+        let central = inner.steps.central.write();
         for participant in &participants {
             participant.roll_back(number);
         }

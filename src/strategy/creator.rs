@@ -42,7 +42,7 @@ pub struct NewVariable {
     pub name: Text,
     /// Whether an optimizer should change it; `None`: yes, unless it is synchronised on reading.
     pub trainable: Option<bool>,
-    /// Recorded, without effect on storage.
+    /// Without effect on storage.
     pub synchronization: Synchronization,
     /// How values that replicas assign are combined.
     pub aggregation: Aggregation,
@@ -180,7 +180,6 @@ pub(super) fn make(owner: &Strategy, new: NewVariable, value: Tensor) -> Result<
     let spec = VariableSpec {
         trainable: is_trainable(&new),
         name: new.name,
-        synchronization: new.synchronization,
         aggregation: new.aggregation,
         strategy: owner.id(),
     };

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::central_storage::Job;
 use super::protocol::rendezvous::Phase;
-use super::protocol::signal::Spin;
 use super::protocol::turns::Next;
 use super::step::StepRecord;
+use super::threads::Job;
 use crate::executor::affinity;
+use crate::executor::wait::Spin;
 
 impl StepRecord {
     /// Posts the step to the threads of all replicas from `first` on. Of those that share a device only
@@ -123,9 +123,9 @@ impl StepRecord {
     /// to spin in this way: not at all on the processor that one of them needs.
     pub fn coordinator_spin(&self, allowed: Spin, first: usize) -> Spin {
         match affinity::current_processor() {
-            Some(here) if allowed == Spin::Bounded => {
+            Some(here) if allowed == Spin::BOUNDED => {
                 let taken = self.mailboxes[first..].iter().any(|mailbox| mailbox.is_on(here));
-                if taken { Spin::Never } else { allowed }
+                if taken { Spin::NEVER } else { allowed }
             }
             _ => allowed,
         }

@@ -4,11 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::central_storage::Job;
 use super::context::{Frame, with_frame};
 use super::panic::panicked;
 use super::protocol::rendezvous::Departure;
 use super::step::{Callback, ReplicaContext, Role, StepRecord};
+use super::threads::Job;
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 use crate::observe::report::{Meter, Opened};
@@ -118,7 +118,7 @@ impl StepRecord {
                 format!("releasing what an abandoned run held: {}", panicked(panic))
             });
         }
-        strategy.inner().draining.end(std::ptr::from_ref(self).cast());
+        strategy.inner().steps.draining.end(std::ptr::from_ref(self).cast());
     }
 }
 
@@ -128,7 +128,7 @@ fn measure<R>(opened: Opened, context: &ReplicaContext, call: impl FnOnce() -> R
     let result = call();
     let (sample, start) = meter.stop();
     let strategy = context.strategy();
-    let recorder = &strategy.inner().recorder;
+    let recorder = &strategy.inner().steps.recorder;
     let place = recorder.place(strategy.id(), context.step_number());
     recorder.note(place, context.replica(), sample, start);
     result

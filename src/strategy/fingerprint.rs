@@ -14,7 +14,7 @@ impl Strategy {
     /// made. The same in all processes of one version of the library.
     pub fn fingerprint(&self) -> Result<u64> {
         let variables = self.variables();
-        let _unchanging = self.inner().central.read();
+        let _unchanging = self.inner().steps.central.read();
         let mut hasher = DefaultHasher::new();
         for variable in &variables {
             hasher.write(variable.name().as_str().as_bytes());

@@ -27,20 +27,20 @@ impl Strategy {
     /// then only. In the default context too; does not wait for steps.
     pub fn measure_steps(&self, measure: bool) -> Result<()> {
         match measure {
-            true => self.inner().recorder.start(),
-            false => self.inner().recorder.stop(),
+            true => self.inner().steps.recorder.start(),
+            false => self.inner().steps.recorder.stop(),
         }
         Ok(())
     }
 
     /// Whether steps are measured.
     pub fn measures_steps(&self) -> bool {
-        self.inner().recorder.is_on()
+        self.inner().steps.recorder.is_on()
     }
 
     /// What was measured since [`Strategy::measure_steps`]. FAILED_PRECONDITION if no step was.
     pub fn step_report(&self) -> Result<StepReport> {
-        let summary = self.inner().recorder.summary().ok_or_else(|| {
+        let summary = self.inner().steps.recorder.summary().ok_or_else(|| {
             Error::precondition(
                 "strategy: no step was measured; have steps measured first, and run some that are \
                  committed",

@@ -13,13 +13,14 @@
 //! - [`ranks`]: processes whose replicas run in sync, and how they meet;
 //! - `layout`: which replicas a process has, and on which device each is; [`options`]: how a strategy is
 //!   set up, and what the choices come to;
-//! - [`central_storage`]: the strategy itself, its devices, threads and locks;
+//! - `devices`, `threads`, `steps`, `registry`: what a strategy consists of; [`central_storage`]: the strategy
+//!   itself;
 //! - `default_strategy`: the one that is current where a program has made none;
 //! - `fingerprint`: whether all ranks have the same weights;
 //! - [`creator`], `creations`: variables that are about to be made;
 //! - `step`: the record of one step, and the context by which a replica finds it;
 //! - `together`: how several ranks begin a step and come to one outcome;
-//! - [`context`], [`replica_context`], [`strict`]: which of all this a thread is in, what it can ask, and
+//! - [`context`], [`replica_context`], [`strict_callbacks`]: which of all this a thread is in, what it can ask, and
 //!   what is looked at when a callback has returned;
 //! - `commit_point`: what becomes central state, and when;
 //! - [`quiet`]: no step in progress, and none that begins;
@@ -27,7 +28,7 @@
 //! - [`variables`], `aggregation`, [`assign_all`], [`creation`], [`in_place`], [`scatter`], [`collective`], `placement`, `sparse`: variables and
 //!   values in each of the contexts;
 //! - `measuring`: what steps spend their time on;
-//! - [`extended`], `logical_devices`: the rest of the strategy's interface.
+//! - [`extended`]: the rest of the strategy's interface.
 
 mod aggregation;
 pub mod assign_all;
@@ -41,6 +42,7 @@ pub mod creation;
 mod creations;
 pub mod creator;
 mod default_strategy;
+mod devices;
 mod dispatch;
 mod draining;
 mod execution;
@@ -49,7 +51,6 @@ mod fingerprint;
 pub mod in_place;
 mod layout;
 pub mod limits;
-mod logical_devices;
 mod made;
 mod measuring;
 pub mod merge;
@@ -61,6 +62,7 @@ mod placement;
 mod protocol;
 pub mod quiet;
 pub mod ranks;
+mod registry;
 pub mod replica_context;
 pub mod replica_threads;
 pub mod run;
@@ -69,8 +71,10 @@ mod scratch;
 mod sparse;
 mod step;
 mod step_lock;
-pub mod strict;
+mod steps;
+pub mod strict_callbacks;
 mod symbol;
+mod threads;
 mod together;
 mod transaction;
 pub mod variables;
@@ -94,12 +98,12 @@ pub(crate) mod held_locks {
     ) -> R {
         let inner = context.strategy().inner();
         let _of_strategy = (
-            inner.step_lock.hold(),
-            inner.draining.hold(),
-            inner.records.lock(),
-            inner.transaction.lock(),
-            inner.central.write(),
-            inner.metrics.lock(),
+            inner.steps.lock.hold(),
+            inner.steps.draining.hold(),
+            inner.steps.records.lock(),
+            inner.steps.transaction.lock(),
+            inner.steps.central.write(),
+            inner.steps.metrics.lock(),
             inner.variable_slab.lock(),
         );
         let step = context.step.as_ref().expect("a replica in a run");

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::layout::{Layout, Standing};
 use super::replica_threads::Hooks;
 use crate::cluster::communicator::Communicator;
-use crate::cluster::resolver::ClusterResolver;
 use crate::device::registry;
 use crate::device::{DeviceId, DeviceKind};
 use crate::error::{Error, Result};
@@ -40,8 +39,6 @@ pub struct Options {
     /// The stack of each replica's thread; `None`: as large as the process's, see
     /// [`thread::process_stack_bytes`].
     pub stack_bytes: Option<usize>,
-    /// The cluster that this process is part of, for programs that ask the strategy.
-    pub cluster_resolver: Option<Arc<ClusterResolver>>,
     /// What the program does when threads begin and cease to serve as replicas.
     pub thread_hooks: Option<Hooks>,
     /// What joins this process to others whose replicas run in sync with its own. All of them make
@@ -64,7 +61,6 @@ impl Default for Options {
             parameter_device: None,
             bind_threads: true,
             stack_bytes: None,
-            cluster_resolver: None,
             thread_hooks: None,
             communicator: None,
             strict: false,

@@ -58,7 +58,7 @@ impl Quiet<'_> {
 
     /// Does `change`, which replaces committed values; whoever reads values sees all of it or nothing.
     pub fn changing<R>(&self, change: impl FnOnce(&Changing<'_>) -> R) -> R {
-        let _central = self.strategy.inner().central.write();
+        let _central = self.strategy.inner().steps.central.write();
         change(&Changing(self.strategy))
     }
 }

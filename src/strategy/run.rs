@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::central_storage::{Job, Strategy};
+use super::central_storage::Strategy;
 use super::context::{
     Frame, creators, releases_step_of, require_cross_replica, step_place, with_frame,
 };
@@ -17,6 +17,7 @@ use super::step::{
     Baggage, Callback, FunctionFor, ReplicaFunction, StepPlace, StepRecord, Task, Watcher,
 };
 use super::step_lock::StepGuard;
+use super::threads::Job;
 use crate::error::{Error, ReplicaFailure, ReplicaFailures, Result, Status};
 use crate::observe::log::{self, Level};
 use crate::observe::{self, Phase as Time};
@@ -129,7 +130,7 @@ impl Strategy {
         let is_trial = watcher.is_some();
         let place = lock.next_step(is_trial);
         let (number, shown) = (place.id, place.shown);
-        let measured = self.inner().recorder.begin(self.id());
+        let measured = self.inner().steps.recorder.begin(self.id());
         let step = StepPlace { number: place, watcher, depth: 0, limits };
         let mut task = Task { elsewhere, ..Task::new(self, callback, arguments, step) };
         task.measured = measured.as_ref().and_then(|running| running.opened());
@@ -149,10 +150,10 @@ impl Strategy {
                 }
                 let leftovers = record.clear();
                 if let Some(running) = measured {
-                    let place = self.inner().recorder.place(self.id(), shown);
+                    let place = self.inner().steps.recorder.place(self.id(), shown);
                     running.finish(place, result.is_ok());
                 }
-                self.inner().draining.close_step();
+                self.inner().steps.draining.close_step();
                 // What is left over is the caller's, and its release may call back.
                 drop(lock);
                 drop(leftovers);
@@ -238,7 +239,7 @@ impl Strategy {
 
     /// Serves merge calls until all callbacks have returned, or gives the step up and says why.
     fn coordinate(&self, record: &Arc<StepRecord>, inline: bool, limits: &Limits) -> Ending {
-        let spin = if inline { record.spin } else { self.inner().watching_spin };
+        let spin = if inline { record.spin } else { self.inner().threads.watching_spin };
         loop {
             let spin = record.coordinator_spin(spin, usize::from(inline));
             let meeting = {
@@ -343,7 +344,7 @@ impl Strategy {
     fn abandoned(&self, record: &Arc<StepRecord>, why: Error) -> Error {
         // The next run at this depth gets a record of its own.
         self.forget_record(record);
-        self.inner().draining.begin(Arc::clone(record) as _);
+        self.inner().steps.draining.begin(Arc::clone(record) as _);
         let elapsed = record
             .with_task(|task| task.opened.map(|opened| opened.elapsed()))
             .flatten()
@@ -378,27 +379,27 @@ impl Strategy {
 
     /// Waits for the step lock, and checks that no callback is late.
     pub(super) fn enter(&self, limits: &Limits) -> Result<StepGuard<'_>> {
-        let lock = self.inner().step_lock.enter(limits)?;
-        self.inner().draining.check().map_err(|late| self.draining(&late))?;
+        let lock = self.inner().steps.lock.enter(limits)?;
+        self.inner().steps.draining.check().map_err(|late| self.draining(&late))?;
         Ok(lock)
     }
 
     /// As [`Strategy::enter`], for a step, which is open then.
     pub(super) fn enter_step(&self, limits: &Limits) -> Result<StepGuard<'_>> {
-        let lock = self.inner().step_lock.enter(limits)?;
+        let lock = self.inner().steps.lock.enter(limits)?;
         self.open_step()?;
         Ok(lock)
     }
 
     /// As [`Strategy::enter`], without waiting: FAILED_PRECONDITION if somebody has the step lock.
     pub(super) fn enter_now(&self) -> Result<StepGuard<'_>> {
-        let lock = self.inner().step_lock.enter_now()?;
-        self.inner().draining.check().map_err(|late| self.draining(&late))?;
+        let lock = self.inner().steps.lock.enter_now()?;
+        self.inner().steps.draining.check().map_err(|late| self.draining(&late))?;
         Ok(lock)
     }
 
     pub(super) fn open_step(&self) -> Result<()> {
-        self.inner().draining.open_step().map_err(|late| self.draining(&late))
+        self.inner().steps.draining.open_step().map_err(|late| self.draining(&late))
     }
 
     fn draining(&self, late: &[usize]) -> Error {
@@ -422,7 +423,7 @@ impl Strategy {
 
     /// The replicas whose callbacks have not come back from runs that were given up.
     pub fn late_replicas(&self) -> Vec<usize> {
-        self.inner().draining.late_replicas()
+        self.inner().steps.draining.late_replicas()
     }
 
     /// Waits until late callbacks have come back and all work is done, that of GPUs too.
@@ -440,12 +441,12 @@ impl Strategy {
             ));
         }
         loop {
-            self.inner().draining.wait();
-            let lock = self.inner().step_lock.enter(&Limits::default())?;
+            self.inner().steps.draining.wait();
+            let lock = self.inner().steps.lock.enter(&Limits::default())?;
             // Another thread's run may have been given up in between.
-            if self.inner().draining.check().is_ok() {
+            if self.inner().steps.draining.check().is_ok() {
                 drop(lock);
-                let gpus = self.inner().gpus.iter().copied().chain([self.parameter_gpu()?]);
+                let gpus = self.inner().devices.gpus.iter().copied().chain([self.parameter_gpu()?]);
                 return gpus.flatten().try_for_each(|gpu| gpu.synchronize());
             }
         }
@@ -475,7 +476,7 @@ impl Strategy {
                     self.0.fail_on_all_ranks(error);
                 }
                 self.0.roll_back(self.1);
-                self.0.inner().draining.close_step();
+                self.0.inner().steps.draining.close_step();
             }
         }
         let undo = RollBack(self, number);
@@ -486,7 +487,7 @@ impl Strategy {
         })?;
         mem::forget(undo);
         let committed = self.commit(number, None).inspect_err(|_| lock.take_back());
-        self.inner().draining.close_step();
+        self.inner().steps.draining.close_step();
         drop(lock);
         committed.map(|()| result)
     }

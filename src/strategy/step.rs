@@ -13,7 +13,7 @@ use std::time::Instant;
 use crossbeam_utils::CachePadded;
 
 use super::cancellation::Listener;
-use super::central_storage::{Inner, Mailboxes, Strategy};
+use super::central_storage::{Inner, Strategy};
 use super::commit::StepParticipant;
 use super::creations::Creations;
 use super::draining::Abandonable;
@@ -21,15 +21,16 @@ use super::limits::Limits;
 use super::metrics::{Additions, MetricTable};
 use super::operation::Operation;
 use super::protocol::rendezvous::{Phase, Rendezvous};
-use super::protocol::signal::Spin;
 use super::protocol::turns::Turns;
 use super::ranks::steps::Elsewhere;
 use super::scratch::Scratch;
 use super::step_lock::StepNumber;
-use super::strict::Guards;
+use super::strict_callbacks::Guards;
+use super::threads::Mailboxes;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::executor::sync::Mutex;
+use crate::executor::wait::Spin;
 use crate::observe::report::Opened;
 use crate::values::Value;
 use crate::values::variable::Variable;
@@ -288,7 +289,7 @@ pub(super) struct StepRecord {
 
 impl StepRecord {
     fn of(inner: &Inner, strict: bool) -> StepRecord {
-        let (mailboxes, layout) = (Arc::clone(&inner.mailboxes), &inner.layout);
+        let (mailboxes, layout) = (Arc::clone(&inner.threads.mailboxes), &inner.devices.layout);
         let replicas = mailboxes.len();
         StepRecord {
             rendezvous: Rendezvous::new(replicas),
@@ -298,9 +299,9 @@ impl StepRecord {
                 .map(|&device| CachePadded::new(Mutex::new(Desk::on(device, strict))))
                 .collect(),
             mailboxes,
-            turns: inner.turns.clone(),
-            spin: inner.spin,
-            has_room: inner.has_room,
+            turns: inner.threads.turns.clone(),
+            spin: inner.threads.spin,
+            has_room: inner.threads.has_room,
             coordinator_moved: Mutex::default(),
             stopping: AtomicBool::new(false),
             holdings: CachePadded::default(),
@@ -422,7 +423,7 @@ impl Strategy {
     /// The record for runs at `depth`.
     pub(super) fn record(&self, depth: usize) -> Arc<StepRecord> {
         let inner = self.inner();
-        let mut records = inner.records.lock();
+        let mut records = inner.steps.records.lock();
         while records.len() <= depth {
             records.push(Arc::new(StepRecord::of(inner, self.is_strict())));
         }
@@ -433,7 +434,7 @@ impl Strategy {
     /// Makes sure that no later step gets this record, which was abandoned.
     pub(super) fn forget_record(&self, record: &Arc<StepRecord>) {
         let own = Arc::as_ptr(record).cast::<()>();
-        self.inner().records.lock().retain(|other| Arc::as_ptr(other).cast::<()>() != own);
+        self.inner().steps.records.lock().retain(|other| Arc::as_ptr(other).cast::<()>() != own);
     }
 }
 

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use super::cancellation::Listener;
 use super::limits::Limits;
 use super::protocol::queue::{Queue, Wait, Waiter};
-use super::protocol::signal::Spin;
 use crate::error::{Error, Result};
 use crate::executor::sync::{AtomicUsize, Mutex, Ordering, Thread, current};
 use crate::executor::thread;
+use crate::executor::wait::Spin;
 use crate::observe::log::{self, Level};
 
 /// Who waits longer than this for another thread's step says so in the log. A step that waits for a
@@ -140,7 +140,7 @@ impl StepLock {
         loop {
             let look_around = [limits.deadline, patience].into_iter().flatten().min();
             let give_up = || limits.exceeded().is_some();
-            match self.queue.wait(waiter, look_around, Spin::Bounded, give_up) {
+            match self.queue.wait(waiter, look_around, Spin::BOUNDED, give_up) {
                 Wait::Granted => return Ok(()),
                 Wait::GivenUp => {
                     let unknown = || Error::Internal("a wait was given up for no reason".into());

@@ -78,7 +78,7 @@ impl Strategy {
     fn not_begun(&self, ranks: &Ranks, lock: Option<StepGuard<'_>>, error: Error) -> Error {
         ranks.finish();
         if lock.is_some() {
-            self.inner().draining.close_step();
+            self.inner().steps.draining.close_step();
         }
         error
     }
@@ -186,7 +186,7 @@ impl Strategy {
     /// What this rank has measured in the step: each replica in each nested run, then each replica.
     fn tell(&self, ranks: &Ranks, step: u64, record: Option<&StepRecord>) -> Result<Vec<u8>> {
         let mut to = Writer::default();
-        let transaction = self.inner().transaction.lock();
+        let transaction = self.inner().steps.transaction.lock();
         let desks = record.map_or(&[][..], |record| &record.desks);
         let desks: Vec<_> = desks.iter().map(|desk| desk.lock()).collect();
         let mut all: Vec<Vec<(&str, Metric)>> = Vec::new();
@@ -223,7 +223,7 @@ impl Strategy {
                 return false;
             }
         };
-        let mut metrics = self.inner().metrics.lock();
+        let mut metrics = self.inner().steps.metrics.lock();
         // A run that measured nothing leaves what the one before it had.
         let has_measured = all.iter().flatten().any(|metrics| !metrics.is_empty());
         if has_measured {

@@ -105,7 +105,7 @@ fn with_value<T>(variable: &Variable, look: impl FnOnce(&Tensor) -> Result<T>) -
         // SAFETY: whoever writes in a step waits for all of its replicas first, and so for this thread.
         return look(unsafe { variable.visible() });
     }
-    let _unchanging = owner.inner().central.read();
+    let _unchanging = owner.inner().steps.central.read();
     // SAFETY: committed values do not change while `_unchanging` lives.
     look(unsafe { variable.committed() })
 }
@@ -249,7 +249,7 @@ pub unsafe fn bring_in_step<'a>(
         return guarded(context, variable, value);
     }
     let owner = owner(variable);
-    let _unchanging = owner.inner().central.read();
+    let _unchanging = owner.inner().steps.central.read();
     // SAFETY: committed values do not change while `_unchanging` lives; for what is read afterwards the
     // caller's promise.
     unsafe { variable.bring_in_step(variable.committed_buffer(), number) }
@@ -390,7 +390,7 @@ pub(super) fn write_directly(
         return stage(&owner, step.number.id, variable, keeps, write);
     }
     let _lock = owner.enter(&Limits::default())?;
-    let _changing = owner.inner().central.write();
+    let _changing = owner.inner().steps.central.write();
     // SAFETY: the lock keeps out who reads central state, and the step lock who writes it. Views
     // that somebody was given are, by the contract of `current_tensor`, not read during a write.
     let mut changing = unsafe { variable.changing() };

@@ -27,8 +27,8 @@ impl Aggregation {
     }
 }
 
-/// When copies of a variable would be synchronised, if there were copies: recorded, and without
-/// effect on storage.
+/// When copies of a variable would be synchronised, if there were copies. It only decides whether an
+/// optimizer changes a variable by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the reference's")]
 pub enum Synchronization {
@@ -45,8 +45,6 @@ pub struct VariableSpec {
     pub name: Text,
     /// Whether an optimizer should change it.
     pub trainable: bool,
-    /// See [`Synchronization`].
-    pub synchronization: Synchronization,
     /// See [`Aggregation`].
     pub aggregation: Aggregation,
     /// The strategy in whose scope it was made; 0 is no strategy.

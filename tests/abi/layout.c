@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stddef.h>
 
-#include <umbo/umbo.h>
+#include <umbo/all.h>
 
 #define SIZE(type, bytes) static_assert(sizeof(type) == (bytes), "size of " #type)
 #define FIELD(type, field, bytes) \
@@ -26,41 +26,52 @@ SIZE(umbo_device, 8);
 FIELD(umbo_device, type, 0);
 FIELD(umbo_device, ordinal, 4);
 
-SIZE(umbo_memory_info, 24);
-FIELD(umbo_memory_info, struct_size, 0);
-FIELD(umbo_memory_info, total_bytes, 8);
-FIELD(umbo_memory_info, available_bytes, 16);
+SIZE(umbo_device_info, 56);
+FIELD(umbo_device_info, struct_size, 0);
+FIELD(umbo_device_info, device, 8);
+FIELD(umbo_device_info, name, 16);
+FIELD(umbo_device_info, physical_count, 24);
+FIELD(umbo_device_info, logical_count, 32);
+FIELD(umbo_device_info, total_bytes, 40);
+FIELD(umbo_device_info, available_bytes, 48);
 
 SIZE(umbo_view, 200);
 FIELD(umbo_view, data, 0);
 FIELD(umbo_view, mutable_data, 8);
-FIELD(umbo_view, dtype, 16);
-FIELD(umbo_view, rank, 20);
-FIELD(umbo_view, device, 24);
-FIELD(umbo_view, flags, 32);
-FIELD(umbo_view, element_bytes, 36);
-FIELD(umbo_view, shape, 40);
-FIELD(umbo_view, strides, 104);
-FIELD(umbo_view, room, 168);
+FIELD(umbo_view, element_bytes, 16);
+FIELD(umbo_view, dtype, 24);
+FIELD(umbo_view, ndim, 28);
+FIELD(umbo_view, device, 32);
+FIELD(umbo_view, flags, 40);
+FIELD(umbo_view, shape, 48);
+FIELD(umbo_view, strides, 112);
+FIELD(umbo_view, reserved, 176);
 
-SIZE(umbo_replica_thread, 56);
-FIELD(umbo_replica_thread, struct_size, 0);
-FIELD(umbo_replica_thread, replica, 8);
-FIELD(umbo_replica_thread, is_callers, 12);
-FIELD(umbo_replica_thread, replica_count, 16);
-FIELD(umbo_replica_thread, device, 24);
+SIZE(umbo_value_info, 96);
+FIELD(umbo_value_info, struct_size, 0);
+FIELD(umbo_value_info, kind, 8);
+FIELD(umbo_value_info, dtype, 12);
+FIELD(umbo_value_info, item_count, 16);
+FIELD(umbo_value_info, ndim, 24);
+FIELD(umbo_value_info, shape, 32);
+
+SIZE(umbo_replica_thread, 48);
+FIELD(umbo_replica_thread, replica_id, 0);
+FIELD(umbo_replica_thread, is_caller, 4);
+FIELD(umbo_replica_thread, replica_count, 8);
+FIELD(umbo_replica_thread, device, 16);
+FIELD(umbo_replica_thread, processor_count, 24);
 FIELD(umbo_replica_thread, processors, 32);
-FIELD(umbo_replica_thread, processor_count, 40);
-FIELD(umbo_replica_thread, computing_threads, 48);
+FIELD(umbo_replica_thread, computing_thread_count, 40);
 
-SIZE(umbo_strategy_options, 128);
+SIZE(umbo_strategy_options, 120);
 FIELD(umbo_strategy_options, struct_size, 0);
-FIELD(umbo_strategy_options, compute_devices, 8);
-FIELD(umbo_strategy_options, compute_device_count, 16);
+FIELD(umbo_strategy_options, compute_device_count, 8);
+FIELD(umbo_strategy_options, compute_devices, 16);
 FIELD(umbo_strategy_options, cpu_replicas, 24);
 FIELD(umbo_strategy_options, parameter_device, 32);
-FIELD(umbo_strategy_options, thread_binding, 40);
-FIELD(umbo_strategy_options, cluster_resolver, 48);
+FIELD(umbo_strategy_options, replicas_in_sync, 40);
+FIELD(umbo_strategy_options, bind_threads, 48);
 FIELD(umbo_strategy_options, thread_stack_bytes, 56);
 FIELD(umbo_strategy_options, replica_thread_start, 64);
 FIELD(umbo_strategy_options, replica_thread_stop, 72);
@@ -69,7 +80,6 @@ FIELD(umbo_strategy_options, replica_thread_user_data_destroy, 88);
 FIELD(umbo_strategy_options, communicator, 96);
 FIELD(umbo_strategy_options, strict, 104);
 FIELD(umbo_strategy_options, fingerprint_interval, 112);
-FIELD(umbo_strategy_options, replicas_in_sync, 120);
 
 SIZE(umbo_metric, 32);
 FIELD(umbo_metric, struct_size, 0);
@@ -77,19 +87,20 @@ FIELD(umbo_metric, sum, 8);
 FIELD(umbo_metric, weight, 16);
 FIELD(umbo_metric, mean, 24);
 
-SIZE(umbo_strategy_info, 88);
+SIZE(umbo_strategy_info, 96);
 FIELD(umbo_strategy_info, struct_size, 0);
-FIELD(umbo_strategy_info, num_replicas_in_sync, 8);
-FIELD(umbo_strategy_info, num_local_replicas, 16);
-FIELD(umbo_strategy_info, num_compute_devices, 24);
-FIELD(umbo_strategy_info, num_variables, 32);
-FIELD(umbo_strategy_info, late_replicas, 40);
-FIELD(umbo_strategy_info, rank, 48);
-FIELD(umbo_strategy_info, num_ranks, 56);
-FIELD(umbo_strategy_info, parameter_device, 64);
-FIELD(umbo_strategy_info, thread_stack_bytes, 72);
-FIELD(umbo_strategy_info, thread_binding, 80);
-FIELD(umbo_strategy_info, strict, 84);
+FIELD(umbo_strategy_info, id, 8);
+FIELD(umbo_strategy_info, replica_count, 16);
+FIELD(umbo_strategy_info, local_replica_count, 24);
+FIELD(umbo_strategy_info, compute_device_count, 32);
+FIELD(umbo_strategy_info, variable_count, 40);
+FIELD(umbo_strategy_info, late_replica_count, 48);
+FIELD(umbo_strategy_info, rank, 56);
+FIELD(umbo_strategy_info, rank_count, 64);
+FIELD(umbo_strategy_info, parameter_device, 72);
+FIELD(umbo_strategy_info, thread_stack_bytes, 80);
+FIELD(umbo_strategy_info, bind_threads, 88);
+FIELD(umbo_strategy_info, strict, 92);
 
 SIZE(umbo_run_options, 32);
 FIELD(umbo_run_options, struct_size, 0);
@@ -97,66 +108,66 @@ FIELD(umbo_run_options, timeout_seconds, 8);
 FIELD(umbo_run_options, cancellation, 16);
 FIELD(umbo_run_options, user_data_destroy, 24);
 
-SIZE(umbo_update_options, 16);
-FIELD(umbo_update_options, struct_size, 0);
-FIELD(umbo_update_options, grouping, 8);
-
-SIZE(umbo_value_context, 24);
-FIELD(umbo_value_context, struct_size, 0);
-FIELD(umbo_value_context, replica_id_in_sync_group, 8);
-FIELD(umbo_value_context, num_replicas_in_sync, 16);
+SIZE(umbo_value_context, 16);
+FIELD(umbo_value_context, replica_id, 0);
+FIELD(umbo_value_context, replica_count, 8);
 
 SIZE(umbo_reduce_options, 40);
 FIELD(umbo_reduce_options, struct_size, 0);
-FIELD(umbo_reduce_options, axes, 8);
-FIELD(umbo_reduce_options, axis_count, 16);
+FIELD(umbo_reduce_options, axis_count, 8);
+FIELD(umbo_reduce_options, axes, 16);
 FIELD(umbo_reduce_options, destination, 24);
 FIELD(umbo_reduce_options, output, 32);
 
-SIZE(umbo_destination, 32);
-FIELD(umbo_destination, struct_size, 0);
-FIELD(umbo_destination, device, 8);
-FIELD(umbo_destination, like, 16);
-FIELD(umbo_destination, variable, 24);
-
-SIZE(umbo_batch_position, 40);
-FIELD(umbo_batch_position, struct_size, 0);
-FIELD(umbo_batch_position, first_example, 8);
-FIELD(umbo_batch_position, local_examples, 16);
-FIELD(umbo_batch_position, global_examples, 24);
-FIELD(umbo_batch_position, step, 32);
+SIZE(umbo_replica_context_info, 72);
+FIELD(umbo_replica_context_info, struct_size, 0);
+FIELD(umbo_replica_context_info, replica_id, 8);
+FIELD(umbo_replica_context_info, local_replica_id, 12);
+FIELD(umbo_replica_context_info, replica_count, 16);
+FIELD(umbo_replica_context_info, device, 24);
+FIELD(umbo_replica_context_info, stream, 32);
+FIELD(umbo_replica_context_info, first_example, 40);
+FIELD(umbo_replica_context_info, local_example_count, 48);
+FIELD(umbo_replica_context_info, global_example_count, 56);
+FIELD(umbo_replica_context_info, step, 64);
 
 SIZE(umbo_variable_options, 80);
 FIELD(umbo_variable_options, struct_size, 0);
 FIELD(umbo_variable_options, initializer, 8);
 FIELD(umbo_variable_options, initializer_user_data, 16);
 FIELD(umbo_variable_options, dtype, 24);
-FIELD(umbo_variable_options, rank, 28);
+FIELD(umbo_variable_options, ndim, 28);
 FIELD(umbo_variable_options, shape, 32);
 FIELD(umbo_variable_options, trainable, 40);
-FIELD(umbo_variable_options, synchronization, 44);
-FIELD(umbo_variable_options, aggregation, 48);
-FIELD(umbo_variable_options, initial, 52);
+FIELD(umbo_variable_options, aggregation, 44);
+FIELD(umbo_variable_options, initial, 48);
 FIELD(umbo_variable_options, initial_mean, 56);
 FIELD(umbo_variable_options, initial_spread, 64);
 FIELD(umbo_variable_options, initial_seed, 72);
 
-SIZE(umbo_variable_info, 112);
+SIZE(umbo_variable_info, 104);
 FIELD(umbo_variable_info, struct_size, 0);
 FIELD(umbo_variable_info, name, 8);
 FIELD(umbo_variable_info, device, 16);
 FIELD(umbo_variable_info, dtype, 24);
-FIELD(umbo_variable_info, rank, 28);
+FIELD(umbo_variable_info, ndim, 28);
 FIELD(umbo_variable_info, shape, 32);
 FIELD(umbo_variable_info, trainable, 96);
 FIELD(umbo_variable_info, aggregation, 100);
-FIELD(umbo_variable_info, synchronization, 104);
+
+SIZE(umbo_element_spec_info, 96);
+FIELD(umbo_element_spec_info, struct_size, 0);
+FIELD(umbo_element_spec_info, kind, 8);
+FIELD(umbo_element_spec_info, dtype, 12);
+FIELD(umbo_element_spec_info, item_count, 16);
+FIELD(umbo_element_spec_info, ndim, 24);
+FIELD(umbo_element_spec_info, shape, 32);
 
 SIZE(umbo_files_options, 48);
 FIELD(umbo_files_options, struct_size, 0);
 FIELD(umbo_files_options, element_spec, 8);
-FIELD(umbo_files_options, files_at_once, 16);
-FIELD(umbo_files_options, elements_in_turn, 24);
+FIELD(umbo_files_options, open_file_count, 16);
+FIELD(umbo_files_options, consecutive_count, 24);
 FIELD(umbo_files_options, seed, 32);
 FIELD(umbo_files_options, shuffle_files, 40);
 
@@ -170,29 +181,27 @@ FIELD(umbo_generator, end, 32);
 SIZE(umbo_map_options, 24);
 FIELD(umbo_map_options, struct_size, 0);
 FIELD(umbo_map_options, element_spec, 8);
-FIELD(umbo_map_options, parallel_calls, 16);
+FIELD(umbo_map_options, parallel_call_count, 16);
 
 SIZE(umbo_shuffle_options, 32);
 FIELD(umbo_shuffle_options, struct_size, 0);
-FIELD(umbo_shuffle_options, buffer_size, 8);
+FIELD(umbo_shuffle_options, buffer_capacity, 8);
 FIELD(umbo_shuffle_options, seed, 16);
 FIELD(umbo_shuffle_options, keep_order_each_pass, 24);
 
-SIZE(umbo_distribute_options, 48);
+SIZE(umbo_distribute_options, 40);
 FIELD(umbo_distribute_options, struct_size, 0);
 FIELD(umbo_distribute_options, split, 8);
 FIELD(umbo_distribute_options, drop_partial_step, 12);
 FIELD(umbo_distribute_options, host_only, 16);
-FIELD(umbo_distribute_options, per_replica_buffer_size, 24);
-FIELD(umbo_distribute_options, replication_mode, 32);
-FIELD(umbo_distribute_options, place_dataset_on_device, 36);
-FIELD(umbo_distribute_options, sharding, 40);
+FIELD(umbo_distribute_options, prefetch_count, 24);
+FIELD(umbo_distribute_options, sharding, 32);
 
 SIZE(umbo_input_context, 32);
 FIELD(umbo_input_context, struct_size, 0);
-FIELD(umbo_input_context, num_input_pipelines, 8);
-FIELD(umbo_input_context, input_pipeline_id, 16);
-FIELD(umbo_input_context, num_replicas_in_sync, 24);
+FIELD(umbo_input_context, pipeline_count, 8);
+FIELD(umbo_input_context, pipeline_index, 16);
+FIELD(umbo_input_context, replica_count, 24);
 
 SIZE(umbo_gradients_options, 40);
 FIELD(umbo_gradients_options, struct_size, 0);
@@ -355,12 +364,6 @@ FIELD(umbo_optimizer_info, iterations, 16);
 FIELD(umbo_optimizer_info, learning_rate, 24);
 FIELD(umbo_optimizer_info, loss_scale, 32);
 
-SIZE(umbo_variable_progress, 32);
-FIELD(umbo_variable_progress, struct_size, 0);
-FIELD(umbo_variable_progress, update_count, 8);
-FIELD(umbo_variable_progress, first_running, 16);
-FIELD(umbo_variable_progress, second_running, 24);
-
 SIZE(umbo_metric_options, 40);
 FIELD(umbo_metric_options, struct_size, 0);
 FIELD(umbo_metric_options, class_count, 8);
@@ -382,16 +385,6 @@ FIELD(umbo_class_metric, false_negatives, 24);
 FIELD(umbo_class_metric, precision, 32);
 FIELD(umbo_class_metric, recall, 40);
 FIELD(umbo_class_metric, f1, 48);
-
-SIZE(umbo_checkpoint_manager_options, 56);
-FIELD(umbo_checkpoint_manager_options, struct_size, 0);
-FIELD(umbo_checkpoint_manager_options, max_to_keep, 8);
-FIELD(umbo_checkpoint_manager_options, max_best_to_keep, 16);
-FIELD(umbo_checkpoint_manager_options, larger_is_better, 24);
-FIELD(umbo_checkpoint_manager_options, asynchronous, 28);
-FIELD(umbo_checkpoint_manager_options, every_steps, 32);
-FIELD(umbo_checkpoint_manager_options, every_seconds, 40);
-FIELD(umbo_checkpoint_manager_options, start_fresh, 48);
 
 SIZE(umbo_progress, 64);
 FIELD(umbo_progress, struct_size, 0);
@@ -447,13 +440,29 @@ FIELD(umbo_equivalence_finding, difference, 40);
 FIELD(umbo_equivalence_finding, name, 48);
 FIELD(umbo_equivalence_finding, text, 56);
 
+SIZE(umbo_checkpoint_manager_options, 56);
+FIELD(umbo_checkpoint_manager_options, struct_size, 0);
+FIELD(umbo_checkpoint_manager_options, max_to_keep, 8);
+FIELD(umbo_checkpoint_manager_options, max_best_to_keep, 16);
+FIELD(umbo_checkpoint_manager_options, larger_is_better, 24);
+FIELD(umbo_checkpoint_manager_options, asynchronous, 28);
+FIELD(umbo_checkpoint_manager_options, every_steps, 32);
+FIELD(umbo_checkpoint_manager_options, every_seconds, 40);
+FIELD(umbo_checkpoint_manager_options, start_fresh, 48);
+
+SIZE(umbo_variable_progress, 32);
+FIELD(umbo_variable_progress, struct_size, 0);
+FIELD(umbo_variable_progress, update_count, 8);
+FIELD(umbo_variable_progress, first_running, 16);
+FIELD(umbo_variable_progress, second_running, 24);
+
 SIZE(umbo_communicator_functions, 96);
 FIELD(umbo_communicator_functions, struct_size, 0);
 FIELD(umbo_communicator_functions, flags, 8);
 FIELD(umbo_communicator_functions, rank, 16);
-FIELD(umbo_communicator_functions, size, 24);
+FIELD(umbo_communicator_functions, rank_count, 24);
 FIELD(umbo_communicator_functions, node_rank, 32);
-FIELD(umbo_communicator_functions, node_size, 40);
+FIELD(umbo_communicator_functions, node_rank_count, 40);
 FIELD(umbo_communicator_functions, all_to_all, 48);
 FIELD(umbo_communicator_functions, all_gather, 56);
 FIELD(umbo_communicator_functions, broadcast, 64);
@@ -464,25 +473,30 @@ FIELD(umbo_communicator_functions, abort, 88);
 SIZE(umbo_communicator_info, 40);
 FIELD(umbo_communicator_info, struct_size, 0);
 FIELD(umbo_communicator_info, rank, 8);
-FIELD(umbo_communicator_info, size, 16);
+FIELD(umbo_communicator_info, rank_count, 16);
 FIELD(umbo_communicator_info, node_rank, 24);
-FIELD(umbo_communicator_info, node_size, 32);
+FIELD(umbo_communicator_info, node_rank_count, 32);
 
-SIZE(umbo_mpi_options, 32);
+SIZE(umbo_mpi_options, 48);
 FIELD(umbo_mpi_options, struct_size, 0);
 FIELD(umbo_mpi_options, timeout_seconds, 8);
 FIELD(umbo_mpi_options, library, 16);
-FIELD(umbo_mpi_options, longest_message, 24);
+FIELD(umbo_mpi_options, max_message_bytes, 24);
+FIELD(umbo_mpi_options, find, 32);
+FIELD(umbo_mpi_options, find_user_data, 40);
 
-SIZE(umbo_nccl_options, 24);
-FIELD(umbo_nccl_options, struct_size, 0);
-FIELD(umbo_nccl_options, timeout_seconds, 8);
-FIELD(umbo_nccl_options, library, 16);
+SIZE(umbo_cluster_resolver_info, 48);
+FIELD(umbo_cluster_resolver_info, struct_size, 0);
+FIELD(umbo_cluster_resolver_info, job_count, 8);
+FIELD(umbo_cluster_resolver_info, task_type, 16);
+FIELD(umbo_cluster_resolver_info, task_index, 24);
+FIELD(umbo_cluster_resolver_info, rank, 32);
+FIELD(umbo_cluster_resolver_info, rank_count, 40);
 
 SIZE(umbo_step_times, 104);
 FIELD(umbo_step_times, struct_size, 0);
-FIELD(umbo_step_times, steps_measured, 8);
-FIELD(umbo_step_times, steps, 16);
+FIELD(umbo_step_times, measured_step_count, 8);
+FIELD(umbo_step_times, step_count, 16);
 FIELD(umbo_step_times, step, 24);
 FIELD(umbo_step_times, input, 32);
 FIELD(umbo_step_times, split, 40);
@@ -496,4 +510,23 @@ FIELD(umbo_step_times, outside, 96);
 
 SIZE(umbo_trace_options, 16);
 FIELD(umbo_trace_options, struct_size, 0);
-FIELD(umbo_trace_options, most_events, 8);
+FIELD(umbo_trace_options, max_events, 8);
+
+SIZE(umbo_nccl_options, 24);
+FIELD(umbo_nccl_options, struct_size, 0);
+FIELD(umbo_nccl_options, timeout_seconds, 8);
+FIELD(umbo_nccl_options, library, 16);
+
+SIZE(umbo_variable_request_info, 40);
+FIELD(umbo_variable_request_info, struct_size, 0);
+FIELD(umbo_variable_request_info, name, 8);
+FIELD(umbo_variable_request_info, device, 16);
+FIELD(umbo_variable_request_info, trainable, 24);
+FIELD(umbo_variable_request_info, aggregation, 28);
+FIELD(umbo_variable_request_info, synchronization, 32);
+
+SIZE(umbo_destination, 32);
+FIELD(umbo_destination, struct_size, 0);
+FIELD(umbo_destination, device, 8);
+FIELD(umbo_destination, like, 16);
+FIELD(umbo_destination, variable, 24);

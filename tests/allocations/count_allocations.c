@@ -67,7 +67,7 @@ typedef umbo_status (*run_function)(umbo_strategy *, umbo_replica_fn, void *, co
                                     const umbo_run_options *, umbo_value **);
 
 /* Stands before the library's function and counts the steps. */
-umbo_status umbo_strategy_run(umbo_strategy *strategy, umbo_replica_fn function, void *user_data,
+umbo_status (umbo_strategy_run)(umbo_strategy *strategy, umbo_replica_fn function, void *user_data,
                               const umbo_value *args, const umbo_run_options *options,
                               umbo_value **result) {
     static run_function next;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <umbo/umbo.h>
+#include <umbo/all.h>
 
 #if defined(__GNUC__)
 #define CHECK_MAYBE_UNUSED __attribute__((unused))
@@ -193,9 +193,8 @@ static CHECK_MAYBE_UNUSED int has_floats(const umbo_value *value, int64_t count,
     umbo_view view;
     int64_t size = 1;
     int32_t axis;
-    CHECK_OK(umbo_value_view(value, NULL, &view));
-    CHECK(view.dtype == UMBO_DTYPE_FLOAT32);
-    for (axis = 0; axis < view.rank; axis++) size *= view.shape[axis];
+    CHECK_OK(umbo_value_view(value, NULL, UMBO_DTYPE_FLOAT32, &view));
+    for (axis = 0; axis < view.ndim; axis++) size *= view.shape[axis];
     return size == count &&
            (size == 0 || memcmp(view.data, expected, (size_t)size * sizeof(float)) == 0);
 }
@@ -233,8 +232,7 @@ static CHECK_MAYBE_UNUSED int is_close(double value, double expected) {
 /* The first element of an f32 value. */
 static CHECK_MAYBE_UNUSED float float_of(const umbo_value *value) {
     umbo_view view;
-    CHECK_OK(umbo_value_view(value, NULL, &view));
-    CHECK(view.dtype == UMBO_DTYPE_FLOAT32);
+    CHECK_OK(umbo_value_view(value, NULL, UMBO_DTYPE_FLOAT32, &view));
     return *(const float *)view.data;
 }
 
@@ -248,16 +246,18 @@ static CHECK_MAYBE_UNUSED float float_at(const umbo_value *value, int32_t index)
     return number;
 }
 
-static CHECK_MAYBE_UNUSED umbo_value_kind kind_of(const umbo_value *value) {
-    umbo_value_kind kind = (umbo_value_kind)0;
-    CHECK_OK(umbo_value_get_kind(value, &kind));
-    return kind;
+static CHECK_MAYBE_UNUSED umbo_value_info value_info_of(const umbo_value *value) {
+    umbo_value_info info = UMBO_VALUE_INFO_INIT;
+    CHECK_OK(umbo_value_get_info(value, &info));
+    return info;
 }
 
-static CHECK_MAYBE_UNUSED int32_t count_of(const umbo_value *value) {
-    int64_t count = -1;
-    CHECK_OK(umbo_value_count(value, &count));
-    return count;
+static CHECK_MAYBE_UNUSED umbo_value_kind kind_of(const umbo_value *value) {
+    return value_info_of(value).kind;
+}
+
+static CHECK_MAYBE_UNUSED int64_t count_of(const umbo_value *value) {
+    return value_info_of(value).item_count;
 }
 
 /* The first f32 of a variable, read outside of `run`. */
@@ -280,9 +280,9 @@ static CHECK_MAYBE_UNUSED int64_t live(umbo_handle_type type) {
 }
 
 static CHECK_MAYBE_UNUSED int32_t replica_id(const umbo_replica_context *context) {
-    int32_t id = -1;
-    CHECK_OK(umbo_replica_context_replica_id(context, &id));
-    return id;
+    umbo_replica_context_info info = UMBO_REPLICA_CONTEXT_INFO_INIT;
+    CHECK_OK(umbo_replica_context_get_info(context, &info));
+    return info.replica_id;
 }
 
 /* A run callback's result: this f32 scalar. */

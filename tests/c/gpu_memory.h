@@ -21,13 +21,15 @@ static void *driver_function(const char *name) {
 static CHECK_MAYBE_UNUSED umbo_status move_bytes(umbo_replica_context *context, const umbo_view *view,
                                                  void *bytes, size_t count, int to_device) {
     const uint64_t there = (uint64_t)(uintptr_t)view->data;
-    void *stream = NULL;
+    umbo_replica_context_info here = UMBO_REPLICA_CONTEXT_INFO_INIT;
+    void *stream;
     if (view->device.type != UMBO_DEVICE_GPU) {
         if (to_device) memcpy(view->mutable_data, bytes, count);
         else memcpy(bytes, view->data, count);
         return UMBO_OK;
     }
-    UMBO_TRY(umbo_replica_context_stream(context, &stream));
+    UMBO_TRY(umbo_replica_context_get_info(context, &here));
+    stream = here.stream;
     if (to_device) {
         int (*copy)(uint64_t, const void *, size_t, void *);
         DRIVER_FUNCTION(copy, "cuMemcpyHtoDAsync_v2");

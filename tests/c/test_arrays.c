@@ -32,10 +32,10 @@ static void arrays(void) {
     table[2] = 99; /* was copied */
     element = second_of(dataset);
     CHECK(kind_of(element) == UMBO_VALUE_STRUCT);
-    CHECK_OK(umbo_value_view(element, "x", &view));
+    CHECK_OK(umbo_value_view(element, "x", UMBO_DTYPE_NONE, &view));
     CHECK(view.shape[0] == 2 && ((const float *)view.data)[0] == 3);
-    CHECK_OK(umbo_value_view(element, "y", &view));
-    CHECK(view.rank == 0 && *(const int32_t *)view.data == 8);
+    CHECK_OK(umbo_value_view(element, "y", UMBO_DTYPE_NONE, &view));
+    CHECK(view.ndim == 0 && *(const int32_t *)view.data == 8);
     umbo_value_release(element);
     umbo_dataset_release(dataset);
 
@@ -52,7 +52,7 @@ static void arrays(void) {
     CHECK_OK(umbo_dataset_from_arrays(1, NULL, views, &dataset));
     element = second_of(dataset);
     CHECK(kind_of(element) == UMBO_VALUE_TENSOR);
-    CHECK_OK(umbo_value_view(element, NULL, &view));
+    CHECK_OK(umbo_value_view(element, NULL, UMBO_DTYPE_NONE, &view));
     CHECK(*(const float *)view.data == 2 && ((const float *)view.data)[view.strides[0]] == 5);
     umbo_value_release(element);
     CHECK_OK(umbo_dataset_cardinality(dataset, &count));
@@ -64,7 +64,7 @@ static void arrays(void) {
     views[1] = umbo_view_of_memory(UMBO_DTYPE_INT32, 1, &two, labels);
     CHECK_STATUS(umbo_dataset_from_arrays(2, names, views, &none), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("dimension 0");
-    views[1] = umbo_view_of_memory(UMBO_DTYPE_INT32, UMBO_MAX_RANK + 1, &two, labels);
+    views[1] = umbo_view_of_memory(UMBO_DTYPE_INT32, UMBO_MAX_NDIM + 1, &two, labels);
     CHECK_STATUS(umbo_dataset_from_arrays(2, names, views, &none), UMBO_STATUS_INVALID_ARGUMENT);
     /* Sizes that cannot be make no view, and nothing overflows. */
     CHECK(umbo_view_of_memory(UMBO_DTYPE_INT32, 1, NULL, labels).dtype == UMBO_DTYPE_NONE);
@@ -73,7 +73,7 @@ static void arrays(void) {
     CHECK(views[1].dtype == UMBO_DTYPE_NONE && views[1].data == NULL);
     CHECK_STATUS(umbo_dataset_from_arrays(2, names, views, &none), UMBO_STATUS_INVALID_ARGUMENT);
     views[1] = umbo_view_of_memory(UMBO_DTYPE_INT32, 3, empty, NULL);
-    CHECK(views[1].dtype == UMBO_DTYPE_INT32 && views[1].rank == 3 && views[1].shape[0] == 3);
+    CHECK(views[1].dtype == UMBO_DTYPE_INT32 && views[1].ndim == 3 && views[1].shape[0] == 3);
     CHECK(none == NULL);
 }
 
@@ -93,18 +93,18 @@ static void idx_files(void) {
     umbo_view view;
     write_file(paths[0], images, sizeof(images));
     write_file(paths[1], labels, sizeof(labels));
-    CHECK_OK(umbo_dataset_from_idx_files(2, paths, names, &dataset));
+    CHECK_OK(umbo_dataset_from_idx_files(2, names, paths, &dataset));
     element = second_of(dataset);
-    CHECK_OK(umbo_value_view(element, "image", &view));
+    CHECK_OK(umbo_value_view(element, "image", UMBO_DTYPE_NONE, &view));
     CHECK(view.shape[0] == 3 && ((const unsigned char *)view.data)[2] == 6);
-    CHECK_OK(umbo_value_view(element, "label", &view));
+    CHECK_OK(umbo_value_view(element, "label", UMBO_DTYPE_NONE, &view));
     CHECK(*(const unsigned char *)view.data == 9);
     umbo_value_release(element);
     umbo_dataset_release(dataset);
     write_file(paths[1], short_labels, sizeof(short_labels));
-    CHECK_STATUS(umbo_dataset_from_idx_files(2, paths, names, &none), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_dataset_from_idx_files(2, names, paths, &none), UMBO_STATUS_INVALID_ARGUMENT);
     remove(paths[1]);
-    CHECK_STATUS(umbo_dataset_from_idx_files(2, paths, names, &none), UMBO_STATUS_NOT_FOUND);
+    CHECK_STATUS(umbo_dataset_from_idx_files(2, names, paths, &none), UMBO_STATUS_NOT_FOUND);
     CHECK(none == NULL);
     remove(paths[0]);
 }

@@ -27,7 +27,7 @@ static double example(int64_t index, int channel) { return (double)(index * inde
 static umbo_status measure(umbo_replica_context *context, const umbo_value *args, void *user_data,
                            umbo_value **result) {
     statistics *plan = (statistics *)user_data;
-    umbo_batch_position position = UMBO_BATCH_POSITION_INIT;
+    umbo_replica_context_info position = UMBO_REPLICA_CONTEXT_INFO_INIT;
     const int id = replica_id(context);
     double sums[CHANNELS] = {0}, wide[CHANNELS];
     float narrow[CHANNELS], first = (float)(10 + id);
@@ -37,12 +37,12 @@ static umbo_status measure(umbo_replica_context *context, const umbo_value *args
     int channel;
     (void)args;
     (void)result;
-    CHECK_OK(umbo_replica_context_batch_position(context, &position));
-    for (row = 0; row < position.local_examples; row++)
+    CHECK_OK(umbo_replica_context_get_info(context, &position));
+    for (row = 0; row < position.local_example_count; row++)
         for (channel = 0; channel < CHANNELS; channel++)
             sums[channel] += example(position.first_example + row, channel);
     for (channel = 0; channel < CHANNELS; channel++) {
-        wide[channel] = plan->with_weights ? id + 1 : sums[channel] / (double)position.local_examples;
+        wide[channel] = plan->with_weights ? id + 1 : sums[channel] / (double)position.local_example_count;
         narrow[channel] = (float)wide[channel];
     }
     views[0] = plan->dtype == UMBO_DTYPE_FLOAT64 ? view_of(UMBO_DTYPE_FLOAT64, 1, CHANNELS, wide)

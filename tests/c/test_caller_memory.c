@@ -9,17 +9,17 @@ static void values_from_data(void) {
     umbo_value *array = NULL, *number = NULL, *none = NULL;
     umbo_view view;
     CHECK_OK(umbo_value_from_data(UMBO_DTYPE_FLOAT32, 2, shape, numbers, NULL, &array));
-    CHECK_OK(umbo_value_view(array, NULL, &view));
-    CHECK(view.rank == 2 && view.shape[0] == 2 && view.shape[1] == 3 && view.data != numbers);
+    CHECK_OK(umbo_value_view(array, NULL, UMBO_DTYPE_NONE, &view));
+    CHECK(view.ndim == 2 && view.shape[0] == 2 && view.shape[1] == 3 && view.data != numbers);
     CHECK(memcmp(view.data, numbers, sizeof(numbers)) == 0);
     CHECK_OK(umbo_value_from_data(UMBO_DTYPE_FLOAT64, 0, NULL, &pi, "CPU:0", &number));
-    CHECK_OK(umbo_value_view(number, NULL, &view));
-    CHECK(view.rank == 0 && *(const double *)view.data == pi);
+    CHECK_OK(umbo_value_view(number, NULL, UMBO_DTYPE_NONE, &view));
+    CHECK(view.ndim == 0 && *(const double *)view.data == pi);
     CHECK_STATUS(umbo_value_from_data(UMBO_DTYPE_NONE, 0, NULL, &pi, NULL, &none),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_value_from_data(UMBO_DTYPE_FLOAT32, 2, shape, NULL, NULL, &none),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("umbo_value_from_data: data");
+    CHECK_MESSAGE("umbo_tensor_from_data: data");
     CHECK(none == NULL);
     umbo_value_release(array);
     umbo_value_release(number);

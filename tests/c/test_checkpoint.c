@@ -28,13 +28,13 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *args, void 
                         umbo_value **result) {
     struct model *m = (struct model *)user_data;
     umbo_view w, g;
-    umbo_batch_position position = UMBO_BATCH_POSITION_INIT;
+    umbo_replica_context_info position = UMBO_REPLICA_CONTEXT_INFO_INIT;
     const float *weights;
     float *gradient;
     int64_t index;
     (void)args;
     (void)result;
-    UMBO_TRY(umbo_replica_context_batch_position(ctx, &position));
+    UMBO_TRY(umbo_replica_context_get_info(ctx, &position));
     UMBO_TRY(umbo_variable_view(m->weights, ctx, UMBO_DTYPE_NONE, &w));
     UMBO_TRY(umbo_gradients_view(m->gradients, ctx, 0, UMBO_GRADIENT_OVERWRITE, &g));
     weights = (const float *)w.data;
@@ -106,7 +106,7 @@ static void goes_on_from_a_file(int32_t replicas) {
     float seen[2];
     make(&a, replicas);
     train(&a, STEPS);
-    CHECK_OK(umbo_tensor_view(a.seen, &view));
+    CHECK_OK(umbo_tensor_mutable_view(a.seen, &view));
     ((float *)view.mutable_data)[1] = 4.5f;
     CHECK_OK(umbo_checkpoint_set_integer(a.checkpoint, "epoch", 7));
     CHECK_OK(umbo_checkpoint_set_number(a.checkpoint, "best", -0.25));

@@ -21,21 +21,21 @@ static umbo_status called(struct engine *engine) {
     return umbo_set_last_error(engine->outcome, "the wire is cut", NULL, NULL);
 }
 
-static umbo_status all_to_all(const void *send, const int64_t *send_counts, void *receive,
-                              const int64_t *receive_counts, void *user_data) {
-    CHECK(send_counts[0] == receive_counts[0]);
-    CHECK((send == NULL) == (send_counts[0] == 0));
-    CHECK((receive == NULL) == (receive_counts[0] == 0));
-    if (send != NULL) memcpy(receive, send, (size_t)send_counts[0]);
+static umbo_status all_to_all(const size_t *send_bytes, const void *send, const size_t *receive_bytes,
+                              void *user_data, void *receive) {
+    CHECK(send_bytes[0] == receive_bytes[0]);
+    CHECK((send == NULL) == (send_bytes[0] == 0));
+    CHECK((receive == NULL) == (receive_bytes[0] == 0));
+    if (send != NULL) memcpy(receive, send, send_bytes[0]);
     return called((struct engine *)user_data);
 }
 
-static umbo_status all_gather(const void *send, void *receive, const int64_t *counts, void *user_data) {
-    if (counts[0] > 0) memcpy(receive, send, (size_t)counts[0]);
+static umbo_status all_gather(const size_t *bytes, const void *send, void *user_data, void *receive) {
+    if (bytes[0] > 0) memcpy(receive, send, bytes[0]);
     return called((struct engine *)user_data);
 }
 
-static umbo_status vote(int64_t number, int64_t *least, int64_t *greatest, void *user_data) {
+static umbo_status vote(int64_t number, void *user_data, int64_t *least, int64_t *greatest) {
     struct engine *engine = (struct engine *)user_data;
     *least = *greatest = number + engine->off;
     return called(engine);
@@ -75,19 +75,19 @@ static umbo_communicator *make(const umbo_communicator_functions *functions, str
 
 /* Moves with the functions of `functions`; `calls` of them reach the engine. */
 static void moves(const umbo_communicator_functions *functions, int calls) {
-    const int64_t counts[1] = {5}, none[1] = {0};
+    const size_t bytes[1] = {5}, none[1] = {0};
     struct engine engine;
     char received[8] = "";
     int64_t number = -1, other = -1;
     umbo_communicator *communicator = make(functions, &engine), *second = NULL;
     const umbo_communicator_info here = communicator_info_of(communicator);
-    CHECK(here.rank == 0 && here.size == 1 && here.node_rank == 0 && here.node_size == 1);
-    CHECK_OK(umbo_communicator_all_to_all(communicator, "abcd", counts, received, counts));
+    CHECK(here.rank == 0 && here.rank_count == 1 && here.node_rank == 0 && here.node_rank_count == 1);
+    CHECK_OK(umbo_communicator_all_to_all(communicator, bytes, "abcd", bytes, received));
     CHECK(strcmp(received, "abcd") == 0);
-    CHECK_OK(umbo_communicator_all_to_all(communicator, NULL, none, NULL, none));
-    CHECK_OK(umbo_communicator_all_gather(communicator, "efgh", received, counts));
+    CHECK_OK(umbo_communicator_all_to_all(communicator, none, NULL, none, NULL));
+    CHECK_OK(umbo_communicator_all_gather(communicator, bytes, "efgh", received));
     CHECK(strcmp(received, "efgh") == 0);
-    CHECK_OK(umbo_communicator_broadcast(communicator, received, 5, 0));
+    CHECK_OK(umbo_communicator_broadcast(communicator, 0, 5, received));
     CHECK(strcmp(received, "efgh") == 0);
     CHECK_OK(umbo_communicator_vote(communicator, INT64_MIN, &number, &other));
     CHECK(number == INT64_MIN && other == INT64_MIN);
@@ -102,26 +102,26 @@ static void moves(const umbo_communicator_functions *functions, int calls) {
 }
 
 static void what_is_wrong_is_said(void) {
-    const int64_t counts[1] = {4}, negative[1] = {-1}, huge[1] = {INT64_MAX}, other[1] = {3};
+    const size_t four[1] = {4}, endless[1] = {SIZE_MAX}, huge[1] = {SIZE_MAX / 2 + 1}, three[1] = {3};
     struct engine engine;
     char bytes[8] = "";
     const umbo_communicator_functions functions = functions_of_one();
     umbo_communicator *communicator = make(&functions, &engine);
-    CHECK_STATUS(umbo_communicator_all_to_all(communicator, "abc", negative, bytes, counts),
+    CHECK_STATUS(umbo_communicator_all_to_all(communicator, endless, "abc", four, bytes),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("send_counts");
-    CHECK_STATUS(umbo_communicator_all_to_all(communicator, "abc", counts, bytes, other),
+    CHECK_MESSAGE("send_bytes");
+    CHECK_STATUS(umbo_communicator_all_to_all(communicator, four, "abc", three, bytes),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("sends itself 4 bytes and receives 3");
-    CHECK_STATUS(umbo_communicator_all_to_all(communicator, bytes, counts, bytes + 2, counts),
+    CHECK_STATUS(umbo_communicator_all_to_all(communicator, four, bytes, four, bytes + 2),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("overlaps");
-    CHECK_STATUS(umbo_communicator_all_gather(communicator, "abc", bytes, negative),
+    CHECK_STATUS(umbo_communicator_all_gather(communicator, endless, "abc", bytes),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_communicator_all_gather(communicator, bytes, bytes, huge),
+    CHECK_STATUS(umbo_communicator_all_gather(communicator, huge, bytes, bytes),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_communicator_broadcast(communicator, bytes, -1, 0), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_communicator_broadcast(communicator, bytes, 1, 1), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_communicator_broadcast(communicator, 0, SIZE_MAX, bytes), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_communicator_broadcast(communicator, 1, 1, bytes), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("root: 1 is not in [0, 1)");
     CHECK(engine.calls == 0);
     CHECK_OK(umbo_communicator_barrier(communicator)); /* nothing of this has broken it */
@@ -210,14 +210,14 @@ static void what_is_none(void) {
     functions.flags = 4;
     refused(&functions, "functions.flags: 4");
     functions = functions_of_one();
-    functions.size = -1;
-    refused(&functions, "functions.size: -1");
+    functions.rank_count = -1;
+    refused(&functions, "functions.rank_count: -1");
     functions = functions_of_one();
     functions.rank = 1;
     refused(&functions, "rank: 1 is not in [0, 1)");
     functions = functions_of_one();
-    functions.node_size = 2;
-    refused(&functions, "node_size: 2");
+    functions.node_rank_count = 2;
+    refused(&functions, "node_rank_count: 2");
     functions = functions_of_one();
     functions.struct_size = 3;
     refused(&functions, "struct_size is 3");

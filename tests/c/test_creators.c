@@ -1,7 +1,7 @@
 /* Variable creators: what they see, what they change, in which order, where. */
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 static umbo_variable *create(umbo_strategy *strategy, const char *name) {
     umbo_variable *variable = NULL;
@@ -21,38 +21,41 @@ static umbo_status change(umbo_variable_request *request, void *user_data,
     const float numbers[2] = {7, 8};
     umbo_tensor *initial = NULL, *other = make_floats(2, numbers);
     umbo_view view;
-    const char *name = NULL;
-    umbo_trainable trainable = (umbo_trainable)-1;
-    umbo_aggregation aggregation = (umbo_aggregation)-1;
-    umbo_synchronization synchronization = (umbo_synchronization)-1;
+    umbo_variable_request_info info = UMBO_VARIABLE_REQUEST_INFO_INIT, wrong;
     *(int *)user_data += 1;
     CHECK(*variable == NULL);
-    CHECK_OK(umbo_variable_request_name(request, &name));
-    CHECK(strcmp(name, "w") == 0);
+    CHECK_OK(umbo_variable_request_get_info(request, &info));
+    CHECK(strcmp(info.name, "w") == 0);
     CHECK_OK(umbo_variable_request_initial_value(request, &initial));
     CHECK_OK(umbo_tensor_view(initial, &view));
-    CHECK(view.rank == 0 && *(const float *)view.data == 1);
+    CHECK(view.ndim == 0 && *(const float *)view.data == 1);
     umbo_tensor_release(initial);
-    CHECK_OK(umbo_variable_request_trainable(request, &trainable));
-    CHECK_OK(umbo_variable_request_aggregation(request, &aggregation));
-    CHECK_OK(umbo_variable_request_synchronization(request, &synchronization));
     /* The strategy's own creator has run before and has resolved the default. */
-    CHECK(trainable == UMBO_TRAINABLE_YES && aggregation == UMBO_AGGREGATION_NONE);
-    CHECK(synchronization == UMBO_SYNCHRONIZATION_AUTO);
+    CHECK(info.trainable == 1 && info.aggregation == UMBO_AGGREGATION_NONE);
+    CHECK(info.synchronization == UMBO_SYNCHRONIZATION_AUTO);
+    CHECK_OK(umbo_variable_request_set_info(request, &info)); /* as it is */
 
-    CHECK_OK(umbo_variable_request_set_name(request, "renamed"));
-    CHECK_OK(umbo_variable_request_name(request, &name));
-    CHECK(strcmp(name, "renamed") == 0);
     CHECK_OK(umbo_variable_request_set_initial_value(request, other));
-    CHECK_OK(umbo_variable_request_set_trainable(request, UMBO_TRAINABLE_NO));
-    CHECK_OK(umbo_variable_request_set_aggregation(request, UMBO_AGGREGATION_SUM));
-    CHECK_OK(umbo_variable_request_set_synchronization(request, UMBO_SYNCHRONIZATION_ON_WRITE));
-    CHECK_STATUS(umbo_variable_request_set_aggregation(request, (umbo_aggregation)9),
-                 UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_variable_request_set_trainable(request, (umbo_trainable)9),
-                 UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_variable_request_set_synchronization(request, (umbo_synchronization)9),
-                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_OK(umbo_variable_request_get_info(request, &info));
+    info.name = "renamed";
+    info.trainable = 0;
+    info.aggregation = UMBO_AGGREGATION_SUM;
+    info.synchronization = UMBO_SYNCHRONIZATION_ON_WRITE;
+    CHECK_OK(umbo_variable_request_set_info(request, &info));
+    CHECK_OK(umbo_variable_request_get_info(request, &info));
+    CHECK(strcmp(info.name, "renamed") == 0 && info.trainable == 0);
+    wrong = info;
+    wrong.aggregation = (umbo_aggregation)9;
+    CHECK_STATUS(umbo_variable_request_set_info(request, &wrong), UMBO_STATUS_INVALID_ARGUMENT);
+    wrong = info;
+    wrong.trainable = 9;
+    CHECK_STATUS(umbo_variable_request_set_info(request, &wrong), UMBO_STATUS_INVALID_ARGUMENT);
+    wrong = info;
+    wrong.synchronization = (umbo_synchronization)9;
+    CHECK_STATUS(umbo_variable_request_set_info(request, &wrong), UMBO_STATUS_INVALID_ARGUMENT);
+    wrong = info;
+    wrong.name = NULL;
+    CHECK_STATUS(umbo_variable_request_set_info(request, &wrong), UMBO_STATUS_INVALID_ARGUMENT);
     umbo_tensor_release(other);
     return UMBO_OK; /* made from the request as it now is */
 }
@@ -74,14 +77,41 @@ static void changing(umbo_strategy *strategy) {
     CHECK(has_name(variable, "renamed"));
     info = facts_of(variable);
     CHECK(info.trainable == 0 && info.aggregation == UMBO_AGGREGATION_SUM);
-    CHECK(info.synchronization == UMBO_SYNCHRONIZATION_ON_WRITE);
     CHECK_OK(umbo_variable_read(variable, &value));
     CHECK_OK(umbo_tensor_view(value, &view));
-    CHECK(view.rank == 1 && view.shape[0] == 2 && ((const float *)view.data)[1] == 8);
+    CHECK(view.ndim == 1 && view.shape[0] == 2 && ((const float *)view.data)[1] == 8);
     umbo_tensor_release(value);
     umbo_variable_release(variable);
     umbo_variable_release(create(strategy, "w")); /* the scope is left: nobody is asked */
     CHECK(calls == 101);
+}
+
+/* Makes the variable one that is synchronised on reading; user data: whether optimizers change it. */
+static umbo_status on_read(umbo_variable_request *request, void *user_data, umbo_variable **variable) {
+    umbo_variable_request_info info = UMBO_VARIABLE_REQUEST_INFO_INIT;
+    (void)variable;
+    CHECK_OK(umbo_variable_request_get_info(request, &info));
+    CHECK(info.trainable == UMBO_AUTO); /* the strategy's own creator comes later */
+    info.synchronization = UMBO_SYNCHRONIZATION_ON_READ;
+    info.trainable = *(const int32_t *)user_data;
+    CHECK_OK(umbo_variable_request_set_info(request, &info));
+    return UMBO_OK;
+}
+
+/* Optimizers leave such a variable alone, unless it is said that they change it. */
+static void synchronised_on_reading(umbo_strategy *strategy) {
+    int32_t trainable;
+    for (trainable = UMBO_AUTO; trainable <= 1; trainable++) {
+        umbo_scope *scope = NULL, *creators = NULL;
+        umbo_variable *variable;
+        CHECK_OK(umbo_scope_enter(strategy, &scope));
+        CHECK_OK(umbo_variable_creator_scope_enter(on_read, &trainable, NULL, &creators));
+        variable = create(strategy, "r");
+        CHECK(facts_of(variable).trainable == (trainable == 1));
+        umbo_variable_release(variable);
+        CHECK_OK(umbo_scope_exit(creators));
+        CHECK_OK(umbo_scope_exit(scope));
+    }
 }
 
 /* Appends a letter to the name, before the rest of the creators. */
@@ -93,15 +123,15 @@ typedef struct {
 static umbo_status append(umbo_variable_request *request, void *user_data,
                           umbo_variable **variable) {
     const appender *self = (const appender *)user_data;
-    const char *name = NULL, *device = NULL;
+    umbo_variable_request_info info = UMBO_VARIABLE_REQUEST_INFO_INIT;
     char longer[32];
-    CHECK_OK(umbo_variable_request_name(request, &name));
-    CHECK(strlen(name) + 2 <= sizeof(longer));
-    strcpy(longer, name);
+    CHECK_OK(umbo_variable_request_get_info(request, &info));
+    CHECK((info.device != NULL) == self->sees_device);
+    CHECK(strlen(info.name) + 2 <= sizeof(longer));
+    strcpy(longer, info.name);
     strcat(longer, self->letter);
-    CHECK_OK(umbo_variable_request_set_name(request, longer));
-    CHECK_OK(umbo_variable_request_device(request, &device));
-    CHECK((device != NULL) == self->sees_device);
+    info.name = longer;
+    CHECK_OK(umbo_variable_request_set_info(request, &info));
     return umbo_variable_request_next(request, variable);
 }
 
@@ -133,8 +163,11 @@ static umbo_status substitute(umbo_variable_request *request, void *user_data,
 
 static umbo_status twice(umbo_variable_request *request, void *user_data,
                          umbo_variable **variable) {
+    umbo_variable_request_info info = UMBO_VARIABLE_REQUEST_INFO_INIT;
     CHECK_OK(umbo_variable_request_next(request, (umbo_variable **)user_data));
-    CHECK_OK(umbo_variable_request_set_name(request, "second"));
+    CHECK_OK(umbo_variable_request_get_info(request, &info));
+    info.name = "second";
+    CHECK_OK(umbo_variable_request_set_info(request, &info));
     return umbo_variable_request_next(request, variable);
 }
 
@@ -150,7 +183,7 @@ static void other_results(umbo_strategy *strategy) {
     umbo_variable *existing = create(strategy, "existing"), *made, *first = NULL;
     umbo_variable_request *stale = NULL;
     umbo_tensor *initial = make_float(1);
-    const char *name = NULL;
+    umbo_variable_request_info info = UMBO_VARIABLE_REQUEST_INFO_INIT;
     CHECK_OK(umbo_variable_creator_scope_enter(substitute, existing, NULL, &scope));
     made = create(strategy, "new");
     CHECK(has_name(made, "existing"));
@@ -170,7 +203,7 @@ static void other_results(umbo_strategy *strategy) {
                  UMBO_STATUS_PERMISSION_DENIED);
     CHECK_MESSAGE("no more variables");
     CHECK(made == NULL);
-    CHECK_STATUS(umbo_variable_request_name(stale, &name), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_variable_request_get_info(stale, &info), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_OK(umbo_scope_exit(scope));
     umbo_tensor_release(initial);
     umbo_variable_release(existing);
@@ -263,6 +296,7 @@ int main(void) {
     umbo_scope *scope = NULL;
     int calls = 0;
     changing(strategy);
+    synchronised_on_reading(strategy);
     order(strategy);
     other_results(strategy);
     in_a_run(strategy);

@@ -79,7 +79,7 @@ static umbo_status give(umbo_replica_context *ctx, const umbo_value *args, void 
     int64_t row, at;
     (void)args;
     (void)result;
-    UMBO_TRY(umbo_replica_context_replica_id(ctx, &replica));
+    replica = replica_id(ctx);
     if (self->rows) {
         UMBO_TRY(umbo_gradients_add_rows(self->gradients, ctx, 0, 40, &indices, &view));
         for (row = 0; row < 40; row++) ((int64_t *)indices.mutable_data)[row] = (row * 37 + replica) % 50;
@@ -239,8 +239,7 @@ static void reduced(umbo_strategy *strategy, int rows, umbo_dtype dtype, int64_t
     if (rows) {
         umbo_tensor *parts[2] = {NULL, NULL};
         CHECK(kind_of(found) == UMBO_VALUE_INDEXED_SLICES);
-        CHECK_OK(umbo_value_slices_values(found, &parts[0]));
-        CHECK_OK(umbo_value_slices_indices(found, &parts[1]));
+        CHECK_OK(umbo_value_indexed_slices(found, &parts[0], &parts[1]));
         CHECK_OK(umbo_tensor_view(parts[0], &values));
         CHECK_OK(umbo_tensor_view(parts[1], &indices));
         CHECK(values.shape[0] == indices.shape[0] && values.shape[1] == WIDTH && indices.shape[0] == 50);
@@ -252,8 +251,8 @@ static void reduced(umbo_strategy *strategy, int rows, umbo_dtype dtype, int64_t
         umbo_tensor_release(parts[0]);
         umbo_tensor_release(parts[1]);
     } else {
-        CHECK_OK(umbo_value_view(found, NULL, &values));
-        CHECK_OK(umbo_value_view(again, NULL, &before));
+        CHECK_OK(umbo_value_view(found, NULL, UMBO_DTYPE_NONE, &values));
+        CHECK_OK(umbo_value_view(again, NULL, UMBO_DTYPE_NONE, &before));
         for (at = 0; at < ELEMENTS; at++) {
             CHECK(((const float *)values.data)[at] == -((const float *)view.data)[at]);
             if (accumulation == 1)

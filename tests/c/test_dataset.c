@@ -31,8 +31,8 @@ static int drain(umbo_dataset *dataset, float *into, int room) {
         int64_t index, size;
         CHECK_OK(umbo_iterator_next(iterator, &element));
         if (element == NULL) break;
-        CHECK_OK(umbo_value_view(element, NULL, &view));
-        size = view.rank == 0 ? 1 : view.shape[0];
+        CHECK_OK(umbo_value_view(element, NULL, UMBO_DTYPE_NONE, &view));
+        size = view.ndim == 0 ? 1 : view.shape[0];
         for (index = 0; index < size; index++) {
             CHECK(count < room);
             into[count++] = ((const float *)view.data)[index];
@@ -56,10 +56,10 @@ static void elements_are_for_reading(void) {
     CHECK_OK(umbo_iterator_from_dataset(source, &iterator));
     CHECK_OK(umbo_iterator_next(iterator, &element));
     CHECK_OK(umbo_value_tensor(element, &tensor));
-    CHECK_OK(umbo_tensor_view(tensor, &view));
+    CHECK_OK(umbo_tensor_mutable_view(tensor, &view));
     CHECK(view.data != NULL && view.mutable_data == NULL && (view.flags & UMBO_VIEW_READ_ONLY) != 0);
     CHECK_OK(umbo_tensor_copy(tensor, NULL, &copy));
-    CHECK_OK(umbo_tensor_view(copy, &view));
+    CHECK_OK(umbo_tensor_mutable_view(copy, &view));
     CHECK(view.mutable_data == view.data && (view.flags & UMBO_VIEW_READ_ONLY) == 0);
     umbo_tensor_release(copy);
     umbo_tensor_release(tensor);
@@ -106,7 +106,7 @@ static void transformations(void) {
 
     a = NULL;
     CHECK_STATUS(umbo_dataset_batch(&source, 0, 0), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("size");
+    CHECK_MESSAGE("element_count");
     CHECK_STATUS(umbo_dataset_take(&source, -5), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("count");
     CHECK_STATUS(umbo_dataset_prefetch(&source, -1), UMBO_STATUS_INVALID_ARGUMENT);
@@ -161,19 +161,19 @@ static void zipping_and_resetting(void) {
     expect_messages(&messages); /* of lengths that differ */
     both[0] = long_one;
     both[1] = short_one;
-    CHECK_OK(umbo_dataset_zip(2, both, names, &zipped));
+    CHECK_OK(umbo_dataset_zip(2, names, both, &zipped));
     CHECK(cardinality(zipped) == 3);
     CHECK_OK(umbo_iterator_from_dataset(zipped, &iterator));
     for (pass = 0; pass < 2; pass++) {
         CHECK_OK(umbo_iterator_next(iterator, &element));
-        CHECK_OK(umbo_value_view(element, "y", &view));
-        CHECK(view.rank == 0 && *(const float *)view.data == 0);
+        CHECK_OK(umbo_value_view(element, "y", UMBO_DTYPE_NONE, &view));
+        CHECK(view.ndim == 0 && *(const float *)view.data == 0);
         umbo_value_release(element);
         CHECK_OK(umbo_iterator_reset(iterator));
     }
     umbo_iterator_release(iterator);
     umbo_dataset_release(zipped);
-    CHECK_OK(umbo_dataset_zip(2, both, NULL, &zipped));
+    CHECK_OK(umbo_dataset_zip(2, NULL, both, &zipped));
     CHECK_OK(umbo_iterator_from_dataset(zipped, &iterator));
     CHECK_OK(umbo_iterator_next(iterator, &element));
     CHECK(kind_of(element) == UMBO_VALUE_TUPLE);
@@ -205,14 +205,14 @@ static void idx_files(void) {
     umbo_value *element = NULL;
     umbo_view view;
     write_file(path, good, sizeof(good));
-    CHECK_OK(umbo_dataset_from_idx_files(1, &path, NULL, &dataset));
+    CHECK_OK(umbo_dataset_from_idx_files(1, NULL, &path, &dataset));
     CHECK(cardinality(dataset) == 3);
     CHECK_OK(umbo_iterator_from_dataset(dataset, &iterator));
     CHECK_OK(umbo_iterator_next(iterator, &element));
     umbo_value_release(element);
     CHECK_OK(umbo_iterator_next(iterator, &element));
-    CHECK_OK(umbo_value_view(element, NULL, &view));
-    CHECK(view.dtype == UMBO_DTYPE_UINT8 && view.rank == 1 && view.shape[0] == 2);
+    CHECK_OK(umbo_value_view(element, NULL, UMBO_DTYPE_NONE, &view));
+    CHECK(view.dtype == UMBO_DTYPE_UINT8 && view.ndim == 1 && view.shape[0] == 2);
     CHECK(((const uint8_t *)view.data)[0] == 12 && ((const uint8_t *)view.data)[1] == 13);
     umbo_value_release(element);
     umbo_iterator_release(iterator);
@@ -220,16 +220,16 @@ static void idx_files(void) {
 
     dataset = NULL;
     write_file(path, good, sizeof(good) - 1); /* one byte is missing */
-    CHECK_STATUS(umbo_dataset_from_idx_files(1, &path, NULL, &dataset), UMBO_STATUS_DATA_LOSS);
+    CHECK_STATUS(umbo_dataset_from_idx_files(1, NULL, &path, &dataset), UMBO_STATUS_DATA_LOSS);
     CHECK(strstr(umbo_last_error_message(), path) != NULL);
     write_file(path, wrong_magic, sizeof(wrong_magic));
-    CHECK_STATUS(umbo_dataset_from_idx_files(1, &path, NULL, &dataset), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_dataset_from_idx_files(1, NULL, &path, &dataset), UMBO_STATUS_INVALID_ARGUMENT);
     write_file(path, huge, sizeof(huge));
-    CHECK(umbo_dataset_from_idx_files(1, &path, NULL, &dataset) != UMBO_OK);
+    CHECK(umbo_dataset_from_idx_files(1, NULL, &path, &dataset) != UMBO_OK);
     write_file(path, good, 0);
-    CHECK_STATUS(umbo_dataset_from_idx_files(1, &path, NULL, &dataset), UMBO_STATUS_DATA_LOSS);
+    CHECK_STATUS(umbo_dataset_from_idx_files(1, NULL, &path, &dataset), UMBO_STATUS_DATA_LOSS);
     CHECK(remove(path) == 0);
-    CHECK_STATUS(umbo_dataset_from_idx_files(1, &path, NULL, &dataset), UMBO_STATUS_NOT_FOUND);
+    CHECK_STATUS(umbo_dataset_from_idx_files(1, NULL, &path, &dataset), UMBO_STATUS_NOT_FOUND);
     CHECK(strstr(umbo_last_error_message(), path) != NULL);
     CHECK(dataset == NULL);
 }
@@ -257,13 +257,13 @@ static void distributed(void) {
         for (replica = 0; replica < 3; replica++) {
             int64_t row;
             CHECK_OK(umbo_value_item(element, replica, &component));
-            CHECK_OK(umbo_value_view(component, NULL, &view));
+            CHECK_OK(umbo_value_view(component, NULL, UMBO_DTYPE_NONE, &view));
             CHECK(view.shape[0] == expected[step][replica]);
             for (row = 0; row < view.shape[0]; row++) {
                 CHECK(((const float *)view.data)[row] == next++);
             }
             umbo_value_release(component);
-            CHECK_OK(umbo_value_examples(element, replica, &examples));
+            CHECK_OK(umbo_value_example_count(element, replica, &examples));
             CHECK(examples == expected[step][replica]);
         }
         umbo_value_release(element);
@@ -275,7 +275,7 @@ static void distributed(void) {
     CHECK(element != NULL);
     umbo_value_release(element);
     CHECK_OK(umbo_iterator_next(other, &element));
-    CHECK_OK(umbo_value_examples(element, -1, &examples));
+    CHECK_OK(umbo_value_example_count(element, -1, &examples));
     CHECK(examples == 4);
     umbo_value_release(element);
     umbo_iterator_release(other);

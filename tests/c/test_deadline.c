@@ -120,7 +120,7 @@ static umbo_status well_behaved(umbo_replica_context *context, const umbo_value 
 }
 
 static int32_t late(const umbo_strategy *strategy) {
-    return (int32_t)info_of(strategy).late_replicas;
+    return (int32_t)info_of(strategy).late_replica_count;
 }
 
 /* The strategy is as before the step, and usable. */

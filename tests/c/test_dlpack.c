@@ -58,8 +58,8 @@ static void others_memory_is_used_in_place(void) {
     strides[0] = 5;
     CHECK_OK(umbo_tensor_from_dlpack(&managed, &tensor));
     strides[0] = 6;
-    CHECK_OK(umbo_tensor_view(tensor, &view));
-    CHECK(view.data == numbers + 1 && view.mutable_data == NULL && view.rank == 1);
+    CHECK_OK(umbo_tensor_mutable_view(tensor, &view));
+    CHECK(view.data == numbers + 1 && view.mutable_data == NULL && view.ndim == 1);
     CHECK((view.flags & UMBO_VIEW_READ_ONLY) != 0 && view.strides[0] == 5 && view.shape[0] == 4);
     CHECK_OK(umbo_tensor_slice(tensor, 0, 1, 2, 1, &part));
     umbo_tensor_release(tensor);
@@ -77,7 +77,7 @@ static void others_memory_is_used_in_place(void) {
         legacy.manager_ctx = &released;
         legacy.deleter = count_legacy;
         CHECK_OK(umbo_tensor_from_dlpack_legacy(&legacy, &tensor));
-        CHECK_OK(umbo_tensor_view(tensor, &view));
+        CHECK_OK(umbo_tensor_mutable_view(tensor, &view));
         CHECK(view.mutable_data == numbers && view.strides[0] == 6 && view.strides[1] == 1);
         umbo_tensor_release(tensor);
         CHECK(released == 2);
@@ -162,7 +162,7 @@ static void ours_is_given_in_place(void) {
     legacy->deleter(legacy);
     /* What comes back is the same memory, which stays as long as that is there. */
     CHECK_OK(umbo_tensor_from_dlpack(managed, &back));
-    CHECK_OK(umbo_tensor_view(back, &again));
+    CHECK_OK(umbo_tensor_mutable_view(back, &again));
     CHECK(again.data == view.data && again.mutable_data == view.data);
     CHECK(((const float *)again.data)[3] == numbers[4]);
     umbo_tensor_release(back);
@@ -210,7 +210,7 @@ static umbo_status on_a_replica(umbo_replica_context *context, const umbo_value 
     int32_t replica = 0;
     (void)arguments;
     (void)result;
-    UMBO_TRY(umbo_replica_context_replica_id(context, &replica));
+    replica = replica_id(context);
     UMBO_TRY(umbo_variable_view(check->variable, context, UMBO_DTYPE_NONE, &view));
     UMBO_TRY(umbo_view_to_dlpack(&view, &check->destroyed[replica], destroyed, &value));
     CHECK(value->dl_tensor.data == view.data);
@@ -247,7 +247,7 @@ static void views_are_given_in_place(void) {
     CHECK(umbo_view_to_dlpack(NULL, &gone, destroyed, &managed) == UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(gone == 1);
     CHECK_OK(umbo_tensor_view(initial, &view));
-    view.rank = 9;
+    view.ndim = 9;
     CHECK(umbo_view_to_dlpack(&view, &gone, destroyed, &managed) == UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(gone == 2 && managed == NULL);
     umbo_gradients_release(check.gradients);

@@ -1,31 +1,26 @@
 /* Element specs: making them, looking at them, those of datasets and iterators. */
 #include "check.h"
 
-static umbo_element_spec *tensor_spec(umbo_dtype dtype, int32_t rank, const int64_t *shape) {
+static umbo_element_spec *tensor_spec(umbo_dtype dtype, int32_t ndim, const int64_t *shape) {
     umbo_element_spec *spec = NULL;
-    CHECK_OK(umbo_element_spec_create_tensor(dtype, rank, shape, &spec));
+    CHECK_OK(umbo_element_spec_create_tensor(dtype, ndim, shape, &spec));
     return spec;
 }
 
-static umbo_value_kind spec_kind(const umbo_element_spec *spec) {
-    umbo_value_kind kind = (umbo_value_kind)0;
-    CHECK_OK(umbo_element_spec_get_kind(spec, &kind));
-    return kind;
+static umbo_element_spec_info spec_info_of(const umbo_element_spec *spec) {
+    umbo_element_spec_info info = UMBO_ELEMENT_SPEC_INFO_INIT;
+    CHECK_OK(umbo_element_spec_get_info(spec, &info));
+    return info;
 }
 
-static int32_t spec_count(const umbo_element_spec *spec) {
-    int64_t count = -1;
-    CHECK_OK(umbo_element_spec_count(spec, &count));
-    return count;
-}
+static umbo_value_kind spec_kind(const umbo_element_spec *spec) { return spec_info_of(spec).kind; }
+
+static int64_t spec_count(const umbo_element_spec *spec) { return spec_info_of(spec).item_count; }
 
 /* A vector (or each component of a per-replica value) of `size` elements. */
 static int is_vector(const umbo_element_spec *spec, umbo_dtype dtype, int64_t size) {
-    umbo_dtype found = (umbo_dtype)0;
-    int32_t rank = -1;
-    int64_t shape[UMBO_MAX_RANK];
-    CHECK_OK(umbo_element_spec_leaf(spec, &found, &rank, shape));
-    return found == dtype && rank == 1 && shape[0] == size;
+    const umbo_element_spec_info info = spec_info_of(spec);
+    return info.dtype == dtype && info.ndim == 1 && info.shape[0] == size && info.shape[1] == 0;
 }
 
 static void making(void) {
@@ -33,15 +28,13 @@ static void making(void) {
     const int64_t unknown[1] = {UMBO_SIZE_UNKNOWN}, wrong[1] = {-2};
     umbo_element_spec *items[2], *tuple = NULL, *fields = NULL, *item = NULL, *another = NULL;
     const char *name = NULL;
-    umbo_dtype dtype = (umbo_dtype)0;
-    int32_t rank = -1;
-    int64_t shape[UMBO_MAX_RANK];
+    umbo_element_spec_info info;
     items[0] = tensor_spec(UMBO_DTYPE_FLOAT32, 1, unknown);
     items[1] = tensor_spec(UMBO_DTYPE_INT64, 0, NULL);
     CHECK(spec_kind(items[0]) == UMBO_VALUE_TENSOR && spec_count(items[0]) == 1);
     CHECK(is_vector(items[0], UMBO_DTYPE_FLOAT32, UMBO_SIZE_UNKNOWN));
-    CHECK_OK(umbo_element_spec_leaf(items[1], &dtype, &rank, shape));
-    CHECK(dtype == UMBO_DTYPE_INT64 && rank == 0);
+    info = spec_info_of(items[1]);
+    CHECK(info.dtype == UMBO_DTYPE_INT64 && info.ndim == 0 && info.shape[0] == 0);
     CHECK_OK(umbo_element_spec_create_tuple(2, (const umbo_element_spec *const *)items, &tuple));
     CHECK(spec_kind(tuple) == UMBO_VALUE_TUPLE && spec_count(tuple) == 2);
     CHECK_OK(umbo_element_spec_create_struct(2, names, (const umbo_element_spec *const *)items, &fields));
@@ -61,7 +54,8 @@ static void making(void) {
     CHECK_STATUS(umbo_element_spec_item(tuple, -1, &item), UMBO_STATUS_OUT_OF_RANGE);
     CHECK_STATUS(umbo_element_spec_field_name(fields, 2, &name), UMBO_STATUS_OUT_OF_RANGE);
     CHECK(umbo_element_spec_field_name(tuple, 0, &name) != UMBO_OK);
-    CHECK(umbo_element_spec_leaf(tuple, &dtype, &rank, shape) != UMBO_OK);
+    info = spec_info_of(tuple);
+    CHECK(info.dtype == UMBO_DTYPE_NONE && info.ndim == 0 && info.shape[0] == 0);
     CHECK_STATUS(umbo_element_spec_create_tensor(UMBO_DTYPE_FLOAT32, 1, wrong, &item), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_element_spec_create_tensor((umbo_dtype)99, 1, unknown, &item),
                  UMBO_STATUS_INVALID_ARGUMENT);

@@ -19,20 +19,20 @@ typedef struct {
 static umbo_status reduce_rows(umbo_replica_context *context, const umbo_value *args,
                                void *user_data, umbo_value **result) {
     const step_plan *plan = (const step_plan *)user_data;
-    ZEROED(umbo_batch_position, position);
+    ZEROED(umbo_replica_context_info, position);
     umbo_view rows, gradient;
     float sum = 0;
     int64_t row;
     (void)result;
-    UMBO_TRY(umbo_value_view(args, NULL, &rows));
-    UMBO_TRY(umbo_replica_context_batch_position(context, &position));
+    UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_NONE, &rows));
+    UMBO_TRY(umbo_replica_context_get_info(context, &position));
     if (rows.shape[0] == 0 && plan->fails_without) {
         return umbo_set_last_error(UMBO_STATUS_OUT_OF_RANGE, "there are no rows", NULL, NULL);
     }
     for (row = 0; row < rows.shape[0]; row++) sum += ((const float *)rows.data)[row];
     UMBO_TRY(umbo_replica_context_add_metric(context, "loss", (double)sum, (double)rows.shape[0]));
     if (plan->written == UMBO_LOSS_MEAN && rows.shape[0] > 0) sum /= (float)rows.shape[0];
-    if (plan->written == UMBO_LOSS_GLOBAL_MEAN) sum /= (float)position.global_examples;
+    if (plan->written == UMBO_LOSS_GLOBAL_MEAN) sum /= (float)position.global_example_count;
     if (rows.shape[0] == 0 && plan->silent_without) return UMBO_OK;
     UMBO_TRY(umbo_gradients_view(plan->gradients, context, 0, plan->mode, &gradient));
     *(float *)gradient.mutable_data = plan->adds ? *(float *)gradient.mutable_data + sum : sum;

@@ -34,8 +34,8 @@ static struct files of_files(void) {
 static int64_t number_of(umbo_value *element) {
     umbo_view view;
     int64_t number;
-    CHECK_OK(umbo_value_view(element, NULL, &view));
-    CHECK(view.dtype == UMBO_DTYPE_INT64 && view.rank == 0);
+    CHECK_OK(umbo_value_view(element, NULL, UMBO_DTYPE_NONE, &view));
+    CHECK(view.dtype == UMBO_DTYPE_INT64 && view.ndim == 0);
     number = *(const int64_t *)view.data;
     umbo_value_release(element);
     return number;
@@ -82,8 +82,8 @@ static void orders(void) {
     umbo_iterator_release(iterator);
     CHECK(files.destroyed == 1);
 
-    options.files_at_once = 2;
-    options.elements_in_turn = 2;
+    options.open_file_count = 2;
+    options.consecutive_count = 2;
     dataset = NULL;
     CHECK_OK(umbo_dataset_from_files(FILES, paths, open_file, &files, NULL, &options, &dataset));
     CHECK_OK(umbo_iterator_from_dataset(dataset, &iterator));
@@ -143,22 +143,22 @@ static void failures(void) {
 
 static void refusals(void) {
     static const struct {
-        int64_t count, files_at_once, elements_in_turn;
+        int64_t count, open_file_count, consecutive_count;
         int32_t shuffle_files;
         const char *named;
     } wrong[] = {{0, 1, 1, 0, "paths"},
                  {-1, 1, 1, 0, "paths"},
-                 {1, 0, 1, 0, "files_at_once"},
-                 {1, 5000, 1, 0, "files_at_once"},
-                 {1, 1, 0, 0, "elements_in_turn"},
+                 {1, 0, 1, 0, "open_file_count"},
+                 {1, 5000, 1, 0, "open_file_count"},
+                 {1, 1, 0, 0, "consecutive_count"},
                  {1, 1, 1, 2, "shuffle_files"}};
     struct files files = of_files();
     umbo_dataset *dataset = NULL;
     int index;
     for (index = 0; index < COUNT_OF(wrong); index++) {
         umbo_files_options options = UMBO_FILES_OPTIONS_INIT;
-        options.files_at_once = wrong[index].files_at_once;
-        options.elements_in_turn = wrong[index].elements_in_turn;
+        options.open_file_count = wrong[index].open_file_count;
+        options.consecutive_count = wrong[index].consecutive_count;
         options.shuffle_files = wrong[index].shuffle_files;
         CHECK_STATUS(umbo_dataset_from_files(wrong[index].count, paths, open_file, &files, destroy, &options,
                                              &dataset),

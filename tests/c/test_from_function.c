@@ -1,7 +1,7 @@
 /* Datasets from a function: each replica gets whole elements; and the options of distribution. */
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 typedef struct {
     int calls;
@@ -16,8 +16,8 @@ static umbo_status make_dataset(const umbo_input_context *context, void *user_da
     int64_t size = 0;
     self->calls++;
     CHECK(context->struct_size == sizeof(*context));
-    CHECK(context->num_input_pipelines == 1 && context->input_pipeline_id == 0);
-    CHECK(context->num_replicas_in_sync == 2);
+    CHECK(context->pipeline_count == 1 && context->pipeline_index == 0);
+    CHECK(context->replica_count == 2);
     CHECK_OK(umbo_dataset_from_range(0, self->elements, 1, &numbers));
     if (self->batch_size == 0) {
         *dataset = numbers;
@@ -50,9 +50,9 @@ static void check_step(umbo_iterator *iterator, const int64_t *first, const int6
     CHECK(element != NULL && kind_of(element) == UMBO_VALUE_PER_REPLICA && count_of(element) == 2);
     for (replica = 0; replica < 2; replica++) {
         CHECK_OK(umbo_value_item(element, replica, &component));
-        CHECK_OK(umbo_value_view(component, NULL, &view));
+        CHECK_OK(umbo_value_view(component, NULL, UMBO_DTYPE_NONE, &view));
         CHECK(view.dtype == UMBO_DTYPE_INT64);
-        CHECK(rows[replica] < 0 ? view.rank == 0 : view.shape[0] == rows[replica]);
+        CHECK(rows[replica] < 0 ? view.ndim == 0 : view.shape[0] == rows[replica]);
         if (rows[replica] != 0) CHECK(*(const int64_t *)view.data == first[replica]);
         umbo_value_release(component);
     }
@@ -93,7 +93,7 @@ static void dealing(umbo_strategy *strategy) {
 static void batch_sizes(void) {
     int64_t size = -1;
     ZEROED(umbo_input_context, context);
-    context.num_replicas_in_sync = 4;
+    context.replica_count = 4;
     CHECK_OK(umbo_input_context_per_replica_batch_size(&context, 12, &size));
     CHECK(size == 3);
     CHECK_OK(umbo_input_context_per_replica_batch_size(&context, 0, &size));
@@ -130,15 +130,11 @@ static void failures(umbo_strategy *strategy) {
     CHECK_STATUS(umbo_strategy_distribute_datasets_from_function(strategy, store_nothing, NULL,
                                                                  NULL, &distributed),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    options.place_dataset_on_device = 1; /* with replication per worker */
+    options.host_only = 2;
     CHECK_STATUS(umbo_strategy_distribute_datasets_from_function(strategy, make_dataset, &self,
                                                                  &options, &distributed),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    options.place_dataset_on_device = 0;
-    options.replication_mode = UMBO_REPLICATION_PER_REPLICA;
-    CHECK_STATUS(umbo_strategy_distribute_datasets_from_function(strategy, make_dataset, &self,
-                                                                 &options, &distributed),
-                 UMBO_STATUS_UNIMPLEMENTED);
+    CHECK_MESSAGE("host_only");
     CHECK(distributed == NULL);
 }
 
@@ -161,7 +157,7 @@ static void splitting(umbo_strategy *strategy) {
                 options.split = (umbo_split)split;
                 options.drop_partial_step = drop;
                 options.host_only = drop;
-                options.per_replica_buffer_size = buffers[buffer];
+                options.prefetch_count = buffers[buffer];
                 CHECK_OK(umbo_strategy_distribute_dataset(strategy, batches, &options,
                                                           &distributed));
                 CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
@@ -182,10 +178,10 @@ static void splitting(umbo_strategy *strategy) {
                      UMBO_STATUS_INVALID_ARGUMENT);
         CHECK_MESSAGE("split");
         options.split = UMBO_SPLIT_CEIL;
-        options.per_replica_buffer_size = -2;
+        options.prefetch_count = -2;
         CHECK_STATUS(umbo_strategy_distribute_dataset(strategy, batches, &options, &distributed),
                      UMBO_STATUS_INVALID_ARGUMENT);
-        CHECK_MESSAGE("per_replica_buffer_size");
+        CHECK_MESSAGE("prefetch_count");
     }
     CHECK(distributed == NULL);
     umbo_dataset_release(batches);

@@ -26,21 +26,21 @@ int main(void) {
     const float *data;
 
     CHECK_OK(umbo_strategy_gather(strategy, rows, 0, NULL, &result));
-    CHECK_OK(umbo_value_view(result, NULL, &view));
+    CHECK_OK(umbo_value_view(result, NULL, UMBO_DTYPE_NONE, &view));
     data = (const float *)view.data;
     CHECK(view.shape[0] == 3 && view.shape[1] == 2 && view.strides[0] == 2);
     CHECK(data[0] == 0 && data[1] == 1 && data[2] == 0 && data[5] == 3);
     umbo_value_release(result);
 
     CHECK_OK(umbo_strategy_gather(strategy, columns, -1, NULL, &result));
-    CHECK_OK(umbo_value_view(result, NULL, &view));
+    CHECK_OK(umbo_value_view(result, NULL, UMBO_DTYPE_NONE, &view));
     data = (const float *)view.data;
     CHECK(view.shape[0] == 2 && view.shape[1] == 5);
     CHECK(data[1] == 1 && data[2] == 0 && data[4] == 2 && data[5] == 2 && data[9] == 5);
     umbo_value_release(result);
 
     CHECK_OK(umbo_strategy_gather(strategy, empty, 0, NULL, &result));
-    CHECK_OK(umbo_value_view(result, NULL, &view));
+    CHECK_OK(umbo_value_view(result, NULL, UMBO_DTYPE_NONE, &view));
     CHECK(view.shape[0] == 1 && view.shape[1] == 2);
     umbo_value_release(result);
 

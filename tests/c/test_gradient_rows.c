@@ -42,8 +42,8 @@ static umbo_status add_twice(umbo_replica_context *context, umbo_gradients *grad
         UMBO_TRY(umbo_gradients_add_rows(gradients, context, 1, call + 1, &indices[call],
                                          &values[call]));
     }
-    CHECK(indices[1].dtype == UMBO_DTYPE_INT64 && indices[1].rank == 1 && indices[1].shape[0] == 2);
-    CHECK(values[1].dtype == UMBO_DTYPE_FLOAT32 && values[1].rank == 2);
+    CHECK(indices[1].dtype == UMBO_DTYPE_INT64 && indices[1].ndim == 1 && indices[1].shape[0] == 2);
+    CHECK(values[1].dtype == UMBO_DTYPE_FLOAT32 && values[1].ndim == 2);
     CHECK(values[1].shape[0] == 2 && values[1].shape[1] == WIDTH && values[1].strides[0] == WIDTH);
     for (call = 0; call < 2; call++) {
         for (position = 0; position <= call; position++) {
@@ -80,7 +80,7 @@ static umbo_status add_rows(umbo_replica_context *context, const umbo_value *arg
     }
     /* A vector is a table of numbers. */
     UMBO_TRY(umbo_gradients_add_rows(plan->gradients, context, 2, id, &indices, &values));
-    CHECK(values.rank == 1 && values.shape[0] == id);
+    CHECK(values.ndim == 1 && values.shape[0] == id);
     if (id == 1) {
         *(int64_t *)indices.mutable_data = 2;
         *(float *)values.mutable_data = 2;

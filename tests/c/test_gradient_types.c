@@ -12,7 +12,7 @@ static umbo_status contribute(umbo_replica_context *context, const umbo_value *a
     (void)result;
     UMBO_TRY(umbo_gradients_view(gradients, context, 0, UMBO_GRADIENT_ADD, &view));
     CHECK(view.dtype == UMBO_DTYPE_BFLOAT16 || view.dtype == UMBO_DTYPE_FLOAT16);
-    CHECK(view.rank == 1 && view.shape[0] == ELEMENTS);
+    CHECK(view.ndim == 1 && view.shape[0] == ELEMENTS);
     for (element = 0; element < ELEMENTS; element++) {
         uint16_t *number = (uint16_t *)view.mutable_data + element;
         CHECK(*number == 0);

@@ -19,7 +19,7 @@ static umbo_status plan_step(umbo_replica_context *context, const umbo_value *ar
     (void)args;
     (void)result;
     UMBO_TRY(umbo_gradients_view(plan->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &view));
-    CHECK(view.dtype == UMBO_DTYPE_FLOAT32 && view.rank == 0);
+    CHECK(view.dtype == UMBO_DTYPE_FLOAT32 && view.ndim == 0);
     *(float *)view.mutable_data = plan->gradient[id];
     if (plan->writes_second == id) {
         UMBO_TRY(umbo_gradients_view(plan->gradients, context, 1, UMBO_GRADIENT_ADD, &view));

@@ -10,7 +10,7 @@ static void refuse_tensor(const umbo_tensor *tensor, const char *words) {
     CHECK_STATUS(umbo_tensor_view(tensor, &view), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("tensor");
     CHECK(strstr(umbo_last_error_message(), words) != NULL);
-    CHECK(view.rank == 0x5a5a5a5a); /* untouched */
+    CHECK(view.ndim == 0x5a5a5a5a); /* untouched */
     CHECK_STATUS(umbo_tensor_retain(tensor, &another), UMBO_STATUS_INVALID_ARGUMENT);
     umbo_tensor_release(tensor); /* nothing happens */
 }

@@ -5,23 +5,25 @@ static const float rows[6] = {1, 2, 3, 4, 5, 6};
 static const int64_t indices[3] = {2, 0, 2};
 
 static int has_row_numbers(const umbo_value *slices, int64_t count, const int64_t *expected) {
-    umbo_tensor *tensor = NULL;
+    umbo_tensor *values = NULL, *tensor = NULL;
     umbo_view view;
     int same;
-    CHECK_OK(umbo_value_slices_indices(slices, &tensor));
+    CHECK_OK(umbo_value_indexed_slices(slices, &values, &tensor));
     CHECK_OK(umbo_tensor_view(tensor, &view));
-    CHECK(view.dtype == UMBO_DTYPE_INT64 && view.rank == 1);
+    CHECK(view.dtype == UMBO_DTYPE_INT64 && view.ndim == 1);
     same = view.shape[0] == count &&
            memcmp(view.data, expected, (size_t)count * sizeof(int64_t)) == 0;
+    umbo_tensor_release(values);
     umbo_tensor_release(tensor);
     return same;
 }
 
 static int has_rows(const umbo_value *slices, int64_t count, const float *expected) {
-    umbo_tensor *tensor = NULL;
+    umbo_tensor *tensor = NULL, *numbers = NULL;
     umbo_value *value;
     int same;
-    CHECK_OK(umbo_value_slices_values(slices, &tensor));
+    CHECK_OK(umbo_value_indexed_slices(slices, &tensor, &numbers));
+    umbo_tensor_release(numbers);
     value = into_value(tensor);
     same = has_floats(value, count * 2, expected);
     umbo_value_release(value);
@@ -31,33 +33,34 @@ static int has_rows(const umbo_value *slices, int64_t count, const float *expect
 static void parts(void) {
     const int64_t rows_shape[2] = {3, 2}, dense_shape[2] = {4, 2}, three = 3;
     umbo_tensor *values = make_tensor(UMBO_DTYPE_FLOAT32, 2, rows_shape, rows), *kept = NULL;
-    umbo_tensor *numbers = make_tensor(UMBO_DTYPE_INT64, 1, &three, indices);
+    umbo_tensor *numbers = make_tensor(UMBO_DTYPE_INT64, 1, &three, indices), *kept_numbers = NULL;
     umbo_value *slices = NULL, *plain = float_value(1);
     umbo_view given, found;
-    int32_t rank = 0;
-    int64_t shape[UMBO_MAX_RANK];
-    memset(shape, 1, sizeof(shape));
+    umbo_value_info info;
     CHECK_OK(umbo_value_create_indexed_slices(values, numbers, 2, dense_shape, &slices));
     CHECK(kind_of(slices) == UMBO_VALUE_INDEXED_SLICES && count_of(slices) == 1);
     CHECK(has_rows(slices, 3, rows) && has_row_numbers(slices, 3, indices));
-    CHECK_OK(umbo_value_slices_values(slices, &kept)); /* the same tensor, not a copy */
+    CHECK_OK(umbo_value_indexed_slices(slices, &kept, &kept_numbers)); /* the same tensors, no copies */
     CHECK_OK(umbo_tensor_view(values, &given));
     CHECK_OK(umbo_tensor_view(kept, &found));
     CHECK(given.data == found.data);
+    CHECK_OK(umbo_tensor_view(numbers, &given));
+    CHECK_OK(umbo_tensor_view(kept_numbers, &found));
+    CHECK(given.data == found.data);
+    umbo_tensor_release(kept_numbers);
     umbo_tensor_release(kept);
-    CHECK_OK(umbo_value_slices_dense_shape(slices, &rank, shape));
-    CHECK(rank == 2 && shape[0] == 4 && shape[1] == 2 && shape[2] == 0 && shape[7] == 0);
+    info = value_info_of(slices);
+    CHECK(info.dtype == UMBO_DTYPE_FLOAT32 && info.ndim == 2);
+    CHECK(info.shape[0] == 4 && info.shape[1] == 2 && info.shape[2] == 0 && info.shape[7] == 0);
     umbo_tensor_release(numbers); /* the value keeps what it is made of */
     umbo_tensor_release(values);
     CHECK(has_rows(slices, 3, rows) && has_row_numbers(slices, 3, indices));
 
-    kept = NULL;
-    CHECK_STATUS(umbo_value_slices_values(plain, &kept), UMBO_STATUS_INVALID_ARGUMENT);
+    kept = kept_numbers = NULL;
+    CHECK_STATUS(umbo_value_indexed_slices(plain, &kept, &kept_numbers), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("value");
-    CHECK_STATUS(umbo_value_slices_indices(plain, &kept), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_STATUS(umbo_value_slices_dense_shape(plain, &rank, shape), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_value_tensor(slices, &kept), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK(kept == NULL);
+    CHECK(kept == NULL && kept_numbers == NULL);
     umbo_value_release(plain);
     umbo_value_release(slices);
 }
@@ -82,7 +85,7 @@ static void refused(void) {
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_value_create_indexed_slices(values, numbers, -1, dense_shape, &slices),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("rank");
+    CHECK_MESSAGE("ndim");
     CHECK(slices == NULL);
     umbo_tensor_release(too_narrow);
     umbo_tensor_release(too_few);

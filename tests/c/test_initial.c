@@ -4,7 +4,7 @@
 static umbo_variable_options drawn(umbo_initial initial, int32_t rank, const int64_t *shape) {
     umbo_variable_options options = UMBO_VARIABLE_OPTIONS_INIT;
     options.dtype = UMBO_DTYPE_FLOAT32;
-    options.rank = rank;
+    options.ndim = rank;
     options.shape = shape;
     options.initial = initial;
     return options;

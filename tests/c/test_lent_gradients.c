@@ -46,7 +46,7 @@ static umbo_view view_of_numbers(const float *numbers) {
     memset(&view, 0, sizeof(view));
     view.data = numbers;
     view.dtype = UMBO_DTYPE_FLOAT32;
-    view.rank = 1;
+    view.ndim = 1;
     view.device.type = UMBO_DEVICE_CPU;
     view.element_bytes = sizeof(float);
     view.shape[0] = ELEMENTS;

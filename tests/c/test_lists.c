@@ -1,7 +1,7 @@
 /* Lists: nests that are treated as tuples are, and are of another kind. Per-replica values of nests. */
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 static umbo_value *list(umbo_value *first, umbo_value *second) {
     const umbo_value *items[2];
@@ -39,11 +39,11 @@ static void looked_into(void) {
     char text[512];
     size_t length = 0;
     CHECK(kind_of(value) == UMBO_VALUE_LIST && count_of(value) == 2 && float_at(value, 0) == 1);
-    CHECK_OK(umbo_value_view(value, "1.1", &view));
+    CHECK_OK(umbo_value_view(value, "1.1", UMBO_DTYPE_NONE, &view));
     CHECK(*(const float *)view.data == 3);
     CHECK_STATUS(umbo_value_field(value, "2", &item), UMBO_STATUS_NOT_FOUND);
     CHECK_MESSAGE("the list has 2 items");
-    CHECK_STATUS(umbo_value_view(value, NULL, &view), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_value_view(value, NULL, UMBO_DTYPE_NONE, &view), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("is a list");
     CHECK_OK(umbo_value_text(value, text, sizeof(text), &length));
     CHECK(strncmp(text, "list\n  0: ", 10) == 0 && strstr(text, "1: list") != NULL);
@@ -131,17 +131,17 @@ static void elements(umbo_strategy *strategy) {
     umbo_iterator *iterator = NULL;
     umbo_element_spec *spec = NULL, *made = NULL;
     const umbo_element_spec *items[2];
-    umbo_value_kind kind = (umbo_value_kind)0;
+    umbo_element_spec_info info = UMBO_ELEMENT_SPEC_INFO_INIT;
     umbo_view view;
     CHECK_OK(umbo_dataset_from_tensor_slices(components, &dataset));
     CHECK_OK(umbo_dataset_batch(&dataset, 3, 0));
     CHECK_OK(umbo_dataset_element_spec(dataset, &spec));
-    CHECK_OK(umbo_element_spec_get_kind(spec, &kind));
-    CHECK(kind == UMBO_VALUE_LIST);
+    CHECK_OK(umbo_element_spec_get_info(spec, &info));
+    CHECK(info.kind == UMBO_VALUE_LIST && info.item_count == 2);
     items[0] = items[1] = spec;
     CHECK_OK(umbo_element_spec_create_list(2, items, &made));
-    CHECK_OK(umbo_element_spec_get_kind(made, &kind));
-    CHECK(kind == UMBO_VALUE_LIST);
+    CHECK_OK(umbo_element_spec_get_info(made, &info));
+    CHECK(info.kind == UMBO_VALUE_LIST && info.dtype == UMBO_DTYPE_NONE);
     umbo_element_spec_release(made);
     umbo_element_spec_release(spec);
     CHECK_OK(umbo_strategy_distribute_dataset(strategy, dataset, NULL, &over));
@@ -165,8 +165,8 @@ static void elements(umbo_strategy *strategy) {
     CHECK_OK(umbo_iterator_next(iterator, &element));
     umbo_value_release(element);
     CHECK_OK(umbo_iterator_next(iterator, &element));
-    CHECK_OK(umbo_value_view(element, NULL, &view));
-    CHECK(view.rank == 1 && view.shape[0] == 3 && ((const float *)view.data)[2] == 12);
+    CHECK_OK(umbo_value_view(element, NULL, UMBO_DTYPE_NONE, &view));
+    CHECK(view.ndim == 1 && view.shape[0] == 3 && ((const float *)view.data)[2] == 12);
     umbo_value_release(element);
     CHECK_OK(umbo_iterator_next(iterator, &element));
     CHECK(element == NULL);

@@ -3,6 +3,8 @@
 
 #include "check.h"
 
+#include <umbo/all.h>
+
 typedef struct {
     pthread_t caller;
     int merges;
@@ -87,8 +89,8 @@ static umbo_status reducing(umbo_replica_context *context, const umbo_value *arg
     CHECK(float_of(all) == 2);
     umbo_value_release(all);
     CHECK_OK(umbo_replica_context_all_gather(context, ragged, -1, &all));
-    CHECK_OK(umbo_value_view(all, NULL, &view));
-    CHECK(view.rank == 1 && view.shape[0] == 6);
+    CHECK_OK(umbo_value_view(all, NULL, UMBO_DTYPE_NONE, &view));
+    CHECK(view.ndim == 1 && view.shape[0] == 6);
     CHECK(((const float *)view.data)[1] == 1 && ((const float *)view.data)[5] == 3);
     umbo_value_release(all);
     umbo_value_release(ragged);

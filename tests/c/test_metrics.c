@@ -27,7 +27,7 @@ static umbo_view view_of(umbo_dtype dtype, int32_t rank, int64_t rows, int64_t c
     memset(&view, 0, sizeof(view));
     view.data = data;
     view.dtype = dtype;
-    view.rank = rank;
+    view.ndim = rank;
     view.device.type = UMBO_DEVICE_CPU;
     view.shape[0] = rows;
     view.shape[1] = columns;
@@ -62,7 +62,7 @@ static umbo_status measure(umbo_replica_context *context, const umbo_value *args
     int64_t count, index;
     int64_t first;
     (void)result;
-    UMBO_TRY(umbo_value_view(args, NULL, &part));
+    UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_NONE, &part));
     number = (const int32_t *)part.data;
     count = part.shape[0];
     first = count > 0 ? number[0] : 0;
@@ -337,10 +337,10 @@ static umbo_status classes_that_are_floats(umbo_metrics *metrics, umbo_replica_c
     const umbo_view predicted = view_of(UMBO_DTYPE_FLOAT32, 1, 2, 1, score_of);
     return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels);
 }
-static umbo_status a_rank_of_nine(umbo_metrics *metrics, umbo_replica_context *context) {
+static umbo_status nine_dimensions(umbo_metrics *metrics, umbo_replica_context *context) {
     const umbo_view labels = view_of(UMBO_DTYPE_INT32, 1, 2, 1, label_of);
     umbo_view predicted = labels;
-    predicted.rank = 9;
+    predicted.ndim = 9;
     return umbo_metrics_add_labels(metrics, context, ACCURACY, &predicted, &labels);
 }
 static umbo_status a_negative_size(umbo_metrics *metrics, umbo_replica_context *context) {
@@ -382,7 +382,7 @@ static void mistakes(void) {
         {rows_that_do_not_fit, UMBO_STATUS_INVALID_ARGUMENT, "3 are expected"},
         {too_few_rows, UMBO_STATUS_INVALID_ARGUMENT, "2 labels"},
         {classes_that_are_floats, UMBO_STATUS_INVALID_ARGUMENT, "predicted: float32"},
-        {a_rank_of_nine, UMBO_STATUS_INVALID_ARGUMENT, "predicted: rank: 9; valid are 0 to 8"},
+        {nine_dimensions, UMBO_STATUS_INVALID_ARGUMENT, "predicted: ndim: 9; valid are 0 to 8"},
         {a_negative_size, UMBO_STATUS_INVALID_ARGUMENT, "labels: shape: dimension 0 is -2"},
         {strides_without_end, UMBO_STATUS_INVALID_ARGUMENT, "labels: strides: "},
         {a_reset_in_a_run, UMBO_STATUS_FAILED_PRECONDITION, "a run is adding"},

@@ -27,8 +27,8 @@ static umbo_status classify(umbo_replica_context *context, const umbo_value *arg
     void *memory = NULL;
     int64_t row, pixel, pixels, index;
     (void)result;
-    UMBO_TRY(umbo_value_view(args, "image", &images));
-    UMBO_TRY(umbo_value_view(args, "label", &labels));
+    UMBO_TRY(umbo_value_view(args, "image", UMBO_DTYPE_NONE, &images));
+    UMBO_TRY(umbo_value_view(args, "label", UMBO_DTYPE_NONE, &labels));
     UMBO_TRY(umbo_variable_view(self->weights, context, UMBO_DTYPE_NONE, &weights));
     UMBO_TRY(umbo_gradients_view(self->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
     pixels = weights.shape[0];
@@ -79,9 +79,9 @@ static umbo_dataset *idx_file(const char *folder, const char *name) {
     const char *const paths[1] = {path};
     umbo_dataset *dataset = NULL;
     snprintf(path, sizeof(path), "%s/%s", folder, name);
-    if (umbo_dataset_from_idx_files(1, paths, NULL, &dataset) == UMBO_OK) return dataset;
+    if (umbo_dataset_from_idx_files(1, NULL, paths, &dataset) == UMBO_OK) return dataset;
     snprintf(path, sizeof(path), "%s/%s.gz", folder, name);
-    CHECK_OK(umbo_dataset_from_idx_files(1, paths, NULL, &dataset));
+    CHECK_OK(umbo_dataset_from_idx_files(1, NULL, paths, &dataset));
     return dataset;
 }
 
@@ -91,7 +91,7 @@ static umbo_dataset *batches_of_digits(const char *folder) {
     umbo_dataset *parts[2], *zipped = NULL, *taken = NULL, *batches = NULL;
     parts[0] = idx_file(folder, "train-images-idx3-ubyte");
     parts[1] = idx_file(folder, "train-labels-idx1-ubyte");
-    CHECK_OK(umbo_dataset_zip(2, (const umbo_dataset *const *)parts, names, &zipped));
+    CHECK_OK(umbo_dataset_zip(2, names, (const umbo_dataset *const *)parts, &zipped));
     CHECK_OK(umbo_dataset_retain(zipped, &taken));
     CHECK_OK(umbo_dataset_take(&taken, EXAMPLES));
     CHECK_OK(umbo_dataset_retain(taken, &batches));
@@ -109,8 +109,8 @@ static int64_t pixels_of(const umbo_dataset *batches) {
     umbo_view view;
     CHECK_OK(umbo_iterator_from_dataset(batches, &iterator));
     CHECK_OK(umbo_iterator_next(iterator, &element));
-    CHECK_OK(umbo_value_view(element, "image", &view));
-    CHECK(view.rank == 3 && view.dtype == UMBO_DTYPE_UINT8);
+    CHECK_OK(umbo_value_view(element, "image", UMBO_DTYPE_NONE, &view));
+    CHECK(view.ndim == 3 && view.dtype == UMBO_DTYPE_UINT8);
     umbo_value_release(element);
     umbo_iterator_release(iterator);
     return view.shape[1] * view.shape[2];
@@ -158,7 +158,7 @@ static outcome train(const umbo_dataset *batches, int32_t replicas, umbo_dtype d
             if (element == NULL) break;
             for (replica = 0; replica < replicas; replica++) {
                 int64_t examples = -1;
-                CHECK_OK(umbo_value_examples(element, replica, &examples));
+                CHECK_OK(umbo_value_example_count(element, replica, &examples));
                 made.empty_parts += examples == 0;
             }
             CHECK_OK(umbo_strategy_run(strategy, fn, &self, element, NULL, NULL));
@@ -235,8 +235,8 @@ static umbo_status fit(umbo_replica_context *context, const umbo_value *args, vo
     double *g;
     int64_t row, column;
     (void)result;
-    UMBO_TRY(umbo_value_view(args, "x", &x));
-    UMBO_TRY(umbo_value_view(args, "y", &y));
+    UMBO_TRY(umbo_value_view(args, "x", UMBO_DTYPE_NONE, &x));
+    UMBO_TRY(umbo_value_view(args, "y", UMBO_DTYPE_NONE, &y));
     UMBO_TRY(umbo_variable_view(self->weights, context, UMBO_DTYPE_NONE, &weights));
     UMBO_TRY(umbo_gradients_view(self->gradients, context, 0, UMBO_GRADIENT_ADD, &gradient));
     w = (const double *)weights.data;

@@ -1,7 +1,7 @@
 /* next_as_optional: whether there was an element, with no word of it in the element itself. */
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 static umbo_dataset *batches_of_two(int64_t count) {
     umbo_dataset *numbers = NULL, *batches = NULL;
@@ -66,7 +66,7 @@ static void mixed_with_next(void) {
         } else {
             CHECK_OK(umbo_iterator_next_as_optional(iterator, &has_value, &element));
         }
-        CHECK_OK(umbo_value_view(element, NULL, &view));
+        CHECK_OK(umbo_value_view(element, NULL, UMBO_DTYPE_NONE, &view));
         CHECK(*(const int64_t *)view.data == expected);
         umbo_value_release(element);
     }

@@ -11,6 +11,8 @@
 
 #include "check.h"
 
+#include <umbo/all.h>
+
 enum { REPLICAS = 3, LARGE = 1 << 19 };
 
 typedef int (*create_function)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);

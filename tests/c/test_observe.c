@@ -9,8 +9,9 @@ static umbo_status nothing(umbo_replica_context *context, const umbo_value *args
     (void)args;
     (void)user_data;
     (void)result;
-    UMBO_TRY(umbo_trace_span_begin("inside"));
-    return umbo_trace_span_end();
+    umbo_trace_span_begin("inside");
+    umbo_trace_span_end();
+    return UMBO_OK;
 }
 
 static umbo_status fails(umbo_replica_context *context, const umbo_value *args, void *user_data,
@@ -60,7 +61,7 @@ static void reports(umbo_strategy *strategy) {
         umbo_step_times times = UMBO_STEP_TIMES_INIT;
         double sum;
         CHECK_OK(umbo_strategy_step_times(strategy, replica, &times));
-        CHECK(times.steps_measured == 21 && times.steps == 22 && times.step > 0);
+        CHECK(times.measured_step_count == 21 && times.step_count == 22 && times.step > 0);
         CHECK(times.compute > 0 && times.input == 0 && times.exchange == 0);
         sum = times.input + times.split + times.copy + times.compute + times.wait + times.reduce +
               times.update + times.exchange + times.outside;
@@ -77,7 +78,7 @@ static void reports(umbo_strategy *strategy) {
         times.struct_size = 3 * sizeof(int64_t);
         times.step = -1;
         CHECK_OK(umbo_strategy_step_times(strategy, 0, &times));
-        CHECK(times.steps == 22 && times.step == -1);
+        CHECK(times.step_count == 22 && times.step == -1);
     }
     length = 0;
     causes = 77;
@@ -102,22 +103,22 @@ static void traces(umbo_strategy *strategy) {
     FILE *file;
     char text[4096];
     size_t length;
-    CHECK(options.most_events == umbo_trace_options_default().most_events);
+    CHECK(options.max_events == umbo_trace_options_default().max_events);
     CHECK_STATUS(umbo_trace_stop(NULL, NULL), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("no trace is being written");
-    CHECK_OK(umbo_trace_span_begin("no trace, no span"));
-    CHECK_OK(umbo_trace_span_end());
-    CHECK_OK(umbo_trace_span_end());
-    CHECK_OK(umbo_trace_span_begin(NULL));
-    CHECK_OK(umbo_trace_span_end());
-    CHECK_STATUS(umbo_trace_span_begin("\xff"), UMBO_STATUS_INVALID_ARGUMENT);
+    umbo_trace_span_begin("no trace, no span");
+    umbo_trace_span_end();
+    umbo_trace_span_end();
+    umbo_trace_span_begin(NULL);
+    umbo_trace_span_end();
+    umbo_trace_span_begin("\xff"); /* logs an error */
     CHECK_STATUS(umbo_trace_start(NULL, NULL), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_trace_start("/nowhere/trace.json", NULL), UMBO_STATUS_NOT_FOUND);
     CHECK_MESSAGE("/nowhere/trace.json");
-    options.most_events = 0;
+    options.max_events = 0;
     CHECK_STATUS(umbo_trace_start(PATH, &options), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("options.most_events");
-    options.most_events = 4;
+    CHECK_MESSAGE("options.max_events");
+    options.max_events = 4;
     CHECK_OK(umbo_trace_start(PATH, &options));
     CHECK_STATUS(umbo_trace_start(PATH, NULL), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE(PATH);
@@ -125,9 +126,9 @@ static void traces(umbo_strategy *strategy) {
     CHECK_OK(umbo_trace_stop(&events, &dropped));
     CHECK(events == 4 && dropped >= 10);
     CHECK_OK(umbo_trace_start(PATH, NULL));
-    CHECK_OK(umbo_trace_span_begin("a \"span\""));
+    umbo_trace_span_begin("a \"span\"");
     run(strategy, 1);
-    CHECK_OK(umbo_trace_span_end());
+    umbo_trace_span_end();
     CHECK_OK(umbo_trace_stop(NULL, NULL));
     file = fopen(PATH, "rb");
     CHECK(file != NULL);

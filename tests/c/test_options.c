@@ -19,7 +19,7 @@ static void sizes(void) {
     longer.known.struct_size = sizeof(longer);
     longer.known.cpu_replicas = 2;
     CHECK_OK(umbo_strategy_create(&longer.known, &strategy)); /* the rest is 0 */
-    CHECK(info_of(strategy).num_replicas_in_sync == 2);
+    CHECK(info_of(strategy).replica_count == 2);
     umbo_strategy_release(strategy);
     strategy = NULL;
     longer.more[3] = 1;
@@ -51,13 +51,12 @@ static void unknown_constants(void) {
     umbo_tensor *initial = make_float(1);
     umbo_variable *variable = NULL;
     umbo_value *value = float_value(1), *result = NULL;
-    int64_t count = 0;
     int64_t handles = 0;
     umbo_strategy_options options = UMBO_STRATEGY_OPTIONS_INIT;
     umbo_variable_options of_variable = UMBO_VARIABLE_OPTIONS_INIT;
-    options.thread_binding = (umbo_thread_binding)2;
+    options.bind_threads = 2;
     CHECK_STATUS(umbo_strategy_create(&options, &strategy), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("thread_binding");
+    CHECK_MESSAGE("bind_threads");
     of_variable.aggregation = (umbo_aggregation)4;
     CHECK_STATUS(umbo_variable_create(two, "v", initial, &of_variable, &variable),
                  UMBO_STATUS_INVALID_ARGUMENT);
@@ -66,19 +65,14 @@ static void unknown_constants(void) {
     CHECK_STATUS(umbo_variable_create(two, "v", initial, &of_variable, &variable),
                  UMBO_STATUS_INVALID_ARGUMENT);
     of_variable.aggregation = (umbo_aggregation)0;
-    of_variable.synchronization = (umbo_synchronization)4;
-    CHECK_STATUS(umbo_variable_create(two, "v", initial, &of_variable, &variable),
-                 UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("synchronization");
-    of_variable.synchronization = (umbo_synchronization)0;
-    of_variable.trainable = (umbo_trainable)3;
+    of_variable.trainable = 2;
     CHECK_STATUS(umbo_variable_create(two, "v", initial, &of_variable, &variable),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("trainable");
     CHECK_STATUS(umbo_strategy_reduce(two, (umbo_reduce_op)3, value, NULL, &result),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("op");
-    CHECK_STATUS(umbo_physical_device_count((umbo_device_type)3, &count),
+    CHECK_STATUS(umbo_set_logical_device_count((umbo_device_type)3, 0, 1, NULL),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("type");
     CHECK_STATUS(umbo_live_handles((umbo_handle_type)999, &handles), UMBO_STATUS_INVALID_ARGUMENT);
@@ -143,7 +137,7 @@ static void counts(void) {
     static const char *const words[] = {
         "umbo_value_create_tuple: count: -1; must be 0 or more, the number of elements of items",
         "umbo_value_create_tuple: count: 9223372036854775807; items of so many",
-        "umbo_element_spec_create_tensor: rank: -1; must be 0 or more",
+        "umbo_element_spec_create_tensor: ndim: -1; must be 0 or more",
         "umbo_strategy_create: options.compute_device_count: -3; must be 0 or more",
         "umbo_strategy_reduce: options.axis_count: -2; must be 0 or more",
         "umbo_optimizer_create_custom: options.state_count: 9; a rule has 0 to 8 states",

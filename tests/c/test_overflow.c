@@ -34,8 +34,8 @@ int main(void) {
     refuse(1, bytes, UMBO_STATUS_INVALID_ARGUMENT, "shape");
     refuse(2, negative, UMBO_STATUS_INVALID_ARGUMENT, "shape");
     refuse(1, smallest, UMBO_STATUS_INVALID_ARGUMENT, "shape");
-    refuse(9, nine, UMBO_STATUS_INVALID_ARGUMENT, "rank");
-    refuse(-1, nine, UMBO_STATUS_INVALID_ARGUMENT, "rank");
+    refuse(9, nine, UMBO_STATUS_INVALID_ARGUMENT, "ndim");
+    refuse(-1, nine, UMBO_STATUS_INVALID_ARGUMENT, "ndim");
     refuse(1, not_here, UMBO_STATUS_RESOURCE_EXHAUSTED, "");
 
     /* A dimension of zero makes no elements, but may not hide a shape that cannot be. */

@@ -6,7 +6,7 @@
 
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 typedef struct {
     pthread_mutex_t mutex;
@@ -252,7 +252,7 @@ static void call_back(void *user_data) {
     calling *self = (calling *)user_data;
     umbo_value *one = float_value(1);
     umbo_equivalence *equivalence = NULL;
-    CHECK(info_of(self->strategy).late_replicas == 1);
+    CHECK(info_of(self->strategy).late_replica_count == 1);
     CHECK_STATUS(umbo_strategy_run(self->strategy, nothing, NULL, NULL, NULL, NULL),
                  UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("draining");

@@ -13,7 +13,7 @@ static umbo_dataset *shuffled(uint64_t seed, int64_t batch) {
     umbo_shuffle_options options = UMBO_SHUFFLE_OPTIONS_INIT;
     umbo_dataset *dataset = numbers(ROWS);
     options.seed = seed;
-    options.buffer_size = 7;
+    options.buffer_capacity = 7;
     CHECK_OK(umbo_dataset_shuffle(&dataset, &options));
     CHECK_OK(umbo_dataset_repeat(&dataset, 2));
     CHECK_OK(umbo_dataset_batch(&dataset, batch, 0));
@@ -24,7 +24,7 @@ static umbo_iterator *over(umbo_strategy *strategy, umbo_dataset *dataset) {
     umbo_distribute_options options = UMBO_DISTRIBUTE_OPTIONS_INIT;
     umbo_distributed_dataset *distributed = NULL;
     umbo_iterator *iterator = NULL;
-    options.per_replica_buffer_size = 2;
+    options.prefetch_count = 2;
     CHECK_OK(umbo_strategy_distribute_dataset(strategy, dataset, &options, &distributed));
     CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
     umbo_distributed_dataset_release(distributed);

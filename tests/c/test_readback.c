@@ -216,24 +216,24 @@ static void strategies(void) {
         CHECK_OK(umbo_strategy_create(choices[choice], &strategy));
         info = info_of(strategy);
         bytes[choice] = info.thread_stack_bytes;
-        CHECK(info.struct_size == sizeof(info) && info.strict == 0 && info.thread_binding == UMBO_THREAD_BINDING_ON);
-        CHECK(info.num_replicas_in_sync == 1 && info.num_local_replicas == 1 && info.num_compute_devices == 1);
-        CHECK(info.rank == 0 && info.num_ranks == 1 && info.num_variables == 0 && info.late_replicas == 0);
+        CHECK(info.struct_size == sizeof(info) && info.strict == 0 && info.bind_threads == 1);
+        CHECK(info.replica_count == 1 && info.local_replica_count == 1 && info.compute_device_count == 1);
+        CHECK(info.rank == 0 && info.rank_count == 1 && info.variable_count == 0 && info.late_replica_count == 0);
         CHECK(strstr(info.parameter_device, "CPU:0") != NULL);
         umbo_strategy_release(strategy);
     }
     CHECK(bytes[0] == bytes[1] && bytes[0] >= (size_t)2 << 20);
     given.cpu_replicas = 2;
     given.parameter_device = "CPU:1";
-    given.thread_binding = UMBO_THREAD_BINDING_OFF;
+    given.bind_threads = 0;
     given.thread_stack_bytes = (size_t)3 << 20;
     given.replicas_in_sync = 5;
     given.strict = 1;
     CHECK_OK(umbo_strategy_create(&given, &strategy));
     info = info_of(strategy);
     CHECK(info.strict == 1 && info.thread_stack_bytes == (size_t)3 << 20);
-    CHECK(info.thread_binding == UMBO_THREAD_BINDING_OFF && strstr(info.parameter_device, "CPU:1") != NULL);
-    CHECK(info.num_replicas_in_sync == 5 && info.num_local_replicas == 5 && info.num_compute_devices == 2);
+    CHECK(info.bind_threads == 0 && strstr(info.parameter_device, "CPU:1") != NULL);
+    CHECK(info.replica_count == 5 && info.local_replica_count == 5 && info.compute_device_count == 2);
     umbo_strategy_release(strategy);
 }
 
@@ -248,14 +248,12 @@ static void variables(umbo_strategy *strategy) {
         umbo_variable_info info;
         if (choice < 2) options = choices[choice];
         if (choice == 2) {
-            given.trainable = UMBO_TRAINABLE_NO;
-            given.synchronization = UMBO_SYNCHRONIZATION_ON_WRITE;
+            given.trainable = 0;
             given.aggregation = UMBO_AGGREGATION_MEAN;
         }
         CHECK_OK(umbo_variable_create(strategy, "v", initial, options, &variable));
         info = facts_of(variable);
         CHECK(info.trainable == (choice < 2));
-        CHECK(info.synchronization == (choice < 2 ? UMBO_SYNCHRONIZATION_AUTO : UMBO_SYNCHRONIZATION_ON_WRITE));
         CHECK(info.aggregation == (choice < 2 ? UMBO_AGGREGATION_NONE : UMBO_AGGREGATION_MEAN));
         umbo_variable_release(variable);
     }

@@ -1,6 +1,8 @@
 /* reduce, reduce_to, local_results and update, in cross-replica context. */
 #include "check.h"
 
+#include <umbo/all.h>
+
 /* [0,1,2,3] and, for the second replica, the numbers from 4 on. */
 static umbo_value *two_parts(int64_t second_rows) {
     const float first[4] = {0, 1, 2, 3}, second[4] = {4, 5, 6, 7};
@@ -14,7 +16,7 @@ static void over_replicas(umbo_strategy *strategy) {
     umbo_value *even = two_parts(4), *uneven = two_parts(2), *result = NULL;
     umbo_view view;
     CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, even, NULL, &result));
-    CHECK_OK(umbo_value_view(result, NULL, &view));
+    CHECK_OK(umbo_value_view(result, NULL, UMBO_DTYPE_NONE, &view));
     CHECK(view.shape[0] == 4 && ((const float *)view.data)[0] == 4 && ((const float *)view.data)[3] == 10);
     umbo_value_release(result);
     CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, even, NULL, &result));
@@ -100,14 +102,14 @@ static void dtypes(umbo_strategy *strategy) {
     umbo_value *bools = two_of(UMBO_DTYPE_BOOL, &yes, &yes), *result = NULL;
     umbo_view view;
     CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, bytes, NULL, &result));
-    CHECK_OK(umbo_value_view(result, NULL, &view));
+    CHECK_OK(umbo_value_view(result, NULL, UMBO_DTYPE_NONE, &view));
     CHECK(view.dtype == UMBO_DTYPE_UINT8 && *(const uint8_t *)view.data == 44); /* wraps */
     umbo_value_release(result);
     CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, bytes, NULL, &result));
     CHECK(float_of(result) == 150);
     umbo_value_release(result);
     CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_MEAN, ints, NULL, &result));
-    CHECK_OK(umbo_value_view(result, NULL, &view));
+    CHECK_OK(umbo_value_view(result, NULL, UMBO_DTYPE_NONE, &view));
     CHECK(view.dtype == UMBO_DTYPE_FLOAT64 && *(const double *)view.data == 1.5);
     umbo_value_release(result);
     result = NULL;
@@ -131,9 +133,9 @@ static void structures(umbo_strategy *strategy) {
     items[1] = b;
     CHECK_OK(umbo_value_create_struct(2, names, items, &nest));
     CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, nest, NULL, &result));
-    CHECK_OK(umbo_value_view(result, "a", &view));
+    CHECK_OK(umbo_value_view(result, "a", UMBO_DTYPE_NONE, &view));
     CHECK(((const float *)view.data)[1] == 6);
-    CHECK_OK(umbo_value_view(result, "b", &view));
+    CHECK_OK(umbo_value_view(result, "b", UMBO_DTYPE_NONE, &view));
     CHECK(*(const float *)view.data == 30);
     umbo_value_release(result);
     umbo_value_release(nest);
@@ -223,12 +225,12 @@ static void update(umbo_strategy *strategy) {
     umbo_variable *variable = make_variable(strategy, 10, UMBO_AGGREGATION_SUM);
     umbo_value *two = float_value(2), *result = NULL;
     int calls = 0;
-    CHECK_OK(umbo_strategy_update(strategy, variable, add_argument, &calls, two, NULL, &result));
+    CHECK_OK(umbo_strategy_update(strategy, variable, add_argument, &calls, two, &result));
     CHECK(calls == 1 && float_of(result) == 12 && float_of_variable(variable) == 12);
     umbo_value_release(result);
-    CHECK_OK(umbo_strategy_update(strategy, variable, add_argument, &calls, two, NULL, NULL));
+    CHECK_OK(umbo_strategy_update(strategy, variable, add_argument, &calls, two, NULL));
     CHECK(calls == 2 && float_of_variable(variable) == 14);
-    CHECK_STATUS(umbo_strategy_update(strategy, variable, fail_update, NULL, NULL, NULL, NULL),
+    CHECK_STATUS(umbo_strategy_update(strategy, variable, fail_update, NULL, NULL, NULL),
                  UMBO_STATUS_ABORTED);
     CHECK_MESSAGE("no update");
     umbo_value_release(two);

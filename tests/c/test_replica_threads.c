@@ -1,7 +1,7 @@
 /* What a program is told on the threads that serve as replicas. */
 #include <pthread.h>
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 #include "check.h"
 
@@ -26,26 +26,25 @@ static umbo_status nothing(umbo_replica_context *context, const umbo_value *args
 static void start(const umbo_replica_thread *thread, void *user_data) {
     notes *seen = (notes *)user_data;
     int64_t index;
-    CHECK(thread->struct_size == sizeof(*thread));
-    CHECK(thread->replica >= 0 && thread->replica < thread->replica_count);
-    CHECK(thread->computing_threads >= 1 && thread->processor_count >= 1);
-    CHECK(thread->computing_threads <= thread->processor_count);
+    CHECK(thread->replica_id >= 0 && thread->replica_id < thread->replica_count);
+    CHECK(thread->computing_thread_count >= 1 && thread->processor_count >= 1);
+    CHECK(thread->computing_thread_count <= thread->processor_count);
     for (index = 1; index < thread->processor_count; index++)
         CHECK(thread->processors[index - 1] < thread->processors[index]);
     CHECK(strstr(thread->device, "CPU:") != NULL);
     /* It is a part of the replica's callback: no run begins in it. */
     CHECK_STATUS(umbo_strategy_run(seen->strategy, nothing, NULL, NULL, NULL, NULL),
                  UMBO_STATUS_FAILED_PRECONDITION);
-    __atomic_add_fetch(&seen->started[thread->replica], 1, __ATOMIC_SEQ_CST);
-    __atomic_add_fetch(&seen->callers[thread->replica], thread->is_callers, __ATOMIC_SEQ_CST);
-    seen->thread[thread->replica] = pthread_self();
+    __atomic_add_fetch(&seen->started[thread->replica_id], 1, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&seen->callers[thread->replica_id], thread->is_caller, __ATOMIC_SEQ_CST);
+    seen->thread[thread->replica_id] = pthread_self();
 }
 
 static void stop(const umbo_replica_thread *thread, void *user_data) {
     notes *seen = (notes *)user_data;
-    CHECK(!thread->is_callers && pthread_equal(seen->thread[thread->replica], pthread_self()));
+    CHECK(!thread->is_caller && pthread_equal(seen->thread[thread->replica_id], pthread_self()));
     CHECK(seen->destroyed == 0);
-    __atomic_add_fetch(&seen->stopped[thread->replica], 1, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&seen->stopped[thread->replica_id], 1, __ATOMIC_SEQ_CST);
 }
 
 static void destroy(void *user_data) {

@@ -7,7 +7,7 @@ static umbo_status double_it(umbo_replica_context *context, const umbo_value *ar
     (void)context;
     (void)user_data;
     CHECK(*result == NULL);
-    UMBO_TRY(umbo_value_view(args, NULL, &view));
+    UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_NONE, &view));
     return return_float(2 * *(const float *)view.data, result);
 }
 
@@ -80,19 +80,18 @@ static void structures(umbo_strategy *strategy) {
 
 static umbo_status look_around(umbo_replica_context *context, const umbo_value *args,
                                void *user_data, umbo_value **result) {
-    const char *device = NULL, *expected = NULL;
+    const char *expected = NULL;
+    umbo_replica_context_info here = UMBO_REPLICA_CONTEXT_INFO_INIT;
     const umbo_strategy *strategy = (const umbo_strategy *)user_data;
     int32_t cancelled = -1;
-    int64_t count = 0;
-    void *stream = &count;
     CHECK(args == NULL && *result == NULL);
-    CHECK_OK(umbo_replica_context_num_replicas_in_sync(context, &count));
-    CHECK(count == 3 && replica_id(context) >= 0 && replica_id(context) < 3);
-    CHECK_OK(umbo_replica_context_device(context, &device));
-    CHECK_OK(umbo_strategy_compute_device(strategy, replica_id(context), &expected));
-    CHECK(strcmp(device, expected) == 0);
-    CHECK_OK(umbo_replica_context_stream(context, &stream));
-    CHECK(stream == NULL); /* a CPU has none */
+    here.stream = &here;
+    CHECK_OK(umbo_replica_context_get_info(context, &here));
+    CHECK(here.replica_count == 3 && here.replica_id >= 0 && here.replica_id < 3);
+    CHECK(here.local_replica_id == here.replica_id);
+    CHECK_OK(umbo_strategy_compute_device(strategy, here.local_replica_id, &expected));
+    CHECK(strcmp(here.device, expected) == 0);
+    CHECK(here.stream == NULL); /* a CPU has none */
     CHECK_OK(umbo_replica_context_is_cancelled(context, &cancelled));
     CHECK(cancelled == 0);
     return UMBO_OK; /* no result at all */
@@ -103,7 +102,7 @@ static void no_arguments_no_result(umbo_strategy *strategy) {
     CHECK_OK(umbo_strategy_run(strategy, look_around, strategy, NULL, NULL, &result));
     CHECK(result == NULL);
     CHECK_OK(umbo_strategy_run(strategy, look_around, strategy, NULL, NULL, NULL));
-    CHECK(info_of(strategy).late_replicas == 0);
+    CHECK(info_of(strategy).late_replica_count == 0);
 }
 
 static umbo_status measure(umbo_replica_context *context, const umbo_value *args,
@@ -163,7 +162,7 @@ static void scratch(umbo_strategy *strategy) {
 }
 
 typedef struct {
-    umbo_batch_position position[3];
+    umbo_replica_context_info position[3];
     int64_t rows[3];
 } places;
 
@@ -171,10 +170,10 @@ static umbo_status note_place(umbo_replica_context *context, const umbo_value *a
                               void *user_data, umbo_value **result) {
     places *noted = (places *)user_data;
     umbo_view view;
-    ZEROED(umbo_batch_position, position);
+    ZEROED(umbo_replica_context_info, position);
     (void)result;
-    UMBO_TRY(umbo_replica_context_batch_position(context, &position));
-    UMBO_TRY(umbo_value_view(args, NULL, &view));
+    UMBO_TRY(umbo_replica_context_get_info(context, &position));
+    UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_NONE, &view));
     noted->position[replica_id(context)] = position;
     noted->rows[replica_id(context)] = view.shape[0];
     return UMBO_OK;
@@ -196,9 +195,9 @@ static void batch_position_and_empty_replicas(umbo_strategy *strategy) {
     CHECK_OK(umbo_strategy_distribute_dataset(strategy, batches, NULL, &distributed));
     CHECK_OK(umbo_iterator_from_distributed_dataset(distributed, &iterator));
     CHECK_OK(umbo_iterator_next(iterator, &element));
-    CHECK_OK(umbo_value_examples(element, -1, &examples));
+    CHECK_OK(umbo_value_example_count(element, -1, &examples));
     CHECK(examples == 4);
-    CHECK_OK(umbo_value_examples(element, 2, &examples));
+    CHECK_OK(umbo_value_example_count(element, 2, &examples));
     CHECK(examples == 0);
 
     memset(&noted, -1, sizeof(noted));
@@ -206,9 +205,9 @@ static void batch_position_and_empty_replicas(umbo_strategy *strategy) {
     for (replica = 0; replica < 3; replica++) {
         const int64_t rows = replica < 2 ? 2 : 0;
         CHECK(noted.rows[replica] == rows);
-        CHECK(noted.position[replica].local_examples == rows);
+        CHECK(noted.position[replica].local_example_count == rows);
         CHECK(noted.position[replica].first_example == 2 * replica);
-        CHECK(noted.position[replica].global_examples == 4);
+        CHECK(noted.position[replica].global_example_count == 4);
         CHECK(noted.position[replica].step == noted.position[0].step);
     }
     step = noted.position[0].step;
@@ -217,7 +216,7 @@ static void batch_position_and_empty_replicas(umbo_strategy *strategy) {
     /* A tensor that is the same for all replicas does not tell it. */
     CHECK_OK(umbo_strategy_run(strategy, note_place, &noted, components, NULL, NULL));
     CHECK(noted.position[2].first_example == 0);
-    CHECK(noted.position[2].local_examples == -1 && noted.position[2].global_examples == -1);
+    CHECK(noted.position[2].local_example_count == -1 && noted.position[2].global_example_count == -1);
 
     umbo_value_release(element);
     umbo_iterator_release(iterator);

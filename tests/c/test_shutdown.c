@@ -83,7 +83,7 @@ static void maps(void) {
     umbo_dataset *numbers = NULL, *mapped = NULL;
     umbo_iterator *iterator = NULL;
     umbo_value *element = NULL;
-    options.parallel_calls = 2;
+    options.parallel_call_count = 2;
     CHECK_OK(umbo_dataset_from_range(0, 1000, 1, &numbers));
     CHECK_OK(umbo_dataset_retain(numbers, &mapped));
     CHECK_OK(umbo_dataset_map(&mapped, same, NULL, NULL, &options));
@@ -106,7 +106,7 @@ static umbo_status contribute(umbo_replica_context *context, const umbo_value *a
     float sum = 0;
     int64_t row, element;
     (void)result;
-    UMBO_TRY(umbo_value_view(args, NULL, &rows));
+    UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_NONE, &rows));
     for (row = 0; row < rows.shape[0]; row++) sum += ((const float *)rows.data)[row];
     UMBO_TRY(umbo_gradients_view(gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
     for (element = 0; element < SHARED; element++) ((float *)gradient.mutable_data)[element] = sum;

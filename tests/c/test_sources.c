@@ -1,7 +1,7 @@
 /* Sources of datasets, and the transformations that test_dataset.c leaves. */
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 /* Iterates over int64 elements and gives the dataset up: how many numbers there were. */
 static int drain(umbo_dataset *dataset, int64_t *into, int room) {
@@ -15,9 +15,9 @@ static int drain(umbo_dataset *dataset, int64_t *into, int room) {
         int32_t axis;
         CHECK_OK(umbo_iterator_next(iterator, &element));
         if (element == NULL) break;
-        CHECK_OK(umbo_value_view(element, NULL, &view));
+        CHECK_OK(umbo_value_view(element, NULL, UMBO_DTYPE_NONE, &view));
         CHECK(view.dtype == UMBO_DTYPE_INT64);
-        for (axis = 0; axis < view.rank; axis++) size *= view.shape[axis];
+        for (axis = 0; axis < view.ndim; axis++) size *= view.shape[axis];
         CHECK(count + size <= room);
         for (index = 0; index < size; index++) into[count++] = ((const int64_t *)view.data)[index];
         umbo_value_release(element);
@@ -59,8 +59,8 @@ static void tensors(void) {
     CHECK_OK(umbo_dataset_from_tensors(value, &dataset)); /* one element, not three */
     CHECK_OK(umbo_iterator_from_dataset(dataset, &iterator));
     CHECK_OK(umbo_iterator_next(iterator, &element));
-    CHECK_OK(umbo_value_view(element, NULL, &view));
-    CHECK(view.rank == 1 && view.shape[0] == 3);
+    CHECK_OK(umbo_value_view(element, NULL, UMBO_DTYPE_NONE, &view));
+    CHECK(view.ndim == 1 && view.shape[0] == 3);
     umbo_value_release(element);
     CHECK_OK(umbo_iterator_next(iterator, &element));
     CHECK(element == NULL);
@@ -183,7 +183,7 @@ static umbo_status square(const umbo_value *element, void *user_data, umbo_value
     umbo_view view;
     int64_t number;
     (void)user_data;
-    CHECK_OK(umbo_value_view(element, NULL, &view));
+    CHECK_OK(umbo_value_view(element, NULL, UMBO_DTYPE_NONE, &view));
     number = *(const int64_t *)view.data;
     if (number == 3) return umbo_set_last_error(UMBO_STATUS_ABORTED, "three", NULL, NULL);
     number *= number;
@@ -201,7 +201,7 @@ static void mapping(void) {
         umbo_view view;
         int64_t index;
         umbo_map_options options = UMBO_MAP_OPTIONS_INIT;
-        options.parallel_calls = parallel;
+        options.parallel_call_count = parallel;
         CHECK_OK(umbo_dataset_retain(numbers, &mapped));
         CHECK_OK(umbo_dataset_map(&mapped, square, &self, destroy, &options));
         CHECK_OK(umbo_iterator_from_dataset(mapped, &iterator));
@@ -212,7 +212,7 @@ static void mapping(void) {
                 continue;
             }
             CHECK_OK(umbo_iterator_next(iterator, &element));
-            CHECK_OK(umbo_value_view(element, NULL, &view));
+            CHECK_OK(umbo_value_view(element, NULL, UMBO_DTYPE_NONE, &view));
             CHECK(*(const int64_t *)view.data == index * index);
             umbo_value_release(element);
         }
@@ -221,10 +221,10 @@ static void mapping(void) {
         umbo_iterator_release(iterator);
         umbo_dataset_release(mapped);
         CHECK(self.destroyed == 1);
-        options.parallel_calls = 5000;
+        options.parallel_call_count = 5000;
         CHECK_STATUS(umbo_dataset_map(&numbers, square, &self, destroy, &options),
                      UMBO_STATUS_INVALID_ARGUMENT);
-        CHECK_MESSAGE("parallel_calls");
+        CHECK_MESSAGE("parallel_call_count");
         CHECK(self.destroyed == 2);
         umbo_dataset_release(numbers);
     }

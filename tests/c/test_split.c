@@ -55,28 +55,28 @@ static void same_part(const umbo_value *own, const umbo_value *expected, const c
         CHECK_OK(umbo_value_field(values[which], name, &field));
         CHECK(kind_of(field) == UMBO_VALUE_PER_REPLICA);
         CHECK_OK(umbo_value_item(field, replica, &part));
-        CHECK_OK(umbo_value_view(part, NULL, &views[which]));
-        CHECK_OK(umbo_value_examples(values[which], replica, &examples[which]));
+        CHECK_OK(umbo_value_view(part, NULL, UMBO_DTYPE_NONE, &views[which]));
+        CHECK_OK(umbo_value_example_count(values[which], replica, &examples[which]));
         umbo_value_release(part);
         umbo_value_release(field);
     }
     CHECK(examples[0] == examples[1]);
-    CHECK(views[0].data == views[1].data && views[0].rank == views[1].rank);
+    CHECK(views[0].data == views[1].data && views[0].ndim == views[1].ndim);
     CHECK(views[0].shape[0] == views[1].shape[0] && views[0].shape[1] == views[1].shape[1]);
 }
 
 static umbo_status look_at_position(umbo_replica_context *ctx, const umbo_value *args,
                                     void *user_data, umbo_value **result) {
     static const int64_t first[4] = {0, 3, 6, 9}, local[4] = {3, 3, 3, 0};
-    umbo_batch_position position = UMBO_BATCH_POSITION_INIT;
+    umbo_replica_context_info position = UMBO_REPLICA_CONTEXT_INFO_INIT;
     umbo_view x;
     const int32_t replica = replica_id(ctx);
     (void)user_data;
     (void)result;
-    UMBO_TRY(umbo_replica_context_batch_position(ctx, &position));
-    CHECK(position.first_example == first[replica] && position.local_examples == local[replica]);
-    CHECK(position.global_examples == 9);
-    UMBO_TRY(umbo_value_view(args, "x", &x));
+    UMBO_TRY(umbo_replica_context_get_info(ctx, &position));
+    CHECK(position.first_example == first[replica] && position.local_example_count == local[replica]);
+    CHECK(position.global_example_count == 9);
+    UMBO_TRY(umbo_value_view(args, "x", UMBO_DTYPE_NONE, &x));
     CHECK(x.shape[0] == local[replica] && x.mutable_data == NULL);
     if (replica < 3) CHECK(*(const float *)x.data == 6.0f * (float)replica);
     return UMBO_OK;
@@ -92,7 +92,7 @@ static void as_a_distributed_element(umbo_strategy *strategy) {
         same_part(own, expected, "x", replica);
         same_part(own, expected, "y", replica);
     }
-    CHECK_OK(umbo_value_examples(own, -1, &examples));
+    CHECK_OK(umbo_value_example_count(own, -1, &examples));
     CHECK(examples == 9);
     umbo_value_release(expected);
     umbo_value_release(batch); /* the parts keep it */
@@ -106,7 +106,7 @@ static void one_replica(void) {
     int64_t examples = -1;
     CHECK_OK(umbo_strategy_split(strategy, batch, &own));
     CHECK(kind_of(own) == UMBO_VALUE_TENSOR);
-    CHECK_OK(umbo_value_examples(own, 0, &examples));
+    CHECK_OK(umbo_value_example_count(own, 0, &examples));
     CHECK(examples == 5);
     umbo_value_release(own);
     CHECK_OK(umbo_strategy_split(strategy, number, &own));

@@ -11,7 +11,7 @@
 
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 enum { REPLICAS = 3, MIB = 1 << 20 };
 

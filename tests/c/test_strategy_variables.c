@@ -1,11 +1,13 @@
 /* The variables of a strategy, as a program sees them that did not keep a list. */
 #include "check.h"
 
+#include <umbo/all.h>
+
 /* The names of all variables, with a blank behind each. */
 static const char *names_of(umbo_strategy *strategy) {
     static char text[256];
     umbo_variable *variable = NULL;
-    const int64_t count = info_of(strategy).num_variables;
+    const int64_t count = info_of(strategy).variable_count;
     int64_t index;
     text[0] = 0;
     for (index = 0; index < count; index++) {
@@ -36,7 +38,7 @@ static umbo_status inside(umbo_replica_context *ctx, const umbo_value *args, voi
     (void)ctx;
     (void)args;
     (void)result;
-    CHECK(info_of(strategy).num_variables == 1);
+    CHECK(info_of(strategy).variable_count == 1);
     return UMBO_OK;
 }
 
@@ -100,7 +102,7 @@ int main(void) {
     /* The default strategy keeps no list. */
     a = make(NULL, "plain");
     CHECK_OK(umbo_default_strategy(&plain));
-    CHECK(info_of(plain).num_variables == 0);
+    CHECK(info_of(plain).variable_count == 0);
     umbo_variable_release(a);
     umbo_strategy_release(plain);
     umbo_variable_release(foreign);

@@ -43,10 +43,10 @@ static umbo_status make_outputs(mistake now) {
     umbo_view view;
     umbo_status status;
     UMBO_TRY_ELSE(status, umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, &five, NULL, &made), out);
-    UMBO_TRY_ELSE(status, umbo_tensor_view(made, &view), out);
+    UMBO_TRY_ELSE(status, umbo_tensor_mutable_view(made, &view), out);
     ((float *)view.mutable_data)[now == BEHIND_OUTPUT ? 5 : 4] = 1;
     UMBO_TRY_ELSE(status, umbo_tensor_copy(made, NULL, &copy), out);
-    UMBO_TRY_ELSE(status, umbo_tensor_view(copy, &view), out);
+    UMBO_TRY_ELSE(status, umbo_tensor_mutable_view(copy, &view), out);
     ((float *)view.mutable_data)[now == BEFORE_COPY ? -1 : 0] = 1;
 out:
     umbo_tensor_release(made);
@@ -64,7 +64,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *args, void 
     mistake now;
     (void)args;
     (void)result;
-    UMBO_TRY(umbo_replica_context_replica_id(ctx, &replica));
+    replica = replica_id(ctx);
     now = replica == REPLICAS - 1 ? self->what : NOTHING;
     UMBO_TRY(umbo_gradients_view(self->gradients, ctx, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
     buffer = (float *)gradient.mutable_data;

@@ -5,11 +5,11 @@ static void made_of_host_data(void) {
     const int64_t shape[2] = {2, 3};
     const float data[6] = {1, 2, 3, 4, 5, 6};
     float back[6] = {0};
-    umbo_view view;
-    const char *device = NULL;
+    umbo_view view, writable;
+    umbo_device_info device = UMBO_DEVICE_INFO_INIT;
     umbo_tensor *tensor = make_tensor(UMBO_DTYPE_FLOAT32, 2, shape, data);
     CHECK_OK(umbo_tensor_view(tensor, &view));
-    CHECK(view.dtype == UMBO_DTYPE_FLOAT32 && view.rank == 2);
+    CHECK(view.dtype == UMBO_DTYPE_FLOAT32 && view.ndim == 2);
     CHECK(view.shape[0] == 2 && view.shape[1] == 3);
     CHECK(view.strides[0] == 3 && view.strides[1] == 1);
     CHECK(view.device.type == UMBO_DEVICE_CPU && view.device.ordinal == 0);
@@ -18,8 +18,18 @@ static void made_of_host_data(void) {
     CHECK(memcmp(back, data, sizeof(data)) == 0);
     CHECK_STATUS(umbo_tensor_copy_to_host(tensor, back, sizeof(back) - 1), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("bytes");
-    CHECK_OK(umbo_tensor_device(tensor, &device));
-    CHECK(strcmp(device, "/job:localhost/replica:0/task:0/device:CPU:0") == 0);
+    CHECK(view.mutable_data == NULL && (view.flags & UMBO_VIEW_READ_ONLY) != 0);
+    CHECK_OK(umbo_tensor_mutable_view(tensor, &writable));
+    CHECK(writable.data == view.data && writable.mutable_data == view.data);
+    CHECK((writable.flags & UMBO_VIEW_READ_ONLY) == 0 && writable.element_bytes == sizeof(float));
+    CHECK_OK(umbo_device_get_info(NULL, &device));
+    CHECK(device.device.type == view.device.type && device.device.ordinal == view.device.ordinal);
+    CHECK(strcmp(device.name, "/job:localhost/replica:0/task:0/device:CPU:0") == 0);
+    CHECK(device.physical_count == 1 && device.logical_count >= 1);
+    CHECK(device.total_bytes > 0 && device.available_bytes <= device.total_bytes);
+    CHECK_OK(umbo_device_get_info("cpu:4095", &device)); /* which does not exist */
+    CHECK(device.name == NULL && device.device.ordinal == 4095 && device.total_bytes == 0);
+    CHECK_STATUS(umbo_device_get_info("/job:w/CPU:0", &device), UMBO_STATUS_NOT_FOUND);
     umbo_tensor_release(tensor);
 }
 
@@ -50,7 +60,7 @@ static void zero_size_and_scalar(void) {
     umbo_tensor_release(tensor);
     CHECK_OK(umbo_tensor_create_uninitialized(UMBO_DTYPE_FLOAT64, 0, NULL, NULL, &tensor));
     CHECK_OK(umbo_tensor_view(tensor, &view));
-    CHECK(view.rank == 0);
+    CHECK(view.ndim == 0);
     umbo_tensor_release(tensor);
 }
 
@@ -99,7 +109,7 @@ static void shared_views(void) {
     CHECK_OK(umbo_tensor_view(tensor, &view));
 
     CHECK_OK(umbo_tensor_slice(tensor, 1, 1, 4, 2, &slice)); /* columns 1 and 3 */
-    CHECK_OK(umbo_tensor_view(slice, &of_slice));
+    CHECK_OK(umbo_tensor_mutable_view(slice, &of_slice));
     CHECK(of_slice.data == (const void *)((const int32_t *)view.data + 1));
     CHECK(of_slice.shape[0] == 3 && of_slice.shape[1] == 2 && of_slice.strides[1] == 2);
     ((int32_t *)of_slice.mutable_data)[0] = 100;

@@ -22,7 +22,7 @@ int main(void) {
     CHECK_OK(umbo_tensor_copy_to_host(loaded, read, sizeof(read)));
     CHECK(memcmp(read, numbers, sizeof(read)) == 0);
     umbo_tensor_release(loaded);
-    CHECK_OK(umbo_tensor_save_all(2, tensors, names, npz));
+    CHECK_OK(umbo_tensor_save_all(2, names, tensors, npz));
     CHECK_OK(umbo_tensor_load(npz, "second", &loaded));
     CHECK_OK(umbo_tensor_copy_to_host(loaded, read, sizeof(read[0])));
     CHECK(read[0] == 1.5f);
@@ -31,7 +31,7 @@ int main(void) {
     CHECK_FAILS(umbo_tensor_load(npz, NULL, &loaded), UMBO_STATUS_INVALID_ARGUMENT, "not a .npy file");
     CHECK_FAILS(umbo_tensor_load("no such file", NULL, &loaded), UMBO_STATUS_NOT_FOUND, "no such file");
     CHECK_FAILS(umbo_tensor_save(first, "no/such/folder"), UMBO_STATUS_NOT_FOUND, "no/such");
-    CHECK_FAILS(umbo_tensor_save_all(0, tensors, names, npz), UMBO_STATUS_INVALID_ARGUMENT, "count");
+    CHECK_FAILS(umbo_tensor_save_all(0, names, tensors, npz), UMBO_STATUS_INVALID_ARGUMENT, "count");
     umbo_tensor_release(second);
     umbo_tensor_release(first);
     CHECK(remove(npy) == 0 && remove(npz) == 0);

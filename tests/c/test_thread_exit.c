@@ -6,7 +6,7 @@
 
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 enum { LARGE = 1 << 19 };
 

@@ -26,15 +26,15 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
                         umbo_value **result) {
     const scene *self = (const scene *)user_data;
     umbo_view part, variable, gradient;
-    umbo_batch_position position = UMBO_BATCH_POSITION_INIT;
+    umbo_replica_context_info position = UMBO_REPLICA_CONTEXT_INFO_INIT;
     const float *x;
     float sum = 0, value;
     int64_t index;
     (void)result;
-    UMBO_TRY(umbo_value_view(args, NULL, &part));
+    UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_NONE, &part));
     UMBO_TRY(umbo_variable_view(self->variable, context, UMBO_DTYPE_NONE, &variable));
     UMBO_TRY(umbo_gradients_view(self->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
-    UMBO_TRY(umbo_replica_context_batch_position(context, &position));
+    UMBO_TRY(umbo_replica_context_get_info(context, &position));
     x = (const float *)part.data;
     value = *(const float *)variable.data;
     for (index = 0; index < part.shape[0]; index++) {
@@ -58,7 +58,7 @@ static umbo_status evaluate(umbo_replica_context *context, const umbo_value *arg
                             umbo_value **result) {
     const scene *self = (const scene *)user_data;
     umbo_view part;
-    UMBO_TRY(umbo_value_view(args, NULL, &part));
+    UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_NONE, &part));
     UMBO_TRY(umbo_metrics_add(self->metrics, context, 0, 0, (double)part.shape[0]));
     return return_float(1, result);
 }
@@ -150,7 +150,7 @@ static umbo_status add_numbers(umbo_replica_context *context, const umbo_value *
     umbo_view part;
     int64_t index;
     (void)result;
-    UMBO_TRY(umbo_value_view(args, NULL, &part));
+    UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_FLOAT32, &part));
     for (index = 0; index < part.shape[0]; index++) {
         const double number = (double)((const float *)part.data)[index];
         UMBO_TRY(umbo_replica_context_add_metric(context, "x", number, 1));
@@ -356,7 +356,7 @@ static umbo_status forget(umbo_replica_context *context, const umbo_value *args,
                           umbo_value **result) {
     const scene *self = (const scene *)user_data;
     umbo_view part;
-    UMBO_TRY(umbo_value_view(args, NULL, &part));
+    UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_NONE, &part));
     /* Not in the batch that begins with this example. */
     if (self->fails_at >= 0 && ((const float *)part.data)[0] < (float)self->fails_at)
         return step(context, args, user_data, result);

@@ -8,6 +8,7 @@ static void nests(void) {
     const char *name = NULL;
     umbo_value *leaf = float_value(7), *other = floats_value(2, numbers);
     umbo_value *tuple = NULL, *structure = NULL, *item = NULL, *clone = NULL;
+    umbo_value_info info;
     umbo_view view;
 
     items[0] = leaf;
@@ -28,15 +29,30 @@ static void nests(void) {
     CHECK(float_of(item) == 7);
     umbo_value_release(item);
 
-    CHECK_OK(umbo_value_view(structure, "x", &view));
+    CHECK_OK(umbo_value_view(structure, "x", UMBO_DTYPE_NONE, &view));
     CHECK(*(const float *)view.data == 7);
-    CHECK_OK(umbo_value_view(structure, "rest.1", &view));
+    CHECK_OK(umbo_value_view(structure, "rest.1", UMBO_DTYPE_FLOAT32, &view));
     CHECK(view.shape[0] == 2 && ((const float *)view.data)[1] == 2);
+    CHECK(view.mutable_data == NULL && (view.flags & UMBO_VIEW_READ_ONLY) != 0);
 
-    CHECK_STATUS(umbo_value_view(structure, "y", &view), UMBO_STATUS_NOT_FOUND);
+    /* Another dtype than the elements' is refused, and nothing is written. */
+    view.data = names;
+    CHECK_STATUS(umbo_value_view(structure, "rest.1", UMBO_DTYPE_FLOAT64, &view), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("umbo_value_view: dtype: float64, but 'rest.1' is float32");
+    CHECK_STATUS(umbo_value_view(leaf, NULL, UMBO_DTYPE_INT32, &view), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("the value is float32");
+    CHECK_STATUS(umbo_value_view(leaf, NULL, (umbo_dtype)99, &view), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK(view.data == (const void *)names);
+
+    info = value_info_of(other);
+    CHECK(info.dtype == UMBO_DTYPE_FLOAT32 && info.ndim == 1 && info.shape[0] == 2 && info.shape[1] == 0);
+    info = value_info_of(structure);
+    CHECK(info.dtype == UMBO_DTYPE_NONE && info.ndim == 0 && info.shape[0] == 0);
+
+    CHECK_STATUS(umbo_value_view(structure, "y", UMBO_DTYPE_NONE, &view), UMBO_STATUS_NOT_FOUND);
     CHECK_MESSAGE("'y'");
     CHECK_MESSAGE("'x'"); /* says what there is */
-    CHECK_STATUS(umbo_value_view(structure, NULL, &view), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_value_view(structure, NULL, UMBO_DTYPE_NONE, &view), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("struct");
     item = NULL;
     CHECK_STATUS(umbo_value_item(tuple, 2, &item), UMBO_STATUS_OUT_OF_RANGE);
@@ -48,7 +64,7 @@ static void nests(void) {
 
     CHECK_OK(umbo_value_retain(structure, &clone));
     umbo_value_release(structure);
-    CHECK_OK(umbo_value_view(clone, "rest.0", &view)); /* the nest lives on */
+    CHECK_OK(umbo_value_view(clone, "rest.0", UMBO_DTYPE_NONE, &view)); /* the nest lives on */
     CHECK(*(const float *)view.data == 7);
 
     umbo_value_release(clone);
@@ -104,7 +120,7 @@ static void paths(void) {
     CHECK_OK(umbo_value_create_struct(5, names, items, &outer));
     for (index = 0; index < COUNT_OF(all); index++) {
         const umbo_status expected = all[index].number == 0 ? UMBO_STATUS_NOT_FOUND : UMBO_OK;
-        CHECK_STATUS(umbo_value_view(outer, all[index].path, &view), expected);
+        CHECK_STATUS(umbo_value_view(outer, all[index].path, UMBO_DTYPE_NONE, &view), expected);
         field = NULL;
         CHECK_STATUS(umbo_value_field(outer, all[index].path, &field), expected);
         if (expected == UMBO_OK) {
@@ -116,13 +132,13 @@ static void paths(void) {
         umbo_value_release(field);
     }
     /* No name, not an empty one, is the value itself. */
-    CHECK_OK(umbo_value_view(leaves[0], NULL, &view));
-    CHECK_STATUS(umbo_value_view(leaves[0], "", &view), UMBO_STATUS_NOT_FOUND);
-    CHECK_STATUS(umbo_value_view(tuple, "", &view), UMBO_STATUS_NOT_FOUND);
+    CHECK_OK(umbo_value_view(leaves[0], NULL, UMBO_DTYPE_NONE, &view));
+    CHECK_STATUS(umbo_value_view(leaves[0], "", UMBO_DTYPE_NONE, &view), UMBO_STATUS_NOT_FOUND);
+    CHECK_STATUS(umbo_value_view(tuple, "", UMBO_DTYPE_NONE, &view), UMBO_STATUS_NOT_FOUND);
     /* Without a field of the longer name, the field of a field. */
     items[0] = inner;
     CHECK_OK(umbo_value_create_struct(1, names, items, &plain));
-    CHECK_OK(umbo_value_view(plain, "a.b", &view));
+    CHECK_OK(umbo_value_view(plain, "a.b", UMBO_DTYPE_NONE, &view));
     CHECK(*(const float *)view.data == 1);
     umbo_value_release(plain);
     umbo_value_release(outer);
@@ -161,6 +177,7 @@ static void leaves(void) {
 
     CHECK_OK(umbo_value_from_variable(variable, &value));
     CHECK(kind_of(value) == UMBO_VALUE_VARIABLE);
+    CHECK(value_info_of(value).dtype == UMBO_DTYPE_FLOAT32 && value_info_of(value).ndim == 0);
     CHECK_OK(umbo_value_variable(value, &back));
     CHECK(float_of_variable(back) == 5);
     CHECK_STATUS(umbo_value_tensor(value, &tensor), UMBO_STATUS_INVALID_ARGUMENT);

@@ -1,16 +1,17 @@
 /* Values from functions: once for each replica, in order, in the caller's context. */
 #include "check.h"
 
+#include <umbo/all.h>
+
 static umbo_status numbered(const umbo_value_context *context, void *user_data,
                             umbo_value **value) {
     int32_t *calls = (int32_t *)user_data;
     int32_t cross_replica = -1;
-    CHECK(context->struct_size == sizeof(*context));
-    CHECK(context->replica_id_in_sync_group == (*calls)++);
+    CHECK(context->replica_id == (*calls)++);
     CHECK_OK(umbo_in_cross_replica_context(&cross_replica));
     CHECK(cross_replica == 0); /* no scope is entered for it */
-    *value = float_value((float)(10 * context->num_replicas_in_sync +
-                                 context->replica_id_in_sync_group));
+    *value = float_value((float)(10 * context->replica_count +
+                                 context->replica_id));
     return UMBO_OK;
 }
 
@@ -46,7 +47,7 @@ static umbo_status structured(const umbo_value_context *context, void *user_data
     static const char *const names[2] = {"same", "own"};
     static const float data[3] = {1, 2, 3};
     const umbo_value *items[2];
-    umbo_value *own = floats_value(context->replica_id_in_sync_group, data);
+    umbo_value *own = floats_value(context->replica_id, data);
     items[0] = (const umbo_value *)user_data;
     items[1] = own;
     CHECK_OK(umbo_value_create_struct(2, names, items, value));
@@ -66,7 +67,7 @@ static void structures(umbo_strategy *strategy) {
     CHECK_OK(umbo_value_field(value, "own", &field));
     for (replica = 0; replica < 3; replica++) {
         CHECK_OK(umbo_value_item(field, replica, &item));
-        CHECK_OK(umbo_value_view(item, NULL, &view));
+        CHECK_OK(umbo_value_view(item, NULL, UMBO_DTYPE_NONE, &view));
         CHECK(view.shape[0] == replica);
         umbo_value_release(item);
     }
@@ -79,7 +80,7 @@ static umbo_status fails_on_the_second(const umbo_value_context *context, void *
                                        umbo_value **value) {
     int32_t *calls = (int32_t *)user_data;
     *calls += 1;
-    if (context->replica_id_in_sync_group == 1) {
+    if (context->replica_id == 1) {
         return umbo_set_last_error(UMBO_STATUS_DATA_LOSS, "no second value", NULL, NULL);
     }
     *value = float_value(1);
@@ -98,7 +99,7 @@ static umbo_status another_structure(const umbo_value_context *context, void *us
                                      umbo_value **value) {
     umbo_value *leaf = float_value(1);
     (void)user_data;
-    if (context->replica_id_in_sync_group == 0) {
+    if (context->replica_id == 0) {
         *value = leaf;
         return UMBO_OK;
     }

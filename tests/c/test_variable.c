@@ -1,7 +1,7 @@
 /* Variables: creation, assignment in every context by every aggregation, commit and rollback. */
 #include "check.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 typedef enum { ASSIGN, ASSIGN_ADD, ASSIGN_SUB } assignment;
 
@@ -239,9 +239,9 @@ static void creation_and_questions(umbo_strategy *strategy) {
     options.initializer = fill_with_seven;
     options.initializer_user_data = &calls;
     options.dtype = UMBO_DTYPE_FLOAT32;
-    options.rank = 1;
+    options.ndim = 1;
     options.shape = shape;
-    options.synchronization = UMBO_SYNCHRONIZATION_ON_READ;
+    options.trainable = 0;
     options.aggregation = UMBO_AGGREGATION_MEAN;
     CHECK_OK(umbo_scope_enter(strategy, &scope));
     CHECK_OK(umbo_variable_create(NULL, NULL, NULL, &options, &variable)); /* the current one */
@@ -249,10 +249,8 @@ static void creation_and_questions(umbo_strategy *strategy) {
     CHECK(calls == 1 && float_of_variable(variable) == 7);
     info = facts_of(variable);
     CHECK(strncmp(info.name, "Variable", 8) == 0);
-    CHECK(info.dtype == UMBO_DTYPE_FLOAT32 && info.rank == 1 && info.shape[0] == shape[0] && info.shape[1] == 0);
-    CHECK(info.trainable == 0); /* the default of ON_READ */
-    CHECK(info.aggregation == UMBO_AGGREGATION_MEAN);
-    CHECK(info.synchronization == UMBO_SYNCHRONIZATION_ON_READ);
+    CHECK(info.dtype == UMBO_DTYPE_FLOAT32 && info.ndim == 1 && info.shape[0] == shape[0] && info.shape[1] == 0);
+    CHECK(info.trainable == 0 && info.aggregation == UMBO_AGGREGATION_MEAN);
     CHECK(strcmp(info.device, "/job:localhost/replica:0/task:0/device:CPU:0") == 0);
     CHECK_OK(umbo_strategy_created_variable(strategy, variable, &answer));
     CHECK(answer == 1);

@@ -27,7 +27,7 @@ static void is_in_step(umbo_replica_context *context, umbo_variable *variable) {
     int64_t index;
     CHECK_OK(umbo_variable_view(variable, context, UMBO_DTYPE_NONE, &whole));
     CHECK_OK(umbo_variable_view(variable, context, UMBO_DTYPE_BFLOAT16, &copy));
-    CHECK(copy.dtype == UMBO_DTYPE_BFLOAT16 && copy.rank == 1 && copy.shape[0] == ELEMENTS);
+    CHECK(copy.dtype == UMBO_DTYPE_BFLOAT16 && copy.ndim == 1 && copy.shape[0] == ELEMENTS);
     CHECK(copy.strides[0] == 1 && copy.data != whole.data);
     for (index = 0; index < ELEMENTS; index++) {
         CHECK(((const uint16_t *)copy.data)[index] ==

@@ -17,9 +17,9 @@ type Dataset = Handle<umbo_dataset>;
 /// An input context as the library takes it: pipelines, this pipeline, replicas.
 pub fn input_context(fields: [i32; 3]) -> umbo_input_context {
     umbo_input_context {
-        num_input_pipelines: fields[0].into(),
-        input_pipeline_id: fields[1],
-        num_replicas_in_sync: fields[2].into(),
+        pipeline_count: fields[0].into(),
+        pipeline_index: fields[1],
+        replica_count: fields[2].into(),
         ..Default::default()
     }
 }
@@ -99,7 +99,7 @@ fn source(
             // SAFETY: the array has as many handles as stated, the output is a variable.
             made(|dataset| unsafe {
                 match kind {
-                    "zip" => umbo_dataset_zip(count, handles, ptr::null(), dataset),
+                    "zip" => umbo_dataset_zip(count, ptr::null(), handles, dataset),
                     _ => umbo_dataset_concatenate(count, handles, dataset),
                 }
             })
@@ -186,12 +186,12 @@ fn transformed(from: &Dataset, json: &Json, context: Option<[i32; 3]>) -> Result
         }
         "shuffle" => {
             // In cases 0 stands for all elements.
-            let buffer_size = match fields::integer(json, "buffer")? {
+            let buffer_capacity = match fields::integer(json, "buffer")? {
                 0 => UMBO_ALL,
                 size => size,
             };
             let options = umbo_shuffle_options {
-                buffer_size,
+                buffer_capacity,
                 seed: fields::optional_integer(json, "seed")?.unwrap_or(0) as u64,
                 keep_order_each_pass: (!fields::flag(json, "reshuffle", true)?).into(),
                 ..Default::default()

@@ -1,6 +1,6 @@
 //! Runs case files on the library, through its C functions alone.
 //!
-//! A case is a small program written as data, with the results it must give; docs/case-language.md
+//! A case is a small program written as data, with the results it must give; docs/internals/case-language.md
 //! says how. `UMBO_CASES` lists the files to run, separated by colons; without it those in
 //! tests/cases/data are run, three times: on the CPU, with GPUs of the tests' own driver as compute
 //! devices, and with both (see `placement`). Each failure is printed with what was expected and what came, and the
@@ -24,6 +24,7 @@ mod run;
 mod steps;
 mod values;
 
+use std::ffi::CStr;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,7 +34,6 @@ use serde_json::Value as Json;
 use umbo::ffi::*;
 
 use failure::{Failure, Result, check, wrong};
-use handle::read;
 use placement::Placement;
 
 /// Cases use the devices CPU:0 to CPU:9.
@@ -74,12 +74,16 @@ fn can_run(case: &Json) -> Result<bool> {
         if requirement != "no_gpu" {
             return wrong(format!("unknown requirement {requirement}"));
         }
-        let mut gpus = 0;
-        // SAFETY: the output is a variable.
-        check(unsafe { umbo_physical_device_count(UMBO_DEVICE_GPU, &raw mut gpus) })?;
-        can &= gpus == 0;
+        can &= device_info(c"GPU:0")?.physical_count == 0;
     }
     Ok(can)
+}
+
+fn device_info(name: &CStr) -> Result<umbo_device_info> {
+    let mut info = umbo_device_info::default();
+    // SAFETY: the name is a text, the output is a variable.
+    check(unsafe { umbo_device_get_info(name.as_ptr(), &raw mut info) })?;
+    Ok(info)
 }
 
 fn judge(case: &Json, counts: &mut Counts) -> Result<Option<String>> {
@@ -92,9 +96,7 @@ fn judge(case: &Json, counts: &mut Counts) -> Result<Option<String>> {
 }
 
 fn run_files(counts: &mut Counts) -> Result<()> {
-    // SAFETY: the output is a variable.
-    let cpus = read(0, |count| unsafe { umbo_logical_device_count(UMBO_DEVICE_CPU, count) })?;
-    if cpus < DEVICES {
+    if device_info(c"CPU:0")?.logical_count < DEVICES {
         // SAFETY: numbers only.
         check(unsafe {
             umbo_set_logical_device_count(UMBO_DEVICE_CPU, 0, DEVICES, std::ptr::null())

@@ -98,7 +98,7 @@ fn indexed_slices(
     let (values, indices) = (part("values")?, part("indices")?);
     // SAFETY: the shape is as long as stated, the output is a variable.
     made(|value| unsafe {
-        let (rank, shape) = (shape.len() as i32, shape.as_ptr());
-        umbo_value_create_indexed_slices(values.get(), indices.get(), rank, shape, value)
+        let (ndim, shape) = (shape.len() as i32, shape.as_ptr());
+        umbo_value_create_indexed_slices(values.get(), indices.get(), ndim, shape, value)
     })
 }

@@ -1,7 +1,7 @@
 //! Values of the library: made, taken apart, looked into.
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::ptr;
 use std::sync::Arc;
 
@@ -19,16 +19,19 @@ fn empty_view() -> umbo_view {
     unsafe { std::mem::zeroed() }
 }
 
+fn info(value: &Handle<umbo_value>) -> Result<umbo_value_info> {
+    // SAFETY: the output is a variable.
+    read(umbo_value_info::default(), |info| unsafe { umbo_value_get_info(value.get(), info) })
+}
+
 /// What kind of value it is.
 pub fn kind(value: &Handle<umbo_value>) -> Result<umbo_value_kind> {
-    // SAFETY: the output is a variable.
-    read(0, |kind| unsafe { umbo_value_get_kind(value.get(), kind) })
+    Ok(info(value)?.kind)
 }
 
 /// How many items it has.
 pub fn count(value: &Handle<umbo_value>) -> Result<i64> {
-    // SAFETY: the output is a variable.
-    read(0, |count| unsafe { umbo_value_count(value.get(), count) })
+    Ok(info(value)?.item_count)
 }
 
 /// An item, field or component by position.
@@ -165,21 +168,26 @@ pub fn current_device() -> Result<Option<CString>> {
     if context.is_null() {
         return Ok(None);
     }
+    // SAFETY: the name lives as long as the process.
+    Ok(Some(unsafe { CStr::from_ptr(context_info(context)?.device) }.to_owned()))
+}
+
+/// What a replica's context says.
+pub fn context_info(context: *mut umbo_replica_context) -> Result<umbo_replica_context_info> {
     // SAFETY: the context is this thread's, the output is a variable.
-    let name = read_text(|name| unsafe { umbo_replica_context_device(context, name) })?;
-    c_text(&name).map(Some)
+    read(Default::default(), |info| unsafe { umbo_replica_context_get_info(context, info) })
 }
 
 /// Makes the tensor of a literal on a device; None means CPU:0.
 pub fn make_on(literal: &Literal, device: Option<&CString>) -> Result<Handle<umbo_value>> {
     let memory = literal.memory();
     let device = device.map_or(ptr::null(), |name| name.as_ptr());
-    let (rank, shape) = (literal.shape.len() as i32, literal.shape.as_ptr());
+    let (ndim, shape) = (literal.shape.len() as i32, literal.shape.as_ptr());
     // SAFETY: the memory holds the elements of the shape, whose length is the rank; the output is
     // a variable.
     let tensor = made(|tensor| unsafe {
         let data = memory.as_ptr().cast();
-        umbo_tensor_from_data(literal.dtype.code, rank, shape, data, device, tensor)
+        umbo_tensor_from_data(literal.dtype.code, ndim, shape, data, device, tensor)
     })?;
     from_tensor(&tensor)
 }
@@ -189,12 +197,32 @@ pub fn make(literal: &Literal) -> Result<Handle<umbo_value>> {
     make_on(literal, current_device()?.as_ref())
 }
 
+fn view(tensor: &Handle<umbo_tensor>) -> Result<umbo_view> {
+    // SAFETY: the output is a variable.
+    read(empty_view(), |view| unsafe { umbo_tensor_view(tensor.get(), view) })
+}
+
+/// The canonical name of the device that has the elements of a tensor.
+pub fn device_name(tensor: &Handle<umbo_tensor>) -> Result<String> {
+    let device = view(tensor)?.device;
+    let kind = if device.r#type == UMBO_DEVICE_GPU { "GPU" } else { "CPU" };
+    let name = c_text(&format!("{kind}:{}", device.ordinal))?;
+    let mut info = umbo_device_info::default();
+    read_text(|place| {
+        // SAFETY: the name is a text, the outputs are variables.
+        unsafe {
+            let status = umbo_device_get_info(name.as_ptr(), &raw mut info);
+            place.write(info.name);
+            status
+        }
+    })
+}
+
 /// The type, shape and elements of a tensor, read through the library.
 pub fn read_tensor(tensor: &Handle<umbo_tensor>) -> Result<Literal> {
-    // SAFETY: the output is a variable.
-    let view = read(empty_view(), |view| unsafe { umbo_tensor_view(tensor.get(), view) })?;
+    let view = view(tensor)?;
     let dtype = Dtype::of_code(view.dtype)?;
-    let shape = view.shape[..view.rank as usize].to_vec();
+    let shape = view.shape[..view.ndim as usize].to_vec();
     let bytes = shape.iter().product::<i64>() as usize * dtype.size;
     let mut memory = vec![0u64; bytes.div_ceil(8)];
     // SAFETY: the memory has at least the bytes stated.
@@ -231,22 +259,16 @@ pub fn outcome(value: &Handle<umbo_value>) -> Result<Outcome> {
             Outcome::Struct(names.into_iter().zip(all()?).collect::<BTreeMap<_, _>>())
         }
         UMBO_VALUE_INDEXED_SLICES => {
+            let mut indices = ptr::null_mut();
             // SAFETY: the outputs are variables.
-            let (values, indices) = unsafe {
-                (
-                    made(|values| umbo_value_slices_values(value.get(), values))?,
-                    made(|indices| umbo_value_slices_indices(value.get(), indices))?,
-                )
-            };
-            let mut shape = [0i64; UMBO_MAX_RANK as usize];
-            // SAFETY: the outputs are variables, the second with room for the largest rank.
-            let rank = read(0, |rank| unsafe {
-                umbo_value_slices_dense_shape(value.get(), rank, (&raw mut shape).cast())
+            let values = made(|values| unsafe {
+                umbo_value_indexed_slices(value.get(), values, &raw mut indices)
             })?;
+            let (indices, info) = (Handle::own(indices), info(value)?);
             Outcome::IndexedSlices {
                 values: read_tensor(&values)?,
                 indices: read_tensor(&indices)?,
-                dense_shape: shape[..rank as usize].to_vec(),
+                dense_shape: info.shape[..info.ndim as usize].to_vec(),
             }
         }
         other => return wrong(format!("the library gave a value of kind {other}")),

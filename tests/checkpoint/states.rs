@@ -67,7 +67,7 @@ fn states_are_checked() {
     let new = umbo::strategy::variables::NewVariable {
         name: whole.name,
         trainable: None,
-        synchronization: whole.synchronization,
+        synchronization: umbo::values::variable::Synchronization::Auto,
         aggregation: whole.aggregation,
     };
     let whole = umbo::strategy::variables::create(Some(&scene.strategy), new, initial).unwrap();

@@ -16,7 +16,7 @@
 inline umbo::strategy two_replicas() {
     umbo::strategy_options how;
     how.cpu_replicas = 2;
-    return umbo::strategy::central_storage(how);
+    return umbo::strategy::create(how);
 }
 
 struct mistake {

@@ -1,5 +1,6 @@
 // Values, variables and views through memory of the caller.
 #include <umbo/dlpack.h>
+#include <umbo/tensorflow.hpp>
 #include <umbo/umbo.hpp>
 
 #include <atomic>
@@ -15,11 +16,11 @@ void values() {
     CHECK(number.view_as<const double>()() == 2.5);
     const float row[3] = {1, 2, 3};
     const auto array = umbo::value::from_data({1, 3}, row);
-    CHECK(array.view().rank == 2 && array.view_as<const float>()(0, 2) == 3);
+    CHECK(array.view().ndim == 2 && array.view_as<const float>()(0, 2) == 3);
 }
 
 void variables(const umbo::strategy &strategy) {
-    const auto zeros = umbo::tensor::zeros(umbo::dtype::float32, {2});
+    const auto zeros = umbo::tensor::create_zeros(umbo::dtype::float32, {2});
     const std::vector<umbo::variable> both = {strategy.create_variable("a", zeros),
                                               strategy.create_variable("b", zeros)};
     both[1].write(std::vector<float>{4, 5});
@@ -33,13 +34,21 @@ void variables(const umbo::strategy &strategy) {
         refused = error.status() == umbo::status::invalid_argument;
     }
     CHECK(refused); // eight bytes, but no floats
-    const auto outside = umbo::views_of(both);
+    const auto outside = umbo::variable::views(both);
     CHECK(umbo::view_of<const float>(outside.at(1))[1] == 5);
     const auto gradients = umbo::gradients::create(strategy, both, {umbo::loss_reduction::sum});
     strategy.run([&](umbo::replica_context &context, const umbo::value &) {
-        const auto weights = context.views(both);
-        const auto buffers = context.views(gradients);
-        CHECK(weights.size() == 2 && buffers.size() == 2);
+        umbo_view weights[2], one[1];
+        std::vector<umbo_view> buffers(2);
+        context.views(both, weights);
+        context.views(gradients, buffers);
+        bool is_refused = false;
+        try {
+            context.views(both, one);
+        } catch (const umbo::error &error) {
+            is_refused = error.status() == umbo::status::invalid_argument;
+        }
+        CHECK(is_refused);
         CHECK(weights[1].data == context.read<float>(both[1]).data());
         CHECK(buffers[0].mutable_data != nullptr && buffers[0].mutable_data != buffers[1].mutable_data);
     });
@@ -63,7 +72,7 @@ void initial(const umbo::strategy &strategy) {
 void splitting(const umbo::strategy &strategy) {
     const umbo::value batch = umbo::tensor::from_vector(std::vector<float>{1, 2, 3});
     const auto parts = strategy.split(batch);
-    CHECK(parts.kind() == umbo::value_kind::per_replica && parts.examples(0) == 2 && parts.examples(1) == 1);
+    CHECK(parts.kind() == umbo::value_kind::per_replica && parts.example_count(0) == 2 && parts.example_count(1) == 1);
     CHECK(parts.item(1).view_as<const float>()(0) == 3);
 }
 
@@ -95,11 +104,11 @@ void arrays() {
 
 void lists() {
     const umbo::value one = umbo::tensor::scalar(1.0f);
-    const auto list = umbo::value::list({one, one});
-    CHECK(list.kind() == umbo::value_kind::list && list.count() == 2);
-    CHECK(umbo::value::per_replica({list, list}).kind() == umbo::value_kind::list);
-    const auto leaf = umbo::element_spec::tensor(umbo::dtype::float32, {});
-    CHECK(umbo::element_spec::list({leaf, leaf}).kind() == umbo::value_kind::list);
+    const auto list = umbo::tensorflow::create_list({one, one});
+    CHECK(list.kind() == umbo::value_kind::list && list.item_count() == 2);
+    CHECK(umbo::value::create_per_replica({list, list}).kind() == umbo::value_kind::list);
+    const auto leaf = umbo::element_spec::create_tensor(umbo::dtype::float32, {});
+    CHECK(umbo::tensorflow::create_list({leaf, leaf}).kind() == umbo::value_kind::list);
 }
 
 void conversions() {
@@ -112,10 +121,10 @@ void other_libraries() {
     const auto numbers = umbo::tensor::from_vector(std::vector<float>{1, 2, 3});
     const auto back = umbo::tensor::from_dlpack(numbers.to_dlpack());
     CHECK(back.view().data == numbers.view().data);
-    CHECK(umbo::tensor::from_dlpack(numbers.to_dlpack_legacy()).view().data == numbers.view().data);
+    CHECK(umbo::tensor::from_dlpack_legacy(numbers.to_dlpack_legacy()).view().data == numbers.view().data);
     const auto owner = std::make_shared<std::vector<float>>(4, 7.0f);
     const auto view = umbo::view_of_memory({4}, owner->data());
-    DLManagedTensorVersioned *const managed = umbo::tensor::view_to_dlpack(view, owner);
+    DLManagedTensorVersioned *const managed = umbo::view_to_dlpack(view, owner);
     CHECK(owner.use_count() == 2 && (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0);
     managed->deleter(managed);
     CHECK(owner.use_count() == 1);
@@ -129,14 +138,14 @@ void engines() {
     umbo::strategy_options options;
     options.cpu_replicas = 2;
     options.replica_thread_start = [&](const umbo_replica_thread &thread) {
-        CHECK(thread.computing_threads >= 1);
+        CHECK(thread.computing_thread_count >= 1);
         ++started;
-        if (thread.replica == 1) throw 1; // is dropped
+        if (thread.replica_id == 1) throw 1; // is dropped
     };
     options.replica_thread_stop = [&](const umbo_replica_thread &) { ++stopped; };
     {
-        const auto strategy = umbo::strategy::central_storage(options);
-        const auto weights = strategy.create_variable("w", umbo::tensor::zeros(umbo::dtype::float32, {2}));
+        const auto strategy = umbo::strategy::create(options);
+        const auto weights = strategy.create_variable("w", umbo::tensor::create_zeros(umbo::dtype::float32, {2}));
         const auto unused = strategy.create_variable("u", umbo::tensor::from_vector<float>({3}));
         const auto gradients =
             umbo::gradients::create(strategy, {weights, unused}, {umbo::loss_reduction::mean});
@@ -168,7 +177,7 @@ void engines() {
 void packed() {
     umbo::strategy_options options;
     options.cpu_replicas = 2;
-    const auto strategy = umbo::strategy::central_storage(options);
+    const auto strategy = umbo::strategy::create(options);
     const auto block = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3});
     auto two = umbo::tensor::from_memory<float>({2}, block->data(), nullptr);
     auto one = umbo::tensor::from_memory<float>({}, block->data() + 2, nullptr);
@@ -198,7 +207,7 @@ int main() {
     umbo::strategy_options options;
     options.cpu_replicas = 2;
     {
-        const auto strategy = umbo::strategy::central_storage(options);
+        const auto strategy = umbo::strategy::create(options);
         variables(strategy);
         initial(strategy);
         splitting(strategy);

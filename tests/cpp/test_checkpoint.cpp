@@ -23,7 +23,7 @@ struct model {
     static umbo::strategy two_replicas() {
         umbo::strategy_options options;
         options.cpu_replicas = 2;
-        return umbo::strategy::central_storage(options);
+        return umbo::strategy::create(options);
     }
 
     model()
@@ -31,7 +31,7 @@ struct model {
           weights(strategy.create_variable("weights", umbo::tensor::from_vector(std::vector<float>{1, 2}))),
           gradients(umbo::gradients::create(strategy, {weights}, {umbo::loss_reduction::sum, 1, {}})),
           optimizer(umbo::optimizer::adam(strategy)), metrics(umbo::metrics::create(strategy)),
-          seen(umbo::tensor::from_vector(std::vector<float>{0, 0})), numbers(umbo::dataset::range(0, 5)),
+          seen(umbo::tensor::from_vector(std::vector<float>{0, 0})), numbers(umbo::dataset::from_range(0, 5)),
           pass(numbers.iterate()), checkpoint(umbo::checkpoint::create(strategy)) {
         metrics.define("loss", umbo::metric_kind::mean);
         for (const auto &variable : strategy.variables()) checkpoint.add(variable); // here one

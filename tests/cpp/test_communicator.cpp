@@ -19,13 +19,13 @@ struct engine {
     engine(const engine &other) : fails(other.fails) { ++alive; }
     ~engine() { --alive; }
 
-    void all_to_all(const void *send, const std::int64_t *counts, void *receive, const std::int64_t *) {
+    void all_to_all(const std::size_t *send_bytes, const void *send, const std::size_t *, void *receive) {
         if (fails) throw std::runtime_error("the wire is cut");
-        if (counts[0] > 0) std::memcpy(receive, send, static_cast<std::size_t>(counts[0]));
+        if (send_bytes[0] > 0) std::memcpy(receive, send, send_bytes[0]);
     }
 
-    void all_gather(const void *send, void *receive, const std::int64_t *counts) {
-        all_to_all(send, counts, receive, counts);
+    void all_gather(const std::size_t *bytes, const void *send, void *receive) {
+        all_to_all(bytes, send, bytes, receive);
     }
 };
 
@@ -33,23 +33,23 @@ int engine::alive = 0;
 
 void moves() {
     const auto communicator = umbo::communicator::create({}, engine(false));
-    const auto place = communicator.place();
-    CHECK(place.rank == 0 && place.size == 1 && place.node_rank == 0 && place.node_size == 1);
+    const auto place = communicator.info();
+    CHECK(place.rank == 0 && place.rank_count == 1 && place.node_rank == 0 && place.node_rank_count == 1);
     const double sent = 3;
     double received = 0;
-    const std::vector<std::int64_t> counts{sizeof(sent)};
-    communicator.all_to_all(&sent, counts, &received, counts);
+    const std::vector<std::size_t> bytes{sizeof(sent)};
+    communicator.all_to_all(bytes, &sent, bytes, &received);
     CHECK(received == 3);
     received = 0;
-    communicator.all_gather(&sent, &received, counts);
+    communicator.all_gather(bytes, &sent, &received);
     CHECK(received == 3);
-    communicator.broadcast(&received, sizeof(received), 0);
+    communicator.broadcast(0, sizeof(received), &received);
     const auto vote = communicator.vote(-4);
     CHECK(vote.least == -4 && vote.greatest == -4);
     communicator.barrier();
     try {
-        communicator.all_gather(&sent, &received, {});
-        CHECK(!"no counts");
+        communicator.all_gather({}, &sent, &received);
+        CHECK(!"no sizes");
     } catch (const umbo::error &error) {
         CHECK(error.status() == umbo::status::invalid_argument);
     }
@@ -73,7 +73,7 @@ void fails() {
 }
 
 void is_refused() {
-    umbo::communicator_place place;
+    umbo::communicator_info place;
     place.rank = 1;
     try {
         umbo::communicator::create(place, engine(false));
@@ -95,19 +95,21 @@ void mpi_is_checked() {
         return umbo::status::ok;
     };
     options.library = "none.so";
-    CHECK(status_of([&] { umbo::communicator::mpi_world(options); }) == umbo::status::unavailable);
+    CHECK(status_of([&] { umbo::communicator::create_mpi(nullptr, options); }) == umbo::status::unavailable);
     CHECK_MESSAGE("none.so");
-    CHECK(status_of([&] { umbo::communicator::mpi(&options, options); }) == umbo::status::unavailable);
-    const umbo_mpi_find_fn nothing = [](const char *, void *) -> void * { return nullptr; };
-    CHECK(status_of([&] { umbo::communicator::mpi_of(&options, nothing, nullptr, options); }) == umbo::status::unavailable);
+    CHECK(status_of([&] { umbo::communicator::create_mpi(&options, options); }) == umbo::status::unavailable);
+    options.find = [](const char *, void *) -> void * { return nullptr; };
+    CHECK(status_of([&] { umbo::communicator::create_mpi(&options, options); }) == umbo::status::unavailable);
     CHECK_MESSAGE("the program's MPI has no function MPI_Initialized");
-    CHECK(status_of([&] { umbo::communicator::mpi(nullptr, options); }) == umbo::status::invalid_argument);
-    options.longest_message = 0;
-    CHECK(status_of([&] { umbo::communicator::mpi_world(options); }) == umbo::status::invalid_argument);
-    CHECK_MESSAGE("options.longest_message: 0");
-    options.longest_message = 1;
+    CHECK(status_of([&] { umbo::communicator::create_mpi(nullptr, options); }) == umbo::status::invalid_argument);
+    CHECK_MESSAGE("mpi_communicator");
+    options.find = nullptr;
+    options.max_message_bytes = 0;
+    CHECK(status_of([&] { umbo::communicator::create_mpi(nullptr, options); }) == umbo::status::invalid_argument);
+    CHECK_MESSAGE("options.max_message_bytes: 0");
+    options.max_message_bytes = 1;
     options.timeout_seconds = 0;
-    CHECK(status_of([&] { umbo::communicator::mpi_world(options); }) == umbo::status::invalid_argument);
+    CHECK(status_of([&] { umbo::communicator::create_mpi(nullptr, options); }) == umbo::status::invalid_argument);
     CHECK_MESSAGE("options.timeout_seconds: 0");
 }
 
@@ -118,7 +120,7 @@ void nccl_is_checked() {
     options.library = "none.so";
     const auto status_of = [&](const char *device) {
         try {
-            umbo::communicator::nccl(base, device, options);
+            umbo::communicator::create_nccl(base, device, options);
         } catch (const umbo::error &error) {
             return error.status();
         }

@@ -21,7 +21,7 @@ std::int32_t first(const umbo::value &element) {
     return element.view_as<const std::int32_t>()(0);
 }
 
-const auto one_number = [] { return umbo::element_spec::tensor(umbo::dtype::int32, {1}); };
+const auto one_number = [] { return umbo::element_spec::create_tensor(umbo::dtype::int32, {1}); };
 
 void generators() {
     const auto alive = std::make_shared<int>(0);
@@ -48,7 +48,7 @@ void files() {
     const std::vector<std::string> paths{"3", "missing", "2"};
     const auto alive = std::make_shared<int>(0);
     umbo::files_options options;
-    options.element_spec = umbo::element_spec::tensor(umbo::dtype::int64, {});
+    options.element_spec = umbo::element_spec::create_tensor(umbo::dtype::int64, {});
     const auto number = [](const umbo::value &element) {
         return *element.view_as<const std::int64_t>().data();
     };
@@ -57,7 +57,7 @@ void files() {
             paths,
             [alive](const std::string &path, std::int64_t at) {
                 if (path == "missing") throw std::runtime_error("no such file");
-                return umbo::dataset::range(10 * at, 10 * at + std::stoll(path));
+                return umbo::dataset::from_range(10 * at, 10 * at + std::stoll(path));
             },
             options);
         CHECK(alive.use_count() == 2 && both.cardinality() == UMBO_CARDINALITY_UNKNOWN);
@@ -75,12 +75,12 @@ void files() {
     }
     CHECK(alive.use_count() == 1);
     const auto named = umbo::dataset::from_files(
-        {"1", "4"}, [](const std::string &path) { return umbo::dataset::range(0, std::stoll(path)); });
-    const auto strategy = umbo::strategy::central_storage();
+        {"1", "4"}, [](const std::string &path) { return umbo::dataset::from_range(0, std::stoll(path)); });
+    const auto strategy = umbo::strategy::create();
     umbo::distribute_options how;
     how.sharding = umbo::sharding::file;
     int steps = 0;
-    for (const umbo::value &step : strategy.distribute(named.batch(2), how).iterate()) {
+    for (const umbo::value &step : strategy.distribute_dataset(named.batch(2), how).iterate()) {
         CHECK(step);
         ++steps;
     }
@@ -91,7 +91,7 @@ void maps() {
     const auto numbers = umbo::dataset::from_tensor_slices(
         umbo::tensor::from_vector(std::vector<std::int32_t>{0, 1, 2, 3, 4, 5}));
     umbo::map_options options;
-    options.parallel_calls = 4;
+    options.parallel_call_count = 4;
     options.element_spec = one_number();
     std::atomic<int> calls{0};
     const auto mapped = numbers.map(
@@ -116,21 +116,21 @@ void maps() {
 }
 
 void specs() {
-    const auto leaf = umbo::element_spec::tensor(umbo::dtype::float32, {UMBO_SIZE_UNKNOWN, 3});
-    const auto nest = umbo::element_spec::structure(
-        {{"x", leaf}, {"pair", umbo::element_spec::tuple({leaf, one_number()})}});
-    CHECK(nest.kind() == umbo::value_kind::structure && nest.count() == 2);
+    const auto leaf = umbo::element_spec::create_tensor(umbo::dtype::float32, {UMBO_SIZE_UNKNOWN, 3});
+    const auto nest = umbo::element_spec::create_struct(
+        {{"x", leaf}, {"pair", umbo::element_spec::create_tuple({leaf, one_number()})}});
+    CHECK(nest.kind() == umbo::value_kind::structure && nest.item_count() == 2);
     CHECK(nest.field_name(1) == "pair" && nest.item(1).kind() == umbo::value_kind::tuple);
     const auto back = nest.item(0);
     CHECK(back.dtype() == umbo::dtype::float32 && (back.shape() == umbo::dimensions{-1, 3}));
 }
 
 void sources_and_transformations() {
-    const auto range = umbo::dataset::range(0, 7);
-    const auto joined = umbo::dataset::concatenate({range, umbo::dataset::range(7, 9, 2)});
+    const auto range = umbo::dataset::from_range(0, 7);
+    const auto joined = umbo::dataset::concatenate({range, umbo::dataset::from_range(7, 9, 2)});
     CHECK(joined.cardinality() == 8 && joined.shard(3, 1).cardinality() == 3);
     CHECK(joined.cache().batch(4).rebatch({3}).element_spec().shape()[0] == UMBO_SIZE_UNKNOWN);
-    const auto ragged = umbo::dataset::elements(
+    const auto ragged = umbo::dataset::from_elements(
         {scalar(1), umbo::tensor::from_vector(std::vector<std::int32_t>{2, 3})});
     const auto padded = ragged.padded_batch(2).iterate().next();
     CHECK(padded.view_as<const std::int32_t>()(0, 1) == 0);
@@ -150,27 +150,27 @@ void sources_and_transformations() {
 void distribution() {
     umbo::strategy_options two;
     two.cpu_replicas = 2;
-    const auto strategy = umbo::strategy::central_storage(two);
+    const auto strategy = umbo::strategy::create(two);
     const auto pipeline = [](const umbo::input_context &context) {
-        CHECK(context.num_replicas_in_sync == 2 && context.num_input_pipelines == 1);
-        return umbo::dataset::range(0, 5).batch(umbo::tensorflow::per_replica_batch_size(context, 4));
+        CHECK(context.replica_count == 2 && context.pipeline_count == 1);
+        return umbo::dataset::from_range(0, 5).batch(umbo::tensorflow::per_replica_batch_size(context, 4));
     };
-    const auto distributed = strategy.distribute_from_function(pipeline);
+    const auto distributed = strategy.distribute_datasets_from_function(pipeline);
     CHECK(distributed.cardinality() == 2);
     CHECK(distributed.element_spec().kind() == umbo::value_kind::per_replica);
     const auto iterator = distributed.iterate();
-    CHECK(iterator.element_spec().count() == 2);
+    CHECK(iterator.element_spec().item_count() == 2);
     iterator.next();
     const auto last = iterator.next();
     CHECK(last.item(0).view().shape[0] == 1 && last.item(1).view().shape[0] == 0);
     umbo::distribute_options dropping;
     dropping.drop_partial_step = true;
-    CHECK(strategy.distribute_from_function(pipeline, dropping).cardinality() == 1);
+    CHECK(strategy.distribute_datasets_from_function(pipeline, dropping).cardinality() == 1);
     umbo::distribute_options balanced;
     balanced.split = umbo::split::balanced;
-    balanced.per_replica_buffer_size = -1;
+    balanced.prefetch_count = -1;
     const auto step =
-        strategy.distribute(umbo::dataset::range(0, 5).batch(4), balanced).iterate().next();
+        strategy.distribute_dataset(umbo::dataset::from_range(0, 5).batch(4), balanced).iterate().next();
     CHECK(step.item(1).view().shape[0] == 2);
 
     auto memory = std::vector<std::int32_t>{1, 2};
@@ -183,7 +183,7 @@ void distribution() {
     CHECK(*copied.iterate().next().view_as<const std::int32_t>().data() == 1);
     bool thrown = false;
     try {
-        strategy.distribute_from_function(
+        strategy.distribute_datasets_from_function(
             [](const umbo::input_context &) -> umbo::dataset { throw std::runtime_error("no"); });
     } catch (const std::runtime_error &) {
         thrown = true;

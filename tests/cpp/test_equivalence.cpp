@@ -67,16 +67,16 @@ void apart(const trainer &at) {
     std::vector<std::int64_t> steps;
     const auto sized = at.strategy.check_equivalence(
             [&](umbo::replica_context &context, const umbo::value &) {
-            const auto position = context.batch_position();
+            const auto position = context.info();
             if (context.replica_id() == 0) steps.push_back(position.step);
-            const auto examples = static_cast<double>(position.local_examples);
-            const auto all = static_cast<double>(position.global_examples);
+            const auto examples = static_cast<double>(position.local_example_count);
+            const auto all = static_cast<double>(position.global_example_count);
             context.add_metric("loss", all * examples, examples);
         },
         at.batch);
     CHECK(sized.info().holds && sized.at(0).verdict == umbo::equivalence_verdict::size_dependent);
     at.strategy.run([&](umbo::replica_context &context, const umbo::value &) {
-        if (context.replica_id() == 0) steps.push_back(context.batch_position().step);
+        if (context.replica_id() == 0) steps.push_back(context.info().step);
     });
     for (const std::int64_t step : steps) CHECK(step == steps.front());
 }
@@ -112,7 +112,7 @@ int main() {
     {
         umbo::strategy_options options;
         options.cpu_replicas = 3;
-        const auto strategy = umbo::strategy::central_storage(options);
+        const auto strategy = umbo::strategy::create(options);
         const auto weight = strategy.create_variable("w", umbo::tensor::scalar(0.0f));
         const auto gradients = umbo::gradients::create(strategy, {weight}, {umbo::loss_reduction::sum});
         const auto batch = umbo::tensor::from_vector(std::vector<float>{1, 2, 4, 8, 16});

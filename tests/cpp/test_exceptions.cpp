@@ -104,7 +104,7 @@ void from_the_library(const umbo::strategy &strategy) {
         [&] {
             strategy.run([](umbo::replica_context &context, const umbo::value &args) {
                 if (context.replica_id() == 1) args.view("absent");
-            }, umbo::value::structure({{"x", umbo::tensor::scalar(1.0f)}}));
+            }, umbo::value::create_struct({{"x", umbo::tensor::scalar(1.0f)}}));
         },
         [](const umbo::error &error) {
             CHECK(error.status() == umbo::status::not_found);
@@ -113,7 +113,7 @@ void from_the_library(const umbo::strategy &strategy) {
             CHECK(error.records()[0].replica == 1);
             CHECK(contains(error.records()[0].device, "/device:CPU:"));
         });
-    expect<umbo::error>([] { umbo::parse_device("foo"); },
+    expect<umbo::error>([] { umbo::device_get_info("foo"); },
                         [](const umbo::error &error) {
                             CHECK(error.status() == umbo::status::invalid_argument);
                             CHECK(contains(error.what(), "foo"));
@@ -124,8 +124,8 @@ void from_other_callables(const umbo::strategy &strategy) {
     const auto witness = std::make_shared<int>(0);
     const auto same = [&](const trouble &caught) { CHECK(caught.witness == witness); };
     expect<trouble>(
-        [&] { strategy.in_scope([&](umbo::strategy &) { throw trouble(0, witness); }); }, same);
-    CHECK(!umbo::has_strategy()); // the scope is left
+        [&] { strategy.scope([&](umbo::strategy &) { throw trouble(0, witness); }); }, same);
+    CHECK(umbo::current_strategy() != strategy); // the scope is left
     expect<trouble>(
         [&] {
             strategy.run([&](umbo::replica_context &context, const umbo::value &) {
@@ -186,7 +186,7 @@ void kept_callables(const umbo::strategy &strategy) {
     expect<umbo::error>(
         [&] { strategy.run([](umbo::replica_context &, const umbo::value &) {}, {}, options); },
         [](const umbo::error &error) { CHECK(error.status() == umbo::status::cancelled); });
-    CHECK(strategy.late_replicas() == 0);
+    CHECK(strategy.late_replica_count() == 0);
 }
 
 } // namespace
@@ -195,7 +195,7 @@ int main() {
     {
         umbo::strategy_options options;
         options.cpu_replicas = 3;
-        const auto strategy = umbo::strategy::central_storage(options);
+        const auto strategy = umbo::strategy::create(options);
         from_run(strategy);
         anything_can_be_thrown(strategy);
         from_the_library(strategy);

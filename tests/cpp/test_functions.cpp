@@ -24,7 +24,7 @@ umbo::value step(umbo::replica_context &context, const umbo::value &own) {
 void nothing(umbo::replica_context &, const umbo::value &) noexcept {}
 
 umbo::tensor identity(const umbo_value_context &context) {
-    return umbo::tensor::scalar(static_cast<float>(context.replica_id_in_sync_group));
+    return umbo::tensor::scalar(static_cast<float>(context.replica_id));
 }
 
 void steps(const umbo::strategy &strategy) {
@@ -49,7 +49,7 @@ void steps(const umbo::strategy &strategy) {
     CHECK(status == umbo::status::unimplemented);
 }
 
-void enter(umbo::strategy &own) { CHECK(umbo::strategy::current() == own); }
+void enter(umbo::strategy &own) { CHECK(umbo::current_strategy() == own); }
 
 void write_seven(const umbo_view &memory) { umbo::view_of<float>{memory}() = 7; }
 
@@ -64,19 +64,19 @@ umbo::variable create(umbo::tensorflow::variable_request &request) {
 }
 
 void variables(const umbo::strategy &strategy) {
-    strategy.in_scope(enter);
+    strategy.scope(enter);
     const auto variable = strategy.create_variable("v", umbo::dtype::float32, {}, write_seven);
     CHECK(number_of(variable) == 7);
     const umbo::value two = umbo::tensor::scalar(2.0f);
     CHECK(number_of(strategy.update(variable, subtract, two)) == 5);
     CHECK(number_of(umbo::tensorflow::update_non_slot(strategy, variable, subtract, two)) == 3);
-    strategy.in_scope([&](umbo::strategy &own) { umbo::tensorflow::colocate_vars_with(own, variable, enter); });
+    strategy.scope([&](umbo::strategy &own) { umbo::tensorflow::colocate_vars_with(own, variable, enter); });
     const auto scope = umbo::tensorflow::variable_creator_scope(create);
-    CHECK(strategy.create_variable("w", two.as_tensor()).name() == "renamed");
+    CHECK(strategy.create_variable("w", two.tensor()).name() == "renamed");
 }
 
 umbo::dataset pipeline(const umbo::input_context &context) {
-    return umbo::dataset::range(0, 6).batch(umbo::tensorflow::per_replica_batch_size(context, 6));
+    return umbo::dataset::from_range(0, 6).batch(umbo::tensorflow::per_replica_batch_size(context, 6));
 }
 
 umbo::value same(const umbo::value &element) { return element; }
@@ -86,9 +86,9 @@ std::optional<umbo::value> no_element() { return std::nullopt; }
 auto begin_pass() { return no_element; }
 
 void datasets(const umbo::strategy &strategy) {
-    CHECK(strategy.distribute_from_function(pipeline).cardinality() == 1);
-    CHECK(umbo::dataset::range(0, 6).map(same).cardinality() == 6);
-    const auto spec = umbo::element_spec::tensor(umbo::dtype::int32, {1});
+    CHECK(strategy.distribute_datasets_from_function(pipeline).cardinality() == 1);
+    CHECK(umbo::dataset::from_range(0, 6).map(same).cardinality() == 6);
+    const auto spec = umbo::element_spec::create_tensor(umbo::dtype::int32, {1});
     CHECK(!umbo::dataset::from_generator(spec, begin_pass).iterate().next());
 }
 
@@ -116,7 +116,7 @@ int main() {
         umbo::strategy_options options;
         options.cpu_replicas = 3;
         options.parameter_device = "CPU:0";
-        const auto strategy = umbo::strategy::central_storage(options);
+        const auto strategy = umbo::strategy::create(options);
         steps(strategy);
         variables(strategy);
         datasets(strategy);

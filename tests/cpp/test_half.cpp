@@ -106,7 +106,7 @@ void elements() {
 }
 
 void training() {
-    const auto strategy = umbo::strategy::central_storage({{}, 2});
+    const auto strategy = umbo::strategy::create({{}, 2});
     const auto weight = strategy.create_variable("w", umbo::tensor::scalar(10.0f));
     const auto gradients = umbo::gradients::create(
         strategy, {weight}, {umbo::loss_reduction::sum, 1, {}, umbo::dtype::bfloat16});

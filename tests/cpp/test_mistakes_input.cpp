@@ -14,7 +14,7 @@ struct world {
     std::string file; // one that is there, and no data
     umbo::strategy strategy = two_replicas();
     tensor one = tensor::scalar(1.0f);
-    umbo::dataset numbers = umbo::dataset::range(0, 8);
+    umbo::dataset numbers = umbo::dataset::from_range(0, 8);
 };
 
 std::vector<mistake> mistakes() {
@@ -33,7 +33,7 @@ std::vector<mistake> mistakes() {
          {"not an IDX file", "two zeros"},
          [] {
              const world at{__FILE__};
-             umbo::dataset::from_idx_file(at.file);
+             umbo::dataset::from_idx_files({at.file});
          }},
         {"a file that is no archive", umbo::status::invalid_argument,
          {"umbo_dataset_from_npz_file", "path"},
@@ -64,8 +64,8 @@ std::vector<mistake> mistakes() {
          {"5 in tensor 0", "4 in tensor 1"},
          {"row i of each tensor belongs to element i"},
          [] {
-             umbo::dataset::from_tensor_slices(value::structure(
-                 {{"image", tensor::zeros(umbo::dtype::float32, {5, 2})}, {"label", tensor::zeros(umbo::dtype::int32, {4})}}));
+             umbo::dataset::from_tensor_slices(value::create_struct(
+                 {{"image", tensor::create_zeros(umbo::dtype::float32, {5, 2})}, {"label", tensor::create_zeros(umbo::dtype::int32, {4})}}));
          }},
         {"slices of a scalar", umbo::status::invalid_argument,
          {"umbo_dataset_from_tensor_slices", "components"},
@@ -79,15 +79,15 @@ std::vector<mistake> mistakes() {
          {"element 1 of a batch", "[3]", "[2]"},
          {"have one dtype and shape"},
          [] {
-             const auto two = tensor::zeros(umbo::dtype::float32, {2}), three = tensor::zeros(umbo::dtype::float32, {3});
-             umbo::dataset::elements({two, three}).batch(2).iterate().next();
+             const auto two = tensor::create_zeros(umbo::dtype::float32, {2}), three = tensor::create_zeros(umbo::dtype::float32, {3});
+             umbo::dataset::from_elements({two, three}).batch(2).iterate().next();
          }},
         {"a range without a step", umbo::status::invalid_argument,
          {"umbo_dataset_from_range", "step"},
          {"0;"},
          {"never reach 'stop'"},
          [] {
-             umbo::dataset::range(0, 4, 0);
+             umbo::dataset::from_range(0, 4, 0);
          }},
         {"a queue of negative depth", umbo::status::invalid_argument,
          {"umbo_dataset_prefetch", "depth"},
@@ -127,7 +127,7 @@ std::vector<mistake> mistakes() {
          {"batch the dataset before distributing it"},
          [] {
              const world at{__FILE__};
-             at.strategy.distribute(at.numbers).iterate().next();
+             at.strategy.distribute_dataset(at.numbers).iterate().next();
          }},
         {"an iterator that was not reset", umbo::status::invalid_argument,
          {"umbo_value_view", "value"},
@@ -146,7 +146,7 @@ std::vector<mistake> mistakes() {
          {"reset it"},
          [] {
              const world at{__FILE__};
-             const auto input = at.strategy.distribute(at.numbers.batch(4)).iterate();
+             const auto input = at.strategy.distribute_dataset(at.numbers.batch(4)).iterate();
              while (input.next()) {
              }
              at.strategy.run([](context &, const value &args) { args.view(); }, input.next());
@@ -188,7 +188,7 @@ std::vector<mistake> mistakes() {
          {"as the spec says"},
          [] {
              const world at{__FILE__};
-             at.numbers.map([](const value &) { return value(tensor::zeros(umbo::dtype::float32, {3})); })
+             at.numbers.map([](const value &) { return value(tensor::create_zeros(umbo::dtype::float32, {3})); })
                  .iterate().next();
          }},
         {"a generator whose elements are of another type", umbo::status::invalid_argument,
@@ -196,7 +196,7 @@ std::vector<mistake> mistakes() {
          {"float64 of shape []", "float32 []"},
          {"as the spec says"},
          [] {
-             umbo::dataset::from_generator(umbo::element_spec::tensor(umbo::dtype::float32, {}), [] {
+             umbo::dataset::from_generator(umbo::element_spec::create_tensor(umbo::dtype::float32, {}), [] {
                  return [] { return std::optional<value>(tensor::scalar<double>(1)); };
              }).iterate().next();
          }},
@@ -222,7 +222,7 @@ std::vector<mistake> mistakes() {
          {"stores a dataset for each pipeline"},
          [] {
              const world at{__FILE__};
-             at.strategy.distribute_from_function(
+             at.strategy.distribute_datasets_from_function(
                  [](const umbo::input_context &) { return umbo::dataset(); });
          }},
         {"a split that there is not", umbo::status::invalid_argument,
@@ -233,7 +233,7 @@ std::vector<mistake> mistakes() {
              const world at{__FILE__};
              umbo::distribute_options how;
              how.split = static_cast<umbo::split>(9);
-             at.strategy.distribute(at.numbers.batch(4), how);
+             at.strategy.distribute_dataset(at.numbers.batch(4), how);
          }},
         {"a batch that does not divide", umbo::status::invalid_argument,
          {"umbo_input_context_per_replica_batch_size", "global_batch_size"},
@@ -241,7 +241,7 @@ std::vector<mistake> mistakes() {
          {"the number of replicas"},
          [] {
              umbo::input_context given;
-             given.num_replicas_in_sync = 3;
+             given.replica_count = 3;
              umbo::tensorflow::per_replica_batch_size(given, 8);
          }},
     };

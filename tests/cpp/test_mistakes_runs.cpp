@@ -15,8 +15,8 @@ using umbo::value;
 struct world {
     umbo::strategy strategy = two_replicas();
     tensor one = tensor::scalar(1.0f);
-    tensor ones = tensor::zeros(umbo::dtype::float32, {2});
-    value pair = value::per_replica({one, one});
+    tensor ones = tensor::create_zeros(umbo::dtype::float32, {2});
+    value pair = value::create_per_replica({one, one});
 };
 
 std::vector<mistake> mistakes() {
@@ -59,7 +59,7 @@ std::vector<mistake> mistakes() {
          [] {
              const world at;
              at.strategy.run([](context &own, const value &) {
-                 own.all_reduce(umbo::reduce_op::sum, tensor::zeros(umbo::dtype::float32, {own.replica_id() + 2}));
+                 own.all_reduce(umbo::reduce_op::sum, tensor::create_zeros(umbo::dtype::float32, {own.replica_id() + 2}));
              });
          }},
         {"an all-gather of different widths", umbo::status::invalid_argument,
@@ -69,7 +69,7 @@ std::vector<mistake> mistakes() {
          [] {
              const world at;
              at.strategy.run([](context &own, const value &) {
-                 own.all_gather(tensor::zeros(umbo::dtype::float32, {2, own.replica_id() + 2}), 0);
+                 own.all_gather(tensor::create_zeros(umbo::dtype::float32, {2, own.replica_id() + 2}), 0);
              });
          }},
         {"a merge call on one replica only", umbo::status::failed_precondition,
@@ -142,7 +142,7 @@ std::vector<mistake> mistakes() {
          {"for 2 replicas"},
          [] {
              const world at;
-             at.strategy.run([](context &, const value &) {}, value::per_replica({at.one}));
+             at.strategy.run([](context &, const value &) {}, value::create_per_replica({at.one}));
          }},
         {"a result of some replicas only", umbo::status::invalid_argument,
          {"umbo_strategy_run", "result"},
@@ -161,11 +161,11 @@ std::vector<mistake> mistakes() {
          [] {
              const world at;
              at.strategy.run([&](context &own, const value &) {
-                 return own.replica_id() == 0 ? value(at.one) : value::tuple({at.one});
+                 return own.replica_id() == 0 ? value(at.one) : value::create_tuple({at.one});
              });
          }},
         {"a context that is kept", umbo::status::invalid_argument,
-         {"umbo_replica_context_replica_id", "ctx"},
+         {"umbo_replica_context_get_info", "ctx"},
          {"a callback that has returned"},
          {"keep a reference of your own"},
          [] {
@@ -187,7 +187,7 @@ std::vector<mistake> mistakes() {
                  if (own.replica_id() == 0) kept = args.get();
              }, at.pair);
              umbo_view view{};
-             umbo::check(umbo_value_view(kept, nullptr, &view));
+             umbo::check(umbo_value_view(kept, nullptr, UMBO_DTYPE_NONE, &view));
          }},
         {"a context on another thread", umbo::status::failed_precondition,
          {"umbo_replica_context_add_metric", "ctx"},
@@ -277,8 +277,8 @@ std::vector<mistake> mistakes() {
          {"left in the reverse order"},
          [] {
              const world at;
-             auto outer = at.strategy.enter();
-             auto inner = at.strategy.enter();
+             auto outer = umbo::scope::enter(at.strategy);
+             auto inner = umbo::scope::enter(at.strategy);
              try {
                  outer.exit();
              } catch (const umbo::error &) {
@@ -293,7 +293,7 @@ std::vector<mistake> mistakes() {
          {"keep a reference"},
          [] {
              const world at;
-             auto scope = at.strategy.enter();
+             auto scope = umbo::scope::enter(at.strategy);
              umbo_scope *const raw = scope.get();
              scope.exit();
              umbo::check(umbo_scope_exit(raw));
@@ -305,7 +305,7 @@ std::vector<mistake> mistakes() {
          [] {
              umbo::strategy_options how;
              how.cpu_replicas = -2;
-             umbo::strategy::central_storage(how);
+             umbo::strategy::create(how);
          }},
         {"a device that there is not", umbo::status::not_found,
          {"umbo_strategy_create", "compute_devices"},
@@ -314,7 +314,7 @@ std::vector<mistake> mistakes() {
          [] {
              umbo::strategy_options how;
              how.compute_devices = {"CPU:0", "CPU:77"};
-             umbo::strategy::central_storage(how);
+             umbo::strategy::create(how);
          }},
         {"a device that is no name", umbo::status::invalid_argument,
          {"parameter_device"},
@@ -323,7 +323,7 @@ std::vector<mistake> mistakes() {
          [] {
              umbo::strategy_options how;
              how.parameter_device = "the large one";
-             umbo::strategy::central_storage(how);
+             umbo::strategy::create(how);
          }},
         {"a device twice", umbo::status::invalid_argument,
          {"compute_devices"},
@@ -332,7 +332,7 @@ std::vector<mistake> mistakes() {
          [] {
              umbo::strategy_options how;
              how.compute_devices = {"CPU:0", "CPU:0"};
-             umbo::strategy::central_storage(how);
+             umbo::strategy::create(how);
          }},
         {"devices and a number of them", umbo::status::invalid_argument,
          {"cpu_replicas"},
@@ -342,7 +342,7 @@ std::vector<mistake> mistakes() {
              umbo::strategy_options how;
              how.compute_devices = {"CPU:0"};
              how.cpu_replicas = 2;
-             umbo::strategy::central_storage(how);
+             umbo::strategy::create(how);
          }},
         {"a function that is NULL", umbo::status::invalid_argument,
          {"umbo_strategy_run", "function"},
@@ -376,7 +376,7 @@ std::vector<mistake> mistakes() {
          {"call umbo_strategy_run for each element"},
          [] {
              const world at;
-             const auto input = umbo::dataset::range(0, 4).iterate();
+             const auto input = umbo::dataset::from_range(0, 4).iterate();
              umbo::tensorflow::run_steps_on_iterator(
                  at.strategy, [](context &, const value &) {}, input, 2);
          }},
@@ -397,7 +397,7 @@ std::vector<mistake> mistakes() {
                  nullptr, nullptr, &options, &out));
          }},
         {"a run by another name inside of a run", umbo::status::failed_precondition,
-         {"umbo_strategy_call_for_each_replica"},
+         {"umbo_strategy_run"},
          {"replica 0's callback", "CPU:1"},
          {"use a merge call"},
          [] {
@@ -408,13 +408,13 @@ std::vector<mistake> mistakes() {
              });
          }},
         {"a call for each replica with too few arguments", umbo::status::invalid_argument,
-         {"umbo_strategy_call_for_each_replica", "args"},
+         {"umbo_strategy_run", "args"},
          {"1 components"},
          {"for 2 replicas"},
          [] {
              const world at;
              umbo::tensorflow::call_for_each_replica(
-                 at.strategy, [](context &, const value &) {}, value::per_replica({at.one}));
+                 at.strategy, [](context &, const value &) {}, value::create_per_replica({at.one}));
          }},
     };
 }

@@ -14,7 +14,7 @@ struct world {
     umbo::strategy strategy = two_replicas();
     tensor one = tensor::scalar(1.0f);
     umbo::variable weight = strategy.create_variable("w", one);
-    umbo::variable table = strategy.create_variable("table", tensor::zeros(umbo::dtype::float32, {4, 2}));
+    umbo::variable table = strategy.create_variable("table", tensor::create_zeros(umbo::dtype::float32, {4, 2}));
     umbo::gradients gradients = fresh();
     umbo::gradients table_gradients =
         umbo::gradients::create(strategy, {table}, {umbo::loss_reduction::sum, 1, {true}});
@@ -268,7 +268,7 @@ std::vector<mistake> mistakes() {
          {"reshape the value"},
          [] {
              const world at;
-             at.weight.assign(tensor::zeros(umbo::dtype::float32, {3}));
+             at.weight.assign(tensor::create_zeros(umbo::dtype::float32, {3}));
          }},
         {"an assignment of another type", umbo::status::invalid_argument,
          {"umbo_variable_assign", "value"},
@@ -391,7 +391,7 @@ std::vector<mistake> mistakes() {
          {"not in [0, 4)"},
          [] {
              const world at;
-             at.table.scatter(umbo::scatter_op::add, value::indexed_slices(tensor::zeros(umbo::dtype::float32, {1, 2}),
+             at.table.scatter(umbo::scatter_op::add, value::create_indexed_slices(tensor::create_zeros(umbo::dtype::float32, {1, 2}),
                                                         tensor::from_vector<std::int64_t>({7}), {4, 2}));
          }},
         {"a copy in a type that there is not", umbo::status::invalid_argument,

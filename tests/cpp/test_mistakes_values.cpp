@@ -9,8 +9,8 @@ using umbo::value;
 struct world {
     umbo::strategy strategy = two_replicas();
     tensor one = tensor::scalar(1.0f);
-    tensor ones = tensor::zeros(umbo::dtype::float32, {2});
-    value both = value::per_replica({ones, ones});
+    tensor ones = tensor::create_zeros(umbo::dtype::float32, {2});
+    value both = value::create_per_replica({ones, ones});
 };
 
 std::vector<mistake> mistakes() {
@@ -44,7 +44,7 @@ std::vector<mistake> mistakes() {
          [] {
              const auto one = tensor::scalar(1.0f);
              umbo_view view{};
-             umbo::check(umbo_value_view(reinterpret_cast<const umbo_value *>(one.get()), nullptr, &view));
+             umbo::check(umbo_value_view(reinterpret_cast<const umbo_value *>(one.get()), nullptr, UMBO_DTYPE_NONE, &view));
          }},
         {"a handle that is NULL", umbo::status::invalid_argument,
          {"umbo_tensor_view", "tensor"},
@@ -68,7 +68,7 @@ std::vector<mistake> mistakes() {
          {"the struct has 'x', 'label'"},
          [] {
              const world at;
-             value::structure({{"x", at.one}, {"label", at.one}}).field("y");
+             value::create_struct({{"x", at.one}, {"label", at.one}}).field("y");
          }},
         {"an item that there is not", umbo::status::out_of_range,
          {"umbo_value_item", "index"},
@@ -76,7 +76,7 @@ std::vector<mistake> mistakes() {
          {"[0, 2), the items of a tuple"},
          [] {
              const world at;
-             value::tuple({at.one, at.one}).item(2);
+             value::create_tuple({at.one, at.one}).item(2);
          }},
         {"a path that leads to no leaf", umbo::status::not_found,
          {"umbo_value_view", "name"},
@@ -84,7 +84,7 @@ std::vector<mistake> mistakes() {
          {"the tuple has 1 items"},
          [] {
              const world at;
-             value::structure({{"x", value::tuple({at.one})}}).view("x.1");
+             value::create_struct({{"x", value::create_tuple({at.one})}}).view("x.1");
          }},
         {"a nest that is viewed as a tensor", umbo::status::invalid_argument,
          {"umbo_value_view", "value"},
@@ -92,7 +92,7 @@ std::vector<mistake> mistakes() {
          {"name one tensor in it"},
          [] {
              const world at;
-             value::tuple({at.one, at.one}).view();
+             value::create_tuple({at.one, at.one}).view();
          }},
         {"two fields of one name", umbo::status::invalid_argument,
          {"umbo_value_create_struct", "names"},
@@ -100,7 +100,7 @@ std::vector<mistake> mistakes() {
          {"give each field a name of its own"},
          [] {
              const world at;
-             value::structure({{"x", at.one}, {"x", at.one}});
+             value::create_struct({{"x", at.one}, {"x", at.one}});
          }},
         {"a tensor of a nest", umbo::status::invalid_argument,
          {"umbo_value_tensor", "value"},
@@ -108,7 +108,7 @@ std::vector<mistake> mistakes() {
          {"name one tensor in it"},
          [] {
              const world at;
-             value::tuple({at.one}).as_tensor();
+             value::create_tuple({at.one}).tensor();
          }},
         {"a view of the wrong type", umbo::status::invalid_argument,
          {"view"},
@@ -123,42 +123,42 @@ std::vector<mistake> mistakes() {
          {"99"},
          {"valid are UMBO_DTYPE_FLOAT16 (1) to UMBO_DTYPE_BOOL (13)"},
          [] {
-             tensor::zeros(static_cast<umbo::dtype>(99), {2});
+             tensor::create_zeros(static_cast<umbo::dtype>(99), {2});
          }},
         {"a negative size", umbo::status::invalid_argument,
          {"umbo_tensor_create_zeros", "shape"},
          {"dimension 1 is -3"},
          {"sizes are 0 or more"},
          [] {
-             tensor::zeros(umbo::dtype::float32, {2, -3});
+             tensor::create_zeros(umbo::dtype::float32, {2, -3});
          }},
         {"a reshape that does not fit", umbo::status::invalid_argument,
          {"umbo_tensor_reshape", "shape"},
          {"[4] has 4 elements", "[2, 3] has 6"},
          {"a reshape keeps their number"},
          [] {
-             tensor::zeros(umbo::dtype::float32, {2, 3}).reshape({4});
+             tensor::create_zeros(umbo::dtype::float32, {2, 3}).reshape({4});
          }},
         {"a slice beyond the end", umbo::status::out_of_range,
          {"umbo_tensor_slice", "start, stop"},
          {"[2, 9)", "dimension 0 of shape [4]"},
          {"within [0, 4)"},
          [] {
-             tensor::zeros(umbo::dtype::float32, {4}).slice(0, 2, 9);
+             tensor::create_zeros(umbo::dtype::float32, {4}).slice(0, 2, 9);
          }},
         {"a slice along an axis that there is not", umbo::status::out_of_range,
          {"umbo_tensor_slice", "axis"},
          {"2 is not in"},
          {"[-1, 1), the axes of shape [4]"},
          [] {
-             tensor::zeros(umbo::dtype::float32, {4}).slice(2, 0, 1);
+             tensor::create_zeros(umbo::dtype::float32, {4}).slice(2, 0, 1);
          }},
         {"axes that are no order", umbo::status::invalid_argument,
          {"umbo_tensor_transpose", "axes"},
          {"[0, 0]", "[4, 2]"},
          {"name each of its axes once"},
          [] {
-             tensor::zeros(umbo::dtype::float32, {4, 2}).transpose({0, 0});
+             tensor::create_zeros(umbo::dtype::float32, {4, 2}).transpose({0, 0});
          }},
         {"a buffer that is too small", umbo::status::invalid_argument,
          {"umbo_tensor_copy_to_host", "bytes"},
@@ -166,7 +166,7 @@ std::vector<mistake> mistakes() {
          {"has 16"},
          [] {
              float number = 0;
-             const auto four = tensor::zeros(umbo::dtype::float32, {4});
+             const auto four = tensor::create_zeros(umbo::dtype::float32, {4});
              umbo::check(umbo_tensor_copy_to_host(four.get(), &number, sizeof(number)));
          }},
         {"a reduction that there is not", umbo::status::invalid_argument,
@@ -183,8 +183,8 @@ std::vector<mistake> mistakes() {
          {"convert them to numbers first"},
          [] {
              const world at;
-             const auto no = tensor::zeros(umbo::dtype::boolean, {2});
-             at.strategy.reduce(umbo::reduce_op::mean, value::per_replica({no, no}));
+             const auto no = tensor::create_zeros(umbo::dtype::boolean, {2});
+             at.strategy.reduce(umbo::reduce_op::mean, value::create_per_replica({no, no}));
          }},
         {"a reduction of different types", umbo::status::invalid_argument,
          {"umbo_strategy_reduce", "value"},
@@ -193,7 +193,7 @@ std::vector<mistake> mistakes() {
          [] {
              const world at;
              const auto other = tensor::scalar<double>(1);
-             at.strategy.reduce(umbo::reduce_op::sum, value::per_replica({at.one, other}));
+             at.strategy.reduce(umbo::reduce_op::sum, value::create_per_replica({at.one, other}));
          }},
         {"a reduction of different shapes", umbo::status::invalid_argument,
          {"umbo_strategy_reduce", "value"},
@@ -201,8 +201,8 @@ std::vector<mistake> mistakes() {
          {"reshape before"},
          [] {
              const world at;
-             const auto three = tensor::zeros(umbo::dtype::float32, {3});
-             at.strategy.reduce(umbo::reduce_op::sum, value::per_replica({at.one, three}));
+             const auto three = tensor::create_zeros(umbo::dtype::float32, {3});
+             at.strategy.reduce(umbo::reduce_op::sum, value::create_per_replica({at.one, three}));
          }},
         {"a reduction along an axis that there is not", umbo::status::out_of_range,
          {"umbo_strategy_reduce", "axis"},
@@ -231,7 +231,7 @@ std::vector<mistake> mistakes() {
          [] {
              const world at;
              umbo::reduce_options how;
-             how.output = tensor::zeros(umbo::dtype::float32, {7});
+             how.output = tensor::create_zeros(umbo::dtype::float32, {7});
              at.strategy.reduce(umbo::reduce_op::sum, at.both, how);
          }},
         {"a gather along an axis that there is not", umbo::status::out_of_range,
@@ -248,7 +248,7 @@ std::vector<mistake> mistakes() {
          {"reshape them to [1]"},
          [] {
              const world at;
-             at.strategy.gather(value::per_replica({at.one, at.one}), 0);
+             at.strategy.gather(value::create_per_replica({at.one, at.one}), 0);
          }},
         {"a gather of different widths", umbo::status::invalid_argument,
          {"umbo_strategy_gather", "value"},
@@ -256,8 +256,8 @@ std::vector<mistake> mistakes() {
          {"can be gathered along axis 1"},
          [] {
              const world at;
-             at.strategy.gather(value::per_replica({tensor::zeros(umbo::dtype::float32, {2, 2}),
-                                                   tensor::zeros(umbo::dtype::float32, {2, 3})}), 0);
+             at.strategy.gather(value::create_per_replica({tensor::create_zeros(umbo::dtype::float32, {2, 2}),
+                                                   tensor::create_zeros(umbo::dtype::float32, {2, 3})}), 0);
          }},
         {"components of different structure", umbo::status::invalid_argument,
          {"umbo_value_create_per_replica", "components"},
@@ -265,14 +265,14 @@ std::vector<mistake> mistakes() {
          {"the structures differ"},
          [] {
              const world at;
-             value::per_replica({value::tuple({at.one}), at.one});
+             value::create_per_replica({value::create_tuple({at.one}), at.one});
          }},
         {"slices with fewer indices than rows", umbo::status::invalid_argument,
          {"umbo_value_create_indexed_slices", "values"},
          {"[3, 2]", "2 indices"},
          {"need shape [2, 2]"},
          [] {
-             value::indexed_slices(tensor::zeros(umbo::dtype::float32, {3, 2}),
+             value::create_indexed_slices(tensor::create_zeros(umbo::dtype::float32, {3, 2}),
                                    tensor::from_vector<std::int64_t>({0, 1}), {8, 2});
          }},
         {"indices that are no integers", umbo::status::invalid_argument,
@@ -280,7 +280,7 @@ std::vector<mistake> mistakes() {
          {"float32 of shape [1]"},
          {"int64 of one dimension is expected"},
          [] {
-             value::indexed_slices(tensor::zeros(umbo::dtype::float32, {1, 2}),
+             value::create_indexed_slices(tensor::create_zeros(umbo::dtype::float32, {1, 2}),
                                    tensor::from_vector<float>({0}), {8, 2});
          }},
         {"options without their size", umbo::status::invalid_argument,

@@ -16,7 +16,7 @@ namespace {
 void from_steps(const umbo::strategy &strategy) {
     const auto numbers = strategy.run(
         [](umbo::replica_context &context, const umbo::value &) { return 1.5 * context.replica_id(); });
-    CHECK(numbers.count() == 2 && numbers.item(1).view_as<double>()() == 1.5);
+    CHECK(numbers.item_count() == 2 && numbers.item(1).view_as<double>()() == 1.5);
 
     const auto named = strategy.run([](umbo::replica_context &context, const umbo::value &) {
         return std::map<std::string, float>{{"loss", 0.5f},
@@ -28,8 +28,8 @@ void from_steps(const umbo::strategy &strategy) {
     const auto pair = strategy.run([](umbo::replica_context &, const umbo::value &) {
         return std::pair(umbo::tensor::scalar(2), std::vector<std::int64_t>{3, 4, 5});
     });
-    CHECK(pair.kind() == umbo::value_kind::tuple && pair.count() == 2);
-    CHECK(pair.item(1).count() == 3 && pair.item(1).item(2).item(0).view_as<std::int64_t>()() == 5);
+    CHECK(pair.kind() == umbo::value_kind::tuple && pair.item_count() == 2);
+    CHECK(pair.item(1).item_count() == 3 && pair.item(1).item(2).item(0).view_as<std::int64_t>()() == 5);
 
     const auto sum = strategy.run([](umbo::replica_context &context, const umbo::value &) {
         return context.all_reduce(umbo::reduce_op::sum, umbo::to_value(context.replica_id() + 1));
@@ -47,9 +47,9 @@ void deepest() {
     umbo::strategy_options options;
     options.cpu_replicas = 2;
     options.thread_stack_bytes = 262144;
-    const auto strategy = umbo::strategy::central_storage(options);
-    auto nest = umbo::to_value(umbo::tensor::zeros(umbo::dtype::float32, {1}));
-    for (int depth = 0; depth < 64; ++depth) nest = umbo::value::tuple({nest});
+    const auto strategy = umbo::strategy::create(options);
+    auto nest = umbo::to_value(umbo::tensor::create_zeros(umbo::dtype::float32, {1}));
+    for (int depth = 0; depth < 64; ++depth) nest = umbo::value::create_tuple({nest});
     for (int round = 0; round < 20; ++round) {
         const auto result = strategy.run(
             [](umbo::replica_context &context, const umbo::value &argument) {
@@ -74,14 +74,14 @@ void deepest() {
 void from_maps() {
     std::int64_t sum = 0;
     for (const umbo::value &square :
-         umbo::dataset::range(0, 4)
+         umbo::dataset::from_range(0, 4)
              .map(
                  [](const umbo::value &number) {
                      const auto n = number.view_as<std::int64_t>()();
                      return std::tuple(n, n * n);
                  },
-                 {umbo::element_spec::tuple({umbo::element_spec::tensor(umbo::dtype::int64, {}),
-                                             umbo::element_spec::tensor(umbo::dtype::int64, {})})})
+                 {umbo::element_spec::create_tuple({umbo::element_spec::create_tensor(umbo::dtype::int64, {}),
+                                             umbo::element_spec::create_tensor(umbo::dtype::int64, {})})})
              .iterate()) {
         sum += square.view_as<std::int64_t>("1")();
     }
@@ -92,7 +92,7 @@ void shapes() {
     const auto fields = umbo::to_value(
         std::vector<std::pair<std::string, umbo::value>>{{"z", umbo::to_value(1)}, {"a", umbo::to_value(2)}});
     CHECK(fields.field_name(0) == "z"); // the order of the sequence
-    CHECK(umbo::to_value(std::array<bool, 2>{true, false}).count() == 2);
+    CHECK(umbo::to_value(std::array<bool, 2>{true, false}).item_count() == 2);
     CHECK(umbo::to_value(std::vector<bool>{true, false}).item(0).view_as<bool>()());
     CHECK(umbo::to_value(7LL).view_as<std::int64_t>()() == 7);
     CHECK(umbo::to_value(7ULL).view_as<std::uint64_t>()() == 7);
@@ -107,7 +107,7 @@ int main() {
     // Later its replicas might be served by threads with the larger stacks of other strategies.
     deepest();
     {
-        const auto strategy = umbo::strategy::central_storage({{}, 2});
+        const auto strategy = umbo::strategy::create({{}, 2});
         from_steps(strategy);
         from_maps();
         shapes();

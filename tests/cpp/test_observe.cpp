@@ -11,25 +11,25 @@
 namespace {
 
 void reports(const umbo::strategy &strategy) {
-    umbo::measure_steps(strategy);
+    strategy.measure_steps();
     for (int step = 0; step < 40; ++step) strategy.run([](umbo::replica_context &, const umbo::value &) {});
-    const auto report = umbo::report_steps(strategy);
+    const auto report = strategy.step_report();
     CHECK(report.text.find("replica 1") != std::string::npos);
     CHECK(!report.names(umbo::step_cause::update) && !report.names(umbo::step_cause::input));
-    const auto times = umbo::step_times(strategy, 1);
-    CHECK(times.steps_measured > 0 && times.steps == 40 && times.step > 0);
-    umbo::measure_steps(strategy, false);
+    const auto times = strategy.step_times(1);
+    CHECK(times.measured_step_count > 0 && times.step_count == 40 && times.step > 0);
+    strategy.measure_steps(false);
 }
 
 void traces(const umbo::strategy &strategy) {
     const char *path = "test_observe_cpp_trace.json";
-    umbo::start_trace(path);
+    umbo::trace_start(path);
     {
         umbo::trace_span epoch("an epoch");
         strategy.run([](umbo::replica_context &, const umbo::value &) { umbo::trace_span inside("forward"); });
     }
-    const auto account = umbo::stop_trace();
-    CHECK(account.events > 4 && account.dropped == 0);
+    const auto account = umbo::trace_stop();
+    CHECK(account.event_count > 4 && account.dropped_count == 0);
     std::ostringstream text;
     text << std::ifstream(path).rdbuf();
     CHECK(text.str().find("\"an epoch\"") != std::string::npos);
@@ -43,7 +43,7 @@ int main() {
     {
         umbo::strategy_options options;
         options.cpu_replicas = 2;
-        const auto strategy = umbo::strategy::central_storage(options);
+        const auto strategy = umbo::strategy::create(options);
         reports(strategy);
         traces(strategy);
     }

@@ -72,7 +72,7 @@ void the_others() {
     const strategy of_strategy = UMBO_STRATEGY_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::strategy_options{}, {}), of_strategy, &strategy::compute_devices,
                &strategy::compute_device_count, &strategy::cpu_replicas, &strategy::parameter_device,
-               &strategy::thread_binding, &strategy::cluster_resolver, &strategy::thread_stack_bytes,
+               &strategy::bind_threads, &strategy::thread_stack_bytes,
                &strategy::replica_thread_start, &strategy::replica_thread_stop,
                &strategy::replica_thread_user_data, &strategy::replica_thread_user_data_destroy,
                &strategy::strict,
@@ -86,30 +86,26 @@ void the_others() {
     const reduce of_reduce = UMBO_REDUCE_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::reduce_options{}), of_reduce, &reduce::axes, &reduce::axis_count,
                &reduce::destination, &reduce::output));
-    using update = umbo_update_options;
-    const update of_update = UMBO_UPDATE_OPTIONS_INIT;
-    CHECK(same(raw_options(umbo::update_options{}), of_update, &update::grouping));
     using variable = umbo_variable_options;
     const variable of_variable = UMBO_VARIABLE_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::variable_options{}), of_variable, &variable::trainable,
-               &variable::synchronization, &variable::aggregation));
+               &variable::aggregation));
     using shuffle = umbo_shuffle_options;
     const shuffle of_shuffle = UMBO_SHUFFLE_OPTIONS_INIT;
-    CHECK(same(raw_options(umbo::shuffle_options{}), of_shuffle, &shuffle::buffer_size,
+    CHECK(same(raw_options(umbo::shuffle_options{}), of_shuffle, &shuffle::buffer_capacity,
                &shuffle::seed, &shuffle::keep_order_each_pass));
     using map = umbo_map_options;
     const map of_map = UMBO_MAP_OPTIONS_INIT;
-    CHECK(same(raw_options(umbo::map_options{}), of_map, &map::element_spec, &map::parallel_calls));
+    CHECK(same(raw_options(umbo::map_options{}), of_map, &map::element_spec, &map::parallel_call_count));
     using files = umbo_files_options;
     const files of_files = UMBO_FILES_OPTIONS_INIT;
-    CHECK(same(raw_options(umbo::files_options{}), of_files, &files::element_spec, &files::files_at_once,
-               &files::elements_in_turn, &files::seed, &files::shuffle_files));
+    CHECK(same(raw_options(umbo::files_options{}), of_files, &files::element_spec, &files::open_file_count,
+               &files::consecutive_count, &files::seed, &files::shuffle_files));
     using distribute = umbo_distribute_options;
     const distribute of_distribute = UMBO_DISTRIBUTE_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::distribute_options{}), of_distribute, &distribute::split,
                &distribute::drop_partial_step, &distribute::host_only,
-               &distribute::per_replica_buffer_size, &distribute::replication_mode,
-               &distribute::place_dataset_on_device, &distribute::sharding));
+               &distribute::prefetch_count, &distribute::sharding));
     using equivalence = umbo_equivalence_options;
     const equivalence of_equivalence = UMBO_EQUIVALENCE_OPTIONS_INIT;
     CHECK(same(raw_options(umbo::equivalence_options{}), of_equivalence,
@@ -117,7 +113,7 @@ void the_others() {
 }
 
 void use() {
-    const auto range = umbo::dataset::range(0, 5);
+    const auto range = umbo::dataset::from_range(0, 5);
     CHECK(range.batch(2).cardinality() == 3 && range.batch(2, {true}).cardinality() == 2);
     CHECK(range.padded_batch(2, {true}).cardinality() == 2);
     int whole = 0;
@@ -127,18 +123,18 @@ void use() {
     }
     CHECK(whole == 1);
 #if __cplusplus >= 202002L
-    const auto strategy = umbo::strategy::central_storage({.cpu_replicas = 2});
+    const auto strategy = umbo::strategy::create({.cpu_replicas = 2});
     const auto weight = strategy.create_variable("w", umbo::tensor::scalar(1.0f),
-                                                 {.trainable = umbo::trainable::yes});
+                                                 {.trainable = true});
     const auto gradients = umbo::gradients::create(
         strategy, {weight}, {.loss_reduction = umbo::loss_reduction::sum, .accumulation_steps = 2});
     const auto sgd = umbo::optimizer::sgd(strategy, {.learning_rate = 0.5});
     sgd.configure({.global_clip_norm = 2});
     CHECK(sgd.info().learning_rate == 0.5);
     CHECK(range.batch(2, {.drop_remainder = true}).cardinality() == 2);
-    CHECK(strategy.distribute(range.batch(2), {.drop_partial_step = true}).cardinality() == 3);
+    CHECK(strategy.distribute_dataset(range.batch(2), {.drop_partial_step = true}).cardinality() == 3);
     CHECK(range.shuffle({.seed = 3}).map([](const umbo::value &each) { return each; },
-                                         {.parallel_calls = 2}).cardinality() == 5);
+                                         {.parallel_call_count = 2}).cardinality() == 5);
     strategy.run([](umbo::replica_context &, const umbo::value &) {}, {}, {.timeout_seconds = 60});
 #endif
 }

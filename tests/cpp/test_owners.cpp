@@ -53,11 +53,11 @@ void foreign_memory() {
 void values() {
     const umbo::value one = umbo::tensor::scalar(1.0f), two = umbo::tensor::scalar(2.0f);
     const auto nest =
-        umbo::value::structure({{"a", one}, {"b", umbo::value::tuple({one, two})}});
-    CHECK(nest.kind() == umbo::value_kind::structure && nest.count() == 2 && nest.field_name(1) == "b");
+        umbo::value::create_struct({{"a", one}, {"b", umbo::value::create_tuple({one, two})}});
+    CHECK(nest.kind() == umbo::value_kind::structure && nest.item_count() == 2 && nest.field_name(1) == "b");
     CHECK(nest.view_as<const float>("b.1")() == 2);
-    CHECK(nest.field("b").item(1).as_tensor().to_vector<float>()[0] == 2);
-    const auto split = umbo::value::per_replica({one, two});
+    CHECK(nest.field("b").item(1).tensor().to_vector<float>()[0] == 2);
+    const auto split = umbo::value::create_per_replica({one, two});
     CHECK(split.kind() == umbo::value_kind::per_replica);
     const auto kept = nest;
     CHECK(kept.get() != nest.get()); // a handle of its own, the same object
@@ -69,13 +69,13 @@ void datasets(const umbo::strategy &strategy) {
     const auto zipped = umbo::dataset::zip({numbers, numbers.skip(1)}, {"now", "next"});
     CHECK(numbers.cardinality() == 5 && zipped.cardinality() == 4);
     const auto batches = zipped.batch(3).prefetch(1);
-    const auto iterator = strategy.distribute(batches).iterate();
+    const auto iterator = strategy.distribute_dataset(batches).iterate();
     std::int64_t examples = 0;
     std::int32_t sum = 0;
     while (const auto element = iterator.next()) {
-        examples += element.examples();
+        examples += element.example_count();
         const auto local = strategy.local_results(element.field("next"));
-        for (std::int32_t part = 0; part < local.count(); ++part) {
+        for (std::int32_t part = 0; part < local.item_count(); ++part) {
             const auto item = local.item(part);
             for (const std::int32_t number : item.view_as<const std::int32_t>()) sum += number;
         }
@@ -87,18 +87,18 @@ void datasets(const umbo::strategy &strategy) {
 }
 
 void scopes(const umbo::strategy &strategy) {
-    CHECK(!umbo::has_strategy());
+    CHECK(!umbo::tensorflow::has_strategy());
     {
-        auto scope = strategy.enter();
-        CHECK(umbo::in_cross_replica_context() && umbo::strategy::current() == strategy);
-        auto inner = strategy.enter();
+        auto scope = umbo::scope::enter(strategy);
+        CHECK(umbo::tensorflow::in_cross_replica_context() && umbo::current_strategy() == strategy);
+        auto inner = umbo::scope::enter(strategy);
         inner.exit();
     }
-    CHECK(!umbo::has_strategy());
-    umbo::set_strategy(strategy);
-    CHECK(umbo::strategy::current() == strategy);
-    umbo::set_strategy({});
-    CHECK(!umbo::has_strategy() && umbo::strategy::default_strategy() != strategy);
+    CHECK(!umbo::tensorflow::has_strategy());
+    umbo::tensorflow::set_strategy(strategy);
+    CHECK(umbo::current_strategy() == strategy);
+    umbo::tensorflow::set_strategy({});
+    CHECK(!umbo::tensorflow::has_strategy() && umbo::tensorflow::default_strategy() != strategy);
     CHECK(umbo::tensorflow::copy(strategy) != strategy);
 }
 
@@ -106,11 +106,12 @@ void library() {
     CHECK(!umbo::version().empty() && umbo::version_number() > 0);
     CHECK(umbo::build_info().front() == '{');
     CHECK(umbo::status_name(umbo::status::ok) == "OK");
-    CHECK(umbo::canonical_device_name("cpu") == "/job:localhost/replica:0/task:0/device:CPU:0");
-    CHECK(umbo::parse_device("CPU:3").ordinal == 3);
-    CHECK(umbo::physical_device_count(umbo::device_type::cpu) >= 1);
-    CHECK(umbo::logical_device_count(umbo::device_type::cpu) >= 1);
-    CHECK(umbo::device_memory_info("CPU:0").total_bytes > 0);
+    CHECK(umbo::device_canonical_name("cpu") == "/job:localhost/replica:0/task:0/device:CPU:0");
+    CHECK(umbo::device_get_info("CPU:3").device.ordinal == 3);
+    const auto host = umbo::device_get_info();
+    CHECK(host.name == umbo::device_canonical_name("cpu") && host.device.type == umbo::device_type::cpu);
+    CHECK(host.physical_count == 1 && host.logical_count >= 1);
+    CHECK(host.total_bytes > 0 && host.available_bytes <= host.total_bytes);
     CHECK(umbo::worker_count() >= 1);
     umbo::has_feature("cuda");
     const auto witness = std::make_shared<int>(0);
@@ -129,7 +130,7 @@ int main() {
     {
         umbo::strategy_options options;
         options.cpu_replicas = 2;
-        const auto strategy = umbo::strategy::central_storage(options);
+        const auto strategy = umbo::strategy::create(options);
         datasets(strategy);
         scopes(strategy);
         try {

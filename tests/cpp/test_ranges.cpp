@@ -20,7 +20,7 @@ std::int64_t number_of(const umbo::value &element) {
 }
 
 void one_pass() {
-    const auto numbers = umbo::dataset::range(0, 5).iterate();
+    const auto numbers = umbo::dataset::from_range(0, 5).iterate();
     std::int64_t sum = 0;
     for (const umbo::value &number : numbers) sum += number_of(number);
     CHECK(sum == 10);
@@ -41,7 +41,7 @@ void one_pass() {
 }
 
 void places() {
-    const auto numbers = umbo::dataset::range(0, 50).shuffle().batch(4);
+    const auto numbers = umbo::dataset::from_range(0, 50).shuffle().batch(4);
     const auto one = numbers.iterate(), other = numbers.iterate();
     one.next();
     other.restore_position(one.save_position());
@@ -58,18 +58,18 @@ void places() {
 void distributed() {
     umbo::strategy_options options;
     options.cpu_replicas = 2;
-    const auto strategy = umbo::strategy::central_storage(options);
+    const auto strategy = umbo::strategy::create(options);
     std::int64_t steps = 0, examples = 0;
     for (const umbo::value &batch :
-         strategy.distribute(umbo::dataset::range(0, 10).batch(4)).iterate()) {
+         strategy.distribute_dataset(umbo::dataset::from_range(0, 10).batch(4)).iterate()) {
         ++steps;
-        examples += batch.examples();
+        examples += batch.example_count();
     }
     CHECK(steps == 3 && examples == 10);
 }
 
 void exceptions() {
-    const auto numbers = umbo::dataset::range(0, 5)
+    const auto numbers = umbo::dataset::from_range(0, 5)
                              .map([](const umbo::value &number) -> umbo::value {
                                  if (number_of(number) == 2) throw std::runtime_error("two");
                                  return number;

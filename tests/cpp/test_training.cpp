@@ -18,15 +18,15 @@ float number_of(const umbo::variable &variable) { return variable.read().to_vect
 
 void callables(const umbo::strategy &strategy) {
     const auto ids = strategy.run([](umbo::replica_context &context, const umbo::value &args) {
-        CHECK(!args && context.num_replicas_in_sync() == 3 && !context.is_cancelled());
-        CHECK(context.stream() == nullptr && umbo::replica_context::current());
+        CHECK(!args && context.replica_count() == 3 && !context.is_cancelled());
+        CHECK(context.stream() == nullptr && umbo::current_replica_context());
         float *scratch = context.scratch<float>(10);
         scratch[9] = static_cast<float>(context.replica_id());
         return umbo::tensor::scalar(scratch[9]);
     });
-    CHECK(ids.count() == 3 && number_of(ids.item(2)) == 2);
+    CHECK(ids.item_count() == 3 && number_of(ids.item(2)) == 2);
     CHECK(number_of(strategy.reduce(umbo::reduce_op::mean, ids)) == 1);
-    CHECK(number_of(strategy.reduce_to(umbo::reduce_op::sum, ids, umbo::destination("CPU:0"))) == 3);
+    CHECK(number_of(umbo::tensorflow::reduce_to(strategy, umbo::reduce_op::sum, ids, umbo::tensorflow::destination("CPU:0"))) == 3);
 
     const auto merged = strategy.run(
         [](umbo::replica_context &context, const umbo::value &own) {
@@ -40,17 +40,17 @@ void callables(const umbo::strategy &strategy) {
         ids);
     CHECK(merged.kind() == umbo::value_kind::tensor && number_of(merged) == 3);
 
-    const umbo::value rows = umbo::value::per_replica(
+    const umbo::value rows = umbo::value::create_per_replica(
         {umbo::tensor::from_vector(std::vector<float>{1}),
          umbo::tensor::from_vector(std::vector<float>{2, 3}),
          umbo::tensor::from_vector(std::vector<float>{4, 5, 6})});
-    CHECK(strategy.gather(rows, 0).as_tensor().to_vector<float>()[5] == 6);
+    CHECK(strategy.gather(rows, 0).tensor().to_vector<float>()[5] == 6);
     umbo::reduce_options over_rows;
     over_rows.axes = std::vector<std::int32_t>{0};
     CHECK(number_of(strategy.reduce(umbo::reduce_op::mean, rows, over_rows)) == 3.5f);
     strategy.run(
         [](umbo::replica_context &context, const umbo::value &own) {
-            CHECK(context.all_gather(own, 0).as_tensor().to_vector<float>().size() == 6);
+            CHECK(context.all_gather(own, 0).tensor().to_vector<float>().size() == 6);
         },
         rows);
 
@@ -58,7 +58,7 @@ void callables(const umbo::strategy &strategy) {
     options.aggregation = umbo::aggregation::sum;
     const auto variable = strategy.create_variable("v", umbo::tensor::scalar(10.0f), options);
     CHECK(variable.name() == "v" && variable.trainable() && variable.dtype() == umbo::dtype::float32);
-    CHECK(variable.aggregation() == umbo::aggregation::sum && strategy.created_variable(variable));
+    CHECK(variable.aggregation() == umbo::aggregation::sum && umbo::tensorflow::created_variable(strategy, variable));
     strategy.run([&](umbo::replica_context &, const umbo::value &own) { variable.assign_add(own); },
                  ids);
     CHECK(number_of(variable) == 13);
@@ -72,7 +72,7 @@ void callables(const umbo::strategy &strategy) {
     CHECK(number_of(updated) == 10 && number_of(variable) == 10);
     const auto copy = umbo::tensorflow::copy(variable);
     copy.assign(umbo::tensor::scalar(1.0f));
-    CHECK(number_of(copy) == 1 && variable.view().rank == 0);
+    CHECK(number_of(copy) == 1 && variable.view().ndim == 0);
 
     // 10 in bfloat16, in a run and outside.
     strategy.run(
@@ -135,7 +135,7 @@ void rows(const umbo::strategy &strategy, const umbo::variable &weight) {
         "table", umbo::tensor::from_vector(std::vector<float>{0, 0, 0, 0}));
     const auto gradients =
         umbo::gradients::create(strategy, {weight, table}, {umbo::loss_reduction::sum, 1, {false, true}});
-    const auto slices = umbo::value::indexed_slices(
+    const auto slices = umbo::value::create_indexed_slices(
         umbo::tensor::from_vector(std::vector<float>{9}),
         umbo::tensor::from_vector(std::vector<std::int64_t>{2}), {4});
     umbo::sgd_options options;
@@ -190,14 +190,14 @@ void training(const umbo::strategy &strategy) {
         strategy.create_variable("w", umbo::dtype::float32, {}, [](const umbo_view &memory) {
             umbo::view_of<float>{memory}() = 0;
         });
-    const auto data = umbo::value::structure(
+    const auto data = umbo::value::create_struct(
         {{"x", umbo::tensor::from_vector(std::vector<float>{1, 2, 3, 4, 5})}});
     const auto batches = umbo::dataset::from_tensor_slices(data).batch(4);
     const auto gradients = umbo::gradients::create(strategy, {weight}, {umbo::loss_reduction::sum});
     umbo::sgd_options options;
     options.learning_rate = 1;
     const auto sgd = umbo::optimizer::sgd(strategy, options);
-    const auto iterator = strategy.distribute(batches).iterate();
+    const auto iterator = strategy.distribute_dataset(batches).iterate();
     while (const auto element = iterator.next()) {
         strategy.run(
             [&](umbo::replica_context &context, const umbo::value &batch) {
@@ -205,7 +205,7 @@ void training(const umbo::strategy &strategy) {
                 const float w = context.read<float>(weight)();
                 auto gradient = context.gradient<float>(gradients, 0, umbo::gradient_mode::add);
                 for (const float each : x) gradient() += w - each;
-                CHECK(context.batch_position().local_examples == x.shape(0));
+                CHECK(context.info().local_example_count == x.shape(0));
                 context.add_metric("rows", static_cast<double>(x.size()), 1);
                 context.submit(gradients);
             },
@@ -230,8 +230,8 @@ void training(const umbo::strategy &strategy) {
     CHECK(!first.row_sparse && first.dtype == umbo::dtype::float32 && whole.dtype == umbo::dtype::none);
     umbo::strategy_options strictly;
     strictly.strict = true;
-    CHECK(!strategy.strict() && umbo::strategy::central_storage(strictly).strict());
-    CHECK(strategy.binds_threads() && strategy.thread_stack_bytes() >= (std::size_t{2} << 20));
+    CHECK(!strategy.strict() && umbo::strategy::create(strictly).strict());
+    CHECK(strategy.bind_threads() && strategy.thread_stack_bytes() >= (std::size_t{2} << 20));
     for (const auto &optimizer : {momentum, adam}) {
         strategy.run([&](umbo::replica_context &context, const umbo::value &) {
             context.gradient<float>(gradients, 0, umbo::gradient_mode::overwrite)() = 1;
@@ -283,8 +283,8 @@ void training(const umbo::strategy &strategy) {
     settings(strategy, weight);
     rows(strategy, weight);
     low_precision(strategy);
-    CHECK(momentum.state(weight, "momentum").view().rank == 0);
-    CHECK(adam.state(weight, "m").view().rank == 0);
+    CHECK(momentum.state(weight, "momentum").view().ndim == 0);
+    CHECK(adam.state(weight, "m").view().ndim == 0);
     CHECK(number_of(weight) < 5);
     strategy.synchronize();
 }
@@ -309,7 +309,7 @@ void an_epoch(const umbo::strategy &strategy) {
 
     const auto labels = umbo::dataset::from_tensor_slices(
         umbo::tensor::from_vector(std::vector<std::int64_t>{0, 1, 2, 1, 0, 2, 2}));
-    const auto elements = strategy.distribute(labels.batch(4)).iterate();
+    const auto elements = strategy.distribute_dataset(labels.batch(4)).iterate();
     const auto zero = umbo::tensor::from_vector(std::vector<std::int64_t>{0});
     const auto one = umbo::tensor::from_vector(std::vector<std::int64_t>{1});
     const auto scores = umbo::tensor::from_vector(std::vector<float>{0.25f, 0.75f});
@@ -392,8 +392,8 @@ int main() {
         umbo::strategy_options options;
         options.cpu_replicas = 3;
         options.parameter_device = "CPU:0";
-        const auto strategy = umbo::strategy::central_storage(options);
-        CHECK(strategy.num_replicas_in_sync() == 3);
+        const auto strategy = umbo::strategy::create(options);
+        CHECK(strategy.replica_count() == 3);
         CHECK(!strategy.compute_device(2).empty() && !strategy.parameter_device().empty());
         callables(strategy);
         training(strategy);

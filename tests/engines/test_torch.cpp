@@ -64,7 +64,7 @@ struct data {
         umbo::value::field_list fields;
         fields.emplace_back("x", umbo::value(umbo::adapters::share(x)));
         fields.emplace_back("y", umbo::value(umbo::adapters::share(y)));
-        return umbo::value::structure(fields);
+        return umbo::value::create_struct(fields);
     }
 };
 
@@ -122,7 +122,7 @@ void run_late(const umbo::strategy &strategy, torch_model<NetImpl> &model, const
     try {
         strategy.run([&](umbo::replica_context &context, const umbo::value &part) {
             own_step(context, part);
-            if (context.replica_id() + 1 != strategy.num_replicas_in_sync()) return;
+            if (context.replica_id() + 1 != strategy.replica_count()) return;
             std::this_thread::sleep_for(std::chrono::milliseconds(400));
         }, batch, limited);
     } catch (const umbo::error &error) {
@@ -155,7 +155,7 @@ std::vector<torch::Tensor> trained_as(kind what, const umbo::strategy &strategy)
         fields.emplace_back("n", umbo::value(umbo::adapters::share(torch::arange(examples) * 7 % 10)));
         fields.emplace_back("t", umbo::value(umbo::adapters::share(torch::linspace(-1, 2, examples))));
         torch_model<table_impl> model(strategy, [] { return std::make_shared<table_impl>(true); }, options);
-        const auto batch = strategy.split(umbo::value::structure(fields));
+        const auto batch = strategy.split(umbo::value::create_struct(fields));
         for (int step = 0; step < 6; ++step) {
             model.train(batch, [](table_impl &net, const part &of) { return F::mse_loss(net.forward(of["n"]), of["t"]); });
             update(model.gradients());
@@ -194,7 +194,7 @@ int train_on_rank(umbo_communicator *lent, int rank, void *asked) {
     options.communicator = umbo::communicator(own);
     // As many as a replica of the one process has: torch's sums depend on it.
     options.replica_thread_start = [](const umbo_replica_thread &) { at::set_num_threads(1); };
-    const auto strategy = umbo::strategy::central_storage(umbo::adapters::with_torch_threads(options));
+    const auto strategy = umbo::strategy::create(umbo::adapters::with_torch_threads(options));
     float *to = of.numbers + static_cast<std::size_t>(rank) * room;
     std::size_t count = 0;
     for (const auto &tensor : trained_as(of.what, strategy)) {
@@ -307,7 +307,7 @@ void batch_normalisation() {
             umbo::value::field_list fields;
             fields.emplace_back("x", umbo::value(umbo::adapters::share(all.x.slice(0, 0, rows))));
             fields.emplace_back("y", umbo::value(umbo::adapters::share(all.y.slice(0, 0, rows))));
-            model.train(strategy.split(umbo::value::structure(fields)), loss_of<NetImpl>);
+            model.train(strategy.split(umbo::value::create_struct(fields)), loss_of<NetImpl>);
             sgd.apply(model.gradients());
             alone.forward(all.x.slice(0, 0, rows));
         }
@@ -325,7 +325,7 @@ void sparse_gradients() {
     umbo::value::field_list fields;
     fields.emplace_back("n", umbo::value(umbo::adapters::share(numbers)));
     fields.emplace_back("t", umbo::value(umbo::adapters::share(wanted)));
-    const auto whole = umbo::value::structure(fields);
+    const auto whole = umbo::value::create_struct(fields);
     const auto loss = [](table_impl &net, const part &of) { return F::mse_loss(net.forward(of["n"]), of["t"]); };
     std::vector<torch::Tensor> tables;
     for (const bool sparse : {false, true}) {
@@ -454,7 +454,7 @@ void failures_and_kept_batches() {
     CHECK(failed && torch::equal(model.central()->first->weight, before));
     std::vector<torch::Tensor> kept;
     const auto batches =
-        strategy.distribute(umbo::adapters::rows_of({{"x", all.x}, {"y", all.y}}).batch(8)).iterate();
+        strategy.distribute_dataset(umbo::adapters::rows_of({{"x", all.x}, {"y", all.y}}).batch(8)).iterate();
     for (const umbo::value &batch : batches) {
         model.train(batch, [&](NetImpl &net, const part &of) {
             if (of["x"].size(0) == 4 && net.is_training()) {

@@ -9,7 +9,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* RTLD_NEXT */
 #endif
-#include <umbo/umbo.h>
+#include <umbo/all.h>
 
 #include <dirent.h>
 #include <dlfcn.h>

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include <umbo/umbo.h>
+#include <umbo/all.h>
 
 /* Of fail_requests.c. */
 void umbo_faults_arm(long start, long number);

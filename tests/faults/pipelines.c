@@ -72,12 +72,12 @@ static int transform(int at, int source) {
     umbo_map_options map = UMBO_MAP_OPTIONS_INIT;
     two[0] = two[1] = in;
     shuffle.seed = 7;
-    shuffle.buffer_size = 4;
-    map.parallel_calls = 2;
-    CALL(umbo_dataset_zip(2, two, NULL, &d[at]));
+    shuffle.buffer_capacity = 4;
+    map.parallel_call_count = 2;
+    CALL(umbo_dataset_zip(2, NULL, two, &d[at]));
     CALL(umbo_dataset_concatenate(2, two, &d[at + 1]));
     two[1] = d[at + 1];
-    CALL(umbo_dataset_zip(2, two, NULL, &d[at + 2]));
+    CALL(umbo_dataset_zip(2, NULL, two, &d[at + 2]));
     CALL(umbo_dataset_retain(in, &d[at + 3]));
     CALL(umbo_dataset_batch(&d[at + 3], 2, 0));
     CALL(umbo_dataset_retain(in, &d[at + 4]));
@@ -138,7 +138,7 @@ static void distribute(void) {
     umbo_dataset *batches = all.datasets[SOURCES + 3];
     int at;
     balanced.split = UMBO_SPLIT_BALANCED;
-    balanced.per_replica_buffer_size = 2;
+    balanced.prefetch_count = 2;
     CALL(umbo_strategy_distribute_dataset(all.strategy, batches, NULL, &all.distributed[0]));
     CALL(umbo_strategy_distribute_dataset(all.strategy, batches, &balanced, &all.distributed[1]));
     CALL(umbo_strategy_distribute_datasets_from_function(all.strategy, own_part, NULL, NULL,

@@ -3,7 +3,7 @@
 
 #include "faults.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 enum { ROWS = 48, BATCH = 8, STEPS = 3, TABLE = 16, VARIABLES = 5 };
 
@@ -32,7 +32,7 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
     float sum = 0;
     int64_t row, column;
     int at;
-    UMBO_TRY(umbo_value_view(args, "x", &rows));
+    UMBO_TRY(umbo_value_view(args, "x", UMBO_DTYPE_NONE, &rows));
     UMBO_TRY(umbo_variable_view(all.variables[0], context, UMBO_DTYPE_NONE, &weight));
     UMBO_TRY(umbo_variable_view(all.variables[0], context, UMBO_DTYPE_BFLOAT16, &narrow));
     UMBO_TRY(umbo_replica_context_scratch(context, 200000, &scratch));
@@ -70,13 +70,13 @@ static umbo_status step(umbo_replica_context *context, const umbo_value *args, v
 static umbo_status plain_step(umbo_replica_context *context, const umbo_value *args,
                               void *user_data, umbo_value **result) {
     const step_plan *plan = user_data;
-    umbo_batch_position position = UMBO_BATCH_POSITION_INIT;
+    umbo_replica_context_info position = UMBO_REPLICA_CONTEXT_INFO_INIT;
     umbo_view rows, gradient;
     float sum = 0;
     int64_t row;
     (void)result;
-    UMBO_TRY(umbo_value_view(args, "x", &rows));
-    UMBO_TRY(umbo_replica_context_batch_position(context, &position));
+    UMBO_TRY(umbo_value_view(args, "x", UMBO_DTYPE_NONE, &rows));
+    UMBO_TRY(umbo_replica_context_get_info(context, &position));
     for (row = 0; row < rows.shape[0]; row++) sum += ((const float *)rows.data)[row * rows.strides[0]];
     UMBO_TRY(umbo_replica_context_add_metric(context, "loss", sum, (double)rows.shape[0]));
     UMBO_TRY(umbo_gradients_view(plan->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &gradient));
@@ -141,7 +141,7 @@ static void make_variables(void) {
     CALL(umbo_variable_create(all.strategy, "weights", all.tensors[1], NULL, &all.variables[0]));
     options.initializer = initialize;
     options.dtype = UMBO_DTYPE_FLOAT32;
-    options.rank = 1;
+    options.ndim = 1;
     options.shape = large;
     CALL(umbo_variable_create(all.strategy, "large", NULL, &options, &all.variables[1]));
     CALL(umbo_variable_create(all.strategy, "table", all.tensors[4], NULL, &all.variables[2]));
@@ -163,10 +163,10 @@ static void make_input(void) {
     CALL(umbo_value_create_struct(2, names, fields, &all.values[10]));
     CALL(umbo_dataset_from_tensor_slices(all.values[10], &d[0]));
     shuffle.seed = 7;
-    shuffle.buffer_size = 16;
+    shuffle.buffer_capacity = 16;
     CALL(umbo_dataset_retain(d[0], &d[1]));
     CALL(umbo_dataset_shuffle(&d[1], &shuffle));
-    map.parallel_calls = 2;
+    map.parallel_call_count = 2;
     CALL(umbo_dataset_retain(d[1], &d[2]));
     CALL((hold(), umbo_dataset_map(&d[2], same, NULL, destroy, &map)));
     CALL(umbo_dataset_retain(d[2], &d[3]));
@@ -281,7 +281,7 @@ static void collect(void) {
     CALL(umbo_strategy_batch_reduce_to(all.strategy, UMBO_REDUCE_SUM, 1, items, &only,
                                        &v[35]));
     CALL(umbo_strategy_broadcast_to(all.strategy, v[2], &destination, &v[36]));
-    CALL(umbo_strategy_update(all.strategy, all.variables[0], twice, NULL, v[1], NULL, &v[37]));
+    CALL(umbo_strategy_update(all.strategy, all.variables[0], twice, NULL, v[1], &v[37]));
     CALL(umbo_variable_assign(all.variables[4], v[2]));
     CALL(umbo_tensor_from_data(UMBO_DTYPE_INT64, 1, shape, rows, NULL, &all.tensors[21]));
     CALL(umbo_tensor_slice(all.tensors[4], 0, 0, 3, 1, &all.tensors[22]));

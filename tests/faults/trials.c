@@ -56,7 +56,7 @@ uint64_t weights(void) {
             umbo_tensor_view(tensor, &view) != UMBO_OK) {
             fail("the variables cannot be read", "umbo_variable_read");
         }
-        for (axis = 0; axis < view.rank; axis++) bytes *= (size_t)view.shape[axis];
+        for (axis = 0; axis < view.ndim; axis++) bytes *= (size_t)view.shape[axis];
         for (byte = 0; byte < bytes; byte += sizeof(float)) {
             uint32_t bits;
             memcpy(&bits, (const char *)view.data + byte, sizeof bits);

@@ -50,7 +50,7 @@ pub fn rows<'a>(args: *const umbo_value, name: *const c_char) -> &'a [f32] {
     // SAFETY: the function fills the view, which leads to contiguous float32 elements; the tests
     // use them while the element lives.
     unsafe {
-        ok(umbo_value_view(args, name, view.as_mut_ptr()));
+        ok(umbo_value_view(args, name, UMBO_DTYPE_NONE, view.as_mut_ptr()));
         let view = view.assume_init();
         std::slice::from_raw_parts(view.data.cast(), view.shape[0] as usize)
     }

@@ -193,10 +193,10 @@ pub fn make_gradients(
 }
 
 pub fn replica_id(ctx: *const umbo_replica_context) -> i32 {
-    let mut replica = -1;
+    let mut info = umbo_replica_context_info::default();
     // SAFETY: the output is a variable.
-    ok(unsafe { umbo_replica_context_replica_id(ctx, &mut replica) });
-    replica
+    ok(unsafe { umbo_replica_context_get_info(ctx, &mut info) });
+    info.replica_id
 }
 
 pub type Step<'a> =

@@ -79,13 +79,8 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
     let strategy = own.training.strategy;
     let (variable, name) = (other.training.variable, c"x".as_ptr());
     let variables = [variable];
-    let (mut value, mut tensor, mut gradients, mut found, mut kept) = (
-        ptr::null_mut(),
-        ptr::null_mut(),
-        ptr::null_mut(),
-        ptr::null_mut::<umbo_equivalence>(),
-        ptr::null_mut(),
-    );
+    let (mut value, mut tensor, mut gradients, mut found) =
+        (ptr::null_mut(), ptr::null_mut(), ptr::null_mut(), ptr::null_mut::<umbo_equivalence>());
     let invalid = |status: umbo_status, argument: &str| {
         refused(status, UMBO_STATUS_INVALID_ARGUMENT, &[argument, "another strategy"]);
     };
@@ -173,19 +168,12 @@ fn objects_of_another_strategy_are_refused_outside_of_steps() {
             umbo_optimizer_set_variable_progress(optimizer, variable, &progress),
             ": variable: ",
         );
-        let (function, options) = (Some(update as _), ptr::null());
+        let function = Some(update as _);
         let (data, new) = (ptr::null_mut(), crate::setup::value(&[5.0]));
         invalid(
-            umbo_strategy_update(strategy, variable, function, data, new, options, &mut value),
+            umbo_strategy_update(strategy, variable, function, data, new, &mut value),
             ": variable: ",
         );
-        invalid(
-            umbo_strategy_update_non_slot(
-                strategy, variable, function, data, new, options, &mut value,
-            ),
-            ": colocate_with: ",
-        );
-        invalid(umbo_strategy_non_slot_devices(strategy, 1, list, &mut kept), ": variables: ");
         umbo_release(new.cast(), UMBO_HANDLE_VALUE);
         umbo_release(batch.cast(), UMBO_HANDLE_VALUE);
     }

@@ -47,56 +47,57 @@ static int is_on_gpu(const void *address) {
     return address != NULL && attribute_of(&kind, 2, (device_address)(uintptr_t)address) == 0 && kind == 2;
 }
 
-static int64_t sum_of(const int64_t *counts, int64_t count) {
-    int64_t sum = 0, at;
-    for (at = 0; at < count; at++) sum += counts[at];
+static size_t sum_of(const size_t *bytes, int64_t count) {
+    size_t sum = 0;
+    int64_t at;
+    for (at = 0; at < count; at++) sum += bytes[at];
     return sum;
 }
 
 /* Host memory with what lies on a GPU. */
-static void *brought_down(const void *from, int64_t bytes) {
-    void *here = malloc((size_t)bytes + 1);
+static void *brought_down(const void *from, size_t bytes) {
+    void *here = malloc(bytes + 1);
     CHECK(here != NULL);
-    if (bytes > 0) CHECK(copy_down(here, (device_address)(uintptr_t)from, (size_t)bytes) == 0);
+    if (bytes > 0) CHECK(copy_down(here, (device_address)(uintptr_t)from, bytes) == 0);
     return here;
 }
 
-static void bring_up(void *to, void *here, int64_t bytes) {
-    if (bytes > 0) CHECK(copy_up((device_address)(uintptr_t)to, here, (size_t)bytes) == 0);
+static void bring_up(void *to, void *here, size_t bytes) {
+    if (bytes > 0) CHECK(copy_up((device_address)(uintptr_t)to, here, bytes) == 0);
     /* The copy has read its source by now; it may not have arrived. */
     CHECK(synchronize(NULL) == 0);
     free(here);
 }
 
-static umbo_status all_to_all(const void *send, const int64_t *send_counts, void *receive,
-                              const int64_t *receive_counts, void *user_data) {
+static umbo_status all_to_all(const size_t *send_bytes, const void *send, const size_t *receive_bytes,
+                              void *user_data, void *receive) {
     struct over *it = (struct over *)user_data;
-    const int64_t sent = sum_of(send_counts, it->size), received = sum_of(receive_counts, it->size);
+    const size_t sent = sum_of(send_bytes, it->size), received = sum_of(receive_bytes, it->size);
     void *from, *to;
     umbo_status status;
     if (!is_on_gpu(send) && !is_on_gpu(receive))
-        return umbo_communicator_all_to_all(it->host, send, send_counts, receive, receive_counts);
+        return umbo_communicator_all_to_all(it->host, send_bytes, send, receive_bytes, receive);
     it->calls_on_gpus++;
     from = brought_down(send, sent);
-    to = calloc(1, (size_t)received + 1);
+    to = calloc(1, received + 1);
     CHECK(to != NULL);
-    status = umbo_communicator_all_to_all(it->host, from, send_counts, to, receive_counts);
+    status = umbo_communicator_all_to_all(it->host, send_bytes, from, receive_bytes, to);
     free(from);
     bring_up(receive, to, received);
     return status;
 }
 
-static umbo_status all_gather(const void *send, void *receive, const int64_t *counts, void *user_data) {
+static umbo_status all_gather(const size_t *bytes, const void *send, void *user_data, void *receive) {
     struct over *it = (struct over *)user_data;
-    const int64_t received = sum_of(counts, it->size);
+    const size_t received = sum_of(bytes, it->size);
     void *from, *to;
     umbo_status status;
-    if (!is_on_gpu(receive)) return umbo_communicator_all_gather(it->host, send, receive, counts);
+    if (!is_on_gpu(receive)) return umbo_communicator_all_gather(it->host, bytes, send, receive);
     it->calls_on_gpus++;
-    from = brought_down(send, counts[it->rank]);
-    to = calloc(1, (size_t)received + 1);
+    from = brought_down(send, bytes[it->rank]);
+    to = calloc(1, received + 1);
     CHECK(to != NULL);
-    status = umbo_communicator_all_gather(it->host, from, to, counts);
+    status = umbo_communicator_all_gather(it->host, bytes, from, to);
     free(from);
     bring_up(receive, to, received);
     return status;
@@ -117,15 +118,15 @@ static int on_rank(umbo_communicator *communicator, int rank, void *argument) {
     int on_gpu = plan->way == OVER_HOST || plan->way == BETWEEN_GPUS || (plan->way == SOME && rank == 1);
     over.host = communicator;
     over.rank = communicator_info_of(communicator).rank;
-    over.size = communicator_info_of(communicator).size;
+    over.size = communicator_info_of(communicator).rank_count;
     if (plan->way != ON_CPUS) find_driver();
     functions.flags = UMBO_COMMUNICATOR_ANY_THREAD;
     /* Of no use where not all ranks are on GPUs. */
     if (plan->way == BETWEEN_GPUS || plan->way == SOME) functions.flags |= UMBO_COMMUNICATOR_DEVICE_POINTERS;
     functions.rank = over.rank;
-    functions.size = over.size;
+    functions.rank_count = over.size;
     functions.node_rank = over.rank;
-    functions.node_size = over.size;
+    functions.node_rank_count = over.size;
     functions.all_to_all = all_to_all;
     functions.all_gather = all_gather;
     if (plan->way == ON_CPUS) CHECK_OK(umbo_communicator_retain(communicator, &own));

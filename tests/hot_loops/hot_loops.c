@@ -57,7 +57,7 @@ static umbo_status create_variable(umbo_strategy *strategy, void *user_data) {
   (void)strategy;
   umbo_variable_options choices = UMBO_VARIABLE_OPTIONS_INIT;
   choices.dtype = UMBO_DTYPE_FLOAT32;
-  choices.rank = 1;
+  choices.ndim = 1;
   choices.shape = user_data;
   choices.initializer = initialize;
   return umbo_variable_create(NULL, "weights", NULL, &choices, &variable);

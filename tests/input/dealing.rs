@@ -7,7 +7,7 @@ use umbo::device::{DeviceId, DeviceKind};
 use umbo::error::{Error, Result, Status};
 use umbo::input::{
     Cardinality, Dataset, DistributeOptions, DistributedDataset, ElementSpec, Generator,
-    InputContext, LeafSpec, Replication, Sharding, Splitting, deal, distribute, distribute_dataset,
+    InputContext, LeafSpec, Sharding, Splitting, deal, distribute, distribute_dataset,
     distribute_datasets_from_function, make_numpy_dataset,
 };
 use umbo::strategy::Strategy;
@@ -49,8 +49,6 @@ const DROPPING: DistributeOptions = DistributeOptions {
     drop_partial_step: true,
     keep_on_host: false,
     read_ahead: Some(1),
-    replication: Replication::PerWorker,
-    place_dataset_on_device: false,
     sharding: Sharding::Data,
 };
 
@@ -274,7 +272,7 @@ fn batch_sizes_per_replica() {
     fails(context.per_replica_batch_size(6), invalid, "6 is not a multiple of 4");
     fails(context.per_replica_batch_size(-4), invalid, "global_batch_size");
     let none = InputContext { num_replicas_in_sync: 0, ..context };
-    fails(none.per_replica_batch_size(4), invalid, "num_replicas_in_sync");
+    fails(none.per_replica_batch_size(4), invalid, "replica_count");
 }
 
 #[test]
@@ -311,16 +309,11 @@ fn components_lie_on_their_devices_or_stay_on_the_host() {
 }
 
 #[test]
-fn options_that_contradict_each_other() {
+fn options_that_are_out_of_range() {
     let batches = numbers(8).batch(4, false).unwrap();
-    let with = |replication, place_dataset_on_device, keep_on_host, read_ahead| {
-        let options = DistributeOptions {
-            replication,
-            place_dataset_on_device,
-            keep_on_host,
-            read_ahead: Some(read_ahead),
-            ..Default::default()
-        };
+    let with = |keep_on_host, read_ahead| {
+        let options =
+            DistributeOptions { keep_on_host, read_ahead: Some(read_ahead), ..Default::default() };
         let distributed = distribute(&batches, 2, &devices(2), &options);
         let dealt = deal(&batches, 2, &devices(2), &options);
         assert_eq!(
@@ -329,16 +322,9 @@ fn options_that_contradict_each_other() {
         );
         distributed
     };
-    use Replication::{PerReplica, PerWorker};
-    let invalid = Status::InvalidArgument;
-    fails(with(PerWorker, true, false, 1), invalid, "place_dataset_on_device");
-    fails(with(PerWorker, true, true, 1), invalid, "place_dataset_on_device");
-    fails(with(PerReplica, true, false, 1), invalid, "place_dataset_on_device");
-    fails(with(PerReplica, true, true, 1), Status::Unimplemented, "replication_mode");
-    fails(with(PerReplica, false, false, 1), Status::Unimplemented, "replication_mode");
-    fails(with(PerWorker, false, false, -1), invalid, "per_replica_buffer_size");
-    fails(with(PerWorker, false, false, 5000), invalid, "per_replica_buffer_size");
-    assert!(with(PerWorker, false, true, 0).is_ok());
+    fails(with(false, -1), Status::InvalidArgument, "prefetch_count");
+    fails(with(true, 5000), Status::InvalidArgument, "prefetch_count");
+    assert!(with(true, 0).is_ok());
 }
 
 /// Counts what is asked of it.

@@ -218,11 +218,11 @@ fn what_cannot_be_is_refused() {
     let refused = |result: Result<Dataset>, part| fails(result, Status::InvalidArgument, part);
     refused(made(&[], rows, none()), "paths: none");
     for (files_at_once, elements_in_turn, part) in [
-        (0, 1, "files_at_once: 0"),
-        (-1, 1, "files_at_once: -1"),
-        (4097, 1, "files_at_once: 4097"),
-        (1, 0, "elements_in_turn: 0"),
-        (2, -3, "elements_in_turn: -3"),
+        (0, 1, "open_file_count: 0"),
+        (-1, 1, "open_file_count: -1"),
+        (4097, 1, "open_file_count: 4097"),
+        (1, 0, "consecutive_count: 0"),
+        (2, -3, "consecutive_count: -3"),
     ] {
         let options = FilesOptions { files_at_once, elements_in_turn, ..none() };
         refused(made(&[1], rows, options), part);
@@ -272,7 +272,7 @@ fn files_on_disk_are_read() {
         [file("files-0.idx", &[1, 2, 3]), file("files-1.idx", &[4]), file("files-2.idx", &[5, 6])];
     let mut paths: Vec<&str> = kept.iter().map(|file| file.0.to_str().unwrap()).collect();
     paths.insert(2, "/there/is/no/such/file");
-    let open = |file: File<'_>| Dataset::from_idx_file(file.path.as_str());
+    let open = |file: File<'_>| Dataset::from_idx_files(&[file.path.as_str()], None);
     let dataset = Dataset::from_files(&paths, open, FilesOptions::default()).unwrap();
     let batches = dataset.batch(2, false).unwrap().iterator().unwrap();
     let read = |value: Value| match value {

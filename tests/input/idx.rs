@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::common::{Temporary, fails, read, rest};
 use flate2::{Compression, write::GzEncoder};
-use umbo::error::Status;
+use umbo::error::{Result, Status};
 use umbo::input::{Dataset, ShuffleOptions};
 use umbo::tensor::{DType, Element};
 
@@ -22,8 +22,12 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+fn dataset_of(path: &Path) -> Result<Dataset> {
+    Dataset::from_idx_files(&[path.to_str().unwrap()], None)
+}
+
 fn rows<T: Element>(path: &Path) -> Vec<Vec<T>> {
-    let dataset = Dataset::from_idx_file(path).unwrap();
+    let dataset = dataset_of(path).unwrap();
     rest(&dataset.iterator().unwrap(), |element| read(element.tensor_of(0).unwrap()))
 }
 
@@ -61,7 +65,7 @@ fn larger_files_than_one_chunk() {
 fn mapped_bytes_are_batched_in_place_and_shuffled() {
     let data: Vec<u8> = (0..60).collect();
     let file = Temporary::new("mapped", &idx(0x08, &[20, 3], &data));
-    let dataset = Dataset::from_idx_file(&file.0).unwrap();
+    let dataset = dataset_of(&file.0).unwrap();
     let batch = dataset.batch(20, false).unwrap().iterator().unwrap().next().unwrap().unwrap();
     assert!(batch.tensor_of(0).unwrap().is_read_only());
     assert_eq!(read::<u8>(batch.tensor_of(0).unwrap()), data);
@@ -89,7 +93,7 @@ fn damaged_and_foreign_files_are_refused() {
         ("empty", vec![], Status::DataLoss, "empty"),
         ("magic", b"\x89PNG\r\n".to_vec(), Status::InvalidArgument, "not an IDX file"),
         ("type", idx(0x0a, &[1], &[1]), Status::InvalidArgument, "0x0a"),
-        ("rank", wide, Status::InvalidArgument, "rank 9"),
+        ("rank", wide, Status::InvalidArgument, "9 dimensions"),
         ("scalar", idx(0x08, &[], &[1]), Status::InvalidArgument, "scalar"),
         ("short-magic", good[..3].to_vec(), Status::DataLoss, "magic"),
         ("short-header", good[..10].to_vec(), Status::DataLoss, "header"),
@@ -113,11 +117,11 @@ fn damaged_and_foreign_files_are_refused() {
     ];
     for (name, bytes, status, part) in cases {
         let file = Temporary::new(name, bytes);
-        let result = Dataset::from_idx_file(&file.0);
+        let result = dataset_of(&file.0);
         let message = result.as_ref().err().map(ToString::to_string).unwrap_or_default();
         assert!(message.contains(name), "'{message}' does not name the file '{name}'");
         fails(result, *status, part);
     }
-    fails(Dataset::from_idx_file("/no/such/file"), Status::NotFound, "/no/such/file");
-    fails(Dataset::from_idx_file(std::env::temp_dir()), Status::InvalidArgument, "regular file");
+    fails(dataset_of(Path::new("/no/such/file")), Status::NotFound, "/no/such/file");
+    fails(dataset_of(&std::env::temp_dir()), Status::InvalidArgument, "regular file");
 }

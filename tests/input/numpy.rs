@@ -179,7 +179,7 @@ fn what_is_no_array_is_refused() {
         (with("?f4", "(2,)"), DataLoss, "dtype '?f4'"),
         (with("", "(2,)"), DataLoss, "dtype ''"),
         (with("<f8", "()"), InvalidArgument, "scalar"),
-        (with("|u1", "(1,1,1,1,1,1,1,1,8)"), InvalidArgument, "rank 9"),
+        (with("|u1", "(1,1,1,1,1,1,1,1,8)"), InvalidArgument, "9 dimensions"),
         (with("<f4", "(-2,)"), DataLoss, "not understood"),
         (with("<f4", "(99999999999999999999999,)"), DataLoss, "not understood"),
         (with("<f4", "(4611686018427387904, 4)"), DataLoss, "claims a shape"),

@@ -116,7 +116,7 @@ fn zipped_arrays_stay_together_when_shuffled() {
 fn wrong_sizes_are_refused_by_name() {
     let dataset = numbers(4);
     for size in [0, -1, i64::MIN] {
-        fails(dataset.batch(size, false), Status::InvalidArgument, "size");
+        fails(dataset.batch(size, false), Status::InvalidArgument, "element_count");
         fails(dataset.prefetch(size), Status::InvalidArgument, "depth");
     }
     fails(dataset.prefetch(i64::MAX), Status::InvalidArgument, "depth");
@@ -124,13 +124,13 @@ fn wrong_sizes_are_refused_by_name() {
     fails(dataset.skip(-2), Status::InvalidArgument, "count");
     fails(dataset.repeat(-2), Status::InvalidArgument, "count");
     let options = ShuffleOptions { buffer_size: -1, ..Default::default() };
-    fails(dataset.shuffle(&options), Status::InvalidArgument, "buffer_size");
+    fails(dataset.shuffle(&options), Status::InvalidArgument, "buffer_capacity");
     let endless = dataset.repeat(-1).unwrap();
     let whole = ShuffleOptions::default();
     fails(endless.shuffle(&whole), Status::InvalidArgument, "endless");
     let deep = Dataset::from_tensor_slices(&Value::Tensor(counting(&[1; 8]))).unwrap();
     let deep = deep.batch(1, false).unwrap();
-    fails(deep.batch(1, false), Status::InvalidArgument, "rank");
+    fails(deep.batch(1, false), Status::InvalidArgument, "dimensions");
 }
 
 #[test]

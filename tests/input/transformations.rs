@@ -176,7 +176,7 @@ fn mapping_to_another_spec() {
     let wrong = numbers(3).map(pair, MapOptions::default()).unwrap();
     fails(wrong.iterator().unwrap().next(), Status::InvalidArgument, "a mapped function");
     let options = MapOptions { parallel_calls: -1, element_spec: None };
-    fails(numbers(3).map(pair, options), Status::InvalidArgument, "parallel_calls");
+    fails(numbers(3).map(pair, options), Status::InvalidArgument, "parallel_call_count");
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn shards_are_every_nth_element() {
     let counts: Vec<_> =
         (0..3).map(|index| numbers(7).shard(3, index).unwrap().cardinality().code()).collect();
     assert_eq!(counts, [3, 2, 2]);
-    fails(numbers(7).shard(0, 0), Status::InvalidArgument, "shards");
+    fails(numbers(7).shard(0, 0), Status::InvalidArgument, "shard_count");
     fails(numbers(7).shard(3, 3), Status::InvalidArgument, "index");
     fails(numbers(7).shard(3, -1), Status::InvalidArgument, "index");
 }
@@ -285,7 +285,7 @@ fn padding_to_the_largest_of_the_batch() {
     assert_eq!(*dropped.element_spec(), leaf(&[Some(2), None, None]));
     assert_eq!(seen(&dropped), expected[..2]);
     assert_eq!(all(&numbers(3).padded_batch(2, false).unwrap()), [vec![0, 1], vec![2]]);
-    fails(elements.padded_batch(0, false), Status::InvalidArgument, "size");
+    fails(elements.padded_batch(0, false), Status::InvalidArgument, "element_count");
 }
 
 #[test]
@@ -367,7 +367,7 @@ fn batches_cut_anew() {
 #[test]
 fn what_cannot_be_cut_anew() {
     let batches = numbers(6).batch(2, true).unwrap();
-    fails(batches.rebatch(&[], false), Status::InvalidArgument, "sizes");
+    fails(batches.rebatch(&[], false), Status::InvalidArgument, "row_counts");
     fails(batches.rebatch(&[0, 0], false), Status::InvalidArgument, "all are 0");
     fails(batches.rebatch(&[-1], false), Status::InvalidArgument, "negative");
     fails(numbers(6).rebatch(&[2], false), Status::InvalidArgument, "scalar");

@@ -194,7 +194,7 @@ pub unsafe fn build(case: &Case, kind: Kind) {
         umbo_release(spec.cast(), UMBO_HANDLE_ELEMENT_SPEC);
         let mut four_at_once: umbo_map_options = std::mem::zeroed();
         four_at_once.struct_size = size_of::<umbo_map_options>();
-        four_at_once.parallel_calls = 4;
+        four_at_once.parallel_call_count = 4;
         let mut add_map = |function: umbo_map_fn, options: *const umbo_map_options| {
             ok(umbo_dataset_map(&raw mut dataset, function, user_data, None, options));
         };
@@ -212,7 +212,7 @@ pub unsafe fn build(case: &Case, kind: Kind) {
             Kind::Distributed => {
                 let mut options: umbo_distribute_options = std::mem::zeroed();
                 options.struct_size = size_of::<umbo_distribute_options>();
-                options.per_replica_buffer_size = 2;
+                options.prefetch_count = 2;
                 let distributed = made(|out| {
                     umbo_strategy_distribute_dataset(strategy, dataset, &raw const options, out)
                 });
@@ -221,7 +221,7 @@ pub unsafe fn build(case: &Case, kind: Kind) {
             Kind::ShuffledAndCached => {
                 let mut options: umbo_shuffle_options = std::mem::zeroed();
                 options.struct_size = size_of::<umbo_shuffle_options>();
-                options.buffer_size = 3;
+                options.buffer_capacity = 3;
                 ok(umbo_dataset_shuffle(&raw mut dataset, &options));
                 ok(umbo_dataset_cache(&raw mut dataset));
             }

@@ -5,7 +5,7 @@
  *
  * FOLDER has training.npz (user, item: int64; rating: float32), and gets users.npy and items.npy, the factors. They begin
  * between 0 and START. Prints the seconds of the epochs. */
-#include <umbo/umbo.h>
+#include <umbo/all.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,9 +28,9 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
   const float *of[TABLES];
   float *gradients[TABLES];
   (void)result;
-  UMBO_TRY(umbo_value_view(batch, "rating", &ratings));
+  UMBO_TRY(umbo_value_view(batch, "rating", UMBO_DTYPE_FLOAT32, &ratings));
   for (int table = 0; table < TABLES; ++table) {
-    UMBO_TRY(umbo_value_view(batch, names[table], &named[table]));
+    UMBO_TRY(umbo_value_view(batch, names[table], UMBO_DTYPE_INT64, &named[table]));
     UMBO_TRY(umbo_variable_view(m->tables[table], ctx, UMBO_DTYPE_FLOAT32, &weights));
     of[table] = weights.data;
     UMBO_TRY(umbo_gradients_add_rows(m->gradients, ctx, table, ratings.shape[0], &indices, &rows));
@@ -85,7 +85,7 @@ int main(int argc, char **argv) {
     const int64_t shape[2] = {rows[table], m.rank};
     umbo_variable_options how = UMBO_VARIABLE_OPTIONS_INIT;
     how.dtype = UMBO_DTYPE_FLOAT32;
-    how.rank = 2;
+    how.ndim = 2;
     how.shape = shape;
     how.initializer = initialize;
     how.initializer_user_data = &m;

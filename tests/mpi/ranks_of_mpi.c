@@ -16,19 +16,19 @@
 #include <umbo_mpi.h>
 #define JOIN umbo_mpi_communicator_create_world
 #else
-#define JOIN umbo_communicator_create_mpi_world
+#define JOIN(options, communicator) umbo_communicator_create_mpi(NULL, options, communicator)
 #endif
 
 static int64_t rank, size;
 
-static umbo_communicator *join(double timeout, int64_t longest_message) {
+static umbo_communicator *join(double timeout, size_t max_message_bytes) {
     umbo_communicator *communicator = NULL;
     umbo_mpi_options options = UMBO_MPI_OPTIONS_INIT;
     options.timeout_seconds = timeout;
-    options.longest_message = longest_message;
+    options.max_message_bytes = max_message_bytes;
     CHECK_OK(JOIN(&options, &communicator));
     rank = communicator_info_of(communicator).rank;
-    size = communicator_info_of(communicator).size;
+    size = communicator_info_of(communicator).rank_count;
     CHECK(size <= ARRIVING_MOST);
     return communicator;
 }
@@ -39,20 +39,20 @@ static void as_expected(void) {
 }
 
 /* Everything arrives, in one message or in many. */
-static void arrives(int64_t longest_message) {
+static void arrives(size_t max_message_bytes) {
     static const int64_t scales[] = {0, 1, 1000, 300001};
-    umbo_communicator *const communicator = join(60, longest_message);
+    umbo_communicator *const communicator = join(60, max_message_bytes);
     const umbo_communicator_info here = communicator_info_of(communicator);
     int64_t least, greatest, root;
     int32_t index;
-    CHECK(here.node_rank == rank && here.node_size == size); /* all are on this machine */
+    CHECK(here.node_rank == rank && here.node_rank_count == size); /* all are on this machine */
     for (index = 0; index < COUNT_OF(scales); index++) {
         to_all(communicator, rank, size, scales[index]);
         from_all(communicator, rank, size, scales[index]);
         for (root = 0; root < size; root++) {
             unsigned char data[2500];
             memset(data, rank == root ? (int)root + 1 : 0, sizeof(data));
-            CHECK_OK(umbo_communicator_broadcast(communicator, data, sizeof(data), root));
+            CHECK_OK(umbo_communicator_broadcast(communicator, root, sizeof(data), data));
             CHECK(data[0] == root + 1 && data[sizeof(data) - 1] == root + 1);
         }
         CHECK_OK(umbo_communicator_vote(communicator, rank == 0 ? INT64_MIN : INT64_MAX, &least, &greatest));
@@ -85,14 +85,14 @@ static void mixed(int bytes) {
     static char data[8];
     umbo_communicator *const communicator = join(20, 1 << 30);
     if (bytes) {
-        CHECK_STATUS(umbo_communicator_broadcast(communicator, data, rank == 0 ? 8 : 4, 0),
+        CHECK_STATUS(umbo_communicator_broadcast(communicator, 0, rank == 0 ? 8 : 4, data),
                      UMBO_STATUS_FAILED_PRECONDITION);
         CHECK_MESSAGE("others have 4 to 8");
     } else if (rank == 0) {
         CHECK_STATUS(umbo_communicator_barrier(communicator), UMBO_STATUS_FAILED_PRECONDITION);
         CHECK_MESSAGE("rank 0 in a barrier, others in a broadcast or a barrier");
     } else {
-        CHECK_STATUS(umbo_communicator_broadcast(communicator, data, 8, 0), UMBO_STATUS_FAILED_PRECONDITION);
+        CHECK_STATUS(umbo_communicator_broadcast(communicator, 0, 8, data), UMBO_STATUS_FAILED_PRECONDITION);
     }
     as_expected();
     sleep(1);
@@ -101,17 +101,18 @@ static void mixed(int bytes) {
 
 /* Ranks disagree about what goes from one to the other, which they cannot see before. */
 static void torn(void) {
-    int64_t out[ARRIVING_MOST], in[ARRIVING_MOST], other;
+    size_t out[ARRIVING_MOST], in[ARRIVING_MOST];
+    int64_t other;
     static char send[ARRIVING_MOST * 64], receive[ARRIVING_MOST * 64];
     umbo_communicator *const communicator = join(5, 1 << 30);
     for (other = 0; other < size; other++) out[other] = in[other] = 64;
     /* All send 64 bytes and rank 0 expects 32 of each other. */
     for (other = 1; rank == 0 && other < size; other++) in[other] = 32;
     if (rank == 0) {
-        const umbo_status status = umbo_communicator_all_to_all(communicator, send, out, receive, in);
+        const umbo_status status = umbo_communicator_all_to_all(communicator, out, send, in, receive);
         CHECK(status == UMBO_STATUS_UNAVAILABLE || status == UMBO_STATUS_DATA_LOSS);
     } else {
-        umbo_ignore(umbo_communicator_all_to_all(communicator, send, out, receive, in));
+        umbo_ignore(umbo_communicator_all_to_all(communicator, out, send, in, receive));
     }
     as_expected();
     sleep(1);
@@ -156,7 +157,7 @@ static void own(void) {
     CHECK_OK(umbo_mpi_communicator_create(reversed, NULL, &communicator));
     CHECK(MPI_Comm_free(&reversed) == MPI_SUCCESS);
     rank = communicator_info_of(communicator).rank;
-    size = communicator_info_of(communicator).size;
+    size = communicator_info_of(communicator).rank_count;
     CHECK(rank == size - 1 - world_rank);
     CHECK_OK(umbo_communicator_vote(communicator, world_rank, &least, &greatest));
     CHECK(least == 0 && greatest == size - 1);

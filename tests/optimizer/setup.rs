@@ -16,7 +16,7 @@ use umbo::optimizer::{
 };
 use umbo::strategy::commit::{CommitAction, StepParticipant};
 use umbo::tensor::{Element, Shape, Tensor};
-use umbo::values::variable::{Aggregation, Keeper, Synchronization, Variable, VariableSpec};
+use umbo::values::variable::{Aggregation, Keeper, Variable, VariableSpec};
 
 pub const STRATEGY: u64 = 7;
 
@@ -39,7 +39,6 @@ pub fn variable_from(strategy: u64, name: &str, value: Tensor) -> Variable {
     let spec = VariableSpec {
         name: name.into(),
         trainable: true,
-        synchronization: Synchronization::Auto,
         aggregation: Aggregation::None,
         strategy,
     };

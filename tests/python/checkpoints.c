@@ -35,7 +35,7 @@ int main(int argc, char **argv) {
         CHECK(snprintf(path, sizeof(path), "%s.npy", argv[2]) > 0);
         CHECK_OK(umbo_tensor_save(initial, path));
         CHECK(snprintf(path, sizeof(path), "%s.npz", argv[2]) > 0);
-        CHECK_OK(umbo_tensor_save_all(2, both, names, path));
+        CHECK_OK(umbo_tensor_save_all(2, names, both, path));
         umbo_tensor_release(initial);
         umbo_strategy_release(strategy);
         return finish();

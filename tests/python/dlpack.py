@@ -20,10 +20,10 @@ READ_ONLY = 1
 
 class View(ctypes.Structure):
     _fields_ = [
-        ("data", ctypes.c_void_p), ("mutable_data", ctypes.c_void_p), ("dtype", ctypes.c_int32),
-        ("rank", ctypes.c_int32), ("device_type", ctypes.c_int32), ("ordinal", ctypes.c_int32),
-        ("flags", ctypes.c_int32), ("element_bytes", ctypes.c_int32), ("shape", ctypes.c_int64 * 8),
-        ("strides", ctypes.c_int64 * 8), ("room", ctypes.c_uint64 * 4)]
+        ("data", ctypes.c_void_p), ("mutable_data", ctypes.c_void_p), ("element_bytes", ctypes.c_size_t),
+        ("dtype", ctypes.c_int32), ("ndim", ctypes.c_int32), ("device_type", ctypes.c_int32),
+        ("ordinal", ctypes.c_int32), ("flags", ctypes.c_int32), ("shape", ctypes.c_int64 * 8),
+        ("strides", ctypes.c_int64 * 8), ("reserved", ctypes.c_uint64 * 3)]
 
 
 def foreign(name, result, *arguments):
@@ -55,7 +55,7 @@ class Tensor:
 
     def view(self):
         view = View()
-        check(umbo.umbo_tensor_view(self.handle, ctypes.byref(view)))
+        check(umbo.umbo_tensor_mutable_view(self.handle, ctypes.byref(view)))
         return view
 
     def __dlpack_device__(self):
@@ -99,7 +99,7 @@ def elements(view):
     kind, found = kinds[view.dtype], []
 
     def walk(axis, address):
-        if axis == view.rank:
+        if axis == view.ndim:
             found.append(kind.from_address(address).value)
             return
         for index in range(view.shape[axis]):
@@ -150,7 +150,7 @@ def check_numpy():
         # Arrays that may only be read are given in the newer form alone.
         tensor = taken(array, max_version=(1, 0))
         view = tensor.view()
-        expect(list(view.shape[:view.rank]) == list(array.shape), "another shape")
+        expect(list(view.shape[:view.ndim]) == list(array.shape), "another shape")
         expect(elements(view) == array.ravel().tolist(), "other elements")
         expect(array.size == 0 or view.data == array.ctypes.data, "a copy")
         expect((view.mutable_data is None) == (not array.flags.writeable), "read-only")

@@ -50,7 +50,7 @@ def train(rows, targets, epochs):
 
     @on_replicas
     def step(context, args):
-        x, y = (array_of(lib.umbo_value_view, args, name) for name in names)
+        x, y = (array_of(lib.umbo_value_view, args, name, lib.UMBO_DTYPE_FLOAT32) for name in names)
         error = x @ array_of(lib.umbo_variable_view, weights, context, lib.UMBO_DTYPE_NONE) - y
         gradient = array_of(lib.umbo_gradients_view, gradients, context, 0, lib.UMBO_GRADIENT_OVERWRITE)
         np.dot(error, x, out=gradient)

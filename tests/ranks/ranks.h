@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <umbo/umbo.h>
+#include <umbo/all.h>
 
 #ifdef __cplusplus
 extern "C" {

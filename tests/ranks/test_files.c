@@ -41,10 +41,8 @@ static void note(const struct own *own, const umbo_view *view) {
 static umbo_status step(umbo_replica_context *context, const umbo_value *args, void *user_data,
                         umbo_value **result) {
     umbo_view view;
-    int32_t replica;
-    (void)result;
-    UMBO_TRY(umbo_replica_context_replica_id(context, &replica));
-    UMBO_TRY(umbo_value_view(args, NULL, &view));
+    (void)context, (void)result;
+    UMBO_TRY(umbo_value_view(args, NULL, UMBO_DTYPE_NONE, &view));
     note((const struct own *)user_data, &view);
     return UMBO_OK;
 }
@@ -67,15 +65,15 @@ static int on_rank(umbo_communicator *communicator, int rank, void *argument) {
     own.rank = rank;
     options.cpu_replicas = own.seen->replicas;
     options.communicator = communicator;
-    options.thread_binding = UMBO_THREAD_BINDING_OFF;
+    options.bind_threads = 0;
     CHECK_OK(umbo_strategy_create(&options, &strategy));
     CHECK_OK(umbo_element_spec_create_tensor(UMBO_DTYPE_INT64, 0, NULL, &spec));
     reading.element_spec = spec;
-    reading.files_at_once = 2;
+    reading.open_file_count = 2;
     reading.shuffle_files = 1;
     CHECK_OK(umbo_dataset_from_files(own.seen->files, paths, open_file, &own, NULL, &reading, &dataset));
     umbo_element_spec_release(spec);
-    shuffle.buffer_size = 5;
+    shuffle.buffer_capacity = 5;
     CHECK_OK(umbo_dataset_shuffle(&dataset, &shuffle));
     CHECK_OK(umbo_dataset_batch(&dataset, BATCH, 0));
     CHECK_OK(umbo_dataset_prefetch(&dataset, 2));

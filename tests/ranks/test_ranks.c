@@ -11,8 +11,8 @@ static int everything(umbo_communicator *communicator, int rank, void *argument)
     const umbo_communicator_info here = communicator_info_of(communicator);
     int64_t number, other;
     int32_t index;
-    CHECK(here.rank == rank && here.size == size);
-    CHECK(here.node_rank == rank % 2 && here.node_size == (rank / 2 * 2 + 1 < size ? 2 : 1));
+    CHECK(here.rank == rank && here.rank_count == size);
+    CHECK(here.node_rank == rank % 2 && here.node_rank_count == (rank / 2 * 2 + 1 < size ? 2 : 1));
     for (index = 0; index < COUNT_OF(scales); index++) {
         int root;
         to_all(communicator, rank, size, scales[index]);
@@ -20,7 +20,7 @@ static int everything(umbo_communicator *communicator, int rank, void *argument)
         for (root = 0; root < size; root++) {
             unsigned char data[5] = {0};
             if (rank == root) memset(data, root + 1, sizeof(data));
-            CHECK_OK(umbo_communicator_broadcast(communicator, data, sizeof(data), root));
+            CHECK_OK(umbo_communicator_broadcast(communicator, root, sizeof(data), data));
             CHECK(data[0] == root + 1 && data[4] == root + 1);
         }
         CHECK_OK(umbo_communicator_vote(communicator, rank * 10 - 5, &number, &other));
@@ -55,14 +55,14 @@ static struct told *told;
 
 static umbo_status some_call(umbo_communicator *communicator, int rank, int call) {
     static char send[3 * 200000], receive[3 * 200000];
-    const int64_t counts[3] = {200000, 200000, 200000};
+    const size_t bytes[3] = {200000, 200000, 200000};
     int64_t least, greatest;
     switch (call % 5) {
         case 0: return umbo_communicator_barrier(communicator);
         case 1: return umbo_communicator_vote(communicator, rank, &least, &greatest);
-        case 2: return umbo_communicator_all_to_all(communicator, send, counts, receive, counts);
-        case 3: return umbo_communicator_all_gather(communicator, send, receive, counts);
-        default: return umbo_communicator_broadcast(communicator, send, sizeof(send), 2);
+        case 2: return umbo_communicator_all_to_all(communicator, bytes, send, bytes, receive);
+        case 3: return umbo_communicator_all_gather(communicator, bytes, send, receive);
+        default: return umbo_communicator_broadcast(communicator, 2, sizeof(send), send);
     }
 }
 
@@ -137,10 +137,10 @@ static void other_ends(void) {
 }
 
 static int corrupted(umbo_communicator *communicator, int rank, void *argument) {
-    const int64_t counts[2] = {4, 4};
+    const size_t bytes[2] = {4, 4};
     unsigned char send[4] = {1, 2, 3, 4}, receive[8] = {0};
     (void)argument;
-    CHECK_OK(umbo_communicator_all_gather(communicator, send, receive, counts));
+    CHECK_OK(umbo_communicator_all_gather(communicator, bytes, send, receive));
     CHECK(memcmp(receive, send, 4) == 0);
     /* The other's own is right where it is, and one bit off elsewhere. */
     if (rank == 1) CHECK(receive[4] == 1);

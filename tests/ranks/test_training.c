@@ -8,7 +8,7 @@ enum { SIZE = 2 };
 
 static int on_rank(umbo_communicator *communicator, int rank, void *argument) {
     struct seen *seen = (struct seen *)argument;
-    const int64_t size = communicator_info_of(communicator).size;
+    const int64_t size = communicator_info_of(communicator).rank_count;
     seen->status[rank] = train(communicator, rank, REPLICAS / size, seen);
     return 0;
 }

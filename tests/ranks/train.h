@@ -43,13 +43,14 @@ static float wide_number_of(const struct model *model, int32_t replica, int64_t 
 static umbo_status contribute(umbo_replica_context *context, const umbo_value *args, void *user_data,
                               umbo_value **result) {
     const struct model *model = (const struct model *)user_data;
-    int32_t replica, own, at;
+    umbo_replica_context_info here = UMBO_REPLICA_CONTEXT_INFO_INIT;
+    int32_t replica, at;
     umbo_view dense, indices, values;
     (void)args;
     (void)result;
-    UMBO_TRY(umbo_replica_context_replica_id(context, &replica));
-    UMBO_TRY(umbo_replica_context_local_replica_id(context, &own));
-    CHECK(own >= 0 && own <= replica);
+    UMBO_TRY(umbo_replica_context_get_info(context, &here));
+    replica = here.replica_id;
+    CHECK(here.local_replica_id >= 0 && here.local_replica_id <= replica);
     UMBO_TRY(umbo_gradients_view(model->gradients, context, 0, UMBO_GRADIENT_OVERWRITE, &dense));
     for (at = 0; at < ELEMENTS; at++)
         ((float *)dense.mutable_data)[at] = wide_number_of(model, replica, at);
@@ -83,7 +84,7 @@ static umbo_status train_in_sync(umbo_communicator *communicator, int rank, int6
     options.replicas_in_sync = in_sync;
     options.communicator = communicator;
     options.parameter_device = train_parameter_device;
-    options.thread_binding = UMBO_THREAD_BINDING_OFF;
+    options.bind_threads = 0;
     options.fingerprint_interval = 2;
     status = umbo_strategy_create(&options, &strategy);
     for (index = 0; status == UMBO_OK && index < 2; index++) {

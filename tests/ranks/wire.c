@@ -171,14 +171,14 @@ static umbo_status exchange(struct rank *it, int kind, struct part *send, struct
     }
 }
 
-static void cut(const struct rank *it, struct part *parts, const void *data, const int64_t *counts) {
+static void cut(const struct rank *it, struct part *parts, const void *data, const size_t *bytes) {
     int64_t at = 0;
     int other;
     memset(parts, 0, sizeof(*parts) * RANKS_MOST);
     for (other = 0; other < it->size; other++) {
         parts[other].data = (char *)data + at;
-        parts[other].bytes = counts[other];
-        at += counts[other];
+        parts[other].bytes = (int64_t)bytes[other];
+        at += parts[other].bytes;
     }
 }
 
@@ -191,24 +191,25 @@ static void same(const struct rank *it, struct part *parts, const void *data, in
     }
 }
 
-static umbo_status all_to_all(const void *send, const int64_t *send_counts, void *receive,
-                              const int64_t *receive_counts, void *user_data) {
+static umbo_status all_to_all(const size_t *send_bytes, const void *send, const size_t *receive_bytes,
+                              void *user_data, void *receive) {
     struct rank *const it = (struct rank *)user_data;
     struct part out[RANKS_MOST], in[RANKS_MOST];
-    cut(it, out, send, send_counts);
-    cut(it, in, receive, receive_counts);
+    cut(it, out, send, send_bytes);
+    cut(it, in, receive, receive_bytes);
     return exchange(it, ALL_TO_ALL, out, in);
 }
 
-static umbo_status all_gather(const void *send, void *receive, const int64_t *counts, void *user_data) {
+static umbo_status all_gather(const size_t *bytes, const void *send, void *user_data, void *receive) {
     struct rank *const it = (struct rank *)user_data;
     struct part out[RANKS_MOST], in[RANKS_MOST];
-    same(it, out, send, counts[it->rank]);
-    cut(it, in, receive, counts);
+    same(it, out, send, (int64_t)bytes[it->rank]);
+    cut(it, in, receive, bytes);
     return exchange(it, ALL_GATHER, out, in);
 }
 
-static umbo_status broadcast(void *data, int64_t bytes, int64_t root, void *user_data) {
+static umbo_status broadcast(int64_t root, size_t size, void *user_data, void *data) {
+    const int64_t bytes = (int64_t)size;
     struct rank *const it = (struct rank *)user_data;
     struct part out[RANKS_MOST], in[RANKS_MOST];
     same(it, out, data, it->rank == root ? bytes : 0);
@@ -219,15 +220,16 @@ static umbo_status broadcast(void *data, int64_t bytes, int64_t root, void *user
     return exchange(it, BROADCAST, out, in);
 }
 
-static umbo_status vote(int64_t number, int64_t *least, int64_t *greatest, void *user_data) {
+static umbo_status vote(int64_t number, void *user_data, int64_t *least, int64_t *greatest) {
     struct rank *const it = (struct rank *)user_data;
     struct part out[RANKS_MOST], in[RANKS_MOST];
-    int64_t numbers[RANKS_MOST], counts[RANKS_MOST];
+    int64_t numbers[RANKS_MOST];
+    size_t bytes[RANKS_MOST];
     umbo_status status;
     int other;
-    for (other = 0; other < it->size; other++) counts[other] = sizeof(number);
+    for (other = 0; other < it->size; other++) bytes[other] = sizeof(number);
     same(it, out, &number, sizeof(number));
-    cut(it, in, numbers, counts);
+    cut(it, in, numbers, bytes);
     status = exchange(it, VOTE, out, in);
     if (status != UMBO_OK) return status;
     *least = *greatest = number;
@@ -265,9 +267,9 @@ umbo_status wire_join(struct wire *wire, int rank, umbo_communicator **communica
     if (wire->options.jitter != 0) it->random = wire->options.jitter * 31 + (uint64_t)rank + 1;
     functions.flags = UMBO_COMMUNICATOR_ANY_THREAD;
     functions.rank = rank;
-    functions.size = it->size;
+    functions.rank_count = it->size;
     functions.node_rank = rank - first;
-    functions.node_size = it->size - first < per_node ? it->size - first : per_node;
+    functions.node_rank_count = it->size - first < per_node ? it->size - first : per_node;
     functions.all_to_all = all_to_all;
     functions.all_gather = all_gather;
     functions.broadcast = broadcast;

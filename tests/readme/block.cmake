@@ -1,15 +1,21 @@
-# take_block(<name> <file>): writes a block of README into a file.
+# take_block(<name> <file>): writes a block of the documents with which users begin into a file.
 function(take_block name file)
+  set(document docs/packaging.md)
+  if(name MATCHES "^(first\\.|expected)")
+    set(document docs/start.md)
+  elseif(name MATCHES "^find_package/")
+    set(document README.md)
+  endif()
   execute_process(
-    COMMAND "${CMAKE_COMMAND}" "-DDOCUMENT=${SOURCE_DIR}/README.md" "-DNAME=${name}" "-DOUTPUT=${file}"
+    COMMAND "${CMAKE_COMMAND}" "-DDOCUMENT=${SOURCE_DIR}/${document}" "-DNAME=${name}" "-DOUTPUT=${file}"
             -P "${SOURCE_DIR}/scripts/extract_block.cmake"
     RESULT_VARIABLE status)
   if(NOT status EQUAL 0)
-    message(FATAL_ERROR "README's ${name} could not be extracted")
+    message(FATAL_ERROR "${document}: ${name} could not be extracted")
   endif()
 endfunction()
 
-# expect_output(<what> <folder> <command>...): runs a command there; what it prints has to be what README says its first
+# expect_output(<what> <folder> <command>...): runs a command there; what it prints has to be what docs/start.md says its first
 # program prints.
 function(expect_output what folder)
   take_block(expected.txt "${folder}/expected.txt")
@@ -17,7 +23,7 @@ function(expect_output what folder)
   execute_process(COMMAND ${ARGN} WORKING_DIRECTORY "${folder}" RESULT_VARIABLE status
                   OUTPUT_VARIABLE printed ERROR_VARIABLE complaints)
   if(NOT status EQUAL 0 OR NOT printed STREQUAL expected)
-    message(FATAL_ERROR "README's ${what} ended with ${status}\n--- README says\n${expected}"
+    message(FATAL_ERROR "${what} ended with ${status}\n--- the document says\n${expected}"
                         "--- it printed\n${printed}${complaints}")
   endif()
 endfunction()

@@ -48,7 +48,7 @@ static program start(void) {
   replicas.cpu_replicas = 2;
   zeros.initial = UMBO_INITIAL_ZEROS;
   zeros.dtype = UMBO_DTYPE_FLOAT32;
-  zeros.rank = 1;
+  zeros.ndim = 1;
   zeros.shape = shape;
   UMBO_CHECK(umbo_strategy_create(&replicas, &p.strategy));
   UMBO_CHECK(umbo_variable_create(p.strategy, "weights", NULL, &zeros, &p.weights));
@@ -74,7 +74,7 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
   const program *p = data;
   umbo_view rows, gradient;
   (void)result;
-  UMBO_TRY(umbo_value_view(batch, NULL, &rows));
+  UMBO_TRY(umbo_value_view(batch, NULL, UMBO_DTYPE_NONE, &rows));
   UMBO_TRY(umbo_gradients_view(p->gradients, ctx, 0, UMBO_GRADIENT_ADD, &gradient));
   for (int i = 0; i < 3; ++i) ((float *)gradient.mutable_data)[i] += (float)rows.shape[0];
   return umbo_gradients_submit(p->gradients, ctx);
@@ -85,7 +85,7 @@ static umbo_status loss_of_two(umbo_replica_context *ctx, const umbo_value *batc
   int64_t examples = 0;
   umbo_view rows;
   (void)result;
-  UMBO_TRY(umbo_value_view(batch, NULL, &rows));
+  UMBO_TRY(umbo_value_view(batch, NULL, UMBO_DTYPE_NONE, &rows));
   examples = rows.shape[0];
   return umbo_replica_context_add_metric(ctx, "loss", 2.0 * (double)examples, (double)examples);
 }
@@ -97,7 +97,7 @@ static umbo_status predict(umbo_replica_context *ctx, const umbo_value *batch, v
   float scores[ROWS * CLASSES] = {0};
   int64_t labels[ROWS];
   (void)result;
-  UMBO_TRY(umbo_value_view(batch, NULL, &rows));
+  UMBO_TRY(umbo_value_view(batch, NULL, UMBO_DTYPE_FLOAT32, &rows));
   const int64_t shape[] = {rows.shape[0], CLASSES};
   for (int64_t i = 0; i < rows.shape[0]; ++i) {
     labels[i] = (int64_t)((const float *)rows.data)[i * rows.strides[0]] % CLASSES;
@@ -148,7 +148,7 @@ static void returns_several_things(program *p) {
   UMBO_CHECK(umbo_strategy_run(p->strategy, two_results, NULL, NULL, NULL, &both));
   UMBO_CHECK(umbo_value_field(both, "half", &half));
   UMBO_CHECK(umbo_value_item(half, 1, &of_second));
-  UMBO_CHECK(umbo_value_view(of_second, NULL, &view));
+  UMBO_CHECK(umbo_value_view(of_second, NULL, UMBO_DTYPE_FLOAT32, &view));
   assert(*(const float *)view.data == 0.5f);
   umbo_value_release(of_second);
   umbo_value_release(half);
@@ -183,8 +183,8 @@ static void augments(void) {
     UMBO_CHECK(umbo_iterator_next(iterator, &batch));
     if (batch == NULL) break;
     umbo_view x, label;
-    UMBO_CHECK(umbo_value_view(batch, "x", &x));
-    UMBO_CHECK(umbo_value_view(batch, "label", &label));
+    UMBO_CHECK(umbo_value_view(batch, "x", UMBO_DTYPE_FLOAT32, &x));
+    UMBO_CHECK(umbo_value_view(batch, "label", UMBO_DTYPE_INT64, &label));
     for (int64_t i = 0; i < x.shape[0]; ++i, ++seen) {
       const float *pixels = (const float *)x.data + i * x.strides[0];
       const float first = (float)(10 * ((const int64_t *)label.data)[i]);

@@ -1,4 +1,4 @@
-# Compiles PROGRAM, a block of README, runs it, and compares what it prints with what README says.
+# Compiles PROGRAM, a block of docs/start.md, runs it, and compares what it prints with what stands there.
 include("${CMAKE_CURRENT_LIST_DIR}/block.cmake")
 
 file(REMOVE_RECURSE "${WORK_DIR}")
@@ -12,6 +12,6 @@ execute_process(
           "${library_directory}/libumbo.so" "-Wl,-rpath,${library_directory}"
   RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
-  message(FATAL_ERROR "README's ${PROGRAM} does not compile")
+  message(FATAL_ERROR "${PROGRAM} does not compile")
 endif()
 expect_output("${PROGRAM}" "${WORK_DIR}" "${WORK_DIR}/first")

@@ -75,14 +75,14 @@ fn a_failed_step_leaves_central_state_as_it_was() {
         refused(error, Status::DataLoss, &["after the assignment"]);
         assert_eq!(value_of(&v), 10.0);
     }
-    let failed = s.update(&v, None, Grouping::Grouped, |v, _| {
+    let failed = s.update(&v, None, |v, _| {
         assign(v, Assignment::Add, &scalar(1.0))?;
         assert_eq!(value_of(v), 11.0);
         Err(Error::DataLoss("in update".into()))
     });
     refused(failed, Status::DataLoss, &["in update"]);
     assert_eq!(value_of(&v), 10.0);
-    s.update(&v, Some(&scalar(5.0)), Grouping::Grouped, |v, value| {
+    s.update(&v, Some(&scalar(5.0)), |v, value| {
         assign(v, Assignment::Add, &value.unwrap())?;
         Ok(None)
     })

@@ -255,7 +255,7 @@ fn release_that_calls_back(replicas: usize, time: Option<Duration>) -> bool {
                 None,
             );
             let write = assign(&v, Assignment::Add, &scalar(1.0));
-            let update = s.update(&v, None, Grouping::Grouped, |_, _| Ok(None));
+            let update = s.update(&v, None, |_, _| Ok(None));
             let all = [run, within.map(drop), write, update.map(drop), s.synchronize()];
             answers.lock().unwrap().extend(all);
         }

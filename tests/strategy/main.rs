@@ -19,7 +19,6 @@ pub(crate) use umbo::error::{Error, Result, Status};
 pub(crate) use umbo::strategy::cancellation::Cancellation;
 pub(crate) use umbo::strategy::collective::{Destination, Reduction};
 pub(crate) use umbo::strategy::context::{Current, current, set_strategy};
-pub(crate) use umbo::strategy::extended::Grouping;
 pub(crate) use umbo::strategy::merge::Operation;
 pub(crate) use umbo::strategy::metrics::Metric;
 pub(crate) use umbo::strategy::run::Limits;

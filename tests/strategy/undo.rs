@@ -30,14 +30,14 @@ fn attempt(s: &Strategy, v: &Variable, w: &Variable, writes: Writes) -> Result<(
         add(v, 1.0)?;
     }
     let (strategy, other) = (s.clone(), w.clone());
-    let update = s.update(v, None, Grouping::Grouped, move |v, _| {
+    let update = s.update(v, None, move |v, _| {
         if writes.within {
             add(v, 10.0)?;
             add(&other, 10.0)?;
         }
         if writes.inner {
             let other = other.clone();
-            strategy.update(v, None, Grouping::Grouped, move |v, _| {
+            strategy.update(v, None, move |v, _| {
                 add(v, 100.0)?;
                 add(&other, 100.0)?;
                 Ok(None)
@@ -82,7 +82,7 @@ fn at(place: Place, s: &Strategy, v: &Variable, w: &Variable, writes: Writes) ->
                 attempt(&of, v, &w, writes)?;
                 Ok(None)
             };
-            s.update(v, None, Grouping::Grouped, body).map(drop)
+            s.update(v, None, body).map(drop)
         }
     }
 }
@@ -129,7 +129,7 @@ fn an_update_that_has_run_a_step_takes_the_whole_step_with_it() {
                 Box::new(move |s, parts| {
                     add(&v, 1.0)?;
                     let of = s.clone();
-                    let update = s.update(&v, None, Grouping::Grouped, move |v, _| {
+                    let update = s.update(&v, None, move |v, _| {
                         let v = v.clone();
                         of.run(
                             &move |_| {

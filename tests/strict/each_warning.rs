@@ -66,7 +66,7 @@ const SITES: [(&str, &str, Strictly); 22] = [
         "take turns",
         Warns("tells of the machine: how many processors there are"),
     ),
-    ("strategy/central_storage.rs", "is not bound", Warns("tells of the machine")),
+    ("strategy/threads.rs", "is not bound", Warns("tells of the machine")),
     ("strategy/draining.rs", "has waited", Warns("tells of time, which a machine may need")),
     ("strategy/step_lock.rs", "self.complaint()", Warns("tells of time, which a machine may need")),
     (

@@ -91,7 +91,7 @@ fn a_failure_of_one_rank_fails_the_step_on_all() {
                 let short = Value::per_replica(vec![tensor(&[1f32], &[1])]).unwrap();
                 let error = match place {
                     Update => strategy
-                        .update(&variable, None, Default::default(), move |variable, _| {
+                        .update(&variable, None, move |variable, _| {
                             assign(variable, Assignment::Add, &one())?;
                             match fails {
                                 true => {

@@ -320,25 +320,25 @@ fn sizes_that_ranks_disagree_about_are_a_failure_of_both() {
 
 /// What a rank alone sends.
 unsafe extern "C-unwind" fn alone(
+    bytes: *const usize,
     send: *const c_void,
-    receive: *mut c_void,
-    counts: *const i64,
     _: *mut c_void,
+    receive: *mut c_void,
 ) -> umbo_status {
     // SAFETY: there is one rank, and both sides have as many bytes as it says.
-    unsafe { receive.cast::<u8>().copy_from(send.cast(), *counts as usize) };
+    unsafe { receive.cast::<u8>().copy_from(send.cast(), *bytes) };
     UMBO_OK
 }
 
 unsafe extern "C-unwind" fn alone_to_itself(
+    bytes: *const usize,
     send: *const c_void,
-    _: *const i64,
-    receive: *mut c_void,
-    counts: *const i64,
+    _: *const usize,
     user_data: *mut c_void,
+    receive: *mut c_void,
 ) -> umbo_status {
     // SAFETY: as above.
-    unsafe { alone(send, receive, counts, user_data) }
+    unsafe { alone(bytes, send, user_data, receive) }
 }
 
 #[test]

@@ -165,7 +165,7 @@ impl Program {
         overlook(merged.map(drop), fate)?;
 
         let fails = place == Place::UpdateInReplica && !matches!(fate, Fate::Late(_));
-        let updated = self.strategy.update(&self.counts, None, Default::default(), move |it, _| {
+        let updated = self.strategy.update(&self.counts, None, move |it, _| {
             assign(it, Assignment::Add, &Value::Tensor(numbers(3)))?;
             if fails { Err(planned()) } else { Ok(None) }
         });
@@ -198,7 +198,7 @@ impl Program {
         overlook(ran.map(drop), fate)?;
 
         let fails = place == Place::UpdateInMergeCall && !matches!(fate, Fate::Late(_));
-        let updated = strategy.update(&self.counts, None, Default::default(), move |it, _| {
+        let updated = strategy.update(&self.counts, None, move |it, _| {
             assign(it, Assignment::Add, &Value::Tensor(numbers(5)))?;
             if fails { Err(planned()) } else { Ok(None) }
         });

@@ -115,13 +115,13 @@ static umbo_status make_variables(umbo_strategy *strategy, void *user_data) {
 
 static umbo_status submit(umbo_replica_context *ctx, const umbo_value *args, void *user_data, umbo_value **result) {
   state *s = user_data;
-  int32_t replica = 0;
+  umbo_replica_context_info here = UMBO_REPLICA_CONTEXT_INFO_INIT;
   (void)args, (void)result;
-  UMBO_TRY(umbo_replica_context_replica_id(ctx, &replica));
+  UMBO_TRY(umbo_replica_context_get_info(ctx, &here));
   for (int i = 0; i < VARIABLES; ++i) {
     umbo_view view;
     UMBO_TRY(umbo_gradients_view(s->gradients, ctx, i, UMBO_GRADIENT_OVERWRITE, &view));
-    memcpy(view.mutable_data, s->values[replica][i], elements(i) * sizeof(double));
+    memcpy(view.mutable_data, s->values[here.replica_id][i], elements(i) * sizeof(double));
   }
   return umbo_gradients_submit_weighted(s->gradients, ctx, 1.0);
 }

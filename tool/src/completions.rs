@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use lexopt::Arg::{Long, Short, Value};
 
 use crate::failure::Failure;
-use crate::{Report, bench, devices, doctor, plot, scale, trace};
+use crate::{Report, bench, devices, doctor, plot, trace};
 
 pub const HELP: &str = "\
 Usage: umbo completions SHELL
@@ -32,7 +32,6 @@ fn places() -> Vec<(String, Vec<&'static str>)> {
         ("devices".into(), vec![devices::HELP]),
         ("doctor".into(), vec![doctor::HELP]),
         ("plot".into(), vec![plot::HELP]),
-        ("scale".into(), vec![scale::HELP]),
         ("trace".into(), vec![trace::HELP]),
     ];
     for benchmark in &bench::BENCHMARKS {
@@ -239,7 +238,6 @@ mod tests {
                 "devices",
                 "doctor",
                 "plot",
-                "scale",
                 "trace",
                 "-h",
                 "--help",

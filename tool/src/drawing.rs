@@ -2,14 +2,14 @@
 
 #![cfg_attr(not(feature = "plot"), expect(dead_code, reason = "nothing is drawn"))]
 
+#[cfg(feature = "plot")]
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
-#[cfg(feature = "plot")]
-use crate::picture::Fonts;
 
 /// The name of a font and its size in pixels.
 pub type Font = (&'static str, u32);
@@ -17,14 +17,11 @@ pub type Font = (&'static str, u32);
 pub const FONT: Font = ("sans-serif", 14);
 pub const TITLE_FONT: Font = ("sans-serif", 18);
 
-/// A file to draw into, as SVG or as PNG, as its name says. It is opened before anything is measured, so that
+/// A file to draw into. It is opened before anything is measured, so that
 /// what cannot be written is told at once.
 pub struct Page {
     path: PathBuf,
     file: File,
-    /// For a PNG.
-    #[cfg(feature = "plot")]
-    fonts: Option<Fonts>,
 }
 
 impl Page {
@@ -35,22 +32,15 @@ impl Page {
 
     #[cfg(feature = "plot")]
     pub fn create(path: &Path) -> Result<Page, Failure> {
-        let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
-        let fonts = match ending.as_deref() {
-            Some("svg") => None,
-            Some("png") => {
-                Some(Fonts::of_the_machine().map_err(|error| Failure::of_file(path, error))?)
-            }
-            _ => {
-                return Err(Failure::wrong(format!(
-                    "'{}' is no name of a drawing, which is SVG or PNG; give one that ends in \
-                     .svg or .png",
-                    path.display()
-                )));
-            }
-        };
+        let is_drawing = |ending: &OsStr| ending.eq_ignore_ascii_case("svg");
+        if !path.extension().is_some_and(is_drawing) {
+            let name = path.display();
+            return Err(Failure::wrong(format!(
+                "'{name}' is no name of a drawing; give one that ends in .svg"
+            )));
+        }
         let file = File::create(path).map_err(|error| Failure::of_file(path, error))?;
-        Ok(Page { path: path.to_owned(), file, fonts })
+        Ok(Page { path: path.to_owned(), file })
     }
 
     pub fn path(&self) -> &Path {
@@ -59,22 +49,10 @@ impl Page {
 
     pub fn write(mut self, drawn: Result<String, String>) -> Result<(), Failure> {
         drawn
-            .and_then(|text| self.encoded(text))
-            .and_then(|bytes| self.file.write_all(&bytes).map_err(|error| error.to_string()))
+            .and_then(|text| {
+                self.file.write_all(text.as_bytes()).map_err(|error| error.to_string())
+            })
             .map_err(|error| Failure::of_file(&self.path, error))
-    }
-
-    #[cfg(not(feature = "plot"))]
-    fn encoded(&self, text: String) -> Result<Vec<u8>, String> {
-        Ok(text.into_bytes())
-    }
-
-    #[cfg(feature = "plot")]
-    fn encoded(&self, text: String) -> Result<Vec<u8>, String> {
-        match &self.fonts {
-            Some(fonts) => fonts.draw(&text),
-            None => Ok(text.into_bytes()),
-        }
     }
 }
 

@@ -8,10 +8,7 @@ mod doctor;
 mod drawing;
 mod failure;
 mod gpu;
-#[cfg(feature = "plot")]
-mod picture;
 mod plot;
-mod scale;
 mod trace;
 
 use std::io::{self, ErrorKind, Write};
@@ -30,7 +27,6 @@ Commands:
   devices       show the physical and logical devices of this machine
   doctor        check what training on this machine needs, or a trace, and say what is wrong
   plot          draw the loss and the accuracy of a training
-  scale         say what a training would gain from more processes
   trace         make a page of a trace
 
 Options:
@@ -38,7 +34,7 @@ Options:
   -V, --version   show the version
 ";
 
-const COMMANDS: &str = "bench, completions, devices, doctor, plot, scale, trace";
+const COMMANDS: &str = "bench, completions, devices, doctor, plot, trace";
 
 /// What a subcommand prints, and whether what it found is fine.
 struct Report {
@@ -102,7 +98,6 @@ fn run(mut arguments: lexopt::Parser) -> Result<Report, Failure> {
             Some("devices") => devices::run(arguments),
             Some("doctor") => doctor::run(arguments),
             Some("plot") => plot::run(arguments),
-            Some("scale") => scale::run(arguments),
             Some("trace") => trace::run(arguments),
             _ => {
                 let command = command.to_string_lossy();

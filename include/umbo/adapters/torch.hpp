@@ -7,7 +7,7 @@
 //     auto strategy = umbo::adapters::torch_strategy(2);
 //     umbo::adapters::torch_model<NetImpl> model(strategy, [] { return std::make_shared<NetImpl>(); });
 //     auto adam = umbo::optimizer::adam(strategy);
-//     auto batches = strategy.distribute(umbo::adapters::rows_of({{"x", x}, {"y", y}}).shuffle().batch(64)).iterate();
+//     auto batches = strategy.distribute_dataset(umbo::adapters::rows_of({{"x", x}, {"y", y}}).shuffle().batch(64)).iterate();
 //     for (const umbo::value &batch : batches) {
 //         model.train(batch, [](NetImpl &net, const umbo::adapters::part &of) {
 //             return torch::nn::functional::cross_entropy(net.forward(of["x"]), of["y"]);
@@ -77,7 +77,7 @@ inline umbo_dtype umbo_type(at::ScalarType type) {
 // Where the elements of a tensor in host memory are.
 inline umbo_view view_of_torch(const at::Tensor &tensor) {
     if (!tensor.device().is_cpu()) throw error(status::unimplemented, "a torch tensor that is not on the CPU");
-    if (tensor.dim() > UMBO_MAX_RANK) {
+    if (tensor.dim() > UMBO_MAX_NDIM) {
         throw error(status::invalid_argument,
                     "a torch tensor of " + std::to_string(tensor.dim()) + " dimensions; 8 are supported");
     }
@@ -93,9 +93,9 @@ inline umbo_view view_of_torch(const at::Tensor &tensor) {
 // from) and with it the memory: so it may be kept for longer than the callback.
 template <class Owner>
 at::Tensor lend(const umbo_view &view, Owner owner) {
-    const auto rank = static_cast<std::size_t>(view.rank);
-    return at::from_blob(const_cast<void *>(view.data), at::IntArrayRef(view.shape, rank),
-                         at::IntArrayRef(view.strides, rank), [owner = std::move(owner)](void *) {},
+    const auto ndim = static_cast<std::size_t>(view.ndim);
+    return at::from_blob(const_cast<void *>(view.data), at::IntArrayRef(view.shape, ndim),
+                         at::IntArrayRef(view.strides, ndim), [owner = std::move(owner)](void *) {},
                          at::TensorOptions(torch_type(view.dtype)));
 }
 
@@ -105,7 +105,7 @@ inline tensor share(const at::Tensor &from) {
     umbo_tensor *out = nullptr;
     auto *kept = new at::Tensor(from.detach());
     detail::require(umbo_tensor_from_memory(
-        view.dtype, view.rank, view.shape, view.strides, view.mutable_data, nullptr, kept,
+        view.dtype, view.ndim, view.shape, view.strides, view.mutable_data, nullptr, kept,
         [](void *own) { delete static_cast<at::Tensor *>(own); }, &out));
     return tensor(out);
 }
@@ -114,7 +114,7 @@ inline tensor share(const at::Tensor &from) {
 inline dataset rows_of(const std::vector<std::pair<std::string, at::Tensor>> &fields) {
     value::field_list shared;
     for (const auto &field : fields) shared.emplace_back(field.first, value(share(field.second)));
-    return dataset::from_tensor_slices(value::structure(shared));
+    return dataset::from_tensor_slices(value::create_struct(shared));
 }
 
 namespace torch_detail {
@@ -140,8 +140,8 @@ inline void limit_openblas_threads(int threads) {
 inline strategy_options with_torch_threads(strategy_options options) {
     options.replica_thread_start = [before = std::move(options.replica_thread_start)](
                                        const umbo_replica_thread &thread) {
-        if (at::get_num_threads() != thread.computing_threads) at::set_num_threads(thread.computing_threads);
-        torch_detail::limit_openblas_threads(thread.computing_threads);
+        if (at::get_num_threads() != thread.computing_thread_count) at::set_num_threads(thread.computing_thread_count);
+        torch_detail::limit_openblas_threads(thread.computing_thread_count);
         if (before) before(thread);
     };
     return options;
@@ -151,7 +151,7 @@ inline strategy_options with_torch_threads(strategy_options options) {
 inline strategy torch_strategy(std::int64_t replicas) {
     strategy_options options;
     options.cpu_replicas = replicas;
-    return strategy::central_storage(with_torch_threads(std::move(options)));
+    return strategy::create(with_torch_threads(std::move(options)));
 }
 
 // A replica's part of a batch: fields by name, as tensors that keep the batch's memory, so that autograd and
@@ -266,7 +266,7 @@ public:
     template <class Make>
     torch_model(const strategy &on, Make make, torch_options options = {})
         : on_(on), options_(std::move(options)),
-          replicas_(static_cast<std::size_t>(on.num_local_replicas())), make_(make) {
+          replicas_(static_cast<std::size_t>(on.local_replica_count())), make_(make) {
         for (auto &own : replicas_) take_apart(own, make());
         const replica &first = replicas_.front();
         std::unordered_set<std::string> sparse(options_.row_sparse.begin(), options_.row_sparse.end());
@@ -287,7 +287,7 @@ public:
         }
         for (std::size_t index = 0; index < first.buffers.size(); ++index) {
             variable_options kept;
-            kept.trainable = trainable::no;
+            kept.trainable = false;
             kept.aggregation = first.buffers[index].is_floating_point() ? aggregation::mean
                                                                         : aggregation::only_first_replica;
             buffers_.push_back(on.create_variable(first.buffer_names[index],
@@ -313,8 +313,8 @@ public:
     template <class Loss>
     auto step(Loss loss) {
         return [this, loss](replica_context &context, const value &batch) {
-            const umbo_batch_position position = context.batch_position();
-            const std::int64_t rows = position.local_examples;
+            const umbo_replica_context_info position = context.info();
+            const std::int64_t rows = position.local_example_count;
             replica &own = replica_of(context);
             double sum = 0;
             attach(own, context, true);
@@ -341,15 +341,15 @@ public:
     template <class Measure>
     auto evaluation(const char *metric, Measure measure) {
         return [this, metric, measure](replica_context &context, const value &batch) {
-            const umbo_batch_position position = context.batch_position();
+            const umbo_replica_context_info position = context.info();
             double sum = 0;
-            if (position.local_examples != 0) {
+            if (position.local_example_count != 0) {
                 const at::NoGradGuard no_grad;
                 replica &own = replica_of(context);
                 attach(own, context, false);
                 sum = measure(*own.module, part(batch)).template item<double>();
             }
-            context.add_metric(metric, sum, static_cast<double>(position.local_examples));
+            context.add_metric(metric, sum, static_cast<double>(position.local_example_count));
         };
     }
 
@@ -411,7 +411,7 @@ private:
     // While it lives this thread computes at this place.
     class in_place {
     public:
-        explicit in_place(const umbo_batch_position &position) : before_(torch_detail::current_place()) {
+        explicit in_place(const umbo_replica_context_info &position) : before_(torch_detail::current_place()) {
             torch_detail::current_place() = {position.step, position.first_example, true};
         }
         ~in_place() { torch_detail::current_place() = before_; }

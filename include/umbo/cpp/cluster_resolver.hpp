@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include <umbo/cpp/handle.hpp>
 
@@ -17,65 +15,77 @@ class cluster_resolver : public handle<umbo_cluster_resolver> {
 public:
     using handle::handle;
 
+    // From JSON in the form of TF_CONFIG.
+    static returned<cluster_resolver> from_tf_config(const std::string &text) { return from(text.c_str()); }
+
     // From the environment variable TF_CONFIG; without it, an empty cluster.
-    static returned<cluster_resolver> from_environment() { return from(nullptr); }
+    static returned<cluster_resolver> from_tf_config() { return from(nullptr); }
 
     // From TF_CONFIG and from what launchers set; what disagrees is refused.
-    static returned<cluster_resolver> of_this_process() {
+    static returned<cluster_resolver> from_environment() {
         umbo_cluster_resolver *out = nullptr;
         UMBO_DETAIL_TRY(umbo_cluster_resolver_from_environment(&out));
         return cluster_resolver(out);
     }
 
-    // From JSON in the form of TF_CONFIG.
-    static returned<cluster_resolver> from_tf_config(const std::string &text) { return from(text.c_str()); }
+    // All that the functions for one field get, in one call.
+    returned<umbo_cluster_resolver_info> info() const {
+        auto out = umbo_cluster_resolver_info_default();
+        UMBO_DETAIL_TRY(umbo_cluster_resolver_get_info(get(), &out));
+        return out;
+    }
 
-    // The names of the jobs, in alphabetical order.
-    returned<std::vector<std::string>> jobs() const {
-        std::int64_t count = 0;
-        UMBO_DETAIL_TRY(umbo_cluster_resolver_job_count(get(), &count));
-        std::vector<std::string> names;
-        for (std::int64_t index = 0; index < count; ++index) {
+    // The names of the jobs, in alphabetical order, and how many tasks each has.
+    returned<std::map<std::string, std::int64_t>> jobs() const {
+        UMBO_DETAIL_LET(found, info());
+        std::map<std::string, std::int64_t> jobs;
+        for (std::int64_t index = 0; index < found.job_count; ++index) {
             const char *name = nullptr;
-            UMBO_DETAIL_TRY(umbo_cluster_resolver_job_name(get(), index, &name));
-            names.emplace_back(name);
+            std::int64_t task_count = 0;
+            UMBO_DETAIL_TRY(umbo_cluster_resolver_job(get(), index, &name, &task_count));
+            jobs.emplace(name, task_count);
         }
-        return names;
+        return jobs;
     }
 
     // The addresses of the tasks of a job, by their numbers.
     returned<std::map<std::int64_t, std::string>> tasks(const std::string &job) const {
-        std::int64_t count = 0;
-        UMBO_DETAIL_TRY(umbo_cluster_resolver_task_count(get(), job.c_str(), &count));
+        UMBO_DETAIL_LET(all, jobs());
+        const auto found = all.find(job);
+        // A job that is not there is refused below.
+        const std::int64_t count = found == all.end() ? 1 : found->second;
         std::map<std::int64_t, std::string> addresses;
-        for (std::int64_t position = 0; position < count; ++position) {
-            std::int64_t index = 0;
+        for (std::int64_t index = 0; index < count; ++index) {
+            std::int64_t number = 0;
             const char *address = nullptr;
-            UMBO_DETAIL_TRY(umbo_cluster_resolver_task(get(), job.c_str(), position, &index, &address));
-            addresses.emplace(index, address);
+            UMBO_DETAIL_TRY(umbo_cluster_resolver_task(get(), job.c_str(), index, &number, &address));
+            addresses.emplace(number, address);
         }
         return addresses;
     }
 
-    // The job that this process is a task of; "" if the configuration does not say.
+    // The job that this process is a task of; "" if the configuration names none.
     returned<std::string> task_type() const {
-        const char *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_cluster_resolver_task_type(get(), &out));
-        return out == nullptr ? "" : out;
+        UMBO_DETAIL_LET(found, info());
+        return found.task_type == nullptr ? "" : found.task_type;
     }
 
-    // Which task of its job this process is; -1 if the configuration does not say.
+    // The number of this process in its job, or UMBO_NONE.
     returned<std::int64_t> task_index() const {
-        std::int64_t out = 0;
-        UMBO_DETAIL_TRY(umbo_cluster_resolver_task_index(get(), &out));
-        return out;
+        UMBO_DETAIL_LET(found, info());
+        return found.task_index;
     }
 
-    // Which of the processes that train this one is, and how many there are; -1 and 0 if nothing says.
-    returned<std::pair<std::int64_t, std::int64_t>> rank_and_size() const {
-        std::pair<std::int64_t, std::int64_t> found{-1, 0};
-        UMBO_DETAIL_TRY(umbo_cluster_resolver_rank(get(), &found.first, &found.second));
-        return found;
+    // The rank of this process, or UMBO_NONE.
+    returned<std::int64_t> rank() const {
+        UMBO_DETAIL_LET(found, info());
+        return found.rank;
+    }
+
+    // 0 if nothing gives it.
+    returned<std::int64_t> rank_count() const {
+        UMBO_DETAIL_LET(found, info());
+        return found.rank_count;
     }
 
 private:

@@ -137,13 +137,13 @@ struct batch_options {
 
 struct map_options {
     umbo::element_spec element_spec = {}; // empty: results look like the elements
-    std::int64_t parallel_calls = 1;
+    std::int64_t parallel_call_count = 1;
 };
 
 struct files_options {
     umbo::element_spec element_spec = {}; // empty: that of the first file, which is opened to see it
-    std::int64_t files_at_once = 1;
-    std::int64_t elements_in_turn = 1;
+    std::int64_t open_file_count = 1;
+    std::int64_t consecutive_count = 1;
     bool shuffle_files = false;
     std::uint64_t seed = 0;
 };
@@ -154,8 +154,8 @@ namespace detail {
 inline umbo_files_options raw_options(const files_options &how) noexcept {
     auto raw = umbo_files_options_default();
     raw.element_spec = how.element_spec.get();
-    raw.files_at_once = how.files_at_once;
-    raw.elements_in_turn = how.elements_in_turn;
+    raw.open_file_count = how.open_file_count;
+    raw.consecutive_count = how.consecutive_count;
     raw.seed = how.seed;
     raw.shuffle_files = how.shuffle_files ? 1 : 0;
     return raw;
@@ -184,7 +184,7 @@ umbo_status file_trampoline(const char *path, std::int64_t index, void *callable
 inline umbo_map_options raw_options(const map_options &how) noexcept {
     auto raw = umbo_map_options_default();
     raw.element_spec = how.element_spec.get();
-    raw.parallel_calls = how.parallel_calls;
+    raw.parallel_call_count = how.parallel_call_count;
     return raw;
 }
 
@@ -208,10 +208,6 @@ public:
         umbo_dataset *out = nullptr;
         UMBO_DETAIL_TRY(umbo_dataset_from_tensor_slices(components.get(), &out));
         return dataset(out);
-    }
-
-    static returned<dataset> from_idx_file(const std::string &path) {
-        return from_idx_files({path});
     }
 
     static returned<dataset> from_npy_file(const std::string &path) {
@@ -248,8 +244,8 @@ public:
         UMBO_DETAIL_CALL(detail::expect_names(paths.size(), names));
         const auto files = detail::raw_texts(paths), texts = detail::raw_texts(names);
         umbo_dataset *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_dataset_from_idx_files(detail::count_of(files.size()), files.data(),
-                                                    texts.empty() ? nullptr : texts.data(), &out));
+        UMBO_DETAIL_TRY(umbo_dataset_from_idx_files(detail::count_of(files.size()), texts.empty() ? nullptr : texts.data(),
+                                                    files.data(), &out));
         return dataset(out);
     }
 
@@ -261,14 +257,14 @@ public:
     }
 
     // One element for each tensor.
-    static returned<dataset> elements(const std::vector<tensor> &tensors) {
+    static returned<dataset> from_elements(const std::vector<tensor> &tensors) {
         const auto raw = detail::raw_handles(tensors);
         umbo_dataset *out = nullptr;
         UMBO_DETAIL_TRY(umbo_dataset_from_elements(detail::count_of(raw.size()), raw.data(), &out));
         return dataset(out);
     }
 
-    static returned<dataset> range(std::int64_t start, std::int64_t stop, std::int64_t step = 1) {
+    static returned<dataset> from_range(std::int64_t start, std::int64_t stop, std::int64_t step = 1) {
         umbo_dataset *out = nullptr;
         UMBO_DETAIL_TRY(umbo_dataset_from_range(start, stop, step, &out));
         return dataset(out);
@@ -279,7 +275,7 @@ public:
     template <class Begin>
     static returned<dataset> from_generator(const umbo::element_spec &spec, Begin begin) {
         using pass = detail::generator_pass<Begin>;
-        auto functions = detail::sized<umbo_generator>();
+        auto functions = umbo_generator_default();
         functions.begin = &pass::begin;
         functions.next = &pass::next;
         functions.end = &pass::end;
@@ -322,8 +318,8 @@ public:
         const auto raw = detail::raw_handles(datasets);
         const auto texts = detail::raw_texts(names);
         umbo_dataset *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_dataset_zip(detail::count_of(raw.size()), raw.data(),
-                                         texts.empty() ? nullptr : texts.data(), &out));
+        UMBO_DETAIL_TRY(umbo_dataset_zip(detail::count_of(raw.size()), texts.empty() ? nullptr : texts.data(),
+                                         raw.data(), &out));
         return dataset(out);
     }
 
@@ -334,21 +330,21 @@ public:
         return changed;
     }
 
-    returned<dataset> batch(std::int64_t size, const batch_options &how = {}) const {
+    returned<dataset> batch(std::int64_t element_count, const batch_options &how = {}) const {
         dataset changed = *this;
-        UMBO_DETAIL_TRY(umbo_dataset_batch(changed.place(), size, how.drop_remainder ? 1 : 0));
+        UMBO_DETAIL_TRY(umbo_dataset_batch(changed.place(), element_count, how.drop_remainder ? 1 : 0));
         return changed;
     }
 
-    returned<dataset> padded_batch(std::int64_t size, const batch_options &how = {}) const {
+    returned<dataset> padded_batch(std::int64_t element_count, const batch_options &how = {}) const {
         dataset changed = *this;
-        UMBO_DETAIL_TRY(umbo_dataset_padded_batch(changed.place(), size, how.drop_remainder ? 1 : 0));
+        UMBO_DETAIL_TRY(umbo_dataset_padded_batch(changed.place(), element_count, how.drop_remainder ? 1 : 0));
         return changed;
     }
 
-    returned<dataset> rebatch(const std::vector<std::int64_t> &sizes, const batch_options &how = {}) const {
+    returned<dataset> rebatch(const std::vector<std::int64_t> &row_counts, const batch_options &how = {}) const {
         dataset changed = *this;
-        UMBO_DETAIL_TRY(umbo_dataset_rebatch(changed.place(), detail::count_of(sizes.size()), sizes.data(), how.drop_remainder ? 1 : 0));
+        UMBO_DETAIL_TRY(umbo_dataset_rebatch(changed.place(), detail::count_of(row_counts.size()), row_counts.data(), how.drop_remainder ? 1 : 0));
         return changed;
     }
 
@@ -369,9 +365,9 @@ public:
         return changed;
     }
 
-    returned<dataset> shard(std::int64_t shards, std::int64_t index) const {
+    returned<dataset> shard(std::int64_t shard_count, std::int64_t index) const {
         dataset changed = *this;
-        UMBO_DETAIL_TRY(umbo_dataset_shard(changed.place(), shards, index));
+        UMBO_DETAIL_TRY(umbo_dataset_shard(changed.place(), shard_count, index));
         return changed;
     }
 
@@ -445,11 +441,11 @@ public:
     }
 };
 
-// What a function that makes a dataset is told about its pipeline.
+// For which pipeline a function makes a dataset.
 struct input_context {
-    std::int64_t num_input_pipelines = 1;
-    std::int32_t input_pipeline_id = 0;
-    std::int64_t num_replicas_in_sync = 1;
+    std::int64_t pipeline_count = 1;
+    std::int32_t pipeline_index = 0;
+    std::int64_t replica_count = 1;
 };
 
 namespace detail {
@@ -458,8 +454,8 @@ template <class Callable>
 umbo_status dataset_trampoline(const umbo_input_context *context, void *callable,
                                umbo_dataset **made) noexcept {
     return guarded([&]() -> returned<void> {
-        const input_context given{context->num_input_pipelines, context->input_pipeline_id,
-                                  context->num_replicas_in_sync};
+        const input_context given{context->pipeline_count, context->pipeline_index,
+                                  context->replica_count};
         UMBO_DETAIL_LET(source, (*static_cast<Callable *>(callable))(given));
         *made = source.release();
         return done();

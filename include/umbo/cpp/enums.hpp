@@ -1,7 +1,7 @@
 /* Generated from src/ffi; do not edit. */
 // The enums of the C API as types of their own: `umbo::dtype::float32` is UMBO_DTYPE_FLOAT32, and
 // so on. What is a keyword has another name: UMBO_DTYPE_BOOL is `boolean`, UMBO_VALUE_STRUCT
-// `structure`, ..._AUTO `automatic`, ..._DEFAULT `by_default`.
+// `structure`, ..._AUTO `automatic`.
 //
 // Functions of this API take these and no C constants. Where C code meets C++,
 // `umbo::dtype{constant}` makes the one of the other and `umbo::to_c(dtype)` the other of the one.
@@ -11,6 +11,10 @@
 #include <cstdint>
 
 #include <umbo/cpp/mode.hpp>
+#include <umbo/cluster.h>
+#include <umbo/diagnose.h>
+#include <umbo/gpu.h>
+#include <umbo/io.h>
 #include <umbo/umbo.h>
 
 UMBO_DETAIL_BEGIN
@@ -144,17 +148,6 @@ constexpr umbo_initial to_c(initial which) noexcept {
     return static_cast<umbo_initial>(which);
 }
 
-// Whether optimizers are meant to change a variable.
-enum class trainable : std::int32_t {
-    by_default = UMBO_TRAINABLE_DEFAULT,
-    yes = UMBO_TRAINABLE_YES,
-    no = UMBO_TRAINABLE_NO,
-};
-
-constexpr umbo_trainable to_c(trainable which) noexcept {
-    return static_cast<umbo_trainable>(which);
-}
-
 // What a metric accumulates.
 enum class metric_kind : std::int32_t {
     sum = UMBO_METRIC_SUM,
@@ -167,18 +160,6 @@ enum class metric_kind : std::int32_t {
 
 constexpr umbo_metric_kind to_c(metric_kind which) noexcept {
     return static_cast<umbo_metric_kind>(which);
-}
-
-// When the copies of a variable are made the same.
-enum class synchronization : std::int32_t {
-    automatic = UMBO_SYNCHRONIZATION_AUTO,
-    none = UMBO_SYNCHRONIZATION_NONE,
-    on_write = UMBO_SYNCHRONIZATION_ON_WRITE,
-    on_read = UMBO_SYNCHRONIZATION_ON_READ,
-};
-
-constexpr umbo_synchronization to_c(synchronization which) noexcept {
-    return static_cast<umbo_synchronization>(which);
 }
 
 // How the contributions of replicas to a variable become one.
@@ -228,16 +209,6 @@ constexpr umbo_split to_c(split which) noexcept {
     return static_cast<umbo_split>(which);
 }
 
-// Which replicas an input pipeline serves.
-enum class replication_mode : std::int32_t {
-    per_worker = UMBO_REPLICATION_PER_WORKER,
-    per_replica = UMBO_REPLICATION_PER_REPLICA,
-};
-
-constexpr umbo_replication_mode to_c(replication_mode which) noexcept {
-    return static_cast<umbo_replication_mode>(which);
-}
-
 // Which rows of batches each rank gets.
 enum class sharding : std::int32_t {
     data = UMBO_SHARDING_DATA,
@@ -248,16 +219,6 @@ enum class sharding : std::int32_t {
 
 constexpr umbo_sharding to_c(sharding which) noexcept {
     return static_cast<umbo_sharding>(which);
-}
-
-// Whether the results of an update are one.
-enum class update_grouping : std::int32_t {
-    grouped = UMBO_UPDATE_GROUPED,
-    ungrouped = UMBO_UPDATE_UNGROUPED,
-};
-
-constexpr umbo_update_grouping to_c(update_grouping which) noexcept {
-    return static_cast<umbo_update_grouping>(which);
 }
 
 // What the gradients of a replica are gradients of.

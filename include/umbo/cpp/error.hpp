@@ -126,9 +126,9 @@ inline std::int64_t count_of(std::size_t size) noexcept {
     return static_cast<std::int64_t>(size);
 }
 
-// A rank as the C functions count it; they say which are too large.
-inline std::int32_t rank_of(std::size_t rank) noexcept {
-    return rank > 255 ? 255 : static_cast<std::int32_t>(rank);
+// A number of dimensions as the C functions count it; they say which are too large.
+inline std::int32_t ndim_of(std::size_t dimensions) noexcept {
+    return dimensions > 255 ? 255 : static_cast<std::int32_t>(dimensions);
 }
 
 // A C string that may be left out.

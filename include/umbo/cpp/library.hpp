@@ -2,13 +2,16 @@
 #ifndef UMBO_CPP_LIBRARY_HPP
 #define UMBO_CPP_LIBRARY_HPP
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <umbo/cpp/result.hpp>
+#include <umbo/cpp/view.hpp>
 
 UMBO_DETAIL_BEGIN
 
@@ -71,21 +74,9 @@ returned<void> set_log_callback(log_level most_verbose, Sink &&sink) {
                                 &detail::destroy_callable<callable>));
 }
 
-inline returned<std::int64_t> physical_device_count(device_type type) {
-    std::int64_t count = 0;
-    UMBO_DETAIL_TRY(umbo_physical_device_count(to_c(type), &count));
-    return count;
-}
-
-inline returned<std::int64_t> logical_device_count(device_type type) {
-    std::int64_t count = 0;
-    UMBO_DETAIL_TRY(umbo_logical_device_count(to_c(type), &count));
-    return count;
-}
-
 inline returned<void> set_logical_device_count(device_type type, std::int32_t physical_ordinal,
                                      std::int64_t count,
-                                     const std::vector<std::int64_t> &memory_limits = {}) {
+                                     const std::vector<std::size_t> &memory_limits = {}) {
     if (!memory_limits.empty() && memory_limits.size() != static_cast<std::size_t>(count)) {
         UMBO_DETAIL_FAIL(status::invalid_argument,
                          "memory_limits: one for each logical device, or none");
@@ -105,7 +96,7 @@ inline returned<void> set_device_memory_pool(const std::string &device, void *po
 }
 
 // The full name of a device; missing parts come from `defaults`.
-inline returned<std::string> canonical_device_name(const std::string &name,
+inline returned<std::string> device_canonical_name(const std::string &name,
                                          const std::string &defaults = {}) {
     return detail::text_of([&](char *buffer, std::size_t capacity, std::size_t *length) {
         return umbo_device_canonical_name(name.c_str(), detail::optional_text(defaults), buffer,
@@ -113,22 +104,25 @@ inline returned<std::string> canonical_device_name(const std::string &name,
     });
 }
 
-// A logical device of this process.
-struct device {
-    device_type type = device_type::cpu;
-    std::int32_t ordinal = 0;
+// What is known of a device, and how many of its type there are.
+struct device_info {
+    umbo::device device = {};
+    std::string name = {}; // empty: the device does not exist
+    std::int64_t physical_count = 0;
+    std::int64_t logical_count = 0;
+    std::size_t total_bytes = 0; // 0: not known
+    std::size_t available_bytes = 0;
 };
 
-inline returned<device> parse_device(const std::string &name) {
-    umbo_device out{};
-    UMBO_DETAIL_TRY(umbo_device_parse(name.c_str(), &out));
-    return device{device_type{out.type}, out.ordinal};
-}
-
-inline returned<umbo_memory_info> device_memory_info(const std::string &device) {
-    auto info = detail::sized<umbo_memory_info>();
-    UMBO_DETAIL_TRY(umbo_device_memory_info(device.c_str(), &info));
-    return info;
+inline returned<device_info> device_get_info(const std::string &device = {}) {
+    auto raw = umbo_device_info_default();
+    UMBO_DETAIL_TRY(umbo_device_get_info(detail::optional_text(device), &raw));
+    return device_info{umbo::device{device_type{raw.device.type}, raw.device.ordinal},
+                       raw.name == nullptr ? "" : raw.name,
+                       raw.physical_count,
+                       raw.logical_count,
+                       raw.total_bytes,
+                       raw.available_bytes};
 }
 
 UMBO_DETAIL_END

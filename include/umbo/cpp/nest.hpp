@@ -67,17 +67,17 @@ value to_value(const T &made) {
         return to_value(static_cast<same>(made));
     } else if constexpr (detail::is_tuple_like<T>::value) {
         return std::apply(
-            [](const auto &...items) { return detail::granted(value::tuple({to_value(items)...})); },
+            [](const auto &...items) { return detail::granted(value::create_tuple({to_value(items)...})); },
             made);
     } else if constexpr (detail::is_sequence<T>::value && !detail::is_hashed<T>::value) {
         if constexpr (detail::is_struct_like<T>::value) {
             value::field_list fields;
             for (const auto &field : made) fields.emplace_back(field.first, to_value(field.second));
-            return detail::granted(value::structure(fields));
+            return detail::granted(value::create_struct(fields));
         } else {
             std::vector<value> items;
             for (const auto &item : made) items.push_back(to_value<typename T::value_type>(item));
-            return detail::granted(value::tuple(items));
+            return detail::granted(value::create_tuple(items));
         }
     } else {
         static_assert(detail::never<T>,

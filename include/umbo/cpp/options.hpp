@@ -109,7 +109,7 @@ struct apply_options {
 };
 
 struct shuffle_options {
-    std::int64_t buffer_size = UMBO_ALL;
+    std::int64_t buffer_capacity = UMBO_ALL;
     std::uint64_t seed = 0;
     bool keep_order_each_pass = false;
 };
@@ -119,9 +119,7 @@ struct distribute_options {
     umbo::split split = umbo::split{UMBO_SPLIT_CEIL};
     bool drop_partial_step = false;
     bool host_only = false;
-    std::int64_t per_replica_buffer_size = UMBO_AUTO;
-    umbo::replication_mode replication_mode = umbo::replication_mode{UMBO_REPLICATION_PER_WORKER};
-    bool place_dataset_on_device = false;
+    std::int64_t prefetch_count = UMBO_AUTO;
     umbo::sharding sharding = umbo::sharding{UMBO_SHARDING_DATA};
 };
 
@@ -142,10 +140,6 @@ struct metric_options {
     std::int64_t bin_count = 200;
     double lowest_score = 0.0;
     double highest_score = 1.0;
-};
-
-struct update_options {
-    umbo::update_grouping grouping = umbo::update_grouping{UMBO_UPDATE_GROUPED};
 };
 
 struct equivalence_options {
@@ -347,7 +341,7 @@ inline umbo_apply_options raw_options(const apply_options &how) noexcept {
 
 inline umbo_shuffle_options raw_options(const shuffle_options &how) noexcept {
     auto raw = umbo_shuffle_options_default();
-    raw.buffer_size = how.buffer_size;
+    raw.buffer_capacity = how.buffer_capacity;
     raw.seed = how.seed;
     raw.keep_order_each_pass = how.keep_order_each_pass ? 1 : 0;
     return raw;
@@ -358,9 +352,7 @@ inline umbo_distribute_options raw_options(const distribute_options &how) noexce
     raw.split = to_c(how.split);
     raw.drop_partial_step = how.drop_partial_step ? 1 : 0;
     raw.host_only = how.host_only ? 1 : 0;
-    raw.per_replica_buffer_size = how.per_replica_buffer_size;
-    raw.replication_mode = to_c(how.replication_mode);
-    raw.place_dataset_on_device = how.place_dataset_on_device ? 1 : 0;
+    raw.prefetch_count = how.prefetch_count;
     raw.sharding = to_c(how.sharding);
     return raw;
 }
@@ -383,12 +375,6 @@ inline umbo_metric_options raw_options(const metric_options &how) noexcept {
     raw.bin_count = how.bin_count;
     raw.lowest_score = how.lowest_score;
     raw.highest_score = how.highest_score;
-    return raw;
-}
-
-inline umbo_update_options raw_options(const update_options &how) noexcept {
-    auto raw = umbo_update_options_default();
-    raw.grouping = to_c(how.grouping);
     return raw;
 }
 

@@ -4,8 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
-#include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -35,59 +36,42 @@ class replica_context {
 public:
     explicit replica_context(umbo_replica_context *raw) noexcept : raw_(raw) {}
 
-    // The context of this thread; empty in cross-replica context.
-    static returned<replica_context> current() {
-        umbo_replica_context *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_current_replica_context(&out));
-        return replica_context(out);
-    }
-
     umbo_replica_context *get() const noexcept { return raw_; }
     explicit operator bool() const noexcept { return raw_ != nullptr; }
 
-    returned<std::int32_t> replica_id() const {
-        std::int32_t out = 0;
-        UMBO_DETAIL_TRY(umbo_replica_context_replica_id(raw_, &out));
+    // All that the functions for one field get, in one call, and this replica's part of the global batch.
+    returned<umbo_replica_context_info> info() const {
+        auto out = umbo_replica_context_info_default();
+        UMBO_DETAIL_TRY(umbo_replica_context_get_info(raw_, &out));
         return out;
+    }
+
+    returned<std::int32_t> replica_id() const {
+        UMBO_DETAIL_LET(here, info());
+        return here.replica_id;
     }
 
     // Among those of this process.
     returned<std::int32_t> local_replica_id() const {
-        std::int32_t out = 0;
-        UMBO_DETAIL_TRY(umbo_replica_context_local_replica_id(raw_, &out));
-        return out;
+        UMBO_DETAIL_LET(here, info());
+        return here.local_replica_id;
     }
 
-    returned<std::int64_t> num_replicas_in_sync() const {
-        std::int64_t out = 0;
-        UMBO_DETAIL_TRY(umbo_replica_context_num_replicas_in_sync(raw_, &out));
-        return out;
+    returned<std::int64_t> replica_count() const {
+        UMBO_DETAIL_LET(here, info());
+        return here.replica_count;
     }
 
-    returned<std::string> device() const {
-        const char *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_replica_context_device(raw_, &out));
-        return out;
-    }
-
-    returned<umbo::strategy> strategy() const {
-        umbo_strategy *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_replica_context_strategy(raw_, &out));
-        return umbo::strategy(out);
+    // The name lives as long as the process.
+    returned<std::string_view> device() const {
+        UMBO_DETAIL_LET(here, info());
+        return std::string_view(here.device);
     }
 
     // The stream to queue work on; NULL on a CPU.
     returned<void *> stream() const {
-        void *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_replica_context_stream(raw_, &out));
-        return out;
-    }
-
-    // This replica's place in the global batch.
-    returned<umbo_batch_position> batch_position() const {
-        auto out = detail::sized<umbo_batch_position>();
-        UMBO_DETAIL_TRY(umbo_replica_context_batch_position(raw_, &out));
-        return out;
+        UMBO_DETAIL_LET(here, info());
+        return here.stream;
     }
 
     returned<bool> is_cancelled() const {
@@ -121,29 +105,26 @@ public:
         return view_of<const T>::of(raw);
     }
 
-    // The current values of several variables, read-only.
-    returned<std::vector<umbo_view>> views(const std::vector<variable> &of) const {
-        const auto raw = detail::raw_variables(of);
-        std::vector<umbo_view> out(raw.size());
-        UMBO_DETAIL_TRY(umbo_variable_views(detail::count_of(raw.size()), raw.data(), raw_, out.data()));
-        return out;
+    // The current values of several variables, read-only, in as many views: an array of `umbo_view`, or what
+    // has `data()` and `size()`.
+    template <class Views>
+    returned<void> views(const std::vector<variable> &of, Views &&out) const {
+        if (std::size(out) != of.size()) {
+            UMBO_DETAIL_FAIL(status::invalid_argument, "out: one view for each variable is expected");
+        }
+        umbo_view *view = std::data(out);
+        for (const variable &each : of) {
+            UMBO_DETAIL_TRY(umbo_variable_view(each.get(), raw_, UMBO_DTYPE_NONE, view++));
+        }
+        return detail::done();
     }
 
-    // This replica's buffers for all variables of `of`. A row-sparse variable has an empty view.
-    returned<std::vector<umbo_view>> views(const gradients &of,
-                                 gradient_mode mode = gradient_mode::overwrite) const {
-        std::vector<umbo_view> out(1);
+    // This replica's buffers for all variables of `of`, in as many views. A row-sparse variable has an empty view.
+    template <class Views>
+    returned<void> views(const gradients &of, Views &&out, gradient_mode mode = gradient_mode::overwrite) const {
         std::int64_t length = 0;
-        const umbo_status status =
-            umbo_gradients_views(of.get(), raw_, to_c(mode), out.data(), 1, &length);
-        if (status == UMBO_STATUS_OUT_OF_RANGE && length > 1) {
-            out.resize(static_cast<std::size_t>(length));
-            UMBO_DETAIL_TRY(umbo_gradients_views(of.get(), raw_, to_c(mode), out.data(), length, &length));
-            return out;
-        }
-        UMBO_DETAIL_TRY(status);
-        out.resize(static_cast<std::size_t>(length));
-        return out;
+        return check(umbo_gradients_views(of.get(), raw_, to_c(mode), std::data(out),
+                                          detail::count_of(std::size(out)), &length));
     }
 
     // The same where the type is not known when compiling.
@@ -252,6 +233,13 @@ public:
 private:
     umbo_replica_context *raw_;
 };
+
+// The context of this thread; empty in cross-replica context.
+inline returned<replica_context> current_replica_context() {
+    umbo_replica_context *out = nullptr;
+    UMBO_DETAIL_TRY(umbo_current_replica_context(&out));
+    return replica_context(out);
+}
 
 namespace detail {
 

@@ -14,6 +14,7 @@
 
 #include <umbo/cpp/callback.hpp>
 #include <umbo/cpp/dataset.hpp>
+#include <umbo/cpp/observe.hpp>
 #include <umbo/cpp/options.hpp>
 #include <umbo/cpp/strategy_options.hpp>
 
@@ -28,6 +29,9 @@ class strategy;
 class scope {
 public:
     explicit scope(umbo_scope *raw) noexcept : raw_(raw) {}
+
+    [[nodiscard]] static returned<scope> enter(const strategy &of);
+
     scope(scope &&other) noexcept : raw_(std::exchange(other.raw_, nullptr)) {}
     scope(const scope &) = delete;
     scope &operator=(const scope &) = delete;
@@ -93,7 +97,7 @@ class strategy : public handle<umbo_strategy> {
 public:
     using handle::handle;
 
-    static returned<strategy> central_storage(const strategy_options &how = {}) {
+    static returned<strategy> create(const strategy_options &how = {}) {
         const auto devices = detail::raw_texts(how.compute_devices);
         auto options = detail::raw_options(how, devices);
         detail::replica_thread_functions::hand_over(how, options);
@@ -102,30 +106,22 @@ public:
         return strategy(out);
     }
 
-    // The one in force where no scope is entered.
-    static returned<strategy> default_strategy() {
-        umbo_strategy *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_default_strategy(&out));
-        return strategy(out);
-    }
-
-    // The one in force in this thread.
-    static returned<strategy> current() {
-        umbo_strategy *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_current_strategy(&out));
-        return strategy(out);
-    }
-
-    // All that the functions below say, in one call.
+    // All that the functions for one field get, in one call.
     returned<umbo_strategy_info> info() const {
-        auto out = detail::sized<umbo_strategy_info>();
+        auto out = umbo_strategy_info_default();
         UMBO_DETAIL_TRY(umbo_strategy_get_info(get(), &out));
         return out;
     }
 
-    returned<std::int64_t> num_replicas_in_sync() const {
+    returned<std::int64_t> replica_count() const {
         UMBO_DETAIL_LET(found, info());
-        return found.num_replicas_in_sync;
+        return found.replica_count;
+    }
+
+    // No other strategy of this process has it; 0 is the default strategy.
+    returned<std::uint64_t> id() const {
+        UMBO_DETAIL_LET(found, info());
+        return found.id;
     }
 
     returned<std::int64_t> rank() const {
@@ -133,20 +129,20 @@ public:
         return found.rank;
     }
 
-    returned<std::int64_t> num_ranks() const {
+    returned<std::int64_t> rank_count() const {
         UMBO_DETAIL_LET(found, info());
-        return found.num_ranks;
+        return found.rank_count;
     }
 
     // Those of this process.
-    returned<std::int64_t> num_local_replicas() const {
+    returned<std::int64_t> local_replica_count() const {
         UMBO_DETAIL_LET(found, info());
-        return found.num_local_replicas;
+        return found.local_replica_count;
     }
 
-    returned<std::int64_t> num_compute_devices() const {
+    returned<std::int64_t> compute_device_count() const {
         UMBO_DETAIL_LET(found, info());
-        return found.num_compute_devices;
+        return found.compute_device_count;
     }
 
     // A hash of all variables.
@@ -160,7 +156,7 @@ public:
     // default strategy's. To be asked for while nobody makes or releases variables.
     returned<std::vector<variable>> variables() const {
         UMBO_DETAIL_LET(found, info());
-        const auto count = found.num_variables;
+        const auto count = found.variable_count;
         std::vector<variable> all;
         all.reserve(static_cast<std::size_t>(count));
         for (std::int64_t index = 0; index < count; ++index) {
@@ -171,9 +167,10 @@ public:
         return all;
     }
 
-    returned<std::string> compute_device(std::int32_t replica) const {
+    // Of a replica of this process.
+    returned<std::string> compute_device(std::int32_t replica_id) const {
         const char *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_strategy_compute_device(get(), replica, &out));
+        UMBO_DETAIL_TRY(umbo_strategy_compute_device(get(), replica_id, &out));
         return out;
     }
 
@@ -182,9 +179,9 @@ public:
         return found.parameter_device;
     }
 
-    returned<bool> binds_threads() const {
+    returned<bool> bind_threads() const {
         UMBO_DETAIL_LET(found, info());
-        return found.thread_binding == UMBO_THREAD_BINDING_ON;
+        return found.bind_threads != 0;
     }
 
     returned<std::size_t> thread_stack_bytes() const {
@@ -200,29 +197,23 @@ public:
     returned<void> synchronize() const { return check(umbo_strategy_synchronize(get())); }
 
     // More than 0: callables of a late step still run, and the strategy is draining.
-    returned<std::int64_t> late_replicas() const {
+    returned<std::int64_t> late_replica_count() const {
         UMBO_DETAIL_LET(found, info());
-        return found.late_replicas;
+        return found.late_replica_count;
     }
 
     // Whether both are the very same strategy.
     friend bool operator==(const strategy &a, const strategy &b) {
-        std::int32_t same = 0;
-        detail::require(umbo_strategy_same(a.get(), b.get(), &same));
-        return same != 0;
+        auto of_a = umbo_strategy_info_default(), of_b = umbo_strategy_info_default();
+        detail::require(umbo_strategy_get_info(a.get(), &of_a));
+        detail::require(umbo_strategy_get_info(b.get(), &of_b));
+        return of_a.id == of_b.id;
     }
     friend bool operator!=(const strategy &a, const strategy &b) { return !(a == b); }
 
-    // Enters the scope until the returned object dies.
-    [[nodiscard]] returned<umbo::scope> enter() const {
-        umbo_scope *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_scope_enter(get(), &out));
-        return umbo::scope(out);
-    }
-
     // Calls `body(strategy)` inside of the scope.
     template <class Body>
-    returned<void> in_scope(Body &&body) const {
+    returned<void> scope(Body &&body) const {
         using callable = detail::callable_object<Body>;
         return check(umbo_strategy_scope(get(), &detail::scope_trampoline<callable>,
                                   detail::lent_callable(body).user_data()));
@@ -270,12 +261,6 @@ public:
         return value(out);
     }
 
-    returned<value> reduce_to(reduce_op op, const value &what, const destination &where) const {
-        umbo_value *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_strategy_reduce_to(get(), to_c(op), what.get(), &where.raw(), &out));
-        return value(out);
-    }
-
     returned<value> gather(const value &what, std::int32_t axis, const reduce_options &how = {}) const {
         const auto options = detail::raw_options(how);
         umbo_value *out = nullptr;
@@ -292,14 +277,11 @@ public:
 
     // Calls `fn(variable &, const value &args)` once, where the variable lies.
     template <class Fn>
-    returned<value> update(const variable &of, Fn &&fn, const value &args = value(),
-                 const update_options &how = {}) const {
+    returned<value> update(const variable &of, Fn &&fn, const value &args = value()) const {
         using callable = detail::callable_object<Fn>;
-        const auto options = detail::raw_options(how);
         umbo_value *out = nullptr;
         UMBO_DETAIL_TRY(umbo_strategy_update(get(), of.get(), &detail::update_trampoline<callable>,
-                                             detail::lent_callable(fn).user_data(), args.get(), &options,
-                                             &out));
+                                             detail::lent_callable(fn).user_data(), args.get(), &out));
         return value(out);
     }
 
@@ -311,13 +293,6 @@ public:
         UMBO_DETAIL_TRY(umbo_strategy_values_from_function(get(), &detail::value_trampoline<callable>,
                                                            detail::lent_callable(fn).user_data(), &out));
         return value(out);
-    }
-
-    // The one that the strategy was made with; an empty one if there was none.
-    returned<umbo::cluster_resolver> cluster_resolver() const {
-        umbo_cluster_resolver *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_strategy_cluster_resolver(get(), &out));
-        return umbo::cluster_resolver(out);
     }
 
     returned<variable> create_variable(const std::string &name, const tensor &initial_value,
@@ -363,7 +338,7 @@ public:
         options.initializer = &detail::initializer_trampoline<detail::callable_object<Initializer>>;
         options.initializer_user_data = callable.user_data();
         options.dtype = to_c(dtype);
-        options.rank = detail::rank_of(shape.size());
+        options.ndim = detail::ndim_of(shape.size());
         options.shape = shape.data();
         umbo_variable *out = nullptr;
         UMBO_DETAIL_TRY(umbo_variable_create(get(), detail::optional_text(name), nullptr, &options, &out));
@@ -384,7 +359,7 @@ public:
                              const variable_options &how = {}) const {
         auto options = detail::raw_options(how);
         options.dtype = to_c(dtype);
-        options.rank = detail::rank_of(shape.size());
+        options.ndim = detail::ndim_of(shape.size());
         options.shape = shape.data();
         options.initial = to_c(initial.distribution);
         options.initial_mean = initial.mean;
@@ -395,10 +370,32 @@ public:
         return variable(out);
     }
 
-    returned<bool> created_variable(const variable &made) const {
-        std::int32_t out = 0;
-        UMBO_DETAIL_TRY(umbo_strategy_created_variable(get(), made.get(), &out));
-        return out != 0;
+    // Has the steps measured from now on, or not any more.
+    returned<void> measure_steps(bool measure = true) const {
+        return check(umbo_strategy_measure_steps(get(), measure ? 1 : 0));
+    }
+
+    returned<umbo::step_report> step_report() const {
+        umbo::step_report report;
+        std::string text(4096, '\0');
+        std::size_t length = 0;
+        umbo_status found = UMBO_STATUS_OUT_OF_RANGE;
+        // The text may become longer from call to call while steps are taken.
+        for (int attempt = 0; attempt < 8 && found == UMBO_STATUS_OUT_OF_RANGE; ++attempt) {
+            if (length >= text.size()) text.resize(2 * length);
+            found = umbo_strategy_step_report(get(), &report.causes, &text[0], text.size(), &length);
+        }
+        UMBO_DETAIL_TRY(found);
+        text.resize(length);
+        report.text = std::move(text);
+        return report;
+    }
+
+    // Of a replica of this process.
+    returned<umbo_step_times> step_times(std::int32_t replica_id) const {
+        auto times = umbo_step_times_default();
+        UMBO_DETAIL_TRY(umbo_strategy_step_times(get(), replica_id, &times));
+        return times;
     }
 
     // A global batch, split over the replicas as an element of a distributed dataset is.
@@ -409,7 +406,7 @@ public:
     }
 
     // Splits each element over the replicas.
-    returned<distributed_dataset> distribute(const dataset &source,
+    returned<distributed_dataset> distribute_dataset(const dataset &source,
                                    const distribute_options &how = {}) const {
         const auto options = detail::raw_options(how);
         umbo_distributed_dataset *out = nullptr;
@@ -420,7 +417,7 @@ public:
     // `fn(const input_context &)` is called once and returns a dataset, of which each replica gets
     // whole elements.
     template <class Fn>
-    returned<distributed_dataset> distribute_from_function(Fn &&fn,
+    returned<distributed_dataset> distribute_datasets_from_function(Fn &&fn,
                                                  const distribute_options &how = {}) const {
         using callable = detail::callable_object<Fn>;
         const auto options = detail::raw_options(how);
@@ -432,19 +429,17 @@ public:
     }
 };
 
-// Puts a strategy in force in this thread without a scope; an empty one clears it.
-inline returned<void> set_strategy(const strategy &to) { return check(umbo_set_strategy(to.get())); }
-
-inline returned<bool> has_strategy() {
-    std::int32_t out = 0;
-    UMBO_DETAIL_TRY(umbo_has_strategy(&out));
-    return out != 0;
+inline returned<scope> scope::enter(const strategy &of) {
+    umbo_scope *out = nullptr;
+    UMBO_DETAIL_TRY(umbo_scope_enter(of.get(), &out));
+    return scope(out);
 }
 
-inline returned<bool> in_cross_replica_context() {
-    std::int32_t out = 0;
-    UMBO_DETAIL_TRY(umbo_in_cross_replica_context(&out));
-    return out != 0;
+// The one of this thread's scope or run, else the default one.
+inline returned<strategy> current_strategy() {
+    umbo_strategy *out = nullptr;
+    UMBO_DETAIL_TRY(umbo_current_strategy(&out));
+    return strategy(out);
 }
 
 namespace detail {

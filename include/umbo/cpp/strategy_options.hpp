@@ -1,4 +1,4 @@
-// How a strategy, a run, a reduction and an update are to be.
+// How a strategy, a run and a reduction are to be.
 #ifndef UMBO_CPP_STRATEGY_OPTIONS_HPP
 #define UMBO_CPP_STRATEGY_OPTIONS_HPP
 
@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <umbo/cpp/callback.hpp>
-#include <umbo/cpp/cluster_resolver.hpp>
 #include <umbo/cpp/communicator.hpp>
 #include <umbo/cpp/options.hpp>
 #include <umbo/cpp/value.hpp>
@@ -42,7 +41,6 @@ struct strategy_options {
     std::int64_t cpu_replicas = 0;
     std::string parameter_device = {};
     bool bind_threads = true;
-    umbo::cluster_resolver cluster_resolver = {}; // what `strategy::cluster_resolver` gives
     std::size_t thread_stack_bytes = 0; // 0: as large as that of the thread that makes the strategy
     // Called on each thread before it serves as a replica for the first time, and on those of the
     // library's own when they end. What they throw is dropped.
@@ -66,19 +64,6 @@ struct reduce_options {
     tensor output = {}; // written instead of a new tensor
 };
 
-// Where `reduce_to` puts its result: a device, or the devices of a value or variable.
-class destination {
-public:
-    explicit destination(const char *device) noexcept { raw_.device = device; }
-    explicit destination(const value &like) noexcept { raw_.like = like.get(); }
-    explicit destination(const variable &beside) noexcept { raw_.variable = beside.get(); }
-
-    const umbo_destination &raw() const noexcept { return raw_; }
-
-private:
-    umbo_destination raw_ = detail::sized<umbo_destination>();
-};
-
 namespace detail {
 
 // The C form of `reduce_options`; lives no longer than they do.
@@ -97,8 +82,7 @@ inline umbo_reduce_options raw_options(const reduce_options &how) {
 
 inline umbo_variable_options raw_options(const variable_options &how) noexcept {
     auto raw = umbo_variable_options_default();
-    raw.trainable = to_c(how.trainable);
-    raw.synchronization = to_c(how.synchronization);
+    if (how.trainable) raw.trainable = *how.trainable ? 1 : 0;
     raw.aggregation = to_c(how.aggregation);
     return raw;
 }
@@ -111,8 +95,7 @@ inline umbo_strategy_options raw_options(const strategy_options &how,
     raw.compute_device_count = count_of(devices.size());
     raw.cpu_replicas = how.cpu_replicas;
     raw.parameter_device = optional_text(how.parameter_device);
-    raw.thread_binding = how.bind_threads ? UMBO_THREAD_BINDING_ON : UMBO_THREAD_BINDING_OFF;
-    raw.cluster_resolver = how.cluster_resolver.get();
+    raw.bind_threads = how.bind_threads ? 1 : 0;
     raw.thread_stack_bytes = how.thread_stack_bytes;
     raw.communicator = how.communicator.get();
     raw.strict = how.strict ? 1 : 0;

@@ -19,7 +19,7 @@ using dimensions = std::vector<std::int64_t>;
 // The view of contiguous row-major memory of the program's, for reading.
 template <class T>
 umbo_view view_of_memory(const dimensions &shape, const T *data) {
-    return umbo_view_of_memory(to_c(dtype_of<T>), detail::rank_of(shape.size()), shape.data(), data);
+    return umbo_view_of_memory(to_c(dtype_of<T>), detail::ndim_of(shape.size()), shape.data(), data);
 }
 
 // Round to float16 or bfloat16, and back. The 16-bit numbers are given as their bits.
@@ -48,17 +48,17 @@ class tensor : public handle<umbo_tensor> {
 public:
     using handle::handle;
 
-    static returned<tensor> zeros(umbo::dtype dtype, const dimensions &shape, const std::string &device = {}) {
+    static returned<tensor> create_zeros(umbo::dtype dtype, const dimensions &shape, const std::string &device = {}) {
         umbo_tensor *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_tensor_create_zeros(to_c(dtype), rank_of(shape), shape.data(), detail::optional_text(device),
+        UMBO_DETAIL_TRY(umbo_tensor_create_zeros(to_c(dtype), ndim_of(shape), shape.data(), detail::optional_text(device),
                                           &out));
         return tensor(out);
     }
 
-    static returned<tensor> uninitialized(umbo::dtype dtype, const dimensions &shape,
+    static returned<tensor> create_uninitialized(umbo::dtype dtype, const dimensions &shape,
                                 const std::string &device = {}) {
         umbo_tensor *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_tensor_create_uninitialized(to_c(dtype), rank_of(shape), shape.data(),
+        UMBO_DETAIL_TRY(umbo_tensor_create_uninitialized(to_c(dtype), ndim_of(shape), shape.data(),
                                                   detail::optional_text(device), &out));
         return tensor(out);
     }
@@ -68,7 +68,7 @@ public:
     static returned<tensor> from_data(const dimensions &shape, const T *data,
                             const std::string &device = {}) {
         umbo_tensor *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_tensor_from_data(to_c(dtype_of<T>), rank_of(shape), shape.data(), data,
+        UMBO_DETAIL_TRY(umbo_tensor_from_data(to_c(dtype_of<T>), ndim_of(shape), shape.data(), data,
                                               detail::optional_text(device), &out));
         return tensor(out);
     }
@@ -94,7 +94,7 @@ public:
         }
         umbo_tensor *out = nullptr;
         auto *kept = new std::shared_ptr<void>(std::move(owner));
-        UMBO_DETAIL_TRY(umbo_tensor_from_memory(to_c(dtype_of<T>), rank_of(shape), shape.data(),
+        UMBO_DETAIL_TRY(umbo_tensor_from_memory(to_c(dtype_of<T>), ndim_of(shape), shape.data(),
                                                 how.strides.empty() ? nullptr : how.strides.data(), data,
                                                 detail::optional_text(how.device), kept, &drop_owner, &out));
         return tensor(out);
@@ -108,7 +108,7 @@ public:
     }
 
     // The same, for libraries that know DLPack before version 1 only.
-    static returned<tensor> from_dlpack(struct DLManagedTensor *managed) {
+    static returned<tensor> from_dlpack_legacy(struct DLManagedTensor *managed) {
         umbo_tensor *out = nullptr;
         UMBO_DETAIL_TRY(umbo_tensor_from_dlpack_legacy(managed, &out));
         return tensor(out);
@@ -128,28 +128,18 @@ public:
         return out;
     }
 
-    // Memory that a view shows, for another library, in place. `owner` is kept until that no longer
-    // uses it; the view has to be valid as long.
-    static returned<struct DLManagedTensorVersioned *> view_to_dlpack(const umbo_view &view,
-                                                                      std::shared_ptr<void> owner) {
-        struct DLManagedTensorVersioned *out = nullptr;
-        auto *kept = new std::shared_ptr<void>(std::move(owner));
-        UMBO_DETAIL_TRY(umbo_view_to_dlpack(&view, kept, &drop_owner, &out));
-        return out;
-    }
-
     // The elements in place: to be written through a tensor that is not `const`, and read through
     // one that is. (A copy of a const tensor is not const, and has the same elements.)
     returned<umbo_view> view() {
         umbo_view out{};
-        UMBO_DETAIL_TRY(umbo_tensor_view(get(), &out));
+        UMBO_DETAIL_TRY(umbo_tensor_mutable_view(get(), &out));
         return out;
     }
 
     returned<umbo_view> view() const {
         umbo_view out{};
         UMBO_DETAIL_TRY(umbo_tensor_view(get(), &out));
-        return detail::to_read(out);
+        return out;
     }
 
     // The view is valid as long as a tensor is that has the elements, so that there is none of a
@@ -180,7 +170,7 @@ public:
     // Shares memory; throws if that is not possible.
     returned<tensor> reshape(const dimensions &shape) const {
         umbo_tensor *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_tensor_reshape(get(), rank_of(shape), shape.data(), &out));
+        UMBO_DETAIL_TRY(umbo_tensor_reshape(get(), ndim_of(shape), shape.data(), &out));
         return tensor(out);
     }
 
@@ -194,7 +184,7 @@ public:
     // The axes in this order, one entry for each; shares memory.
     returned<tensor> transpose(const std::vector<std::int32_t> &axes) const {
         UMBO_DETAIL_LET(raw, view());
-        if (axes.size() != static_cast<std::size_t>(raw.rank)) {
+        if (axes.size() != static_cast<std::size_t>(raw.ndim)) {
             UMBO_DETAIL_FAIL(status::invalid_argument, "axes: one for each dimension");
         }
         umbo_tensor *out = nullptr;
@@ -228,7 +218,7 @@ public:
             names.push_back(array.first.c_str());
             tensors.push_back(array.second.get());
         }
-        return check(umbo_tensor_save_all(detail::count_of(names.size()), tensors.data(), names.data(),
+        return check(umbo_tensor_save_all(detail::count_of(names.size()), names.data(), tensors.data(),
                                           path.c_str()));
     }
 
@@ -239,7 +229,14 @@ public:
         return tensor(out);
     }
 
-    // The elements in row-major order, in host memory. (Not for bool: a vector of it is no array.)
+    // The elements in row-major order, to host memory that has room for `count`, all that there are.
+    template <class T>
+    returned<void> copy_to_host(T *data, std::size_t count) const {
+        UMBO_DETAIL_CALL(view_as<T>());
+        return check(umbo_tensor_copy_to_host(get(), data, count * sizeof(T)));
+    }
+
+    // The same in a vector. (Not for bool: a vector of it is no array.)
     template <class T>
     returned<std::vector<T>> to_vector() const {
         UMBO_DETAIL_LET(view, view_as<T>());
@@ -248,21 +245,33 @@ public:
         return elements;
     }
 
-    returned<std::string> device_name() const {
-        const char *name = nullptr;
-        UMBO_DETAIL_TRY(umbo_tensor_device(get(), &name));
-        return name;
+    returned<umbo::device> device() const {
+        UMBO_DETAIL_LET(raw, view());
+        return umbo::device{device_type{raw.device.type}, raw.device.ordinal};
     }
 
 private:
-    static std::int32_t rank_of(const dimensions &shape) {
-        return detail::rank_of(shape.size());
+    static std::int32_t ndim_of(const dimensions &shape) {
+        return detail::ndim_of(shape.size());
     }
 
     static void drop_owner(void *owner) noexcept {
         delete static_cast<std::shared_ptr<void> *>(owner);
     }
+
+    friend returned<struct DLManagedTensorVersioned *> view_to_dlpack(const umbo_view &view,
+                                                                      std::shared_ptr<void> owner);
 };
+
+// Memory that a view shows, for another library, in place. `owner` is kept until that no longer uses
+// it; the view has to be valid as long.
+inline returned<struct DLManagedTensorVersioned *> view_to_dlpack(const umbo_view &view,
+                                                                  std::shared_ptr<void> owner) {
+    struct DLManagedTensorVersioned *out = nullptr;
+    auto *kept = new std::shared_ptr<void>(std::move(owner));
+    UMBO_DETAIL_TRY(umbo_view_to_dlpack(&view, kept, &tensor::drop_owner, &out));
+    return out;
+}
 
 UMBO_DETAIL_END
 

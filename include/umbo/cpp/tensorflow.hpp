@@ -14,6 +14,47 @@
 UMBO_DETAIL_BEGIN
 namespace tensorflow {
 
+// Where `reduce_to` puts its result: a device, or the devices of a value or variable.
+class destination {
+public:
+    explicit destination(const char *device) noexcept { raw_.device = device; }
+    explicit destination(const value &like) noexcept { raw_.like = like.get(); }
+    explicit destination(const variable &beside) noexcept { raw_.variable = beside.get(); }
+
+    const umbo_destination &raw() const noexcept { return raw_; }
+
+private:
+    umbo_destination raw_ = UMBO_DESTINATION_INIT;
+};
+
+// The one in force where no scope is entered.
+inline returned<strategy> default_strategy() {
+    umbo_strategy *out = nullptr;
+    UMBO_DETAIL_TRY(umbo_default_strategy(&out));
+    return strategy(out);
+}
+
+// Puts a strategy in force in this thread without a scope; an empty one clears it.
+inline returned<void> set_strategy(const strategy &to) { return check(umbo_set_strategy(to.get())); }
+
+inline returned<bool> has_strategy() {
+    std::int32_t out = 0;
+    UMBO_DETAIL_TRY(umbo_has_strategy(&out));
+    return out != 0;
+}
+
+inline returned<bool> in_cross_replica_context() {
+    std::int32_t out = 0;
+    UMBO_DETAIL_TRY(umbo_in_cross_replica_context(&out));
+    return out != 0;
+}
+
+inline returned<bool> created_variable(const strategy &by, const variable &made) {
+    std::int32_t out = 0;
+    UMBO_DETAIL_TRY(umbo_strategy_created_variable(by.get(), made.get(), &out));
+    return out != 0;
+}
+
 // Another strategy with the same devices. (Copying the C++ object makes another reference.)
 inline returned<strategy> copy(const strategy &of) {
     umbo_strategy *out = nullptr;
@@ -64,33 +105,30 @@ inline returned<value> value_container(const strategy &on, const value &what) {
 }
 
 inline returned<std::vector<std::string>> worker_devices(const strategy &of) {
-    UMBO_DETAIL_LET(replicas, of.num_replicas_in_sync());
-    std::vector<const char *> names(static_cast<std::size_t>(replicas));
-    std::int64_t count = 0;
-    UMBO_DETAIL_TRY(umbo_strategy_worker_devices(of.get(), detail::count_of(names.size()),
-                                                 names.data(), &count));
+    UMBO_DETAIL_LET(devices, of.compute_device_count());
+    std::vector<const char *> names(static_cast<std::size_t>(devices));
+    std::int64_t length = 0;
+    UMBO_DETAIL_TRY(umbo_strategy_worker_devices(of.get(), names.data(), devices, &length));
     return std::vector<std::string>(names.begin(), names.end());
 }
 
 inline returned<std::vector<std::string>> parameter_devices(const strategy &of) {
     const char *name = nullptr;
-    std::int64_t count = 0;
-    UMBO_DETAIL_TRY(umbo_strategy_parameter_devices(of.get(), 1, &name, &count));
+    std::int64_t length = 0;
+    UMBO_DETAIL_TRY(umbo_strategy_parameter_devices(of.get(), &name, 1, &length));
     return std::vector<std::string>{name};
 }
 
 // As `strategy::update`, for state that is kept where the variable is.
 template <class Fn>
 returned<value> update_non_slot(const strategy &on, const variable &beside, Fn &&fn,
-                      const value &args = value(),
-                      const update_options &how = {}) {
+                      const value &args = value()) {
     using callable = detail::callable_object<Fn>;
-    const auto options = detail::raw_options(how);
     umbo_value *out = nullptr;
     UMBO_DETAIL_TRY(umbo_strategy_update_non_slot(on.get(), beside.get(),
                                                   &detail::update_trampoline<callable>,
                                                   detail::lent_callable(fn).user_data(), args.get(),
-                                                  &options, &out));
+                                                  &out));
     return value(out);
 }
 
@@ -112,7 +150,13 @@ returned<void> colocate_vars_with(const strategy &on, const variable &beside, Bo
                                            detail::lent_callable(body).user_data()));
 }
 
-// A tuple of the results of `strategy::reduce_to` for pairs of a value and its destination.
+inline returned<value> reduce_to(const strategy &on, reduce_op op, const value &what, const destination &where) {
+    umbo_value *out = nullptr;
+    UMBO_DETAIL_TRY(umbo_strategy_reduce_to(on.get(), to_c(op), what.get(), &where.raw(), &out));
+    return value(out);
+}
+
+// A tuple of the results of `reduce_to` for pairs of a value and its destination.
 inline returned<value> batch_reduce_to(const strategy &on, reduce_op op,
                              const std::vector<std::pair<value, destination>> &pairs) {
     std::vector<const umbo_value *> values;
@@ -164,6 +208,22 @@ inline returned<std::optional<value>> next_as_optional(const iterator &of) {
     return std::optional<value>(value(out));
 }
 
+// A value that is used like a tuple, and does not have the same structure.
+inline returned<value> create_list(const std::vector<value> &items) {
+    const auto raw = detail::raw_handles(items);
+    umbo_value *out = nullptr;
+    UMBO_DETAIL_TRY(umbo_value_create_list(detail::count_of(raw.size()), raw.data(), &out));
+    return value(out);
+}
+
+// The spec of such values.
+inline returned<element_spec> create_list(const std::vector<element_spec> &items) {
+    const auto raw = detail::raw_handles(items);
+    umbo_element_spec *out = nullptr;
+    UMBO_DETAIL_TRY(umbo_element_spec_create_list(detail::count_of(raw.size()), raw.data(), &out));
+    return element_spec(out);
+}
+
 // The slices of copies of arrays.
 inline returned<dataset> make_numpy_dataset(const strategy &on, const value &arrays) {
     umbo_dataset *out = nullptr;
@@ -173,10 +233,10 @@ inline returned<dataset> make_numpy_dataset(const strategy &on, const value &arr
 
 inline returned<std::int64_t> per_replica_batch_size(const input_context &of,
                                            std::int64_t global_batch_size) {
-    auto context = detail::sized<umbo_input_context>();
-    context.num_input_pipelines = of.num_input_pipelines;
-    context.input_pipeline_id = of.input_pipeline_id;
-    context.num_replicas_in_sync = of.num_replicas_in_sync;
+    auto context = umbo_input_context_default();
+    context.pipeline_count = of.pipeline_count;
+    context.pipeline_index = of.pipeline_index;
+    context.replica_count = of.replica_count;
     std::int64_t out = 0;
     UMBO_DETAIL_TRY(umbo_input_context_per_replica_batch_size(&context, global_batch_size, &out));
     return out;

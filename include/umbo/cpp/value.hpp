@@ -45,17 +45,30 @@ public:
     value() noexcept = default;
 
     // The tensor itself, as a leaf.
-    value(const tensor &leaf) : handle(of_tensor(leaf)) {}
+    value(const umbo::tensor &leaf) : value(detail::granted(from_tensor(leaf))) {}
 
     // The variable itself, as a leaf.
-    value(const variable &leaf) : handle(of_variable(leaf)) {}
+    value(const umbo::variable &leaf) : value(detail::granted(from_variable(leaf))) {}
+
+    // The same, where a conversion does not fit.
+    static returned<value> from_tensor(const umbo::tensor &leaf) {
+        umbo_value *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_value_from_tensor(leaf.get(), &out));
+        return value(out);
+    }
+
+    static returned<value> from_variable(const umbo::variable &leaf) {
+        umbo_value *out = nullptr;
+        UMBO_DETAIL_TRY(umbo_value_from_variable(leaf.get(), &out));
+        return value(out);
+    }
 
     // A copy of contiguous row-major host data, as a leaf. An empty device name means CPU:0, or on a
     // replica the replica's device.
     template <class T>
     static returned<value> from_data(const dimensions &shape, const T *data, const std::string &device = {}) {
         umbo_value *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_value_from_data(to_c(dtype_of<T>), detail::rank_of(shape.size()), shape.data(), data,
+        UMBO_DETAIL_TRY(umbo_value_from_data(to_c(dtype_of<T>), detail::ndim_of(shape.size()), shape.data(), data,
                                              detail::optional_text(device), &out));
         return value(out);
     }
@@ -66,22 +79,14 @@ public:
         return from_data(dimensions{}, &number);
     }
 
-    static returned<value> tuple(const std::vector<value> &items) {
+    static returned<value> create_tuple(const std::vector<value> &items) {
         const auto raw = detail::raw_handles(items);
         umbo_value *out = nullptr;
         UMBO_DETAIL_TRY(umbo_value_create_tuple(detail::count_of(raw.size()), raw.data(), &out));
         return value(out);
     }
 
-    // As a tuple, and of another kind.
-    static returned<value> list(const std::vector<value> &items) {
-        const auto raw = detail::raw_handles(items);
-        umbo_value *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_value_create_list(detail::count_of(raw.size()), raw.data(), &out));
-        return value(out);
-    }
-
-    static returned<value> structure(const field_list &fields) {
+    static returned<value> create_struct(const field_list &fields) {
         std::vector<const char *> names;
         std::vector<const umbo_value *> items;
         for (const auto &field : fields) {
@@ -96,7 +101,7 @@ public:
 
     // One component, a tensor or indexed slices, for each replica; of nests of one structure, the nest
     // of per-replica values.
-    static returned<value> per_replica(const std::vector<value> &components) {
+    static returned<value> create_per_replica(const std::vector<value> &components) {
         const auto raw = detail::raw_handles(components);
         umbo_value *out = nullptr;
         UMBO_DETAIL_TRY(umbo_value_create_per_replica(detail::count_of(raw.size()), raw.data(), &out));
@@ -104,46 +109,49 @@ public:
     }
 
     // Some rows of a tensor of shape `dense_shape`: row i of `values` is row `indices[i]` of it.
-    static returned<value> indexed_slices(const tensor &values, const tensor &indices,
+    static returned<value> create_indexed_slices(const umbo::tensor &values, const umbo::tensor &indices,
                                 const dimensions &dense_shape) {
         umbo_value *out = nullptr;
         UMBO_DETAIL_TRY(umbo_value_create_indexed_slices(values.get(), indices.get(),
-                                                  detail::rank_of(dense_shape.size()),
+                                                  detail::ndim_of(dense_shape.size()),
                                                   dense_shape.data(), &out));
         return value(out);
     }
 
-    // The parts of indexed slices.
-    returned<tensor> slices_values() const {
-        umbo_tensor *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_value_slices_values(get(), &out));
-        return tensor(out);
+    // The parts of indexed slices: values and indices. `shape` is the dense shape.
+    returned<std::pair<umbo::tensor, umbo::tensor>> indexed_slices() const {
+        umbo_tensor *values = nullptr, *indices = nullptr;
+        UMBO_DETAIL_TRY(umbo_value_indexed_slices(get(), &values, &indices));
+        return std::pair<umbo::tensor, umbo::tensor>(values, indices);
     }
 
-    returned<tensor> slices_indices() const {
-        umbo_tensor *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_value_slices_indices(get(), &out));
-        return tensor(out);
-    }
-
-    returned<dimensions> slices_dense_shape() const {
-        std::int32_t rank = 0;
-        std::int64_t shape[UMBO_MAX_RANK] = {};
-        UMBO_DETAIL_TRY(umbo_value_slices_dense_shape(get(), &rank, shape));
-        return dimensions(shape, shape + rank);
+    // All that the functions below say, in one call.
+    returned<umbo_value_info> info() const {
+        auto out = umbo_value_info_default();
+        UMBO_DETAIL_TRY(umbo_value_get_info(get(), &out));
+        return out;
     }
 
     returned<value_kind> kind() const {
-        umbo_value_kind out{};
-        UMBO_DETAIL_TRY(umbo_value_get_kind(get(), &out));
-        return value_kind{out};
+        UMBO_DETAIL_LET(found, info());
+        return value_kind{found.kind};
     }
 
     // Items, fields or components; 1 for a leaf.
-    returned<std::int64_t> count() const {
-        std::int64_t out = 0;
-        UMBO_DETAIL_TRY(umbo_value_count(get(), &out));
-        return out;
+    returned<std::int64_t> item_count() const {
+        UMBO_DETAIL_LET(found, info());
+        return found.item_count;
+    }
+
+    // Of a leaf; `dtype::none` of anything else.
+    returned<umbo::dtype> dtype() const {
+        UMBO_DETAIL_LET(found, info());
+        return umbo::dtype{found.dtype};
+    }
+
+    returned<dimensions> shape() const {
+        UMBO_DETAIL_LET(found, info());
+        return dimensions(found.shape, found.shape + found.ndim);
     }
 
     returned<value> item(std::int64_t index) const {
@@ -164,30 +172,31 @@ public:
         return out;
     }
 
-    returned<tensor> as_tensor() const {
+    returned<umbo::tensor> tensor() const {
         umbo_tensor *out = nullptr;
         UMBO_DETAIL_TRY(umbo_value_tensor(get(), &out));
-        return tensor(out);
+        return umbo::tensor(out);
     }
 
-    returned<variable> as_variable() const {
+    returned<umbo::variable> variable() const {
         umbo_variable *out = nullptr;
         UMBO_DETAIL_TRY(umbo_value_variable(get(), &out));
-        return variable(out);
+        return umbo::variable(out);
     }
 
     // The leaf at a path such as "x", "a.b" or "0", to be read; without one, the value itself.
-    // (`as_tensor` gives what can be written.)
+    // (`tensor` gives what can be written.)
     returned<umbo_view> view(const char *name = nullptr) const {
         umbo_view out{};
-        UMBO_DETAIL_TRY(umbo_value_view(get(), name, &out));
-        return detail::to_read(out);
+        UMBO_DETAIL_TRY(umbo_value_view(get(), name, UMBO_DTYPE_NONE, &out));
+        return out;
     }
 
     template <class T>
     returned<view_of<const T>> view_as(const char *name = nullptr) const {
-        UMBO_DETAIL_LET(raw, view(name));
-        return view_of<const T>::of(raw);
+        umbo_view out{};
+        UMBO_DETAIL_TRY(umbo_value_view(get(), name, to_c(dtype_of<T>), &out));
+        return view_of<const T>::of(out);
     }
 
     // The value in words.
@@ -197,10 +206,10 @@ public:
         });
     }
 
-    // How many examples of a distributed element a replica has; -1: all of them together.
-    returned<std::int64_t> examples(std::int32_t replica = -1) const {
+    // How many examples of a distributed element a replica has, or all of them together.
+    returned<std::int64_t> example_count(std::int32_t replica = UMBO_ALL) const {
         std::int64_t out = 0;
-        UMBO_DETAIL_TRY(umbo_value_examples(get(), replica, &out));
+        UMBO_DETAIL_TRY(umbo_value_example_count(get(), replica, &out));
         return out;
     }
 
@@ -210,23 +219,9 @@ public:
         UMBO_DETAIL_TRY(umbo_value_retain(raw, &out));
         return value(out);
     }
-
-private:
-    static umbo_value *of_tensor(const tensor &leaf) {
-        umbo_value *out = nullptr;
-        detail::require(umbo_value_from_tensor(leaf.get(), &out));
-        return out;
-    }
-
-    static umbo_value *of_variable(const variable &leaf) {
-        umbo_value *out = nullptr;
-        detail::require(umbo_value_from_variable(leaf.get(), &out));
-        return out;
-    }
 };
 
-// The current values of several variables in place, outside of `run`.
-inline returned<std::vector<umbo_view>> views_of(const std::vector<variable> &variables) {
+inline returned<std::vector<umbo_view>> variable::views(const std::vector<variable> &variables) {
     const auto raw = detail::raw_variables(variables);
     std::vector<umbo_view> out(raw.size());
     UMBO_DETAIL_TRY(umbo_variable_views(detail::count_of(raw.size()), raw.data(), nullptr, out.data()));

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,7 @@ class value;
 
 // How a variable behaves; `strategy::create_variable` makes it.
 struct variable_options {
-    umbo::trainable trainable = umbo::trainable::by_default;
-    umbo::synchronization synchronization = umbo::synchronization::automatic;
+    std::optional<bool> trainable = {}; // none: yes, with one exception in tensorflow.h
     umbo::aggregation aggregation = umbo::aggregation::none;
 };
 
@@ -54,6 +54,9 @@ public:
         UMBO_DETAIL_LET(raw, view_as(dtype_of<T>));
         return view_of<const T>::of(raw);
     }
+
+    // The current values of several variables in place, outside of `run`.
+    static returned<std::vector<umbo_view>> views(const std::vector<variable> &variables);
 
     // A copy of the current value.
     returned<tensor> read() const {
@@ -107,7 +110,7 @@ public:
 
     returned<dimensions> shape() const {
         UMBO_DETAIL_LET(found, info());
-        return dimensions(found.shape, found.shape + found.rank);
+        return dimensions(found.shape, found.shape + found.ndim);
     }
 
     returned<bool> trainable() const {
@@ -118,11 +121,6 @@ public:
     returned<umbo::aggregation> aggregation() const {
         UMBO_DETAIL_LET(found, info());
         return umbo::aggregation{found.aggregation};
-    }
-
-    returned<umbo::synchronization> synchronization() const {
-        UMBO_DETAIL_LET(found, info());
-        return umbo::synchronization{found.synchronization};
     }
 
     returned<std::string> device() const {

@@ -1,7 +1,9 @@
+/* Generated from src/ffi; do not edit. */
 // Variable creators: callables that see each new variable before it is made.
 #ifndef UMBO_CPP_VARIABLE_CREATOR_HPP
 #define UMBO_CPP_VARIABLE_CREATOR_HPP
 
+#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -11,6 +13,18 @@
 
 UMBO_DETAIL_BEGIN
 namespace tensorflow {
+
+// When the copies of a variable are made the same.
+enum class synchronization : std::int32_t {
+    automatic = UMBO_SYNCHRONIZATION_AUTO,
+    none = UMBO_SYNCHRONIZATION_NONE,
+    on_write = UMBO_SYNCHRONIZATION_ON_WRITE,
+    on_read = UMBO_SYNCHRONIZATION_ON_READ,
+};
+
+constexpr umbo_synchronization to_c(synchronization which) noexcept {
+    return static_cast<umbo_synchronization>(which);
+}
 
 // A variable that is about to be made. Lent to the creator for the call.
 class variable_request {
@@ -28,14 +42,26 @@ public:
         return variable(out);
     }
 
-    returned<std::string> name() const {
-        const char *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_variable_request_name(raw_, &out));
+    // All that the functions for one field get, in one call.
+    returned<umbo_variable_request_info> info() const {
+        auto out = umbo_variable_request_info_default();
+        UMBO_DETAIL_TRY(umbo_variable_request_get_info(raw_, &out));
         return out;
     }
 
+    returned<void> set_info(const umbo_variable_request_info &to) const {
+        return check(umbo_variable_request_set_info(raw_, &to));
+    }
+
+    returned<std::string> name() const {
+        UMBO_DETAIL_LET(found, info());
+        return found.name;
+    }
+
     returned<void> set_name(const std::string &name) const {
-        return check(umbo_variable_request_set_name(raw_, name.c_str()));
+        UMBO_DETAIL_LET(changed, info());
+        changed.name = name.c_str();
+        return set_info(changed);
     }
 
     returned<tensor> initial_value() const {
@@ -50,27 +76,35 @@ public:
 
     // How the variable is to behave.
     returned<variable_options> options() const {
-        umbo_trainable trainable{};
-        umbo_synchronization synchronization{};
-        umbo_aggregation aggregation{};
-        UMBO_DETAIL_TRY(umbo_variable_request_trainable(raw_, &trainable));
-        UMBO_DETAIL_TRY(umbo_variable_request_synchronization(raw_, &synchronization));
-        UMBO_DETAIL_TRY(umbo_variable_request_aggregation(raw_, &aggregation));
-        return variable_options{umbo::trainable{trainable}, umbo::synchronization{synchronization},
-                umbo::aggregation{aggregation}};
+        UMBO_DETAIL_LET(found, info());
+        variable_options out;
+        if (found.trainable != UMBO_AUTO) out.trainable = found.trainable != 0;
+        out.aggregation = umbo::aggregation{found.aggregation};
+        return out;
     }
 
     returned<void> set_options(const variable_options &how) const {
-        UMBO_DETAIL_TRY(umbo_variable_request_set_trainable(raw_, to_c(how.trainable)));
-        UMBO_DETAIL_TRY(umbo_variable_request_set_synchronization(raw_, to_c(how.synchronization)));
-        return check(umbo_variable_request_set_aggregation(raw_, to_c(how.aggregation)));
+        UMBO_DETAIL_LET(changed, info());
+        changed.trainable = how.trainable ? std::int32_t{*how.trainable} : std::int32_t{UMBO_AUTO};
+        changed.aggregation = to_c(how.aggregation);
+        return set_info(changed);
+    }
+
+    returned<tensorflow::synchronization> synchronization() const {
+        UMBO_DETAIL_LET(found, info());
+        return tensorflow::synchronization{found.synchronization};
+    }
+
+    returned<void> set_synchronization(tensorflow::synchronization to) const {
+        UMBO_DETAIL_LET(changed, info());
+        changed.synchronization = to_c(to);
+        return set_info(changed);
     }
 
     // The device that the strategy's own creator has chosen; "" before it has.
     returned<std::string> device() const {
-        const char *out = nullptr;
-        UMBO_DETAIL_TRY(umbo_variable_request_device(raw_, &out));
-        return out == nullptr ? "" : out;
+        UMBO_DETAIL_LET(found, info());
+        return found.device == nullptr ? "" : found.device;
     }
 
 private:
@@ -106,8 +140,9 @@ template <class Creator>
     using callable = std::decay_t<Creator>;
     auto *kept = new callable(std::forward<Creator>(creator));
     umbo_scope *out = nullptr;
-    UMBO_DETAIL_TRY(umbo_variable_creator_scope_enter(&detail::creator_trampoline<callable>, kept,
-                                                      &umbo::detail::destroy_callable<callable>, &out));
+    UMBO_DETAIL_TRY(umbo_variable_creator_scope_enter(
+        &detail::creator_trampoline<callable>, kept, &umbo::detail::destroy_callable<callable>,
+        &out));
     return scope(out);
 }
 

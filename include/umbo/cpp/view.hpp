@@ -25,6 +25,13 @@
 #include <umbo/cpp/result.hpp>
 
 UMBO_DETAIL_BEGIN
+
+// A logical device of this process.
+struct device {
+    device_type type = device_type::cpu;
+    std::int32_t ordinal = 0;
+};
+
 namespace detail {
 
 // The same view for those who only read.
@@ -70,7 +77,7 @@ public:
             return static_cast<T *>(view_.mutable_data);
         }
     }
-    std::int32_t rank() const noexcept { return view_.rank; }
+    std::int32_t ndim() const noexcept { return view_.ndim; }
     std::int64_t shape(std::int32_t axis) const noexcept { return view_.shape[axis]; }
     std::int64_t stride(std::int32_t axis) const noexcept { return view_.strides[axis]; }
     const umbo_view &raw() const noexcept { return view_; }
@@ -78,7 +85,7 @@ public:
     // The number of elements.
     std::size_t size() const noexcept {
         std::size_t size = 1;
-        for (std::int32_t axis = 0; axis < view_.rank; ++axis) {
+        for (std::int32_t axis = 0; axis < view_.ndim; ++axis) {
             size *= static_cast<std::size_t>(view_.shape[axis]);
         }
         return size;
@@ -121,18 +128,18 @@ public:
 #endif
 
 #if defined(__cpp_lib_mdspan)
-    // The elements by their indices, strided or not. Throws INVALID_ARGUMENT if the view has another
-    // rank, FAILED_PRECONDITION if several indices name one element.
+    // The elements by their indices, strided or not. Throws INVALID_ARGUMENT if the view has other
+    // dimensions, FAILED_PRECONDITION if several indices name one element.
     template <std::size_t Rank>
     using mdspan_of = std::mdspan<T, std::dextents<std::int64_t, Rank>, std::layout_stride>;
 
     template <std::size_t Rank>
     returned<mdspan_of<Rank>> mdspan() const {
-        if (view_.rank != static_cast<std::int32_t>(Rank)) {
+        if (view_.ndim != static_cast<std::int32_t>(Rank)) {
             UMBO_DETAIL_FAIL(status::invalid_argument,
-                             "view: its rank is " + std::to_string(view_.rank) + ", not " +
+                             "view: it has " + std::to_string(view_.ndim) + " dimensions, not " +
                                  std::to_string(Rank) + "; ask for mdspan<" +
-                                 std::to_string(view_.rank) + ">()");
+                                 std::to_string(view_.ndim) + ">()");
         }
         std::array<std::int64_t, Rank> extents{}, strides{};
         for (std::size_t axis = 0; axis < Rank; ++axis) {

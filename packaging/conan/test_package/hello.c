@@ -8,7 +8,7 @@ int main(void) {
   options.cpu_replicas = 2;
   UMBO_CHECK(umbo_strategy_create(&options, &strategy));
   UMBO_CHECK(umbo_strategy_get_info(strategy, &info));
-  printf("umbo %s, %d replicas\n", umbo_version(), (int)info.num_replicas_in_sync);
+  printf("umbo %s, %d replicas\n", umbo_version(), (int)info.replica_count);
   umbo_strategy_release(strategy);
-  return info.num_replicas_in_sync == 2 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return info.replica_count == 2 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -6,9 +6,9 @@ mod splits;
 
 use super::dry_run::{Part, Parts};
 use super::evidence::{Evidence, Others};
+use super::example_weights;
 use super::report::{Finding, Subject, Verdict, place};
 use super::vectors::{Measure, Sum};
-use super::weights;
 use crate::error::Result;
 use crate::executor::computing;
 use crate::optimizer::LossReduction;
@@ -17,7 +17,7 @@ use crate::values::variable::Variable;
 /// Adds a finding for each variable.
 pub(super) fn judge(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) -> Result<()> {
     let Some(gradients) = evidence.gradients else { return Ok(()) };
-    let additive = weights::are_additive(evidence);
+    let additive = example_weights::are_additive(evidence);
     let cases = evidence.variables().iter().enumerate().map(|(index, variable)| Case {
         evidence,
         declared: gradients.loss_reduction(),

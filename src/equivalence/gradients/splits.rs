@@ -3,9 +3,9 @@
 use super::{Case, Differences, Judged};
 use crate::equivalence::dry_run::{Part, Parts};
 use crate::equivalence::evidence::Others;
+use crate::equivalence::example_weights;
 use crate::equivalence::report::{Finding, Verdict};
 use crate::equivalence::vectors::{Difference, Measure, Proportion, Sum, difference, proportion};
-use crate::equivalence::weights;
 use crate::error::Result;
 use crate::optimizer::LossReduction;
 
@@ -47,7 +47,7 @@ impl Case<'_> {
 
     /// What an apply would use.
     fn update<'a>(&self, parts: &'a Parts) -> Sum<'a> {
-        let total = weights::total(parts);
+        let total = example_weights::total(parts);
         if total == 0.0 {
             return Sum::default();
         }

@@ -1,24 +1,78 @@
-//! Reductions to several destinations, and copies to one.
+//! Reductions to destinations, and copies to them.
 
+use crate::device::registry;
 use crate::ffi::prelude::*;
+use crate::strategy::collective::Destination;
 
-/// Reduces several values, each onto its own destination.
+/// Where a value goes. Set exactly one field.
+#[c_struct]
+#[repr(C)]
+pub struct umbo_destination {
+    /// sizeof(umbo_destination).
+    pub struct_size: usize,
+    /// The name of a device.
+    pub device: *const c_char,
+    /// A value, whose device gets the result. With a per-replica value the device of each component gets a copy.
+    pub like: *const umbo_value,
+    /// A variable, whose device gets the result.
+    pub variable: *const umbo_variable,
+}
+
+/// # Safety
+/// As for [`options::read`]; texts in the struct are what the header says.
+pub(crate) unsafe fn destination(
+    pointer: *const umbo_destination,
+    argument: &'static str,
+) -> Result<Destination> {
+    if pointer.is_null() {
+        return Err(Error::invalid(argument, "is NULL; a destination is expected"));
+    }
+    // SAFETY: the caller's promise is the same.
+    let given = unsafe { options::read(pointer, argument) }?;
+    // SAFETY: the caller promises NULL or a text.
+    let device = unsafe { optional_text(given.device, "destination.device") }?;
+    let like = get_optional(given.like, "destination.like")?;
+    let variable = get_optional(given.variable, "destination.variable")?;
+    match (device, like, variable) {
+        (Some(""), None, None) => {
+            Err(Error::invalid("destination.device", "is empty; name a device, such as CPU:0"))
+        }
+        (Some(name), None, None) => {
+            Ok(Destination::Device(registry::resolve(name, "destination.device")?))
+        }
+        (None, Some(like), None) => Ok(Destination::Like(like)),
+        (None, None, Some(variable)) => Ok(Destination::Like(Value::Variable(variable))),
+        _ => Err(Error::invalid("destination", "set exactly one of device, like and variable")),
+    }
+}
+
+/// Reduces a value over the replicas onto a destination, as umbo_strategy_reduce() does without axes.
 ///
-/// @param[in] op UMBO_REDUCE_SUM or UMBO_REDUCE_MEAN, for all of them.
-/// @param[in] count The number of values, 1 or more.
-/// @param[in] values The values. They stay as they are.
-/// @param[in] destinations As many destinations: where the result of each value goes.
-/// @param[out] results A tuple of the results. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: `count` is less than 1, or as for umbo_strategy_reduce_to().
-/// - the others of umbo_strategy_reduce_to().
+/// @param[out] result A plain value; with a per-replica destination, a per-replica value.
+/// @return
+/// - UMBO_STATUS_INVALID_ARGUMENT: not exactly one field of the destination is set.
+/// - The others of umbo_strategy_reduce().
 ///
-/// Each value is reduced as by umbo_strategy_reduce_to(), with one difference: a plain value counts
-/// as one component, so its SUM is the value itself.
+/// Collective.
+#[c_call(out(result), destination(destination), get(strategy), constant(op), get(value))]
+pub fn umbo_strategy_reduce_to(
+    strategy: *mut umbo_strategy,
+    op: umbo_reduce_op,
+    value: *const umbo_value,
+    destination: *const umbo_destination,
+    result: *mut *mut umbo_value,
+) {
+    result.write(make(strategy.reduce_to(op, &value, &destination)?)?);
+}
+
+/// Reduces several values, each onto its own destination, as umbo_strategy_reduce_to() does, but a plain value
+/// counts as one component: its SUM is the value itself.
 ///
-/// With several ranks a call that all of them make: it fails on all if it fails on one. Then
-/// UMBO_STATUS_FAILED_PRECONDITION is also for ranks that make different calls, and UMBO_STATUS_UNAVAILABLE
-/// for ranks that cannot meet any more.
+/// @param[in] count 1 or more.
+/// @param[out] results A tuple of the results.
+/// @return That of umbo_strategy_reduce_to().
+///
+/// Collective.
 #[c_call(out(results), array(values, count), array(destinations, count), get(strategy))]
 pub fn umbo_strategy_batch_reduce_to(
     strategy: *mut umbo_strategy,
@@ -36,16 +90,12 @@ pub fn umbo_strategy_batch_reduce_to(
     results.write(make(strategy.batch_reduce_to(constant(op, "op")?, &pairs)?)?);
 }
 
-/// Copies a value to a destination.
+/// Copies a tensor, indexed slices or a variable to a destination.
 ///
-/// @param[in] value A tensor, indexed slices or a variable.
-/// @param[in] destination Where the copy goes.
-/// @param[out] result A plain value on one device; with a per-replica destination, a per-replica
-///   value with one copy for each of its components. The caller releases it.
-/// @return UMBO_OK, or:
-/// - UMBO_STATUS_INVALID_ARGUMENT: another kind of value, or a destination with no field or several fields
-///   set.
-/// - UMBO_STATUS_NOT_FOUND: a device that does not exist.
+/// @param[out] result A plain value; with a per-replica destination, a per-replica value.
+/// @return
+/// - UMBO_STATUS_INVALID_ARGUMENT: another kind of value, or not exactly one field of the destination is set.
+/// - UMBO_STATUS_NOT_FOUND: no such device.
 /// - UMBO_STATUS_UNIMPLEMENTED: the default strategy, which has no devices of its own.
 /// - UMBO_STATUS_FAILED_PRECONDITION: as for umbo_strategy_reduce().
 #[c_call(out(result), destination(destination), get(strategy), get(value))]

@@ -1,10 +1,9 @@
-//! What only programs need that follow the reference call by call: other names, deep copies, and what
-//! a central storage strategy answers with UNIMPLEMENTED. `umbo/tensorflow.h` declares it.
+//! What only programs need that follow the reference call by call: the default strategy, deep copies, variable
+//! creators, destinations. `umbo/tensorflow.h` declares it, and has other names inline.
 
 pub mod collective;
 pub mod input;
-pub mod logical_device;
+pub mod lists;
 pub mod strategy;
-pub mod update;
 pub mod variable;
 pub mod variable_creator;

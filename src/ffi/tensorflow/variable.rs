@@ -3,12 +3,9 @@
 use crate::ffi::prelude::*;
 use crate::strategy::variables;
 
-/// Makes an independent variable with the value of another one.
+/// Creates an independent variable of the same strategy, with the name, options and present value of another.
 ///
-/// @param[out] copy The new variable, of the same strategy and with the same name, aggregation,
-///   synchronisation and trainable flag. It starts with the value that `variable` has now. The
-///   caller releases it.
-/// @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope or run.
+/// @return UMBO_STATUS_FAILED_PRECONDITION: the call comes from another strategy's scope or run.
 #[c_call(out(copy), get(variable))]
 pub fn umbo_variable_copy(variable: *const umbo_variable, copy: *mut *mut umbo_variable) {
     copy.write(make(variables::deep_copy(&variable)?)?);

@@ -1,21 +1,38 @@
 //! Variable creators: callbacks that see each new variable before it is made.
 
 use crate::ffi::prelude::*;
+use crate::ffi::variable::trainable;
 use crate::strategy::context::enter_creator_scope;
-use crate::strategy::creator::VariableRequest;
+use crate::strategy::creator::{NewVariable, VariableRequest};
+use crate::values::variable::Synchronization;
 
-/// Is called for a variable that is about to be made.
+/// When copies of a variable are synchronised. There is one copy, so only the default of `trainable` follows.
+pub type umbo_synchronization = i32;
+
+/// The strategy decides.
+pub const UMBO_SYNCHRONIZATION_AUTO: umbo_synchronization = 0;
+/// Never.
+pub const UMBO_SYNCHRONIZATION_NONE: umbo_synchronization = 1;
+/// On every write.
+pub const UMBO_SYNCHRONIZATION_ON_WRITE: umbo_synchronization = 2;
+/// On every read. By default optimizers do not change the variable.
+pub const UMBO_SYNCHRONIZATION_ON_READ: umbo_synchronization = 3;
+
+constants! { Synchronization {
+    UMBO_SYNCHRONIZATION_AUTO = Synchronization::Auto,
+    UMBO_SYNCHRONIZATION_NONE = Synchronization::None,
+    UMBO_SYNCHRONIZATION_ON_WRITE = Synchronization::OnWrite,
+    UMBO_SYNCHRONIZATION_ON_READ = Synchronization::OnRead,
+} }
+
+/// Called for a variable that is about to be made.
 ///
-/// @param[in] request What the variable is to be, lent for the call.
-/// @param[in] user_data What umbo_variable_creator_scope_enter() was given.
-/// @param[out] variable The place for a variable; NULL on entry. The library takes over a variable
-///   that is stored there.
-/// @return UMBO_OK, or why it failed. Any other status than UMBO_OK fails the creation.
+/// @param[in] request What the variable will be, lent for the call. The creator can change it.
+/// @param[out] variable NULL on entry. The library takes over a variable that is stored there: what
+///   umbo_variable_request_next() made, or another. If none is stored, the variable is made from the request.
+/// @return Any status but UMBO_OK fails the creation.
 ///
-/// The creator can read and change the request. It can then do one of three things: store the
-/// variable that umbo_variable_request_next() makes; store another variable; or store nothing, and
-/// the variable is made from the request. If a creator makes variables of its own, it is called for
-/// them too.
+/// If a creator makes variables of its own, it is called for them, too.
 pub type umbo_variable_creator_fn = Option<
     unsafe extern "C-unwind" fn(
         request: *mut umbo_variable_request,
@@ -24,21 +41,15 @@ pub type umbo_variable_creator_fn = Option<
     ) -> umbo_status,
 >;
 
-/// Has a creator called for each new variable of this thread.
+/// Enters a scope in which a creator is called for each new variable of this thread.
 ///
-/// @param[in] user_data Passed to `creator` unchanged; may be anything.
-/// @param[in] destroy Releases the user data when the scope is left and its last variable is made,
-///   and if this call fails; may be left out.
-/// @param[out] scope The scope. Leave it with umbo_scope_exit(), which also releases it.
+/// @param[in] destroy Releases the user data when the scope is left and its last variable is made. May be NULL.
+/// @param[out] scope Leave it with umbo_scope_exit().
 ///
-/// Creators are called from the innermost scope outwards. A strategy has a creator of its own,
-/// which places variables on the parameter device. Its turn is where the strategy's scope was
-/// entered: creators entered inside that scope run before it, creators entered around the scope run
-/// after it.
-///
-/// Runs that this thread starts meanwhile are inside the scope too. With several replicas only
-/// replica 0 makes variables, so `creator` is called on replica 0's thread only. An initializer is
-/// called before the creators, which see the initial value.
+/// Creators are called from the innermost scope outwards. A strategy's own creator, which chooses the parameter
+/// device, has its turn where the strategy's scope was entered. Runs of this thread are inside the scope; with
+/// several replicas only replica 0 makes variables, and `creator` is called on its thread. An initializer runs before
+/// the creators, which see the initial value.
 #[c_call(gives(user_data, destroy), out(scope), present(creator))]
 pub fn umbo_variable_creator_scope_enter(
     creator: umbo_variable_creator_fn,
@@ -57,15 +68,9 @@ pub fn umbo_variable_creator_scope_enter(
     scope.write(handle_to(enter_creator_scope(Arc::new(call)))?);
 }
 
-/// Makes the variable of a request.
+/// Calls the next creator; after the last one it makes the variable. Each call makes another.
 ///
-/// @param[in] request The request, as it is now.
-/// @param[out] variable The variable. The caller releases it or stores it as the creator's result.
-/// @return UMBO_OK, or:
-/// - what another creator returned.
-///
-/// It calls the next creator; after the last one the variable itself is made. Each call makes a
-/// variable.
+/// @return What another creator returned.
 #[c_call(out(variable), get(request))]
 pub fn umbo_variable_request_next(
     request: *mut umbo_variable_request,
@@ -75,27 +80,56 @@ pub fn umbo_variable_request_next(
     variable.write(handle.make(request.next()?));
 }
 
-/// Tells the name that the variable is to have.
-///
-/// @param[out] name The name. Lives as long as the call of the creator, or until
-///   umbo_variable_request_set_name().
-#[c_call(out(name), borrow(request))]
-pub fn umbo_variable_request_name(request: *const umbo_variable_request, name: *mut *const c_char) {
-    name.write(request.name().as_c_str().as_ptr());
+/// What a new variable will be.
+#[c_struct]
+#[repr(C)]
+pub struct umbo_variable_request_info {
+    /// sizeof(umbo_variable_request_info).
+    pub struct_size: usize,
+    /// Its name. Lives until the creator returns or the name is set.
+    pub name: *const c_char,
+    /// The canonical name of its device; NULL until the strategy's own creator has run.
+    pub device: *const c_char,
+    /// Whether optimizers change it: 1, 0, or UMBO_AUTO before the strategy's own creator has run.
+    pub trainable: i32,
+    /// How values that replicas assign are combined.
+    pub aggregation: umbo_aggregation,
+    /// The synchronisation that was asked for.
+    pub synchronization: umbo_synchronization,
 }
 
-/// Gives the variable another name.
-///
-/// @param[in] name The name, which is copied.
-#[c_call(text(name), get(request))]
-pub fn umbo_variable_request_set_name(request: *mut umbo_variable_request, name: *const c_char) {
-    request.describe(|new| new.name = name.into());
+/// Gets what a new variable will be.
+#[c_call(result(info), get(request))]
+pub fn umbo_variable_request_get_info(
+    request: *const umbo_variable_request,
+    info: *mut umbo_variable_request_info,
+) {
+    let new = request.description();
+    info.write(umbo_variable_request_info {
+        name: new.name.as_c_str().as_ptr(),
+        device: request.device().map_or(ptr::null(), device_name),
+        trainable: new.trainable.map_or(UMBO_AUTO as i32, i32::from),
+        aggregation: new.aggregation.to_c(),
+        synchronization: new.synchronization.to_c(),
+        ..Default::default()
+    });
 }
 
-/// Gives the initial value that the variable is to have.
-///
-/// @param[out] tensor A new handle to the initial value, whose dtype and shape become the
-///   variable's. Do not write it. The caller releases it.
+/// Sets what a new variable will be: all that umbo_variable_request_get_info() gets but the device.
+#[c_call(structure(info), get(request))]
+pub fn umbo_variable_request_set_info(
+    request: *mut umbo_variable_request,
+    info: *const umbo_variable_request_info,
+) {
+    // SAFETY: the caller gives a text.
+    let name = unsafe { text(info.name, "info.name") }?.into();
+    let trainable = trainable(info.trainable, "info.trainable")?;
+    let aggregation = constant(info.aggregation, "info.aggregation")?;
+    let synchronization = constant(info.synchronization, "info.synchronization")?;
+    request.describe(|new| *new = NewVariable { name, trainable, synchronization, aggregation });
+}
+
+/// Gets a new handle to the initial value, with its dtype and shape. Do not write it.
 #[c_call(out(tensor), get(request))]
 pub fn umbo_variable_request_initial_value(
     request: *const umbo_variable_request,
@@ -104,95 +138,11 @@ pub fn umbo_variable_request_initial_value(
     tensor.write(make(request.initial_value())?);
 }
 
-/// Gives the variable another initial value.
-///
-/// @param[in] tensor The initial value, of any dtype and shape. It stays the caller's to release.
-///   It is copied when the variable is made.
+/// Sets the initial value, of any dtype and shape. It is copied when the variable is made.
 #[c_call(get(tensor), get(request))]
 pub fn umbo_variable_request_set_initial_value(
     request: *mut umbo_variable_request,
     tensor: *const umbo_tensor,
 ) {
     request.set_initial_value(tensor);
-}
-
-/// Tells whether an optimizer should change the variable.
-///
-/// @param[out] trainable One of the UMBO_TRAINABLE_ constants.
-#[c_call(out(trainable), get(request))]
-pub fn umbo_variable_request_trainable(
-    request: *const umbo_variable_request,
-    trainable: *mut umbo_trainable,
-) {
-    trainable.write(request.description().trainable.to_c());
-}
-
-/// Says whether an optimizer should change the variable.
-///
-/// @param[in] trainable One of the UMBO_TRAINABLE_ constants.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an unknown constant.
-#[c_call(constant(trainable), get(request))]
-pub fn umbo_variable_request_set_trainable(
-    request: *mut umbo_variable_request,
-    trainable: umbo_trainable,
-) {
-    request.describe(|new| new.trainable = trainable);
-}
-
-/// Tells how values that replicas assign are to be combined.
-///
-/// @param[out] aggregation One of the UMBO_AGGREGATION_ constants.
-#[c_call(out(aggregation), get(request))]
-pub fn umbo_variable_request_aggregation(
-    request: *const umbo_variable_request,
-    aggregation: *mut umbo_aggregation,
-) {
-    aggregation.write(request.description().aggregation.to_c());
-}
-
-/// Says how values that replicas assign are combined.
-///
-/// @param[in] aggregation One of the UMBO_AGGREGATION_ constants.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an unknown constant.
-#[c_call(constant(aggregation), get(request))]
-pub fn umbo_variable_request_set_aggregation(
-    request: *mut umbo_variable_request,
-    aggregation: umbo_aggregation,
-) {
-    request.describe(|new| new.aggregation = aggregation);
-}
-
-/// Tells the synchronisation that was asked for.
-///
-/// @param[out] synchronization One of the UMBO_SYNCHRONIZATION_ constants.
-#[c_call(out(synchronization), get(request))]
-pub fn umbo_variable_request_synchronization(
-    request: *const umbo_variable_request,
-    synchronization: *mut umbo_synchronization,
-) {
-    synchronization.write(request.description().synchronization.to_c());
-}
-
-/// Gives the variable another synchronisation.
-///
-/// @param[in] synchronization One of the UMBO_SYNCHRONIZATION_ constants.
-/// @return UMBO_OK, or UMBO_STATUS_INVALID_ARGUMENT: an unknown constant.
-#[c_call(constant(synchronization), get(request))]
-pub fn umbo_variable_request_set_synchronization(
-    request: *mut umbo_variable_request,
-    synchronization: umbo_synchronization,
-) {
-    request.describe(|new| new.synchronization = synchronization);
-}
-
-/// Tells the device that the variable will lie on.
-///
-/// @param[out] name The canonical name of the device, which lives as long as the process. Before
-///   the strategy's own creator has run, `*name` gets NULL.
-#[c_call(out(name), borrow(request))]
-pub fn umbo_variable_request_device(
-    request: *const umbo_variable_request,
-    name: *mut *const c_char,
-) {
-    name.write(request.device().map_or(ptr::null(), device_name));
 }

@@ -21,7 +21,10 @@ pub fn concatenate(
 ) -> Result<()> {
     let (dtype, shape) = (output.dtype(), output.layout().shape);
     if axis >= shape.rank() {
-        return Err(Error::invalid("axis", format!("{axis}; the rank is {}", shape.rank())));
+        return Err(Error::invalid(
+            "axis",
+            format!("{axis}; the tensors have {} dimensions", shape.rank()),
+        ));
     }
     let fits = |part: &View| {
         let layout = part.layout();

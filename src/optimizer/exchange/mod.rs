@@ -23,11 +23,11 @@
 pub(super) mod announcement;
 mod buffers;
 pub(super) mod divisions;
+pub(super) mod new_weights;
 mod next;
 pub(super) mod parts;
 pub(super) mod slots;
 pub(super) mod touched;
-pub(super) mod weights;
 
 use std::sync::Arc;
 
@@ -48,11 +48,11 @@ use crate::values::variable::Variable;
 
 use announcement::Announcement;
 pub(super) use buffers::Words;
+use new_weights::{Means, Scratch};
 use next::Next;
 use parts::Parts;
 use parts::between_gpus::Buffers;
 use touched::Touched;
-use weights::{Means, Scratch};
 
 /// What exchanges work in, kept from update to update.
 #[derive(Default)]

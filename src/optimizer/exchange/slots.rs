@@ -1,7 +1,7 @@
 //! State that each rank keeps a part of, put together.
 
 use crate::error::Result;
-use crate::optimizer::variables::{Kept, part_of};
+use crate::optimizer::variable_states::{Kept, part_of};
 use crate::strategy::ranks::{Call, Kind, Ranks, Tell, room};
 use crate::tensor::Tensor;
 

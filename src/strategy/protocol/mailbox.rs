@@ -1,7 +1,7 @@
 //! The mailbox of one replica thread.
 
-use super::signal::{Signal, Spin};
 use crate::executor::sync::{AtomicBool, Mutex, Ordering};
+use crate::executor::wait::{Signal, Spin};
 
 /// Why a waiting replica thread woke.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl<J> Mailbox<J> {
     /// How the thread waits that is allowed to spin in this way.
     fn spin(&self, allowed: Spin) -> Spin {
         let home = self.home.get();
-        if home != Hint::NONE && home == self.coordinator.get() { Spin::Never } else { allowed }
+        if home != Hint::NONE && home == self.coordinator.get() { Spin::NEVER } else { allowed }
     }
 
     /// Leaves a step for the thread. The one before has been taken, since its coordinator waited

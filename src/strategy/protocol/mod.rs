@@ -1,7 +1,6 @@
 //! How the threads of a step meet, from the bottom up. Nothing here knows of callbacks, values or
-//! strategies, and all of it is model-checked (`tests/models`).
+//! strategies, and all of it is model-checked (`tests/models`). How one thread waits is `executor/wait.rs`.
 //!
-//! - [`signal`]: one thread waits, others tell it to look again;
 //! - [`mailbox`]: where a replica thread waits and finds its next job;
 //! - [`queue`]: who may take the next step, in the order of asking;
 //! - [`rendezvous`]: where the replicas of one step and its coordinator meet;
@@ -40,5 +39,4 @@
 pub mod mailbox;
 pub mod queue;
 pub mod rendezvous;
-pub mod signal;
 pub mod turns;

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::signal::{Signal, Spin};
 use crate::executor::sync::{AtomicBool, Mutex, Ordering};
+use crate::executor::wait::{Signal, Spin};
 
 /// The lock.
 pub struct Queue {
@@ -142,7 +142,7 @@ mod tests {
         assert!(queue.enter().is_none());
         let waiters: Vec<_> = (0..5).map(|_| queue.enter().unwrap()).collect();
         let now = || Some(Instant::now());
-        let wait = |waiter, give_up| queue.wait(waiter, now(), Spin::Never, || give_up);
+        let wait = |waiter, give_up| queue.wait(waiter, now(), Spin::NEVER, || give_up);
         assert_eq!(wait(&waiters[0], false), Wait::TimedOut);
         assert_eq!(wait(&waiters[2], true), Wait::GivenUp);
         for place in [0, 1, 3, 4] {
@@ -158,6 +158,6 @@ mod tests {
         assert!(queue.enter().is_none());
         let waiter = queue.enter().unwrap();
         let soon = Some(Instant::now() + Duration::from_millis(1));
-        assert_eq!(queue.wait(&waiter, soon, Spin::Bounded, || false), Wait::TimedOut);
+        assert_eq!(queue.wait(&waiter, soon, Spin::BOUNDED, || false), Wait::TimedOut);
     }
 }

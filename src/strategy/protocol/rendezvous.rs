@@ -15,8 +15,8 @@ use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
 
-use super::signal::{Signal, Spin};
 use crate::executor::sync::{AtomicBool, AtomicUsize, Ordering};
+use crate::executor::wait::{Signal, Spin};
 
 /// What a replica is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

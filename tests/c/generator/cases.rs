@@ -36,7 +36,7 @@ pub const HANDLES: [&str; 20] = [
 const NUMBERS: [(&str, &str); 10] = [
     ("axis", "0"),
     ("index", "0"),
-    ("replica", "0"),
+    ("replica_id", "0"),
     ("start", "0"),
     ("physical_ordinal", "0"),
     ("dtype", "UMBO_DTYPE_FLOAT32"),
@@ -51,7 +51,7 @@ const FIELDS: [(&str, &str); 6] = [
     ("umbo_gradients_options", "loss_reduction = UMBO_LOSS_SUM"),
     ("umbo_destination", "device = \"CPU:0\""),
     ("umbo_generator", "next = good_generator_next_fn"),
-    ("umbo_input_context", "num_replicas_in_sync = 1"),
+    ("umbo_input_context", "replica_count = 1"),
     ("umbo_communicator_functions", "all_to_all = good_communicator_all_to_all_fn"),
     ("umbo_communicator_functions", "all_gather = good_communicator_all_gather_fn"),
 ];
@@ -228,6 +228,7 @@ pub fn argument(
         }
         "const char * const" => return Ok("texts".to_owned()),
         "const int64_t" => return Ok("sizes".to_owned()),
+        "const size_t" => return Ok("(const size_t *)sizes".to_owned()),
         "const int32_t" => return Ok("axes".to_owned()),
         _ => {}
     }
@@ -281,7 +282,7 @@ pub fn argument(
         || matches!(plain, "int32_t" | "int64_t" | "uint64_t" | "size_t" | "double");
     if number && !read_only {
         if name == "shape" {
-            local(format!("{plain} {name}[UMBO_MAX_RANK];"));
+            local(format!("{plain} {name}[UMBO_MAX_NDIM];"));
             return Ok(name.clone());
         }
         local(format!("{plain} {name} = 0;"));

@@ -2,7 +2,7 @@
 #include "check.h"
 
 #include <umbo/dlpack.h>
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 static int failures = 0;
 

@@ -16,7 +16,7 @@ pub struct Parameter {
     pub kind: String,
     /// The documentation says that it may be `NULL`.
     pub nullable: bool,
-    /// The documentation says that what stands there is replaced.
+    /// What stands there is replaced.
     pub replaced: bool,
 }
 
@@ -104,7 +104,8 @@ enum Piece {
     Declaration(String),
 }
 
-/// Comments and declarations in order; preprocessor lines and the braces of `extern "C"` left out.
+/// Comments and declarations in order; preprocessor lines, what `UMBO_DEFAULT` makes and the braces of
+/// `extern "C"` left out.
 fn pieces(text: &str) -> Result<Vec<Piece>, String> {
     let lines = text.lines().scan(false, |continued, line| {
         // UMBO_DEFAULT() defines umbo_x_default(), which has no pointers.
@@ -242,7 +243,10 @@ impl Header {
             .collect();
         for parameter in &mut function.parameters {
             parameter.nullable = may_be_null(documentation, &parameter.name, &names);
-            parameter.replaced = documentation.contains(&format!("Replaces `*{}`", parameter.name));
+        }
+        // A transformation puts another dataset into the place of its first argument.
+        if let Some(first) = function.parameters.first_mut() {
+            first.replaced = name.starts_with("umbo_dataset_") && first.kind == "umbo_dataset * *";
         }
         self.functions.push(function);
         Ok(())

@@ -13,15 +13,16 @@ const NUMBERS: &[(&str, &str, &str)] = &[
     ("", "count", "small(f)"),
     ("", "capacity", "room(f)"),
     ("", "bytes", "room(f)"),
-    ("", "rank", "rank(f)"),
+    ("", "ndim", "ndim(f)"),
+    ("", "rank", "ndim(f)"),
     ("", "struct_size", "0"),
-    ("umbo_map_options", "parallel_calls", "small(f)"),
-    ("", "per_replica_buffer_size", "small(f)"),
-    ("", "buffer_size", "small(f)"),
+    ("umbo_map_options", "parallel_call_count", "small(f)"),
+    ("", "prefetch_count", "small(f)"),
+    ("", "buffer_capacity", "small(f)"),
     ("", "depth", "small(f)"),
-    ("umbo_files_options", "files_at_once", "small(f)"),
-    ("umbo_dataset_batch", "size", "small(f)"),
-    ("umbo_dataset_padded_batch", "size", "small(f)"),
+    ("umbo_files_options", "open_file_count", "small(f)"),
+    ("umbo_dataset_batch", "element_count", "small(f)"),
+    ("umbo_dataset_padded_batch", "element_count", "small(f)"),
     ("umbo_dataset_skip", "count", "small(f)"),
     // A dataset of 2^40 elements is shuffled as a whole, or looked through, for ever.
     ("umbo_dataset_repeat", "count", "small(f)"),
@@ -41,9 +42,8 @@ const NUMBERS: &[(&str, &str, &str)] = &[
     ("umbo_metric_options", "classes", "small(f)"),
     ("umbo_train_epoch_options", "max_steps", "below(f, 4)"),
     ("umbo_log_level", "most_verbose", "below(f, 6)"),
-    ("umbo_strategy_run_steps_on_iterator", "steps", "small(f)"),
     // Arrays of counts are as long as there are ranks.
-    ("umbo_communicator_functions", "size", "1 + below(f, 4)"),
+    ("umbo_communicator_functions", "rank_count", "1 + below(f, 4)"),
     ("umbo_communicator_functions", "flags", "below(f, 5)"),
 ];
 
@@ -130,6 +130,7 @@ fn input(header: &Header, of: &str, parameter: &Parameter) -> Option<String> {
         "const char * const" => return Some("texts(f)".to_owned()),
         "const int64_t" if name.contains("strides") => return Some("strides(f)".to_owned()),
         "const int64_t" => return Some("sizes(f)".to_owned()),
+        "const size_t" => return Some("(const size_t *)sizes(f)".to_owned()),
         "const double" => return Some("reals(f)".to_owned()),
         "const int32_t" => return Some("axes(f)".to_owned()),
         "const void" | "void" if matches!(name.as_str(), "user_data" | "payload") => {

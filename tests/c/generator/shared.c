@@ -18,19 +18,20 @@ static CHECK_MAYBE_UNUSED umbo_status good_generator_next_fn(void *pass, void *u
 }
 
 static CHECK_MAYBE_UNUSED umbo_status good_communicator_all_to_all_fn(
-    const void *send, const int64_t *send_counts, void *receive, const int64_t *receive_counts,
-    void *user_data) {
-    (void)receive_counts;
+    const size_t *send_bytes, const void *send, const size_t *receive_bytes, void *user_data,
+    void *receive) {
+    (void)receive_bytes;
     (void)user_data;
-    if (send_counts[0] > 0) memcpy(receive, send, (size_t)send_counts[0]);
+    if (send_bytes[0] > 0) memcpy(receive, send, send_bytes[0]);
     return UMBO_OK;
 }
 
-static CHECK_MAYBE_UNUSED umbo_status good_communicator_all_gather_fn(const void *send, void *receive,
-                                                                      const int64_t *counts,
-                                                                      void *user_data) {
+static CHECK_MAYBE_UNUSED umbo_status good_communicator_all_gather_fn(const size_t *bytes,
+                                                                      const void *send,
+                                                                      void *user_data,
+                                                                      void *receive) {
     (void)user_data;
-    if (counts[0] > 0) memcpy(receive, send, (size_t)counts[0]);
+    if (bytes[0] > 0) memcpy(receive, send, bytes[0]);
     return UMBO_OK;
 }
 

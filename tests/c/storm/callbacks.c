@@ -41,7 +41,7 @@ static umbo_status merged(umbo_strategy *strategy, struct merge *merge) {
         case MERGE_ADD: return assign_add(variable, plan->amounts[merge->action]);
         case MERGE_UPDATE: {
             const umbo_status status =
-                umbo_strategy_update(strategy, variable, failing_update, NULL, NULL, NULL, NULL);
+                umbo_strategy_update(strategy, variable, failing_update, NULL, NULL, NULL);
             if (status == UMBO_OK) wrong(thread, "an update that failed has succeeded");
             return UMBO_OK;
         }
@@ -211,7 +211,7 @@ static umbo_status act(umbo_replica_context *context, struct plan *plan, int ind
         case UPDATE: {
             int64_t own = amount;
             return umbo_strategy_update(strategies[plan->strategy], objects->sum, adding_update,
-                                        &own, NULL, NULL, NULL);
+                                        &own, NULL, NULL);
         }
         case APPLY:
             UMBO_TRY(contribute(context, plan, amount));
@@ -234,10 +234,9 @@ static umbo_status act(umbo_replica_context *context, struct plan *plan, int ind
 
 static umbo_status act_all(umbo_replica_context *context, struct plan *plan, umbo_value **result) {
     const int32_t replicas = replicas_of[plan->strategy];
-    int32_t id = -1;
-    int index;
     /* Also fails if the context is not that of this run. */
-    CHECK_OK(umbo_replica_context_replica_id(context, &id));
+    const int32_t id = replica_id(context);
+    int index;
     CHECK(id >= 0 && id < replicas);
     for (index = 0; index <= plan->count; index++) {
         if (index == plan->failing_action && id == plan->failing_replica)

@@ -99,7 +99,7 @@ umbo_value *grid_value(int64_t number) {
 
 static int is_grid_view(const umbo_view *view, double number) {
     int row, column;
-    CHECK(view->dtype == UMBO_DTYPE_FLOAT32 && view->rank == 2);
+    CHECK(view->dtype == UMBO_DTYPE_FLOAT32 && view->ndim == 2);
     CHECK(view->shape[0] == GRID_ROWS && view->shape[1] == GRID_COLUMNS);
     for (row = 0; row < GRID_ROWS; row++)
         for (column = 0; column < GRID_COLUMNS; column++) {

@@ -4,7 +4,7 @@
 
 #include "storm.h"
 
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 static pthread_mutex_t token_lock = PTHREAD_MUTEX_INITIALIZER;
 static umbo_cancellation *tokens[TOKENS];

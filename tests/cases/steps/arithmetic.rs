@@ -10,7 +10,7 @@ use super::Given;
 use crate::environment::{Bound, Environment};
 use crate::failure::{Result, fail, wrong};
 use crate::fields;
-use crate::handle::{Value, c_text, made, read_text};
+use crate::handle::{Value, c_text, made};
 use crate::literal::{Dtype, Element, Literal};
 use crate::outcome::Outcome;
 use crate::placement;
@@ -93,8 +93,7 @@ fn device_of(step: &Json, environment: &Environment<'_>) -> Given {
     let value = value(step, environment)?;
     let of_tensor = |value: &_| -> Result<Bound> {
         let tensor = values::tensor(value)?;
-        // SAFETY: the output is a variable.
-        let name = read_text(|name| unsafe { umbo_tensor_device(tensor.get(), name) })?;
+        let name = values::device_name(&tensor)?;
         Ok(Bound::Known(Outcome::Text(placement::as_said(&name))))
     };
     match values::kind(&value)? {

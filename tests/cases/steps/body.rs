@@ -171,6 +171,6 @@ pub unsafe extern "C-unwind" fn on_value(
     let call = unsafe { &*user_data.cast::<Call<'_>>() };
     // SAFETY: the library gives its callback a context.
     let context = unsafe { &*context };
-    let context = (context.replica_id_in_sync_group, context.num_replicas_in_sync as i32);
+    let context = (context.replica_id, context.replica_count as i32);
     call.answer(Ok(Vec::new()), Some(context), result)
 }

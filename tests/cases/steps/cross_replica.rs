@@ -194,23 +194,25 @@ fn update(step: &Json, environment: &Environment<'_>) -> Given {
     let variable = variable_of(step, environment)?;
     let args = arguments(step, environment, fields::strategy(step)?)?;
     let call = Call { body: &step["body"], outer: environment };
-    let grouping = match fields::flag(step, "group", true)? {
-        true => UMBO_UPDATE_GROUPED,
-        false => UMBO_UPDATE_UNGROUPED,
-    };
-    let options = umbo_update_options { grouping, ..Default::default() };
     // SAFETY: the callback and its user data belong together and outlive the call.
-    given(maybe_made(|result| unsafe {
+    let result = maybe_made(|result| unsafe {
         umbo_strategy_update(
             strategy.get(),
             variable.get(),
             Some(on_update),
             call.user_data(),
             pointer(args.as_ref()),
-            &raw const options,
             result,
         )
-    })?)
+    })?;
+    // Ungrouped, each leaf is a tuple of the results of all copies of the variable: of one.
+    given(match (result, fields::flag(step, "group", true)?) {
+        (Some(nest), false) => {
+            let alone = |leaf: &Handle<_>| values::tuple(&[Arc::new(values::clone(leaf)?)]);
+            Some(values::map_leaves(&nest, &alone)?)
+        }
+        (result, _) => result,
+    })
 }
 
 fn values_from_function(step: &Json, environment: &Environment<'_>) -> Given {

@@ -32,8 +32,9 @@ pub fn step(op: &str, step: &Json, environment: &Environment<'_>) -> Option<Give
             Some(element) => Ok(Some(Bound::Value(element))),
             None => fail(UMBO_STATUS_OUT_OF_RANGE, "the end of the data"),
         }),
+        // In C umbo_iterator_next_as_optional() is inline over the same function.
         "next_optional" => iterator_of(step, environment).and_then(|iterator| {
-            let element = next_optional(&iterator)?;
+            let element = next(&iterator)?;
             Ok(Some(element.map_or(Bound::Known(Outcome::None), Bound::Value)))
         }),
         "iterate" => each(step, environment, |element| Ok(Some(Bound::Value(element)))).map(Some),
@@ -116,11 +117,8 @@ unsafe extern "C-unwind" fn on_dataset(
     let call = unsafe { &*user_data.cast::<DatasetCall<'_>>() };
     // SAFETY: the library gives its callback a context.
     let context = unsafe { &*context };
-    let context = [
-        context.num_input_pipelines as i32,
-        context.input_pipeline_id,
-        context.num_replicas_in_sync as i32,
-    ];
+    let context =
+        [context.pipeline_count as i32, context.pipeline_index, context.replica_count as i32];
     call.contexts.lock().push(context);
     match build(call.dataset, call.environment, Some(context)) {
         Ok(made) => {
@@ -198,31 +196,16 @@ fn next(iterator: &Handle<umbo_iterator>) -> Result<Option<Value>> {
     Ok(element.map(Arc::new))
 }
 
-/// The next step through the optional; None at the end.
-fn next_optional(iterator: &Handle<umbo_iterator>) -> Result<Option<Value>> {
-    let mut has_value = 0;
-    // SAFETY: the outputs are variables.
-    let element = maybe_made(|element| unsafe {
-        umbo_iterator_next_as_optional(iterator.get(), &raw mut has_value, element)
-    })?;
-    match (has_value, element) {
-        (0, None) => Ok(None),
-        (1, Some(element)) => Ok(Some(Arc::new(element))),
-        (flag, element) => wrong(format!("has_value is {flag} and the element {element:?}")),
-    }
-}
-
 /// Iterates as the step says; collects what `visit` gives of each element.
 fn each(
     step: &Json,
     environment: &Environment<'_>,
     mut visit: impl FnMut(Value) -> Result<Option<Bound>>,
 ) -> Result<Bound> {
-    let take = match fields::optional_text(step, "way")? {
-        None | Some("next") => next,
-        Some("next_optional") => next_optional,
+    match fields::optional_text(step, "way")? {
+        None | Some("next" | "next_optional") => {}
         Some(other) => return wrong(format!("unknown way {other}")),
-    };
+    }
     let limit = fields::optional_integer(step, "limit")?;
     let iterator = iterator_over(step, environment)?;
     let (mut collected, mut taken) = (Vec::new(), 0);
@@ -230,7 +213,7 @@ fn each(
         if limit == Some(taken) {
             break "limit";
         }
-        let Some(element) = take(&iterator)? else { break "end" };
+        let Some(element) = next(&iterator)? else { break "end" };
         taken += 1;
         collected.extend(visit(element)?);
     };
@@ -275,22 +258,17 @@ fn element_spec(step: &Json, environment: &Environment<'_>) -> Given {
 
 fn spec_outcome(spec: &Handle<umbo_element_spec>) -> Result<Outcome> {
     // SAFETY: the output is a variable.
-    let kind = read(0, |kind| unsafe { umbo_element_spec_get_kind(spec.get(), kind) })?;
+    let info = read(umbo_element_spec_info::default(), |info| unsafe {
+        umbo_element_spec_get_info(spec.get(), info)
+    })?;
+    let (kind, count) = (info.kind, info.item_count);
     if kind == UMBO_VALUE_TENSOR {
-        let (mut dtype, mut shape) = (0, [0i64; UMBO_MAX_RANK as usize]);
-        // SAFETY: the outputs are variables, the last with room for the largest rank.
-        let rank = read(0, |rank| unsafe {
-            let shape = (&raw mut shape).cast();
-            umbo_element_spec_leaf(spec.get(), &raw mut dtype, rank, shape)
-        })?;
-        let sizes = usize::try_from(rank).ok().map(|rank| {
-            let sizes = shape[..rank].iter();
+        let sizes = usize::try_from(info.ndim).ok().map(|ndim| {
+            let sizes = info.shape[..ndim].iter();
             sizes.map(|&size| (size >= 0).then_some(size)).collect()
         });
-        return Ok(Outcome::Spec(Dtype::of_code(dtype)?.name, sizes));
+        return Ok(Outcome::Spec(Dtype::of_code(info.dtype)?.name, sizes));
     }
-    // SAFETY: the output is a variable.
-    let count = read(0, |count| unsafe { umbo_element_spec_count(spec.get(), count) })?;
     let items = (0..count).map(|index| {
         // SAFETY: the output is a variable.
         spec_outcome(&made(|item| unsafe { umbo_element_spec_item(spec.get(), index, item) })?)
@@ -347,12 +325,8 @@ fn context_of(step: &Json, environment: &Environment<'_>) -> Result<[i32; 3]> {
 /// A value context is a plain struct in C: made, and read back.
 fn value_context(step: &Json) -> Given {
     let context = umbo_value_context {
-        struct_size: size_of::<umbo_value_context>(),
-        replica_id_in_sync_group: fields::small_integer(step, "replica_id")?,
-        num_replicas_in_sync: fields::integer(step, "num_replicas_in_sync")?,
+        replica_id: fields::small_integer(step, "replica_id")?,
+        replica_count: fields::integer(step, "num_replicas_in_sync")?,
     };
-    Ok(Some(Bound::List(vec![
-        count(context.replica_id_in_sync_group.into())?,
-        count(context.num_replicas_in_sync)?,
-    ])))
+    Ok(Some(Bound::List(vec![count(context.replica_id.into())?, count(context.replica_count)?])))
 }

@@ -10,7 +10,7 @@ use super::{Given, block};
 use crate::environment::Environment;
 use crate::failure::{BY_ITSELF, Result, fail, status_named, wrong};
 use crate::fields;
-use crate::handle::{made, maybe_made, read};
+use crate::handle::{made, maybe_made};
 use crate::literal::{Element, Literal};
 use crate::{operand, values};
 
@@ -34,8 +34,7 @@ fn replica_id(environment: &Environment<'_>) -> Result<i32> {
         return Ok(replica);
     }
     let context = own_replica_context()?;
-    // SAFETY: the context is this thread's, the output is a variable.
-    read(0, |replica| unsafe { umbo_replica_context_replica_id(context, replica) })
+    Ok(values::context_info(context)?.replica_id)
 }
 
 fn on_replicas(step: &Json, environment: &Environment<'_>) -> Given {

@@ -66,12 +66,32 @@ struct Creation {
     name: *const std::ffi::c_char,
     initial: *const umbo_tensor,
     options: umbo_variable_options,
+    synchronization: umbo_synchronization,
     variable: *mut umbo_variable,
 }
 
 impl Creation {
-    /// Makes the variable in the strategy that is current.
+    /// Makes the variable in the strategy that is current. What its synchronisation is to be, a creator says.
     fn run(&mut self) -> umbo_status {
+        if self.synchronization == UMBO_SYNCHRONIZATION_AUTO {
+            return self.create();
+        }
+        let mut scope = ptr::null_mut();
+        // SAFETY: the user data is what the creator expects and outlives the scope.
+        unsafe {
+            let which = (&raw mut self.synchronization).cast();
+            let entered =
+                umbo_variable_creator_scope_enter(Some(synchronize), which, None, &raw mut scope);
+            if entered != UMBO_OK {
+                return entered;
+            }
+            let created = self.create();
+            let left = umbo_scope_exit(scope);
+            if created == UMBO_OK { left } else { created }
+        }
+    }
+
+    fn create(&mut self) -> umbo_status {
         // SAFETY: the texts and handles outlive the creation, the output is a field.
         unsafe {
             umbo_variable_create(
@@ -81,6 +101,25 @@ impl Creation {
                 &raw const self.options,
                 &raw mut self.variable,
             )
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn synchronize(
+    request: *mut umbo_variable_request,
+    which: *mut c_void,
+    _: *mut *mut umbo_variable,
+) -> umbo_status {
+    let mut info = umbo_variable_request_info::default();
+    // SAFETY: the request is lent for the call, and the user data is the synchronisation of the Creation that has
+    // entered the scope.
+    unsafe {
+        let status = umbo_variable_request_get_info(request, &raw mut info);
+        info.synchronization = which.cast::<i32>().read();
+        if status == UMBO_OK {
+            umbo_variable_request_set_info(request, &raw const info)
+        } else {
+            status
         }
     }
 }
@@ -102,7 +141,7 @@ fn create(step: &Json, environment: &Environment<'_>) -> Given {
         Some(other) => return wrong(format!("unknown aggregation {other}")),
     };
     let mut options = umbo_variable_options { aggregation, ..Default::default() };
-    options.synchronization = match fields::optional_text(step, "synchronization")? {
+    let synchronization = match fields::optional_text(step, "synchronization")? {
         None | Some("AUTO") => UMBO_SYNCHRONIZATION_AUTO,
         Some("NONE") => UMBO_SYNCHRONIZATION_NONE,
         Some("ON_WRITE") => UMBO_SYNCHRONIZATION_ON_WRITE,
@@ -110,9 +149,8 @@ fn create(step: &Json, environment: &Environment<'_>) -> Given {
         Some(other) => return wrong(format!("unknown synchronization {other}")),
     };
     options.trainable = match step.get("trainable") {
-        None => UMBO_TRAINABLE_DEFAULT,
-        Some(_) if fields::flag(step, "trainable", true)? => UMBO_TRAINABLE_YES,
-        Some(_) => UMBO_TRAINABLE_NO,
+        None => UMBO_AUTO as i32,
+        Some(_) => fields::flag(step, "trainable", true)?.into(),
     };
     let name = fields::optional_text(step, "name")?.map(c_text).transpose()?;
     let initial = values::tensor(&*operand::evaluate(&step["initial"], environment, "s")?)?;
@@ -120,6 +158,7 @@ fn create(step: &Json, environment: &Environment<'_>) -> Given {
         name: name.as_ref().map_or(ptr::null(), |name| name.as_ptr()),
         initial: initial.get(),
         options,
+        synchronization,
         variable: ptr::null_mut(),
     };
     check(match fields::optional_text(step, "scope")? {

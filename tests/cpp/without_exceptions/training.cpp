@@ -31,10 +31,10 @@ umbo::result<float> train(const umbo::strategy &strategy) {
     if (!gradients) return gradients.error();
     const auto sgd = umbo::optimizer::sgd(strategy, {1.0});
     if (!sgd) return sgd.error();
-    const auto data = umbo::value::structure(
+    const auto data = umbo::value::create_struct(
         {{"x", *umbo::tensor::from_vector(std::vector<float>{1, 2, 3, 4, 5, 7})}});
     const auto batches = umbo::dataset::from_tensor_slices(*data)->batch(4);
-    const auto iterator = strategy.distribute(*batches)->iterate();
+    const auto iterator = strategy.distribute_dataset(*batches)->iterate();
     if (!iterator) return iterator.error();
     while (true) {
         const auto batch = iterator->next();
@@ -87,14 +87,14 @@ void failures(const umbo::strategy &strategy) {
                ->kind() == umbo::value_kind::tuple);
     const umbo::value nothing = *strategy.run([](umbo::replica_context &, const umbo::value &) {});
     CHECK(!nothing);
-    const auto scope = strategy.in_scope([](umbo::strategy &) -> umbo::result<void> {
+    const auto scope = strategy.scope([](umbo::strategy &) -> umbo::result<void> {
         return umbo::error(umbo::status::aborted, "enough");
     });
     CHECK(failed(scope, umbo::status::aborted, "enough"));
 }
 
 void functions(const umbo::strategy &strategy) {
-    const auto spec = *umbo::element_spec::tensor(umbo::dtype::int32, {});
+    const auto spec = *umbo::element_spec::create_tensor(umbo::dtype::int32, {});
     const auto generated = umbo::dataset::from_generator(spec, [] {
         return [next = 0]() mutable -> umbo::result<std::optional<umbo::value>> {
             if (next == 2) return umbo::error(umbo::status::unavailable, "gone");
@@ -110,8 +110,8 @@ void functions(const umbo::strategy &strategy) {
     CHECK((*iterator.next()->view_as<std::int32_t>())() == 0);
     CHECK((*iterator.next()->view_as<std::int32_t>())() == 2);
     CHECK(failed(iterator.next(), umbo::status::unavailable, "gone"));
-    const auto made = strategy.distribute_from_function(
-        [](const umbo::input_context &) { return umbo::dataset::range(0, 4); });
+    const auto made = strategy.distribute_datasets_from_function(
+        [](const umbo::input_context &) { return umbo::dataset::from_range(0, 4); });
     CHECK(made && *made->cardinality() == 2);
     const auto ready = strategy.create_variable(
         "v", umbo::dtype::float32, {2}, [](const umbo_view &memory) -> umbo::result<void> {
@@ -124,7 +124,7 @@ void functions(const umbo::strategy &strategy) {
     CHECK((*ready->view_as<float>())[1] == 5);
     CHECK(ready->write(std::vector<float>{7, 8}) && (*ready->view_as<float>())[1] == 8);
     CHECK(failed(ready->write(std::vector<double>{7, 8}), umbo::status::invalid_argument, "float32"));
-    CHECK(*(*umbo::value::scalar(1.0f)).count() == 1);
+    CHECK(*(*umbo::value::scalar(1.0f)).item_count() == 1);
     CHECK(umbo::tensorflow::copy(*ready) && umbo::set_log_callback(umbo::log_level::error, [](umbo::log_level, const char *) {}));
 }
 
@@ -132,7 +132,7 @@ void functions(const umbo::strategy &strategy) {
 
 int main() {
     {
-        const auto strategy = umbo::strategy::central_storage({{}, 2});
+        const auto strategy = umbo::strategy::create({{}, 2});
         CHECK(strategy && strategy.status() == umbo::status::ok);
         const auto fitted = train(*strategy);
         CHECK(fitted && *fitted == 6);

@@ -8,7 +8,7 @@ umbo_status begin(const umbo_view *memory, void *user_data);
 umbo_status begin(const umbo_view *memory, void *user_data) {
     (void)user_data;
 #ifdef WRONG
-    memory->rank = 1;
+    memory->ndim = 1;
 #else
     *(float *)memory->mutable_data = 1;
 #endif

@@ -7,8 +7,8 @@ umbo::tensor make();
 
 umbo::tensor make() {
 #ifdef WRONG
-    return umbo::tensor::zeros(UMBO_DTYPE_FLOAT32, {2});
+    return umbo::tensor::create_zeros(UMBO_DTYPE_FLOAT32, {2});
 #else
-    return umbo::tensor::zeros(umbo::dtype::float32, {2});
+    return umbo::tensor::create_zeros(umbo::dtype::float32, {2});
 #endif
 }

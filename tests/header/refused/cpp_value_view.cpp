@@ -9,7 +9,7 @@ void write(umbo::value &given) {
 #ifdef WRONG
     given.view_as<float>()[0] = 1;
 #else
-    umbo::tensor own = given.as_tensor();
+    umbo::tensor own = given.tensor();
     own.view_as<float>()[0] = 1;
 #endif
 }

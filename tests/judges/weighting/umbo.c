@@ -1,4 +1,4 @@
-/* Trains a case of the weighting suite with Umbo: docs/case-language.md says what a training case is.
+/* Trains a case of the weighting suite with Umbo: docs/internals/case-language.md says what a training case is.
  *
  * umbo_judge_weighting WORKERS REPLICAS REDUCTION BATCH EXAMPLES ACCUMULATION CLIP_NORM LOSS_SCALE EPOCHS
  * prints "loss", "error", "norm" and "weight" lines, a number each: of each epoch, of each update, and of the end.
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include <ranks.h>
-#include <umbo/umbo.h>
+#include <umbo/all.h>
 
 enum { WIDTH = 3 };
 
@@ -45,8 +45,8 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
     umbo_optimizer_info state = UMBO_OPTIMIZER_INFO_INIT;
     int column;
     (void)result;
-    UMBO_TRY(umbo_value_view(batch, "x", &x));
-    UMBO_TRY(umbo_value_view(batch, "y", &y));
+    UMBO_TRY(umbo_value_view(batch, "x", UMBO_DTYPE_FLOAT64, &x));
+    UMBO_TRY(umbo_value_view(batch, "y", UMBO_DTYPE_FLOAT64, &y));
     UMBO_TRY(umbo_variable_view(trainer->variables[0], ctx, UMBO_DTYPE_FLOAT64, &w));
     UMBO_TRY(umbo_variable_view(trainer->variables[1], ctx, UMBO_DTYPE_FLOAT64, &b));
     UMBO_TRY(umbo_gradients_view(trainer->gradients, ctx, 0, UMBO_GRADIENT_ADD, &w_gradient));
@@ -139,14 +139,14 @@ static int train(umbo_communicator *communicator, int rank, void *argument) {
     int epoch, variable;
     options.cpu_replicas = setting->replicas;
     options.communicator = communicator;
-    options.thread_binding = UMBO_THREAD_BINDING_OFF;
+    options.bind_threads = 0;
     UMBO_CHECK(umbo_strategy_create(&options, &strategy));
     for (variable = 0; variable < 2; variable++) {
         const int64_t shape[1] = {variable == 0 ? WIDTH : 1};
         umbo_variable_options zeros = UMBO_VARIABLE_OPTIONS_INIT;
         zeros.initial = UMBO_INITIAL_ZEROS;
         zeros.dtype = UMBO_DTYPE_FLOAT64;
-        zeros.rank = 1;
+        zeros.ndim = 1;
         zeros.shape = shape;
         UMBO_CHECK(umbo_variable_create(strategy, variable == 0 ? "w" : "b", NULL, &zeros,
                                         &trainer.variables[variable]));

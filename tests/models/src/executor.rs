@@ -7,3 +7,5 @@ pub use umbo::executor::thread;
 mod handover;
 #[path = "../../../src/executor/sync.rs"]
 pub mod sync;
+#[path = "../../../src/executor/wait.rs"]
+pub mod wait;

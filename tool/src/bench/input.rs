@@ -39,7 +39,7 @@ Options:
       --touch          read all numbers on the replicas, instead of handing them over alone
       --rounds N       interleaved rounds of pass and probe (1 to 100000; default: 15)
       --json           print one JSON object
-      --plot FILE      draw the microseconds of a batch (.svg or .png)
+      --plot FILE      draw the microseconds of a batch (.svg)
   -h, --help           show this help
 ";
 

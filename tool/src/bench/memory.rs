@@ -61,7 +61,7 @@ pub const OPTIONS_HELP: &str =
 ";
 
 pub const LAST_OPTIONS_HELP: &str = "      --json             print one JSON object for each row
-      --plot FILE        draw GB/s over sizes, of the library and of the probe (.svg or .png)
+      --plot FILE        draw GB/s over sizes, of the library and of the probe (.svg)
   -h, --help             show this help
 ";
 

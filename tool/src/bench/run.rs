@@ -36,7 +36,7 @@ Options:
       --idle-us N    microseconds of the pause (0 to 10000000; default: 2000)
       --deadline     measure runs with a deadline too
       --json         print one JSON object for each row
-      --plot FILE    draw the microseconds of each row and of its probe (.svg or .png)
+      --plot FILE    draw the microseconds of each row and of its probe (.svg)
   -h, --help         show this help
 ";
 

@@ -1,4 +1,4 @@
-//! `umbo bench scaling`: steps of a training of known work over processes, which `umbo scale` predicts.
+//! `umbo bench scaling`: steps of a training of known work over processes, which `docs/scale.py` predicts.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ Usage: mpirun -n PROCESSES umbo bench scaling [OPTIONS]
 Measures whole steps of a training over processes with one replica each: a run that does a fixed amount of
 arithmetic in the first cache, and an update by SGD with gradients of a given size. Every process does as
 much as one alone. Shown are medians of rank 0, whose steps end with those of the others.
-scripts/check_scaling.py compares them with what 'umbo scale' says. The MPI library needs the standard ABI,
+scripts/check_scaling.py compares them with what docs/scale.py says. The MPI library needs the standard ABI,
 as for 'umbo bench exchange'.
 
 Options:

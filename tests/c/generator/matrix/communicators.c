@@ -1,23 +1,24 @@
 /* -- umbo_communicator_all_to_all_fn and what stands beside it in umbo_communicator_functions */
 
 static umbo_status /* umbo_communicator_all_to_all_fn */ all_to_all_alone(
-    const void *send, const int64_t *send_counts, void *receive, const int64_t *receive_counts,
-    void *user_data) {
+    const size_t *send_bytes, const void *send, const size_t *receive_bytes, void *user_data,
+    void *receive) {
     struct scene *scene = user_data;
     if (scene->part == ALL_TO_ALL) probe(scene, NULL, NULL);
-    return good_communicator_all_to_all_fn(send, send_counts, receive, receive_counts, NULL);
+    return good_communicator_all_to_all_fn(send_bytes, send, receive_bytes, NULL, receive);
 }
 
-static umbo_status /* umbo_communicator_all_gather_fn */ all_gather_alone(const void *send, void *receive,
-                                                                         const int64_t *counts,
-                                                                         void *user_data) {
+static umbo_status /* umbo_communicator_all_gather_fn */ all_gather_alone(const size_t *bytes,
+                                                                         const void *send,
+                                                                         void *user_data,
+                                                                         void *receive) {
     struct scene *scene = user_data;
     if (scene->part == ALL_GATHER) probe(scene, NULL, NULL);
-    return good_communicator_all_gather_fn(send, receive, counts, NULL);
+    return good_communicator_all_gather_fn(bytes, send, NULL, receive);
 }
 
-static umbo_status /* umbo_communicator_broadcast_fn */ broadcast_alone(void *data, int64_t bytes,
-                                                                        int64_t root, void *user_data) {
+static umbo_status /* umbo_communicator_broadcast_fn */ broadcast_alone(int64_t root, size_t bytes,
+                                                                        void *user_data, void *data) {
     struct scene *scene = user_data;
     (void)data;
     (void)bytes;
@@ -26,8 +27,8 @@ static umbo_status /* umbo_communicator_broadcast_fn */ broadcast_alone(void *da
     return UMBO_OK;
 }
 
-static umbo_status /* umbo_communicator_vote_fn */ vote_alone(int64_t number, int64_t *least,
-                                                              int64_t *greatest, void *user_data) {
+static umbo_status /* umbo_communicator_vote_fn */ vote_alone(int64_t number, void *user_data,
+                                                              int64_t *least, int64_t *greatest) {
     struct scene *scene = user_data;
     *least = *greatest = number;
     if (scene->part == VOTE) probe(scene, NULL, NULL);
@@ -47,7 +48,7 @@ static void /* umbo_communicator_abort_fn */ abort_alone(const char *message, vo
 }
 
 static void communicate(struct scene *scene, int part, umbo_destroy_fn destroy) {
-    const int64_t counts[1] = {sizeof(float)};
+    const size_t bytes[1] = {sizeof(float)};
     const float sent = 1;
     float received = 0;
     int64_t least = 0, greatest = 0;
@@ -61,9 +62,9 @@ static void communicate(struct scene *scene, int part, umbo_destroy_fn destroy) 
     functions.abort = abort_alone;
     scene->part = part;
     CHECK_OK(umbo_communicator_create(&functions, scene, destroy, &communicator));
-    umbo_ignore(umbo_communicator_all_to_all(communicator, &sent, counts, &received, counts));
-    umbo_ignore(umbo_communicator_all_gather(communicator, &sent, &received, counts));
-    umbo_ignore(umbo_communicator_broadcast(communicator, &received, sizeof(received), 0));
+    umbo_ignore(umbo_communicator_all_to_all(communicator, bytes, &sent, bytes, &received));
+    umbo_ignore(umbo_communicator_all_gather(communicator, bytes, &sent, &received));
+    umbo_ignore(umbo_communicator_broadcast(communicator, 0, sizeof(received), &received));
     umbo_ignore(umbo_communicator_vote(communicator, 1, &least, &greatest));
     umbo_ignore(umbo_communicator_barrier(communicator));
     umbo_ignore(umbo_communicator_abort(communicator, "the end"));
@@ -88,6 +89,9 @@ static void *find_nothing(const char *name, void *user_data) {
 
 static void a_search_for_mpi(struct scene *scene) {
     umbo_communicator *communicator = NULL;
-    umbo_ignore(umbo_communicator_create_mpi_of(numbers, find_nothing, scene, NULL, &communicator));
+    umbo_mpi_options options = UMBO_MPI_OPTIONS_INIT;
+    options.find = find_nothing;
+    options.find_user_data = scene;
+    umbo_ignore(umbo_communicator_create_mpi(numbers, &options, &communicator));
 }
 

@@ -23,7 +23,7 @@
 #include "gpu_memory.h"
 
 #include <umbo/dlpack.h>
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 #define NPY_FILE "matrix.npy"
 #define IDX_FILE "matrix.idx"

@@ -43,7 +43,7 @@ static void take_all(struct scene *scene, umbo_dataset *dataset, int prefetch, i
 static void map(struct scene *scene, int parallel, int prefetch) {
     umbo_dataset *source = four_elements(), *mapped = NULL;
     umbo_map_options options = UMBO_MAP_OPTIONS_INIT;
-    options.parallel_calls = parallel;
+    options.parallel_call_count = parallel;
     CHECK_OK(umbo_dataset_retain(source, &mapped));
     CHECK_OK(umbo_dataset_map(&mapped, probing_map, scene, NULL, &options));
     umbo_dataset_release(source);
@@ -71,7 +71,7 @@ static void release_in_the_map(struct scene *scene, int parallel, int prefetch) 
     umbo_iterator *own = NULL;
     umbo_value *element = NULL;
     umbo_map_options options = UMBO_MAP_OPTIONS_INIT;
-    options.parallel_calls = parallel;
+    options.parallel_call_count = parallel;
     CHECK_OK(umbo_dataset_retain(source, &mapped));
     CHECK_OK(umbo_dataset_map(&mapped, releasing_map, scene, NULL, &options));
     umbo_dataset_release(source);
@@ -211,7 +211,7 @@ static void drop_from_a_buffer(struct scene *scene, int prefetch) {
         CHECK_OK(umbo_dataset_prefetch(&buffered, 2));
     } else {
         umbo_shuffle_options options = UMBO_SHUFFLE_OPTIONS_INIT;
-        options.buffer_size = 3;
+        options.buffer_capacity = 3;
         CHECK_OK(umbo_dataset_retain(source, &buffered));
         CHECK_OK(umbo_dataset_shuffle(&buffered, &options));
     }

@@ -74,7 +74,6 @@ static void make_objects(struct objects *good) {
         strategy_options.compute_device_count = REPLICAS;
         strategy_options.parameter_device = gpu_seed % 2 == 1 ? "GPU:1" : "CPU:0";
     }
-    strategy_options.cluster_resolver = good->cluster_resolver;
     CHECK_OK(umbo_strategy_create(&strategy_options, &good->strategy));
     good->tensor = make_floats(1, numbers);
     CHECK_OK(umbo_tensor_view(good->tensor, &array_view));

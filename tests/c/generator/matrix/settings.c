@@ -107,9 +107,9 @@ static void a_rule_on_a_gpu(struct scene *scene) {
     umbo_variable *variable = NULL;
     umbo_gradients *gradients = NULL;
     umbo_optimizer *optimizer = NULL;
-    int64_t gpus = 0;
-    CHECK_OK(umbo_logical_device_count(UMBO_DEVICE_GPU, &gpus));
-    if (gpus == 0) {
+    umbo_device_info gpus = UMBO_DEVICE_INFO_INIT;
+    CHECK_OK(umbo_device_get_info("GPU:0", &gpus));
+    if (gpus.logical_count == 0) {
         (void)probing_update_on_gpu(NULL, scene);
         return;
     }

@@ -70,7 +70,7 @@ static void run_late(struct scene *scene, umbo_replica_fn function, umbo_destroy
 
 static int64_t late_replicas(const umbo_strategy *strategy) {
     umbo_strategy_info info = UMBO_STRATEGY_INFO_INIT;
-    return umbo_strategy_get_info(strategy, &info) == UMBO_OK ? info.late_replicas : 0;
+    return umbo_strategy_get_info(strategy, &info) == UMBO_OK ? info.late_replica_count : 0;
 }
 
 static void a_late_replica(struct scene *scene) {
@@ -116,7 +116,7 @@ static umbo_status updates_in_a_merge(umbo_strategy *strategy, const umbo_value 
     (void)args;
     (void)result;
     umbo_ignore(umbo_strategy_update(strategy, scene->good.variable, update_with_a_probe, scene,
-                                     NULL, NULL, NULL));
+                                     NULL, NULL));
     return UMBO_OK;
 }
 
@@ -154,12 +154,12 @@ static void an_update_in_a_merge(struct scene *scene) { merge(scene, updates_in_
 
 static void an_update(struct scene *scene) {
     umbo_ignore(umbo_strategy_update(scene->good.strategy, scene->good.variable,
-                                     update_with_a_probe, scene, NULL, NULL, NULL));
+                                     update_with_a_probe, scene, NULL, NULL));
 }
 
 static void an_update_of_no_slot(struct scene *scene) {
     umbo_ignore(umbo_strategy_update_non_slot(scene->good.strategy, scene->good.variable,
-                                              update_with_a_probe, scene, NULL, NULL, NULL));
+                                              update_with_a_probe, scene, NULL, NULL));
 }
 
 static umbo_status updating_replica(umbo_replica_context *context, const umbo_value *args,
@@ -169,7 +169,7 @@ static umbo_status updating_replica(umbo_replica_context *context, const umbo_va
     (void)result;
     if (replica_id(context) == 0) scene->context = context;
     umbo_ignore(umbo_strategy_update(scene->good.strategy, scene->good.variable,
-                                     update_with_a_probe, scene, NULL, NULL, NULL));
+                                     update_with_a_probe, scene, NULL, NULL));
     return UMBO_OK;
 }
 

@@ -103,7 +103,7 @@ static void the_destroy_of_a_lent_gradient_of_a_failed_run(struct scene *scene) 
 /* -- umbo_replica_thread_fn */
 
 static void probing_thread(const umbo_replica_thread *thread, void *user_data) {
-    if (thread->replica == thread->replica_count - 1) probe_once(user_data, NULL);
+    if (thread->replica_id == thread->replica_count - 1) probe_once(user_data, NULL);
 }
 
 /* A strategy beside the others, whose last replica's thread probes when it begins or ends. */

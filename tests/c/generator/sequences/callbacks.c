@@ -88,30 +88,30 @@ static void *
 }
 
 /* Ranks that are not there send nothing. */
-static umbo_status drawn_communicator_all_to_all_fn(const void *send, const int64_t *send_counts,
-                                                    void *receive, const int64_t *receive_counts,
-                                                    void *user_data) {
+static umbo_status drawn_communicator_all_to_all_fn(const size_t *send_bytes, const void *send,
+                                                    const size_t *receive_bytes, void *user_data,
+                                                    void *receive) {
     (void)send;
-    (void)send_counts;
+    (void)send_bytes;
     (void)receive;
-    (void)receive_counts;
+    (void)receive_bytes;
     (void)user_data;
     in_a_callback();
     return outcome();
 }
 
-static umbo_status drawn_communicator_all_gather_fn(const void *send, void *receive,
-                                                    const int64_t *counts, void *user_data) {
+static umbo_status drawn_communicator_all_gather_fn(const size_t *bytes, const void *send,
+                                                    void *user_data, void *receive) {
     (void)send;
     (void)receive;
-    (void)counts;
+    (void)bytes;
     (void)user_data;
     in_a_callback();
     return outcome();
 }
 
-static umbo_status drawn_communicator_broadcast_fn(void *data, int64_t bytes, int64_t root,
-                                                   void *user_data) {
+static umbo_status drawn_communicator_broadcast_fn(int64_t root, size_t bytes, void *user_data,
+                                                   void *data) {
     (void)data;
     (void)bytes;
     (void)root;
@@ -120,8 +120,8 @@ static umbo_status drawn_communicator_broadcast_fn(void *data, int64_t bytes, in
     return outcome();
 }
 
-static umbo_status drawn_communicator_vote_fn(int64_t number, int64_t *least, int64_t *greatest,
-                                              void *user_data) {
+static umbo_status drawn_communicator_vote_fn(int64_t number, void *user_data, int64_t *least,
+                                              int64_t *greatest) {
     (void)user_data;
     *least = *greatest = number;
     in_a_callback();

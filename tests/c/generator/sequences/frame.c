@@ -20,7 +20,7 @@
 #include "check.h"
 
 #include <umbo/dlpack.h>
-#include <umbo/tensorflow.h>
+#include <umbo/all.h>
 
 /* Of each type so many handles are kept, and so many that are gone. */
 #define MOST_LIVE 12
@@ -97,7 +97,7 @@ static int one_in(struct fuzzer *f, int count) { return below(f, count) == 0; }
 
 static int small(struct fuzzer *f) { return one_in(f, 16) ? -1 : below(f, 5); }
 static int room(struct fuzzer *f) { return one_in(f, 16) ? 0 : 1 + below(f, MOST_ROOM); }
-static int rank(struct fuzzer *f) { return one_in(f, 16) ? 10 * below(f, 2) - 1 : below(f, 4); }
+static int ndim(struct fuzzer *f) { return one_in(f, 16) ? 10 * below(f, 2) - 1 : below(f, 4); }
 static CHECK_MAYBE_UNUSED int rarely(struct fuzzer *f) { return one_in(f, 32); }
 
 static int32_t narrow(struct fuzzer *f) {
@@ -214,7 +214,7 @@ static CHECK_MAYBE_UNUSED struct DLManagedTensor *others_legacy_tensor(struct fu
 
 static CHECK_MAYBE_UNUSED umbo_view view(struct fuzzer *f) {
     const int64_t *const shape = sizes(f);
-    const int axes = rank(f);
+    const int axes = ndim(f);
     umbo_view drawn = umbo_view_of_memory((umbo_dtype)(1 + below(f, 14)),
                                           shape == NULL && axes > 0 ? 0 : axes, shape, block(f));
     /* Not that of a GPU: it would take the address for one of its own. */

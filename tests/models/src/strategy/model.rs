@@ -12,9 +12,9 @@ use super::limits::Limits;
 use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::queue::{Queue, Wait};
 use super::protocol::rendezvous::{Departure, Meeting, Rendezvous};
-use super::protocol::signal::{Signal, Spin};
 use super::step_lock::StepLock;
 use crate::executor::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
+use crate::executor::wait::{Signal, Spin};
 
 /// A thread of a model.
 pub type Body = Box<dyn FnOnce() + Send>;
@@ -39,7 +39,7 @@ pub fn long(preemptions: usize) -> usize {
 
 #[test]
 fn a_notified_thread_wakes() {
-    for spin in [Spin::Never, Spin::Bounded] {
+    for spin in [Spin::NEVER, Spin::BOUNDED] {
         explore(3, move || {
             let signal = Arc::new(Signal::new());
             let conditions = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
@@ -69,7 +69,7 @@ fn a_mailbox_hands_over_step_after_step_and_then_the_end() {
             Box::new(move || {
                 let (mailbox, signal, taken) = &*shared;
                 let mut steps = 0;
-                while let Wake::Job(step) = mailbox.wait(Spin::Never, || false) {
+                while let Wake::Job(step) = mailbox.wait(Spin::NEVER, || false) {
                     steps += 1;
                     assert_eq!(step, steps);
                     taken.store(step, Ordering::Relaxed);
@@ -81,7 +81,7 @@ fn a_mailbox_hands_over_step_after_step_and_then_the_end() {
                 let (mailbox, signal, taken) = &*coordinator;
                 for step in 1..=2 {
                     mailbox.post(step);
-                    signal.wait_until(Spin::Never, None, || taken.load(Ordering::Relaxed) == step);
+                    signal.wait_until(Spin::NEVER, None, || taken.load(Ordering::Relaxed) == step);
                 }
                 mailbox.close();
             }),
@@ -133,7 +133,7 @@ impl Crew {
         let thread = |replica: usize| -> Body {
             let crew = Arc::clone(self);
             Box::new(move || {
-                while let Wake::Job(step) = crew.mailboxes[replica].wait(Spin::Never, || false) {
+                while let Wake::Job(step) = crew.mailboxes[replica].wait(Spin::NEVER, || false) {
                     crew.execute(replica, step, false);
                 }
             })
@@ -158,7 +158,7 @@ impl Crew {
             } else {
                 let released = || self.rendezvous.is_released(replica);
                 assert!(matches!(
-                    self.mailboxes[replica].wait(Spin::Never, released),
+                    self.mailboxes[replica].wait(Spin::NEVER, released),
                     Wake::Released
                 ));
             }
@@ -193,7 +193,7 @@ impl Crew {
 
     fn meet(&self, step: Step) -> Meeting {
         let cancelled = || self.cancelled.load(Ordering::Relaxed) == step.number;
-        self.rendezvous.meet(Spin::Never, None, cancelled)
+        self.rendezvous.meet(Spin::NEVER, None, cancelled)
     }
 
     /// What `StepRecord::serve` does.
@@ -274,7 +274,7 @@ fn cancel(replicas: usize, merge_calls: usize) -> Vec<Body> {
             assert!(!crew.rendezvous.is_abandoned());
             assert_eq!(crew.last(), 0);
         } else {
-            crew.drained.wait_until(Spin::Never, None, || crew.last() == 1);
+            crew.drained.wait_until(Spin::NEVER, None, || crew.last() == 1);
         }
     });
     threads.push(Box::new(move || {
@@ -300,7 +300,7 @@ fn cancel_begun(replicas: usize, merge_calls: usize) -> Vec<Body> {
         if caller.attend(step) {
             assert_eq!(caller.last(), 0);
         } else {
-            caller.drained.wait_until(Spin::Never, None, || caller.last() == 1);
+            caller.drained.wait_until(Spin::NEVER, None, || caller.last() == 1);
         }
     }));
     threads.push(Box::new(move || {
@@ -349,7 +349,7 @@ fn cancel_by_replica(before: bool) -> Vec<Body> {
             if caller.attend(step) {
                 assert_eq!(caller.last(), 0);
             } else {
-                caller.drained.wait_until(Spin::Never, None, || caller.last() == 1);
+                caller.drained.wait_until(Spin::NEVER, None, || caller.last() == 1);
             }
         }),
     ]
@@ -396,7 +396,7 @@ fn a_queue_hands_over_also_to_threads_behind_one_that_gives_up() {
                 let (queue, inside, enough) = &*shared;
                 if let Some(waiter) = queue.enter() {
                     let give_up = || gives_up && enough.load(Ordering::Relaxed);
-                    let came = queue.wait(&waiter, None, Spin::Never, give_up);
+                    let came = queue.wait(&waiter, None, Spin::NEVER, give_up);
                     queue.give_back(waiter);
                     if came != Wait::Granted {
                         return;
@@ -501,10 +501,10 @@ fn nested_cancel(replicas: usize) -> Vec<Body> {
         let (outer, inner) = (Arc::clone(&outer), Arc::clone(&inner));
         Box::new(move || {
             // One thread serves both: the jobs of the inner step arrive in its merge call.
-            while let Wake::Job(step) = outer.mailboxes[replica].wait(Spin::Never, || false) {
+            while let Wake::Job(step) = outer.mailboxes[replica].wait(Spin::NEVER, || false) {
                 outer.rendezvous.arrive(replica);
                 let released = || outer.rendezvous.is_released(replica);
-                while let Wake::Job(nested) = outer.mailboxes[replica].wait(Spin::Never, released) {
+                while let Wake::Job(nested) = outer.mailboxes[replica].wait(Spin::NEVER, released) {
                     inner.execute(replica, nested, false);
                 }
                 outer.execute(replica, step, false);
@@ -523,7 +523,7 @@ fn nested_cancel(replicas: usize) -> Vec<Body> {
         of_caller.rendezvous.open();
         of_caller.mailboxes.iter().for_each(|mailbox| mailbox.post(step));
         loop {
-            match of_caller.rendezvous.meet(Spin::Never, None, cancelled) {
+            match of_caller.rendezvous.meet(Spin::NEVER, None, cancelled) {
                 Meeting::Finished => break,
                 Meeting::Abandoned => {
                     give_up(&of_caller);
@@ -533,7 +533,7 @@ fn nested_cancel(replicas: usize) -> Vec<Body> {
                     // The merge function runs a step of its own.
                     of_inner.rendezvous.open();
                     of_caller.mailboxes.iter().for_each(|mailbox| mailbox.post(step));
-                    match of_inner.rendezvous.meet(Spin::Never, None, cancelled) {
+                    match of_inner.rendezvous.meet(Spin::NEVER, None, cancelled) {
                         Meeting::Abandoned => give_up(&of_inner),
                         ending => assert_eq!(ending, Meeting::Finished),
                     }
@@ -545,7 +545,7 @@ fn nested_cancel(replicas: usize) -> Vec<Body> {
             }
         }
         if of_caller.rendezvous.is_abandoned() {
-            of_caller.drained.wait_until(Spin::Never, None, || of_caller.last() == 1);
+            of_caller.drained.wait_until(Spin::NEVER, None, || of_caller.last() == 1);
         } else {
             assert_eq!(of_caller.last(), 0);
         }

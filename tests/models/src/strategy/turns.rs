@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::model::{Body, explore, long};
 use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::rendezvous::{Departure, Meeting, Phase, Rendezvous};
-use super::protocol::signal::{Signal, Spin};
 use super::protocol::turns::{Next, Turns};
 use crate::executor::sync::{AtomicBool, AtomicUsize, Ordering};
+use crate::executor::wait::{Signal, Spin};
 
 /// Replicas on one device, of a step with so many merge calls, and their coordinator.
 struct Device {
@@ -46,7 +46,7 @@ impl Device {
         let thread = |replica: usize| -> Body {
             let device = Arc::clone(self);
             Box::new(move || {
-                while let Wake::Job(()) = device.mailboxes[replica].wait(Spin::Never, || false) {
+                while let Wake::Job(()) = device.mailboxes[replica].wait(Spin::NEVER, || false) {
                     device.execute(replica);
                 }
             })
@@ -91,8 +91,8 @@ impl Device {
                     || (self.rendezvous.is_released(replica) && self.turns.has(replica))
             };
             let mailbox = &self.mailboxes[replica];
-            assert!(matches!(mailbox.wait(Spin::Never, may_go_on), Wake::Released));
-            mailbox.wait_until(Spin::Never, || self.turns.want(replica));
+            assert!(matches!(mailbox.wait(Spin::NEVER, may_go_on), Wake::Released));
+            mailbox.wait_until(Spin::NEVER, || self.turns.want(replica));
             self.compute();
             if self.rendezvous.is_abandoned() {
                 break;
@@ -116,7 +116,7 @@ impl Device {
         self.turns.open(|replica| self.mailboxes[replica].post(()));
         let cancelled = || self.cancelled.load(Ordering::Relaxed);
         loop {
-            match self.rendezvous.meet(Spin::Never, None, cancelled) {
+            match self.rendezvous.meet(Spin::NEVER, None, cancelled) {
                 Meeting::Finished => {
                     let replicas = self.mailboxes.len();
                     let computed = self.computed.load(Ordering::Relaxed);
@@ -136,7 +136,7 @@ impl Device {
                     self.mailboxes.iter().for_each(Mailbox::notify);
                     self.depart(self.rendezvous.leave());
                     self.drained
-                        .wait_until(Spin::Never, None, || self.last.load(Ordering::Acquire) == 1);
+                        .wait_until(Spin::NEVER, None, || self.last.load(Ordering::Acquire) == 1);
                     return;
                 }
             }

@@ -35,7 +35,7 @@ Options:
       --steps N        steps of each kind in a round, after as many unmeasured ones
                        (1 to 1000000; default: 60)
       --json           print one JSON object for each row
-      --plot FILE      draw how many times as fast several replicas are (.svg or .png)
+      --plot FILE      draw how many times as fast several replicas are (.svg)
   -h, --help           show this help
 ";
 

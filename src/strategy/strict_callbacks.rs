@@ -125,7 +125,7 @@ fn end(view: View) {
     let variable = view.variable().clone();
     let Some(strategy) = Strategy::with_id(variable.spec().strategy) else { return };
     let ended = view.end(|restore| {
-        let _changing = strategy.inner().central.write();
+        let _changing = strategy.inner().steps.central.write();
         restore()
     });
     if let Err(error) = ended {

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::optimizer::gradients::{GradientMode, Gradients};
 use crate::optimizer::replica::{Buffer, DenseBuffer, Replica};
 use crate::strategy::ReplicaContext;
-use crate::strategy::strict::{AtReturn, mistake};
+use crate::strategy::strict_callbacks::{AtReturn, mistake};
 use crate::tensor::Tensor;
 use crate::tensor::fence::{Fence, Pattern, Region};
 use crate::values::variable::Variable;

@@ -1,10 +1,10 @@
 /* Generated from src/ffi; do not edit. */
-#ifndef UMBO_CHECKPOINT_H
-#define UMBO_CHECKPOINT_H
+#ifndef UMBO_IO_H
+#define UMBO_IO_H
 
 /**
- * @file checkpoint.h
- * @brief Checkpoints: what training needs to go on later, with the same bits, in one file.
+ * @file io.h
+ * @brief Files: checkpoints, from which training goes on with the same bits; arrays; positions.
  *
  * Objects are added by names, which differ; a checkpoint keeps them. A program that goes on makes
  * the same objects, adds them by the same names, and restores the file, which is in the safetensors
@@ -28,9 +28,7 @@
  * ```
  */
 
-#include <umbo/dataset.h>
-#include <umbo/metrics.h>
-#include <umbo/optimizer.h>
+#include <umbo/umbo.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -292,6 +290,189 @@ static inline void umbo_checkpoint_manager_release(
     const umbo_checkpoint_manager *checkpoint_manager) {
   umbo_release(checkpoint_manager, UMBO_HANDLE_CHECKPOINT_MANAGER);
 }
+
+/**
+ * Saves a tensor as a `.npy` file, which numpy.load() reads.
+ *
+ * @param[in] path The file. It is replaced as a whole, or stays as it is if the call fails.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: a folder.
+ * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the folder, as the system says.
+ * - UMBO_STATUS_RESOURCE_EXHAUSTED: the disk is full.
+ * - UMBO_STATUS_UNAVAILABLE: another failure of the system.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_save(const umbo_tensor *tensor, const char *path);
+
+/**
+ * Saves tensors by name as a `.npz` file, which numpy.load() reads.
+ *
+ * @param[in] count How many tensors there are, 1 or more.
+ * @param[in] names All different, and without / \ and :.
+ * @param[in] path As for umbo_tensor_save().
+ * @return As umbo_tensor_save().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_save_all(
+    int64_t count, const char *const *names, const umbo_tensor *const *tensors, const char *path);
+
+/**
+ * Loads a tensor from a `.npy` file, or an array from a `.npz` file, to CPU:0.
+ *
+ * @param[in] name The array of a `.npz` file. `name` may be NULL: a `.npy` file.
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: not a file of that kind.
+ * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the file, or an array of this name.
+ * - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo does not have.
+ * - UMBO_STATUS_DATA_LOSS: the file is damaged.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_tensor_load(
+    const char *path, const char *name, umbo_tensor **tensor);
+
+/**
+ * Makes a dataset of the rows of the array in a NumPy `.npy` file.
+ *
+ * @return UMBO_OK, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: not such a file, or a scalar.
+ * - UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED: the file, as the system says.
+ * - UMBO_STATUS_UNIMPLEMENTED: a dtype that Umbo does not have.
+ * - UMBO_STATUS_DATA_LOSS: the file is damaged.
+ *
+ * A file in C order and the machine's byte order, of any dtype but bool, is mapped into memory:
+ * nobody may rewrite or shorten it while the dataset or an element is in use. Others are read by
+ * this call.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_npy_file(
+    const char *path, umbo_dataset **dataset);
+
+/**
+ * Makes a dataset of the rows of arrays in a NumPy `.npz` file: structs, with a field for each
+ * array.
+ *
+ * @param[in] names The arrays. `names` may be NULL: all, in the order of the file.
+ * @return As umbo_dataset_from_npy_file(), or:
+ * - UMBO_STATUS_NOT_FOUND: no array of a name.
+ * - UMBO_STATUS_UNIMPLEMENTED: the file is encrypted, or compressed in another way than by
+ *   DEFLATE.
+ * - UMBO_STATUS_INVALID_ARGUMENT: the arrays differ in the size of dimension 0.
+ *
+ * The call reads the arrays.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_npz_file(
+    const char *path, int64_t count, const char *const *names, umbo_dataset **dataset);
+
+/**
+ * Makes a dataset of the rows of the arrays in IDX files, the format of MNIST.
+ *
+ * @param[in] count How many files there are, 1 or more.
+ * @param[in] names As for umbo_dataset_from_arrays(). `names` may be NULL.
+ * @param[in] paths The files, plain or compressed by gzip. Their arrays have the same size of
+ *   dimension 0.
+ * @return As umbo_dataset_from_npy_file().
+ *
+ * A plain file of 8-bit elements is mapped into memory: nobody may rewrite or shorten it while the
+ * dataset or an element is in use. Others are read by this call.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_dataset_from_idx_files(
+    int64_t count, const char *const *names, const char *const *paths, umbo_dataset **dataset);
+
+/**
+ * Writes down the position of an iterator, a JSON text that can be kept in a file.
+ *
+ * @param[out] buffer The position. `buffer` may be NULL if `capacity` is 0.
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION, as for umbo_iterator_next().
+ *
+ * The position is just after the element that umbo_iterator_next() gave last, or its failure, but
+ * before an element that umbo_train_epoch() repeats. It does not contain the data.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_save_position(
+    umbo_iterator *iterator, char *buffer, size_t capacity, size_t *length);
+
+/**
+ * Takes an iterator, new or in use, to a position.
+ *
+ * @param[in] position The text, of any length, that umbo_iterator_save_position() wrote for an
+ *   iterator of the same pipeline, in this process or another.
+ * @return As umbo_iterator_next(), and the iterator stays where it was, or:
+ * - UMBO_STATUS_INVALID_ARGUMENT: a position of another pipeline (the message names the first
+ *   stage that differs) or another version, a damaged text, or data that have become fewer.
+ *
+ * Pipelines may differ in the seed of a shuffle, in what is made ahead, in parallel calls and in
+ * the number of replicas. The elements that follow are those that followed the saved position,
+ * also in later passes.
+ *
+ * The library makes again what stages hold: the buffer of a shuffle, the batch that is being
+ * re-split, a cache. It calls maps for these only; of a generator `begin`, `reset` as often as
+ * before, and `next` for each element of the pass. It does not compare the data.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_iterator_restore_position(
+    umbo_iterator *iterator, const char *position);
+
+/**
+ * How often an optimizer has updated a variable, and the numbers that its rule carries from one
+ * update to the next.
+ */
+typedef struct umbo_variable_progress {
+  size_t struct_size;
+  /** How often it was updated. With 0 there is no state that could be read. */
+  int64_t update_count;
+  /**
+   * Adam, AdamW, LAMB: the power of beta1. Custom rules, and Adagrad with `learning_rate_decay`:
+   * the number of updates. Momentum with dampening: 1 once it was updated. Other rules: 0.
+   */
+  double first_running;
+  /** Adam, AdamW, LAMB: the power of beta2. Other rules: 0. */
+  double second_running;
+} umbo_variable_progress;
+
+#define UMBO_VARIABLE_PROGRESS_INIT { sizeof(umbo_variable_progress), 0, 0.0, 0.0 }
+UMBO_DEFAULT(umbo_variable_progress, UMBO_VARIABLE_PROGRESS_INIT)
+
+/**
+ * Sets a state that an optimizer keeps for a variable, as if an update had left it.
+ *
+ * @param[in] state Copied; of the variable's dtype and shape.
+ * @return UMBO_OK, or UMBO_STATUS_NOT_FOUND: the rule has no such state.
+ *   UMBO_STATUS_FAILED_PRECONDITION: inside a run.
+ *
+ * A variable that was not updated yet counts as updated once: see
+ * umbo_optimizer_set_variable_progress().
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_state(
+    umbo_optimizer *optimizer, const umbo_variable *variable, const char *name,
+    const umbo_tensor *state);
+
+/** Gets how often an optimizer has updated a variable, and what its rule carries along. */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_variable_progress(
+    const umbo_optimizer *optimizer, const umbo_variable *variable,
+    umbo_variable_progress *progress);
+
+/**
+ * Sets how often an optimizer has updated a variable, and what its rule carries along.
+ *
+ * @param[in] progress Numbers of 0 or more, and at most 2^52 updates.
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: inside a run.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_variable_progress(
+    umbo_optimizer *optimizer, const umbo_variable *variable,
+    const umbo_variable_progress *progress);
+
+/**
+ * Sets how many applies have taken effect: the `step` of a schedule.
+ *
+ * @param[in] iterations 0 to 2^52.
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: inside a run.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_iterations(
+    umbo_optimizer *optimizer, int64_t iterations);
+
+/**
+ * Sets the loss scale from the next run on.
+ *
+ * @param[in] loss_scale More than 0, and finite as a float32.
+ * @param[in] applies How many applies in a row took effect with it; 0 to 2^52.
+ * @return UMBO_OK, or UMBO_STATUS_FAILED_PRECONDITION: inside a run.
+ */
+UMBO_MUST_USE UMBO_API umbo_status umbo_optimizer_set_loss_scale(
+    umbo_optimizer *optimizer, double loss_scale, int64_t applies);
 
 #ifdef __cplusplus
 } /* extern "C" */

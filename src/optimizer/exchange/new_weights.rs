@@ -23,7 +23,7 @@ use crate::kernels::update::weighted_sum::{Clipping, Contribution};
 use crate::kernels::view::{Span, SpanMut};
 use crate::optimizer::rule::UpdateRule;
 use crate::optimizer::sources::Sources;
-use crate::optimizer::variables::Variables;
+use crate::optimizer::variable_states::Variables;
 use crate::optimizer::workspace::{self, Update};
 use crate::strategy::ranks::Meeting;
 use parking_lot::Mutex;

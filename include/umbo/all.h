@@ -1,0 +1,17 @@
+/* Generated from src/ffi; do not edit. */
+#ifndef UMBO_ALL_H
+#define UMBO_ALL_H
+
+/**
+ * @file all.h
+ * @brief All headers, for bindings and tools.
+ */
+
+#include <umbo/umbo.h>
+#include <umbo/io.h>
+#include <umbo/cluster.h>
+#include <umbo/diagnose.h>
+#include <umbo/gpu.h>
+#include <umbo/tensorflow.h>
+
+#endif

@@ -1,0 +1,29 @@
+//! A list of what there is, by number.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+/// Knows its members as long as they live.
+pub(super) struct Registry<T>(Mutex<BTreeMap<u64, Weak<T>>>);
+
+impl<T> Registry<T> {
+    pub const fn new() -> Registry<T> {
+        Registry(Mutex::new(BTreeMap::new()))
+    }
+
+    pub fn add(&self, id: u64, member: &Arc<T>) {
+        self.0.lock().insert(id, Arc::downgrade(member));
+    }
+
+    pub fn find(&self, id: u64) -> Option<Arc<T>> {
+        self.0.lock().get(&id).and_then(Weak::upgrade)
+    }
+
+    /// Forgets a member that ends. Returns whether it was the last.
+    pub fn remove(&self, id: u64) -> bool {
+        let mut members = self.0.lock();
+        members.remove(&id).is_some() && members.is_empty()
+    }
+}

@@ -1,0 +1,42 @@
+//! What the steps of a strategy share: who takes the next one, what the open one has written, and what is left
+//! of those that were given up.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+
+use super::draining::Draining;
+use super::metrics::MetricTable;
+use super::step_lock::StepLock;
+use super::transaction::Transaction;
+use crate::observe::report::Recorder;
+
+pub(super) struct Steps {
+    pub lock: StepLock,
+    /// The records of steps, to be used again: one for each depth of nested runs. What they are is
+    /// the business of the layer above.
+    pub records: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
+    pub draining: Draining,
+    pub transaction: Mutex<Transaction>,
+    /// Held for writing while committed values change, for reading while others copy them.
+    pub central: RwLock<()>,
+    /// What the last run that was committed and measured anything has measured.
+    pub metrics: Mutex<MetricTable>,
+    /// Measures the steps, if somebody wants that.
+    pub recorder: Recorder,
+}
+
+impl Steps {
+    pub fn new(recorder: Recorder) -> Steps {
+        Steps {
+            lock: StepLock::new(),
+            records: Mutex::default(),
+            draining: Draining::default(),
+            transaction: Mutex::default(),
+            central: RwLock::new(()),
+            metrics: Mutex::default(),
+            recorder,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The threads of a strategy: one for each replica but the first, which usually is the calling thread's.
+
+use std::sync::Arc;
+
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+
+use super::layout::Layout;
+use super::protocol::mailbox::{Mailbox, Wake};
+use super::protocol::turns::Turns;
+use super::replica_threads::{self, Hooks, Seat};
+use crate::device::{DeviceId, registry};
+use crate::error::Result;
+use crate::executor::affinity::{self, Part};
+use crate::executor::binding::Binding;
+use crate::executor::thread::{self, Purpose};
+use crate::executor::wait::Spin;
+use crate::observe::log;
+
+/// What a replica thread is given to do.
+pub(super) trait Job: Send + Sync {
+    /// Does the part of this replica, on its thread.
+    fn execute(self: Arc<Self>, replica: usize);
+}
+
+/// The mailboxes of a strategy's replica threads.
+pub(super) type Mailboxes = Arc<[CachePadded<Mailbox<Arc<dyn Job>>>]>;
+
+/// How replica threads are started.
+#[derive(Clone)]
+pub(super) struct Threading {
+    /// Whether each is bound to the processors of its device.
+    pub bind: bool,
+    pub stack_bytes: usize,
+    pub hooks: Option<Hooks>,
+    /// Which part of the machine's processors is this rank's.
+    pub part: Part,
+}
+
+pub(super) struct Threads {
+    pub how: Threading,
+    pub mailboxes: Mailboxes,
+    /// Who has which device, if replicas share devices.
+    pub turns: Option<Arc<Turns>>,
+    handles: Mutex<Vec<Option<thread::Handle>>>,
+    /// How many processors the threads may use.
+    pub processors: usize,
+    /// How replicas wait. Those that share devices leave them to each other at once.
+    pub spin: Spin,
+    /// How a caller waits that takes no part in the step itself.
+    pub watching_spin: Spin,
+    /// Whether there are as many processors as devices, so that each device's threads can have theirs.
+    pub has_room: bool,
+}
+
+impl Threads {
+    /// None runs yet.
+    pub fn new(layout: &Layout, how: Threading) -> Threads {
+        let processors = affinity::available().min(how.part.processors().count());
+        let (at_once, replicas) = (layout.compute_devices.len(), layout.replica_devices.len());
+        let spin_of = |threads| match threads <= processors && !layout.is_shared() {
+            true => Spin::BOUNDED,
+            false => Spin::NEVER,
+        };
+        Threads {
+            how,
+            mailboxes: (0..replicas).map(|_| CachePadded::new(Mailbox::new())).collect(),
+            turns: layout.is_shared().then(|| {
+                let device_of = (0..replicas).map(|replica| layout.device_of(replica));
+                Arc::new(Turns::new(device_of.collect(), at_once))
+            }),
+            handles: Mutex::new((0..replicas).map(|_| None).collect()),
+            processors,
+            spin: spin_of(at_once),
+            watching_spin: spin_of(at_once + 1),
+            has_room: at_once <= processors,
+        }
+    }
+
+    /// Starts the thread of a replica unless it runs.
+    pub fn ensure(&self, seat: Seat) -> Result<()> {
+        let (replica, device) = (seat.replica, seat.device);
+        let mut handles = self.handles.lock();
+        if handles[replica].is_some() {
+            return Ok(());
+        }
+        let (mailboxes, spin) = (Arc::clone(&self.mailboxes), self.spin);
+        let Threading { bind, stack_bytes, hooks, part } = self.how.clone();
+        let options = thread::Options {
+            stack_bytes,
+            inherit_processors: true,
+            ..thread::Options::new(format!("umbo-replica-{replica}"), Purpose::Replica)
+        };
+        let handle = thread::spawn(&options, move || {
+            let mut binding =
+                bind.then(|| bind_to(device, part)).transpose().unwrap_or_else(|error| {
+                    log::log(log::Level::Warning, || {
+                        format!(
+                            "replica {replica} is not bound to the processors of {device}: {error}"
+                        )
+                    });
+                    None
+                });
+            let home = |binding: &Option<Binding>| binding.as_ref().and_then(Binding::processor);
+            mailboxes[replica].set_home(home(&binding));
+            // Between steps nothing but a step or the end can come.
+            while let Wake::Job(job) = mailboxes[replica].wait(spin, || false) {
+                job.execute(replica);
+                // A caller makes way for a thread that is free, too, where it was seen last.
+                let moves = |binding: &mut Binding| binding.look() || binding.is_free();
+                if binding.as_mut().is_some_and(moves) {
+                    mailboxes[replica].set_home(home(&binding));
+                }
+            }
+            replica_threads::end_serving(seat, hooks);
+        })?;
+        handles[replica] = Some(handle);
+        Ok(())
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        for mailbox in self.mailboxes.iter() {
+            mailbox.close();
+        }
+        // A late callback that held the last reference is on one of the threads, which ends on its
+        // own.
+        for handle in self.handles.get_mut().drain(..).flatten() {
+            if handle.join().is_err() {
+                log::log(log::Level::Error, || "a replica thread panicked".into());
+            }
+        }
+    }
+}
+
+/// Binds the calling thread to the processors of a device, of those that are this rank's.
+fn bind_to(device: DeviceId, part: Part) -> Result<Binding> {
+    let all = part.processors();
+    Binding::new(registry::processors(device, &all)?, all)
+}

@@ -1,0 +1,248 @@
+//! The rules that all declarations keep: one order, one word, one type for each thing.
+
+use std::collections::BTreeSet;
+
+use super::generated;
+
+/// The headers for C.
+fn headers() -> impl Iterator<Item = &'static (String, String)> {
+    generated().iter().filter(|(name, _)| name.ends_with(".h"))
+}
+
+/// The text without comments.
+fn code(text: &str) -> String {
+    let mut code = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("/*") {
+        code.push_str(before);
+        rest = after.split_once("*/").expect("the comment ends").1;
+    }
+    code + rest
+}
+
+/// What is said in comments, a line each.
+fn comments(text: &str) -> impl Iterator<Item = &str> {
+    text.lines()
+        .filter(|line| matches!(line.trim_start().as_bytes(), [b'*', ..] | [b'/', b'*', ..]))
+}
+
+/// The functions that are exported or inline, each with its parameters.
+fn functions(text: &str) -> Vec<(String, Vec<String>)> {
+    let code = code(text);
+    let mut found = Vec::new();
+    for start in ["UMBO_API ", "static inline "] {
+        for prototype in code.split(start).skip(1) {
+            let Some((head, rest)) = prototype.split_once('(') else { continue };
+            let Some(name) =
+                head.rsplit([' ', '*']).next().filter(|name| name.starts_with("umbo_"))
+            else {
+                continue;
+            };
+            let list = rest.split(')').next().expect("it ends");
+            let one = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            found.push((name.to_owned(), list.split(',').map(one).collect()));
+        }
+    }
+    found
+}
+
+/// The fields of structs, as they are declared.
+fn fields(text: &str) -> Vec<(String, String)> {
+    let code = code(text);
+    let mut found = Vec::new();
+    for body in code.split("typedef struct ").skip(1) {
+        let Some((name, rest)) = body.split_once(" {\n") else { continue };
+        if name.contains(';') {
+            continue;
+        }
+        let body = rest.split("\n}").next().expect("it ends");
+        found.extend(body.split(';').map(|field| (name.to_owned(), field.trim().to_owned())));
+    }
+    found.retain(|(_, field)| !field.is_empty());
+    found
+}
+
+fn name_of(declaration: &str) -> &str {
+    let before = declaration.split('[').next().expect("a part");
+    before.rsplit([' ', '*']).next().expect("a name")
+}
+
+/// All parameters and fields: where each stands, and its declaration.
+fn declarations() -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for (_, text) in headers() {
+        for (function, parameters) in functions(text) {
+            all.extend(parameters.into_iter().map(|one| (function.clone(), one)));
+        }
+        all.extend(fields(text));
+    }
+    assert!(all.len() > 700, "only {} were found", all.len());
+    all
+}
+
+#[test]
+fn names_stand_before_what_they_name() {
+    let mut seen = 0;
+    for (_, text) in headers() {
+        for (function, parameters) in functions(text) {
+            let Some(names) = parameters.iter().position(|one| one.contains("const char *const *"))
+            else {
+                continue;
+            };
+            let before = names.checked_sub(1).map(|place| name_of(&parameters[place]));
+            assert!(before.is_some_and(|name| name.ends_with("count")), "{function}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 5, "{seen}");
+}
+
+#[test]
+fn a_buffer_comes_with_its_capacity_and_the_length() {
+    let mut seen = 0;
+    for (_, text) in headers() {
+        for (function, parameters) in functions(text) {
+            let names: Vec<_> = parameters.iter().map(|one| name_of(one)).collect();
+            let Some(place) = names.iter().position(|name| *name == "capacity") else { continue };
+            assert!(place > 0 && parameters[place - 1].contains('*'), "{function}: {names:?}");
+            assert_eq!(names.get(place + 1), Some(&"length"), "{function}: {names:?}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 3, "{seen}");
+}
+
+#[test]
+fn a_number_of_things_is_a_count() {
+    // What the field calls a size: of a batch, of a buffer of elements; and that of a struct.
+    let sizes = [
+        "struct_size",
+        "batch_size",
+        "buffer_size",
+        "per_replica_buffer_size",
+        "global_batch_size",
+    ];
+    for (place, declaration) in declarations() {
+        let name = name_of(&declaration);
+        let parts: Vec<_> = name.split('_').collect();
+        assert!(!parts.contains(&"num"), "{place}: {declaration}");
+        let is_size = parts.contains(&"size") && !sizes.contains(&name);
+        assert!(!is_size, "{place}: {declaration}");
+    }
+    for (_, text) in headers() {
+        for (function, _) in functions(text) {
+            let is_size = function.ends_with("_size") && !function.ends_with("_batch_size");
+            assert!(!function.contains("_num_") && !is_size, "{function}");
+        }
+    }
+}
+
+#[test]
+fn only_information_is_got() {
+    for (_, text) in headers() {
+        for (function, _) in functions(text) {
+            let got = function.contains("_get_");
+            assert!(!got || function.ends_with("info"), "{function}: a getter has no verb");
+        }
+    }
+}
+
+#[test]
+fn bytes_have_one_type() {
+    let mut seen = 0;
+    for (place, declaration) in declarations() {
+        if name_of(&declaration).ends_with("bytes") {
+            let kind = declaration.trim_start_matches("const ");
+            assert!(
+                kind.starts_with("size_t") || declaration.contains("void *"),
+                "{place}: {declaration}"
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > 5, "{seen}");
+}
+
+#[test]
+fn words_are_those_of_the_field() {
+    let not_ours = ["most", "longest", "withdraw", "room", "anew", "told"];
+    for (place, declaration) in declarations() {
+        let name = name_of(&declaration);
+        let wrong = name.split('_').find(|word| not_ours.contains(word));
+        // `keep` alone was the number of checkpoints that are kept.
+        assert!(wrong.is_none() && name != "keep", "{place}: {declaration}");
+    }
+    for (_, text) in headers() {
+        for (function, _) in functions(text) {
+            let wrong = function.split('_').find(|word| not_ours.contains(word));
+            assert_eq!(wrong, None, "{function}");
+        }
+    }
+}
+
+#[test]
+fn a_rank_is_a_process() {
+    let of_processes =
+        ["communicator", "cluster", "strategy", "rank", "input_context", "value_context", "split"];
+    for (place, declaration) in declarations() {
+        if name_of(&declaration) == "rank" {
+            let fits = of_processes.iter().any(|word| place.contains(word));
+            assert!(fits, "{place}: {declaration}: a number of dimensions is ndim");
+        }
+    }
+}
+
+#[test]
+fn comments_say_what_is_their_own() {
+    // What core.h says for all; names instead of -1; words that nobody uses.
+    let not_here = [
+        "an invalid handle",
+        "not a valid handle",
+        "a null pointer",
+        "there is no memory",
+        "is told",
+        "whoever",
+        "of all but",
+        "starting value",
+    ];
+    let mut wrong = BTreeSet::new();
+    for (header, text) in headers() {
+        for line in comments(text) {
+            let number = line.contains(" -1 ")
+                || line.contains(" -1:")
+                || line.contains(" -1.")
+                || line.contains(" -1;");
+            // core.h says it for all.
+            let is_wrong = |words: &&str| line.contains(words) && header != "core.h";
+            if number || not_here.iter().any(is_wrong) {
+                wrong.insert(format!("{header}: {line}"));
+            }
+        }
+    }
+    let list = wrong.into_iter().collect::<Vec<_>>();
+    assert!(list.is_empty(), "{}", list.join("\n"));
+}
+
+/// A header is a page to read.
+#[test]
+fn headers_are_short() {
+    let mut lines = 0;
+    for (header, text) in headers() {
+        lines += text.lines().count();
+        let declaration = |line: &str| {
+            ["typedef ", "UMBO_", "static inline", "#define UMBO_"]
+                .iter()
+                .any(|start| line.starts_with(start))
+                && !line.ends_with("_H")
+        };
+        let first = text.lines().position(declaration).unwrap_or(0);
+        // core.h begins with what holds for all, umbo.h with a program, dlpack.h has the structs of others.
+        let is_special = ["core.h", "umbo.h", "dlpack.h"].contains(&header.as_str());
+        assert!(
+            first < 40 || is_special,
+            "{header}: the first declaration is in line {}",
+            first + 1
+        );
+    }
+    assert!(lines <= 7000, "{lines} lines");
+}
