@@ -17,7 +17,7 @@ int main() {
 
   umbo::custom_rule_options rule;
   rule.name = "sign";
-  rule.states = {"mean"}; // kept for each weight, zero at first
+  rule.state_names = {"mean"}; // kept for each weight, zero at first
   const float keep = 0.5f;
   // Called by several threads at once, on tiles that have nothing in common.
   const auto optimizer = umbo::optimizer::custom(strategy, rule, [keep](const umbo_update_tile &tile) noexcept {

@@ -251,7 +251,7 @@ void training(const umbo::strategy &strategy) {
     }
     umbo::custom_rule_options of_own;
     of_own.learning_rate = 0.5;
-    of_own.states = {"seen"};
+    of_own.state_names = {"seen"};
     const auto own = umbo::optimizer::custom(
         strategy, of_own, [](const umbo_update_tile &tile) noexcept {
             static_cast<float *>(tile.states[0])[0] += 1;

@@ -206,12 +206,12 @@ private:
                                            umbo_update_on_gpu_fn on_gpu) {
         static_assert(std::is_nothrow_invocable_v<const Callable &, const umbo_update_tile &>,
                       "a rule is noexcept: some elements would be updated and others not");
-        if (!how.initials.empty() && how.initials.size() != how.states.size()) {
+        if (!how.state_initials.empty() && how.state_initials.size() != how.state_names.size()) {
             UMBO_DETAIL_FAIL(status::invalid_argument,
-                             "initials: " + std::to_string(how.initials.size()) + " for " +
-                                 std::to_string(how.states.size()) + " states");
+                             "state_initials: " + std::to_string(how.state_initials.size()) + " for " +
+                                 std::to_string(how.state_names.size()) + " states");
         }
-        const auto names = detail::raw_texts(how.states);
+        const auto names = detail::raw_texts(how.state_names);
         auto options = umbo_custom_rule_options_default();
         options.name = how.name.c_str();
         options.learning_rate = how.learning_rate;
@@ -220,7 +220,7 @@ private:
         options.update_on_gpu = on_gpu;
         options.state_count = detail::count_of(names.size());
         options.state_names = names.data();
-        options.state_initials = how.initials.empty() ? nullptr : how.initials.data();
+        options.state_initials = how.state_initials.empty() ? nullptr : how.state_initials.data();
         auto *kept = new Callable(std::forward<Given>(update));
         umbo_optimizer *out = nullptr;
         UMBO_DETAIL_TRY(umbo_optimizer_create_custom(of.get(), &detail::tile_trampoline<Callable>, kept,

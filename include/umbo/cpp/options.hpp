@@ -69,8 +69,8 @@ struct custom_rule_options {
     double learning_rate = 0.01;
     double weight_decay = 0;
     bool decoupled_weight_decay = false;
-    std::vector<std::string> states = {};
-    std::vector<double> initials = {}; // none: all 0
+    std::vector<std::string> state_names = {};
+    std::vector<double> state_initials = {}; // none: all 0
 };
 
 struct ftrl_options {
