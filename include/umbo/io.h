@@ -8,7 +8,8 @@
  *
  * Objects are added to a checkpoint by names, which differ. A program that goes on makes the same
  * objects, adds them by the same names, and restores the file, in the safetensors format
- * (docs/checkpoints.md). A manager keeps several files. Threads: all functions are *concurrent*. Saving waits for the strategy's step; restoring is
+ * (docs/checkpoints.md). A manager keeps several files.
+ * Threads: all functions are *concurrent*. Saving waits for the strategy's step; restoring is
  * refused while there is one. What would wait for a save that calls it is
  * UMBO_STATUS_FAILED_PRECONDITION. Files fail as the system says: UMBO_STATUS_NOT_FOUND,
  * UMBO_STATUS_PERMISSION_DENIED, UMBO_STATUS_RESOURCE_EXHAUSTED, else UMBO_STATUS_UNAVAILABLE.
