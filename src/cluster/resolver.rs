@@ -201,7 +201,7 @@ fn job_tasks(job: &str, tasks: &Value) -> Result<BTreeMap<usize, Text>, String> 
         Value::Object(tasks) => tasks
             .iter()
             .map(|(index, task)| {
-                let number = index.parse().map_err(|_| {
+                let number = task_number(index.parse().ok()).ok_or_else(|| {
                     format!("cluster.{job} has the key '{index}'; task numbers are expected")
                 })?;
                 Ok((number, address(format!("cluster.{job}.{index}"), task)?))
@@ -211,6 +211,11 @@ fn job_tasks(job: &str, tasks: &Value) -> Result<BTreeMap<usize, Text>, String> 
             Err(format!("cluster.{job} is {}; an array of addresses is expected", kind(other)))
         }
     }
+}
+
+/// The number of a task, which C has in 64 bits with a sign.
+fn task_number(number: Option<u64>) -> Option<usize> {
+    i64::try_from(number?).ok()?.try_into().ok()
 }
 
 fn task_of(task: &Map<String, Value>) -> Result<(Option<Text>, Option<usize>), String> {
@@ -223,8 +228,8 @@ fn task_of(task: &Map<String, Value>) -> Result<(Option<Text>, Option<usize>), S
     };
     let index = match task.get("index") {
         None | Some(Value::Null) => None,
-        Some(Value::String(text)) => Some(text.parse().ok()),
-        Some(number) => Some(number.as_u64().and_then(|number| usize::try_from(number).ok())),
+        Some(Value::String(text)) => Some(task_number(text.parse().ok())),
+        Some(number) => Some(task_number(number.as_u64())),
     };
     match index {
         Some(None) => Err("task.index is no number of a task: 0 or more is expected".into()),
@@ -301,7 +306,12 @@ mod tests {
             (r#"{"cluster": {"worker": ["a:1", 2]}}"#, "cluster.worker[1] is a number"),
             (r#"{"cluster": {"worker": {"x": "a:1"}}}"#, "key 'x'"),
             (r#"{"task": {"type": 1}}"#, "task.type is a number"),
+            (
+                r#"{"cluster": {"worker": {"18446744073709551615": "a:1"}}}"#,
+                "key '18446744073709551615'",
+            ),
             (r#"{"task": {"type": "worker", "index": -1}}"#, "task.index"),
+            (r#"{"task": {"type": "worker", "index": 9223372036854775808}}"#, "task.index"),
             (r#"{"cluster": {"ps": ["a:1"]}, "task": {"type": "worker"}}"#, "has 'ps'"),
             (
                 r#"{"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 1}}"#,
