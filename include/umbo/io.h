@@ -6,9 +6,8 @@
  * @file io.h
  * @brief Files: checkpoints, from which training goes on with the same bits; arrays; positions.
  *
- * Objects are added by names, which differ; a checkpoint keeps them. A program that goes on makes
- * the same objects, adds them by the same names, and restores the file, which is in the safetensors
- * format (docs/checkpoints.md). A manager keeps several files.
+ * Objects are added by names; a checkpoint keeps them. To go on, a program makes the same objects,
+ * adds them by the same names, and restores the file (safetensors; docs/checkpoints.md).
  *
  * Functions with files can return UMBO_STATUS_NOT_FOUND, UMBO_STATUS_PERMISSION_DENIED and
  * UMBO_STATUS_RESOURCE_EXHAUSTED as the system says, UMBO_STATUS_UNAVAILABLE for what else fails.
