@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes what tests/abi promises from the headers include/umbo/*.h: the functions to symbols.txt, and
-the structs, as cc lays them out, to layout.c."""
+"""Writes what tests/abi promises from the headers include/umbo/*.h: the functions to symbols.txt, those of gpu.h, which
+are not promised, to experimental.txt, and the structs, as cc lays them out, to layout.c."""
 import pathlib
 import re
 import subprocess
@@ -10,6 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADERS = ROOT / "include/umbo"
 LAYOUT = ROOT / "tests/abi/layout.c"
 SYMBOLS = ROOT / "tests/abi/symbols.txt"
+EXPERIMENTAL = ROOT / "tests/abi/experimental.txt"
 
 
 def read(name, seen):
@@ -21,6 +22,11 @@ def read(name, seen):
             seen.add(included)
             before += read(included, seen)
     return before + text
+
+
+def functions(text):
+    """The functions that are exported."""
+    return set(re.findall(r"UMBO_API [\w* ]*?\b(umbo_\w+)\(", text))
 
 
 def structs(text):
@@ -36,10 +42,12 @@ def structs(text):
 
 def main():
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", read("all.h", set()), flags=re.S)
-    functions = sorted(set(re.findall(r"UMBO_API [\w* ]*?\b(umbo_\w+)\(", text)))
-    SYMBOLS.write_text("\n".join(functions) + "\n")
+    gpu = re.sub(r"/\*.*?\*/|//[^\n]*", "", (HEADERS / "gpu.h").read_text(), flags=re.S)
+    for path, names in [(SYMBOLS, functions(text) - functions(gpu)), (EXPERIMENTAL, functions(gpu))]:
+        path.write_text("\n".join(sorted(names)) + "\n")
 
-    found = list(structs(text))
+    experimental = {name for name, _ in structs(gpu)} | {"umbo_gpu_update"}
+    found = [(name, fields) for name, fields in structs(text) if name not in experimental]
     lines = ["#include <stdio.h>", "#include <stddef.h>", "#include <umbo/all.h>", "int main(void) {"]
     for name, fields in found:
         lines.append(f'printf("\\nSIZE({name}, %zu);\\n", sizeof({name}));')

@@ -290,22 +290,6 @@ FIELD(umbo_update_tile, learning_rate, 56);
 FIELD(umbo_update_tile, weight_decay, 64);
 FIELD(umbo_update_tile, step, 72);
 
-SIZE(umbo_gpu_update, 104);
-FIELD(umbo_gpu_update, struct_size, 0);
-FIELD(umbo_gpu_update, dtype, 8);
-FIELD(umbo_gpu_update, state_count, 12);
-FIELD(umbo_gpu_update, count, 16);
-FIELD(umbo_gpu_update, weights, 24);
-FIELD(umbo_gpu_update, gradient, 32);
-FIELD(umbo_gpu_update, states, 40);
-FIELD(umbo_gpu_update, row_count, 48);
-FIELD(umbo_gpu_update, rows, 56);
-FIELD(umbo_gpu_update, learning_rate, 64);
-FIELD(umbo_gpu_update, weight_decay, 72);
-FIELD(umbo_gpu_update, step, 80);
-FIELD(umbo_gpu_update, device, 88);
-FIELD(umbo_gpu_update, stream, 96);
-
 SIZE(umbo_custom_rule_options, 72);
 FIELD(umbo_custom_rule_options, struct_size, 0);
 FIELD(umbo_custom_rule_options, name, 8);
@@ -511,11 +495,6 @@ FIELD(umbo_step_times, outside, 96);
 SIZE(umbo_trace_options, 16);
 FIELD(umbo_trace_options, struct_size, 0);
 FIELD(umbo_trace_options, max_events, 8);
-
-SIZE(umbo_nccl_options, 24);
-FIELD(umbo_nccl_options, struct_size, 0);
-FIELD(umbo_nccl_options, timeout_seconds, 8);
-FIELD(umbo_nccl_options, library, 16);
 
 SIZE(umbo_variable_request_info, 40);
 FIELD(umbo_variable_request_info, struct_size, 0);
