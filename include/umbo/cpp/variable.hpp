@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -74,9 +75,10 @@ public:
         return check(umbo_variable_write(get(), data, count * sizeof(T)));
     }
 
-    template <class T>
-    returned<void> write(const std::vector<T> &data) const {
-        return write(data.data(), data.size());
+    // The same of what has `data()` and `size()`: a vector, an array, a `std::span`.
+    template <class Range>
+    returned<void> write(const Range &elements) const {
+        return write(std::data(elements), std::size(elements));
     }
 
     // The current value in host memory that has room for `count` elements, all that there are.
