@@ -28,9 +28,6 @@ impl Spin {
     fn until(self, ready: &mut impl FnMut() -> bool) -> bool {
         /// The clock is looked at only once in so many rounds.
         const ROUNDS_PER_LOOK: u32 = 64;
-        if self == Spin::NEVER {
-            return ready();
-        }
         let start = Instant::now();
         loop {
             for _ in 0..ROUNDS_PER_LOOK {
@@ -99,7 +96,7 @@ impl Signal {
         deadline: Option<Instant>,
         mut ready: impl FnMut() -> bool,
     ) -> bool {
-        if ready() || spin.until(&mut ready) {
+        if ready() || spin != Spin::NEVER && spin.until(&mut ready) {
             return true;
         }
         let own = current();
