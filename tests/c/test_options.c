@@ -79,7 +79,7 @@ static void unknown_constants(void) {
     CHECK_MESSAGE("type");
     CHECK_STATUS(umbo_set_log_callback((umbo_log_level)9, ignore, NULL, NULL),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("most_verbose");
+    CHECK_MESSAGE("level");
     /* Also where there is nobody to tell. */
     CHECK_STATUS(umbo_set_log_callback((umbo_log_level)0, NULL, NULL, NULL),
                  UMBO_STATUS_INVALID_ARGUMENT);
