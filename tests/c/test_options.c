@@ -79,11 +79,11 @@ static void unknown_constants(void) {
     CHECK_MESSAGE("type");
     CHECK_STATUS(umbo_set_log_callback((umbo_log_level)9, ignore, NULL, NULL),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("most_verbose");
+    CHECK_MESSAGE("level");
     /* Also where there is nobody to tell. */
     CHECK_STATUS(umbo_set_log_callback((umbo_log_level)0, NULL, NULL, NULL),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("most_verbose");
+    CHECK_MESSAGE("level");
     CHECK_OK(umbo_set_log_callback(UMBO_LOG_ERROR, NULL, NULL, NULL));
     CHECK(umbo_status_name((umbo_status)99) != NULL && umbo_status_name((umbo_status)-1) != NULL);
     CHECK(strcmp(umbo_status_name(UMBO_STATUS_DATA_LOSS), "DATA_LOSS") == 0);

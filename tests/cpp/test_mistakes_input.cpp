@@ -44,7 +44,7 @@ std::vector<mistake> mistakes() {
              umbo::dataset::from_npz_file(at.file, {"images"});
          }},
         {"batches of nothing", umbo::status::invalid_argument,
-         {"umbo_dataset_batch", "size"},
+         {"umbo_dataset_batch", "element_count"},
          {"0;"},
          {"elements in a batch, 1 or more"},
          [] {
@@ -106,7 +106,7 @@ std::vector<mistake> mistakes() {
              at.numbers.repeat(-7);
          }},
         {"batches of no size", umbo::status::invalid_argument,
-         {"umbo_dataset_rebatch", "sizes"},
+         {"umbo_dataset_rebatch", "row_counts"},
          {"none"},
          {"give one or more"},
          [] {
@@ -114,7 +114,7 @@ std::vector<mistake> mistakes() {
              at.numbers.batch(2).rebatch({});
          }},
         {"a batch of a negative size", umbo::status::invalid_argument,
-         {"umbo_dataset_rebatch", "sizes"},
+         {"umbo_dataset_rebatch", "row_counts"},
          {"-1"},
          {"is negative"},
          [] {
