@@ -22,13 +22,13 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn new(most_verbose: Level) -> Recorder {
+    fn new(level: Level) -> Recorder {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let lines = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&lines);
         log::set_sink(
-            most_verbose,
+            level,
             Box::new(move |level, text| {
                 kept.lock().unwrap().push(format!("{}: {text}", level.name()));
             }),

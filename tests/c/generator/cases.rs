@@ -40,7 +40,7 @@ const NUMBERS: [(&str, &str); 10] = [
     ("start", "0"),
     ("physical_ordinal", "0"),
     ("dtype", "UMBO_DTYPE_FLOAT32"),
-    ("most_verbose", "UMBO_LOG_ERROR"),
+    ("level", "UMBO_LOG_ERROR"),
     ("status", "UMBO_STATUS_ABORTED"),
     ("bytes", "sizeof(numbers)"),
     ("root", "0"),

@@ -41,7 +41,7 @@ const NUMBERS: &[(&str, &str, &str)] = &[
     ("umbo_metric_options", "bins", "small(f)"),
     ("umbo_metric_options", "classes", "small(f)"),
     ("umbo_train_epoch_options", "max_steps", "below(f, 4)"),
-    ("umbo_log_level", "most_verbose", "below(f, 6)"),
+    ("umbo_log_level", "level", "below(f, 6)"),
     // Arrays of counts are as long as there are ranks.
     ("umbo_communicator_functions", "rank_count", "1 + below(f, 4)"),
     ("umbo_communicator_functions", "flags", "below(f, 5)"),
