@@ -280,11 +280,13 @@ UMBO_API const char *umbo_last_error_message(void);
 UMBO_API int64_t umbo_last_error_count(void);
 
 /**
- * Gets a failure of this thread's last error, which stays as it is if this function fails.
+ * Gets a failure of this thread's last error.
  *
  * @param[in] index 0 to umbo_last_error_count() - 1, in the order of the replicas.
  * @param[out] info Its texts and its payload live as long as umbo_last_error_message().
  * @return UMBO_STATUS_OUT_OF_RANGE: no failure at `index`.
+ *
+ * If it fails, also because `info` is NULL, the last error stays as it is.
  */
 UMBO_MUST_USE UMBO_API umbo_status umbo_last_error_at(int64_t index, umbo_error_info *info);
 

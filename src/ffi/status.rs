@@ -202,11 +202,13 @@ pub extern "C" fn umbo_last_error_count() -> i64 {
     last(|last| last.records.len() as i64).unwrap_or(0)
 }
 
-/// Gets a failure of this thread's last error, which stays as it is if this function fails.
+/// Gets a failure of this thread's last error.
 ///
 /// @param[in] index 0 to umbo_last_error_count() - 1, in the order of the replicas.
 /// @param[out] info Its texts and its payload live as long as umbo_last_error_message().
 /// @return UMBO_STATUS_OUT_OF_RANGE: no failure at `index`.
+///
+/// If it fails, also because `info` is NULL, the last error stays as it is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn umbo_last_error_at(index: i64, info: *mut umbo_error_info) -> umbo_status {
     // SAFETY: the caller gives NULL or a struct of the size that it states.

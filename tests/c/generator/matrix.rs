@@ -125,7 +125,11 @@ const PRELUDES: &[(&str, &str)] = &[
 ];
 
 /// Fields that a struct needs beside what the `NULL` tests give it: struct, assignment.
-const FIELDS: &[(&str, &str)] = &[("umbo_shuffle_options", "buffer_capacity = 2")];
+const FIELDS: &[(&str, &str)] = &[
+    ("umbo_shuffle_options", "buffer_capacity = 2"),
+    ("umbo_variable_request_info", "name = \"renamed\""),
+    ("umbo_variable_request_info", "trainable = UMBO_AUTO"),
+];
 
 /// Functions that succeed nowhere, and why that is right.
 const NEVER_SUCCEED: &[(&str, &str)] = &[

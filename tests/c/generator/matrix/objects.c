@@ -76,7 +76,7 @@ static void make_objects(struct objects *good) {
     }
     CHECK_OK(umbo_strategy_create(&strategy_options, &good->strategy));
     good->tensor = make_floats(1, numbers);
-    CHECK_OK(umbo_tensor_view(good->tensor, &array_view));
+    CHECK_OK(umbo_tensor_mutable_view(good->tensor, &array_view));
     CHECK_OK(umbo_value_from_tensor(good->tensor, &good->value));
     variable_options.aggregation = UMBO_AGGREGATION_MEAN;
     CHECK_OK(umbo_variable_create(good->strategy, "v", good->tensor, &variable_options, &variable));
