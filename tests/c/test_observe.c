@@ -14,6 +14,11 @@ static umbo_status nothing(umbo_replica_context *context, const umbo_value *args
     return UMBO_OK;
 }
 
+static void count_errors(umbo_log_level level, const char *message, void *user_data) {
+    CHECK(level == UMBO_LOG_ERROR && strstr(message, "umbo_trace_span_begin: name") != NULL);
+    ++*(int *)user_data;
+}
+
 static umbo_status fails(umbo_replica_context *context, const umbo_value *args, void *user_data,
                          umbo_value **result) {
     (void)context;
@@ -99,6 +104,7 @@ static void reports(umbo_strategy *strategy) {
 
 static void traces(umbo_strategy *strategy) {
     umbo_trace_options options = UMBO_TRACE_OPTIONS_INIT;
+    int errors = 0;
     int64_t events = -1, dropped = -1;
     FILE *file;
     char text[4096];
@@ -111,7 +117,10 @@ static void traces(umbo_strategy *strategy) {
     umbo_trace_span_end();
     umbo_trace_span_begin(NULL);
     umbo_trace_span_end();
-    umbo_trace_span_begin("\xff"); /* logs an error */
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_ERROR, count_errors, &errors, NULL));
+    umbo_trace_span_begin("\xff");
+    CHECK_OK(umbo_set_log_callback(UMBO_LOG_ERROR, NULL, NULL, NULL));
+    CHECK(errors == 1);
     CHECK_STATUS(umbo_trace_start(NULL, NULL), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_trace_start("/nowhere/trace.json", NULL), UMBO_STATUS_NOT_FOUND);
     CHECK_MESSAGE("/nowhere/trace.json");

@@ -67,7 +67,8 @@ static umbo_status tell(const umbo_progress *progress, void *user_data) {
     scene *self = (scene *)user_data;
     umbo_metric metric = UMBO_METRIC_INIT;
     self->told++;
-    CHECK(progress->struct_size == sizeof(*progress) && progress->step_count == self->told);
+    /* as the library knows it, which a newer header may have longer */
+    CHECK(progress->struct_size <= sizeof(*progress) && progress->step_count == self->told);
     CHECK(progress->example_count == (self->told < STEPS ? 4 * self->told : EXAMPLES));
     CHECK(progress->last_apply != NULL && progress->last_apply->applied == 1);
     CHECK(progress->update_count == self->told && progress->skipped_count == 0 && progress->seconds >= 0);
