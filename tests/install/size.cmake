@@ -17,11 +17,10 @@ function(at_most pattern kilobytes)
   set(FOUND "${found}" PARENT_SCOPE)
 endfunction()
 
-at_most("lib*/libumbo.a" 45000)
-# Of the tool, a third is what draws PNG.
-at_most("bin/umbo" 11200)
+at_most("lib*/libumbo.a" 41000)
+at_most("bin/umbo" 7300)
 # Three sets of instructions for each frequent loop are most of it.
-at_most("lib*/libumbo.so.${VERSION}" 9300)
+at_most("lib*/libumbo.so.${VERSION}" 8600)
 set(library "${FOUND}")
 get_filename_component(directory "${library}" DIRECTORY)
 set(debug_file "${directory}/.debug/libumbo.so.${VERSION}.debug")
