@@ -36,7 +36,7 @@ static void prepare_reduce(void *data) {
     umbo_tensor *tensor = NULL;
     umbo_view view;
     UMBO_CHECK(umbo_tensor_create_uninitialized(UMBO_DTYPE_FLOAT32, 1, &count, NULL, &tensor));
-    UMBO_CHECK(umbo_tensor_view(tensor, &view));
+    UMBO_CHECK(umbo_tensor_mutable_view(tensor, &view));
     fill_random(view.mutable_data, count, (uint64_t)replica);
     r->parts[replica] = view.mutable_data;
     UMBO_CHECK(umbo_value_from_tensor(tensor, &part));
