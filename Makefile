@@ -118,7 +118,7 @@ cases: ## Run the conformance cases (UMBO_CASES=files, separated by colons)
 	  cargo test --quiet --locked $(if $(SMALL),--workspace,--release) --test cases
 
 check: ## Format, lints and unit tests: the quick part of `make test`
-	@$(call section,Format, lints, unit tests)
+	@$(call section,Format and lints and unit tests)
 	@cargo fmt --all --check
 	@cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 	@cargo test --quiet --locked --workspace --lib --exclude models
