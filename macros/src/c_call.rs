@@ -55,10 +55,9 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
         #before
         crate::ffi::boundary::#runs(#name, move || { #body })
     });
-    // Arguments are bound in one way, also by those functions of `ffi::arguments` that are not unsafe.
     Ok(quote! {
         #[unsafe(no_mangle)]
-        #[allow(unused_unsafe)]
+        #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
         #function
     })
 }
@@ -118,7 +117,7 @@ mod tests {
         );
         let expected = quote! {
             #[unsafe(no_mangle)]
-            #[allow(unused_unsafe)]
+            #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
             pub unsafe extern "C" fn umbo_x(
                 metrics: *const umbo_metrics,
                 items: *const i64,
@@ -148,7 +147,7 @@ mod tests {
         );
         let expected = quote! {
             #[unsafe(no_mangle)]
-            #[allow(unused_unsafe)]
+            #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
             pub unsafe extern "C" fn umbo_release(x: *const c_void) {
                 crate::ffi::boundary::quietly("umbo_release", move || { release(x) })
             }
@@ -164,7 +163,7 @@ mod tests {
         );
         let expected = quote! {
             #[unsafe(no_mangle)]
-            #[allow(unused_unsafe)]
+            #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
             unsafe extern "C" fn umbo_x() -> crate::ffi::status::umbo_status {
                 let user_data = unsafe {
                     crate::ffi::callback::UserData::new(user_data, destroy)

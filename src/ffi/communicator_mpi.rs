@@ -37,14 +37,9 @@ pub struct umbo_mpi_options {
 /// `options` is as the header says.
 unsafe fn options_from(given: &umbo_mpi_options) -> Result<mpi::Options> {
     let timeout = duration(given.timeout_seconds, "options.timeout_seconds", false)?;
-    let longest_message = given.max_message_bytes;
-    if !(1..=1 << 30).contains(&longest_message) {
-        let problem = format!("{longest_message}; 1 to 1073741824 are expected");
-        return Err(Error::invalid("options.max_message_bytes", problem));
-    }
     // SAFETY: as above.
     let library = unsafe { optional_text(given.library, "options.library") }?.map(str::to_owned);
-    Ok(mpi::Options { timeout, library, longest_message })
+    Ok(mpi::Options { timeout, library, max_message_bytes: given.max_message_bytes })
 }
 
 /// Joins all processes that were started together, or the ranks of a communicator of MPI.

@@ -95,7 +95,7 @@ public:
 
     // All that the functions below say, in one call.
     returned<umbo_variable_info> info() const {
-        auto out = detail::sized<umbo_variable_info>();
+        auto out = umbo_variable_info_default();
         UMBO_DETAIL_TRY(umbo_variable_get_info(get(), &out));
         return out;
     }

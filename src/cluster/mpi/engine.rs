@@ -59,12 +59,12 @@ impl Engine {
         mpi: Functions,
         parent: Object,
         timeout: Option<Duration>,
-        longest_message: usize,
+        max_message_bytes: usize,
     ) -> Result<Engine> {
         let main_thread_only = lifetime::enter(&mpi)?;
         let (communicator, rank, size) = (COMM_NULL, 0, 1);
         let mut engine = Engine {
-            link: Link { mpi, communicator, rank, size, timeout, longest_message },
+            link: Link { mpi, communicator, rank, size, timeout, max_message_bytes },
             main_thread_only,
             failed: AtomicBool::new(true),
             node_rank: 0,
@@ -283,7 +283,7 @@ impl Communicator for Engine {
         self.call(|deadline| {
             let total = bytes.len() as i64;
             self.meet_over(Call::Broadcast, total, "how many bytes are sent to all", deadline)?;
-            for piece in bytes.chunks_mut(self.link.longest_message) {
+            for piece in bytes.chunks_mut(self.link.max_message_bytes) {
                 let mut request = REQUEST_NULL;
                 // SAFETY: the piece stays until the call is done, or the job is.
                 let code = unsafe {

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 
 /// The most bytes of one message. Tests set less.
-pub const LONGEST_MESSAGE: usize = 1 << 30;
+pub const MAX_MESSAGE_BYTES: usize = 1 << 30;
 
 /// With how many ranks messages are exchanged at a time.
 const PEERS: usize = 32;
@@ -26,7 +26,7 @@ pub struct Link {
     pub size: usize,
     /// How long a call waits; for ever without one.
     pub timeout: Option<Duration>,
-    pub longest_message: usize,
+    pub max_message_bytes: usize,
 }
 
 /// A range of bytes that goes to or comes from a rank.
@@ -131,7 +131,7 @@ impl Link {
         let peer = part.peer as c_int;
         let mut done = 0;
         while done < part.bytes {
-            let bytes = (part.bytes - done).min(self.longest_message);
+            let bytes = (part.bytes - done).min(self.max_message_bytes);
             let count = bytes as c_int;
             let mut request = REQUEST_NULL;
             let to = &raw mut request;

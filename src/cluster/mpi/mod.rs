@@ -24,7 +24,7 @@ pub struct Options {
     /// The library to open; without one it is found.
     pub library: Option<String>,
     /// The most bytes of a message; more go in several.
-    pub longest_message: usize,
+    pub max_message_bytes: usize,
 }
 
 impl Default for Options {
@@ -32,19 +32,19 @@ impl Default for Options {
         Options {
             timeout: Some(Duration::from_secs(600)),
             library: None,
-            longest_message: link::LONGEST_MESSAGE,
+            max_message_bytes: link::MAX_MESSAGE_BYTES,
         }
     }
 }
 
 impl Options {
     fn check(&self) -> Result<()> {
-        let longest = link::LONGEST_MESSAGE;
-        if (1..=longest).contains(&self.longest_message) {
+        let longest = link::MAX_MESSAGE_BYTES;
+        if (1..=longest).contains(&self.max_message_bytes) {
             return Ok(());
         }
-        let problem = format!("{}; 1 to {longest} are expected", self.longest_message);
-        Err(Error::invalid("longest_message", problem))
+        let problem = format!("{}; 1 to {longest} are expected", self.max_message_bytes);
+        Err(Error::invalid("options.max_message_bytes", problem))
     }
 }
 
@@ -103,6 +103,6 @@ unsafe fn joined(
     }
     // SAFETY: the caller's promise.
     let engine =
-        unsafe { engine::Engine::join(mpi, parent, options.timeout, options.longest_message) }?;
+        unsafe { engine::Engine::join(mpi, parent, options.timeout, options.max_message_bytes) }?;
     CheckedCommunicator::new(Box::new(engine))
 }
