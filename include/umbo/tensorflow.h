@@ -371,20 +371,30 @@ UMBO_MUST_USE static inline umbo_status umbo_strategy_update_non_slot(
   return status == UMBO_OK ? left : status;
 }
 
-/** Gets a new handle to the variable with the first name, beside which shared state lies. */
+/**
+ * Gets a new handle to the variable with the first name, beside which shared state lies.
+ *
+ * @return UMBO_STATUS_INVALID_ARGUMENT: no variable, or one of another strategy.
+ */
 UMBO_MUST_USE static inline umbo_status umbo_strategy_non_slot_devices(
     const umbo_strategy *strategy, int64_t count, umbo_variable *const *variables,
     umbo_variable **variable) {
+  umbo_strategy_info own = UMBO_STRATEGY_INFO_INIT;
   umbo_variable_info info = UMBO_VARIABLE_INFO_INIT;
   const char *name = NULL;
   int64_t index, first = 0;
-  (void)strategy;
+  UMBO_TRY(umbo_strategy_get_info(strategy, &own));
   if (count < 1 || variables == NULL) {
     return umbo_tensorflow_refuse(UMBO_STATUS_INVALID_ARGUMENT,
                                   "umbo_strategy_non_slot_devices: variables: none");
   }
   for (index = 0; index < count; index++) {
     UMBO_TRY(umbo_variable_get_info(variables[index], &info));
+    if (info.strategy_id != 0 && info.strategy_id != own.id) {
+      return umbo_tensorflow_refuse(UMBO_STATUS_INVALID_ARGUMENT,
+                                    "umbo_strategy_non_slot_devices: variables: one was made by "
+                                    "another strategy");
+    }
     if (name != NULL && strcmp(info.name, name) >= 0) continue;
     name = info.name;
     first = index;

@@ -136,11 +136,13 @@ typedef struct umbo_variable_info {
   int32_t trainable;
   /** How values that replicas assign are combined. */
   umbo_aggregation aggregation;
+  /** The `id` of the strategy that made it (umbo_strategy_info); 0: the default one. */
+  uint64_t strategy_id;
 } umbo_variable_info;
 
 #define UMBO_VARIABLE_INFO_INIT \
   { sizeof(umbo_variable_info), NULL, NULL, UMBO_DTYPE_NONE, 0, { 0, 0, 0, 0, 0, 0, 0, 0 }, 0, \
-    UMBO_AGGREGATION_NONE }
+    UMBO_AGGREGATION_NONE, 0 }
 UMBO_DEFAULT(umbo_variable_info, UMBO_VARIABLE_INFO_INIT)
 
 /**

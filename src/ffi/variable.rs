@@ -181,6 +181,8 @@ pub struct umbo_variable_info {
     pub trainable: i32,
     /// How values that replicas assign are combined.
     pub aggregation: umbo_aggregation,
+    /// The `id` of the strategy that made it (umbo_strategy_info); 0: the default one.
+    pub strategy_id: u64,
 }
 
 /// Gets what a variable is.
@@ -195,6 +197,7 @@ pub fn umbo_variable_get_info(variable: *const umbo_variable, info: *mut umbo_va
         shape: padded(shape.iter().map(|&size| size as i64)),
         trainable: spec.trainable.into(),
         aggregation: spec.aggregation.to_c(),
+        strategy_id: spec.strategy,
         ..Default::default()
     });
 }

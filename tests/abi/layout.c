@@ -145,7 +145,7 @@ FIELD(umbo_variable_options, initial_mean, 56);
 FIELD(umbo_variable_options, initial_spread, 64);
 FIELD(umbo_variable_options, initial_seed, 72);
 
-SIZE(umbo_variable_info, 104);
+SIZE(umbo_variable_info, 112);
 FIELD(umbo_variable_info, struct_size, 0);
 FIELD(umbo_variable_info, name, 8);
 FIELD(umbo_variable_info, device, 16);
@@ -154,6 +154,7 @@ FIELD(umbo_variable_info, ndim, 28);
 FIELD(umbo_variable_info, shape, 32);
 FIELD(umbo_variable_info, trainable, 96);
 FIELD(umbo_variable_info, aggregation, 100);
+FIELD(umbo_variable_info, strategy_id, 104);
 
 SIZE(umbo_element_spec_info, 96);
 FIELD(umbo_element_spec_info, struct_size, 0);

@@ -225,6 +225,7 @@ static umbo_variable *named(umbo_strategy *strategy, const char *name) {
 
 static void non_slot_devices(umbo_strategy *strategy) {
     umbo_variable *variables[3], *chosen = NULL;
+    umbo_strategy *other = NULL;
     int index;
     variables[0] = named(strategy, "kernel");
     variables[1] = named(strategy, "bias");
@@ -239,6 +240,10 @@ static void non_slot_devices(umbo_strategy *strategy) {
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_strategy_non_slot_devices(strategy, 3, NULL, &chosen), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_STATUS(umbo_strategy_non_slot_devices(strategy, 3, variables, NULL), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_OK(umbo_strategy_create(NULL, &other));
+    CHECK_STATUS(umbo_strategy_non_slot_devices(other, 3, variables, &chosen), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("another strategy");
+    umbo_strategy_release(other);
     CHECK(chosen == NULL);
     for (index = 0; index < 3; index++) umbo_variable_release(variables[index]);
 }

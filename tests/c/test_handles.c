@@ -15,6 +15,35 @@ static void refuse_tensor(const umbo_tensor *tensor, const char *words) {
     umbo_tensor_release(tensor); /* nothing happens */
 }
 
+#define REFUSE_TO_RETAIN(retain, type, handle) \
+    do { \
+        type *another = NULL; \
+        CHECK_STATUS(retain((type *)(handle), &another), UMBO_STATUS_INVALID_ARGUMENT); \
+        CHECK_STATUS(retain(NULL, &another), UMBO_STATUS_INVALID_ARGUMENT); \
+        CHECK(another == NULL); \
+    } while (0)
+
+/* Each noun's retain takes that noun alone. */
+static void retain_as_every_other_type(void *of_another_type, void *tensor) {
+    REFUSE_TO_RETAIN(umbo_cancellation_retain, umbo_cancellation, of_another_type);
+    REFUSE_TO_RETAIN(umbo_checkpoint_retain, umbo_checkpoint, of_another_type);
+    REFUSE_TO_RETAIN(umbo_checkpoint_manager_retain, umbo_checkpoint_manager, of_another_type);
+    REFUSE_TO_RETAIN(umbo_cluster_resolver_retain, umbo_cluster_resolver, of_another_type);
+    REFUSE_TO_RETAIN(umbo_communicator_retain, umbo_communicator, of_another_type);
+    REFUSE_TO_RETAIN(umbo_dataset_retain, umbo_dataset, of_another_type);
+    REFUSE_TO_RETAIN(umbo_distributed_dataset_retain, umbo_distributed_dataset, of_another_type);
+    REFUSE_TO_RETAIN(umbo_element_spec_retain, umbo_element_spec, of_another_type);
+    REFUSE_TO_RETAIN(umbo_equivalence_retain, umbo_equivalence, of_another_type);
+    REFUSE_TO_RETAIN(umbo_gradients_retain, umbo_gradients, of_another_type);
+    REFUSE_TO_RETAIN(umbo_iterator_retain, umbo_iterator, of_another_type);
+    REFUSE_TO_RETAIN(umbo_metrics_retain, umbo_metrics, of_another_type);
+    REFUSE_TO_RETAIN(umbo_optimizer_retain, umbo_optimizer, of_another_type);
+    REFUSE_TO_RETAIN(umbo_tensor_retain, umbo_tensor, of_another_type);
+    REFUSE_TO_RETAIN(umbo_value_retain, umbo_value, of_another_type);
+    REFUSE_TO_RETAIN(umbo_variable_retain, umbo_variable, of_another_type);
+    REFUSE_TO_RETAIN(umbo_strategy_retain, umbo_strategy, tensor);
+}
+
 int main(void) {
     umbo_tensor *tensor = make_float(1), *recycled;
     umbo_value *value = float_value(2);
@@ -45,6 +74,9 @@ int main(void) {
     refuse_tensor(tensor, "");
     CHECK_OK(umbo_tensor_view(recycled, &view));
     CHECK(live(UMBO_HANDLE_TENSOR) == 1);
+
+    retain_as_every_other_type(strategy, recycled);
+    umbo_ignore(umbo_tensor_view(recycled, NULL)); /* a failure that nobody asks about */
 
     /* Of another kind: says which. */
     refuse_tensor(as_tensor(value), "value");

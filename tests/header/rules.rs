@@ -1,6 +1,7 @@
 //! The rules that all declarations keep: one order, one word, one type for each thing.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use super::generated;
 
@@ -245,4 +246,27 @@ fn headers_are_short() {
         );
     }
     assert!(lines <= 7000, "{lines} lines");
+}
+
+/// The interpreter of the cases calls what is exported, so inline functions are called by a C test.
+#[test]
+fn inline_functions_have_tests_in_c() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
+    let files = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.filter(|path| path.is_file());
+    let tests: String = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let mut seen = 0;
+    for (header, text) in headers() {
+        for part in code(text).split("static inline ").skip(1) {
+            let name = part.split('(').next().unwrap().rsplit([' ', '*']).next().unwrap();
+            // What only serves the functions of tensorflow.h has no name of its own there.
+            if name.starts_with("umbo_tensorflow_") || !name.starts_with("umbo_") {
+                continue;
+            }
+            let called = ["(", ","].iter().any(|end| tests.contains(&format!("{name}{end}")));
+            assert!(called, "{header}: no test in C calls {name}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 40, "{seen}");
 }
