@@ -133,8 +133,9 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<Report, Failure> {
 
 /// What a benchmark reports, with how busy others were meanwhile.
 fn measured(measure: impl FnOnce() -> Result<Report, Failure>) -> Result<Report, Failure> {
-    machine::warn_if_busy();
+    // Begun before the look at the machine: so the shortest benchmark is long enough for the counters.
     let watch = Watch::begin();
+    machine::warn_if_busy();
     let mut report = measure()?;
     // Of several processes one alone reports.
     if !report.text.is_empty() {
