@@ -2,8 +2,8 @@
 //! process.
 //!
 //! A loop is written once, as a [`Kernel`] whose `run` is inlined, and compiled once per
-//! instruction set. All of them give the same bits: no loop depends on the vector width, and
-//! nothing is contracted into fused multiply-adds.
+//! instruction set. All of them give the same bits: no loop depends on the vector width, and a multiplication
+//! is fused with an addition only where its product is exact.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 pub enum InstructionSet {
     /// What every processor of the architecture has.
     Baseline = 1,
-    /// AVX2 and F16C (x86-64).
+    /// AVX2, FMA and F16C (x86-64).
     Avx2 = 2,
     /// AVX-512 F, BW, DQ and VL beside those (x86-64).
     Avx512 = 3,
@@ -46,7 +46,9 @@ impl InstructionSet {
             InstructionSet::Baseline => true,
             #[cfg(target_arch = "x86_64")]
             InstructionSet::Avx2 => {
-                is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c")
+                is_x86_feature_detected!("avx2")
+                    && is_x86_feature_detected!("fma")
+                    && is_x86_feature_detected!("f16c")
             }
             #[cfg(target_arch = "x86_64")]
             InstructionSet::Avx512 => {
@@ -146,13 +148,13 @@ pub fn dispatch<K: Kernel>(instructions: Instructions, kernel: K) {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,f16c,fma")]
 fn run_avx2(kernel: impl Kernel) {
     kernel.run(Instructions(InstructionSet::Avx2));
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
+#[target_feature(enable = "avx2,f16c,fma,avx512f,avx512bw,avx512dq,avx512vl")]
 fn run_avx512(kernel: impl Kernel) {
     kernel.run(Instructions(InstructionSet::Avx512));
 }

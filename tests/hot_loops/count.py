@@ -50,8 +50,8 @@ def main():
     if shutil.which("valgrind") is None:
         skip("valgrind counts the instructions, and is not here")
     flags = pathlib.Path("/proc/cpuinfo").read_text().split()
-    if "avx2" not in flags or "f16c" not in flags:
-        skip("the counts are those of AVX2 with F16C")
+    if not {"avx2", "fma", "f16c"} <= set(flags):
+        skip("the counts are those of AVX2 with FMA and F16C")
     found = counted(sys.argv[1])
     if "--write" in sys.argv:
         COUNTS.write_text(HEAD + "".join(f"{found[name]:.0f} {name}\n" for name in sorted(found)))

@@ -50,12 +50,15 @@ pub trait Round: Copy {
 /// rounded, for the `N` elements from each term's first on; −0 × `scale` if there are no terms. `None`
 /// where there is no loop in instructions: for other numbers than [`BLOCK`], or other processors. Inlined.
 ///
+/// If all products are exact, as the caller says, they are added by fused multiply-adds, which have the same bits then.
+///
 /// # Safety
 /// The elements can be read.
 #[inline(always)]
 pub unsafe fn weighted_sum<G: Widen, T: Round, const N: usize>(
     instructions: Instructions,
     terms: impl Iterator<Item = Term<G>>,
+    products_are_exact: bool,
     scale: f64,
 ) -> Option<[T; N]> {
     #[cfg(target_arch = "x86_64")]
@@ -66,14 +69,16 @@ pub unsafe fn weighted_sum<G: Widen, T: Round, const N: usize>(
         match instructions.set() {
             InstructionSet::Baseline => return None,
             // SAFETY: there are such instructions only where the processor has them; the caller's promise.
-            InstructionSet::Avx2 => unsafe { x86::of_four(terms, scale, to) },
+            InstructionSet::Avx2 => unsafe { x86::of_four(terms, products_are_exact, scale, to) },
             // SAFETY: as above.
-            InstructionSet::Avx512 => unsafe { x86::of_eight(terms, scale, to) },
+            InstructionSet::Avx512 => unsafe {
+                x86::of_eight(terms, products_are_exact, scale, to)
+            },
         }
         // SAFETY: it has just been written.
         return Some(unsafe { sum.assume_init() });
     }
-    let _ = (instructions, terms, scale);
+    let _ = (instructions, terms, products_are_exact, scale);
     None
 }
 
@@ -86,11 +91,12 @@ mod x86 {
     use super::{BLOCK, Round, Term, Widen};
 
     /// # Safety
-    /// As for [`super::weighted_sum`], `to` can be written, and the processor has AVX2 and F16C.
+    /// As for [`super::weighted_sum`], `to` can be written, and the processor has AVX2, FMA and F16C.
     #[inline]
-    #[target_feature(enable = "avx2,f16c")]
+    #[target_feature(enable = "avx2,f16c,fma")]
     pub unsafe fn of_four<G: Widen, T: Round>(
         mut terms: impl Iterator<Item = Term<G>>,
+        products_are_exact: bool,
         scale: f64,
         to: *mut [T; BLOCK],
     ) {
@@ -108,7 +114,11 @@ mod x86 {
             for (index, sum) in sums.iter_mut().enumerate() {
                 // SAFETY: as above.
                 let elements = unsafe { G::four(from.add(4 * index)) };
-                *sum = _mm256_add_pd(*sum, _mm256_mul_pd(factor, elements));
+                *sum = if products_are_exact {
+                    _mm256_fmadd_pd(factor, elements, *sum)
+                } else {
+                    _mm256_add_pd(*sum, _mm256_mul_pd(factor, elements))
+                };
             }
         }
         let scale = _mm256_set1_pd(scale);
@@ -128,11 +138,12 @@ mod x86 {
     }
 
     /// # Safety
-    /// As for [`super::weighted_sum`], `to` can be written, and the processor has AVX-512 F and DQ.
+    /// As for [`super::weighted_sum`], `to` can be written, and the processor has FMA, AVX-512 F and DQ.
     #[inline]
-    #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
+    #[target_feature(enable = "avx2,f16c,fma,avx512f,avx512bw,avx512dq,avx512vl")]
     pub unsafe fn of_eight<G: Widen, T: Round>(
         mut terms: impl Iterator<Item = Term<G>>,
+        products_are_exact: bool,
         scale: f64,
         to: *mut [T; BLOCK],
     ) {
@@ -150,7 +161,11 @@ mod x86 {
             for (index, sum) in sums.iter_mut().enumerate() {
                 // SAFETY: as above.
                 let elements = unsafe { G::eight(from.add(8 * index)) };
-                *sum = _mm512_add_pd(*sum, _mm512_mul_pd(factor, elements));
+                *sum = if products_are_exact {
+                    _mm512_fmadd_pd(factor, elements, *sum)
+                } else {
+                    _mm512_add_pd(*sum, _mm512_mul_pd(factor, elements))
+                };
             }
         }
         let scale = _mm512_set1_pd(scale);

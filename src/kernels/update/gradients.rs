@@ -55,15 +55,20 @@ impl<'a> WeightedSum<'a> {
             _ => return each.run(instructions, self.every::<G, T>(finish)),
         };
         let (contributions, factor) = (self.contributions, finish.factors[0]);
-        let fresh = Fresh::<G, T> { contributions, reciprocal, factor, elements: PhantomData };
-        if (G::DTYPE, T::DTYPE) != (DType::Float32, DType::Float32) {
-            return each.run(instructions, fresh);
-        }
+        let products_are_exact =
+            contributions.iter().all(|part| has_exact_products::<G>(part.factor));
+        let fresh = Fresh::<G, T> {
+            contributions,
+            products_are_exact,
+            reciprocal,
+            factor,
+            elements: PhantomData,
+        };
         match contributions {
-            [a] if is_short(contributions, reciprocal) => {
+            [a] if is_short::<T>(contributions, reciprocal) => {
                 each.run(instructions, Short::new([a], fresh));
             }
-            [a, b] if is_short(contributions, reciprocal) => {
+            [a, b] if is_short::<T>(contributions, reciprocal) => {
                 each.run(instructions, Short::new([a, b], fresh));
             }
             _ => each.run(instructions, fresh),
@@ -88,6 +93,7 @@ pub(super) struct Every<'s, 'a, G, T> {
 #[derive(Clone, Copy)]
 struct Fresh<'s, 'a, G, T> {
     contributions: &'s [Contribution<'a>],
+    products_are_exact: bool,
     reciprocal: f64,
     factor: T,
     elements: PhantomData<fn() -> G>,
@@ -97,7 +103,7 @@ struct Fresh<'s, 'a, G, T> {
 /// ([`is_short`]).
 #[derive(Clone, Copy)]
 struct Short<'s, 'a, G, T, const TERMS: usize> {
-    first: [*const T; TERMS],
+    first: [*const G; TERMS],
     scale: T,
     fresh: Fresh<'s, 'a, G, T>,
 }
@@ -131,7 +137,7 @@ impl<G: GradientElement, T: Real> Gradients<T> for Fresh<'_, '_, G, T> {
 
     #[inline(always)]
     unsafe fn block<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N] {
-        let Fresh { contributions, reciprocal, factor, .. } = self;
+        let Fresh { contributions, products_are_exact, reciprocal, factor, .. } = self;
         let terms = contributions.iter().map(|part| {
             let first = first::<G>(part).wrapping_add(start);
             if N == BLOCK {
@@ -140,7 +146,9 @@ impl<G: GradientElement, T: Real> Gradients<T> for Fresh<'_, '_, G, T> {
             (part.factor, first)
         });
         // SAFETY: the caller's promise, and the views' builders vouched for reading them.
-        let sum = unsafe { lanes::weighted_sum::<G, T, N>(instructions, terms, reciprocal) };
+        let sum = unsafe {
+            lanes::weighted_sum::<G, T, N>(instructions, terms, products_are_exact, reciprocal)
+        };
         let Some(mut gradient) = sum else {
             // SAFETY: the caller's promise.
             return unsafe { self.added(instructions, start) };
@@ -153,7 +161,7 @@ impl<G: GradientElement, T: Real> Gradients<T> for Fresh<'_, '_, G, T> {
 }
 
 impl<'s, 'a, G, T: Real, const TERMS: usize> Short<'s, 'a, G, T, TERMS> {
-    /// The way of `fresh`, whose `contributions` have elements of type `T`.
+    /// The way of `fresh`, which has these `contributions`.
     fn new(contributions: [&Contribution<'_>; TERMS], fresh: Fresh<'s, 'a, G, T>) -> Self {
         let scale = T::from_f64(contributions[0].factor * fresh.reciprocal);
         Short { first: contributions.map(first), scale, fresh }
@@ -164,15 +172,17 @@ impl<G: GradientElement, T: Real, const TERMS: usize> Gradients<T> for Short<'_,
     const IS_USUAL: bool = true;
 
     #[inline(always)]
-    unsafe fn block<const N: usize>(self, _: Instructions, start: usize) -> [T; N] {
+    unsafe fn block<const N: usize>(self, instructions: Instructions, start: usize) -> [T; N] {
         let Short { first, scale, fresh } = self;
-        let block = |first: *const T| {
+        let block = |first: *const G| {
             let first = first.wrapping_add(start);
             if N == BLOCK {
                 ask(first);
             }
             // SAFETY: the caller's promise, and the views' builders vouched for reading them.
-            unsafe { first.cast::<[T; N]>().read() }
+            let elements = unsafe { first.cast::<[G; N]>().read() };
+            // Nothing is rounded: the type holds all elements.
+            rounded(G::widened(instructions, elements), |element| element)
         };
         let mut sum = block(first[0]);
         if TERMS > 1 {
@@ -276,9 +286,19 @@ fn are_finite<T: Real, const N: usize>(elements: &[T; N]) -> bool {
     finite
 }
 
-/// Whether the sum of these float32 contributions, of which there is one at least, times `reciprocal` has the
-/// bits of its float64 way if they are added in float32 and that is multiplied with the product of factor and
-/// reciprocal.
+/// Whether a float64 number with this factor times any element of the type is exact, so that rounding their
+/// sum alone is rounding the product first: 24 bits of float32, or fewer of a narrower type, and 29 of the factor
+/// are the 53 of float64. Counts of examples have these. The bounds keep subnormal and infinite products away.
+fn has_exact_products<G: GradientElement>(factor: f64) -> bool {
+    let bits = f64::MANTISSA_DIGITS - f32::MANTISSA_DIGITS;
+    let rest = (1u64 << (f64::MANTISSA_DIGITS - bits)) - 1;
+    let range = f64::from(f32::MIN_POSITIVE)..=f64::from(f32::MAX);
+    G::DTYPE != DType::Float64 && factor.to_bits() & rest == 0 && range.contains(&factor)
+}
+
+/// Whether the sum of these contributions, of which there is one at least, times `reciprocal` has, in float32,
+/// the bits of its float64 way if they are added in float32 and that is multiplied with the product of factor and
+/// reciprocal. The elements are float32, or of a narrower type, whose numbers float32 has, too.
 ///
 /// Factor and reciprocal have to be powers of two, and both in the range of float32's normal numbers, so that
 /// nothing but the last rounding of the float64 way rounds; and of two contributions the factors are
@@ -286,7 +306,7 @@ fn are_finite<T: Real, const N: usize>(elements: &[T; N]) -> bool {
 /// are more than twice 24 and two. The product of it and a power of two is exact but where it is not a
 /// normal number. There it is rounded for a second time, unless the sum was exact: and that it is below 2⁻¹²⁵,
 /// which is enough for a product with one half or more.
-fn is_short(contributions: &[Contribution<'_>], reciprocal: f64) -> bool {
+fn is_short<T: Real>(contributions: &[Contribution<'_>], reciprocal: f64) -> bool {
     let is_power = |value: f64| {
         let mantissa = value.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1);
         let range = f64::from(f32::MIN_POSITIVE)..=f64::from(f32::MAX);
@@ -295,13 +315,16 @@ fn is_short(contributions: &[Contribution<'_>], reciprocal: f64) -> bool {
     let factor = contributions[0].factor;
     let scale = factor * reciprocal;
     let least = if contributions.len() == 1 { 0.0 } else { 0.5 };
-    contributions.iter().all(|part| part.factor == factor)
+    T::DTYPE == DType::Float32
+        && contributions.iter().all(|part| part.factor == factor)
         && [factor, reciprocal, scale].into_iter().all(is_power)
         && scale >= least
 }
 
 #[cfg(test)]
 mod tests {
+    use half::{bf16, f16};
+
     use super::*;
     use crate::kernels::layout::{Layout, Shape};
     use crate::kernels::update::weighted_sum::Clipping;
@@ -341,10 +364,10 @@ mod tests {
         }
     }
 
-    /// Of every pair of such numbers, and of single ones, the gradient is the float64 sum that is rounded once.
-    #[test]
-    fn borders_are_rounded_once() {
-        let borders = borders();
+    /// Of up to five such numbers, the gradient is the float64 sum of products that are rounded, rounded once. Gives how
+    /// many sums were added in float32.
+    fn check_borders<G: GradientElement>() -> usize {
+        let borders: Vec<G> = borders().iter().map(|&value| G::rounded(value.into())).collect();
         let (mut left, mut right) = (Vec::new(), Vec::new());
         for &a in &borders {
             for &b in &borders {
@@ -353,46 +376,70 @@ mod tests {
             }
         }
         let layout = Layout::row_major(Shape::new(&[left.len()]).unwrap());
-        let span = |of: &[f32]| {
+        let span = |of: &[G]| {
             // SAFETY: the view is used while the numbers live, and nobody writes them.
-            unsafe { View::new(of.as_ptr().cast(), DType::Float32, layout) }.span().unwrap()
+            unsafe { View::new(of.as_ptr().cast(), G::DTYPE, layout) }.span().unwrap()
         };
+        let wide = |element: G| G::widened(Instructions::BASELINE, [element])[0];
         let mut short = 0;
-        for (factor, divisor) in
-            [(1.0, 1.0), (1.0, 2.0), (1.0, 4.0), (4.0, 8.0), (0.5, 0.125), (1.0, 3.0), (3.0, 2.0)]
-        {
-            for count in [1, 2] {
-                let parts = [&left, &right].map(|of| Contribution { gradient: span(of), factor });
-                let parts = &parts[..count];
-                let sum = WeightedSum::new(DType::Float32, left.len(), parts, divisor);
-                let finish =
-                    Finish::<f32>::new(divisor, Clipping { factor: 0.75, limit: f64::INFINITY });
-                short += usize::from(is_short(parts, divisor.recip()));
-                for instructions in Instructions::all() {
-                    let mut found = Vec::new();
-                    sum.run::<f32, f32>(
-                        instructions,
-                        finish,
-                        true,
-                        Collect(&mut found, left.len()),
-                    );
-                    for (index, found) in found.into_iter().enumerate() {
-                        let mut exact = factor * f64::from(left[index]);
-                        if count == 2 {
-                            exact += factor * f64::from(right[index]);
-                        }
-                        let expected = (exact * divisor.recip()) as f32 * 0.75;
-                        assert!(
-                            found.to_bits() == expected.to_bits()
-                                || found.is_nan() && expected.is_nan(),
-                            "{instructions:?}: {factor} × ({} + {}) / {divisor}: {found}, not {expected}",
-                            left[index],
-                            right[index],
-                        );
+        for (factor, divisor, count) in [
+            (1.0, 1.0, 2),
+            (1.0, 2.0, 2),
+            (1.0, 4.0, 2),
+            (4.0, 8.0, 2),
+            (0.5, 0.125, 1),
+            (1.0, 3.0, 2),
+            (3.0, 2.0, 1),
+            (33.0, 99.0, 3),
+            (0.1, 7.0, 4),
+            (f64::from((1 << 29) - 1), 2.0, 5),
+            (f64::from((1 << 30) - 1), 2.0, 5),
+        ] {
+            let all = [&left, &right, &left, &right, &right];
+            let parts = all.map(|of| Contribution { gradient: span(of), factor });
+            let parts = &parts[..count];
+            let sum = WeightedSum::new(DType::Float32, left.len(), parts, divisor);
+            let finish =
+                Finish::<f32>::new(divisor, Clipping { factor: 0.75, limit: f64::INFINITY });
+            short += usize::from(count < 3 && is_short::<f32>(parts, divisor.recip()));
+            for instructions in Instructions::all() {
+                let mut found = Vec::new();
+                let collect = Collect(&mut found, left.len());
+                sum.run::<G, f32>(instructions, finish, true, collect);
+                for (index, found) in found.into_iter().enumerate() {
+                    let mut exact = -0.0;
+                    for of in &all[..count] {
+                        exact += factor * wide(of[index]);
                     }
+                    let expected = (exact * divisor.recip()) as f32 * 0.75;
+                    assert!(
+                        found.to_bits() == expected.to_bits()
+                            || found.is_nan() && expected.is_nan(),
+                        "{instructions:?}: {count} of {factor} × {} and {} / {divisor}: {found}, not \
+                         {expected}",
+                        wide(left[index]),
+                        wide(right[index]),
+                    );
                 }
             }
         }
-        assert_eq!(short, 9, "of one all five with powers of two, of two all but the quarter");
+        short
+    }
+
+    #[test]
+    fn borders_are_rounded_once() {
+        let short = [check_borders::<f32>(), check_borders::<bf16>(), check_borders::<f16>()];
+        assert_eq!(short, [4; 3], "all with powers of two but the quarter");
+    }
+
+    #[test]
+    fn products_with_counts_of_examples_are_exact() {
+        for factor in [1.0, 33.0, 0.75, f64::from((1 << 29) - 1)] {
+            assert!(has_exact_products::<f32>(factor), "{factor}");
+            assert!(!has_exact_products::<f64>(factor), "{factor}");
+        }
+        for factor in [0.1, f64::from((1 << 30) - 1), 1e-300, 1e300, f64::INFINITY, 0.0] {
+            assert!(!has_exact_products::<f32>(factor), "{factor}");
+        }
     }
 }

@@ -15,8 +15,8 @@
 //! before, and touches no others.
 //!
 //! An element's result depends on that element alone: the sum runs over the buffers in their
-//! order, in float64, and is rounded once to the element type. There is no fused multiply-add, and
-//! division and square root are IEEE's. So the bits are the same for any split into ranges and any
+//! order, in float64, and is rounded once to the element type. Only products that are exact are fused with
+//! their addition, and division and square root are IEEE's. So the bits are the same for any split into ranges and any
 //! instruction set.
 
 use std::marker::PhantomData;
