@@ -63,7 +63,7 @@ section = echo; echo "==== $(1)"
 
 .PHONY: help setup install check demo demo-mpi docs movielens cases test build-rust test-rust test-mpi test-gpu test-engines \
   test-aarch64 test-conan mutants-gpu test-loom mutants faults test-c test-large test-all \
-  build-c matrix storm fuzz fuzz-parsers asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines pictures judges clean
+  build-c matrix storm fuzz fuzz-parsers asan tsan miri flaky bench bench-peers bench-check bench-loops bench-engines pictures judges dist clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -320,6 +320,10 @@ bench-engines: ## Measure engines alone and under Umbo; writes the table of docs
 	@[ -e $(DOCUMENTS)/engines.md ] || cp docs/engines.md $(DOCUMENTS)
 	@benches/engines/run.py --prefix $(CURDIR)/$(PREFIX) --rounds $(ROUNDS) --output $(DOCUMENTS)/engines.md \
 	  $(if $(SMALL),--only mlp)
+
+dist: ## Make an archive of the sources with all crates, which builds without a network, and try it: build/dist
+	@scripts/setup.sh build
+	@SMALL=$(SMALL) scripts/dist.sh $(if $(SMALL),build/small/dist)
 
 clean: ## Remove everything that was built
 	@rm -rf build target

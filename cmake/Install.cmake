@@ -74,8 +74,10 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/installed/umboConfig.cmake"
 install(DIRECTORY adapters/mpi DESTINATION "${UMBO_INSTALLED_ADAPTERS}" COMPONENT development)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/installed/umbo.pc"
         DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT development)
-install(FILES README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE
-        DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation)
+# Licences are where the code is.
+install(FILES LICENSE-MIT LICENSE-APACHE THIRD-PARTY-LICENSES.txt
+        DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT runtime)
+install(FILES README.md CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation)
 install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT documentation
         FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png" PATTERN "*.py")
 # The examples are a project of their own: with them, an installed package can be tried at once.

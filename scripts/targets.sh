@@ -54,7 +54,7 @@ run() {
     small.help | small.setup | small.install | small.demo | small.demo-mpi | small.movielens | small.docs | \
       small.cases | small.test-mpi | small.test-gpu | small.mutants-gpu | small.test-loom | small.test-engines | \
       small.faults | small.matrix | small.storm | small.fuzz | small.flaky | small.test-large | small.bench | \
-      small.pictures | small.bench-peers | small.bench-loops | small.bench-engines)
+      small.pictures | small.dist | small.bench-peers | small.bench-loops | small.bench-engines)
       make --no-print-directory "$1" SMALL=yes
       ;;
     small.*)

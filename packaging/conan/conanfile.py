@@ -36,7 +36,7 @@ class Umbo(ConanFile):
         self.version = line.split('"')[1]
 
     def export_sources(self):
-        parts = ("Cargo.*", "CMakeLists.txt", "build.rs", "*.md", "LICENSE-*",
+        parts = ("Cargo.*", "CMakeLists.txt", "build.rs", "*.md", "*LICENSE*",
                  "src/*", "include/*", "cmake/*", "adapters/*", "macros/*", "tool/*", "docs/*",
                  "c_examples/*",
                  # Members of the cargo workspace, which cargo wants to see.

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Makes an archive of the sources at HEAD with all crates that a build needs: umbo-VERSION.tar.gz, which builds without a
+# network. Then it unpacks the archive elsewhere, and there, with an empty cargo home and no network, builds and installs the
+# library, and trains an example that finds it by find_package. Crates of library, attributes and tool are packed, too, and built
+# from what was packed. With SMALL=yes nothing is built: cargo finds all crates in the archive.
+#
+#   scripts/dist.sh [FOLDER]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=${1:-build/dist}
+name=umbo-$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+cargo package --quiet --locked --allow-dirty ${SMALL:+--no-verify} --package umbo-macros --package umbo --package umbo-tool
+rm -rf "$folder"
+mkdir -p "$folder/made/$name" "$folder/tried"
+git archive HEAD | tar x -C "$folder/made/$name"
+(
+  cd "$folder/made/$name"
+  mkdir .cargo
+  cargo vendor --locked >.cargo/config.toml 2>vendor.log || { cat vendor.log >&2; exit 1; }
+  rm vendor.log
+)
+# The same commit gives the same bytes.
+tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" \
+  -C "$folder/made" -c "$name" | gzip -n >"$folder/$name.tar.gz"
+rm -rf "$folder/made"
+echo "$folder/$name.tar.gz, $(du -h "$folder/$name.tar.gz" | cut -f 1)"
+
+tar xzf "$folder/$name.tar.gz" -C "$folder/tried"
+CARGO_HOME=$(cd "$folder/tried" && pwd)/home
+export CARGO_HOME CARGO_NET_OFFLINE=true
+cd "$folder/tried/$name"
+cargo metadata --locked --format-version 1 >/dev/null
+echo "cargo finds all crates in the archive"
+[ -z "${SMALL:-}" ] || exit 0
+cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -DUMBO_BUILD_TESTS=OFF -DUMBO_BUILD_EXAMPLES=OFF >/dev/null
+cmake --build build
+cmake --install build --prefix "$PWD/prefix" >/dev/null
+cmake -S c_examples -B build/examples -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$PWD/prefix" >/dev/null
+cmake --build build/examples --target 03_train_fashion_mnist
+build/examples/03_train_fashion_mnist --data c_examples/data/digits --epochs 3 --seed 1
