@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+#[path = "architecture/circles.rs"]
+mod circles;
+
 /// What each module imports, or what stands for that.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
@@ -153,4 +156,29 @@ fn nothing_is_left_behind() {
     }
     assert!(seen > 1000, "only {seen} files were looked at");
     assert!(found.is_empty(), "remove what is no part of the project: {found:?}");
+}
+
+#[test]
+fn no_files_import_each_other_in_a_circle() {
+    let imports = circles::imports();
+    let circles = circles::circles(&imports);
+    let mut text = String::new();
+    for circle in &circles {
+        text += &format!("\ncircle of {}:\n", circle.len());
+        for file in circle {
+            for (to, names) in imports[file].iter().filter(|(to, _)| circle.contains(*to)) {
+                text += &format!(
+                    "  {file} -> {to}: {}\n",
+                    names.iter().cloned().collect::<Vec<_>>().join(", ")
+                );
+            }
+        }
+    }
+    println!(
+        "files {} arrows {} circles {}",
+        imports.len(),
+        imports.values().map(|i| i.len()).sum::<usize>(),
+        circles.len()
+    );
+    assert!(circles.is_empty(), "{text}");
 }

@@ -37,7 +37,7 @@ pub(crate) fn expand(arguments: TokenStream, function: TokenStream) -> Result<To
         match (what.to_string().as_str(), parameters.as_slice()) {
             ("gives", [data, destroy]) => {
                 before = quote! {
-                    let #data = unsafe { crate::ffi::callback::UserData::new(#data, #destroy) };
+                    let #data = unsafe { crate::ffi::user_data::UserData::new(#data, #destroy) };
                 };
             }
             ("quietly", []) => runs = quote!(quietly),
@@ -166,7 +166,7 @@ mod tests {
             #[allow(unused_unsafe, reason = "arguments are bound in one way, also by functions that are not unsafe")]
             unsafe extern "C" fn umbo_x() -> crate::ffi::status::umbo_status {
                 let user_data = unsafe {
-                    crate::ffi::callback::UserData::new(user_data, destroy)
+                    crate::ffi::user_data::UserData::new(user_data, destroy)
                 };
                 crate::ffi::boundary::boundary("umbo_x", move || {
                     let x = unsafe { crate::ffi::arguments::get(x, "x") }?;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::thread::ThreadId;
 
-use crate::checkpoint::writer::Snapshot;
+use crate::checkpoint::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::executor::thread::{self, Handle, Options, Purpose};
 use crate::observe::log::{self, Level};

@@ -8,7 +8,6 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value as Json};
 
 use crate::checkpoint::folder::Homes;
-use crate::checkpoint::loading::{Values, Wanted};
 use crate::checkpoint::mismatch::{Mismatch, as_error};
 pub use crate::checkpoint::objects::iterator::SavedIterator;
 pub use crate::checkpoint::objects::number::Number;
@@ -16,6 +15,7 @@ use crate::checkpoint::objects::number::NumberCell;
 pub use crate::checkpoint::objects::tensor::CallersTensor;
 use crate::checkpoint::reader::CheckpointFile;
 use crate::checkpoint::saveable::{Changes, Names, Prepared, Saveable, Saved};
+use crate::checkpoint::wanted::{Values, Wanted};
 use crate::error::{Error, Result, Status};
 use crate::observe::log::{self, Level};
 use crate::strategy::Strategy;
@@ -209,7 +209,7 @@ impl Checkpoint {
             return Err(Error::Internal("what does not fit does not say why".into()));
         }
         let values = match mismatches.is_empty() {
-            true => wanted.read(file)?,
+            true => file.read_wanted(&wanted)?,
             false => Values::default(),
         };
         let mut begun = Begun(prepared);

@@ -8,10 +8,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::checkpoint::atomic::failed;
-use crate::checkpoint::manager::ManagerOptions;
+use crate::checkpoint::manager_options::ManagerOptions;
+use crate::checkpoint::numbers::read_number;
 use crate::checkpoint::parts::{folder_of, remove_parts, save_of};
 use crate::checkpoint::reader::CheckpointFile;
-use crate::checkpoint::saveable::read_number;
 use crate::error::{Error, Result, Status};
 use crate::observe::log::{self, Level};
 use parking_lot::Mutex;

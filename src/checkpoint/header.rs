@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use serde_json::{Map, Value as Json, json};
 
+use crate::checkpoint::numbers::read_count;
 use crate::checkpoint::parts::PartFile;
-use crate::checkpoint::writer::{Division, Snapshot};
+use crate::checkpoint::snapshot::{Division, Snapshot};
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Shape};
 
@@ -145,7 +146,7 @@ impl Own {
             parts: parts.collect::<Option<_>>().ok_or("a part is none")?,
             divided: divided.ok_or("a division is none")?,
             checksums: checksums.collect::<Option<_>>().ok_or("a checksum is none")?,
-            steps: super::saveable::read_count(&json["steps"]).ok_or("no steps")?,
+            steps: read_count(&json["steps"]).ok_or("no steps")?,
             objects: objects.collect::<Option<_>>().ok_or("an object is none")?,
             saved: members(&json["saved"]).unwrap_or_default(),
         })

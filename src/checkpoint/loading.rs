@@ -12,6 +12,7 @@ use crc32fast::Hasher;
 
 use crate::checkpoint::header;
 use crate::checkpoint::reader::CheckpointFile;
+use crate::checkpoint::wanted::{One, Values, Wanted, lost};
 use crate::error::{Error, Result};
 use crate::executor::computing;
 use crate::input::file::{Elements, damaged, failed};
@@ -25,68 +26,6 @@ const PART: usize = 128 << 10;
 
 /// For so few bytes no other thread is asked.
 const LEAST: usize = 512 << 10;
-
-/// A tensor that is read once it is known that all that is wanted of the file fits: its place among them.
-#[derive(Clone, Copy, Debug)]
-pub struct Later(usize);
-
-/// The tensors that are wanted of a file.
-#[derive(Default)]
-pub(super) struct Wanted(Vec<One>);
-
-enum One {
-    /// Of this name, dtype and shape.
-    OfFile(String, DType, Shape),
-    /// It was read.
-    Read(Tensor),
-}
-
-impl Wanted {
-    /// Adds one that is in the file with this dtype and shape.
-    pub(super) fn add(&mut self, name: &str, dtype: DType, shape: Shape) -> Later {
-        self.push(One::OfFile(name.to_owned(), dtype, shape))
-    }
-
-    /// Adds one that was read.
-    pub(super) fn add_read(&mut self, tensor: Tensor) -> Later {
-        self.push(One::Read(tensor))
-    }
-
-    fn push(&mut self, one: One) -> Later {
-        self.0.push(one);
-        Later(self.0.len() - 1)
-    }
-
-    /// Reads all of them.
-    pub(super) fn read(self, file: &CheckpointFile) -> Result<Values> {
-        let of_file = self.0.iter().filter_map(|one| match one {
-            One::OfFile(name, dtype, shape) => Some((&name[..], *dtype, *shape)),
-            One::Read(_) => None,
-        });
-        let of_file: Vec<_> = of_file.collect();
-        let mut read = file.read_all(&of_file)?.into_iter();
-        let values = self.0.iter().map(|one| match one {
-            One::OfFile(..) => read.next().ok_or_else(lost),
-            One::Read(tensor) => Ok(tensor.clone()),
-        });
-        values.collect::<Result<_>>().map(Values)
-    }
-}
-
-/// The tensors that were wanted of a file.
-#[derive(Default)]
-pub(super) struct Values(Vec<Tensor>);
-
-impl Values {
-    /// One of them.
-    pub(super) fn get(&self, later: Later) -> Result<&Tensor> {
-        self.0.get(later.0).ok_or_else(lost)
-    }
-}
-
-fn lost() -> Error {
-    Error::Internal("a tensor that was to be read of a file was not".into())
-}
 
 /// Some bytes of a tensor.
 struct Piece<'a> {
@@ -115,6 +54,21 @@ impl Piece<'_> {
 }
 
 impl CheckpointFile {
+    /// Reads all that is wanted of this file.
+    pub(super) fn read_wanted(&self, wanted: &Wanted) -> Result<Values> {
+        let of_file = wanted.0.iter().filter_map(|one| match one {
+            One::OfFile(name, dtype, shape) => Some((&name[..], *dtype, *shape)),
+            One::Read(_) => None,
+        });
+        let of_file: Vec<_> = of_file.collect();
+        let mut read = self.read_all(&of_file)?.into_iter();
+        let values = wanted.0.iter().map(|one| match one {
+            One::OfFile(..) => read.next().ok_or_else(lost),
+            One::Read(tensor) => Ok(tensor.clone()),
+        });
+        values.collect::<Result<_>>().map(Values)
+    }
+
     /// All elements of tensors that are in this very file, with these dtypes and shapes.
     pub(super) fn read_all(&self, wanted: &[(&str, DType, Shape)]) -> Result<Vec<Tensor>> {
         let kinds: Vec<_> = wanted.iter().map(|&(_, dtype, shape)| (dtype, shape)).collect();

@@ -2,53 +2,19 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Map, Value as Json, json};
 
 use crate::checkpoint::background::Background;
 use crate::checkpoint::bundle::Checkpoint;
 use crate::checkpoint::folder::{self, path_of, remove_old};
-use crate::checkpoint::saveable::number;
-use crate::checkpoint::writer::Snapshot;
+use crate::checkpoint::manager_options::ManagerOptions;
+use crate::checkpoint::numbers::number;
+use crate::checkpoint::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 use parking_lot::Mutex;
-
-/// How files are kept.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ManagerOptions {
-    /// How many of the newest files; at least 1.
-    pub max_to_keep: usize,
-    /// How many of those with the best metric, beside the newest.
-    pub max_best_to_keep: usize,
-    /// Whether a larger metric is better.
-    pub larger_is_better: bool,
-    /// A file is due once so many steps have passed since the last one; at least 1. `None`: steps do not
-    /// matter.
-    pub every_steps: Option<u64>,
-    /// A file is due once so much time has passed since the last one.
-    pub every: Option<Duration>,
-    /// Whether another thread writes files, while training goes on.
-    pub asynchronous: bool,
-    /// The files that are there are of another training: as if they were not, and moved to a folder of their
-    /// own by the first save.
-    pub start_fresh: bool,
-}
-
-impl Default for ManagerOptions {
-    fn default() -> ManagerOptions {
-        ManagerOptions {
-            max_to_keep: 5,
-            max_best_to_keep: 0,
-            larger_is_better: false,
-            every_steps: Some(1),
-            every: None,
-            asynchronous: true,
-            start_fresh: false,
-        }
-    }
-}
 
 /// Keeps files of one training in a folder: the newest, and the best by a metric.
 ///

@@ -1,4 +1,4 @@
-//! A checkpoint of several ranks: the file, and beside it a part for each rank but the first.
+//! The files of a checkpoint of several ranks: the file, and beside it a part for each rank but the first.
 //!
 //! Each rank saves the state that it keeps: rank 0 in the file itself, with all that the ranks have in
 //! common, the others in parts, which the file names with the checksums of their headers. The parts of each
@@ -10,13 +10,9 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use crate::checkpoint::atomic::{AtomicFile, remove_left_over};
-use crate::checkpoint::writer::Snapshot;
+use crate::checkpoint::atomic::remove_left_over;
 use crate::error::{Error, Result};
-use crate::strategy::Strategy;
-use crate::strategy::ranks::{Call, Kind, Ranks, agreement};
 
 /// Digits of the number of a save.
 const DIGITS: usize = 16;
@@ -30,73 +26,8 @@ pub(super) struct PartFile {
     pub checksum: u32,
 }
 
-impl Snapshot {
-    /// Replaces the checkpoint at `path` by one of which each rank has made a snapshot; a call of all ranks.
-    /// What fails on one fails on all.
-    pub(super) fn write_together(mut self, strategy: &Strategy, path: &Path) -> Result<()> {
-        let Some(ranks) = strategy.ranks().cloned() else { return self.write(path) };
-        let is_first = ranks.rank() == 0;
-        // Of the checkpoint that is to be replaced, before any rank writes.
-        let known: Vec<u64> = match is_first {
-            true => parts_of(path).map(|(number, _)| number).collect(),
-            false => Vec::new(),
-        };
-        let own = self.checksums().and_then(|checksums| {
-            let (header, checksum) = self.header(&checksums)?;
-            Ok((checksums, header, checksum))
-        });
-        let checksum = own.as_ref().map_or(0, |(.., checksum)| u64::from(*checksum));
-        let numbers = [checksum, 0];
-        let call = Call { numbers, ..Call::to(Kind::State, &"the beginning of a checkpoint") };
-        let (meeting, (checksums, mut header, _)) = ranks.meet(call, own)?;
-        let said: Vec<u64> = meeting.numbers().map(|[checksum, _]| checksum).collect();
-        drop(meeting);
-        let save = agreement(&said);
-        let mut written = || {
-            if is_first {
-                for (rank, checksum) in said.iter().enumerate().skip(1) {
-                    let name = part_name(path, save, rank, ranks.size())?;
-                    self.parts.push(PartFile { name, checksum: *checksum as u32 });
-                }
-                // That of the file says what those of the parts are.
-                (header, _) = self.header(&checksums)?;
-            }
-            let place = match is_first {
-                true => path.to_owned(),
-                false => path.with_file_name(part_name(path, save, ranks.rank(), ranks.size())?),
-            };
-            let mut file = AtomicFile::create(&place)?;
-            self.write_to(&mut file, &header)?;
-            if is_first { Ok(Some(file)) } else { file.finish().map(|()| None) }
-        };
-        let written = meet(&ranks, &"the parts of a checkpoint", written());
-        let done = match written {
-            Ok(Some(file)) => file.finish(),
-            Ok(None) => Ok(()),
-            Err(error) => {
-                // Unless the checkpoint that is there has the same in it.
-                if is_first && !known.contains(&save) {
-                    // Nobody writes any more, and no file names them.
-                    remove_parts(path, |number| number == save);
-                }
-                return Err(error);
-            }
-        };
-        let is_done = done.is_ok();
-        meet(&ranks, &"the end of a checkpoint", done)?;
-        if is_first && is_done {
-            remove_parts(path, |number| number != save);
-        }
-        Ok(())
-    }
-}
-
-fn meet<T>(ranks: &Arc<Ranks>, what: &dyn std::fmt::Display, here: Result<T>) -> Result<T> {
-    ranks.meet(Call::to(Kind::State, what), here).map(|(_, value)| value)
-}
-
 /// The name of a part: that of the file with `.NUMBER-00002-of-00004` before its ending.
-fn part_name(path: &Path, save: u64, rank: usize, ranks: usize) -> Result<String> {
+pub(super) fn part_name(path: &Path, save: u64, rank: usize, ranks: usize) -> Result<String> {
     let (stem, ending) = pieces(path)?;
     let text = |text: OsString| text.into_string().ok();
     let ending = if ending.is_empty() { String::new() } else { format!(".{}", ending.display()) };
@@ -114,7 +45,7 @@ fn pieces(path: &Path) -> Result<(&OsStr, &OsStr)> {
 }
 
 /// The files beside `path` that are parts of a checkpoint there, with the numbers of their saves.
-fn parts_of(path: &Path) -> impl Iterator<Item = (u64, PathBuf)> {
+pub(super) fn parts_of(path: &Path) -> impl Iterator<Item = (u64, PathBuf)> {
     let entries = fs::read_dir(folder_of(path)).into_iter().flatten().flatten();
     let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
     files.filter_map(move |entry| Some((save_of(path, &entry.path())?, entry.path())))

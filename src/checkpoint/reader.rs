@@ -11,10 +11,10 @@ use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use serde_json::{Map, Value as Json};
 
 use crate::checkpoint::header::{self, FORMAT, LENGTH_BYTES, LONGEST, Own};
-use crate::checkpoint::loading::{Later, Wanted};
 use crate::checkpoint::mismatch::Mismatch;
 use crate::checkpoint::parts::PartFile;
-use crate::checkpoint::writer::Division;
+use crate::checkpoint::snapshot::Division;
+use crate::checkpoint::wanted::{Later, Wanted};
 use crate::device::DeviceId;
 use crate::error::{Error, Result, Status};
 use crate::input::file::{self, damaged};

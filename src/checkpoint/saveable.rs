@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
-pub use crate::checkpoint::loading::Later;
-use crate::checkpoint::loading::{Values, Wanted};
 use crate::checkpoint::mismatch::Mismatch;
+use crate::checkpoint::numbers::{read_count, read_number};
 use crate::checkpoint::reader::CheckpointFile;
-use crate::checkpoint::writer::Division;
+use crate::checkpoint::snapshot::Division;
+pub use crate::checkpoint::wanted::Later;
+use crate::checkpoint::wanted::{Values, Wanted};
 use crate::error::{Error, Result};
 use crate::optimizer::state::AppliedGradients;
 use crate::strategy::quiet::Changing;
@@ -191,28 +192,9 @@ impl Record {
         self.part(name, tensor);
     }
 
-    /// Something that is not a tensor. Use [`number`] for floating-point numbers.
+    /// Something that is not a tensor. Use [`number`](crate::checkpoint::numbers::number) for floating-point numbers.
     pub fn property(&mut self, name: &str, value: impl Into<Json>) {
         self.properties.insert(name.to_owned(), value.into());
-    }
-}
-
-/// A number as JSON, from which [`read_number`] makes the same bits: what is not finite becomes a text
-/// with the bits in it.
-pub fn number(value: f64) -> Json {
-    let finite = serde_json::Number::from_f64(value).map(Json::Number);
-    finite.unwrap_or_else(|| Json::String(format!("{value} ({:#018x})", value.to_bits())))
-}
-
-/// The number that [`number`] was given.
-pub fn read_number(json: &Json) -> Option<f64> {
-    match json {
-        Json::Number(number) => number.as_f64(),
-        Json::String(text) => {
-            let (_, bits) = text.split_once("(0x")?;
-            u64::from_str_radix(bits.strip_suffix(')')?, 16).ok().map(f64::from_bits)
-        }
-        _ => None,
     }
 }
 
@@ -331,32 +313,10 @@ impl Saved<'_> {
     }
 }
 
-/// A whole number in the file that is one that steps and updates can be counted with.
-pub fn read_count(json: &Json) -> Option<u64> {
-    json.as_u64().filter(|&count| count < 1 << 53)
-}
-
 /// The name of a tensor in the file.
 pub(super) fn full_name(object: &str, part: Option<&str>) -> String {
     match part {
         Some(part) => format!("{object}/{part}"),
         None => object.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_keep_their_bits() {
-        let nan = f64::from_bits(0x7ff8_0000_0000_1234);
-        for value in [0.0, -0.0, 0.1, 1e300, 5e-324, f64::INFINITY, f64::NEG_INFINITY, nan, 3.0] {
-            let text = number(value).to_string();
-            let read = read_number(&serde_json::from_str(&text).unwrap()).unwrap();
-            assert_eq!(read.to_bits(), value.to_bits(), "{text}");
-        }
-        assert_eq!(read_number(&Json::Null), None);
-        assert_eq!(read_number(&Json::String("inf".into())), None);
     }
 }

@@ -15,7 +15,7 @@ use crate::checkpoint::bundle::{Checkpoint, Entry, names_of, owns};
 use crate::checkpoint::objects::variable::value_of;
 use crate::checkpoint::parts::remove_parts;
 use crate::checkpoint::saveable::{Names, Record, full_name};
-use crate::checkpoint::writer::Snapshot;
+use crate::checkpoint::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 use crate::optimizer::state::AppliedGradients;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use crate::checkpoint::bundle::Checkpoint;
-use crate::checkpoint::loading::Wanted;
 use crate::checkpoint::mismatch::as_error;
 use crate::checkpoint::reader::CheckpointFile;
+use crate::checkpoint::wanted::Wanted;
 use crate::error::{Error, Result};
 use crate::values::variable::Variable;
 
@@ -51,7 +51,7 @@ impl Checkpoint {
         if let Some(error) = as_error(path, &mismatches) {
             return Err(error);
         }
-        self.with_changes(&wanted.read(&file)?, |changes| {
+        self.with_changes(&file.read_wanted(&wanted)?, |changes| {
             let mut values = values.iter();
             values
                 .try_for_each(|&(variable, value)| changes.replace(variable, changes.value(value)?))

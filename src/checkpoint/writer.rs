@@ -1,63 +1,88 @@
-//! A file from copies of what it is to hold.
+//! A file from copies of what it is to hold; of several ranks, with a part for each.
 
-use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use crc32fast::Hasher;
-use serde_json::{Map, Value as Json};
 
 use crate::checkpoint::atomic::AtomicFile;
 use crate::checkpoint::header;
-use crate::checkpoint::parts::{PartFile, remove_parts};
+use crate::checkpoint::parts::{PartFile, part_name, parts_of, remove_parts};
+use crate::checkpoint::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::executor::computing;
-use crate::tensor::{Shape, Tensor};
+use crate::strategy::Strategy;
+use crate::strategy::ranks::{Call, Kind, Ranks, agreement};
+use crate::tensor::Tensor;
 
 /// One thread computes the checksum of so many bytes of a tensor at least, if it has as many.
 const PIECE: usize = 1 << 20;
 
-/// How several ranks divide a tensor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Division {
-    /// Of the whole.
-    pub shape: Shape,
-    /// Where the parts begin and end, in elements.
-    pub boundaries: Vec<usize>,
-}
-
-/// What is to be in a file, apart from all objects: nobody changes it any more.
-#[derive(Debug, Default)]
-pub struct Snapshot {
-    /// By the names that they have in the file; contiguous.
-    pub(super) tensors: Vec<(String, Tensor)>,
-    /// Of those that several ranks divide, of which the tensors are this rank's parts, in a row: how.
-    pub(super) divided: BTreeMap<String, Division>,
-    /// The parts of the other ranks, in their order.
-    pub(super) parts: Vec<PartFile>,
-    /// By name: kinds, and what is not a tensor.
-    pub(super) objects: Map<String, Json>,
-    /// How many steps the strategy has begun.
-    pub(super) steps: u64,
-    /// What is probably not as the program means it.
-    pub(super) doubt: Option<String>,
-    /// What a manager says about the file.
-    pub(super) saved: Map<String, Json>,
-}
-
 impl Snapshot {
-    /// Puts the tensors in their order: the widest elements first, so that all begin at multiples of
-    /// their sizes, and then by name.
-    pub(super) fn sort(&mut self) {
-        self.tensors.sort_by(|(left, one), (right, other)| {
-            other.dtype().size().cmp(&one.dtype().size()).then_with(|| left.cmp(right))
-        });
-    }
-
     /// Replaces the file at `path` by one with this in it.
     pub(super) fn write(&self, path: &Path) -> Result<()> {
         self.begin(path)?.finish()?;
         // Of a checkpoint of several ranks that was here.
         remove_parts(path, |_| true);
+        Ok(())
+    }
+
+    /// Replaces the checkpoint at `path` by one of which each rank has made a snapshot; a call of all ranks.
+    /// What fails on one fails on all.
+    pub(super) fn write_together(mut self, strategy: &Strategy, path: &Path) -> Result<()> {
+        let Some(ranks) = strategy.ranks().cloned() else { return self.write(path) };
+        let is_first = ranks.rank() == 0;
+        // Of the checkpoint that is to be replaced, before any rank writes.
+        let known: Vec<u64> = match is_first {
+            true => parts_of(path).map(|(number, _)| number).collect(),
+            false => Vec::new(),
+        };
+        let own = self.checksums().and_then(|checksums| {
+            let (header, checksum) = self.header(&checksums)?;
+            Ok((checksums, header, checksum))
+        });
+        let checksum = own.as_ref().map_or(0, |(.., checksum)| u64::from(*checksum));
+        let numbers = [checksum, 0];
+        let call = Call { numbers, ..Call::to(Kind::State, &"the beginning of a checkpoint") };
+        let (meeting, (checksums, mut header, _)) = ranks.meet(call, own)?;
+        let said: Vec<u64> = meeting.numbers().map(|[checksum, _]| checksum).collect();
+        drop(meeting);
+        let save = agreement(&said);
+        let mut written = || {
+            if is_first {
+                for (rank, checksum) in said.iter().enumerate().skip(1) {
+                    let name = part_name(path, save, rank, ranks.size())?;
+                    self.parts.push(PartFile { name, checksum: *checksum as u32 });
+                }
+                // That of the file says what those of the parts are.
+                (header, _) = self.header(&checksums)?;
+            }
+            let place = match is_first {
+                true => path.to_owned(),
+                false => path.with_file_name(part_name(path, save, ranks.rank(), ranks.size())?),
+            };
+            let mut file = AtomicFile::create(&place)?;
+            self.write_to(&mut file, &header)?;
+            if is_first { Ok(Some(file)) } else { file.finish().map(|()| None) }
+        };
+        let written = meet(&ranks, &"the parts of a checkpoint", written());
+        let done = match written {
+            Ok(Some(file)) => file.finish(),
+            Ok(None) => Ok(()),
+            Err(error) => {
+                // Unless the checkpoint that is there has the same in it.
+                if is_first && !known.contains(&save) {
+                    // Nobody writes any more, and no file names them.
+                    remove_parts(path, |number| number == save);
+                }
+                return Err(error);
+            }
+        };
+        let is_done = done.is_ok();
+        meet(&ranks, &"the end of a checkpoint", done)?;
+        if is_first && is_done {
+            remove_parts(path, |number| number != save);
+        }
         Ok(())
     }
 
@@ -103,6 +128,10 @@ impl Snapshot {
         file.write(header)?;
         self.tensors.iter().try_for_each(|(name, tensor)| file.write(bytes(name, tensor)?))
     }
+}
+
+fn meet<T>(ranks: &Arc<Ranks>, what: &dyn std::fmt::Display, here: Result<T>) -> Result<T> {
+    ranks.meet(Call::to(Kind::State, what), here).map(|(_, value)| value)
 }
 
 fn bytes<'a>(name: &str, tensor: &'a Tensor) -> Result<&'a [u8]> {

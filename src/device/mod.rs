@@ -55,11 +55,6 @@ impl DeviceId {
     pub fn is_host_memory(self) -> bool {
         self.kind == DeviceKind::Cpu
     }
-
-    /// The canonical name, `/job:localhost/replica:0/task:0/device:CPU:0`.
-    pub fn canonical_name(self) -> String {
-        name::DeviceName::local(self).to_string()
-    }
 }
 
 /// How much memory a device has.

@@ -96,6 +96,13 @@ impl DeviceName {
     }
 }
 
+impl DeviceId {
+    /// The canonical name, `/job:localhost/replica:0/task:0/device:CPU:0`.
+    pub fn canonical_name(self) -> String {
+        DeviceName::local(self).to_string()
+    }
+}
+
 impl Default for DeviceName {
     fn default() -> DeviceName {
         DeviceName::local(DeviceId::HOST)

@@ -8,15 +8,13 @@
 mod table;
 
 use self::table::Registry;
+pub use self::table::{DeviceHold, MAX_LOGICAL_CPUS};
 use crate::device::cpu::memory;
 use crate::device::cuda;
 use crate::device::cuda::gpu::Gpu;
 use crate::device::{DeviceId, DeviceKind, MemoryInfo};
 use crate::error::{Error, Result};
 use crate::executor::affinity::{self, CpuSet};
-
-/// The most logical CPUs the host can be split into.
-pub const MAX_LOGICAL_CPUS: u32 = 4096;
 
 /// How many physical devices of this kind there are: one CPU, which is the host, and the CUDA
 /// devices that the driver shows to this process. The first question about GPUs starts the driver.
@@ -174,34 +172,6 @@ pub fn processors(device: DeviceId, all: &CpuSet) -> Result<CpuSet> {
     }
     let count = REGISTRY.require(device)?;
     Ok(affinity::share(all, device.index as usize, count as usize))
-}
-
-/// Devices that are in use and so must not vanish. Dropping it lets them go.
-#[derive(Debug)]
-pub struct DeviceHold {
-    registry: &'static Registry,
-    devices: Box<[DeviceId]>,
-}
-
-impl DeviceHold {
-    /// The devices held, in the order given.
-    pub fn devices(&self) -> &[DeviceId] {
-        &self.devices
-    }
-}
-
-impl Drop for DeviceHold {
-    fn drop(&mut self) {
-        let mut state = self.registry.state.lock();
-        for device in &self.devices {
-            if let Some(holders) = state.holders.get_mut(device) {
-                *holders -= 1;
-                if *holders == 0 {
-                    state.holders.remove(device);
-                }
-            }
-        }
-    }
 }
 
 static REGISTRY: Registry = Registry::new(cuda::probe, cuda::memory_info);

@@ -1,7 +1,7 @@
 //! What is wrong with a metric that counts examples in cells: a confusion matrix, or a histogram.
 
+use super::case::Case;
 use super::dry_run::Part;
-use super::metrics::Case;
 use super::report::{Finding, Verdict};
 use crate::strategy::metrics::What;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Options;
 use super::dry_run::{DryRun, Failure, Parts};
+use super::options::Options;
 use super::report::{Finding, Subject, Verdict};
 use super::vectors::{Measure, Tolerance};
 use super::watched::WrittenVariable;

@@ -1,9 +1,10 @@
 //! What is wrong with a metric.
 
+use super::case::Case;
 use super::cells;
 use super::dry_run::{Part, Parts};
 use super::evidence::{Evidence, Id, Others};
-use super::report::{Finding, Subject, Verdict};
+use super::report::{Finding, Verdict};
 use super::vectors::Tolerance;
 use crate::strategy::metrics::{Added, Metric, What};
 use crate::tensor::DType;
@@ -24,14 +25,6 @@ pub(super) fn judge(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) {
         });
         known.push(id);
     }
-}
-
-/// One metric.
-pub(super) struct Case<'a> {
-    pub evidence: &'a Evidence<'a>,
-    id: &'a Id,
-    /// Whether its sum counts, and not its mean.
-    of_sum: bool,
 }
 
 impl Case<'_> {
@@ -60,38 +53,6 @@ impl Case<'_> {
         let difference = largest(split).max(largest(uneven));
         finding.difference = if difference.is_finite() { difference } else { 0.0 };
         finding
-    }
-
-    /// With one replica.
-    pub fn alone(&self) -> Finding {
-        self.finding(Verdict::Equal, "nothing to compare with on one replica")
-    }
-
-    pub fn equal(&self) -> Finding {
-        self.finding(Verdict::Equal, "the same")
-    }
-
-    /// The runs that were made twice.
-    pub fn repeated<'b>(
-        &'b self,
-        others: &'b Others,
-    ) -> impl Iterator<Item = (&'b Parts, &'b Parts)> {
-        let split = self.evidence.split_again.as_ref().map(|again| (&self.evidence.split, again));
-        std::iter::once((&others.whole, &others.whole_again)).chain(split)
-    }
-
-    /// What a part has added.
-    pub fn what<'b>(&self, part: &'b Part) -> Option<&'b What> {
-        let (number, name) = self.id;
-        let mut metrics = part.metrics.iter();
-        let found = metrics.find(|added| added.of == *number && added.name == *name);
-        found.map(|added| &added.what)
-    }
-
-    pub fn finding(&self, verdict: Verdict, text: impl AsRef<str>) -> Finding {
-        let name = self.id.1.clone();
-        let text = format!("metric '{name}': {}", text.as_ref());
-        Finding::new(Subject::Metric { name }, verdict, text)
     }
 
     /// The same as a sum and a weight; of a sum there is no weight.

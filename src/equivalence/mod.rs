@@ -23,6 +23,7 @@
 //! batch of their own, at the same places, so that what is keyed by example stays as it is. What a
 //! callback divides by a constant cannot be told from the gradient's own scale, and need not be.
 
+mod case;
 mod cells;
 mod dry_run;
 mod evidence;
@@ -30,6 +31,7 @@ mod example_weights;
 mod first_batch;
 mod gradients;
 mod metrics;
+mod options;
 mod report;
 mod vectors;
 mod watched;
@@ -38,6 +40,7 @@ mod written_variables;
 use std::sync::Arc;
 
 pub use first_batch::{Written, check_first};
+pub use options::Options;
 pub use report::{Finding, Report, Subject, Verdict};
 
 use crate::error::{Error, Result};
@@ -51,16 +54,6 @@ use evidence::Evidence;
 
 /// The fewest examples that can be split into parts of different sizes.
 const FEWEST_EXAMPLES: usize = 3;
-
-/// When two numbers count as the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Options {
-    /// The largest difference, as a fraction of the terms that a number is the sum of. `None`: what
-    /// sums of so many examples may differ by when they are added in another order.
-    pub relative_tolerance: Option<f64>,
-    /// A difference that never counts.
-    pub absolute_tolerance: f64,
-}
 
 /// Runs `function` on parts of `batch`, a global batch with the examples along dimension 0, and
 /// says whether its gradients and metrics depend on how the batch is split.

@@ -1,9 +1,8 @@
 //! Checking that a step means the same on one replica and on many.
 
-use std::ffi::CString;
-
+use super::checked_step::CheckedStep;
 use super::prelude::*;
-use crate::equivalence::{self, Finding, Options, Report, Subject, Verdict};
+use crate::equivalence::{self, Options, Subject, Verdict};
 
 /// What a finding is about.
 pub type umbo_equivalence_subject = i32;
@@ -128,29 +127,7 @@ pub struct umbo_equivalence_finding {
     pub text: *const c_char,
 }
 
-/// A report with its texts as C has them.
-pub struct CheckedStep {
-    report: Report,
-    text: CString,
-    /// Name and text of each finding.
-    findings: Vec<(Option<CString>, CString)>,
-}
-
 impl CheckedStep {
-    fn new(report: Report) -> CheckedStep {
-        let texts = |finding: &Finding| {
-            let name = match &finding.subject {
-                Subject::Step => None,
-                Subject::Gradient { name, .. }
-                | Subject::Variable { name, .. }
-                | Subject::Metric { name } => Some(c_string(name)),
-            };
-            (name, c_string(&finding.text))
-        };
-        let findings = report.findings.iter().map(texts).collect();
-        CheckedStep { text: c_string(&report.text), findings, report }
-    }
-
     fn finding(&self, index: usize) -> Option<umbo_equivalence_finding> {
         let (finding, (name, text)) =
             self.report.findings.get(index).zip(self.findings.get(index))?;

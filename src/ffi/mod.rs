@@ -8,11 +8,11 @@
 //! The machinery, from the outside in:
 //!
 //! - [`boundary`]: catches panics, turns an `Error` into a status.
-//! - [`arguments`]: checks and converts what comes in, and the places for what goes out.
+//! - [`arguments`]: checks and converts what comes in; [`pointers`]: arrays, and places for what goes out.
 //! - [`constants`]: which constant of C stands for what in the core.
 //! - [`status`]: status codes and the thread's last error.
 //! - [`text`] and [`options`]: C strings and option structs.
-//! - [`callback`]: user data with its `destroy`; running a callback and reading its failure.
+//! - [`user_data`]: a pointer with its `destroy`. [`callback`]: running a callback and reading its failure.
 //! - [`object`]: which handle types there are. [`handle`]: the table behind the handles.
 //!   [`hazard`]: how a lookup keeps an object alive without writing to a shared cache line.
 //! - [`prelude`]: the names of all these, and of all that the headers declare.
@@ -65,6 +65,7 @@ pub mod apply;
 pub(crate) mod arguments;
 pub(crate) mod boundary;
 pub(crate) mod callback;
+pub(crate) mod checked_step;
 pub mod checkpoint;
 pub mod checkpoint_manager;
 pub mod cluster_resolver;
@@ -110,6 +111,7 @@ pub mod optimizer_settings;
 pub mod optimizer_state;
 pub(crate) mod options;
 pub mod ownership;
+mod pointers;
 pub(crate) mod prelude;
 mod records;
 pub mod replica_context;
@@ -132,6 +134,7 @@ pub(crate) mod text;
 pub mod training;
 pub mod update;
 pub mod update_rule;
+pub(crate) mod user_data;
 pub mod value;
 pub mod value_parts;
 pub mod values_from_function;
@@ -154,7 +157,7 @@ pub use self::{
     update::*, update_rule::*, value::*, value_parts::*, values_from_function::*, variable::*,
     variable_memory::*, variable_values::*, view::*,
 };
-pub use callback::umbo_destroy_fn;
 pub use tensorflow::{
     collective::*, input::*, lists::*, strategy::*, variable::*, variable_creator::*,
 };
+pub use user_data::umbo_destroy_fn;

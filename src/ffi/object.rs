@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use super::checked_step::CheckedStep;
 use super::constants::invalid;
 use crate::checkpoint::{Checkpoint, Manager};
 use crate::cluster::communicator::Communicator;
 use crate::cluster::resolver::ClusterResolver;
 use crate::error::{Error, Result};
-use crate::ffi::equivalence::CheckedStep;
 use crate::input::{Dataset, DistributedDataset, ElementSpec, PassIterator};
 use crate::metrics::Metrics;
 use crate::optimizer::{Gradients, Optimizer};

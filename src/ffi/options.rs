@@ -14,7 +14,7 @@ use std::slice;
 
 pub(crate) use umbo_macros::c_struct;
 
-use super::arguments::check;
+use super::pointers::check;
 use crate::error::{Error, Result};
 
 /// No struct will be longer; a size past this was not set.

@@ -9,9 +9,9 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr;
 use std::sync::LazyLock;
 
-use super::callback::{UserData, umbo_destroy_fn};
 use super::options::{self, c_struct};
 use super::text::c_string;
+use super::user_data::{UserData, umbo_destroy_fn};
 use crate::error::{Error, ReplicaFailure, Status};
 
 /// What a function returns: UMBO_OK, or why it failed. The codes are the canonical ones.

@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::fmt;
 use std::ptr;
 
-use super::arguments::{Out, check};
+use super::pointers::{Out, check};
 use crate::device::DeviceId;
 use crate::device::name::DeviceName;
 use crate::error::{Error, Result};

@@ -7,10 +7,8 @@ use crate::error::Result;
 use crate::error::memory;
 use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::Dataset;
 use crate::input::element_buffer::{BufferPool, ElementBuffer, LeafBuffer};
 use crate::input::facts::BatchSize;
-use crate::input::op::Op;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter, unfit};
 use crate::input::slices::Arrays;
@@ -18,22 +16,6 @@ use crate::input::spec::ElementSpec;
 use crate::kernels::rows;
 use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
-
-impl Dataset {
-    /// Batches of `size` elements, stacked along a new dimension 0. The last batch is smaller if
-    /// elements are left over; with `drop_remainder` they are left out, and dimension 0 is known.
-    ///
-    /// Over arrays in their own order batches are read-only views; over arrays in another order
-    /// each row is copied once, from the array to the batch.
-    ///
-    /// INVALID_ARGUMENT: a size below 1, elements of rank 8. While iterating, INVALID_ARGUMENT
-    /// if the elements of a batch differ in shape (that batch is left out) and
-    /// RESOURCE_EXHAUSTED if there is no memory for one. Elements before one that fails are in the
-    /// next batch.
-    pub fn batch(&self, size: i64, drop_remainder: bool) -> Result<Dataset> {
-        self.then(Op::Batch(Batch::new(size, drop_remainder)?))
-    }
-}
 
 /// How elements are batched.
 #[derive(Clone, Copy)]

@@ -5,26 +5,12 @@ use std::sync::{Arc, OnceLock};
 use crate::error::memory::room;
 use crate::error::{Result, Status};
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::Dataset;
 use crate::input::held::lacks_memory;
 use crate::input::memory;
-use crate::input::op::Op;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter, unfit};
 use crate::input::replay_log::{ReplayLog, Saved, Wanted};
 use crate::values::Value;
-
-impl Dataset {
-    /// The same elements, kept in memory by the first pass that reaches the end: every pass after
-    /// it yields them in the order that they had then, and asks the dataset for nothing. Passes
-    /// that begin before one has reached the end make their own. Elements are read-only.
-    ///
-    /// Of shuffled rows of arrays only the order is kept, of rows in their own order nothing.
-    /// While iterating, RESOURCE_EXHAUSTED if there is no memory to keep the elements in.
-    pub fn cache(&self) -> Result<Dataset> {
-        self.then(Op::Cache(Cached::default()))
-    }
-}
 
 /// The items of a whole round.
 pub(super) struct Kept<T> {

@@ -2,30 +2,16 @@
 
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::Dataset;
-use crate::input::op::Op;
-use crate::input::pass::{Pass, Pipeline};
+use crate::input::facts::Facts;
+use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::spec::ElementSpec;
 use crate::values::Value;
 
-impl Dataset {
-    /// The elements of the datasets, one dataset after the other. Their elements have the same
-    /// structure, dtypes and ranks; sizes in which they differ are unknown in the element spec.
-    ///
-    /// INVALID_ARGUMENT: no datasets, elements of another structure, dtype or rank.
-    pub fn concatenate(datasets: &[Dataset]) -> Result<Dataset> {
-        if datasets.is_empty() {
-            return Err(Error::invalid("datasets", "none; concatenate takes one or more"));
-        }
-        Dataset::of(Op::Concatenate, datasets)
-    }
-}
-
 /// What the elements of all datasets have in common.
-pub(super) fn spec(datasets: &[Dataset]) -> Result<ElementSpec> {
-    let first = datasets[0].element_spec();
-    let mut specs = datasets.iter().map(Dataset::element_spec).enumerate();
+pub(super) fn spec(inputs: &[&Facts]) -> Result<ElementSpec> {
+    let first = &inputs[0].spec;
+    let mut specs = inputs.iter().map(|input| &input.spec).enumerate();
     specs.try_fold(first.clone(), |common, (position, spec)| {
         common.common(spec, &|| {
             Error::invalid(
@@ -40,8 +26,8 @@ pub(super) fn spec(datasets: &[Dataset]) -> Result<ElementSpec> {
 }
 
 /// How many elements the datasets have together.
-pub(super) fn total(datasets: &[Dataset]) -> Cardinality {
-    datasets.iter().map(Dataset::cardinality).fold(Cardinality::Exact(0), followed_by)
+pub(super) fn total(inputs: &[&Facts]) -> Cardinality {
+    inputs.iter().map(|input| input.cardinality).fold(Cardinality::Exact(0), followed_by)
 }
 
 fn followed_by(one: Cardinality, other: Cardinality) -> Cardinality {
@@ -53,9 +39,8 @@ fn followed_by(one: Cardinality, other: Cardinality) -> Cardinality {
     }
 }
 
-pub(super) fn start(datasets: &[Dataset]) -> Result<Box<dyn Pass<Value>>> {
-    let inputs = datasets.iter().map(Dataset::start).collect::<Result<_>>()?;
-    Ok(Box::new(ConcatenatePass { inputs, current: 0 }))
+pub(super) fn start(inputs: Vec<Box<dyn Pass<Value>>>) -> Box<dyn Pass<Value>> {
+    Box::new(ConcatenatePass { inputs, current: 0 })
 }
 
 struct ConcatenatePass {

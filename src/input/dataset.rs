@@ -1,16 +1,31 @@
-//! Datasets: descriptions of where elements come from and what is done with them.
+//! Datasets: descriptions of where elements come from and what is done with them, and the passes over them.
 
 use std::fmt;
 use std::slice;
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::input::batch;
+use crate::input::batch_elements;
+use crate::input::cache::{self, Item};
 use crate::input::cardinality::Cardinality;
-use crate::input::facts::Facts;
+use crate::input::concatenate;
+use crate::input::facts::{Facts, Rows};
 use crate::input::file_shares::FileShare;
+use crate::input::from_tensors;
+use crate::input::gathered;
 use crate::input::iterator::PassIterator;
+use crate::input::numbering::Numbering;
 use crate::input::op::{self, Op};
+use crate::input::padded::Pad;
+use crate::input::pass::{Pass, Pipeline};
+use crate::input::position::Description;
+use crate::input::prefetch;
+use crate::input::repeat;
+use crate::input::slices;
 use crate::input::spec::ElementSpec;
+use crate::input::take;
+use crate::values::Value;
 
 /// A dataset: a tree of operations. Cloning makes another reference; nothing about it changes, so that any
 /// number of threads may use it. What it was made from is shared, not copied. At most 256 transformations
@@ -28,7 +43,7 @@ struct Node {
 impl Dataset {
     /// The dataset that `op` makes of `inputs`. Fails as [`op::facts`].
     pub(super) fn of(op: Op, inputs: &[Dataset]) -> Result<Dataset> {
-        let facts = op::facts(&op, inputs)?;
+        let facts = op::facts(&op, &inputs.iter().map(Dataset::facts).collect::<Vec<_>>())?;
         Ok(Dataset(Arc::new(Node { op, inputs: inputs.to_vec(), facts })))
     }
 
@@ -78,5 +93,117 @@ impl Dataset {
 impl fmt::Debug for Dataset {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "dataset of {} ({:?})", self.element_spec(), self.cardinality())
+    }
+}
+
+impl Pipeline for Dataset {
+    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
+        if let Some(rows) = &self.facts().rows {
+            return Ok(slices::elements(&rows.arrays, &self.facts().spec, self.start_rows()?));
+        }
+        let spec = self.element_spec();
+        // Only of what is applied to something.
+        let input = || self.input()?.start();
+        let count = self.input().map_or(Cardinality::Unknown, Dataset::cardinality);
+        match self.op() {
+            Op::Tensors(elements, _) => Ok(from_tensors::start(elements)),
+            Op::Range(range) => Ok(range.start()),
+            Op::Generator(generated) => Ok(generated.start()),
+            Op::Files(list) => list.start(),
+            Op::Prefetch(depth) => prefetch::ahead(input()?, *depth, count),
+            Op::Map(map) => map.start(input()?),
+            Op::Batch(batch) => {
+                let plan = batch.plan(spec, count);
+                match &self.input()?.facts().rows {
+                    Some(Rows { arrays, in_order: true }) => batch::rows(plan, arrays, None),
+                    Some(rows) => {
+                        batch::rows(plan, &rows.arrays, Some(self.input()?.start_rows()?))
+                    }
+                    None => Ok(batch_elements::start(plan, input()?)),
+                }
+            }
+            Op::PaddedBatch(batch) => {
+                let pad = Pad::new(spec)?;
+                Ok(gathered::start(*batch, spec, Numbering::new(None), pad, input()?))
+            }
+            Op::Rebatch(rebatch) => rebatch.start(spec, input()?),
+            Op::Zip(zip) => {
+                let finite = |input: &Dataset| input.cardinality() != Cardinality::Endless;
+                let first_finite = self.inputs().iter().position(finite).unwrap_or(0);
+                zip.start(self.start_inputs()?, first_finite)
+            }
+            Op::Concatenate => Ok(concatenate::start(self.start_inputs()?)),
+            _ => self.start_reordered(input()?),
+        }
+    }
+
+    fn describe(&self, to: &mut Description) {
+        let facts = self.facts();
+        if let Some(rows) = &facts.rows {
+            to.stage("rows one by one".into());
+            self.describe_rows(to);
+            return to.stage(rows.arrays.to_string());
+        }
+        self.describe_op(to);
+        for input in self.inputs() {
+            match (self.op(), &input.facts().rows) {
+                (Op::Batch(_), Some(rows)) => {
+                    input.describe_rows(to);
+                    to.stage(rows.arrays.to_string());
+                }
+                _ => input.describe(to),
+            }
+        }
+    }
+}
+
+impl Dataset {
+    /// Passes over all that the operation is applied to.
+    fn start_inputs(&self) -> Result<Vec<Box<dyn Pass<Value>>>> {
+        self.inputs().iter().map(Dataset::start).collect()
+    }
+
+    /// What the operation is applied to, or the first of it.
+    fn input(&self) -> Result<&Dataset> {
+        self.inputs().first().ok_or_else(op::nothing)
+    }
+
+    /// A pass over the row numbers of elements that are rows.
+    fn start_rows(&self) -> Result<Box<dyn Pass<u64>>> {
+        match self.facts().rows_in_order() {
+            Some(arrays) => Ok(slices::in_order(arrays.rows)),
+            None => self.start_reordered(self.input()?.start_rows()?),
+        }
+    }
+
+    /// A pass of an operation that only says which items come when, over items of `input`.
+    fn start_reordered<T: Item>(&self, input: Box<dyn Pass<T>>) -> Result<Box<dyn Pass<T>>> {
+        let count = self.input()?.cardinality();
+        match self.op() {
+            Op::Take(most) => Ok(take::part(0, Some(*most), input)),
+            Op::Skip(least) => Ok(take::part(*least, None, input)),
+            Op::Shard(shard) => Ok(shard.start(input)),
+            Op::Shuffle(shuffle) => Ok(shuffle.start(count, input)),
+            Op::Repeat(rounds) => Ok(repeat::start(*rounds, input)),
+            Op::Cache(cached) => Ok(cache::start(cached, count, input)),
+            _ => Err(Error::Internal("an operation that does not only reorder".into())),
+        }
+    }
+
+    /// Says how the row numbers come about.
+    fn describe_rows(&self, to: &mut Description) {
+        if self.facts().rows_in_order().is_none() {
+            self.describe_op(to);
+            self.inputs().iter().for_each(|input| input.describe_rows(to));
+        }
+    }
+
+    fn describe_op(&self, to: &mut Description) {
+        to.stage(self.op().words(self.inputs().len()));
+        match self.op() {
+            Op::Shuffle(shuffle) => shuffle.describe_seed(to),
+            Op::Files(list) => list.describe_order(to),
+            _ => {}
+        }
     }
 }

@@ -9,8 +9,8 @@ use crate::input::batched::check_batches;
 use crate::input::cardinality::Cardinality;
 use crate::input::dataset::Dataset;
 use crate::input::distribute_options::{DistributeOptions, Sharding, Splitting};
-use crate::input::facts::BatchSize;
-use crate::input::file_shares::{FileShare, Files};
+use crate::input::facts::{BatchSize, Files};
+use crate::input::file_shares::FileShare;
 use crate::input::gathered;
 use crate::input::in_step::{InStepPass, RankGroup};
 use crate::input::input_context::InputContext;
@@ -21,8 +21,8 @@ use crate::input::pass::{Pass, Pipeline};
 use crate::input::position::Description;
 use crate::input::prefetch::ahead;
 use crate::input::round_robin::Deal;
-use crate::input::spec::{ElementSpec, LeafSpec};
-use crate::input::split::Split;
+use crate::input::spec::ElementSpec;
+use crate::input::split::{Split, part_spec};
 use crate::observe::log::{self, Level};
 use crate::strategy::Strategy;
 use crate::strategy::ranks::Ranks;
@@ -63,7 +63,7 @@ fn distribute_to(
     is_strict: bool,
 ) -> Result<DistributedDataset> {
     let all = replicas.all;
-    check_batches(dataset, all, is_strict)?;
+    check_batches(dataset.facts(), all, is_strict)?;
     let drops = options.drop_partial_step;
     let spec = dataset.element_spec();
     // With one replica batches stay as they are, unless the last one is to be left out.
@@ -260,22 +260,6 @@ fn check_devices(replicas: usize, devices: &[DeviceId]) -> Result<()> {
     Err(Error::invalid("devices", problem))
 }
 
-/// The spec of the parts of a tensor.
-pub(super) fn part_spec(leaf: &LeafSpec, replicas: usize) -> Result<LeafSpec> {
-    let Some((rows, row)) = leaf.shape.split_first() else {
-        return Err(Error::invalid(
-            "dataset",
-            format!(
-                "its elements contain a scalar ({leaf}), which cannot be split over {replicas} \
-                 replicas; batch the dataset before distributing it"
-            ),
-        ));
-    };
-    let rows = rows.filter(|rows| rows % replicas == 0).map(|rows| rows / replicas);
-    let shape = std::iter::once(rows).chain(row.iter().copied()).collect();
-    Ok(LeafSpec { dtype: leaf.dtype, shape })
-}
-
 /// A dataset whose elements are split over replicas. Cloning makes another reference.
 #[derive(Clone, Debug)]
 pub struct DistributedDataset {
@@ -374,7 +358,7 @@ impl Pipeline for DistributedDataset {
         let input = self.dataset.start()?;
         let (spec, replicas) = (&self.spec, &self.replicas);
         // What each rank has of its own need not be the same.
-        let compared = replicas.among_ranks.then(|| Description::of(self));
+        let compared = replicas.among_ranks.then(|| self.description());
         let numbering = Numbering::new(compared.as_ref());
         let pass = match self.way {
             Way::Split => {

@@ -5,12 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::error::{Error, Result};
-use crate::input::batched::Batched;
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::Dataset;
-use crate::input::file_shares::Files;
 use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
+use crate::text::Text;
 
 /// The greatest number of operations above each other. Each one costs a part of the stack of the thread that
 /// iterates, makes an iterator or releases one.
@@ -50,6 +48,30 @@ pub(super) struct BatchSize {
     pub(super) total: Option<u64>,
 }
 
+/// How often elements were batched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Batched {
+    /// They are single rows of arrays.
+    Never,
+    Once,
+    /// They are batches of batches.
+    Twice,
+}
+
+/// What is known of the files that the elements of a dataset are read from.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    pub(super) count: usize,
+    /// A hash of their names, in order.
+    pub(super) names: u64,
+    pub(super) first: Text,
+    /// How many rows a batch has, if that is known of the batches that the elements were made of alone.
+    pub(super) rows: Option<usize>,
+    /// Which operation needs the elements of all files, if one does: over a share of the files it would not make
+    /// a share of its elements.
+    pub(super) whole: Option<&'static str>,
+}
+
 /// Elements that are rows of arrays. Passes over them are passes over row numbers.
 #[derive(Clone)]
 pub(super) struct Rows {
@@ -74,9 +96,9 @@ impl Facts {
 
     /// Those of `first`, above which one more operation lies, which is applied to `inputs`. INVALID_ARGUMENT if
     /// too many lie above each other, or beside each other.
-    pub(super) fn above(first: &Facts, inputs: &[Dataset]) -> Result<Facts> {
+    pub(super) fn above(first: &Facts, inputs: &[&Facts]) -> Result<Facts> {
         let (mut deepest, mut stages) = (0, 1_usize);
-        for input in inputs.iter().map(Dataset::facts) {
+        for input in inputs {
             deepest = deepest.max(input.depth);
             stages = stages.saturating_add(input.stages);
         }
@@ -158,6 +180,11 @@ impl Facts {
         (self.spec, self.batches, self.batched, self.rows) = (spec, None, None, None);
     }
 
+    /// How often the elements were batched, as far as that is certain.
+    pub(super) fn times_batched(&self) -> Option<Batched> {
+        self.batched.as_ref().map(|(often, _)| *often)
+    }
+
     /// The elements were batched so often.
     pub(super) fn batch(&mut self, times: Batched) {
         self.batched = Some((times, Arc::default()));
@@ -171,16 +198,16 @@ impl BatchSize {
 }
 
 /// How often the elements of all `inputs` were batched, if that is the same.
-pub(super) fn common_batched(inputs: &[Dataset]) -> Option<(Batched, Arc<AtomicBool>)> {
+pub(super) fn common_batched(inputs: &[&Facts]) -> Option<(Batched, Arc<AtomicBool>)> {
     let (first, others) = inputs.split_first()?;
-    let times = first.facts().times_batched();
-    let same = others.iter().all(|input| input.facts().times_batched() == times);
-    first.facts().batched.clone().filter(|_| same)
+    let times = first.times_batched();
+    let same = others.iter().all(|input| input.times_batched() == times);
+    first.batched.clone().filter(|_| same)
 }
 
 /// The batch size of the datasets if it is known of all and the same.
-pub(super) fn common_batch_size(inputs: &[Dataset]) -> Option<BatchSize> {
-    let mut sizes = inputs.iter().map(|input| input.facts().batch_size());
+pub(super) fn common_batch_size(inputs: &[&Facts]) -> Option<BatchSize> {
+    let mut sizes = inputs.iter().map(|input| input.batch_size());
     let first = sizes.next()??;
     sizes.try_fold(first, |all, size| {
         let size = size.filter(|size| size.rows == all.rows)?;

@@ -1,10 +1,8 @@
 //! Pipelines over files of which each rank reads some: what they are made of, and what stands in the way.
 
 use crate::error::{Error, Result};
-use crate::input::dataset::Dataset;
-use crate::input::facts::Facts;
+use crate::input::facts::{Facts, Files};
 use crate::strategy::ranks::agreement;
-use crate::text::Text;
 
 /// One of several shares of the files of a pipeline: file i belongs to share i mod the number of shares. The
 /// files of all sources are counted, one source after the other.
@@ -32,24 +30,9 @@ impl FileShare {
     }
 }
 
-/// What is known of the files that the elements of a dataset are read from.
-#[derive(Clone, Debug)]
-pub(super) struct Files {
-    pub(super) count: usize,
-    /// A hash of their names, in order.
-    pub(super) names: u64,
-    pub(super) first: Text,
-    /// How many rows a batch has, if that is known of the batches that the elements were made of alone.
-    pub(super) rows: Option<usize>,
-    /// Which operation needs the elements of all files, if one does: over a share of the files it would not make
-    /// a share of its elements.
-    pub(super) whole: Option<&'static str>,
-}
-
 /// The files of datasets that come one after the other: either all are made of files or none is.
-pub(super) fn joined(datasets: &[Dataset]) -> Option<Files> {
-    let of: Vec<&Files> =
-        datasets.iter().filter_map(|dataset| dataset.facts().files.as_ref()).collect();
+pub(super) fn joined(inputs: &[&Facts]) -> Option<Files> {
+    let of: Vec<&Files> = inputs.iter().filter_map(|input| input.files.as_ref()).collect();
     let mixed = "concatenate with what is not made of files";
     Some(Files {
         count: of.iter().map(|files| files.count).sum(),
@@ -59,7 +42,7 @@ pub(super) fn joined(datasets: &[Dataset]) -> Option<Files> {
         whole: of
             .iter()
             .find_map(|files| files.whole)
-            .or_else(|| (of.len() < datasets.len()).then_some(mixed)),
+            .or_else(|| (of.len() < inputs.len()).then_some(mixed)),
     })
 }
 

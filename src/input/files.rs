@@ -5,13 +5,10 @@ use std::sync::Arc;
 
 use crate::error::memory;
 use crate::error::{Error, Result};
-use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::Dataset;
-use crate::input::facts::Facts;
-use crate::input::file_shares::{FileShare, Files};
+use crate::input::facts::{Facts, Files};
+use crate::input::file_shares::FileShare;
 use crate::input::held::Held;
-use crate::input::op::Op;
 use crate::input::pass::{Pass, Pipeline};
 use crate::input::position::{Description, StateReader, StateWriter, unfit};
 use crate::input::shuffle::Shuffle;
@@ -22,7 +19,7 @@ use crate::text::Text;
 use crate::values::Value;
 
 /// More files than this are not read by turns.
-const MAX_AT_ONCE: i64 = 4096;
+pub(super) const MAX_AT_ONCE: i64 = 4096;
 
 /// As how many transformations a dataset of files counts, and one fewer than which may be in the datasets
 /// that are made of the files: those are not known when the pipeline is built.
@@ -58,83 +55,42 @@ pub struct File<'a> {
     pub path: &'a Text,
 }
 
-type Open = Arc<dyn Fn(File<'_>) -> Result<Dataset> + Send + Sync>;
-
-impl Dataset {
-    /// The elements of the datasets that `open` makes of files, which are known by their `paths`: what is
-    /// at a path, if anything, is known to the function alone.
-    ///
-    /// A file is opened when its first element is wanted, and again in each pass and each round; it is
-    /// closed when its dataset has ended. A shuffle in the dataset of one file therefore has the same order
-    /// in each round; one of the dataset of all files has not. Where ranks read files of their own
-    /// ([`Sharding::File`](crate::input::Sharding::File)), file i is opened by one of them alone.
-    ///
-    /// A file that cannot be opened is the failure of the element that is asked for then, and left out;
-    /// after RESOURCE_EXHAUSTED it is opened again instead.
-    /// INVALID_ARGUMENT: no files, numbers that are below 1, more than 4096 files at once, a spec without
-    /// tensors; while iterating, elements that are not as the spec says, and a file's dataset of more than
-    /// 127 transformations, of which a dataset of files counts as 128.
-    pub fn from_files(
-        paths: &[&str],
-        open: impl Fn(File<'_>) -> Result<Dataset> + Send + Sync + 'static,
-        options: FilesOptions,
-    ) -> Result<Dataset> {
-        if paths.is_empty() {
-            return Err(Error::invalid("paths", "none; a dataset of files has one or more"));
-        }
-        let FilesOptions { element_spec, files_at_once, elements_in_turn, shuffle_files } = options;
-        let what = format_args!("between 1 and {MAX_AT_ONCE}");
-        let at_once = in_range("open_file_count", files_at_once, 1..=MAX_AT_ONCE, what)?;
-        let in_turn = in_range("consecutive_count", elements_in_turn, 1.., "1 or more")?;
-        let source = Source {
-            paths: paths.iter().map(|&path| path.into()).collect(),
-            open: Arc::new(open),
-            spec: ElementSpec::tuple(Vec::new())?,
-            at_once,
-            // Nobody's turn ends where it is nobody else's.
-            in_turn: if at_once == 1 { u64::MAX } else { in_turn },
-            shuffle: shuffle_files,
-        };
-        let spec = match element_spec {
-            Some(spec) => spec,
-            None => source.dataset(0)?.element_spec().clone(),
-        };
-        spec.check_describes_elements("element_spec")?;
-        let source = Arc::new(Source { spec, ..source });
-        let own = Arc::new((0..paths.len()).collect());
-        let list = FileList { own, share: None, order: source.order(), source };
-        Dataset::of(Op::Files(list), &[])
-    }
+/// What a function of the caller's has made of a file.
+pub(super) struct OpenedDataset {
+    pub(super) facts: Facts,
+    pub(super) pipeline: Box<dyn Pipeline>,
 }
+
+type Open = Arc<dyn Fn(File<'_>) -> Result<OpenedDataset> + Send + Sync>;
 
 /// Files of a list that are read: all, or some.
 #[derive(Clone)]
 pub(super) struct FileList {
-    source: Arc<Source>,
+    pub(super) source: Arc<Source>,
     /// The numbers of the files that are read.
-    own: Arc<Vec<usize>>,
+    pub(super) own: Arc<Vec<usize>>,
     /// Which share of the list they are, if they are not all.
-    share: Option<(usize, usize)>,
+    pub(super) share: Option<(usize, usize)>,
     /// In which order they are opened; none: in that of the list.
-    order: Option<Shuffle>,
+    pub(super) order: Option<Shuffle>,
 }
 
 /// The files, and how they are read.
 pub(super) struct Source {
-    paths: Vec<Text>,
-    open: Open,
-    spec: ElementSpec,
-    at_once: usize,
-    in_turn: u64,
-    shuffle: Option<u64>,
+    pub(super) paths: Vec<Text>,
+    pub(super) open: Open,
+    pub(super) spec: ElementSpec,
+    pub(super) at_once: usize,
+    pub(super) in_turn: u64,
+    pub(super) shuffle: Option<u64>,
 }
 
 impl Source {
     /// The dataset that the function makes of the file with this number.
-    fn dataset(&self, number: usize) -> Result<Dataset> {
+    pub(super) fn dataset(&self, number: usize) -> Result<OpenedDataset> {
         let path = &self.paths[number];
         let dataset = (self.open)(File { number, path })?;
-        let depth = dataset.facts().depth;
+        let depth = dataset.facts.depth;
         if depth >= DEPTH {
             let most = DEPTH - 1;
             return Err(Error::invalid(
@@ -149,9 +105,9 @@ impl Source {
     }
 
     /// As [`Source::dataset`], with elements that can be as the spec says.
-    fn fitting(&self, number: usize) -> Result<Dataset> {
+    fn fitting(&self, number: usize) -> Result<OpenedDataset> {
         let dataset = self.dataset(number)?;
-        let other = dataset.element_spec();
+        let other = &dataset.facts.spec;
         self.spec.common(other, &|| {
             Error::invalid(
                 "dataset",
@@ -165,7 +121,7 @@ impl Source {
         Ok(dataset)
     }
 
-    fn order(&self) -> Option<Shuffle> {
+    pub(super) fn order(&self) -> Option<Shuffle> {
         self.shuffle.map(Shuffle::all)
     }
 }
@@ -269,8 +225,8 @@ impl FilesPass {
         let number = self.own.get(place as usize).copied();
         let number = number.ok_or_else(|| Error::Internal("a file that is not there".into()))?;
         let dataset = self.source.fitting(number)?;
-        let description = Description::of(&dataset);
-        let mut pass = dataset.start()?;
+        let description = dataset.pipeline.description();
+        let mut pass = dataset.pipeline.start()?;
         pass.reserve(self.reserved);
         if self.announced {
             pass.announce();

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::input::dataset::Dataset;
-use crate::input::op::Op;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter, unfit};
 use crate::input::spec::ElementSpec;
@@ -24,29 +22,9 @@ pub trait Generator: Send {
 
 type Begin = Arc<dyn Fn() -> Result<Box<dyn Generator>> + Send + Sync>;
 
-impl Dataset {
-    /// The elements of generators, which are as `element_spec` says. `begin` makes a generator
-    /// for each pass, when its first element is asked for; passes know nothing of each other.
-    ///
-    /// A generator's place can only be found again by going there: a restored pass begins one, resets
-    /// it as often as the other one was, and asks for as many elements as that one had given since.
-    /// It must give the same ones then.
-    ///
-    /// INVALID_ARGUMENT: a spec without tensors, or with per-replica values; while iterating, an
-    /// element that is not as the spec says.
-    pub fn from_generator(
-        element_spec: ElementSpec,
-        begin: impl Fn() -> Result<Box<dyn Generator>> + Send + Sync + 'static,
-    ) -> Result<Dataset> {
-        element_spec.check_describes_elements("element_spec")?;
-        let generated = Generated { begin: Arc::new(begin), spec: element_spec };
-        Dataset::of(Op::Generator(generated), &[])
-    }
-}
-
 #[derive(Clone)]
 pub(super) struct Generated {
-    begin: Begin,
+    pub(super) begin: Begin,
     pub(super) spec: ElementSpec,
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::device::DeviceId;
 use crate::error::Result;
 use crate::input::distribute_options::DistributeOptions;
-use crate::input::file_shares::Files;
+use crate::input::facts::Files;
 use crate::input::gathered::Gathered;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};

@@ -236,7 +236,7 @@ impl PassIterator {
     }
 
     fn description(&self) -> Description {
-        Description::of(&*self.pipeline)
+        self.pipeline.description()
     }
 
     /// Has the pass to itself, once it is this thread's turn.

@@ -9,10 +9,7 @@ use parking_lot::Mutex;
 use crate::error::memory::exhausted;
 use crate::error::{Error, Result, Status};
 use crate::executor::pool::{Outcome, Pool};
-use crate::input::arguments::in_range;
-use crate::input::dataset::Dataset;
 use crate::input::held::Held;
-use crate::input::op::Op;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::spec::ElementSpec;
@@ -20,7 +17,7 @@ use crate::input::work::Chain;
 use crate::values::Value;
 
 /// More calls at once than this are no parallelism any more.
-const MAX_PARALLEL_CALLS: i64 = 4096;
+pub(super) const MAX_PARALLEL_CALLS: i64 = 4096;
 
 /// How a function is applied to elements.
 #[derive(Clone, Debug, Default)]
@@ -34,38 +31,10 @@ pub struct MapOptions {
 
 type Function = Arc<dyn Fn(&Value) -> Result<Value> + Send + Sync>;
 
-impl Dataset {
-    /// The results of `function` for each element, in the order of the elements.
-    ///
-    /// With parallel calls, that many elements are taken at a time and given to the function on
-    /// as many threads, which belong to the iterator and end with it. What comes out does not depend
-    /// on their number: results are in order, and a failure, of the function or of the input, stands
-    /// in the place of its element; after it the next elements come. After RESOURCE_EXHAUSTED the same
-    /// element comes again: the function is called with it once more. The function must not keep
-    /// elements that it changes nothing about: their memory is used again when they are dropped.
-    ///
-    /// INVALID_ARGUMENT: a number of calls that is not in [0, 4096], a spec without tensors; while
-    /// iterating, a result that is not as its spec says. With parallel calls, RESOURCE_EXHAUSTED
-    /// from `next` if there can be no thread at all: no element is lost, and the next call tries
-    /// again. Where the system allows fewer threads, fewer calls run at once.
-    pub fn map(
-        &self,
-        function: impl Fn(&Value) -> Result<Value> + Send + Sync + 'static,
-        options: MapOptions,
-    ) -> Result<Dataset> {
-        let what = format_args!("between 0 and {MAX_PARALLEL_CALLS}");
-        let calls =
-            in_range("parallel_call_count", options.parallel_calls, 0..=MAX_PARALLEL_CALLS, what)?;
-        let spec = options.element_spec.unwrap_or_else(|| self.element_spec().clone());
-        spec.check_describes_elements("element_spec")?;
-        self.then(Op::Map(Map { function: Arc::new(function), calls, spec }))
-    }
-}
-
 #[derive(Clone)]
 pub(super) struct Map {
-    function: Function,
-    calls: usize,
+    pub(super) function: Function,
+    pub(super) calls: usize,
     pub(super) spec: ElementSpec,
 }
 

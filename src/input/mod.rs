@@ -3,8 +3,8 @@
 //! A [`Dataset`] is a description and holds no position: a tree of operations, with what is known of the
 //! elements of each. Iterating makes a *pass* from it ([`PassIterator`]); passes of one dataset are independent
 //! of each other. `op` lists all operations and derives what is known of an operation's elements from what is
-//! known of its inputs'. Each operation is a file of its own, with a method on [`Dataset`] that checks its
-//! arguments and a `Pass` (what iterating does).
+//! known of its inputs'. Each operation is a file of its own, with its parameters and its `Pass` (what iterating
+//! does). The methods on [`Dataset`] that make one are in `sources` and `transformations`.
 //!
 //! Datasets over arrays stay *indexed* through zip, shuffle, take, skip and repeat: these work on
 //! row numbers alone, and batch then copies each row once, from the array into the batch, or
@@ -59,9 +59,11 @@ mod round_robin;
 mod shard;
 mod shuffle;
 mod slices;
+mod sources;
 mod spec;
 mod split;
 mod take;
+mod transformations;
 mod window;
 mod work;
 mod zip;

@@ -1,34 +1,24 @@
-//! The operations that datasets consist of: what follows from each for the elements, which pass goes over them,
-//! and what a saved position says of it.
+//! The operations that datasets consist of: what follows from each for the elements, and what a saved position
+//! says of it.
 
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::input::batch::{self, Batch};
-use crate::input::batch_elements;
-use crate::input::batched::Batched;
-use crate::input::cache::{self, Cached, Item};
+use crate::input::batch::Batch;
+use crate::input::cache::Cached;
 use crate::input::cardinality::Cardinality;
 use crate::input::concatenate;
-use crate::input::dataset::Dataset;
-use crate::input::facts::{self, Facts, Rows};
+use crate::input::facts::{self, Batched, Facts};
 use crate::input::file_shares;
 use crate::input::files::FileList;
-use crate::input::from_tensors;
-use crate::input::gathered;
 use crate::input::generator::Generated;
 use crate::input::map::Map;
-use crate::input::numbering::Numbering;
-use crate::input::padded::Pad;
-use crate::input::pass::{Pass, Pipeline};
-use crate::input::position::Description;
-use crate::input::prefetch;
 use crate::input::range::Range;
 use crate::input::rebatch::Rebatch;
 use crate::input::repeat;
 use crate::input::shard::Shard;
 use crate::input::shuffle::Shuffle;
-use crate::input::slices::{self, Arrays};
+use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
 use crate::input::take;
 use crate::input::zip::{self, Zip};
@@ -71,8 +61,8 @@ pub(super) enum Op {
 /// What is known of the elements that an operation makes of those of `inputs`.
 ///
 /// INVALID_ARGUMENT: elements that the operation cannot be applied to; too many operations.
-pub(super) fn facts(op: &Op, inputs: &[Dataset]) -> Result<Facts> {
-    let Some(first) = inputs.first().map(Dataset::facts) else { return source(op) };
+pub(super) fn facts(op: &Op, inputs: &[&Facts]) -> Result<Facts> {
+    let Some(&first) = inputs.first() else { return source(op) };
     let count = first.cardinality;
     let mut facts = Facts::above(first, inputs)?;
     match op {
@@ -137,7 +127,7 @@ pub(super) fn facts(op: &Op, inputs: &[Dataset]) -> Result<Facts> {
             facts.batches = facts::common_batch_size(inputs);
             facts.batched = facts::common_batched(inputs);
             facts.rows = zip::rows(inputs)?;
-            facts.files = inputs.iter().find_map(|input| input.facts().files.clone());
+            facts.files = inputs.iter().find_map(|input| input.files.clone());
             // Which elements meet is only known where all are read.
             facts.need_all_files("zip");
         }
@@ -172,7 +162,7 @@ fn source(op: &Op) -> Result<Facts> {
 }
 
 /// The error of an operation that is applied to nothing.
-fn nothing() -> Error {
+pub(super) fn nothing() -> Error {
     Error::Internal("an operation that is applied to nothing".into())
 }
 
@@ -188,7 +178,7 @@ impl Op {
 
     /// The operation in words. They are a part of saved positions: everything on which the meaning of a position
     /// depends, and nothing that changes neither which items come nor what passes save.
-    fn words(&self, inputs: usize) -> String {
+    pub(super) fn words(&self, inputs: usize) -> String {
         match self {
             Op::Slices(arrays, _) => arrays.to_string(),
             Op::Tensors(elements, _) => format!("{} elements in memory", elements.len()),
@@ -209,109 +199,6 @@ impl Op {
             Op::Rebatch(rebatch) => rebatch.to_string(),
             Op::Zip(_) => format!("{inputs} datasets side by side"),
             Op::Concatenate => format!("{inputs} datasets one after the other"),
-        }
-    }
-}
-
-impl Pipeline for Dataset {
-    fn start(&self) -> Result<Box<dyn Pass<Value>>> {
-        if let Some(rows) = &self.facts().rows {
-            return Ok(slices::elements(&rows.arrays, &self.facts().spec, self.start_rows()?));
-        }
-        let spec = self.element_spec();
-        // Only of what is applied to something.
-        let input = || self.input()?.start();
-        let count = self.input().map_or(Cardinality::Unknown, Dataset::cardinality);
-        match self.op() {
-            Op::Tensors(elements, _) => Ok(from_tensors::start(elements)),
-            Op::Range(range) => Ok(range.start()),
-            Op::Generator(generated) => Ok(generated.start()),
-            Op::Files(list) => list.start(),
-            Op::Prefetch(depth) => prefetch::ahead(input()?, *depth, count),
-            Op::Map(map) => map.start(input()?),
-            Op::Batch(batch) => {
-                let plan = batch.plan(spec, count);
-                match &self.input()?.facts().rows {
-                    Some(Rows { arrays, in_order: true }) => batch::rows(plan, arrays, None),
-                    Some(rows) => {
-                        batch::rows(plan, &rows.arrays, Some(self.input()?.start_rows()?))
-                    }
-                    None => Ok(batch_elements::start(plan, input()?)),
-                }
-            }
-            Op::PaddedBatch(batch) => {
-                let pad = Pad::new(spec)?;
-                Ok(gathered::start(*batch, spec, Numbering::new(None), pad, input()?))
-            }
-            Op::Rebatch(rebatch) => rebatch.start(spec, input()?),
-            Op::Zip(zip) => zip.start(self.inputs()),
-            Op::Concatenate => concatenate::start(self.inputs()),
-            _ => self.start_reordered(input()?),
-        }
-    }
-
-    fn describe(&self, to: &mut Description) {
-        let facts = self.facts();
-        if let Some(rows) = &facts.rows {
-            to.stage("rows one by one".into());
-            self.describe_rows(to);
-            return to.stage(rows.arrays.to_string());
-        }
-        self.describe_op(to);
-        for input in self.inputs() {
-            match (self.op(), &input.facts().rows) {
-                (Op::Batch(_), Some(rows)) => {
-                    input.describe_rows(to);
-                    to.stage(rows.arrays.to_string());
-                }
-                _ => input.describe(to),
-            }
-        }
-    }
-}
-
-impl Dataset {
-    /// What the operation is applied to, or the first of it.
-    fn input(&self) -> Result<&Dataset> {
-        self.inputs().first().ok_or_else(nothing)
-    }
-
-    /// A pass over the row numbers of elements that are rows.
-    fn start_rows(&self) -> Result<Box<dyn Pass<u64>>> {
-        match self.facts().rows_in_order() {
-            Some(arrays) => Ok(slices::in_order(arrays.rows)),
-            None => self.start_reordered(self.input()?.start_rows()?),
-        }
-    }
-
-    /// A pass of an operation that only says which items come when, over items of `input`.
-    fn start_reordered<T: Item>(&self, input: Box<dyn Pass<T>>) -> Result<Box<dyn Pass<T>>> {
-        let count = self.input()?.cardinality();
-        match self.op() {
-            Op::Take(most) => Ok(take::part(0, Some(*most), input)),
-            Op::Skip(least) => Ok(take::part(*least, None, input)),
-            Op::Shard(shard) => Ok(shard.start(input)),
-            Op::Shuffle(shuffle) => Ok(shuffle.start(count, input)),
-            Op::Repeat(rounds) => Ok(repeat::start(*rounds, input)),
-            Op::Cache(cached) => Ok(cache::start(cached, count, input)),
-            _ => Err(Error::Internal("an operation that does not only reorder".into())),
-        }
-    }
-
-    /// Says how the row numbers come about.
-    fn describe_rows(&self, to: &mut Description) {
-        if self.facts().rows_in_order().is_none() {
-            self.describe_op(to);
-            self.inputs().iter().for_each(|input| input.describe_rows(to));
-        }
-    }
-
-    fn describe_op(&self, to: &mut Description) {
-        to.stage(self.op().words(self.inputs().len()));
-        match self.op() {
-            Op::Shuffle(shuffle) => shuffle.describe_seed(to),
-            Op::Files(list) => list.describe_order(to),
-            _ => {}
         }
     }
 }

@@ -1,30 +1,14 @@
 //! Batches of elements whose shapes differ.
 
 use crate::error::{Error, Result};
-use crate::input::batch::Batch;
-use crate::input::dataset::Dataset;
 use crate::input::element_buffer::{ElementBuffer, LeafBuffer};
 use crate::input::gathered::Make;
 use crate::input::leaves::{Leaf, Leaves};
 use crate::input::numbering::Numbering;
-use crate::input::op::Op;
 use crate::input::spec::ElementSpec;
 use crate::input::window::Window;
 use crate::tensor::{Layout, MAX_RANK, Shape, Tensor};
 use crate::values::Value;
-
-impl Dataset {
-    /// Batches of `size` elements, stacked along a new dimension 0, each padded with zeros, at the
-    /// end of each dimension, to the largest of its batch. The last batch is smaller if elements
-    /// are left over; with `drop_remainder` they are left out.
-    ///
-    /// INVALID_ARGUMENT: a size below 1, elements of rank 8. While iterating, INVALID_ARGUMENT if
-    /// the elements of a batch differ in dtype or rank (they are left out then) and
-    /// RESOURCE_EXHAUSTED if there is no memory for one.
-    pub fn padded_batch(&self, size: i64, drop_remainder: bool) -> Result<Dataset> {
-        self.then(Op::PaddedBatch(Batch::new(size, drop_remainder)?))
-    }
-}
 
 /// Stacks elements and pads them.
 pub(super) struct Pad {

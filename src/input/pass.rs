@@ -13,6 +13,13 @@ pub(super) trait Pipeline: Send + Sync {
     /// Says what it is, and what its inputs are: everything on which the meaning of a saved position
     /// depends, and nothing that changes neither which items come nor what its passes save.
     fn describe(&self, to: &mut Description);
+
+    /// All that it says.
+    fn description(&self) -> Description {
+        let mut description = Description::default();
+        self.describe(&mut description);
+        description
+    }
 }
 
 /// One way through a dataset.

@@ -7,7 +7,6 @@
 //! element: what was made but not handed out does not count.
 
 use crate::error::{Error, Result};
-use crate::input::pass::Pipeline;
 use crate::tensor::origin::Source;
 
 /// Where a pass was at some moment.
@@ -158,13 +157,6 @@ impl Description {
     /// Says from which seed the stage that was added last draws, and how many iterators have drawn before.
     pub(super) fn seed(&mut self, seed: u64, before: u64) {
         self.seeds.push((self.stages.len() - 1, seed, before));
-    }
-
-    /// All of a pipeline.
-    pub(super) fn of(pipeline: &dyn Pipeline) -> Description {
-        let mut description = Description::default();
-        pipeline.describe(&mut description);
-        description
     }
 
     /// What ranks compare that read the same. A pass that is `restored` has the seeds of its position.

@@ -12,9 +12,7 @@ use crate::executor::pool::Outcome;
 use crate::executor::thread::{self, Purpose};
 use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::Dataset;
 use crate::input::held::lacks_memory;
-use crate::input::op::Op;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::work::{self, Chain, Node};
@@ -27,18 +25,6 @@ const MAX_DEPTH: i64 = 4096;
 /// How often a pass is restarted at most without an element in between: each time is repeated where its
 /// position is restored.
 const MOST_RESTARTS: u64 = 1 << 20;
-
-impl Dataset {
-    /// The same elements in the same order, up to `depth` of them made ahead of their consumer.
-    /// The thread that makes them starts with the first element asked for and is joined with the
-    /// end of the iterator. Errors and the end arrive in their place in the order.
-    ///
-    /// INVALID_ARGUMENT if `depth` is not in [1, 4096]. From the first `next`,
-    /// RESOURCE_EXHAUSTED if there can be no thread; the next call tries again.
-    pub fn prefetch(&self, depth: i64) -> Result<Dataset> {
-        self.then(Op::Prefetch(ahead_depth(depth, 1, "depth")?))
-    }
-}
 
 /// A number of elements to make ahead, at least `least`.
 pub(super) fn ahead_depth(depth: i64, least: i64, argument: &'static str) -> Result<usize> {

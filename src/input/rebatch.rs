@@ -4,11 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::input::dataset::Dataset;
 use crate::input::element_buffer::{BufferPool, ElementBuffer, LeafBuffer};
 use crate::input::held::lacks_memory;
 use crate::input::leaves::{Leaf, Leaves};
-use crate::input::op::Op;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter, unfit};
 use crate::input::replay_log::{ReplayLog, Saved, Wanted};
@@ -17,36 +15,10 @@ use crate::input::window::Window;
 use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
 
-impl Dataset {
-    /// The rows of all batches as one stream, cut into batches of `sizes`, over and over again. A
-    /// size of 0 makes a batch without rows. The last batch is smaller if rows are left over, and
-    /// nothing follows it; with `drop_remainder` they are left out. Batches that lie within one of the dataset's are views
-    /// of it, others are copied.
-    ///
-    /// INVALID_ARGUMENT: no sizes, a negative one, none above 0, elements with a scalar. While
-    /// iterating, INVALID_ARGUMENT if the tensors of an element differ in their number of rows, or
-    /// batches to be joined in anything else (what was taken is left out then), and
-    /// RESOURCE_EXHAUSTED if there is no memory for a batch.
-    pub fn rebatch(&self, sizes: &[i64], drop_remainder: bool) -> Result<Dataset> {
-        let wrong = |problem: String| Error::invalid("row_counts", problem);
-        let sizes = sizes
-            .iter()
-            .map(|&size| usize::try_from(size).map_err(|_| wrong(format!("{size} is negative"))));
-        let sizes = sizes.collect::<Result<Vec<_>>>()?;
-        if sizes.is_empty() {
-            return Err(wrong("none; give one or more".into()));
-        }
-        if sizes.iter().all(|&size| size == 0) {
-            return Err(wrong("all are 0; batches of no rows never reach the end".into()));
-        }
-        self.then(Op::Rebatch(Rebatch { sizes: Arc::new(sizes), drop_remainder }))
-    }
-}
-
 #[derive(Clone)]
 pub(super) struct Rebatch {
-    sizes: Arc<Vec<usize>>,
-    drop_remainder: bool,
+    pub(super) sizes: Arc<Vec<usize>>,
+    pub(super) drop_remainder: bool,
 }
 
 impl fmt::Display for Rebatch {

@@ -1,24 +1,10 @@
 //! A dataset over and over.
 
 use crate::error::Result;
-use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::Dataset;
 use crate::input::held::lacks_memory;
-use crate::input::op::Op;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter, unfit};
-
-impl Dataset {
-    /// The elements `count` times, or endlessly if it is -1. Each round is shuffled anew where
-    /// the dataset is. Batches made before stay within their round, batches made of the result
-    /// cross from one round into the next. Repeating nothing ends at once.
-    /// INVALID_ARGUMENT if `count` is less than -1.
-    pub fn repeat(&self, count: i64) -> Result<Dataset> {
-        let count: i64 = in_range("count", count, -1.., "the number of rounds, or -1 for no end")?;
-        self.then(Op::Repeat(u64::try_from(count).ok()))
-    }
-}
 
 /// How many elements come in so many rounds, or without end.
 pub(super) fn times(round: Cardinality, rounds: Option<u64>) -> Cardinality {

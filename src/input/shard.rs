@@ -1,24 +1,8 @@
 //! Every n-th element.
 
 use crate::error::Result;
-use crate::input::arguments::in_range;
-use crate::input::dataset::Dataset;
-use crate::input::op::Op;
 use crate::input::pass::{Pass, pass_over};
 use crate::input::position::{StateReader, StateWriter};
-
-impl Dataset {
-    /// The elements at positions `index`, `index + shards`, `index + 2 * shards`, ...: one of
-    /// `shards` parts of the dataset, of which the others have other indices.
-    ///
-    /// INVALID_ARGUMENT: less than one shard, an index that is not in [0, shards).
-    pub fn shard(&self, shards: i64, index: i64) -> Result<Dataset> {
-        let of = in_range("shard_count", shards, 1.., "1 or more")?;
-        let index =
-            in_range("index", index, 0..shards, format_args!("in [0, {shards}), the shards"))?;
-        self.then(Op::Shard(Shard { shards: of, index }))
-    }
-}
 
 #[derive(Clone, Copy)]
 pub(super) struct Shard {

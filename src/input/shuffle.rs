@@ -7,12 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::error::Result;
 use crate::error::memory;
-use crate::error::{Error, Result};
-use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::Dataset;
-use crate::input::op::Op;
 use crate::input::pass::Pass;
 use crate::input::position::{Description, StateReader, StateWriter, unfit};
 use crate::input::replay_log::{ReplayLog, Saved, Wanted};
@@ -33,38 +30,15 @@ pub struct ShuffleOptions {
     pub keep_order_each_pass: bool,
 }
 
-impl Dataset {
-    /// The elements in random order. Over arrays only row numbers are shuffled, at eight bytes
-    /// for each in the buffer; elsewhere the buffer holds elements.
-    ///
-    /// INVALID_ARGUMENT: a negative buffer size, or 0 (everything) for a dataset without end.
-    /// Memory for the buffer is taken when a pass needs it: RESOURCE_EXHAUSTED then.
-    pub fn shuffle(&self, options: &ShuffleOptions) -> Result<Dataset> {
-        let limit = match in_range("buffer_capacity", options.buffer_size, 0.., "0 or more")? {
-            0 if self.cardinality() == Cardinality::Endless => {
-                return Err(Error::invalid(
-                    "buffer_capacity",
-                    "the whole dataset, and this one is endless; shuffle before repeat, or set a \
-                     capacity",
-                ));
-            }
-            0 => usize::MAX,
-            size => size,
-        };
-        let keep_order = options.keep_order_each_pass;
-        self.then(Op::Shuffle(Shuffle { limit, keep_order, ..Shuffle::all(options.seed) }))
-    }
-}
-
 #[derive(Clone)]
 pub(super) struct Shuffle {
-    seed: u64,
-    keep_order: bool,
+    pub(super) seed: u64,
+    pub(super) keep_order: bool,
     /// The largest number of items in the buffer.
-    limit: usize,
+    pub(super) limit: usize,
     /// How many iterators were made. Counting them when they are made, rather than when a round
     /// begins, keeps orders independent of how threads interleave.
-    passes: Arc<AtomicU64>,
+    pub(super) passes: Arc<AtomicU64>,
 }
 
 impl fmt::Display for Shuffle {

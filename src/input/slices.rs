@@ -5,11 +5,9 @@ use std::sync::Arc;
 
 use crate::error::memory::collect;
 use crate::error::{Error, Result};
-use crate::input::dataset::Dataset;
 use crate::input::element_buffer::{BufferPool, ElementBuffer};
 use crate::input::indexed::{self, Indexed};
 use crate::input::memory;
-use crate::input::op::Op;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::spec::{ElementSpec, LeafSpec};
@@ -22,56 +20,8 @@ pub(super) struct Arrays {
     pub(super) rows: u64,
 }
 
-impl Dataset {
-    /// The slices of tensors along dimension 0: element i consists of row i of each tensor, in
-    /// the structure of `components` (a tensor, or a nest of tensors whose dimensions 0 agree).
-    ///
-    /// The tensors are shared, not copied: batches of consecutive rows are read-only views of
-    /// them. They must not be written while the dataset or an element of it is in use.
-    ///
-    /// INVALID_ARGUMENT: a scalar, dimensions 0 that differ, per-replica values, variables, no
-    /// tensor at all. UNIMPLEMENTED: memory that the CPU cannot address.
-    pub fn from_tensor_slices(components: &Value) -> Result<Dataset> {
-        let mut tensors = Vec::new();
-        let spec = describe(components, &mut tensors)?;
-        let rows = tensors
-            .first()
-            .map(|tensor: &Tensor| tensor.shape()[0] as u64)
-            .ok_or_else(|| Error::invalid("components", "they contain no tensor"))?;
-        if let Some(position) = tensors.iter().position(|other| other.shape()[0] as u64 != rows) {
-            return Err(Error::invalid(
-                "components",
-                format!(
-                    "dimension 0 differs: {rows} in tensor 0 (shape {}), {} in tensor {position} \
-                     (shape {}); row i of each tensor belongs to element i",
-                    tensors[0].shape(),
-                    tensors[position].shape()[0],
-                    tensors[position].shape()
-                ),
-            ));
-        }
-        let arrays = Arc::new(Arrays { components: tensors, rows });
-        Dataset::of(Op::Slices(arrays, spec), &[])
-    }
-
-    /// As [`Dataset::from_tensor_slices`], of a struct of `arrays` with these names; without names of a
-    /// tuple, or of a single array itself.
-    pub fn from_named_arrays(arrays: Vec<Tensor>, names: Option<&[&str]>) -> Result<Dataset> {
-        let mut arrays = arrays.into_iter().map(Value::Tensor);
-        let components = match names {
-            Some(names) => {
-                let names = names.iter().map(|&name| name.into());
-                Value::structure(names.zip(arrays).collect())?
-            }
-            None if arrays.len() == 1 => arrays.next().unwrap_or_else(Value::nothing),
-            None => Value::tuple(arrays.collect())?,
-        };
-        Dataset::from_tensor_slices(&components)
-    }
-}
-
 /// The spec of the slices of `components`, whose tensors it collects.
-fn describe(components: &Value, tensors: &mut Vec<Tensor>) -> Result<ElementSpec> {
+pub(super) fn describe(components: &Value, tensors: &mut Vec<Tensor>) -> Result<ElementSpec> {
     ElementSpec::describe(components, "components", &mut |tensor| {
         let shape = tensor.shape();
         let Some((_, row)) = shape.split_first() else {

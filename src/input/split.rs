@@ -8,7 +8,7 @@ use crate::input::leaves::Leaves;
 use crate::input::local_replicas::LocalReplicas;
 use crate::input::numbering::Numbering;
 use crate::input::position::Description;
-use crate::input::spec::ElementSpec;
+use crate::input::spec::{ElementSpec, LeafSpec};
 use crate::observe::{self, Phase};
 use crate::strategy::Strategy;
 use crate::tensor::origin::Share;
@@ -44,6 +44,22 @@ impl Make for Split {
             make_part(component, leaves.tensor(&batches[0], leaf)?, replica, replicas, numbering)
         })
     }
+}
+
+/// The spec of the parts of a tensor.
+pub(super) fn part_spec(leaf: &LeafSpec, replicas: usize) -> Result<LeafSpec> {
+    let Some((rows, row)) = leaf.shape.split_first() else {
+        return Err(Error::invalid(
+            "dataset",
+            format!(
+                "its elements contain a scalar ({leaf}), which cannot be split over {replicas} \
+                 replicas; batch the dataset before distributing it"
+            ),
+        ));
+    };
+    let rows = rows.filter(|rows| rows % replicas == 0).map(|rows| rows / replicas);
+    let shape = std::iter::once(rows).chain(row.iter().copied()).collect();
+    Ok(LeafSpec { dtype: leaf.dtype, shape })
 }
 
 /// How many of `rows` rows each of `replicas` replicas gets when a batch is split by Rule A.

@@ -3,33 +3,11 @@
 use crate::error::Result;
 use crate::input::arguments::in_range;
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::Dataset;
-use crate::input::op::Op;
 use crate::input::pass::{Pass, pass_over};
 use crate::input::position::{StateReader, StateWriter};
 
-impl Dataset {
-    /// The first `count` elements, or all if there are fewer or if it is -1. INVALID_ARGUMENT if
-    /// `count` is less than -1.
-    pub fn take(&self, count: i64) -> Result<Dataset> {
-        self.then(Op::Take(count_or_all(count)?))
-    }
-
-    /// All elements but the first `count`; none if there are no more or if it is -1, which is all. Elements
-    /// of ranges, arrays and batches of these are passed over in one go; what may fail, or comes of the
-    /// caller's functions, is made.
-    /// INVALID_ARGUMENT if `count` is less than -1.
-    pub fn skip(&self, count: i64) -> Result<Dataset> {
-        self.then(match count_or_all(count)? {
-            // Without going through a dataset that may have no end.
-            u64::MAX => Op::Take(0),
-            count => Op::Skip(count),
-        })
-    }
-}
-
 /// A count from the caller, of which -1 is more than there can be.
-fn count_or_all(count: i64) -> Result<u64> {
+pub(super) fn count_or_all(count: i64) -> Result<u64> {
     match count {
         -1 => Ok(u64::MAX),
         count => in_range("count", count, 0.., "the number of elements, or -1 for all"),

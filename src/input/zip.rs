@@ -5,12 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 use crate::input::cardinality::Cardinality;
-use crate::input::dataset::Dataset;
 use crate::input::element_buffer::{BufferPool, Reusable, in_use};
-use crate::input::facts::Rows;
+use crate::input::facts::{Facts, Rows};
 use crate::input::gathered::Gathered;
-use crate::input::op::Op;
-use crate::input::pass::{Pass, Pipeline};
+use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::slices::Arrays;
 use crate::input::spec::ElementSpec;
@@ -19,56 +17,34 @@ use crate::tensor::Tensor;
 use crate::text::Text;
 use crate::values::Value;
 
-impl Dataset {
-    /// Element i consists of element i of each dataset: a tuple, or with `names` a struct whose
-    /// fields have these names. It ends with the first that ends. If others have more elements, which
-    /// are left out, the log says so: now, where the numbers are known and finite, else when the end
-    /// is found; once.
-    ///
-    /// INVALID_ARGUMENT: no datasets, another number of names than of datasets, a name twice.
-    pub fn zip(datasets: &[Dataset], names: Option<&[&str]>) -> Result<Dataset> {
-        if datasets.is_empty() {
-            return Err(Error::invalid("datasets", "none; zip takes one or more"));
-        }
-        if let Some(names) = names.filter(|names| names.len() != datasets.len()) {
-            return Err(Error::invalid(
-                "names",
-                format!("{} names for {} datasets", names.len(), datasets.len()),
-            ));
-        }
-        let names = names.map(|names| Arc::new(names.iter().map(|&name| name.into()).collect()));
-        let zip = Zip { names, warned: Arc::default() };
-        let zipped = Dataset::of(Op::Zip(zip.clone()), datasets)?;
-        zip.warned.store(warn_of_lengths(datasets)?, Ordering::Relaxed);
-        Ok(zipped)
-    }
-}
-
 #[derive(Clone)]
 pub(super) struct Zip {
-    names: Option<Arc<Vec<Text>>>,
+    pub(super) names: Option<Arc<Vec<Text>>>,
     /// Whether the log has been told of different lengths, or there is nothing to tell.
-    warned: Arc<AtomicBool>,
+    pub(super) warned: Arc<AtomicBool>,
 }
 
 impl Zip {
-    /// The spec of the elements of these datasets side by side.
-    pub(super) fn spec(&self, datasets: &[Dataset]) -> Result<ElementSpec> {
-        let specs = datasets.iter().map(|dataset| dataset.element_spec().clone());
+    /// The spec of the elements of all inputs side by side.
+    pub(super) fn spec(&self, inputs: &[&Facts]) -> Result<ElementSpec> {
+        let specs = inputs.iter().map(|input| input.spec.clone());
         match &self.names {
             None => ElementSpec::tuple(specs.collect()),
             Some(names) => ElementSpec::structure(names.iter().cloned().zip(specs).collect()),
         }
     }
 
-    pub(super) fn start(&self, datasets: &[Dataset]) -> Result<Box<dyn Pass<Value>>> {
-        let inputs = datasets.iter().map(Dataset::start).collect::<Result<Vec<_>>>()?;
+    /// A pass over the elements of `inputs`, of which this is the first that may end.
+    pub(super) fn start(
+        &self,
+        inputs: Vec<Box<dyn Pass<Value>>>,
+        first_finite: usize,
+    ) -> Result<Box<dyn Pass<Value>>> {
         let taken = inputs.iter().map(|_| Gathered::default()).collect();
-        let finite = |dataset: &Dataset| dataset.cardinality() != Cardinality::Endless;
         let mut pass = ZipPass {
             zip: self.clone(),
             inputs,
-            first_finite: datasets.iter().position(finite).unwrap_or(0),
+            first_finite,
             taken,
             ended: false,
             nothing: Value::Tensor(Tensor::scalar(0u8)?),
@@ -80,9 +56,9 @@ impl Zip {
 }
 
 /// The arrays of all datasets, if the elements of each are all rows of some.
-pub(super) fn rows(datasets: &[Dataset]) -> Result<Option<Rows>> {
-    let all = || datasets.iter().map_while(|dataset| dataset.facts().rows_in_order());
-    if all().count() < datasets.len() {
+pub(super) fn rows(inputs: &[&Facts]) -> Result<Option<Rows>> {
+    let all = || inputs.iter().map_while(|input| input.rows_in_order());
+    if all().count() < inputs.len() {
         return Ok(None);
     }
     let rows = all().map(|arrays| arrays.rows).min().unwrap_or(0);
@@ -95,10 +71,10 @@ pub(super) fn rows(datasets: &[Dataset]) -> Result<Option<Rows>> {
 
 /// Says in the log if datasets are known to have different numbers of elements, which a strict process
 /// refuses. One without end is meant to end with the others. Returns whether there is no more to say.
-fn warn_of_lengths(datasets: &[Dataset]) -> Result<bool> {
-    let known = datasets.iter().enumerate().filter_map(|(position, dataset)| {
-        dataset.cardinality().bound().map(|count| (count, position))
-    });
+pub(super) fn warn_of_lengths(lengths: impl Iterator<Item = Cardinality> + Clone) -> Result<bool> {
+    let known = lengths.clone().enumerate();
+    let known =
+        known.filter_map(|(position, length)| length.bound().map(|count| (count, position)));
     let (Some(shortest), Some(longest)) = (known.clone().min(), known.max()) else {
         return Ok(false);
     };
@@ -113,12 +89,12 @@ fn warn_of_lengths(datasets: &[Dataset]) -> Result<bool> {
         strict::suspect(false, |what| Error::invalid("datasets", what), what)?;
         return Ok(true);
     }
-    Ok(datasets.iter().all(|dataset| dataset.cardinality() != Cardinality::Unknown))
+    Ok(lengths.into_iter().all(|length| length != Cardinality::Unknown))
 }
 
 /// How many elements come before the first of the datasets ends.
-pub(super) fn shortest(datasets: &[Dataset]) -> Cardinality {
-    datasets.iter().map(Dataset::cardinality).reduce(shorter).unwrap_or(Cardinality::Unknown)
+pub(super) fn shortest(inputs: &[&Facts]) -> Cardinality {
+    inputs.iter().map(|input| input.cardinality).reduce(shorter).unwrap_or(Cardinality::Unknown)
 }
 
 fn shorter(one: Cardinality, other: Cardinality) -> Cardinality {

@@ -5,7 +5,7 @@
 //! is not named: replicas that outnumber the processors also wait for each other.
 
 use super::phase::Phase;
-use super::report::Setup;
+use super::sample::Setup;
 use super::summary::{Summary, counted, duration};
 
 /// What keeps replicas from being faster.

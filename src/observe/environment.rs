@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::log::{self, Level};
 use super::trace;
 
-/// Does what the environment asks for, once in a process. Called where a program begins to use the
-/// library. No thread waits for another one here, which in the child of a fork may be missing.
-pub fn obey() {
+/// Does what the environment asks for, once in a process. A program that begins to use the library calls
+/// it. No thread waits for another one here, which in the child of a fork may be missing.
+pub fn apply() {
     static TRACE_IS_BEGUN: AtomicBool = AtomicBool::new(false);
     if TRACE_IS_BEGUN.load(Ordering::Acquire) {
         return;
     }
-    obey_log();
+    log::apply_environment();
     if !TRACE_IS_BEGUN.swap(true, Ordering::AcqRel)
         && let Some(given) = std::env::var_os("UMBO_TRACE").filter(|given| !given.is_empty())
     {
@@ -31,40 +31,6 @@ pub fn obey() {
                 ),
             ),
         }
-    }
-}
-
-/// Has the log do what the environment asks for, once in a process.
-pub(super) fn obey_log() {
-    static LEVEL_IS_SET: AtomicBool = AtomicBool::new(false);
-    // Set by each of the threads that come first at the same time, so that none begins without it.
-    if LEVEL_IS_SET.load(Ordering::Acquire) {
-        return;
-    }
-    let level = std::env::var_os("UMBO_LOG").map(|given| level(&given));
-    match level {
-        Some(Ok(level)) => log::set_level_of_environment(level),
-        _ => log::keep_level(),
-    }
-    if let (false, Some(Err(warning))) = (LEVEL_IS_SET.swap(true, Ordering::AcqRel), level) {
-        log::log_anyway(Level::Warning, &warning);
-    }
-}
-
-/// The level that a text names; `None` for no messages.
-fn level(given: &OsStr) -> Result<Option<Level>, String> {
-    let text = given.to_string_lossy();
-    match text.trim().to_ascii_lowercase().as_str() {
-        "" | "off" | "none" | "0" => Ok(None),
-        "error" | "1" => Ok(Some(Level::Error)),
-        "warning" | "warn" | "2" => Ok(Some(Level::Warning)),
-        "info" | "3" => Ok(Some(Level::Info)),
-        "debug" | "4" => Ok(Some(Level::Debug)),
-        _ => Err(format!(
-            "UMBO_LOG is '{}'; off, error, warning, info and debug are possible, or 0 to 4. It is as \
-             if it were not set",
-            text.chars().take(80).collect::<String>()
-        )),
     }
 }
 
@@ -90,27 +56,6 @@ fn at_exit() {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn levels_have_names_and_numbers() {
-        for (text, expected) in [
-            ("off", None),
-            ("0", None),
-            ("", None),
-            ("error", Some(Level::Error)),
-            ("Warning", Some(Level::Warning)),
-            ("WARN", Some(Level::Warning)),
-            (" info ", Some(Level::Info)),
-            ("3", Some(Level::Info)),
-            ("debug", Some(Level::Debug)),
-        ] {
-            assert_eq!(level(OsStr::new(text)), Ok(expected), "{text}");
-        }
-        for text in ["verbose", "5", "-1", "debug,info"] {
-            let warning = level(OsStr::new(text)).unwrap_err();
-            assert!(warning.contains(text) && warning.contains("off, error"), "{warning}");
-        }
-    }
 
     #[test]
     fn the_number_of_the_process_can_be_in_the_path() {

@@ -2,6 +2,7 @@
 //! is what the environment asks for, or, if it asks for nothing, warnings and errors, each distinct one once.
 
 use std::cell::Cell;
+use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -61,9 +62,43 @@ pub fn clear_sink() {
     LOG.replace(without_sink());
 }
 
+/// Has the log do what the environment asks for, once in a process.
+pub(super) fn apply_environment() {
+    static LEVEL_IS_SET: AtomicBool = AtomicBool::new(false);
+    // Set by each of the threads that come first at the same time, so that none begins without it.
+    if LEVEL_IS_SET.load(Ordering::Acquire) {
+        return;
+    }
+    let level = std::env::var_os("UMBO_LOG").map(|given| level(&given));
+    match level {
+        Some(Ok(level)) => set_level_of_environment(level),
+        _ => keep_level(),
+    }
+    if let (false, Some(Err(warning))) = (LEVEL_IS_SET.swap(true, Ordering::AcqRel), level) {
+        log_anyway(Level::Warning, &warning);
+    }
+}
+
+/// The level that a text names; `None` for no messages.
+fn level(given: &OsStr) -> Result<Option<Level>, String> {
+    let text = given.to_string_lossy();
+    match text.trim().to_ascii_lowercase().as_str() {
+        "" | "off" | "none" | "0" => Ok(None),
+        "error" | "1" => Ok(Some(Level::Error)),
+        "warning" | "warn" | "2" => Ok(Some(Level::Warning)),
+        "info" | "3" => Ok(Some(Level::Info)),
+        "debug" | "4" => Ok(Some(Level::Debug)),
+        _ => Err(format!(
+            "UMBO_LOG is '{}'; off, error, warning, info and debug are possible, or 0 to 4. It is as \
+             if it were not set",
+            text.chars().take(80).collect::<String>()
+        )),
+    }
+}
+
 /// The environment names a level, or says with `None` that there are to be no messages: it counts for
 /// every sink from now on, and messages go to standard error while there is none.
-pub(super) fn set_level_of_environment(level: Option<Level>) {
+fn set_level_of_environment(level: Option<Level>) {
     OF_ENVIRONMENT.store(level.map_or(0, |level| level as i32), Ordering::Relaxed);
     LOG.set_level(level);
 }
@@ -77,7 +112,7 @@ fn without_sink() -> Option<Receiver> {
 }
 
 /// The environment names no level.
-pub(super) fn keep_level() {
+fn keep_level() {
     LOG.begin();
 }
 
@@ -180,7 +215,7 @@ impl Said {
 pub fn log(level: Level, message: impl FnOnce() -> String) {
     if is_wanted(level) {
         // Messages may come before anything else that asks the environment.
-        super::environment::obey_log();
+        apply_environment();
         LOG.log(level, message);
     }
 }
@@ -265,6 +300,27 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+
+    #[test]
+    fn levels_have_names_and_numbers() {
+        for (text, expected) in [
+            ("off", None),
+            ("0", None),
+            ("", None),
+            ("error", Some(Level::Error)),
+            ("Warning", Some(Level::Warning)),
+            ("WARN", Some(Level::Warning)),
+            (" info ", Some(Level::Info)),
+            ("3", Some(Level::Info)),
+            ("debug", Some(Level::Debug)),
+        ] {
+            assert_eq!(level(OsStr::new(text)), Ok(expected), "{text}");
+        }
+        for text in ["verbose", "5", "-1", "debug,info"] {
+            let warning = level(OsStr::new(text)).unwrap_err();
+            assert!(warning.contains(text) && warning.contains("off, error"), "{warning}");
+        }
+    }
 
     /// A log with a sink that keeps what it receives.
     fn recorded(most_verbose: Level) -> (Log, Arc<Mutex<Vec<String>>>) {

@@ -2,29 +2,8 @@
 
 use super::clock;
 use super::phase::ByPhase;
-use super::span::LOCAL;
-
-/// What the system's clocks of a thread say about a callback, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Clocks {
-    /// The thread was on a processor.
-    pub on_processor: u64,
-    /// It was ready and had none.
-    pub ready: u64,
-}
-
-/// What a replica did in a step, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReplicaSample {
-    /// How long after the step's beginning the callback began.
-    pub begun: u64,
-    /// How long the callback took.
-    pub wall: u64,
-    /// What of it was spent in the library.
-    pub spent: ByPhase<u64>,
-    /// What clocks of the thread say, if they were read.
-    pub clocks: Option<Clocks>,
-}
+use super::sample::{Clocks, ReplicaSample};
+use super::watching::LOCAL;
 
 /// When a measured step was opened, and how its replicas measure themselves.
 #[derive(Clone, Copy, Debug)]

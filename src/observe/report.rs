@@ -16,15 +16,15 @@ use super::advice::{self, Cause};
 use super::clock;
 use super::log::{self, Level};
 use super::machine::Watch;
+use super::mark::{Mark, Turn};
 use super::meter::read_clocks;
-pub use super::meter::{Clocks, Meter, Opened, ReplicaSample};
-use super::phase::ByPhase;
+pub use super::meter::{Meter, Opened};
 use super::processes::Usage;
 pub use super::running::Running;
-use super::running::{Mark, Measured, Turn};
-use super::span::{self, LOCAL};
+pub use super::sample::{Clocks, ReplicaSample, Setup, StepPlace, StepSample};
 use super::summary::Summary;
 use super::trace::{self, Detail, Event, Name};
+use super::watching;
 
 /// How many of the first steps are measured without a break.
 const FIRST_STEPS: u64 = 32;
@@ -35,54 +35,11 @@ const ONE_IN: u64 = 300;
 /// The most steps between two that are measured.
 const LONGEST_BREAK: u64 = 10_000;
 
-/// Callbacks that take less are measured by the clock on the wall alone.
-const WORTH_CLOCKS: u64 = 200_000;
-
 /// How many steps are kept.
 const KEPT: usize = 256;
 
 /// After so many measured steps the log is told for the first time.
 const FIRST_TOLD: u64 = 64;
-
-/// What a strategy consists of, as far as reports go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Setup {
-    /// How many replicas.
-    pub replicas: u32,
-    /// How many compute devices they are on, dealt out in turn: so many compute at a time.
-    pub devices: u32,
-    /// How many of the devices are CPUs.
-    pub cpu_devices: u32,
-    /// How many processors the process may use.
-    pub processors: u32,
-}
-
-/// Which step something belongs to.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct StepPlace {
-    /// The number of the strategy.
-    pub strategy: u64,
-    /// The number of the step.
-    pub step: u64,
-    /// The strategy.
-    pub setup: Setup,
-}
-
-/// What a step took beside its callbacks, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StepSample {
-    /// From the end of the step before to the end of this one; 0 if it is not known, and then neither is
-    /// what was between the two.
-    pub period: u64,
-    /// The run.
-    pub run: u64,
-    /// What the calling thread spent in the library between the steps.
-    pub before: ByPhase<u64>,
-    /// And in the run, beside the callback of replica 0.
-    pub central: ByPhase<u64>,
-    /// How many bytes updates moved.
-    pub updated: u64,
-}
 
 /// Measures the steps of one strategy.
 #[derive(Debug)]
@@ -91,7 +48,7 @@ pub struct Recorder {
     on: AtomicBool,
     /// What a run takes if nothing interrupts it, roughly: how often steps are measured must not follow
     /// from those that the system has interrupted.
-    usual_run: AtomicU64,
+    pub(super) usual_run: AtomicU64,
     /// What the replicas of the step at hand leave.
     replicas: Box<[Mutex<ReplicaSample>]>,
     /// Where the step that is measured next begins.
@@ -153,14 +110,14 @@ impl Recorder {
         *self.kept.lock() = Some(fresh);
         self.usual_run.store(0, Ordering::Relaxed);
         if !self.on.swap(true, Ordering::Relaxed) {
-            span::add_measurer();
+            watching::add_measurer();
         }
     }
 
     /// Measures no more; what was measured stays.
     pub fn stop(&self) {
         if self.on.swap(false, Ordering::Relaxed) {
-            span::remove_measurer();
+            watching::remove_measurer();
         }
     }
 
@@ -174,42 +131,8 @@ impl Recorder {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// The calling thread begins a run of the strategy with number `strategy`. `None` if it is not
-    /// measured.
-    #[inline]
-    pub fn begin(&self, strategy: u64) -> Option<Running<'_>> {
-        if span::is_watched() { self.begin_watched(strategy) } else { None }
-    }
-
-    #[cold]
-    fn begin_watched(&self, strategy: u64) -> Option<Running<'_>> {
-        LOCAL.with(|local| {
-            // A step inside of one that is measured is a part of it.
-            if local.running.get() {
-                return None;
-            }
-            let turn = self.take_turn();
-            let measured = (turn == Turn::Now || span::is_traced()).then(|| {
-                let mark = self.mark.lock().take().filter(|mark| mark.is_of(local));
-                local.measure_for(strategy);
-                local.running.set(true);
-                local.inside.set(0);
-                let with_clocks = self.usual_run.load(Ordering::Relaxed) > WORTH_CLOCKS;
-                Measured { opened: Opened { at: clock::now(), with_clocks }, mark }
-            });
-            if measured.is_none() {
-                local.leave_out(strategy);
-                if turn == Turn::Later && !local.measuring.get() {
-                    return None;
-                }
-            }
-            let (spent, updated) = (local.spent(), local.updated.get());
-            Some(Running { recorder: self, strategy, turn, measured, spent, updated, left: false })
-        })
-    }
-
     /// Whether the run that begins is one to be measured, or the next one is.
-    fn take_turn(&self) -> Turn {
+    pub(super) fn take_turn(&self) -> Turn {
         if !self.is_on() {
             return Turn::Later;
         }
@@ -228,7 +151,7 @@ impl Recorder {
     /// Notes what `replica` did in the step at hand.
     pub fn note(&self, place: StepPlace, replica: usize, sample: ReplicaSample, start: u64) {
         *self.replicas[replica].lock() = sample;
-        if span::is_traced() {
+        if watching::is_traced() {
             trace::record(Event {
                 name: Name::Own("compute"),
                 category: "compute",
@@ -407,12 +330,12 @@ mod tests {
     /// What is between two runs: input, bytes that are updated, and what the program does.
     fn between() {
         {
-            let _input = span::span(Phase::Input);
+            let _input = watching::span(Phase::Input);
             burn(INPUT);
         }
         {
-            let _update = span::span(Phase::Update);
-            span::count(Counter::Updated, || 10);
+            let _update = watching::span(Phase::Update);
+            watching::count(Counter::Updated, || 10);
         }
         burn(OUTSIDE);
     }

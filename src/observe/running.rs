@@ -1,61 +1,73 @@
 //! A run that is measured, or at whose end the next one that is begins.
 
+use std::sync::atomic::Ordering;
+
 use super::clock;
+use super::mark::{Mark, Turn};
 use super::meter::Opened;
 use super::phase::ByPhase;
-use super::report::{Recorder, StepPlace, StepSample};
-use super::span::{self, LOCAL, Local};
+use super::report::Recorder;
+use super::sample::{StepPlace, StepSample};
 use super::trace::{self, Detail, Event, Name};
+use super::watching::{self, LOCAL, Local};
 
-/// The end of a run, as its thread saw it.
-#[derive(Debug)]
-pub(super) struct Mark {
-    at: u64,
-    stretch: u64,
-    spent: ByPhase<u64>,
-    updated: u64,
-}
-
-impl Mark {
-    fn now(local: &Local) -> Mark {
-        let (stretch, updated) = (local.stretch.get(), local.updated.get());
-        Mark { at: clock::now(), stretch, spent: local.spent(), updated }
-    }
-
-    /// Whether it was set on this thread, which has been measured ever since.
-    pub fn is_of(&self, local: &Local) -> bool {
-        local.measuring.get() && local.stretch.get() == self.stretch
-    }
-}
-
-/// What a run is to the report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// It is measured.
-    Now,
-    /// The one after it is.
-    Next,
-    Later,
-}
+/// Callbacks that take less are measured by the clock on the wall alone.
+const WORTH_CLOCKS: u64 = 200_000;
 
 /// A run that is watched: measured, or one at whose end the next is that is. Dropping it leaves it out.
 #[derive(Debug)]
 pub struct Running<'a> {
-    pub(super) recorder: &'a Recorder,
-    pub(super) strategy: u64,
-    pub(super) turn: Turn,
-    pub(super) measured: Option<Measured>,
+    recorder: &'a Recorder,
+    strategy: u64,
+    turn: Turn,
+    measured: Option<Measured>,
     /// What its thread had spent, and the bytes that it had updated, when the run began.
-    pub(super) spent: ByPhase<u64>,
-    pub(super) updated: u64,
-    pub(super) left: bool,
+    spent: ByPhase<u64>,
+    updated: u64,
+    left: bool,
 }
 
 /// What is known of a measured run at its beginning.
 #[derive(Debug)]
-pub(super) struct Measured {
-    pub opened: Opened,
-    pub mark: Option<Mark>,
+struct Measured {
+    opened: Opened,
+    mark: Option<Mark>,
+}
+
+impl Recorder {
+    /// The calling thread begins a run of the strategy with number `strategy`. `None` if it is not
+    /// measured.
+    #[inline]
+    pub fn begin(&self, strategy: u64) -> Option<Running<'_>> {
+        if watching::is_watched() { self.begin_watched(strategy) } else { None }
+    }
+
+    #[cold]
+    fn begin_watched(&self, strategy: u64) -> Option<Running<'_>> {
+        LOCAL.with(|local| {
+            // A step inside of one that is measured is a part of it.
+            if local.running.get() {
+                return None;
+            }
+            let turn = self.take_turn();
+            let measured = (turn == Turn::Now || watching::is_traced()).then(|| {
+                let mark = self.mark.lock().take().filter(|mark| mark.is_of(local));
+                local.measure_for(strategy);
+                local.running.set(true);
+                local.inside.set(0);
+                let with_clocks = self.usual_run.load(Ordering::Relaxed) > WORTH_CLOCKS;
+                Measured { opened: Opened { at: clock::now(), with_clocks }, mark }
+            });
+            if measured.is_none() {
+                local.leave_out(strategy);
+                if turn == Turn::Later && !local.measuring.get() {
+                    return None;
+                }
+            }
+            let (spent, updated) = (local.spent(), local.updated.get());
+            Some(Running { recorder: self, strategy, turn, measured, spent, updated, left: false })
+        })
+    }
 }
 
 impl Running<'_> {
@@ -72,20 +84,20 @@ impl Running<'_> {
             let with_clocks = measured.opened.with_clocks;
             let sample = self.sample(&measured);
             self.recorder.note_run(sample.run);
-            if span::is_traced() {
+            if watching::is_traced() {
                 let name = if kept { "step" } else { "step that was rolled back" };
                 trace::record(Event {
                     name: Name::Own(name),
                     category: "step",
                     start: measured.opened.at,
                     duration: sample.run,
-                    detail: Detail::Step(place, sample, span::counts()),
+                    detail: Detail::Step(place, sample, watching::counts()),
                 });
             }
             // A trace has all steps, and changes nothing in the report.
             tell = kept && self.turn == Turn::Now && self.recorder.keep(sample, with_clocks);
         }
-        let next = self.recorder.is_due() || span::is_traced();
+        let next = self.recorder.is_due() || watching::is_traced();
         LOCAL.with(|local| self.leave(local, next));
         if tell {
             self.recorder.tell(self.strategy);

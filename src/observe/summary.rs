@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::machine::Load;
 use super::phase::{ByPhase, Phase};
 use super::processes::Other;
-use super::report::{ReplicaSample, Setup, StepSample};
+use super::sample::{ReplicaSample, Setup, StepSample};
 
 /// What the measured steps of a strategy were like. Times are in nanoseconds.
 #[derive(Clone, Debug, Default)]

@@ -7,13 +7,13 @@ use parking_lot::Mutex;
 
 use super::devices::Devices;
 use super::layout::Layout;
-use super::made::Made;
 use super::metrics::{EpochMetrics, Metric};
 use super::ranks::Ranks;
 use super::registry::Registry;
 use super::replica_threads::{self, Seat};
 use super::steps::Steps;
 use super::threads::{Threading, Threads};
+use super::variable_list::VariableList;
 use crate::cluster::communicator::{Communicator, Place};
 use crate::device::cuda::gpu::Gpu;
 use crate::device::{DeviceId, DeviceKind, registry};
@@ -27,6 +27,7 @@ use crate::observe::{self, environment, log, strict};
 use crate::tensor::slab::Slab;
 use crate::tensor::{Tensor, blocks};
 use crate::values::variable::Keeper;
+use crate::values::variable::Variable;
 
 pub use super::options::{MAX_REPLICAS, Options};
 
@@ -61,7 +62,7 @@ pub(super) struct Inner {
     /// After how many steps they compare their weights.
     fingerprint_interval: AtomicU64,
     /// The variables that were made in the strategy's scope.
-    pub made: Mutex<Made>,
+    pub variables: Mutex<VariableList>,
     /// Where small variables lie.
     pub variable_slab: Mutex<Slab>,
 }
@@ -76,7 +77,7 @@ impl Strategy {
     }
 
     fn alone(options: &Options) -> Result<Strategy> {
-        environment::obey();
+        environment::apply();
         let layout = options.resolved_layout()?;
         let parameter_device = options.resolved_parameter_device(&layout.compute_devices)?;
         let stack_bytes = options.resolved_stack_bytes()?;
@@ -94,7 +95,7 @@ impl Strategy {
 
     /// Another strategy such as the default one: one replica on `CPU:0`, which needs no thread.
     pub(super) fn on_host() -> Result<Strategy> {
-        environment::obey();
+        environment::apply();
         let threading = Threading {
             bind: false,
             stack_bytes: thread::process_stack_bytes(),
@@ -132,7 +133,7 @@ impl Strategy {
             steps: Steps::new(recorder),
             ranks: OnceLock::new(),
             fingerprint_interval: AtomicU64::new(0),
-            made: Mutex::default(),
+            variables: Mutex::default(),
             variable_slab: Mutex::new(Slab::new(0)),
         }));
         for replica in 1..strategy.num_replicas() {
@@ -219,6 +220,22 @@ impl Strategy {
         let copy = Strategy::joined(self.ranks().map(|ranks| ranks.engine()), copy)?;
         copy.0.fingerprint_interval.store(self.fingerprint_interval(), Ordering::Relaxed);
         Ok(copy)
+    }
+
+    /// All variables that were made in this strategy's scope and are in use, in the order in which they
+    /// were made.
+    pub fn variables(&self) -> Vec<Variable> {
+        self.inner().variables.lock().alive()
+    }
+
+    /// How many there are, without a list of them.
+    pub fn num_variables(&self) -> usize {
+        self.inner().variables.lock().count()
+    }
+
+    /// Adds one to the list.
+    pub(super) fn note_made(&self, variable: &Variable) {
+        self.inner().variables.lock().add(variable);
     }
 
     /// What was made on this rank, as a part of what all ranks of `engine` make.

@@ -3,7 +3,8 @@
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 
-use super::options::MAX_REPLICAS;
+/// The most replicas that one strategy may have.
+pub const MAX_REPLICAS: usize = 1024;
 
 /// The replicas of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -51,7 +51,7 @@ mod fingerprint;
 pub mod in_place;
 mod layout;
 pub mod limits;
-mod made;
+
 mod measuring;
 pub mod merge;
 pub mod metrics;
@@ -77,6 +77,7 @@ mod symbol;
 mod threads;
 mod together;
 mod transaction;
+mod variable_list;
 pub mod variables;
 
 pub use central_storage::Strategy;

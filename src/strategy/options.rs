@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+pub use super::layout::MAX_REPLICAS;
 use super::layout::{Layout, Standing};
 use super::replica_threads::Hooks;
 use crate::cluster::communicator::Communicator;
@@ -9,9 +10,6 @@ use crate::device::registry;
 use crate::device::{DeviceId, DeviceKind};
 use crate::error::{Error, Result};
 use crate::executor::thread;
-
-/// The most replicas that one strategy may have.
-pub const MAX_REPLICAS: usize = 1024;
 
 /// The smallest stack that a replica's thread may be given: the deepest nest of values goes through all
 /// functions on a quarter of it, and on two thirds where nothing is optimised.

@@ -12,6 +12,7 @@ mod text;
 pub(crate) mod trial;
 pub mod variable;
 mod variable_spec;
+mod view;
 
 use std::sync::{Arc, LazyLock};
 
@@ -22,8 +23,8 @@ use crate::text::Text;
 use indexed_slices::IndexedSlices;
 use limits::NestSize;
 pub use per_replica::PerReplica;
-pub use shown::View;
 use variable::Variable;
+pub use view::View;
 
 /// What lists of a nest are lists of, for messages.
 const ITEMS: &str = "items of a nest";

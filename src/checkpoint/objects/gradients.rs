@@ -1,8 +1,7 @@
 //! Gradients: what runs have accumulated since the last update.
 
-use crate::checkpoint::saveable::{
-    Changes, Names, Ready, Record, Saveable, Saved, number, read_number,
-};
+use crate::checkpoint::numbers::{number, read_number};
+use crate::checkpoint::saveable::{Changes, Names, Ready, Record, Saveable, Saved};
 use crate::device::DeviceId;
 use crate::error::{Error, Result, memory};
 use crate::optimizer::saved_gradients::{AccumulatedRuns, AccumulatedSum};

@@ -2,9 +2,8 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::checkpoint::saveable::{
-    Changes, Names, Ready, Record, Saveable, Saved, number, read_number,
-};
+use crate::checkpoint::numbers::{number, read_number};
+use crate::checkpoint::saveable::{Changes, Names, Ready, Record, Saveable, Saved};
 use crate::device::DeviceId;
 use crate::error::Result;
 use crate::metrics::Metrics;

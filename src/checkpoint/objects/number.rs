@@ -2,9 +2,8 @@
 
 use serde_json::Value as Json;
 
-use crate::checkpoint::saveable::{
-    Changes, Names, Ready, Record, Saveable, Saved, number, read_number,
-};
+use crate::checkpoint::numbers::{number, read_number};
+use crate::checkpoint::saveable::{Changes, Names, Ready, Record, Saveable, Saved};
 use crate::error::Result;
 use parking_lot::Mutex;
 

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::checkpoint::saveable::{
-    Changes, Later, Names, Ready, Record, Saveable, Saved, number, read_count, read_number,
-};
+use crate::checkpoint::numbers::{number, read_count, read_number};
+use crate::checkpoint::saveable::{Changes, Later, Names, Ready, Record, Saveable, Saved};
 use crate::error::Result;
 use crate::optimizer::Optimizer;
 use crate::optimizer::rule::Running;

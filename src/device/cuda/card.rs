@@ -1,5 +1,7 @@
 //! A physical GPU: its primary context, and whether it still works.
 
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::CString;
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::{Arc, OnceLock};
@@ -8,8 +10,9 @@ use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::{CudaContext, sys};
 
 use super::failure::{explain, is_out_of_memory, is_sticky, require_functions};
-use super::kernels::Kernels;
+use super::kernels::{Kernels, kernel_names};
 use crate::error::{Error, Result};
+use parking_lot::Mutex;
 
 /// A physical GPU, opened. Its primary context stays for as long as the process lives.
 #[derive(Debug)]
@@ -20,13 +23,33 @@ pub struct Card {
     capability: (u32, u32),
     /// Why the card can be used no more.
     lost: OnceLock<String>,
-    pub(super) kernels: OnceLock<Kernels>,
+    kernels: OnceLock<Kernels>,
+}
+
+/// The cards that were opened in this process.
+static OPEN: Mutex<BTreeMap<u32, &'static Card>> = Mutex::new(BTreeMap::new());
+
+/// Fails if a card was opened here and cannot be used, as [`Card::check`] does.
+pub(super) fn check_card(ordinal: u32) -> Result<()> {
+    let known = OPEN.lock().get(&ordinal).copied();
+    known.map_or(Ok(()), Card::check)
 }
 
 impl Card {
+    /// The card with this number, which the driver has shown; opened if it is not.
+    pub(super) fn at(ordinal: u32) -> Result<&'static Card> {
+        let known = OPEN.lock().get(&ordinal).copied();
+        if let Some(card) = known {
+            return Ok(card);
+        }
+        // No thread waits under the lock: the second one drops what it has opened.
+        let opened: &'static Card = Box::leak(Box::new(Card::open(ordinal)?));
+        Ok(*OPEN.lock().entry(ordinal).or_insert(opened))
+    }
+
     /// Opens the card with this number, which the driver has shown. Takes a second and some of the
     /// card's memory if nobody in the process has.
-    pub(super) fn open(ordinal: u32) -> Result<Card> {
+    fn open(ordinal: u32) -> Result<Card> {
         let opened = with_primary(ordinal, |context| {
             Ok((Arc::clone(context), context.name()?, context.compute_capability()?))
         })?;
@@ -126,6 +149,30 @@ impl Card {
         let info = result::mem_get_info();
         let (free, all) = info.map_err(|error| self.failed("asking for its memory", error))?;
         Ok((all as u64, free as u64))
+    }
+
+    /// The card's kernels: all those of the PTX, which is the same at each call and loaded at the first.
+    pub fn kernels(&self, ptx: impl FnOnce() -> &'static str) -> Result<&Kernels> {
+        if let Some(kernels) = self.kernels.get() {
+            return Ok(kernels);
+        }
+        let _entered = self.enter()?;
+        let ptx = ptx();
+        let image = CString::new(ptx).map_err(|_| Error::Internal("a NUL in the PTX".into()))?;
+        // SAFETY: the image is PTX with a NUL at its end, and the card's context is current.
+        let module = unsafe { result::module::load_data(image.as_ptr().cast()) }
+            .map_err(|error| self.failed("loading the kernels", error))?;
+        let mut functions = HashMap::new();
+        for name in kernel_names(ptx) {
+            let text = CString::new(name)
+                .map_err(|_| Error::Internal(format!("the kernel name {name:?}")))?;
+            // SAFETY: the module was just loaded and stays.
+            let function = unsafe { result::module::get_function(module, text) }
+                .map_err(|error| self.failed(&format!("finding the kernel {name}"), error))?;
+            functions.insert(name, function);
+        }
+        // Of two threads the slower one has loaded a module for nothing, once in a process.
+        Ok(self.kernels.get_or_init(|| Kernels { functions }))
     }
 
     /// Gives back what the card's pool has free. What cannot be given back stays there for the next request.

@@ -9,9 +9,9 @@ use std::sync::OnceLock;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::{CudaContext, sys};
 
+use super::card::check_card;
 use super::card::with_primary;
 use super::failure::{explain, guarded};
-use super::gpu::check_card;
 use crate::device::MemoryInfo;
 use crate::error::{Error, Result};
 use crate::executor::fork;

@@ -7,9 +7,8 @@ use std::ptr;
 use cudarc::driver::result::DriverError;
 use cudarc::driver::sys;
 
-use super::card::with_primary;
+use super::card::{check_card, with_primary};
 use super::failure::explain;
-use super::gpu::check_card;
 use crate::error::{Error, Result};
 
 /// `CU_STREAM_PER_THREAD`, which is another stream for each thread.

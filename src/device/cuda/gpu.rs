@@ -2,17 +2,19 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::ffi::c_void;
 use std::fmt::Debug;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::result;
-use cudarc::driver::{CudaEvent, CudaStream, sys};
+use cudarc::driver::{CudaEvent, sys};
 
 use super::card::Card;
 use super::external;
+use super::kernels::{Grid, Kernels};
 use super::staging::Staging;
-use super::timeline::Timeline;
+use super::stream::Stream;
 use crate::device::{DeviceId, DeviceKind};
 use crate::error::{Error, Result};
 use crate::observe::{self, trace};
@@ -22,8 +24,7 @@ use parking_lot::Mutex;
 #[derive(Debug)]
 pub struct Gpu {
     id: DeviceId,
-    card: &'static Card,
-    pub(super) stream: Arc<CudaStream>,
+    pub(super) stream: Stream,
     /// Says how far its stream is, to others that wait for it.
     passed: CudaEvent,
     /// The address of the pool that its memory comes from, if the program has said so.
@@ -33,8 +34,6 @@ pub struct Gpu {
     /// How many it has.
     pub(super) used: AtomicU64,
     pub(super) staging: Mutex<Option<Staging>>,
-    /// What is queued and not yet in the trace.
-    pub(super) timeline: Mutex<Timeline>,
     /// What the layer above keeps with the GPU.
     attachment: OnceLock<Box<dyn Attachment>>,
 }
@@ -61,27 +60,18 @@ pub struct Place {
     pub pool: Option<usize>,
 }
 
-/// What was opened in this process.
-static OPEN: Mutex<Opened> = Mutex::new(Opened::NONE);
-
-struct Opened {
-    cards: BTreeMap<u32, &'static Card>,
-    gpus: BTreeMap<u32, &'static Gpu>,
-}
-
-impl Opened {
-    const NONE: Opened = Opened { cards: BTreeMap::new(), gpus: BTreeMap::new() };
-}
+/// The logical GPUs that were opened in this process.
+static OPEN: Mutex<BTreeMap<u32, &'static Gpu>> = Mutex::new(BTreeMap::new());
 
 /// Whether one of these logical GPUs was opened, so that it can be changed no more.
 pub fn any_open(mut indices: std::ops::Range<u32>) -> Option<u32> {
     let open = OPEN.lock();
-    indices.find(|index| open.gpus.contains_key(index))
+    indices.find(|index| open.contains_key(index))
 }
 
 /// Waits until everything that was queued on any GPU is done, as far as it can be.
 pub fn synchronize_all() {
-    let open: Vec<&'static Gpu> = OPEN.lock().gpus.values().copied().collect();
+    let open: Vec<&'static Gpu> = OPEN.lock().values().copied().collect();
     for gpu in open {
         // What went wrong is reported by the next call that uses the GPU.
         let _ = gpu.settle();
@@ -91,30 +81,24 @@ pub fn synchronize_all() {
 /// Gives back the memory that all GPUs only keep to use it again: that of kernels' tables, what copies from
 /// and to the host go through, and what their cards' pools have free.
 pub fn release_kept() {
-    let open: Vec<&'static Gpu> = OPEN.lock().gpus.values().copied().collect();
+    let open: Vec<&'static Gpu> = OPEN.lock().values().copied().collect();
     // Of a card that is lost there is nothing to be had.
-    for gpu in open.into_iter().filter(|gpu| gpu.card.check().is_ok()) {
+    for gpu in open.into_iter().filter(|gpu| gpu.card().check().is_ok()) {
         if gpu.attachment.get().is_none_or(|attachment| attachment.give_back()) {
             let staging = gpu.staging.lock().take();
-            staging.into_iter().for_each(|staging| staging.let_go(gpu));
+            staging.into_iter().for_each(|staging| staging.let_go(&gpu.stream));
         }
         // What was freed on the stream is the pool's once the stream has come there.
         if gpu.synchronize().is_ok() {
-            gpu.card.release_free_memory();
+            gpu.card().release_free_memory();
         }
     }
 }
 
-/// Fails if a card was opened here and cannot be used, as [`Card::check`] does.
-pub(super) fn check_card(ordinal: u32) -> Result<()> {
-    let known = OPEN.lock().cards.get(&ordinal).copied();
-    known.map_or(Ok(()), Card::check)
-}
-
 /// Writes to the trace, which is about to end, what all GPUs have done.
 fn write_all_times() {
-    let open: Vec<&'static Gpu> = OPEN.lock().gpus.values().copied().collect();
-    for gpu in open.into_iter().filter(|gpu| gpu.has_times()) {
+    let open: Vec<&'static Gpu> = OPEN.lock().values().copied().collect();
+    for gpu in open.into_iter().filter(|gpu| gpu.stream.has_times()) {
         // What cannot be waited for is not written.
         let _ = gpu.synchronize();
     }
@@ -125,20 +109,12 @@ impl Gpu {
     pub fn at(place: Place) -> Result<&'static Gpu> {
         // Opening takes a second. No thread waits for it under the lock: the second one drops what it
         // has opened.
-        let known = OPEN.lock().gpus.get(&place.index).copied();
+        let known = OPEN.lock().get(&place.index).copied();
         if let Some(gpu) = known {
-            gpu.card.check()?;
+            gpu.card().check()?;
             return Ok(gpu);
         }
-        let known = OPEN.lock().cards.get(&place.card).copied();
-        let card = match known {
-            Some(card) => card,
-            None => {
-                let opened: &'static Card = Box::leak(Box::new(Card::open(place.card)?));
-                // The guard goes before the card is used.
-                *OPEN.lock().cards.entry(place.card).or_insert(opened)
-            }
-        };
+        let card = Card::at(place.card)?;
         if place.pool.is_some() && !card.has_pools() {
             return Err(Error::Unimplemented(format!(
                 "GPU:{} has no memory pools; use it without one",
@@ -165,20 +141,19 @@ impl Gpu {
         };
         let passed = card.context().new_event(None);
         let passed = passed.map_err(|error| card.failed("making an event", error))?;
+        let id = DeviceId { kind: DeviceKind::Gpu, index: place.index };
         let fresh = || Gpu {
-            id: DeviceId { kind: DeviceKind::Gpu, index: place.index },
-            card,
-            stream,
+            id,
+            stream: Stream::new(id, card, stream),
             passed,
             pool: place.pool,
             limit: place.limit,
             used: AtomicU64::new(0),
             staging: Mutex::new(None),
-            timeline: Mutex::default(),
             attachment: OnceLock::new(),
         };
         let mut open = OPEN.lock();
-        let gpu = *open.gpus.entry(place.index).or_insert_with(|| Box::leak(Box::new(fresh())));
+        let gpu = *open.entry(place.index).or_insert_with(|| Box::leak(Box::new(fresh())));
         drop(open);
         trace::ask_before_the_end(write_all_times);
         Ok(gpu)
@@ -191,12 +166,12 @@ impl Gpu {
 
     /// The card that it is a share of.
     pub fn card(&self) -> &'static Card {
-        self.card
+        self.stream.card()
     }
 
     /// Its stream, for callers that queue work of their own on it.
     pub fn stream(&self) -> sys::CUstream {
-        self.stream.cu_stream()
+        self.stream.raw()
     }
 
     /// What the layer above keeps with the GPU, made when it is first asked for.
@@ -213,7 +188,7 @@ impl Gpu {
 
     /// How many bytes the GPU at a place has allocated here; 0 if it was not opened.
     pub fn used(place: Place) -> u64 {
-        let gpu = OPEN.lock().gpus.get(&place.index).copied();
+        let gpu = OPEN.lock().get(&place.index).copied();
         gpu.map_or(0, Gpu::used_bytes)
     }
 
@@ -245,46 +220,21 @@ impl Gpu {
         }
     }
 
-    fn on_stream<T>(
-        &self,
-        doing: &str,
-        call: impl FnOnce() -> Result<T, result::DriverError>,
-    ) -> Result<T> {
-        let _entered = self.card.enter()?;
-        call().map_err(|error| self.card.failed(doing, error))
-    }
-
     /// Waits until everything that was queued is done. What went wrong meanwhile is reported here.
     pub fn synchronize(&self) -> Result<()> {
-        let _waiting = observe::share("wait for the GPU's stream");
-        self.on_stream("waiting for its work", || self.stream.synchronize())?;
-        if trace::is_on() {
-            self.write_times();
-        }
-        Ok(())
+        self.stream.synchronize()
     }
 
     /// As [`Gpu::synchronize`], where something that queued work uses is about to be let go of, and nothing
     /// else says until when it is used. A failure may be that of a call before, so it is tried again. A card
     /// that cannot be waited for is lost: nothing of it is freed or written any more.
     pub fn settle(&self) -> Result<()> {
-        let settled = self.synchronize().or_else(|_| self.synchronize());
-        settled.inspect_err(|_| self.card.give_up("what it does could not be waited for"))
+        self.stream.settle()
     }
 
     /// Whether everything that was queued is done. It does not wait; what went wrong meanwhile is reported here.
     pub fn is_done(&self) -> Result<bool> {
-        // SAFETY: the stream is this GPU's and lives.
-        let asked = self.on_stream("asking for its work", || unsafe {
-            match sys::cuStreamQuery(self.stream()) {
-                sys::cudaError_enum::CUDA_ERROR_NOT_READY => Ok(false),
-                other => other.result().map(|()| true),
-            }
-        })?;
-        if asked && trace::is_on() {
-            self.write_times();
-        }
-        Ok(asked)
+        self.stream.is_done()
     }
 
     /// Whatever is queued from now on begins once `other` is done with what it has queued so far.
@@ -294,8 +244,8 @@ impl Gpu {
         }
         // If another thread records it in between, the wait is for a little more, which is queued already. A
         // wait that is queued is not changed by a later record.
-        other.on_stream("noting how far it is", || other.passed.record(&other.stream))?;
-        self.on_stream("waiting for another GPU", || self.stream.wait(&other.passed))
+        other.stream.call("noting how far it is", || other.passed.record(other.stream.queue()))?;
+        self.stream.call("waiting for another GPU", || self.stream.queue().wait(&other.passed))
     }
 
     /// Queues a copy of memory of this GPU within it; the ranges do not overlap.
@@ -306,9 +256,9 @@ impl Gpu {
         if bytes == 0 {
             return Ok(());
         }
-        self.on_stream("a copy", || {
+        self.stream.call("a copy", || {
             // SAFETY: the caller's promise.
-            self.noted(("copy within the GPU", "copy"), bytes, || unsafe {
+            self.stream.noted(("copy within the GPU", "copy"), bytes, || unsafe {
                 result::memcpy_dtod_async(to, from, bytes, self.stream())
             })
         })
@@ -329,10 +279,10 @@ impl Gpu {
             return Ok(());
         }
         self.wait_for(other)?;
-        let (own, others) = (self.card.context().cu_ctx(), other.card.context().cu_ctx());
-        self.on_stream("a copy from another GPU", || {
+        let (own, others) = (self.card().context().cu_ctx(), other.card().context().cu_ctx());
+        self.stream.call("a copy from another GPU", || {
             // SAFETY: the caller's promise; the contexts are those of the ranges.
-            self.noted(("copy from another GPU", "copy"), bytes, || unsafe {
+            self.stream.noted(("copy from another GPU", "copy"), bytes, || unsafe {
                 if own == others {
                     return result::memcpy_dtod_async(to, from, bytes, self.stream());
                 }
@@ -343,7 +293,7 @@ impl Gpu {
         // The copy is queued, and the other stream would come past its source too early: after
         // the failure the caller may free it or write to it at once.
         if ordered.is_err() && self.settle().is_err() {
-            other.card.give_up("a copy from it could not be waited for");
+            other.card().give_up("a copy from it could not be waited for");
         }
         ordered
     }
@@ -356,9 +306,9 @@ impl Gpu {
         if bytes == 0 {
             return Ok(());
         }
-        self.on_stream("clearing memory", || {
+        self.stream.call("clearing memory", || {
             // SAFETY: the caller's promise.
-            self.noted(("zeros", "copy"), bytes, || unsafe {
+            self.stream.noted(("zeros", "copy"), bytes, || unsafe {
                 result::memset_d8_async(to, 0, bytes, self.stream())
             })
         })
@@ -372,20 +322,20 @@ impl Gpu {
     /// past the copy.
     pub unsafe fn upload(&self, from: *const u8, to: u64, bytes: usize) -> Result<()> {
         if bytes == 0 {
-            return self.card.check();
+            return self.card().check();
         }
         let _copy = observe::share("copy to the GPU");
-        let _entered = self.card.enter()?;
+        let _entered = self.card().enter()?;
         let mut staging = self.staging.lock();
-        let staging = Staging::of(self, &mut staging, bytes)?;
+        let staging = Staging::of(&self.stream, &mut staging, bytes)?;
         // SAFETY: the caller's promise.
-        unsafe { staging.upload(self, from, to, bytes) }
+        unsafe { staging.upload(&self.stream, from, to, bytes) }
     }
 
     /// Has what copies of `bytes` bytes from and to the host go through, so that they are refused none.
     pub fn reserve_staging(&self, bytes: usize) -> Result<()> {
-        let _entered = self.card.enter()?;
-        Staging::of(self, &mut self.staging.lock(), bytes).map(drop)
+        let _entered = self.card().enter()?;
+        Staging::of(&self.stream, &mut self.staging.lock(), bytes).map(drop)
     }
 
     /// Copies to the host, after all that was queued, and waits for it.
@@ -394,17 +344,45 @@ impl Gpu {
     /// The source is memory of this GPU, and the target can be written.
     pub unsafe fn download(&self, from: u64, to: *mut u8, bytes: usize) -> Result<()> {
         if bytes == 0 {
-            return self.card.check();
+            return self.card().check();
         }
         let _copy = observe::share("copy from the GPU");
-        let _entered = self.card.enter()?;
+        let _entered = self.card().enter()?;
         let mut staging = self.staging.lock();
-        let staging = Staging::of(self, &mut staging, bytes)?;
+        let staging = Staging::of(&self.stream, &mut staging, bytes)?;
         // SAFETY: the caller's promise.
-        unsafe { staging.download(self, from, to, bytes) }?;
+        unsafe { staging.download(&self.stream, from, to, bytes) }?;
         if trace::is_on() {
-            self.write_times();
+            self.stream.write_times();
         }
         Ok(())
+    }
+
+    /// Queues a kernel. `arguments` are addresses of the arguments, which are copied.
+    ///
+    /// # Safety
+    /// The arguments are those of the kernel, in number, order and type. What the kernel reads and
+    /// writes lies on this GPU and stays until the stream has come past the kernel.
+    pub unsafe fn launch(
+        &self,
+        kernels: &Kernels,
+        name: &str,
+        grid: Grid,
+        arguments: &mut [*mut c_void],
+    ) -> Result<()> {
+        let Some((&name, &function)) = kernels.functions.get_key_value(name) else {
+            return Err(Error::Internal(format!("there is no kernel {name}")));
+        };
+        let _entered = self.card().enter()?;
+        let [x, y, z] = grid.blocks;
+        let (blocks, threads, shared) = ((x, y, z), (grid.threads, 1, 1), grid.shared_bytes);
+        let launched = self.stream.noted((name, "gpu"), 0, || {
+            // SAFETY: the function belongs to the card's context, which is current; the rest is the
+            // caller's promise.
+            unsafe {
+                result::launch_kernel(function, blocks, threads, shared, self.stream(), arguments)
+            }
+        });
+        launched.map_err(|error| self.card().failed(&format!("launching {name}"), error))
     }
 }

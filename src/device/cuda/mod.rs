@@ -28,6 +28,7 @@ pub mod gpu;
 pub mod kernels;
 pub mod memory;
 mod staging;
+mod stream;
 mod timeline;
 
 pub use discovery::{capability, device_name, memory_info, probe};

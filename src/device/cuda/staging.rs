@@ -6,7 +6,7 @@ use std::ptr;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::{CudaEvent, PinnedHostSlice};
 
-use super::gpu::Gpu;
+use super::stream::Stream;
 use crate::error::Result;
 
 /// The largest block, in bytes: long enough for the bus's full rate, short enough to stay in a cache.
@@ -31,23 +31,23 @@ struct Half {
 }
 
 impl Half {
-    fn new(gpu: &Gpu, bytes: usize) -> Result<Half> {
-        let context = gpu.card().context();
+    fn new(stream: &Stream, bytes: usize) -> Result<Half> {
+        let context = stream.card().context();
         // No flags: neither mapped for the device nor written past the caches.
         // SAFETY: nothing is read of it that was not written.
         let memory = unsafe { context.alloc_pinned_with_flags(bytes, 0) };
         let half = memory.and_then(|memory| Ok(Half { memory, event: context.new_event(None)? }));
         half.map_err(|error| {
-            gpu.card().failed(&format!("{bytes} bytes of pinned host memory"), error)
+            stream.card().failed(&format!("{bytes} bytes of pinned host memory"), error)
         })
     }
 
     /// Notes that the stream's last copy is of this block. If that cannot be noted it is waited for,
     /// so that nobody uses the block too early.
-    fn record(&self, gpu: &Gpu) -> Result<(), DriverError> {
-        self.event.record(&gpu.stream).inspect_err(|_| {
+    fn record(&self, stream: &Stream) -> Result<(), DriverError> {
+        self.event.record(stream.queue()).inspect_err(|_| {
             // If this fails, too, the card is lost, and nobody uses the block.
-            let _ = gpu.settle();
+            let _ = stream.settle();
         })
     }
 
@@ -62,17 +62,18 @@ impl Staging {
     /// Blocks in `place` that suit copies of `bytes` bytes, or the shorter ones that are there if no
     /// others are to be had. The GPU's context is current.
     pub(super) fn of<'a>(
-        gpu: &Gpu,
+        stream: &Stream,
         place: &'a mut Option<Staging>,
         bytes: usize,
     ) -> Result<&'a mut Staging> {
         let wanted = bytes.next_power_of_two().clamp(SMALLEST, LARGEST);
         if place.as_ref().is_none_or(|staging| staging.bytes < wanted) {
-            let halves = Half::new(gpu, wanted).and_then(|one| Ok([one, Half::new(gpu, wanted)?]));
+            let halves =
+                Half::new(stream, wanted).and_then(|one| Ok([one, Half::new(stream, wanted)?]));
             match halves {
                 Ok(halves) => {
                     let others = place.replace(Staging { halves, bytes: wanted });
-                    others.into_iter().for_each(|others| others.let_go(gpu));
+                    others.into_iter().for_each(|others| others.let_go(stream));
                 }
                 // More parts, then.
                 Err(_) if place.is_some() => {}
@@ -86,12 +87,12 @@ impl Staging {
     }
 
     /// Gives the blocks back once no copy uses them. If that cannot be waited for, they are left to the copies.
-    pub(super) fn let_go(self, gpu: &Gpu) {
-        match gpu.card().enter() {
-            Ok(_entered) if gpu.settle().is_ok() => {
+    pub(super) fn let_go(self, stream: &Stream) {
+        match stream.card().enter() {
+            Ok(_entered) if stream.settle().is_ok() => {
                 drop(self);
                 // A failure is not reported: it may be that of a call before, which the next one reports, too.
-                let _ = gpu.card().context().check_err();
+                let _ = stream.card().context().check_err();
             }
             _ => std::mem::forget(self),
         }
@@ -103,13 +104,13 @@ impl Staging {
         (0..bytes).step_by(part).map(move |start| (start, part.min(bytes - start)))
     }
 
-    /// See [`Gpu::upload`].
+    /// See [`Gpu::upload`](super::gpu::Gpu::upload).
     ///
     /// # Safety
     /// As there.
     pub(super) unsafe fn upload(
         &mut self,
-        gpu: &Gpu,
+        stream: &Stream,
         from: *const u8,
         to: u64,
         bytes: usize,
@@ -121,39 +122,39 @@ impl Staging {
                 // SAFETY: the caller's promise; the block is as long as the part.
                 unsafe { ptr::copy_nonoverlapping(from.add(start), block.as_mut_ptr(), length) };
                 // SAFETY: the caller's promise; the block stays as it is until its event has come.
-                gpu.noted(("copy to the GPU", "copy"), length, || unsafe {
-                    result::memcpy_htod_async(to + start as u64, block, gpu.stream())
+                stream.noted(("copy to the GPU", "copy"), length, || unsafe {
+                    result::memcpy_htod_async(to + start as u64, block, stream.raw())
                 })
             });
-            let copied = copied.and_then(|()| half.record(gpu));
-            copied.map_err(|error| gpu.card().failed("a copy to it", error))?;
+            let copied = copied.and_then(|()| half.record(stream));
+            copied.map_err(|error| stream.card().failed("a copy to it", error))?;
         }
         Ok(())
     }
 
-    /// See [`Gpu::download`].
+    /// See [`Gpu::download`](super::gpu::Gpu::download).
     ///
     /// # Safety
     /// As there.
     pub(super) unsafe fn download(
         &mut self,
-        gpu: &Gpu,
+        stream: &Stream,
         from: u64,
         to: *mut u8,
         bytes: usize,
     ) -> Result<()> {
-        let failed = |error| gpu.card().failed("a copy from it", error);
+        let failed = |error| stream.card().failed("a copy from it", error);
         let mut arriving: Option<(usize, usize, usize)> = None;
         for (number, (start, length)) in self.parts(bytes).enumerate() {
             let half = &mut self.halves[number % 2];
             let copied = half.block().and_then(|block| {
                 // SAFETY: the caller's promise; the block is not used until its event has come.
-                gpu.noted(("copy from the GPU", "copy"), length, || unsafe {
+                stream.noted(("copy from the GPU", "copy"), length, || unsafe {
                     let block = &mut block[..length];
-                    result::memcpy_dtoh_async(block, from + start as u64, gpu.stream())
+                    result::memcpy_dtoh_async(block, from + start as u64, stream.raw())
                 })
             });
-            copied.and_then(|()| half.record(gpu)).map_err(failed)?;
+            copied.and_then(|()| half.record(stream)).map_err(failed)?;
             if let Some(part) = arriving.replace((number, start, length)) {
                 // SAFETY: the caller's promise.
                 unsafe { self.take(part, to) }.map_err(failed)?;

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::{DeviceHold, MAX_LOGICAL_CPUS};
 use crate::device::cuda;
 use crate::device::logical_gpus::{LogicalGpus, MAX_PER_CARD};
 use crate::device::name::DeviceName;
 use crate::device::{DeviceId, DeviceKind, MemoryInfo};
 use crate::error::{Error, Result};
 use parking_lot::Mutex;
+
+/// The most logical CPUs the host can be split into.
+pub const MAX_LOGICAL_CPUS: u32 = 4096;
 
 /// What is known of all devices.
 #[derive(Debug)]
@@ -246,6 +248,34 @@ fn check_gpu_count(count: u32) -> Result<()> {
     }
     let problem = format!("{count}; a GPU can be 1 to {MAX_PER_CARD} logical ones");
     Err(Error::invalid("count", problem))
+}
+
+/// Devices that are in use and so must not vanish. Dropping it lets them go.
+#[derive(Debug)]
+pub struct DeviceHold {
+    registry: &'static Registry,
+    devices: Box<[DeviceId]>,
+}
+
+impl DeviceHold {
+    /// The devices held, in the order given.
+    pub fn devices(&self) -> &[DeviceId] {
+        &self.devices
+    }
+}
+
+impl Drop for DeviceHold {
+    fn drop(&mut self) {
+        let mut state = self.registry.state.lock();
+        for device in &self.devices {
+            if let Some(holders) = state.holders.get_mut(device) {
+                *holders -= 1;
+                if *holders == 0 {
+                    state.holders.remove(device);
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]

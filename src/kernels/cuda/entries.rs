@@ -4,10 +4,9 @@
 use std::ffi::c_void;
 
 use crate::error::Result;
-use crate::kernels::cuda::gradient::{Contribution, Gradient};
+use crate::kernels::cuda::operands::{Contribution, Gradient, TableRows, Update};
 use crate::kernels::cuda::place::divisor;
 use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue, Work, argument, blocks_of};
-use crate::kernels::cuda::update::{TableRows, Update};
 use crate::kernels::float::real::Real;
 use crate::kernels::update::rules::{MOST_STATES, RuleStep, SCALARS};
 use crate::kernels::update::weighted_sum::{Clipping, Finish, Scale};

@@ -2,43 +2,10 @@
 
 use crate::error::{Error, Result};
 use crate::kernels::cuda::entries::Entry;
-use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue};
+use crate::kernels::cuda::operands::Gradient;
+use crate::kernels::cuda::queue::{Address, Launcher, Queue};
 use crate::kernels::dtype::DType;
 use crate::kernels::float::{gradient_element, real};
-
-/// One replica's gradient of a variable, and the factor with which it enters the sum. The
-/// kernels read it as it is.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Contribution {
-    /// Contiguous elements, as many as the sum has.
-    pub gradient: Address,
-    /// What each is multiplied with.
-    pub factor: f64,
-}
-
-const _: () = assert!(size_of::<Contribution>() == 16);
-
-// SAFETY: numbers whose sizes add up to that of the whole, as asserted.
-unsafe impl Plain for Contribution {}
-
-/// The gradient of one variable: the sum of factor × contribution, in float64, divided and rounded
-/// once to the variable's type.
-#[derive(Clone, Copy, Debug)]
-pub struct Gradient<'a> {
-    /// The variable's type.
-    pub dtype: DType,
-    /// How many elements the sum has.
-    pub elements: u64,
-    /// The type of the contributions: the variable's or a narrower one.
-    pub gradient_dtype: DType,
-    /// In replica order.
-    pub contributions: &'a [Contribution],
-    /// As many float64 elements where the sum starts.
-    pub accumulated: Option<Address>,
-    /// What the sum is divided by.
-    pub divisor: f64,
-}
 
 impl<Q: Queue> Launcher<Q> {
     /// Queues that gradients are written to the addresses beside them, as the variables' type.

@@ -2,7 +2,8 @@
 
 use crate::error::Result;
 use crate::kernels::cuda::entries::{Entry, TILE, Treatment};
-use crate::kernels::cuda::gradient::{Gradient, check_gradient};
+use crate::kernels::cuda::gradient::check_gradient;
+use crate::kernels::cuda::operands::Gradient;
 use crate::kernels::cuda::queue::{Address, Grid, Launcher, Plain, Queue, argument};
 use crate::kernels::dtype::DType;
 use crate::kernels::float::real::Real;

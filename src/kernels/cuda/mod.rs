@@ -14,7 +14,9 @@ mod entries;
 mod gradient;
 mod measure;
 mod on_gpu;
+mod operands;
 mod place;
+mod ptx;
 mod queue;
 mod replicas;
 mod row_copies;
@@ -22,28 +24,12 @@ mod treated;
 mod update;
 
 pub use entries::Extent;
-pub use gradient::{Contribution, Gradient};
 pub use measure::Measured;
 pub use on_gpu::{OnGpu, Reserved, on_gpu};
+pub use operands::{Contribution, Gradient, TableRows, Update};
 pub use place::Place;
+pub use ptx::PTX;
 pub use queue::{Address, Grid, Launcher, Queue, THREADS, Thresholds};
 pub use replicas::Reduction;
 pub use row_copies::RowCopy;
 pub use treated::Treated;
-pub use update::{TableRows, Update};
-
-use std::io::Read;
-use std::sync::LazyLock;
-
-use lzma_rust2::LzmaReader;
-
-/// The kernels, as PTX that drivers since CUDA 9 compile for GPUs since Volta. It is unpacked when it is
-/// first asked for.
-pub static PTX: LazyLock<String> = LazyLock::new(|| {
-    let packed: &[u8] = include_bytes!("umbo.ptx.lzma");
-    let mut ptx = String::new();
-    let read = LzmaReader::new_mem_limit(packed, u32::MAX, None)
-        .and_then(|mut reader| reader.read_to_string(&mut ptx));
-    read.expect("scripts/build_ptx.sh packed it");
-    ptx
-});

@@ -9,8 +9,8 @@ use crate::device::cuda::gpu::{Attachment, Gpu};
 use crate::device::cuda::kernels::{self as driver, Kernels};
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result, Status};
-use crate::kernels::cuda::PTX;
 use crate::kernels::cuda::entries::Extent;
+use crate::kernels::cuda::ptx::PTX;
 use crate::kernels::cuda::queue::{Address, Grid, Launcher, Queue, THREADS};
 use parking_lot::Mutex;
 

@@ -2,7 +2,8 @@
 
 use crate::error::Result;
 use crate::kernels::cuda::entries::Entry;
-use crate::kernels::cuda::gradient::{Gradient, check_gradient};
+use crate::kernels::cuda::gradient::check_gradient;
+use crate::kernels::cuda::operands::Gradient;
 use crate::kernels::cuda::queue::{Address, Launcher, Queue};
 use crate::kernels::dtype::DType;
 use crate::kernels::update::weighted_sum::Clipping;

@@ -2,49 +2,12 @@
 
 use crate::error::{Error, Result};
 use crate::kernels::cuda::entries::{Entry, Treatment};
-use crate::kernels::cuda::gradient::{Gradient, check_gradient};
-use crate::kernels::cuda::queue::{Address, Launcher, Plain, Queue};
+use crate::kernels::cuda::gradient::check_gradient;
+use crate::kernels::cuda::operands::Update;
+use crate::kernels::cuda::queue::{Launcher, Plain, Queue};
 use crate::kernels::dtype::DType;
 use crate::kernels::float::real::Real;
-use crate::kernels::update::rules::{RuleKind, RuleStep};
-use crate::kernels::update::weighted_sum::Clipping;
-
-/// Rows of a table.
-#[derive(Clone, Copy, Debug)]
-pub struct TableRows<'a> {
-    /// Their numbers, which ascend.
-    pub numbers: &'a [usize],
-    /// The elements of one row.
-    pub elements: u64,
-    /// How many rows the table has.
-    pub of: usize,
-}
-
-/// The update of one variable.
-#[derive(Clone, Copy, Debug)]
-pub struct Update<'a> {
-    /// What it is updated by. If it has rows, the sum is about those, one after the other, and has
-    /// no contributions.
-    pub gradient: Gradient<'a>,
-    /// What is done to the gradient first.
-    pub clipping: Clipping,
-    /// What times the weight is added to the gradient after clipping.
-    pub l2: f64,
-    /// What is done to each element. For LAMB the norms are measured; its last scalar is what
-    /// their quotient is multiplied with.
-    pub step: RuleStep,
-    /// Contiguous elements.
-    pub weights: Address,
-    /// As many tensors of state as the step has, contiguous.
-    pub slots: &'a [Address],
-    /// Low-precision copies that are to follow, of a float32 variable: float16, bfloat16.
-    pub copies: [Option<Address>; 2],
-    /// The rows that are updated; all if it is not said.
-    pub rows: Option<TableRows<'a>>,
-    /// A 32-bit number that becomes 1 if an element of the gradient is not finite, and else stays
-    /// as it is.
-    pub not_finite: Option<Address>,
-}
+use crate::kernels::update::rules::RuleKind;
 
 impl<Q: Queue> Launcher<Q> {
     /// Queues updates: one kernel for each rule and element type among them, however many there

@@ -110,25 +110,3 @@ macro_rules! for_gradient_dtype {
     };
 }
 pub(crate) use for_gradient_dtype;
-
-/// Runs an expression with `$element` standing for the Rust type of the gradients, of a dtype, of
-/// variables of the Rust type `$variable`.
-macro_rules! for_gradient {
-    ($variable:ty, $dtype:expr, $element:ident => $body:expr) => {
-        match $dtype {
-            $crate::kernels::dtype::DType::Float16 => {
-                type $element = <$variable as $crate::kernels::float::real::Real>::Float16;
-                $body
-            }
-            $crate::kernels::dtype::DType::BFloat16 => {
-                type $element = <$variable as $crate::kernels::float::real::Real>::BFloat16;
-                $body
-            }
-            _ => {
-                type $element = $variable;
-                $body
-            }
-        }
-    };
-}
-pub(crate) use for_gradient;

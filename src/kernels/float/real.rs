@@ -111,6 +111,28 @@ macro_rules! for_real {
 }
 pub(crate) use for_real;
 
+/// Runs an expression with `$element` standing for the Rust type of the gradients, of a dtype, of
+/// variables of the Rust type `$variable`.
+macro_rules! for_gradient {
+    ($variable:ty, $dtype:expr, $element:ident => $body:expr) => {
+        match $dtype {
+            $crate::kernels::dtype::DType::Float16 => {
+                type $element = <$variable as $crate::kernels::float::real::Real>::Float16;
+                $body
+            }
+            $crate::kernels::dtype::DType::BFloat16 => {
+                type $element = <$variable as $crate::kernels::float::real::Real>::BFloat16;
+                $body
+            }
+            _ => {
+                type $element = $variable;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use for_gradient;
+
 /// Writes `value`, rounded to the dtype, to every element of a contiguous view of floats.
 pub fn fill(view: &mut ViewMut, value: f64) {
     fill_with(view, &mut || value);

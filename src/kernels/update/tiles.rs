@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::kernels::dtype::DType;
-use crate::kernels::float::gradient_element::{GradientElement, for_gradient};
-use crate::kernels::float::real::{Real, for_real};
+use crate::kernels::float::gradient_element::GradientElement;
+use crate::kernels::float::real::{Real, for_gradient, for_real};
 use crate::kernels::instruction_set::{Instructions, Kernel, dispatch};
 use crate::kernels::update::gradients::{GradientLoop, Gradients};
 use crate::kernels::update::pass::{Pass, TILE};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Account, Detail, Event, Name};
+use super::event::{Account, Detail, Event, Name};
 use crate::observe::machine::Load;
 use crate::observe::phase::{ByPhase, Counter, Phase};
 use crate::observe::processes::Other;

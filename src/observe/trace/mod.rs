@@ -8,6 +8,7 @@
 //! How many events a trace has is limited; those beyond are counted. In the child of a fork there is no
 //! trace: the file is the parent's.
 
+mod event;
 mod json;
 pub mod own;
 mod row;
@@ -22,14 +23,15 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
+pub use event::Account;
+pub(super) use event::{Detail, Event, Name};
 pub use row::{Row, RowSpan, record_row};
 
 use super::clock;
 use super::log::{self, Level};
 use super::machine::Watch;
 use super::processes::Usage;
-use super::report::{ReplicaSample, StepPlace, StepSample};
-use super::span;
+use super::watching;
 use crate::error::{Error, Result};
 
 /// The events that a thread keeps until they are written.
@@ -40,43 +42,6 @@ const MOST_BEHIND: u64 = 200_000_000;
 
 /// How many events a trace has if nobody says otherwise: about 500 MB of text.
 pub const MOST_EVENTS: u64 = 4_000_000;
-
-/// What a thread did.
-pub(super) struct Event {
-    pub name: Name,
-    pub category: &'static str,
-    /// In nanoseconds of [`clock::now`].
-    pub start: u64,
-    pub duration: u64,
-    pub detail: Detail,
-}
-
-/// What an event is called.
-pub(super) enum Name {
-    /// By the library.
-    Own(&'static str),
-    /// By the program.
-    Given(Box<str>),
-}
-
-/// What an event says beside its time.
-pub(super) enum Detail {
-    None,
-    Bytes(u64),
-    /// A replica's part of a step.
-    Replica(StepPlace, u32, ReplicaSample),
-    /// A step, with the bytes that were counted up to its end.
-    Step(StepPlace, StepSample, [u64; 4]),
-}
-
-/// What a trace came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Account {
-    /// The events that were written.
-    pub events: u64,
-    /// Those that were not, since there were too many.
-    pub dropped: u64,
-}
 
 /// The number of the trace that is being written; 0 for none.
 static CURRENT: AtomicU64 = AtomicU64::new(0);
@@ -161,7 +126,7 @@ pub fn start(path: &Path, most: u64) -> Result<()> {
         machine: Watch::begin(),
     });
     CURRENT.store(number, Ordering::Release);
-    span::set_traced(true);
+    watching::set_traced(true);
     Ok(())
 }
 
@@ -179,7 +144,7 @@ pub fn stop() -> Result<Account> {
     }
     let mut current = SESSION.lock();
     let Some(mut session) = current.take() else { return Err(none()) };
-    span::set_traced(false);
+    watching::set_traced(false);
     CURRENT.store(0, Ordering::Release);
     session.write_all();
     session.finish();
@@ -194,7 +159,7 @@ pub fn stop() -> Result<Account> {
 /// Whether there is a trace.
 #[inline]
 pub fn is_on() -> bool {
-    span::is_traced()
+    watching::is_traced()
 }
 
 /// Nanoseconds of the clock that the trace goes by.
@@ -308,9 +273,9 @@ impl Session {
             }
             mem::replace(&mut *events, mem::take(&mut self.spare))
         };
-        let process = span::rank().unwrap_or_else(std::process::id);
+        let process = watching::rank().unwrap_or_else(std::process::id);
         if self.process.replace(process) != Some(process) {
-            json::process(&mut self.text, process, span::rank());
+            json::process(&mut self.text, process, watching::rank());
         }
         let mut introduced = buffer.introduced.lock();
         if !introduced.by_name {
@@ -347,7 +312,7 @@ impl Session {
 
     /// What is known at the end, and the end.
     fn finish(&mut self) {
-        let process = span::rank().unwrap_or_else(std::process::id);
+        let process = watching::rank().unwrap_or_else(std::process::id);
         let others = self.usage.of_others(&[]);
         json::summary(&mut self.text, process, self.account, &others, self.machine.load());
         self.text.push_str("]\n");
@@ -358,6 +323,6 @@ impl Session {
 /// Leaves the trace as it is: this is the child of a fork, and the file is the parent's. Waits for nobody and
 /// drops nothing, since threads that do not exist here may have been in the middle of it.
 pub(crate) fn abandon() {
-    span::set_traced(false);
+    watching::set_traced(false);
     CURRENT.store(0, Ordering::Relaxed);
 }

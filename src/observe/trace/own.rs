@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use super::{CURRENT, Detail, Event, Name, json, record};
-use crate::observe::{clock, span};
+use crate::observe::{clock, watching};
 use std::sync::atomic::Ordering;
 
 /// How many spans of the program may be open on a thread at a time, in the trace.
@@ -22,7 +22,7 @@ thread_local! {
 /// trace. Names are kept up to 200 bytes; of spans inside of each other the outermost 64 are in the
 /// trace.
 pub fn begin(name: &str) {
-    if !span::is_traced() {
+    if !watching::is_traced() {
         return;
     }
     let end =
@@ -42,7 +42,7 @@ pub fn begin(name: &str) {
 pub fn end() {
     let ended = OPEN.try_with(|open| open.try_borrow_mut().ok()?.pop()?.begun);
     let Ok(Some((session, name, start))) = ended else { return };
-    if span::is_traced() && session == CURRENT.load(Ordering::Relaxed) {
+    if watching::is_traced() && session == CURRENT.load(Ordering::Relaxed) {
         let duration = clock::now().saturating_sub(start);
         let name = Name::Given(name);
         record(Event { name, category: "program", start, duration, detail: Detail::None });

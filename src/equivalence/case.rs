@@ -1,0 +1,48 @@
+//! A metric whose additions are judged.
+
+use super::dry_run::{Part, Parts};
+use super::evidence::{Evidence, Id, Others};
+use super::report::{Finding, Subject, Verdict};
+use crate::strategy::metrics::What;
+
+/// One metric.
+pub(super) struct Case<'a> {
+    pub evidence: &'a Evidence<'a>,
+    pub id: &'a Id,
+    /// Whether its sum counts, and not its mean.
+    pub of_sum: bool,
+}
+
+impl Case<'_> {
+    /// With one replica.
+    pub fn alone(&self) -> Finding {
+        self.finding(Verdict::Equal, "nothing to compare with on one replica")
+    }
+
+    pub fn equal(&self) -> Finding {
+        self.finding(Verdict::Equal, "the same")
+    }
+
+    /// The runs that were made twice.
+    pub fn repeated<'b>(
+        &'b self,
+        others: &'b Others,
+    ) -> impl Iterator<Item = (&'b Parts, &'b Parts)> {
+        let split = self.evidence.split_again.as_ref().map(|again| (&self.evidence.split, again));
+        std::iter::once((&others.whole, &others.whole_again)).chain(split)
+    }
+
+    /// What a part has added.
+    pub fn what<'b>(&self, part: &'b Part) -> Option<&'b What> {
+        let (number, name) = self.id;
+        let mut metrics = part.metrics.iter();
+        let found = metrics.find(|added| added.of == *number && added.name == *name);
+        found.map(|added| &added.what)
+    }
+
+    pub fn finding(&self, verdict: Verdict, text: impl AsRef<str>) -> Finding {
+        let name = self.id.1.clone();
+        let text = format!("metric '{name}': {}", text.as_ref());
+        Finding::new(Subject::Metric { name }, verdict, text)
+    }
+}
