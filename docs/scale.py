@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Says how long a step takes with 1 to 10,000 processes, each of which has as many examples as ever, and from how
-many on less than half of each is of use. It is the model of docs/scaling.md; its constants are measured."""
+many on less than half of each is of use. It is the model of docs/many-machines.md; its constants are measured."""
 
 import argparse
 import json

@@ -18,13 +18,17 @@ mkdir -p "$work" "$pictures"
 echo "==== The history of a training"
 "$umbo" plot "$built/history.csv" -o "$pictures/history.svg"
 
-echo "==== A step and a trace, of the tutorial's first program"
-cmake -DDOCUMENT=docs/tutorial.md -DNAME=tutorial_1.cpp "-DOUTPUT=$work/tutorial_1.cpp" -P scripts/extract_block.cmake
-c++ -std=c++17 -O2 "$work/tutorial_1.cpp" -o "$work/tutorial_1" -I"$prefix/include" -L"$prefix/lib" -lumbo \
-  -Wl,-rpath,"$prefix/lib"
-UMBO_TRACE=$work/step.json "$work/tutorial_1" 2
+echo "==== What a step is"
+docs/step.py "$pictures/anatomy.svg"
+
+echo "==== A step of the first program"
+cmake -DDOCUMENT=docs/start.md -DNAME=first.cpp "-DOUTPUT=$work/first.cpp" -P scripts/extract_block.cmake
+c++ -std=c++17 -O2 "$work/first.cpp" -o "$work/first" -I"$prefix/include" -L"$prefix/lib" -lumbo -Wl,-rpath,"$prefix/lib"
+UMBO_TRACE=$work/step.json "$work/first"
 "$umbo" trace "$work/step.json" --plot "$pictures/step.svg"
-UMBO_TRACE=$work/trace.json "$built/c_examples/03_train_fashion_mnist" --epochs 1 ${DATA:-}
+
+echo "==== A trace, of batches so small that its report has something to say"
+UMBO_TRACE=$work/trace.json "$built/c_examples/03_train_fashion_mnist" --epochs 1 --batch-size 16 ${DATA:-}
 "$umbo" trace "$work/trace.json" --html "$work/trace.html" --most 400
 browser=$(command -v chromium-headless-shell || command -v chromium || true)
 if [ -n "$browser" ]; then

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use umbo::optimizer::UpdateRule;
 use umbo::optimizer::adagrad::Adagrad;
@@ -80,6 +81,72 @@ fn prose(document: &Path) -> String {
     parts.collect()
 }
 
+/// What a reader has to get through: README in a few minutes, and no more pages than one finds one's way in.
+#[test]
+fn the_pages_for_users_are_few_and_short() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(readme.len() <= 8 * 1024, "README.md has {} bytes", readme.len());
+    let is_of_users = |path: &PathBuf| {
+        path.parent() == Some(&root().join("docs")) || *path == root().join("README.md")
+    };
+    let pages: Vec<PathBuf> = documents().into_iter().filter(is_of_users).collect();
+    // Bars of tables and the like are no words.
+    let is_word = |word: &&str| word.contains(char::is_alphanumeric);
+    let words_of = |path: &PathBuf| {
+        let text = fs::read_to_string(path).unwrap();
+        text.split_whitespace().filter(is_word).count()
+    };
+    let words: usize = pages.iter().map(words_of).sum();
+    assert!(pages.len() == 13, "README and {} pages, not 12", pages.len() - 1);
+    assert!(words <= 30_000, "{words} words");
+    // Each page is one link away from README.
+    for page in pages {
+        let name = page.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+        assert!(name == "README.md" || readme.contains(&name), "README.md does not name {name}");
+    }
+}
+
+/// The days that a text names, as 2026-11-24.
+fn days(text: &str) -> BTreeSet<&str> {
+    let is_day = |word: &&str| {
+        word.len() == 10
+            && word.starts_with("20")
+            && word.bytes().enumerate().all(|(i, byte)| match i {
+                4 | 7 => byte == b'-',
+                _ => byte.is_ascii_digit(),
+            })
+    };
+    text.split(|c: char| !c.is_ascii_digit() && c != '-').filter(is_day).collect()
+}
+
+/// What was measured before the code was last changed may be other now, and the document says so.
+#[test]
+fn a_document_with_older_figures_than_the_code_says_so() {
+    let mut git = Command::new("git");
+    git.current_dir(root()).args(["log", "-1", "--format=%cs", "--", "src"]);
+    // An archive of the sources has no history to compare with.
+    let Ok(output) = git.output() else { return };
+    let of_code = String::from_utf8(output.stdout).unwrap();
+    let of_code = of_code.trim();
+    if of_code.is_empty() {
+        return;
+    }
+    for document in documents() {
+        let text = fs::read_to_string(&document).unwrap();
+        // That one is a list of what was tried when.
+        if document.ends_with("reliability.md") || days(&text).is_empty() {
+            continue;
+        }
+        let oldest = *days(&text).first().unwrap();
+        assert!(
+            oldest >= of_code || text.contains("older than the code"),
+            "{}: figures of {oldest} are older than the code, of {of_code}; say so",
+            document.display()
+        );
+    }
+    assert_eq!(days("on 2026-11-24, not 2026-1-24 or 12026-11-24"), BTreeSet::from(["2026-11-24"]));
+}
+
 #[test]
 fn every_link_leads_to_a_file() {
     for document in documents() {
@@ -110,7 +177,7 @@ fn every_link_into_a_document_leads_to_a_heading() {
             if target.contains("://") {
                 continue;
             }
-            let of_pages = document.parent().is_some_and(|folder| folder.ends_with("docs"));
+            let of_pages = document.parent() == Some(&root().join("docs"));
             // Doxygen finds the headings of a page by its name only.
             assert!(
                 !of_pages || !file.is_empty(),
@@ -305,7 +372,7 @@ fn defaults_of_the_header() -> BTreeMap<(String, String), f64> {
 
 #[test]
 fn the_table_of_defaults_is_that_of_the_header() {
-    let text = fs::read_to_string(root().join("docs/optimizers.md")).unwrap();
+    let text = fs::read_to_string(root().join("docs/concepts.md")).unwrap();
     let (_, table) = text.split_once("| rule | setting | Umbo |").unwrap();
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     let mut said = BTreeMap::new();
@@ -328,7 +395,7 @@ fn the_formulas_are_those_of_the_source() {
     let source = fs::read_to_string(root().join("src/kernels/update/rules.rs")).unwrap();
     let (_, table) = source.split_once("rules! { w g:\n").unwrap();
     let (table, _) = table.split_once("\n}\n").unwrap();
-    let text = fs::read_to_string(root().join("docs/optimizers.md")).unwrap();
+    let text = fs::read_to_string(root().join("docs/internals/optimizers.md")).unwrap();
     let (_, block) = text.split_once("```rust\n").unwrap();
     let (block, _) = block.split_once("\n```\n").unwrap();
     let lines = table.lines().map(|line| line.strip_prefix("    ").unwrap());
@@ -347,7 +414,7 @@ fn the_states_are_those_of_the_rules() {
         Box::new(RmsProp::new(0.99, 0.5, true, 1e-8).unwrap()),
         Box::new(Ftrl::new(1.0, 0.0, 0.0, 0.0).unwrap()),
     ];
-    let text = fs::read_to_string(root().join("docs/optimizers.md")).unwrap();
+    let text = fs::read_to_string(root().join("docs/concepts.md")).unwrap();
     let (_, table) = text.split_once("| rule | states |\n").unwrap();
     let mut rows = table.lines().skip(1).take_while(|line| line.starts_with('|'));
     for (rule, row) in rules.iter().zip(rows.by_ref()) {

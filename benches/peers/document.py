@@ -110,7 +110,8 @@ INTRODUCTION = """\
 Written by `make bench-peers`, which keeps the tables of other machines and writes none while other programs use the
 processors. Umbo and each peer are processes of their own and take turns; of all rounds medians are shown, and in
 brackets quartiles. Ratios are taken within rounds. `make bench-check` measures again, and fails where a percent of a
-probe has fallen by more than a tenth of what stands here for the machine."""
+probe has fallen by more than a tenth of what stands here for the machine.
+Tables of days before the last change of the code are older than the code."""
 
 MEANING_HEADING = "What is measured"
 

@@ -7,7 +7,7 @@
  * @brief Optimizers: rules that change variables by gradients, with their state.
  *
  * An optimizer makes its state for a variable, on the parameter device, when it first updates it.
- * Formulas are for each element w of a variable, with its gradient g; docs/optimizers.md compares
+ * Formulas are for each element w of a variable, with its gradient g; docs/concepts.md compares
  * rules and defaults with those of other libraries.
  *
  * Threads: all functions on one optimizer are *serialised*. Applies are also serialised with the

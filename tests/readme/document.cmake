@@ -1,6 +1,6 @@
 # Compiles the programs of DOCUMENT (NAMES, with "+" between them). RUN: also runs them and compares what they print with
 # the document's block of the same name that ends in .txt; functions without main are compiled only. A name that ends in
-# _20.cpp is C++20. PROGRAM: runs a program in C that includes them all.
+# _20.cpp is C++20. PROGRAM: runs a program in C that includes them all; INCLUDED: they need it, and do not compile alone.
 file(REMOVE_RECURSE "${WORK_DIR}")
 file(MAKE_DIRECTORY "${WORK_DIR}")
 function(take name)
@@ -27,6 +27,9 @@ get_filename_component(library_directory "${LIBRARY}" DIRECTORY)
 set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror "-I${SOURCE_DIR}/include")
 foreach(name IN LISTS names)
   take("${name}")
+  if(INCLUDED)
+    continue()
+  endif()
   get_filename_component(stem "${name}" NAME_WE)
   file(READ "${WORK_DIR}/${name}" source)
   string(FIND "${source}" "int main(" has_main)

@@ -7,6 +7,7 @@
 
 #include "accumulate.c"
 #include "augment.c"
+#include "ctrl_c.c"
 #include "early_stop.c"
 #include "evaluate.c"
 #include "loader.c"
@@ -164,6 +165,34 @@ static void is_stopped(program *p) {
   umbo_cancellation_release(token);
 }
 
+/* Ctrl-C, in the first step of an epoch. */
+static umbo_status step_and_interrupt(umbo_replica_context *ctx, const umbo_value *batch, void *data, umbo_value **result) {
+  umbo_replica_context_info here = UMBO_REPLICA_CONTEXT_INFO_INIT;
+  UMBO_TRY(umbo_replica_context_get_info(ctx, &here));
+  if (here.replica_id == 0) raise(SIGINT); /* on the thread that trains */
+  return step(ctx, batch, data, result);
+}
+
+static void is_interrupted(program *p) {
+  umbo_checkpoint *checkpoint = NULL;
+  umbo_checkpoint_manager *manager = NULL;
+  umbo_train_epoch_report rest = UMBO_TRAIN_EPOCH_REPORT_INIT;
+  int64_t saved = UMBO_NONE;
+  UMBO_CHECK(umbo_checkpoint_create(p->strategy, &checkpoint));
+  UMBO_CHECK(umbo_checkpoint_add_variable(checkpoint, "weights", p->weights));
+  UMBO_CHECK(umbo_checkpoint_add_optimizer(checkpoint, "optimizer", p->optimizer));
+  UMBO_CHECK(umbo_checkpoint_add_gradients(checkpoint, "gradients", p->gradients));
+  UMBO_CHECK(umbo_checkpoint_add_iterator(checkpoint, "batches", p->batches));
+  UMBO_CHECK(umbo_checkpoint_manager_create(checkpoint, "interrupted", NULL, &manager));
+  UMBO_CHECK(train_until_interrupted(p->strategy, p->batches, p->optimizer, p->gradients, step_and_interrupt, p, manager, 7));
+  UMBO_CHECK(umbo_checkpoint_manager_latest(manager, &saved));
+  assert(interrupted && saved == 7);
+  UMBO_CHECK(umbo_train_epoch(p->strategy, p->batches, p->optimizer, p->gradients, step, p, NULL, &rest));
+  assert(rest.step_count == 6); /* of seven batches */
+  umbo_checkpoint_manager_release(manager);
+  umbo_checkpoint_release(checkpoint);
+}
+
 /* An image is mirrored or it is not, and keeps its label. */
 static void augments(void) {
   enum { IMAGES = 40 };
@@ -313,6 +342,7 @@ int main(void) {
   accumulates(&p);
   returns_several_things(&p);
   is_stopped(&p);
+  is_interrupted(&p);
   settings_and_schedule_act(&p);
   end(&p);
   augments();

@@ -2,7 +2,7 @@
 //!
 //! An entry says which scalars and which states a formula has, and what it does. The host runs it as a
 //! [`Formula`], a loop of its own for each entry. For GPUs `source/rules.cuh` has the same functions, with the
-//! scalars in the same order; the tests of `cuda` hold the two together by their bits. `docs/optimizers.md` shows
+//! scalars in the same order; the tests of `cuda` hold the two together by their bits. `docs/internals/optimizers.md` shows
 //! this table.
 
 use crate::kernels::dtype::DType;
