@@ -110,6 +110,7 @@ docs: ## Make the pages of reference and documents: build/docs/html/index.html
 	@scripts/setup.sh docs
 	@mkdir -p build/docs
 	@doxygen docs/site/Doxyfile
+	@docs/site/search.py build/docs/html
 	@echo "build/docs/html/index.html"
 
 cases: ## Run the conformance cases (UMBO_CASES=files, separated by colons)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the model of docs/many-machines.md against this machine: measures its constants, asks docs/scale.py what a step
+"""Holds the model of docs/internals/scaling.md against this machine: measures its constants, asks docs/scale.py what a step
 of 1 to 4 processes takes, runs such steps, and prints both.
 
     scripts/check_scaling.py [--tool build/release/bin/umbo] [--mpi build/mpi/mpich] [--rounds 5]

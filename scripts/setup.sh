@@ -215,6 +215,7 @@ if is conan; then
 fi
 if is docs; then
   have doxygen || apt_install doxygen || required doxygen "it makes the pages"
+  have python3 || apt_install python3 || required python3 "it makes headings searchable"
 fi
 if is test everything; then
   for component in rustfmt clippy; do

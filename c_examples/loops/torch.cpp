@@ -17,7 +17,7 @@ struct NetImpl : torch::nn::Module {
 int main() {
   torch::manual_seed(2);
   const auto x = torch::randn({4000, 20});
-  const auto y = torch::sin(x.sum(1, true)) + torch::randn({4000, 1}) / 10;
+  const auto y = torch::tanh(x.sum(1, true) / 4) + torch::randn({4000, 1}) / 10;
   auto net = std::make_shared<NetImpl>();
   torch::optim::Adam adam(net->parameters(), 0.001);
   for (int epoch = 0; epoch < 5; ++epoch) {
