@@ -1,11 +1,10 @@
 /* A view of a tensor that is gone at the end of the line.
- * languages: c++17 c++2b
  * refused: (use of deleted function|call to deleted|deleted member) */
 #include <umbo/umbo.hpp>
 
-float first(const umbo::variable &of);
+float first_of_view(const umbo::variable &of);
 
-float first(const umbo::variable &of) {
+float first_of_view(const umbo::variable &of) {
 #ifdef WRONG
     const auto view = of.read().view_as<float>();
 #else

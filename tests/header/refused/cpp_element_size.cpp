@@ -1,9 +1,8 @@
 /* A type for elements that has another size than they have.
- * languages: c++17 c++2b
  * refused: an element type has the size of its dtype */
 #include <umbo/umbo.hpp>
 
-struct mine {
+struct of_other_size {
 #ifdef WRONG
     int bits;
 #else
@@ -12,10 +11,10 @@ struct mine {
 };
 
 template <>
-struct umbo::dtype_trait<mine> {
+struct umbo::dtype_trait<of_other_size> {
     static constexpr umbo::dtype value = umbo::dtype::float16;
 };
 
-umbo::tensor make();
+umbo::tensor make_of_other_size();
 
-umbo::tensor make() { return umbo::tensor::scalar(mine{0}); }
+umbo::tensor make_of_other_size() { return umbo::tensor::scalar(of_other_size{0}); }

@@ -1,11 +1,10 @@
 /* The options of gradients one after the other.
- * languages: c++17 c++2b
  * refused: (cannot convert|could not convert|no matching function|no matching member|too many arguments) */
 #include <umbo/umbo.hpp>
 
-umbo::gradients make(const umbo::strategy &of, const umbo::variable &weight);
+umbo::gradients make_gradients(const umbo::strategy &of, const umbo::variable &weight);
 
-umbo::gradients make(const umbo::strategy &of, const umbo::variable &weight) {
+umbo::gradients make_gradients(const umbo::strategy &of, const umbo::variable &weight) {
 #ifdef WRONG
     return umbo::gradients::create(of, {weight}, umbo::loss_reduction::sum, 2);
 #else

@@ -1,11 +1,10 @@
 /* An option that is not named.
- * languages: c++17 c++2b
  * refused: (cannot convert|could not convert|no matching function|no matching member|could not bind) */
 #include <umbo/umbo.hpp>
 
-umbo::dataset make(const umbo::dataset &from);
+umbo::dataset make_dataset(const umbo::dataset &from);
 
-umbo::dataset make(const umbo::dataset &from) {
+umbo::dataset make_dataset(const umbo::dataset &from) {
 #ifdef WRONG
     return from.batch(2, true);
 #else
