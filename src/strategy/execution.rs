@@ -1,7 +1,8 @@
 //! What a replica's thread does with a step, and what whoever is last does with an abandoned one.
 
+#![expect(unsafe_code, reason = "a replica takes its turn at what the step has for it")]
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::context::{Frame, with_frame};
@@ -17,20 +18,25 @@ use crate::values::Value;
 
 impl Job for StepRecord {
     /// Runs the callback of `replica` on this thread, to its end.
-    fn execute(self: Arc<Self>, replica: usize) {
-        let part = self.desks[replica].lock().part.take();
-        let (outcome, part) = match part {
-            Some(part) => self.call(part),
-            None => (Err(Error::Internal("a replica was woken without a step".into())), None),
+    fn execute(&self, replica: usize) {
+        self.rendezvous.begin(replica);
+        let slot = &self.slots[replica];
+        // SAFETY: the step was posted to this replica, or is on its coordinator's thread, so that it is
+        // the replica's turn until it finishes.
+        let outcome = match unsafe { slot.role.get() } {
+            Some(role) => self.call(role),
+            None => Err(Error::Internal("a replica was woken without a step".into())),
         };
         if outcome.is_err() {
+            slot.failed.store(true, Ordering::Relaxed);
             self.stopping.store(true, Ordering::Relaxed);
         }
-        {
-            let mut desk = self.desks[replica].lock();
-            desk.outcome = Some(outcome);
-            desk.part = part;
-            desk.viewed.clear();
+        if let Some(outcome) = outcome.transpose() {
+            // SAFETY: as above.
+            *unsafe { slot.outcome.get() } = Some(outcome);
+        }
+        if slot.is_used() {
+            slot.desk().viewed.clear();
         }
         self.pass_device(replica);
         let departure = self.rendezvous.finish(replica);
@@ -44,49 +50,40 @@ impl Job for StepRecord {
 }
 
 impl StepRecord {
-    fn call(&self, part: Role) -> (Result<Option<Value>>, Option<Role>) {
-        let Role { callback, context, frame, measured } = part;
+    fn call(&self, role: &Role) -> Result<Option<Value>> {
+        let Role { callback, context, measured } = role;
         if self.rendezvous.is_abandoned() {
-            let late = Err(Error::Cancelled("the run was over before this replica began".into()));
-            return (late, Some(Role { callback, context, frame, measured }));
+            return Err(Error::Cancelled("the run was over before this replica began".into()));
         }
-        let Some(frame) = frame else {
-            return (Err(Error::Internal("a replica was woken twice for one step".into())), None);
-        };
         let call = || {
-            with_frame(Frame::Replica(frame), || {
+            // SAFETY: the frame is left before the context goes.
+            let frame = Frame::Replica(unsafe { context.lent() });
+            with_frame(frame, || {
                 context.strategy().begin_serving(context.replica(), context.inline);
-                on_device(&callback, &context)
+                on_device(callback, context)
             })
         };
-        let call = || {
-            catch_unwind(AssertUnwindSafe(call))
-                .unwrap_or_else(|panic| (Err(panicked(panic)), None))
-        };
-        let (outcome, frame) = match measured {
-            Some(opened) => measure(opened, &context, call),
+        let call =
+            || catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(panicked(panic)));
+        let outcome = match *measured {
+            Some(opened) => measure(opened, context, call),
             None => {
                 let _compute = observe::span(Phase::Compute);
                 call()
             }
         };
-        let frame = match frame {
-            Some(Frame::Replica(frame)) => Some(frame),
-            _ => None,
-        };
-        let outcome = match context.strategy().is_strict() {
+        match context.strategy().is_strict() {
             true => self.inspected(context.replica(), outcome),
             false => outcome,
-        };
-        (outcome, Some(Role { callback, context, frame, measured }))
+        }
     }
 
     /// The outcome of a callback of a strict strategy, unless that is a success and a mistake is found.
     fn inspected(&self, replica: usize, outcome: Result<Option<Value>>) -> Result<Option<Value>> {
-        let guards = self.desks[replica].lock().guards.take();
+        let guards = self.slots[replica].desk().guards.take();
         let Some(mut guards) = guards else { return outcome };
         let found = guards.finish(replica);
-        self.desks[replica].lock().guards = Some(guards);
+        self.slots[replica].desk().guards = Some(guards);
         match (outcome, found) {
             (outcome, Ok(())) => outcome,
             (Ok(_), Err(mistake)) if !self.rendezvous.is_abandoned() => Err(mistake),

@@ -20,11 +20,11 @@ use crate::observe::log;
 /// What a replica thread is given to do.
 pub(super) trait Job: Send + Sync {
     /// Does the part of this replica, on its thread.
-    fn execute(self: Arc<Self>, replica: usize);
+    fn execute(&self, replica: usize);
 }
 
 /// The mailboxes of a strategy's replica threads.
-pub(super) type Mailboxes = Arc<[CachePadded<Mailbox<Arc<dyn Job>>>]>;
+pub(super) type Mailboxes = Arc<[CachePadded<Mailbox<dyn Job>>]>;
 
 /// How replica threads are started.
 #[derive(Clone)]
@@ -103,8 +103,9 @@ impl Threads {
                 });
             let home = |binding: &Option<Binding>| binding.as_ref().and_then(Binding::processor);
             mailboxes[replica].set_home(home(&binding));
+            let mut own = None;
             // Between steps nothing but a step or the end can come.
-            while let Wake::Job(job) = mailboxes[replica].wait(spin, || false) {
+            while let Wake::Job(job) = mailboxes[replica].wait(spin, &mut own, || false) {
                 job.execute(replica);
                 // A caller makes way for a thread that is free, too, where it was seen last.
                 let moves = |binding: &mut Binding| binding.look() || binding.is_free();

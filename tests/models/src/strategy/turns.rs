@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::model::{Body, explore, long};
+use super::model::{Body, explore, long, post};
 use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::rendezvous::{Departure, Meeting, Phase, Rendezvous};
 use super::protocol::turns::{Next, Turns};
@@ -15,6 +15,7 @@ struct Device {
     turns: Turns,
     rendezvous: Rendezvous,
     mailboxes: Vec<Mailbox<()>>,
+    job: Arc<()>,
     merge_calls: usize,
     /// Whether somebody computes.
     busy: AtomicUsize,
@@ -32,6 +33,7 @@ impl Device {
             turns: Turns::new(vec![0; replicas].into(), 1),
             rendezvous: Rendezvous::new(replicas),
             mailboxes: (0..replicas).map(|_| Mailbox::new()).collect(),
+            job: Arc::new(()),
             merge_calls,
             busy: AtomicUsize::new(0),
             computed: AtomicUsize::new(0),
@@ -46,7 +48,8 @@ impl Device {
         let thread = |replica: usize| -> Body {
             let device = Arc::clone(self);
             Box::new(move || {
-                while let Wake::Job(()) = device.mailboxes[replica].wait(Spin::NEVER, || false) {
+                let (mailbox, mut own) = (&device.mailboxes[replica], None);
+                while let Wake::Job(_) = mailbox.wait(Spin::NEVER, &mut own, || false) {
                     device.execute(replica);
                 }
             })
@@ -71,7 +74,7 @@ impl Device {
     fn pass(&self, replica: usize) {
         match self.turns.pass(replica) {
             None => {}
-            Some(Next { replica, is_new: true }) => self.mailboxes[replica].post(()),
+            Some(Next { replica, is_new: true }) => post(&self.mailboxes[replica], &self.job),
             Some(Next { replica, is_new: false }) => self.mailboxes[replica].notify(),
         }
     }
@@ -79,6 +82,7 @@ impl Device {
     /// What `Job::execute` and `ReplicaContext::synchronize` do. A callback that has not begun when the step
     /// is given up is not called.
     fn execute(&self, replica: usize) {
+        self.rendezvous.begin(replica);
         let is_called = !self.rendezvous.is_abandoned();
         if is_called {
             self.compute();
@@ -91,7 +95,7 @@ impl Device {
                     || (self.rendezvous.is_released(replica) && self.turns.has(replica))
             };
             let mailbox = &self.mailboxes[replica];
-            assert!(matches!(mailbox.wait(Spin::NEVER, may_go_on), Wake::Released));
+            assert!(matches!(mailbox.wait(Spin::NEVER, &mut None, may_go_on), Wake::Released));
             mailbox.wait_until(Spin::NEVER, || self.turns.want(replica));
             self.compute();
             if self.rendezvous.is_abandoned() {
@@ -113,7 +117,7 @@ impl Device {
     /// What `Strategy::run` does, on a thread that only watches.
     fn run(&self) {
         self.rendezvous.open();
-        self.turns.open(|replica| self.mailboxes[replica].post(()));
+        self.turns.open(|replica| post(&self.mailboxes[replica], &self.job));
         let cancelled = || self.cancelled.load(Ordering::Relaxed);
         loop {
             match self.rendezvous.meet(Spin::NEVER, None, cancelled) {
@@ -132,7 +136,7 @@ impl Device {
                     }
                 }
                 Meeting::Abandoned => {
-                    self.turns.tell_rest(|replica| self.mailboxes[replica].post(()));
+                    self.turns.tell_rest(|replica| post(&self.mailboxes[replica], &self.job));
                     self.mailboxes.iter().for_each(Mailbox::notify);
                     self.depart(self.rendezvous.leave());
                     self.drained
