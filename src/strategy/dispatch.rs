@@ -1,11 +1,13 @@
 //! How a step gets to the threads of its replicas, in which turn they have their devices, and where the
 //! coordinator is meanwhile.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::protocol::mailbox::Mailbox;
 use super::protocol::rendezvous::Phase;
-use super::protocol::turns::Next;
 use super::step::StepRecord;
+use super::threads::Job;
 use crate::executor::affinity;
 use crate::executor::wait::Spin;
 
@@ -35,17 +37,29 @@ impl StepRecord {
     }
 
     /// `replica` does not compute any more: another one that shares its device may. To be called before
-    /// others learn of it.
-    pub fn pass_device(&self, replica: usize) {
-        match self.turns.as_ref().and_then(|turns| turns.pass(replica)) {
-            None => {}
-            Some(Next { replica, is_new }) => {
-                if is_new {
-                    self.post(replica);
-                }
-                self.mailboxes[replica].notify();
-            }
+    /// others learn of it. Returns that one if it has not begun: somebody's thread is to begin it.
+    pub fn pass_device(&self, replica: usize) -> Option<usize> {
+        let next = self.turns.as_ref()?.pass(replica)?;
+        if !next.is_new {
+            self.notify(next.replica);
         }
+        next.is_new.then_some(next.replica)
+    }
+
+    /// The mailbox of the thread that computes for `replica`.
+    pub fn mailbox(&self, replica: usize) -> &Mailbox<dyn Job> {
+        &self.mailboxes[self.slots[replica].thread.load(Ordering::Relaxed)]
+    }
+
+    /// Has `replica` begin on a thread of its own.
+    pub fn begin(&self, replica: usize) {
+        self.post(replica);
+        self.mailboxes[replica].notify();
+    }
+
+    /// Makes the thread that computes for `replica` look again.
+    fn notify(&self, replica: usize) {
+        self.mailbox(replica).notify();
     }
 
     /// Whether `replica`, which waits in a merge call on a thread of its own, may go on: it was answered
@@ -76,9 +90,9 @@ impl StepRecord {
             turns.want_again(|replica| waiting(&replica));
         }
         for replica in (0..self.replicas()).filter(waiting) {
-            self.mailboxes[replica].see_coordinator(here);
+            self.mailbox(replica).see_coordinator(here);
             self.rendezvous.resume(replica);
-            self.mailboxes[replica].notify();
+            self.notify(replica);
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use super::context::{Frame, with_frame};
 use super::panic::panicked;
 use super::protocol::rendezvous::Departure;
-use super::step::{Callback, ReplicaContext, Role, StepRecord};
+use super::step::{Callback, ReplicaContext, Role, StepRecord, Task};
 use super::threads::Job;
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
@@ -17,14 +17,37 @@ use crate::observe::{self, Phase};
 use crate::values::Value;
 
 impl Job for StepRecord {
-    /// Runs the callback of `replica` on this thread, to its end.
+    /// Runs the callback of `replica` on this thread, to its end, and then those of replicas that have waited
+    /// for its device and not begun.
     fn execute(&self, replica: usize) {
+        let mut next = self.execute_on(None, replica);
+        while let Some(waiting) = next {
+            if self.with_task(|task| task.place.depth) != Some(0) {
+                // Its own thread waits around this step, and goes on there when it has been here.
+                return self.begin(waiting);
+            }
+            next = self.execute_on(Some(replica), waiting);
+        }
+    }
+}
+
+impl StepRecord {
+    /// Runs the callback of `replica` on this thread, which may be that of one `before` it. Returns who has
+    /// the device then and has not begun.
+    fn execute_on(&self, before: Option<usize>, replica: usize) -> Option<usize> {
         self.rendezvous.begin(replica);
         let slot = &self.slots[replica];
-        // SAFETY: the step was posted to this replica, or is on its coordinator's thread, so that it is
-        // the replica's turn until it finishes.
+        // SAFETY: the replica has its turn, which was posted to this thread, or is on its coordinator's, or
+        // was passed on here, until it finishes.
         let outcome = match unsafe { slot.role.get() } {
-            Some(role) => self.call(role),
+            Some(role) => {
+                if let Some(before) = before {
+                    slot.thread.store(before, Ordering::Relaxed);
+                    role.context.inline =
+                        before == 0 && self.with_task(Task::is_inline) == Some(true);
+                }
+                self.call(role)
+            }
             None => Err(Error::Internal("a replica was woken without a step".into())),
         };
         if outcome.is_err() {
@@ -38,7 +61,7 @@ impl Job for StepRecord {
         if slot.is_used() {
             slot.desk().viewed.clear();
         }
-        self.pass_device(replica);
+        let next = self.pass_device(replica);
         let departure = self.rendezvous.finish(replica);
         if departure == Departure::LateAndLast {
             self.drain(replica);
@@ -46,10 +69,9 @@ impl Job for StepRecord {
             // It makes no variable any more that another replica may wait for.
             self.creations.look_again();
         }
+        next
     }
-}
 
-impl StepRecord {
     fn call(&self, role: &Role) -> Result<Option<Value>> {
         let Role { callback, context, measured } = role;
         if self.rendezvous.is_abandoned() {

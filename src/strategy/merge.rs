@@ -41,7 +41,9 @@ impl ReplicaContext {
             desk.request = Some(Request { operation, arguments, merge, sequence });
         }
         let waiting = observe::span(Time::Wait);
-        step.pass_device(replica);
+        if let Some(next) = step.pass_device(replica) {
+            step.begin(next);
+        }
         step.rendezvous.arrive(replica);
         if replica == 0 {
             // Until it goes on it makes no variable that another replica may wait for.
@@ -52,7 +54,7 @@ impl ReplicaContext {
             step.rendezvous.meet(spin, None, || false);
             step.serve();
         } else {
-            let mailbox = &step.mailboxes[replica];
+            let mailbox = step.mailbox(replica);
             let released = || step.may_go_on(replica);
             let mut own = None;
             while let Wake::Job(nested) = mailbox.wait(step.spin, &mut own, released) {

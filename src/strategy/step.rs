@@ -205,6 +205,8 @@ pub(super) struct Verdict {
 pub(super) struct Slot {
     /// What the replica finds; written by the coordinator.
     pub role: InTurn<Option<Role>>,
+    /// Whose thread computes for the replica: its own, or that of one before it on its device.
+    pub thread: AtomicUsize,
     /// Why the callback failed, or what it returned, if it did.
     pub outcome: InTurn<Option<Result<Value>>>,
     /// Whether the callback failed.
@@ -217,9 +219,10 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    fn on(device: DeviceId, strict: bool) -> Slot {
+    fn on(replica: usize, device: DeviceId, strict: bool) -> Slot {
         Slot {
             role: InTurn::default(),
+            thread: AtomicUsize::new(replica),
             outcome: InTurn::default(),
             failed: AtomicBool::new(false),
             told_to_stop: AtomicBool::new(false),
@@ -351,11 +354,11 @@ impl StepRecord {
     fn of(inner: &Inner, strict: bool) -> Arc<StepRecord> {
         let (mailboxes, layout) = (Arc::clone(&inner.threads.mailboxes), &inner.devices.layout);
         let replicas = mailboxes.len();
-        let slot = |&device| CachePadded::new(Slot::on(device, strict));
+        let slot = |(replica, &device)| CachePadded::new(Slot::on(replica, device, strict));
         Arc::new_cyclic(|own| StepRecord {
             own: Weak::clone(own),
             rendezvous: Rendezvous::new(replicas),
-            slots: layout.replica_devices.iter().map(slot).collect(),
+            slots: layout.replica_devices.iter().enumerate().map(slot).collect(),
             mailboxes,
             turns: inner.threads.turns.clone(),
             spin: inner.threads.spin,
@@ -451,6 +454,7 @@ impl StepRecord {
             // SAFETY: what the first one refers to is referred to as long as a callback runs.
             let context = ReplicaContext { replica, inline, position, ..unsafe { context.lent() } };
             let role = Role { callback: callback.clone(), context, measured };
+            slot.thread.store(replica, Ordering::Relaxed);
             // SAFETY: the coordinator's turn, which has not posted the step yet.
             *unsafe { slot.role.get() } = Some(role);
             position.first_example += position.local_examples.unwrap_or(0);

@@ -16,6 +16,8 @@ struct Device {
     rendezvous: Rendezvous,
     mailboxes: Vec<Mailbox<()>>,
     job: Arc<()>,
+    /// Whose thread computes for each.
+    thread_of: Vec<AtomicUsize>,
     merge_calls: usize,
     /// Whether somebody computes.
     busy: AtomicUsize,
@@ -34,6 +36,7 @@ impl Device {
             rendezvous: Rendezvous::new(replicas),
             mailboxes: (0..replicas).map(|_| Mailbox::new()).collect(),
             job: Arc::new(()),
+            thread_of: (0..replicas).map(AtomicUsize::new).collect(),
             merge_calls,
             busy: AtomicUsize::new(0),
             computed: AtomicUsize::new(0),
@@ -71,30 +74,40 @@ impl Device {
     }
 
     /// What `StepRecord::pass_device` does.
-    fn pass(&self, replica: usize) {
-        match self.turns.pass(replica) {
-            None => {}
-            Some(Next { replica, is_new: true }) => post(&self.mailboxes[replica], &self.job),
-            Some(Next { replica, is_new: false }) => self.mailboxes[replica].notify(),
+    fn pass(&self, replica: usize) -> Option<usize> {
+        let Next { replica, is_new } = self.turns.pass(replica)?;
+        if !is_new {
+            self.mailboxes[self.thread_of[replica].load(Ordering::Relaxed)].notify();
         }
+        is_new.then_some(replica)
     }
 
     /// What `Job::execute` and `ReplicaContext::synchronize` do. A callback that has not begun when the step
     /// is given up is not called.
     fn execute(&self, replica: usize) {
+        let mut next = Some(replica);
+        while let Some(current) = next {
+            next = self.execute_on(replica, current);
+        }
+    }
+
+    fn execute_on(&self, thread: usize, replica: usize) -> Option<usize> {
+        self.thread_of[replica].store(thread, Ordering::Relaxed);
         self.rendezvous.begin(replica);
         let is_called = !self.rendezvous.is_abandoned();
         if is_called {
             self.compute();
         }
         for _ in 0..self.merge_calls * usize::from(is_called) {
-            self.pass(replica);
+            if let Some(next) = self.pass(replica) {
+                post(&self.mailboxes[next], &self.job);
+            }
             self.rendezvous.arrive(replica);
             let may_go_on = || {
                 self.rendezvous.is_abandoned()
                     || (self.rendezvous.is_released(replica) && self.turns.has(replica))
             };
-            let mailbox = &self.mailboxes[replica];
+            let mailbox = &self.mailboxes[thread];
             assert!(matches!(mailbox.wait(Spin::NEVER, &mut None, may_go_on), Wake::Released));
             mailbox.wait_until(Spin::NEVER, || self.turns.want(replica));
             self.compute();
@@ -102,8 +115,9 @@ impl Device {
                 break;
             }
         }
-        self.pass(replica);
+        let next = self.pass(replica);
         self.depart(self.rendezvous.finish(replica));
+        next
     }
 
     fn depart(&self, departure: Departure) {
@@ -132,7 +146,7 @@ impl Device {
                     self.turns.want_again(waiting);
                     for replica in (0..self.mailboxes.len()).filter(|&replica| waiting(replica)) {
                         self.rendezvous.resume(replica);
-                        self.mailboxes[replica].notify();
+                        self.mailboxes[self.thread_of[replica].load(Ordering::Relaxed)].notify();
                     }
                 }
                 Meeting::Abandoned => {
