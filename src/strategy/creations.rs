@@ -1,11 +1,11 @@
 //! The variables that the replicas of one step make: replica 0 makes them, the others wait for them.
 
 use std::mem;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use super::creator::Chain;
 use crate::values::variable::Variable;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 
 /// What becomes of a replica's request for a variable.
 pub(super) enum Request {
@@ -26,8 +26,6 @@ pub(super) struct Creations {
     changed: Condvar,
     /// How many replicas wait, so that those who might wake them need not take the lock.
     waiting: AtomicUsize,
-    /// Whether there is anything in the list or around it.
-    used: AtomicBool,
 }
 
 #[derive(Default)]
@@ -44,13 +42,8 @@ impl Creations {
     /// Prepares for a step of a thread that has these creators around it.
     pub fn open(&self, around: Chain) {
         if !around.is_empty() {
-            self.state().around = around;
+            self.state.lock().around = around;
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.used.store(true, Ordering::Relaxed);
-        self.state.lock()
     }
 
     /// The creators around the run.
@@ -60,16 +53,13 @@ impl Creations {
 
     /// Forgets everything.
     pub fn clear(&self) {
-        if self.used.load(Ordering::Relaxed) {
-            self.used.store(false, Ordering::Relaxed);
-            let state = mem::take(&mut *self.state.lock());
-            drop(state);
-        }
+        let state = mem::take(&mut *self.state.lock());
+        drop(state);
     }
 
     /// Replica 0 has made a variable.
     pub fn announce(&self, name: String, variable: Variable) {
-        self.state().made.push((name, variable));
+        self.state.lock().made.push((name, variable));
         self.changed.notify_all();
     }
 
@@ -116,7 +106,7 @@ impl Creations {
         stopped: impl Fn() -> bool,
         interrupted: impl Fn() -> bool,
     ) -> Request {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         loop {
             // To be asked before the list: what replica 0 made before it stopped is in there then.
             let stopped = stopped();

@@ -58,9 +58,7 @@ impl StepRecord {
             // SAFETY: as above.
             *unsafe { slot.outcome.get() } = Some(outcome);
         }
-        if slot.is_used() {
-            slot.desk().viewed.clear();
-        }
+        slot.clear_desk();
         let next = self.pass_device(replica);
         let departure = self.rendezvous.finish(replica);
         if departure == Departure::LateAndLast {

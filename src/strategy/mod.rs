@@ -18,7 +18,7 @@
 //! - `default_strategy`: the one that is current where a program has made none;
 //! - `fingerprint`: whether all ranks have the same weights;
 //! - [`creator`], `creations`: variables that are about to be made;
-//! - `lending`: what a step lends to its replicas; `step`: the record of one step, and the context by which a replica finds it;
+//! - `lending`, `slot`: what a step lends to its replicas, and what they leave; `step`: the record of one step, and the context by which a replica finds it;
 //! - `together`: how several ranks begin a step and come to one outcome;
 //! - [`context`], [`replica_context`], [`strict_callbacks`]: which of all this a thread is in, what it can ask, and
 //!   what is looked at when a callback has returned;
@@ -69,6 +69,7 @@ pub mod replica_threads;
 pub mod run;
 pub mod scatter;
 mod scratch;
+mod slot;
 mod sparse;
 mod step;
 mod step_lock;

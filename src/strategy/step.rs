@@ -4,7 +4,6 @@
 #![expect(unsafe_code, reason = "a step lends its function to the replicas' threads")]
 
 use std::any::Any;
-use std::collections::HashMap;
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -17,24 +16,21 @@ use super::central_storage::{Inner, Strategy};
 use super::commit::StepParticipant;
 use super::creations::Creations;
 use super::draining::Abandonable;
-use super::lending::{InTurn, Reference};
+use super::lending::Reference;
 use super::limits::Limits;
-use super::metrics::{Additions, MetricTable};
-use super::operation::Operation;
+use super::metrics::Additions;
 use super::protocol::rendezvous::{Phase, Rendezvous};
 use super::protocol::turns::Turns;
 use super::ranks::steps::Elsewhere;
-use super::scratch::Scratch;
+use super::slot::Slot;
 use super::step_lock::StepNumber;
-use super::strict_callbacks::Guards;
 use super::threads::{Job, Mailboxes};
-use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::executor::wait::Spin;
 use crate::observe::report::Opened;
 use crate::values::Value;
 use crate::values::variable::Variable;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// What a replica's callback does: it sees its context and may return a value. Arguments are
 /// found in the context.
@@ -45,11 +41,6 @@ pub type FunctionFor<'a> = dyn Fn(&ReplicaContext) -> Result<Option<Value>> + Se
 
 /// Something of the caller's that is dropped when the last callback of a run is back.
 pub type Baggage = Box<dyn Any + Send>;
-
-/// What runs once for all replicas. It gets the replicas' arguments in replica order and returns
-/// one result for each.
-pub type Merge =
-    Box<dyn FnOnce(&Strategy, Vec<Option<Value>>) -> Result<Vec<Option<Value>>> + Send>;
 
 /// Is told of what the callbacks of a trial look at.
 pub trait Watcher: Send + Sync {
@@ -183,14 +174,6 @@ pub(super) struct Role {
     pub measured: Option<Opened>,
 }
 
-/// What a replica asks for when it arrives.
-pub(super) struct Request {
-    pub operation: Operation,
-    pub arguments: Option<Value>,
-    pub merge: Merge,
-    pub sequence: u64,
-}
-
 /// What went wrong with a step as a whole, beside what the replicas report.
 #[derive(Default)]
 pub(super) struct Verdict {
@@ -200,126 +183,16 @@ pub(super) struct Verdict {
     pub disagreement: Option<String>,
 }
 
-/// What one replica leaves for the coordinator and the coordinator for it. Nothing is locked, and no
-/// line of memory goes back, for a callback that does and returns nothing.
-pub(super) struct Slot {
-    /// What the replica finds; written by the coordinator.
-    pub role: InTurn<Option<Role>>,
-    /// Whose thread computes for the replica: its own, or that of one before it on its device.
-    pub thread: AtomicUsize,
-    /// Why the callback failed, or what it returned, if it did.
-    pub outcome: InTurn<Option<Result<Value>>>,
-    /// Whether the callback failed.
-    pub failed: AtomicBool,
-    /// The library told the replica to stop.
-    pub told_to_stop: AtomicBool,
-    /// Whether the desk was used in this step.
-    used: AtomicBool,
-    desk: Mutex<Desk>,
-}
-
-impl Slot {
-    fn on(replica: usize, device: DeviceId, strict: bool) -> Slot {
-        Slot {
-            role: InTurn::default(),
-            thread: AtomicUsize::new(replica),
-            outcome: InTurn::default(),
-            failed: AtomicBool::new(false),
-            told_to_stop: AtomicBool::new(false),
-            used: AtomicBool::new(true),
-            desk: Mutex::new(Desk {
-                request: None,
-                reply: None,
-                metrics: MetricTable::default(),
-                scratch: Scratch::on(device),
-                sequence: 0,
-                viewed: HashMap::new(),
-                guards: strict.then(Box::default),
-            }),
-        }
-    }
-
-    /// The replica's desk. Its lock is free whenever somebody wants it: the rendezvous says whose turn it is.
-    pub fn desk(&self) -> MutexGuard<'_, Desk> {
-        if !self.is_used() {
-            self.used.store(true, Ordering::Relaxed);
-        }
-        self.desk.lock()
-    }
-
-    /// Whether there may be anything on the desk.
-    pub fn is_used(&self) -> bool {
-        self.used.load(Ordering::Relaxed)
-    }
-
-    pub fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Relaxed)
-    }
-
-    pub fn is_told_to_stop(&self) -> bool {
-        self.told_to_stop.load(Ordering::Relaxed)
-    }
-
-    /// Prepares for a step, as its coordinator. What is as it should be is not written.
-    fn set_up(&self) {
-        for flag in [&self.failed, &self.told_to_stop] {
-            if flag.load(Ordering::Relaxed) {
-                flag.store(false, Ordering::Relaxed);
-            }
-        }
-        if self.is_used() {
-            let mut desk = self.desk.lock();
-            desk.metrics.clear();
-            desk.scratch.reset();
-            desk.sequence = 0;
-            if let Some(guards) = &mut desk.guards {
-                guards.begin();
-            }
-            self.used.store(desk.guards.is_some(), Ordering::Relaxed);
-        }
-    }
-}
-
-/// What a replica works with in a step.
-pub(super) struct Desk {
-    pub request: Option<Request>,
-    pub reply: Option<Result<Option<Value>>>,
-    pub metrics: MetricTable,
-    pub scratch: Scratch,
-    /// How many synchronising operations the replica has begun.
-    pub sequence: u64,
-    /// Variables of other strategies that the callback has views of.
-    pub viewed: HashMap<usize, Variable>,
-    /// What a strict strategy looks at.
-    pub guards: Option<Box<Guards>>,
-}
-
-/// What a step holds until its last callback is back.
+/// What a step holds until its last callback is back, and what its owner has to drop then, when no lock is
+/// held: it may run the caller's code. The baggage comes last.
 #[derive(Default)]
-struct Holdings {
+pub(super) struct Holdings {
     task: Option<Task>,
     verdict: Verdict,
-    /// What the caller lends to the callbacks; dropped when the last one is back.
-    baggage: Option<Baggage>,
     /// What late callbacks may still write to.
     kept: Vec<Arc<dyn StepParticipant>>,
-}
-
-/// What a step has held and what its owner still has to drop, when no lock is held: it may run the
-/// caller's code. The baggage comes last.
-#[derive(Default)]
-pub(super) struct Leftovers {
-    task: Option<Task>,
-    kept: Vec<Arc<dyn StepParticipant>>,
+    /// What the caller lends to the callbacks; dropped when the last one is back.
     baggage: Option<Baggage>,
-}
-
-impl Drop for Leftovers {
-    fn drop(&mut self) {
-        drop(self.task.take());
-        self.kept.clear();
-        drop(self.baggage.take());
-    }
 }
 
 /// The record of one step. A strategy uses the same one for step after step, and another one for
@@ -328,7 +201,7 @@ pub(super) struct StepRecord {
     /// The record itself, for the mailboxes.
     own: Weak<StepRecord>,
     pub rendezvous: Rendezvous,
-    pub slots: Box<[CachePadded<Slot>]>,
+    pub slots: Box<[CachePadded<Slot<Role>>]>,
     pub mailboxes: Mailboxes,
     /// Who has which device, where replicas share devices; of all steps of the strategy.
     pub turns: Option<Arc<Turns>>,
@@ -384,7 +257,7 @@ impl StepRecord {
 
     /// Whether a replica has added to a metric of the step's own.
     pub fn has_measured(&self) -> bool {
-        let has_added = |slot: &Slot| slot.is_used() && !slot.desk().metrics.is_empty();
+        let has_added = |slot: &Slot<Role>| slot.is_used() && !slot.desk().metrics.is_empty();
         self.slots.iter().any(|slot| has_added(slot))
     }
 
@@ -469,26 +342,14 @@ impl StepRecord {
 
     /// Takes out what the step held, after the last callback, so that the record can serve another
     /// step.
-    pub fn clear(&self) -> Leftovers {
+    pub fn clear(&self) -> Holdings {
         for slot in &self.slots {
             // SAFETY: all callbacks have returned, and this is the one whose turn it is then.
             let (role, outcome) = unsafe { (slot.role.get(), slot.outcome.get()) };
             drop((role.take(), outcome.take()));
-            if slot.is_used() {
-                let mut desk = slot.desk();
-                let viewed = (!desk.viewed.is_empty()).then(|| mem::take(&mut desk.viewed));
-                let asked = (desk.request.take(), desk.reply.take());
-                drop(desk);
-                drop((asked, viewed));
-            }
         }
         self.creations.clear();
-        let mut holdings = self.holdings.lock();
-        Leftovers {
-            task: holdings.task.take(),
-            kept: mem::take(&mut holdings.kept),
-            baggage: holdings.baggage.take(),
-        }
+        mem::take(&mut self.holdings.lock())
     }
 }
 
@@ -538,7 +399,7 @@ impl ReplicaContext {
     ///
     /// # Safety
     /// What this one refers to is referred to as long as that one lives.
-    pub(super) unsafe fn lent(&self) -> ReplicaContext {
+    pub(crate) unsafe fn lent(&self) -> ReplicaContext {
         // SAFETY: as the caller promises.
         let lent = |step: &Reference<Arc<StepRecord>>| unsafe { Reference::lent(&**step) };
         ReplicaContext {
