@@ -17,7 +17,7 @@ use super::step::{
     Baggage, Callback, FunctionFor, ReplicaFunction, StepPlace, StepRecord, Task, Watcher,
 };
 use super::step_lock::StepGuard;
-use super::threads::Job;
+use super::threads::{Job, spin_beside};
 use crate::error::{Error, ReplicaFailure, ReplicaFailures, Result, Status};
 use crate::observe::log::{self, Level};
 use crate::observe::{self, Phase as Time};
@@ -239,8 +239,12 @@ impl Strategy {
 
     /// Serves merge calls until all callbacks have returned, or gives the step up and says why.
     fn coordinate(&self, record: &Arc<StepRecord>, inline: bool, limits: &Limits) -> Ending {
-        let spin = if inline { record.spin } else { self.inner().threads.watching_spin };
         loop {
+            let threads = &self.inner().threads;
+            let spin = match inline {
+                true => spin_beside(threads.turns.as_deref(), 0, threads.idle_spin),
+                false => threads.watching_spin,
+            };
             let spin = record.coordinator_spin(spin, usize::from(inline));
             let meeting = {
                 let _wait = observe::span(Time::Wait);

@@ -110,6 +110,11 @@ impl Turns {
         self.device_of[one] == self.device_of[other]
     }
 
+    /// Whether nobody has the turn on the device of `replica`, or wants it.
+    pub fn is_idle(&self, replica: usize) -> bool {
+        self.devices[self.device_of[replica]].lock().holder.is_none()
+    }
+
     /// Whether `replica` has the turn.
     pub fn has(&self, replica: usize) -> bool {
         self.has[replica].load(Ordering::Acquire)
