@@ -341,26 +341,60 @@ fn replicas_are_dealt_out_to_devices_in_turn_and_begin_in_their_order() {
     }
 }
 
+/// Replicas that do not wait for each other have the thread of the first on their device; those that do
+/// have one each.
 #[test]
-fn every_replica_keeps_its_thread() {
+fn replicas_share_the_thread_of_their_device_until_one_waits() {
     let s = strategy(2, 7);
-    let threads = std::sync::Mutex::new(vec![None; 7]);
-    for _ in 0..10 {
+    let threads = |meet: bool| {
+        let threads = std::sync::Mutex::new(vec![None; 7]);
         s.run(
             &|context| {
                 let own = std::thread::current().id();
-                let known = threads.lock().unwrap()[context.replica()].replace(own);
-                assert!(known.is_none_or(|known| known == own));
+                threads.lock().unwrap()[context.replica()] = Some(own);
+                if meet {
+                    context.all_reduce(ReduceOp::Sum, scalar(1.0))?;
+                    assert_eq!(std::thread::current().id(), own);
+                }
                 Ok(None)
             },
             None,
         )
         .unwrap();
+        threads.into_inner().unwrap()
+    };
+    for _ in 0..10 {
+        let shared = threads(false);
+        assert_eq!(shared[0], Some(std::thread::current().id()));
+        assert_ne!(shared[0], shared[1]);
+        assert!((2..7).all(|replica| shared[replica] == shared[replica - 2]));
+        let own: std::collections::HashSet<_> = threads(true).into_iter().collect();
+        assert_eq!(own.len(), 7);
     }
-    let mut threads = threads.into_inner().unwrap();
-    threads.sort_by_key(|thread| format!("{thread:?}"));
-    threads.dedup();
-    assert_eq!(threads.len(), 7);
+}
+
+/// Some have returned when another one waits: on the thread of one that has, and on the caller's.
+#[test]
+fn one_that_waits_on_the_thread_of_another_is_answered() {
+    for limits in [Limits::default(), Limits { deadline: later(), ..Limits::default() }] {
+        for meets in 1..5 {
+            let s = strategy(2, 5);
+            let function = move |context: &ReplicaContext| {
+                if context.replica() >= meets {
+                    context.all_reduce(ReduceOp::Sum, scalar(1.0))?;
+                }
+                Ok(None)
+            };
+            let error = s.run_within(Arc::new(function), None, limits.clone(), None).unwrap_err();
+            assert_eq!(error.status(), Status::FailedPrecondition);
+            assert!(error.to_string().contains("replica 0 has returned from the callback"));
+            s.run(&|_| Ok(None), None).unwrap();
+        }
+    }
+}
+
+fn later() -> Option<Instant> {
+    Some(Instant::now() + Duration::from_secs(600))
 }
 
 /// A callback that waits for its limit on the one device: the others are told without being called, also

@@ -28,7 +28,8 @@ impl Spin {
     fn until(self, ready: &mut impl FnMut() -> bool) -> bool {
         /// The clock is looked at only once in so many rounds.
         const ROUNDS_PER_LOOK: u32 = 64;
-        let start = Instant::now();
+        // Short waits are over before the first look.
+        let mut start = None;
         loop {
             for _ in 0..ROUNDS_PER_LOOK {
                 if ready() {
@@ -36,7 +37,7 @@ impl Spin {
                 }
                 spin_loop();
             }
-            if start.elapsed() >= self.0 {
+            if start.get_or_insert_with(Instant::now).elapsed() >= self.0 {
                 return false;
             }
         }

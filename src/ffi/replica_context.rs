@@ -58,20 +58,29 @@ pub(super) fn call_replica(
             true => loan.arguments.lend(part)?,
             false => ptr::null_mut(),
         };
-        let ctx = loan.context.lend(context.clone())?;
+        // SAFETY: it is withdrawn before `context` goes, also if the callback unwinds.
+        let ctx = loan.context.lend(unsafe { context.lent() })?;
         loan.handle = ctx.addr();
         (ctx, args)
     };
-    let result = stored("result", |result| function(ctx, args, result));
-    if let Some(loan) = loans.lock().as_mut() {
-        loan.handle = 0;
-        drop(loan.context.withdraw());
-        if let Some(mut part) = loan.arguments.withdraw() {
-            part.hollow();
-            loan.shell = part;
+    let _lent = UntilReturn(loans);
+    stored("result", |result| function(ctx, args, result))
+}
+
+/// Takes back what is lent to a callback, when that has returned.
+struct UntilReturn<'a>(&'a Mutex<Option<Loan>>);
+
+impl Drop for UntilReturn<'_> {
+    fn drop(&mut self) {
+        if let Some(loan) = self.0.lock().as_mut() {
+            loan.handle = 0;
+            drop(loan.context.withdraw());
+            if let Some(mut part) = loan.arguments.withdraw() {
+                part.hollow();
+                loan.shell = part;
+            }
         }
     }
-    result
 }
 
 /// Lets `body` use a replica context, which must be the one that this thread is in. Takes no

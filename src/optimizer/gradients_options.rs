@@ -1,5 +1,7 @@
 //! How gradients are kept, and of what there can be any.
 
+use std::collections::HashMap;
+
 use crate::error::{Error, Result};
 use crate::kernels::float::{gradient_element, real};
 use crate::tensor::DType;
@@ -48,6 +50,7 @@ fn check_variables(strategy: u64, variables: &[Variable]) -> Result<()> {
     if variables.is_empty() {
         return Err(Error::invalid("variables", "none; gradients are of one variable or more"));
     }
+    let mut known = HashMap::with_capacity(variables.len());
     for (index, variable) in variables.iter().enumerate() {
         let wrong = |problem: String| {
             Err(Error::invalid(format!("variables[{index}] ('{}')", variable.name()), problem))
@@ -70,7 +73,7 @@ fn check_variables(strategy: u64, variables: &[Variable]) -> Result<()> {
                 variable.dtype()
             )));
         }
-        if let Some(first) = variables[..index].iter().position(|other| other.is_same(variable)) {
+        if let Some(first) = known.insert(variable.key(), index) {
             return wrong(format!("the same variable as variables[{first}]; list it once"));
         }
     }

@@ -194,15 +194,15 @@ impl Strategy {
         let mut transaction = self.inner().steps.transaction.lock();
         if self.ranks().is_some() {
             // All ranks are told them as they are, to add them up in one and the same order.
-            let replicas = record.desks.iter().map(|desk| {
-                let desk = desk.lock();
+            let replicas = record.slots.iter().map(|slot| {
+                let desk = slot.desk();
                 desk.metrics.iter().map(|(name, metric)| (name.to_owned(), metric)).collect()
             });
             transaction.of_nested.push(replicas.collect());
             return;
         }
-        for desk in &record.desks {
-            for (name, metric) in desk.lock().metrics.iter() {
+        for slot in record.slots.iter().filter(|slot| slot.is_used()) {
+            for (name, metric) in slot.desk().metrics.iter() {
                 transaction.metrics.add(name, metric);
             }
         }
@@ -215,6 +215,11 @@ impl Strategy {
         let inner = self.inner();
         let (mut deferred, doom) = {
             let mut transaction = inner.steps.transaction.lock();
+            let has_measured = || record.is_some_and(StepRecord::has_measured);
+            if self.ranks().is_none() && transaction.has_nothing() && !has_measured() {
+                transaction.open = None;
+                return Ok(());
+            }
             (mem::take(&mut transaction.deferred), transaction.doom.take())
         };
         let prepared = match doom {
@@ -278,16 +283,15 @@ impl Strategy {
     /// Takes the metrics of the step from its replicas, and says whether there are any: a run that measured
     /// nothing leaves what the one before it had.
     fn own_metrics(&self, transaction: &Transaction, record: &StepRecord) -> bool {
-        let of_replicas = || record.desks.iter().any(|desk| !desk.lock().metrics.is_empty());
-        let has_measured = !transaction.metrics.is_empty() || of_replicas();
+        let has_measured = !transaction.metrics.is_empty() || record.has_measured();
         if has_measured {
             let mut metrics = self.inner().steps.metrics.lock();
             metrics.clear();
             for (name, metric) in transaction.metrics.iter() {
                 metrics.add(name, metric);
             }
-            for desk in &record.desks {
-                for (name, metric) in desk.lock().metrics.iter() {
+            for slot in record.slots.iter().filter(|slot| slot.is_used()) {
+                for (name, metric) in slot.desk().metrics.iter() {
                     metrics.add(name, metric);
                 }
             }

@@ -213,30 +213,20 @@ pub fn with_current_replica<R>(look: impl FnOnce(Option<&ReplicaContext>) -> R) 
     })
 }
 
-/// Runs `body` inside of `frame`. Scopes that `body` opened and did not close are closed. Gives
-/// the frame back for the caller to drop: frames hold references that replicas share.
-pub(super) fn with_frame<R>(frame: Frame, body: impl FnOnce() -> R) -> (R, Option<Frame>) {
+/// Runs `body` inside of `frame`. Scopes that `body` opened and did not close are closed.
+pub(super) fn with_frame<R>(frame: Frame, body: impl FnOnce() -> R) -> R {
     struct Restore(usize);
-    impl Restore {
-        fn restore(&self) -> Option<Frame> {
-            while look_at_frames(<[Frame]>::len) > self.0 + 1 {
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            while look_at_frames(<[Frame]>::len) > self.0 {
                 // Frames hold strategies, whose release may look at this thread's frames.
                 let popped = with_frames(Vec::pop);
                 drop(popped);
             }
-            with_frames(Vec::pop)
         }
     }
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            drop(self.restore());
-        }
-    }
-    let restore = Restore(push(frame));
-    let result = body();
-    let frame = restore.restore();
-    mem::forget(restore);
-    (result, frame)
+    let _restore = Restore(push(frame));
+    body()
 }
 
 /// The step whose cross-replica frame this thread is in, if it is one of `strategy`.
@@ -337,7 +327,7 @@ impl Strategy {
     pub fn scope<R>(&self, body: impl FnOnce() -> R) -> Result<R> {
         require_cross_replica(self)?;
         // No handle leads to this scope, so it needs no number.
-        Ok(with_frame(Frame::Scope { strategy: self.clone(), serial: 0 }, body).0)
+        Ok(with_frame(Frame::Scope { strategy: self.clone(), serial: 0 }, body))
     }
 }
 

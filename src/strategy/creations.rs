@@ -41,7 +41,9 @@ struct State {
 impl Creations {
     /// Prepares for a step of a thread that has these creators around it.
     pub fn open(&self, around: Chain) {
-        self.state.lock().around = around;
+        if !around.is_empty() {
+            self.state.lock().around = around;
+        }
     }
 
     /// The creators around the run.

@@ -30,7 +30,7 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.before.is_empty() && self.after.is_empty()
     }
 }

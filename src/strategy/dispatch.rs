@@ -1,11 +1,11 @@
 //! How a step gets to the threads of its replicas, in which turn they have their devices, and where the
 //! coordinator is meanwhile.
 
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::protocol::mailbox::Mailbox;
 use super::protocol::rendezvous::Phase;
-use super::protocol::turns::Next;
 use super::step::StepRecord;
 use super::threads::Job;
 use crate::executor::affinity;
@@ -14,33 +14,52 @@ use crate::executor::wait::Spin;
 impl StepRecord {
     /// Posts the step to the threads of all replicas from `first` on. Of those that share a device only
     /// the first begins.
-    pub fn dispatch(self: &Arc<Self>, first: usize) {
+    pub fn dispatch(&self, first: usize) {
         let here = self.place_coordinator(first);
         let post = |replica: usize| {
-            // What comes before is done by the coordinator itself, which is first on its device.
-            if replica >= first {
-                self.mailboxes[replica].see_coordinator(here);
-                self.post(replica);
-            }
+            self.mailboxes[replica].see_coordinator(here);
+            self.post(replica);
         };
         match &self.turns {
-            None => (0..self.replicas()).for_each(post),
-            Some(turns) => turns.open(post),
+            None => {
+                // All are written before the first look for a sleeper, which waits for the lines.
+                (first..self.replicas()).for_each(post);
+                self.mailboxes[first..].iter().for_each(|mailbox| mailbox.notify());
+            }
+            // What comes before is done by the coordinator itself, which is first on its device.
+            Some(turns) => turns.open(|replica| {
+                if replica >= first {
+                    post(replica);
+                    self.mailboxes[replica].notify();
+                }
+            }),
         }
-    }
-
-    fn post(self: &Arc<Self>, replica: usize) {
-        self.mailboxes[replica].post(Arc::clone(self) as Arc<dyn Job>);
     }
 
     /// `replica` does not compute any more: another one that shares its device may. To be called before
-    /// others learn of it.
-    pub fn pass_device(self: &Arc<Self>, replica: usize) {
-        match self.turns.as_ref().and_then(|turns| turns.pass(replica)) {
-            None => {}
-            Some(Next { replica, is_new: true }) => self.post(replica),
-            Some(Next { replica, is_new: false }) => self.mailboxes[replica].notify(),
+    /// others learn of it. Returns that one if it has not begun: somebody's thread is to begin it.
+    pub fn pass_device(&self, replica: usize) -> Option<usize> {
+        let next = self.turns.as_ref()?.pass(replica)?;
+        if !next.is_new {
+            self.notify(next.replica);
         }
+        next.is_new.then_some(next.replica)
+    }
+
+    /// The mailbox of the thread that computes for `replica`.
+    pub fn mailbox(&self, replica: usize) -> &Mailbox<dyn Job> {
+        &self.mailboxes[self.slots[replica].thread.load(Ordering::Relaxed)]
+    }
+
+    /// Has `replica` begin on a thread of its own.
+    pub fn begin(&self, replica: usize) {
+        self.post(replica);
+        self.mailboxes[replica].notify();
+    }
+
+    /// Makes the thread that computes for `replica` look again.
+    fn notify(&self, replica: usize) {
+        self.mailbox(replica).notify();
     }
 
     /// Whether `replica`, which waits in a merge call on a thread of its own, may go on: it was answered
@@ -71,15 +90,15 @@ impl StepRecord {
             turns.want_again(|replica| waiting(&replica));
         }
         for replica in (0..self.replicas()).filter(waiting) {
-            self.mailboxes[replica].see_coordinator(here);
+            self.mailbox(replica).see_coordinator(here);
             self.rendezvous.resume(replica);
-            self.mailboxes[replica].notify();
+            self.notify(replica);
         }
     }
 
     /// Makes the threads of all replicas look again, of a step that is given up also those that have not
     /// begun.
-    pub fn notify_all(self: &Arc<Self>) {
+    pub fn notify_all(&self) {
         if let Some(turns) = self.turns.as_ref().filter(|_| self.rendezvous.is_abandoned()) {
             turns.tell_rest(|replica| self.post(replica));
         }

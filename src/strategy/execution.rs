@@ -1,13 +1,14 @@
 //! What a replica's thread does with a step, and what whoever is last does with an abandoned one.
 
+#![expect(unsafe_code, reason = "a replica takes its turn at what the step has for it")]
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::context::{Frame, with_frame};
 use super::panic::panicked;
 use super::protocol::rendezvous::Departure;
-use super::step::{Callback, ReplicaContext, Role, StepRecord};
+use super::step::{Callback, ReplicaContext, Role, StepRecord, Task};
 use super::threads::Job;
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
@@ -16,23 +17,49 @@ use crate::observe::{self, Phase};
 use crate::values::Value;
 
 impl Job for StepRecord {
-    /// Runs the callback of `replica` on this thread, to its end.
-    fn execute(self: Arc<Self>, replica: usize) {
-        let part = self.desks[replica].lock().part.take();
-        let (outcome, part) = match part {
-            Some(part) => self.call(part),
-            None => (Err(Error::Internal("a replica was woken without a step".into())), None),
+    /// Runs the callback of `replica` on this thread, to its end, and then those of replicas that have waited
+    /// for its device and not begun.
+    fn execute(&self, replica: usize) {
+        let mut next = self.execute_on(None, replica);
+        while let Some(waiting) = next {
+            if self.with_task(|task| task.place.depth) != Some(0) {
+                // Its own thread waits around this step, and goes on there when it has been here.
+                return self.begin(waiting);
+            }
+            next = self.execute_on(Some(replica), waiting);
+        }
+    }
+}
+
+impl StepRecord {
+    /// Runs the callback of `replica` on this thread, which may be that of one `before` it. Returns who has
+    /// the device then and has not begun.
+    fn execute_on(&self, before: Option<usize>, replica: usize) -> Option<usize> {
+        self.rendezvous.begin(replica);
+        let slot = &self.slots[replica];
+        // SAFETY: the replica has its turn, which was posted to this thread, or is on its coordinator's, or
+        // was passed on here, until it finishes.
+        let outcome = match unsafe { slot.role.get() } {
+            Some(role) => {
+                if let Some(before) = before {
+                    slot.thread.store(before, Ordering::Relaxed);
+                    role.context.inline =
+                        before == 0 && self.with_task(Task::is_inline) == Some(true);
+                }
+                self.call(role)
+            }
+            None => Err(Error::Internal("a replica was woken without a step".into())),
         };
         if outcome.is_err() {
+            slot.failed.store(true, Ordering::Relaxed);
             self.stopping.store(true, Ordering::Relaxed);
         }
-        {
-            let mut desk = self.desks[replica].lock();
-            desk.outcome = Some(outcome);
-            desk.part = part;
-            desk.viewed.clear();
+        if let Some(outcome) = outcome.transpose() {
+            // SAFETY: as above.
+            *unsafe { slot.outcome.get() } = Some(outcome);
         }
-        self.pass_device(replica);
+        slot.clear_desk();
+        let next = self.pass_device(replica);
         let departure = self.rendezvous.finish(replica);
         if departure == Departure::LateAndLast {
             self.drain(replica);
@@ -40,53 +67,43 @@ impl Job for StepRecord {
             // It makes no variable any more that another replica may wait for.
             self.creations.look_again();
         }
+        next
     }
-}
 
-impl StepRecord {
-    fn call(&self, part: Role) -> (Result<Option<Value>>, Option<Role>) {
-        let Role { callback, context, frame, measured } = part;
+    fn call(&self, role: &Role) -> Result<Option<Value>> {
+        let Role { callback, context, measured } = role;
         if self.rendezvous.is_abandoned() {
-            let late = Err(Error::Cancelled("the run was over before this replica began".into()));
-            return (late, Some(Role { callback, context, frame, measured }));
+            return Err(Error::Cancelled("the run was over before this replica began".into()));
         }
-        let Some(frame) = frame else {
-            return (Err(Error::Internal("a replica was woken twice for one step".into())), None);
-        };
         let call = || {
-            with_frame(Frame::Replica(frame), || {
+            // SAFETY: the frame is left before the context goes.
+            let frame = Frame::Replica(unsafe { context.lent() });
+            with_frame(frame, || {
                 context.strategy().begin_serving(context.replica(), context.inline);
-                on_device(&callback, &context)
+                on_device(callback, context)
             })
         };
-        let call = || {
-            catch_unwind(AssertUnwindSafe(call))
-                .unwrap_or_else(|panic| (Err(panicked(panic)), None))
-        };
-        let (outcome, frame) = match measured {
-            Some(opened) => measure(opened, &context, call),
+        let call =
+            || catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(panicked(panic)));
+        let outcome = match *measured {
+            Some(opened) => measure(opened, context, call),
             None => {
                 let _compute = observe::span(Phase::Compute);
                 call()
             }
         };
-        let frame = match frame {
-            Some(Frame::Replica(frame)) => Some(frame),
-            _ => None,
-        };
-        let outcome = match context.strategy().is_strict() {
+        match context.strategy().is_strict() {
             true => self.inspected(context.replica(), outcome),
             false => outcome,
-        };
-        (outcome, Some(Role { callback, context, frame, measured }))
+        }
     }
 
     /// The outcome of a callback of a strict strategy, unless that is a success and a mistake is found.
     fn inspected(&self, replica: usize, outcome: Result<Option<Value>>) -> Result<Option<Value>> {
-        let guards = self.desks[replica].lock().guards.take();
+        let guards = self.slots[replica].desk().guards.take();
         let Some(mut guards) = guards else { return outcome };
         let found = guards.finish(replica);
-        self.desks[replica].lock().guards = Some(guards);
+        self.slots[replica].desk().guards = Some(guards);
         match (outcome, found) {
             (outcome, Ok(())) => outcome,
             (Ok(_), Err(mistake)) if !self.rendezvous.is_abandoned() => Err(mistake),

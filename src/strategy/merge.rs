@@ -3,15 +3,16 @@
 //! is one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use super::context::{Current, Frame, current, mixing, with_frame};
+use super::context::{Current, Frame, current, mixing, with_current_replica, with_frame};
 pub use super::operation::Operation;
 use super::panic::panicked;
 use super::protocol::mailbox::Wake;
 use super::protocol::rendezvous::Phase;
-pub use super::step::Merge;
-use super::step::{ReplicaContext, Request, StepRecord};
+pub use super::slot::Merge;
+use super::slot::Request;
+use super::step::{ReplicaContext, StepRecord};
 use crate::error::{Error, Result};
 use crate::observe::{self, Phase as Time};
 use crate::values::Value;
@@ -29,20 +30,21 @@ impl ReplicaContext {
         self.check_current()?;
         let Some(step) = &self.step else {
             let frame = Frame::CrossReplica { strategy: self.strategy().clone(), step: None };
-            let (parts, _frame) = with_frame(frame, || merge(self.strategy(), vec![arguments]));
-            let mut parts = parts?;
+            let mut parts = with_frame(frame, || merge(self.strategy(), vec![arguments]))?;
             return Ok(parts.pop().flatten());
         };
         self.check_live()?;
         let replica = self.replica();
         {
-            let mut desk = step.desks[replica].lock();
+            let mut desk = step.slots[replica].desk();
             desk.sequence += 1;
             let sequence = desk.sequence;
             desk.request = Some(Request { operation, arguments, merge, sequence });
         }
         let waiting = observe::span(Time::Wait);
-        step.pass_device(replica);
+        if let Some(next) = step.pass_device(replica) {
+            step.begin(next);
+        }
         step.rendezvous.arrive(replica);
         if replica == 0 {
             // Until it goes on it makes no variable that another replica may wait for.
@@ -53,9 +55,10 @@ impl ReplicaContext {
             step.rendezvous.meet(spin, None, || false);
             step.serve();
         } else {
-            let mailbox = &step.mailboxes[replica];
+            let mailbox = step.mailbox(replica);
             let released = || step.may_go_on(replica);
-            while let Wake::Job(nested) = mailbox.wait(step.spin, released) {
+            let mut own = None;
+            while let Wake::Job(nested) = mailbox.wait(step.spin, &mut own, released) {
                 nested.execute(replica);
             }
             // Of a step that was given up, too, one callback at a time runs on a device.
@@ -63,7 +66,7 @@ impl ReplicaContext {
         }
         drop(waiting);
         let reply = {
-            let mut desk = step.desks[replica].lock();
+            let mut desk = step.slots[replica].desk();
             desk.request = None;
             desk.reply.take()
         };
@@ -78,8 +81,11 @@ impl ReplicaContext {
 
     /// Checks that this context is the one that its thread is in.
     pub fn check_current(&self) -> Result<()> {
+        // Counts no references, which all replicas share.
+        if with_current_replica(|own| own.is_some_and(|own| own.is_same(self))) {
+            return Ok(());
+        }
         match current() {
-            Current::Replica(own) if own.is_same(self) => Ok(()),
             Current::Default if self.step.is_none() => Ok(()),
             Current::Replica(own) if own.strategy().is_same(self.strategy()) => {
                 Err(Error::precondition(format!(
@@ -102,21 +108,17 @@ impl ReplicaContext {
 impl StepRecord {
     /// Answers the replicas that wait, as the coordinator, while nobody computes: serves their
     /// merge call if all ask for the same one, else tells them why not.
-    pub(super) fn serve(self: &Arc<Self>) {
+    pub(super) fn serve(&self) {
         let replicas = 0..self.replicas();
         let waiting = |replica: &usize| self.rendezvous.phase(*replica) == Phase::Waiting;
-        let failed = replicas.clone().any(|replica| {
-            let desk = self.desks[replica].lock();
-            desk.told_to_stop || matches!(desk.outcome, Some(Err(_)))
-        });
-        if failed {
+        if self.slots.iter().any(|slot| slot.is_told_to_stop() || slot.has_failed()) {
             for replica in replicas.clone().filter(waiting) {
                 self.stop(replica, "another replica failed");
             }
         } else if let Some(disagreement) = self.disagreement() {
             for replica in replicas.clone().filter(waiting) {
-                let mut desk = self.desks[replica].lock();
-                desk.reply = Some(Err(Error::precondition(disagreement.clone())));
+                self.slots[replica].desk().reply =
+                    Some(Err(Error::precondition(disagreement.clone())));
             }
             self.with_verdict(|verdict| {
                 verdict.disagreement.get_or_insert(disagreement);
@@ -128,17 +130,17 @@ impl StepRecord {
     }
 
     fn stop(&self, replica: usize, why: &str) {
-        let mut desk = self.desks[replica].lock();
-        desk.told_to_stop = true;
-        desk.reply = Some(Err(Error::Cancelled(format!("stopped in a merge call: {why}"))));
+        let slot = &self.slots[replica];
+        slot.told_to_stop.store(true, Ordering::Relaxed);
+        slot.desk().reply = Some(Err(Error::Cancelled(format!("stopped in a merge call: {why}"))));
     }
 
     /// Who is where, if the replicas do not all wait for the same operation.
     fn disagreement(&self) -> Option<String> {
         let mut first: Option<(Operation, u64)> = None;
         let (mut agree, mut difference) = (true, None);
-        for (replica, desk) in self.desks.iter().enumerate() {
-            let desk = desk.lock();
+        for (replica, slot) in self.slots.iter().enumerate() {
+            let desk = slot.desk();
             match &desk.request {
                 Some(request) if self.rendezvous.phase(replica) == Phase::Waiting => {
                     let here = (request.operation.clone(), request.sequence);
@@ -153,10 +155,10 @@ impl StepRecord {
             return None;
         }
         let places: Vec<String> = self
-            .desks
+            .slots
             .iter()
             .enumerate()
-            .map(|(replica, desk)| match &desk.lock().request {
+            .map(|(replica, slot)| match &slot.desk().request {
                 Some(request) if self.rendezvous.phase(replica) == Phase::Waiting => format!(
                     "replica {replica} waits in its synchronising call {}, {}",
                     request.sequence, request.operation
@@ -173,7 +175,7 @@ impl StepRecord {
     }
 
     /// Runs the merge function that all replicas wait for and leaves each its answer.
-    fn merge(self: &Arc<Self>) {
+    fn merge(&self) {
         let _central = observe::span(Time::Reduce).named("merge call");
         let Some((strategy, step)) =
             self.with_task(|task| (task.strategy.clone(), task.place.clone()))
@@ -182,20 +184,20 @@ impl StepRecord {
         };
         let mut arguments = Vec::with_capacity(self.replicas());
         let mut function = None;
-        for desk in &self.desks {
-            if let Some(request) = desk.lock().request.take() {
+        for slot in &self.slots {
+            if let Some(request) = slot.desk().request.take() {
                 arguments.push(request.arguments);
                 function.get_or_insert(request.merge);
             }
         }
         let Some(function) = function else { return };
         let frame = Frame::CrossReplica { strategy: strategy.clone(), step: Some(step) };
-        let call = AssertUnwindSafe(|| with_frame(frame, || function(&strategy, arguments)).0);
+        let call = AssertUnwindSafe(|| with_frame(frame, || function(&strategy, arguments)));
         let result = catch_unwind(call).unwrap_or_else(|panic| Err(panicked(panic)));
         match result {
             Ok(parts) if parts.len() == self.replicas() => {
-                for (desk, part) in self.desks.iter().zip(parts) {
-                    desk.lock().reply = Some(Ok(part));
+                for (slot, part) in self.slots.iter().zip(parts) {
+                    slot.desk().reply = Some(Ok(part));
                 }
             }
             Ok(parts) => self.fail_merge(Error::Internal(format!(

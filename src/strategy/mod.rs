@@ -18,7 +18,7 @@
 //! - `default_strategy`: the one that is current where a program has made none;
 //! - `fingerprint`: whether all ranks have the same weights;
 //! - [`creator`], `creations`: variables that are about to be made;
-//! - `step`: the record of one step, and the context by which a replica finds it;
+//! - `lending`, `slot`: what a step lends to its replicas, and what they leave; `step`: the record of one step, and the context by which a replica finds it;
 //! - `together`: how several ranks begin a step and come to one outcome;
 //! - [`context`], [`replica_context`], [`strict_callbacks`]: which of all this a thread is in, what it can ask, and
 //!   what is looked at when a callback has returned;
@@ -50,6 +50,7 @@ pub mod extended;
 mod fingerprint;
 pub mod in_place;
 mod layout;
+mod lending;
 pub mod limits;
 
 mod measuring;
@@ -68,6 +69,7 @@ pub mod replica_threads;
 pub mod run;
 pub mod scatter;
 mod scratch;
+mod slot;
 mod sparse;
 mod step;
 mod step_lock;
@@ -109,8 +111,8 @@ pub(crate) mod held_locks {
         );
         let step = context.step.as_ref().expect("a replica in a run");
         let _of_step = (step.coordinator_moved.lock(), step.creations.hold(), step.hold());
-        let desks = step.desks.iter().enumerate().filter(|&(other, _)| other != replica);
-        let _of_replicas: Vec<_> = desks.map(|(_, desk)| desk.lock()).collect();
+        let slots = step.slots.iter().enumerate().filter(|&(other, _)| other != replica);
+        let _of_replicas: Vec<_> = slots.map(|(_, slot)| slot.desk()).collect();
         body()
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::metrics::{Additions, Metric};
+pub use super::step::BatchPosition;
 use super::step::{ReplicaContext, StepRecord};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
@@ -13,7 +14,7 @@ use crate::values::variable::Variable;
 
 impl ReplicaContext {
     fn record(&self) -> Result<&Arc<StepRecord>> {
-        self.step.as_ref().ok_or_else(|| {
+        self.step.as_deref().ok_or_else(|| {
             Error::precondition("context: the default context is in no run; this needs one")
         })
     }
@@ -22,7 +23,7 @@ impl ReplicaContext {
     pub fn check_live(&self) -> Result<()> {
         match &self.step {
             Some(step) if step.rendezvous.is_abandoned() => {
-                step.desks[self.replica].lock().told_to_stop = true;
+                step.slots[self.replica].told_to_stop.store(true, Ordering::Relaxed);
                 Err(Error::Cancelled(
                     "the run has returned without this replica (deadline or cancellation); \
                      return from the callback"
@@ -64,25 +65,14 @@ impl ReplicaContext {
         // A token and a deadline that was reached set the first of them.
         let cancelled = step.stopping.load(Ordering::Relaxed) || step.rendezvous.is_abandoned();
         if cancelled {
-            step.desks[self.replica].lock().told_to_stop = true;
+            step.slots[self.replica].told_to_stop.store(true, Ordering::Relaxed);
         }
         cancelled
     }
 
     /// The place of this replica's part in the global batch.
     pub fn batch_position(&self) -> BatchPosition {
-        let (first, local) = match &self.step {
-            Some(step) => {
-                let desk = step.desks[self.replica].lock();
-                (desk.first_example, desk.examples)
-            }
-            None => (0, None),
-        };
-        BatchPosition {
-            first_example: first,
-            local_examples: local,
-            global_examples: self.global_examples,
-        }
+        self.position
     }
 
     /// How many examples this replica has. FAILED_PRECONDITION if the run's arguments do not say so;
@@ -109,19 +99,19 @@ impl ReplicaContext {
         let record = self.record()?;
         match self.guarded_scratch(bytes)? {
             Some(region) => Ok(region),
-            None => record.desks[self.replica].lock().scratch.grant(bytes),
+            None => record.slots[self.replica].desk().scratch.grant(bytes),
         }
     }
 
     /// Adds to the metric `name` of this step.
     pub fn add_metric(&self, name: &str, metric: Metric) -> Result<()> {
-        self.record()?.desks[self.replica].lock().metrics.add(name, metric);
+        self.record()?.slots[self.replica].desk().metrics.add(name, metric);
         Ok(())
     }
 
     /// What this replica has added to the metrics of this step so far.
     pub fn metrics(&self) -> Result<Vec<(String, Metric)>> {
-        let desk = self.record()?.desks[self.replica].lock();
+        let desk = self.record()?.slots[self.replica].desk();
         Ok(desk.metrics.iter().map(|(name, metric)| (name.to_owned(), metric)).collect())
     }
 
@@ -146,19 +136,8 @@ impl ReplicaContext {
     /// callback has a view of it. Nothing is kept in the default context, where there is no end.
     pub(super) fn keep_viewed(&self, variable: &Variable) {
         if let Some(step) = &self.step {
-            let mut desk = step.desks[self.replica].lock();
+            let mut desk = step.slots[self.replica].desk();
             desk.viewed.entry(variable.key()).or_insert_with(|| variable.clone());
         }
     }
-}
-
-/// The place of a replica's part in the global batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BatchPosition {
-    /// How many examples the replicas before this one have.
-    pub first_example: u64,
-    /// How many this one has; `None` if the run's arguments do not say.
-    pub local_examples: Option<u64>,
-    /// How many all have together; `None` if the run's arguments do not say.
-    pub global_examples: Option<u64>,
 }

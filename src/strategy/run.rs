@@ -17,7 +17,7 @@ use super::step::{
     Baggage, Callback, FunctionFor, ReplicaFunction, StepPlace, StepRecord, Task, Watcher,
 };
 use super::step_lock::StepGuard;
-use super::threads::Job;
+use super::threads::{Job, spin_beside};
 use crate::error::{Error, ReplicaFailure, ReplicaFailures, Result, Status};
 use crate::observe::log::{self, Level};
 use crate::observe::{self, Phase as Time};
@@ -230,7 +230,7 @@ impl Strategy {
         let present = Present(record);
         record.dispatch(usize::from(inline));
         if inline {
-            Arc::clone(record).execute(0);
+            record.execute(0);
         }
         let ending = self.coordinate(record, inline, &limits);
         mem::forget(present);
@@ -239,8 +239,12 @@ impl Strategy {
 
     /// Serves merge calls until all callbacks have returned, or gives the step up and says why.
     fn coordinate(&self, record: &Arc<StepRecord>, inline: bool, limits: &Limits) -> Ending {
-        let spin = if inline { record.spin } else { self.inner().threads.watching_spin };
         loop {
+            let threads = &self.inner().threads;
+            let spin = match inline {
+                true => spin_beside(threads.turns.as_deref(), 0, threads.idle_spin),
+                false => threads.watching_spin,
+            };
             let spin = record.coordinator_spin(spin, usize::from(inline));
             let meeting = {
                 let _wait = observe::span(Time::Wait);
@@ -262,25 +266,22 @@ impl Strategy {
 
     /// The merged results of a step whose callbacks have all returned, or their failures.
     fn outcome(&self, record: &StepRecord) -> Result<Option<Value>> {
-        let verdict = record.with_verdict(mem::take);
+        let (verdict, exceeded) = record.judge();
         if let Some(error) = verdict.merge_error {
             return Err(error);
         }
-        let (mut has_failed, mut told_to_stop, mut given) = (false, false, 0);
-        for desk in &record.desks {
-            let desk = desk.lock();
-            has_failed |= matches!(desk.outcome, Some(Err(_)));
-            told_to_stop |= desk.told_to_stop;
-            given += usize::from(matches!(desk.outcome, Some(Ok(Some(_)))));
-        }
-        if has_failed || verdict.disagreement.is_some() {
+        if record.slots.iter().any(|slot| slot.has_failed()) || verdict.disagreement.is_some() {
             return Err(self.failures(record, verdict.disagreement));
         }
         // Whether the callbacks or this thread saw it first is chance, and must not decide. A callback
         // that was told to stop may have left its work half done.
-        if let Some(why) = record.with_task(|task| task.place.limits.exceeded()).flatten() {
+        if let Some(why) = exceeded {
+            let told_to_stop = record.slots.iter().any(|slot| slot.is_told_to_stop());
             return Err(if told_to_stop { self.told_to_stop(record, &why) } else { why });
         }
+        // SAFETY: all callbacks have returned, so that it is the coordinator's turn.
+        let outcomes = record.slots.iter().map(|slot| unsafe { slot.outcome.get() });
+        let given = outcomes.clone().filter(|outcome| outcome.is_some()).count();
         if given == 0 {
             return Ok(None);
         }
@@ -293,8 +294,7 @@ impl Strategy {
                 ),
             ));
         }
-        let parts: Vec<Value> =
-            record.desks.iter().filter_map(|desk| desk.lock().outcome.take()?.ok()?).collect();
+        let parts: Vec<Value> = outcomes.filter_map(|outcome| outcome.take()?.ok()).collect();
         let merged = Value::merge(&parts, false, "result")?;
         match self.ranks() {
             // The only replica of this rank is one of many.
@@ -304,7 +304,7 @@ impl Strategy {
     }
 
     fn told_to_stop(&self, record: &StepRecord, why: &Error) -> Error {
-        let told = record.desks.iter().enumerate().filter(|(_, desk)| desk.lock().told_to_stop);
+        let told = record.slots.iter().enumerate().filter(|(_, slot)| slot.is_told_to_stop());
         let failures = told.map(|(replica, _)| ReplicaFailure {
             replica,
             device: self.replica_device_names()[replica].clone(),
@@ -320,14 +320,13 @@ impl Strategy {
 
     fn failures(&self, record: &StepRecord, disagreement: Option<String>) -> Error {
         let mut failures = Vec::new();
-        for (replica, desk) in record.desks.iter().enumerate() {
-            let mut desk = desk.lock();
-            let told_to_stop = desk.told_to_stop;
-            if let Some(Err(error)) = desk.outcome.take() {
+        for (replica, slot) in record.slots.iter().enumerate() {
+            // SAFETY: all callbacks have returned, so that it is the coordinator's turn.
+            if let Some(Err(error)) = unsafe { slot.outcome.get() }.take() {
                 failures.push(ReplicaFailure {
                     replica,
                     device: self.replica_device_names()[replica].clone(),
-                    stopped: told_to_stop && error.status() == Status::Cancelled,
+                    stopped: slot.is_told_to_stop() && error.status() == Status::Cancelled,
                     error,
                 });
             }
@@ -459,7 +458,7 @@ impl Strategy {
         let frame = |step| Frame::CrossReplica { strategy: self.clone(), step: Some(step) };
         if let Some(step) = step_place(self) {
             let number = step.number.id;
-            let body = || with_frame(frame(step), body).0;
+            let body = || with_frame(frame(step), body);
             return self.undoing_on_failure(number, body);
         }
         let mut lock = self.enter(&Limits::default())?;
@@ -481,7 +480,7 @@ impl Strategy {
         }
         let undo = RollBack(self, number);
         let step = StepPlace { number: place, watcher: None, depth: 0, limits: Limits::default() };
-        let result = with_frame(frame(step), body).0.map_err(|error| {
+        let result = with_frame(frame(step), body).map_err(|error| {
             lock.take_back();
             self.fail_on_all_ranks(error)
         })?;

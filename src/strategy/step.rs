@@ -4,10 +4,9 @@
 #![expect(unsafe_code, reason = "a step lends its function to the replicas' threads")]
 
 use std::any::Any;
-use std::collections::HashMap;
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
@@ -17,23 +16,21 @@ use super::central_storage::{Inner, Strategy};
 use super::commit::StepParticipant;
 use super::creations::Creations;
 use super::draining::Abandonable;
+use super::lending::Reference;
 use super::limits::Limits;
-use super::metrics::{Additions, MetricTable};
-use super::operation::Operation;
+use super::metrics::Additions;
 use super::protocol::rendezvous::{Phase, Rendezvous};
 use super::protocol::turns::Turns;
 use super::ranks::steps::Elsewhere;
-use super::scratch::Scratch;
+use super::slot::Slot;
 use super::step_lock::StepNumber;
-use super::strict_callbacks::Guards;
-use super::threads::Mailboxes;
-use crate::device::DeviceId;
+use super::threads::{Job, Mailboxes};
 use crate::error::{Error, Result};
-use crate::executor::sync::Mutex;
 use crate::executor::wait::Spin;
 use crate::observe::report::Opened;
 use crate::values::Value;
 use crate::values::variable::Variable;
+use parking_lot::Mutex;
 
 /// What a replica's callback does: it sees its context and may return a value. Arguments are
 /// found in the context.
@@ -44,11 +41,6 @@ pub type FunctionFor<'a> = dyn Fn(&ReplicaContext) -> Result<Option<Value>> + Se
 
 /// Something of the caller's that is dropped when the last callback of a run is back.
 pub type Baggage = Box<dyn Any + Send>;
-
-/// What runs once for all replicas. It gets the replicas' arguments in replica order and returns
-/// one result for each.
-pub type Merge =
-    Box<dyn FnOnce(&Strategy, Vec<Option<Value>>) -> Result<Vec<Option<Value>>> + Send>;
 
 /// Is told of what the callbacks of a trial look at.
 pub trait Watcher: Send + Sync {
@@ -63,15 +55,26 @@ pub trait Watcher: Send + Sync {
 /// context; it is of use only in the callback's thread and only until the callback returns.
 #[derive(Clone)]
 pub struct ReplicaContext {
-    pub(super) strategy: Strategy,
-    pub(super) step: Option<Arc<StepRecord>>,
+    pub(super) strategy: Reference<Strategy>,
+    pub(super) step: Option<Reference<Arc<StepRecord>>>,
     pub(super) replica: usize,
     pub(super) number: StepNumber,
     /// Who is told of what the callback looks at, if the step is a trial.
     pub(super) watcher: Option<Arc<dyn Watcher>>,
     /// Whether the callback runs on the coordinator's thread.
     pub(super) inline: bool,
-    pub(super) global_examples: Option<u64>,
+    pub(super) position: BatchPosition,
+}
+
+/// The place of a replica's part in the global batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BatchPosition {
+    /// How many examples the replicas before this one have.
+    pub first_example: u64,
+    /// How many this one has; `None` if the run's arguments do not say.
+    pub local_examples: Option<u64>,
+    /// How many all have together; `None` if the run's arguments do not say.
+    pub global_examples: Option<u64>,
 }
 
 /// The callback of a step. A step that no limit bounds returns only after all callbacks did, and
@@ -122,8 +125,6 @@ pub(super) struct Task {
     pub opened: Option<Instant>,
     /// How the replicas measure themselves, if they are to.
     pub measured: Option<Opened>,
-    /// The examples of all replicas, if the arguments tell them.
-    pub global_examples: Option<u64>,
     /// What the other ranks have.
     pub elsewhere: Elsewhere,
 }
@@ -142,7 +143,6 @@ impl Task {
             opened: step.limits.is_bounded().then(Instant::now),
             place: step,
             measured: None,
-            global_examples: None,
             elsewhere: Elsewhere::default(),
         }
     }
@@ -165,23 +165,13 @@ pub(super) struct StepPlace {
     pub limits: Limits,
 }
 
-/// What one replica needs to take part in a step. The coordinator makes and drops it, so that
-/// replicas do not contend for the reference counts of what they share.
+/// What one replica needs to take part in a step.
 pub(super) struct Role {
     pub callback: Callback,
+    /// It counts no references, so that replicas do not contend for the counts of what they share.
     pub context: ReplicaContext,
-    /// The same for the replica's stack of contexts.
-    pub frame: Option<ReplicaContext>,
     /// How the replica measures itself, if it is to.
     pub measured: Option<Opened>,
-}
-
-/// What a replica asks for when it arrives.
-pub(super) struct Request {
-    pub operation: Operation,
-    pub arguments: Option<Value>,
-    pub merge: Merge,
-    pub sequence: u64,
 }
 
 /// What went wrong with a step as a whole, beside what the replicas report.
@@ -193,79 +183,25 @@ pub(super) struct Verdict {
     pub disagreement: Option<String>,
 }
 
-/// What one replica leaves for the coordinator and the coordinator for it. Its lock is free
-/// whenever somebody wants it: the rendezvous says whose turn it is.
-pub(super) struct Desk {
-    pub part: Option<Role>,
-    pub request: Option<Request>,
-    pub reply: Option<Result<Option<Value>>>,
-    pub outcome: Option<Result<Option<Value>>>,
-    pub metrics: MetricTable,
-    pub scratch: Scratch,
-    /// How many synchronising operations the replica has begun.
-    pub sequence: u64,
-    /// The library told it to stop.
-    pub told_to_stop: bool,
-    pub first_example: u64,
-    pub examples: Option<u64>,
-    /// Variables of other strategies that the callback has views of.
-    pub viewed: HashMap<usize, Variable>,
-    /// What a strict strategy looks at.
-    pub guards: Option<Box<Guards>>,
-}
-
-impl Desk {
-    fn on(device: DeviceId, strict: bool) -> Desk {
-        Desk {
-            guards: strict.then(Box::default),
-            scratch: Scratch::on(device),
-            part: None,
-            request: None,
-            reply: None,
-            outcome: None,
-            metrics: MetricTable::default(),
-            sequence: 0,
-            told_to_stop: false,
-            first_example: 0,
-            examples: None,
-            viewed: HashMap::new(),
-        }
-    }
-}
-
-/// What a step holds until its last callback is back.
+/// What a step holds until its last callback is back, and what its owner has to drop then, when no lock is
+/// held: it may run the caller's code. The baggage comes last.
 #[derive(Default)]
-struct Holdings {
+pub(super) struct Holdings {
     task: Option<Task>,
     verdict: Verdict,
-    /// What the caller lends to the callbacks; dropped when the last one is back.
-    baggage: Option<Baggage>,
     /// What late callbacks may still write to.
     kept: Vec<Arc<dyn StepParticipant>>,
-}
-
-/// What a step has held and what its owner still has to drop, when no lock is held: it may run the
-/// caller's code. The baggage comes last.
-#[derive(Default)]
-pub(super) struct Leftovers {
-    task: Option<Task>,
-    kept: Vec<Arc<dyn StepParticipant>>,
+    /// What the caller lends to the callbacks; dropped when the last one is back.
     baggage: Option<Baggage>,
-}
-
-impl Drop for Leftovers {
-    fn drop(&mut self) {
-        drop(self.task.take());
-        self.kept.clear();
-        drop(self.baggage.take());
-    }
 }
 
 /// The record of one step. A strategy uses the same one for step after step, and another one for
 /// each level of nested runs; an abandoned one is left to the late replicas and dropped.
 pub(super) struct StepRecord {
+    /// The record itself, for the mailboxes.
+    own: Weak<StepRecord>,
     pub rendezvous: Rendezvous,
-    pub desks: Box<[CachePadded<Mutex<Desk>>]>,
+    pub slots: Box<[CachePadded<Slot<Role>>]>,
     pub mailboxes: Mailboxes,
     /// Who has which device, where replicas share devices; of all steps of the strategy.
     pub turns: Option<Arc<Turns>>,
@@ -288,16 +224,14 @@ pub(super) struct StepRecord {
 }
 
 impl StepRecord {
-    fn of(inner: &Inner, strict: bool) -> StepRecord {
+    fn of(inner: &Inner, strict: bool) -> Arc<StepRecord> {
         let (mailboxes, layout) = (Arc::clone(&inner.threads.mailboxes), &inner.devices.layout);
         let replicas = mailboxes.len();
-        StepRecord {
+        let slot = |(replica, &device)| CachePadded::new(Slot::on(replica, device, strict));
+        Arc::new_cyclic(|own| StepRecord {
+            own: Weak::clone(own),
             rendezvous: Rendezvous::new(replicas),
-            desks: layout
-                .replica_devices
-                .iter()
-                .map(|&device| CachePadded::new(Mutex::new(Desk::on(device, strict))))
-                .collect(),
+            slots: layout.replica_devices.iter().enumerate().map(slot).collect(),
             mailboxes,
             turns: inner.threads.turns.clone(),
             spin: inner.threads.spin,
@@ -308,11 +242,23 @@ impl StepRecord {
             last: AtomicUsize::new(replicas),
             creations: CachePadded::default(),
             attachments: (0..replicas).map(|_| OnceLock::new()).collect(),
-        }
+        })
+    }
+
+    /// Leaves the step for the thread of `replica`, which is to be notified then.
+    pub fn post(&self, replica: usize) {
+        let refer = || self.own.upgrade().expect("whoever posts a step holds it") as Arc<dyn Job>;
+        self.mailboxes[replica].post(self.own.as_ptr().cast(), refer);
     }
 
     pub fn replicas(&self) -> usize {
-        self.desks.len()
+        self.slots.len()
+    }
+
+    /// Whether a replica has added to a metric of the step's own.
+    pub fn has_measured(&self) -> bool {
+        let has_added = |slot: &Slot<Role>| slot.is_used() && !slot.desk().metrics.is_empty();
+        self.slots.iter().any(|slot| has_added(slot))
     }
 
     /// Looks at the task of the open step; `look` must be short.
@@ -331,40 +277,60 @@ impl StepRecord {
         look(&mut self.holdings.lock().verdict)
     }
 
-    /// Sets the desks up and opens the step.
-    pub fn open(self: &Arc<Self>, mut task: Task, baggage: Option<Baggage>) {
-        let examples = |replica| task.arguments.as_ref()?.examples_of(replica);
+    /// The verdict on a step whose callbacks have returned, and why it should have ended before, if so.
+    pub fn judge(&self) -> (Verdict, Option<Error>) {
+        let mut holdings = self.holdings.lock();
+        let exceeded = holdings.task.as_ref().and_then(|task| task.place.limits.exceeded());
+        (mem::take(&mut holdings.verdict), exceeded)
+    }
+
+    /// Sets the slots up and opens the step. The caller keeps the record until it is cleared or left. What
+    /// replicas have read of the last step is written at the end, without a lock, so that all of it is taken
+    /// from them at once.
+    pub fn open(self: &Arc<Self>, task: Task, baggage: Option<Baggage>) {
+        let arguments = task.arguments.clone();
+        let examples = |replica| arguments.as_ref()?.examples_of(replica);
         let own = (0..self.replicas()).filter_map(examples).reduce(|sum, count| sum + count);
-        task.global_examples = own.map(|own| own + task.elsewhere.examples);
-        let mut first_example = task.elsewhere.examples_before;
-        for (replica, desk) in self.desks.iter().enumerate() {
-            let context = ReplicaContext::of_step(&task, self, replica);
-            let part = Role {
-                callback: task.callback.clone(),
-                frame: Some(context.clone()),
-                context,
-                measured: task.measured,
-            };
-            let examples = task.arguments.as_ref().and_then(|value| value.examples_of(replica));
-            let mut desk = desk.lock();
-            desk.part = Some(part);
-            desk.metrics.clear();
-            desk.scratch.reset();
-            if let Some(guards) = &mut desk.guards {
-                guards.begin();
-            }
-            desk.sequence = 0;
-            desk.told_to_stop = false;
-            desk.first_example = first_example;
-            desk.examples = examples;
-            first_example += examples.unwrap_or(0);
-        }
-        self.stopping.store(false, Ordering::Relaxed);
+        let mut position = BatchPosition {
+            first_example: task.elsewhere.examples_before,
+            local_examples: None,
+            global_examples: own.map(|own| own + task.elsewhere.examples),
+        };
+        let (callback, measured, inline) = (task.callback.clone(), task.measured, task.is_inline());
+        let context = ReplicaContext {
+            // SAFETY: the task keeps the strategy, and is kept until the last callback is back.
+            strategy: unsafe { Reference::lent(&task.strategy) },
+            // SAFETY: the coordinator keeps the record as long as the step is its own, and the
+            // replica's thread until it takes another step.
+            step: Some(unsafe { Reference::lent(self) }),
+            replica: 0,
+            number: task.place.number,
+            watcher: task.place.watcher.clone(),
+            inline: false,
+            position,
+        };
         {
             let mut holdings = self.holdings.lock();
             holdings.verdict = Verdict::default();
             holdings.baggage = baggage;
             holdings.task = Some(task);
+        }
+        for slot in &self.slots {
+            slot.set_up();
+        }
+        if self.stopping.load(Ordering::Relaxed) {
+            self.stopping.store(false, Ordering::Relaxed);
+        }
+        for (replica, slot) in self.slots.iter().enumerate() {
+            position.local_examples = examples(replica);
+            let inline = inline && replica == 0;
+            // SAFETY: what the first one refers to is referred to as long as a callback runs.
+            let context = ReplicaContext { replica, inline, position, ..unsafe { context.lent() } };
+            let role = Role { callback: callback.clone(), context, measured };
+            slot.thread.store(replica, Ordering::Relaxed);
+            // SAFETY: the coordinator's turn, which has not posted the step yet.
+            *unsafe { slot.role.get() } = Some(role);
+            position.first_example += position.local_examples.unwrap_or(0);
         }
         self.rendezvous.open();
     }
@@ -376,24 +342,14 @@ impl StepRecord {
 
     /// Takes out what the step held, after the last callback, so that the record can serve another
     /// step.
-    pub fn clear(&self) -> Leftovers {
-        for desk in &self.desks {
-            let (part, request, reply, outcome, viewed) = {
-                let mut desk = desk.lock();
-                let desk = &mut *desk;
-                let viewed = (!desk.viewed.is_empty()).then(|| mem::take(&mut desk.viewed));
-                let answers = (desk.reply.take(), desk.outcome.take());
-                (desk.part.take(), desk.request.take(), answers.0, answers.1, viewed)
-            };
-            drop((part, request, reply, outcome, viewed));
+    pub fn clear(&self) -> Holdings {
+        for slot in &self.slots {
+            // SAFETY: all callbacks have returned, and this is the one whose turn it is then.
+            let (role, outcome) = unsafe { (slot.role.get(), slot.outcome.get()) };
+            drop((role.take(), outcome.take()));
         }
         self.creations.clear();
-        let mut holdings = self.holdings.lock();
-        Leftovers {
-            task: holdings.task.take(),
-            kept: mem::take(&mut holdings.kept),
-            baggage: holdings.baggage.take(),
-        }
+        mem::take(&mut self.holdings.lock())
     }
 }
 
@@ -425,7 +381,7 @@ impl Strategy {
         let inner = self.inner();
         let mut records = inner.steps.records.lock();
         while records.len() <= depth {
-            records.push(Arc::new(StepRecord::of(inner, self.is_strict())));
+            records.push(StepRecord::of(inner, self.is_strict()));
         }
         let record = Arc::clone(&records[depth]);
         record.downcast().expect("nothing but records of steps is put there, a line above")
@@ -439,28 +395,32 @@ impl Strategy {
 }
 
 impl ReplicaContext {
-    fn of_step(task: &Task, step: &Arc<StepRecord>, replica: usize) -> ReplicaContext {
+    /// The same context, which counts no references.
+    ///
+    /// # Safety
+    /// What this one refers to is referred to as long as that one lives.
+    pub(crate) unsafe fn lent(&self) -> ReplicaContext {
+        // SAFETY: as the caller promises.
+        let lent = |step: &Reference<Arc<StepRecord>>| unsafe { Reference::lent(&**step) };
         ReplicaContext {
-            strategy: task.strategy.clone(),
-            step: Some(Arc::clone(step)),
-            replica,
-            number: task.place.number,
-            watcher: task.place.watcher.clone(),
-            inline: task.is_inline() && replica == 0,
-            global_examples: task.global_examples,
+            // SAFETY: as above.
+            strategy: unsafe { Reference::lent(&*self.strategy) },
+            step: self.step.as_ref().map(lent),
+            watcher: self.watcher.clone(),
+            ..*self
         }
     }
 
     /// The default context: replica 0 of 1, in no step.
     pub fn default_context() -> ReplicaContext {
         ReplicaContext {
-            strategy: Strategy::default_strategy(),
+            strategy: Reference::Counted(Strategy::default_strategy()),
             step: None,
             replica: 0,
             number: StepNumber { id: 0, shown: 0 },
             watcher: None,
             inline: true,
-            global_examples: None,
+            position: BatchPosition::default(),
         }
     }
 

@@ -24,6 +24,8 @@ pub(super) struct StepLock {
     patience: Duration,
     /// Which thread has it, by [`this_thread`]; 0 if none.
     holder: AtomicUsize,
+    /// Which thread had it last, by the same: often it is that one again.
+    last: AtomicUsize,
     inside: Mutex<Inside>,
 }
 
@@ -34,9 +36,6 @@ struct Inside {
     /// How many of the steps were trials.
     trials: u64,
     thread: Option<Thread>,
-    /// That thread, by [`this_thread`]: often it is the same again.
-    number: usize,
-    since: Instant,
 }
 
 /// The right to take steps and to change central state, until it is dropped.
@@ -55,13 +54,8 @@ impl StepLock {
             queue: Queue::new(),
             patience: PATIENCE,
             holder: AtomicUsize::new(0),
-            inside: Mutex::new(Inside {
-                step: 0,
-                trials: 0,
-                thread: None,
-                number: 0,
-                since: Instant::now(),
-            }),
+            last: AtomicUsize::new(0),
+            inside: Mutex::new(Inside { step: 0, trials: 0, thread: None }),
         }
     }
 
@@ -117,13 +111,10 @@ impl StepLock {
     fn entered(&self) -> StepGuard<'_> {
         let guard = StepGuard(self);
         self.holder.store(this_thread(), Ordering::Relaxed);
-        let mut inside = self.inside.lock();
-        if inside.number != this_thread() {
-            inside.number = this_thread();
-            inside.thread = Some(current());
+        if self.last.load(Ordering::Relaxed) != this_thread() {
+            self.last.store(this_thread(), Ordering::Relaxed);
+            self.inside.lock().thread = Some(current());
         }
-        inside.since = Instant::now();
-        drop(inside);
         guard
     }
 
@@ -168,19 +159,18 @@ impl StepLock {
 
     /// What a thread says that has waited for long.
     fn complaint(&self) -> String {
-        let (step, thread, since) = {
+        let (step, thread) = {
             let inside = self.inside.lock();
-            (inside.step - inside.trials, inside.thread.clone(), inside.since)
+            (inside.step - inside.trials, inside.thread.clone())
         };
         format!(
             "thread {} has waited {:?} for step {step} of the strategy, which thread {} \
-             began {:.1?} ago; if a callback of that step waits for this thread, neither will ever \
+             began; if a callback of that step waits for this thread, neither will ever \
              go on: do not wait in a callback for a thread that runs or assigns on the same \
              strategy",
             format_args!("'{}'", thread::current_name()),
             self.patience,
             thread.as_ref().map_or_else(|| "unknown".into(), name_of),
-            since.elapsed(),
         )
     }
 }

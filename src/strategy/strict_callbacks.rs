@@ -140,7 +140,7 @@ impl ReplicaContext {
             return Ok(None);
         }
         let Some(step) = &self.step else { return Ok(None) };
-        let mut desk = step.desks[self.replica()].lock();
+        let mut desk = step.slots[self.replica()].desk();
         desk.guards.as_deref_mut().map(change).transpose()
     }
 

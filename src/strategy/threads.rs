@@ -20,11 +20,11 @@ use crate::observe::log;
 /// What a replica thread is given to do.
 pub(super) trait Job: Send + Sync {
     /// Does the part of this replica, on its thread.
-    fn execute(self: Arc<Self>, replica: usize);
+    fn execute(&self, replica: usize);
 }
 
 /// The mailboxes of a strategy's replica threads.
-pub(super) type Mailboxes = Arc<[CachePadded<Mailbox<Arc<dyn Job>>>]>;
+pub(super) type Mailboxes = Arc<[CachePadded<Mailbox<dyn Job>>]>;
 
 /// How replica threads are started.
 #[derive(Clone)]
@@ -45,8 +45,10 @@ pub(super) struct Threads {
     handles: Mutex<Vec<Option<thread::Handle>>>,
     /// How many processors the threads may use.
     pub processors: usize,
-    /// How replicas wait. Those that share devices leave them to each other at once.
+    /// How replicas wait in merge calls. Those that share devices leave them to each other at once.
     pub spin: Spin,
+    /// How threads wait whose device is idle.
+    pub idle_spin: Spin,
     /// How a caller waits that takes no part in the step itself.
     pub watching_spin: Spin,
     /// Whether there are as many processors as devices, so that each device's threads can have theirs.
@@ -58,21 +60,20 @@ impl Threads {
     pub fn new(layout: &Layout, how: Threading) -> Threads {
         let processors = affinity::available().min(how.part.processors().count());
         let (at_once, replicas) = (layout.compute_devices.len(), layout.replica_devices.len());
-        let spin_of = |threads| match threads <= processors && !layout.is_shared() {
-            true => Spin::BOUNDED,
-            false => Spin::NEVER,
-        };
+        let spin_if = |spins| if spins { Spin::BOUNDED } else { Spin::NEVER };
+        let is_shared = layout.is_shared();
         Threads {
             how,
             mailboxes: (0..replicas).map(|_| CachePadded::new(Mailbox::new())).collect(),
-            turns: layout.is_shared().then(|| {
+            turns: is_shared.then(|| {
                 let device_of = (0..replicas).map(|replica| layout.device_of(replica));
                 Arc::new(Turns::new(device_of.collect(), at_once))
             }),
             handles: Mutex::new((0..replicas).map(|_| None).collect()),
             processors,
-            spin: spin_of(at_once),
-            watching_spin: spin_of(at_once + 1),
+            spin: spin_if(at_once <= processors && !is_shared),
+            idle_spin: spin_if(at_once <= processors),
+            watching_spin: spin_if(at_once < processors && !is_shared),
             has_room: at_once <= processors,
         }
     }
@@ -84,7 +85,8 @@ impl Threads {
         if handles[replica].is_some() {
             return Ok(());
         }
-        let (mailboxes, spin) = (Arc::clone(&self.mailboxes), self.spin);
+        let (mailboxes, turns) = (Arc::clone(&self.mailboxes), self.turns.clone());
+        let idle_spin = self.idle_spin;
         let Threading { bind, stack_bytes, hooks, part } = self.how.clone();
         let options = thread::Options {
             stack_bytes,
@@ -103,8 +105,13 @@ impl Threads {
                 });
             let home = |binding: &Option<Binding>| binding.as_ref().and_then(Binding::processor);
             mailboxes[replica].set_home(home(&binding));
-            // Between steps nothing but a step or the end can come.
-            while let Wake::Job(job) = mailboxes[replica].wait(spin, || false) {
+            let mut own = None;
+            loop {
+                let spin = spin_beside(turns.as_deref(), replica, idle_spin);
+                // Between steps nothing but a step or the end can come.
+                let Wake::Job(job) = mailboxes[replica].wait(spin, &mut own, || false) else {
+                    break;
+                };
                 job.execute(replica);
                 // A caller makes way for a thread that is free, too, where it was seen last.
                 let moves = |binding: &mut Binding| binding.look() || binding.is_free();
@@ -132,6 +139,12 @@ impl Drop for Threads {
             }
         }
     }
+}
+
+/// How the thread of `replica` waits that may spin so while its device is idle: another one that has the device
+/// needs the processor.
+pub(super) fn spin_beside(turns: Option<&Turns>, replica: usize, idle: Spin) -> Spin {
+    if turns.is_some_and(|turns| !turns.is_idle(replica)) { Spin::NEVER } else { idle }
 }
 
 /// Binds the calling thread to the processors of a device, of those that are this rank's.

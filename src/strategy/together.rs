@@ -187,8 +187,8 @@ impl Strategy {
     fn tell(&self, ranks: &Ranks, step: u64, record: Option<&StepRecord>) -> Result<Vec<u8>> {
         let mut to = Writer::default();
         let transaction = self.inner().steps.transaction.lock();
-        let desks = record.map_or(&[][..], |record| &record.desks);
-        let desks: Vec<_> = desks.iter().map(|desk| desk.lock()).collect();
+        let slots = record.map_or(&[][..], |record| &record.slots);
+        let desks: Vec<_> = slots.iter().map(|slot| slot.desk()).collect();
         let mut all: Vec<Vec<(&str, Metric)>> = Vec::new();
         for replica in transaction.of_nested.iter().flatten() {
             all.push(replica.iter().map(|(name, metric)| (name.as_str(), *metric)).collect());

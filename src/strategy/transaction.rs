@@ -52,6 +52,15 @@ impl Savepoint {
 }
 
 impl Transaction {
+    /// Whether committing it changes nothing.
+    pub fn has_nothing(&self) -> bool {
+        self.participants.is_empty()
+            && self.deferred.is_empty()
+            && self.doom.is_none()
+            && self.epoch.is_none()
+            && self.metrics.is_empty()
+    }
+
     /// A savepoint of the present state.
     pub fn savepoint(&self) -> Savepoint {
         Savepoint {

@@ -1,6 +1,10 @@
 //! The mailbox of one replica thread.
 
-use crate::executor::sync::{AtomicBool, Mutex, Ordering};
+use std::sync::Arc;
+
+use crossbeam_utils::CachePadded;
+
+use crate::executor::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use crate::executor::wait::{Signal, Spin};
 
 /// Why a waiting replica thread woke.
@@ -16,15 +20,34 @@ pub enum Wake<J> {
 
 /// Where a replica thread waits, between steps and inside of merge calls, and where the
 /// coordinator leaves the next step for it.
-pub struct Mailbox<J> {
-    inbox: Mutex<Option<J>>,
-    /// Whether the inbox is full, to be seen without taking its lock.
-    posted: AtomicBool,
+pub struct Mailbox<J: ?Sized> {
+    /// The address of the step that waits to be taken, or [`NONE`].
+    posted: AtomicUsize,
     closed: AtomicBool,
     signal: Signal,
-    /// The processor that the thread is on, if it is bound to just one or was seen there, and the one on
-    /// which the coordinator was last seen. Spinning while the other side waits for the processor is in vain.
-    /// Hints, of which the protocol knows nothing.
+    /// Both sides look at them in every step and write them seldom.
+    hints: CachePadded<Hints>,
+    /// The step that was posted last. It stays here and with the thread, so that one which is posted again
+    /// and again is counted by nobody; and not in the line that the thread looks at.
+    last: CachePadded<Last<J>>,
+}
+
+struct Last<J: ?Sized> {
+    at: AtomicUsize,
+    job: Mutex<Option<Arc<J>>>,
+}
+
+/// Where no step is.
+const NONE: usize = 0;
+
+fn address<J: ?Sized>(job: &Arc<J>) -> usize {
+    Arc::as_ptr(job).cast::<()>().addr()
+}
+
+/// The processor that the thread is on, if it is bound to just one or was seen there, and the one on
+/// which the coordinator was last seen. Spinning while the other side waits for the processor is in vain.
+/// The protocol knows nothing of them.
+struct Hints {
     home: Hint,
     coordinator: Hint,
 }
@@ -52,45 +75,51 @@ impl Hint {
     }
 }
 
-impl<J> Mailbox<J> {
+impl<J: ?Sized> Mailbox<J> {
     pub fn new() -> Mailbox<J> {
         Mailbox {
-            inbox: Mutex::new(None),
-            posted: AtomicBool::new(false),
+            posted: AtomicUsize::new(NONE),
             closed: AtomicBool::new(false),
             signal: Signal::new(),
-            home: Hint::new(),
-            coordinator: Hint::new(),
+            hints: CachePadded::new(Hints { home: Hint::new(), coordinator: Hint::new() }),
+            last: CachePadded::new(Last { at: AtomicUsize::new(NONE), job: Mutex::new(None) }),
         }
     }
 
     /// The thread is on this processor, or it is not known where.
     pub fn set_home(&self, processor: Option<usize>) {
-        self.home.set(processor);
+        self.hints.home.set(processor);
     }
 
     /// Whether the thread is on this processor, as far as that is known.
     pub fn is_on(&self, processor: usize) -> bool {
-        self.home.get() == processor
+        self.hints.home.get() == processor
     }
 
     /// The coordinator runs on this processor now.
     pub fn see_coordinator(&self, processor: Option<usize>) {
-        self.coordinator.set(processor);
+        self.hints.coordinator.set(processor);
     }
 
     /// How the thread waits that is allowed to spin in this way.
     fn spin(&self, allowed: Spin) -> Spin {
-        let home = self.home.get();
-        if home != Hint::NONE && home == self.coordinator.get() { Spin::NEVER } else { allowed }
+        let home = self.hints.home.get();
+        if home != Hint::NONE && home == self.hints.coordinator.get() {
+            Spin::NEVER
+        } else {
+            allowed
+        }
     }
 
-    /// Leaves a step for the thread. The one before has been taken, since its coordinator waited
-    /// for all replicas.
-    pub fn post(&self, job: J) {
-        *self.inbox.lock() = Some(job);
-        self.posted.store(true, Ordering::Release);
-        self.signal.notify();
+    /// Leaves a step for the thread: the one at `at`, to which `refer` makes a reference. The one before
+    /// has been taken, since its coordinator waited for all replicas. The thread is to be notified then.
+    pub fn post(&self, at: *const (), refer: impl FnOnce() -> Arc<J>) {
+        if self.last.at.load(Ordering::Relaxed) != at.addr() {
+            self.last.at.store(at.addr(), Ordering::Relaxed);
+            let before = self.last.job.lock().replace(refer());
+            drop(before);
+        }
+        self.posted.store(at.addr(), Ordering::Release);
     }
 
     /// Makes the thread look again at what it waits for.
@@ -109,24 +138,34 @@ impl<J> Mailbox<J> {
         self.signal.notify();
     }
 
-    /// Waits for a step, for `released`, or for the end; steps come first.
-    pub fn wait(&self, spin: Spin, released: impl Fn() -> bool) -> Wake<J> {
-        loop {
-            self.signal.wait_until(self.spin(spin), None, || {
-                self.posted.load(Ordering::Acquire)
-                    || released()
-                    || self.closed.load(Ordering::Acquire)
-            });
-            if self.posted.load(Ordering::Acquire) {
-                self.posted.store(false, Ordering::Relaxed);
-                if let Some(job) = self.inbox.lock().take() {
-                    return Wake::Job(job);
-                }
-            } else if released() {
-                return Wake::Released;
-            } else {
-                return Wake::Closed;
+    /// Waits for a step, for `released`, or for the end; steps come first. `own` is the last step that was
+    /// taken in this place.
+    pub fn wait<'own>(
+        &self,
+        spin: Spin,
+        own: &'own mut Option<Arc<J>>,
+        released: impl Fn() -> bool,
+    ) -> Wake<&'own J> {
+        let posted = || self.posted.load(Ordering::Acquire);
+        self.signal.wait_until(self.spin(spin), None, || {
+            posted() != NONE || released() || self.closed.load(Ordering::Acquire)
+        });
+        let step = posted();
+        if step != NONE {
+            self.posted.store(NONE, Ordering::Relaxed);
+            if own.as_ref().map_or(NONE, address) != step {
+                own.clone_from(&self.last.job.lock());
+            }
+            if let Some(step) = own {
+                return Wake::Job(step);
             }
         }
+        if released() {
+            return Wake::Released;
+        }
+        // What is posted may lead to this mailbox.
+        let last = self.last.job.lock().take();
+        drop(last);
+        Wake::Closed
     }
 }

@@ -103,6 +103,12 @@ impl Rendezvous {
         self.state.store(replicas + ONE_PRESENT, Ordering::Relaxed);
     }
 
+    /// `replica` begins. Changes nothing: what it will write when it finishes is on its way to it while it
+    /// computes.
+    pub fn begin(&self, replica: usize) {
+        self.phases[replica].store(COMPUTING, Ordering::Relaxed);
+    }
+
     /// What `replica` is doing. Steady only while nobody computes.
     pub fn phase(&self, replica: usize) -> Phase {
         match self.phases[replica].load(Ordering::Acquire) {

@@ -6,8 +6,9 @@
 //! goes to the lowest replica that wants it, and replicas that want it together are told so before
 //! one of them begins. So the first replica of a device is always the first to go on.
 //!
-//! A replica whose callback has not begun needs no thread: whoever gives it its first turn also tells its
-//! thread of the step. The threads of the others are told when the step is given up.
+//! A replica whose callback has not begun needs no thread: who has finished and gives it its first turn begins it
+//! on the same thread, and who waits in a merge call tells its own thread of the step. The threads of the
+//! others are told when the step is given up.
 //!
 //! A step and those nested in it have the same turns, since a replica is at one place in them. A nested one
 //! opens while all replicas of the step around it wait. If it is given up, so is that one: what a late
@@ -22,8 +23,7 @@ use crate::executor::sync::{AtomicBool, Mutex, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
     pub replica: usize,
-    /// Its thread has not been told of the step yet, and whoever gets this does that. Else the thread
-    /// waits, and is to look again.
+    /// It has not begun, and whoever gets this sees to that. Else its thread waits, and is to look again.
     pub is_new: bool,
 }
 
@@ -108,6 +108,11 @@ impl Turns {
     /// Whether two replicas are on one device.
     pub fn are_together(&self, one: usize, other: usize) -> bool {
         self.device_of[one] == self.device_of[other]
+    }
+
+    /// Whether nobody has the turn on the device of `replica`, or wants it.
+    pub fn is_idle(&self, replica: usize) -> bool {
+        self.devices[self.device_of[replica]].lock().holder.is_none()
     }
 
     /// Whether `replica` has the turn.

@@ -60,28 +60,40 @@ fn a_notified_thread_wakes() {
     }
 }
 
+/// What `StepRecord::post` and `Mailbox::notify` do.
+pub fn post<J>(mailbox: &Mailbox<J>, job: &Arc<J>) {
+    mailbox.post(Arc::as_ptr(job).cast(), || Arc::clone(job));
+    mailbox.notify();
+}
+
+/// The records of steps one after the other: one that serves again, and another one.
+const STEPS: [usize; 3] = [1, 1, 2];
+
 #[test]
 fn a_mailbox_hands_over_step_after_step_and_then_the_end() {
     explore(3, || {
-        let shared = Arc::new((Mailbox::new(), Signal::new(), AtomicUsize::new(0)));
+        let shared = Arc::new((Mailbox::<usize>::new(), Signal::new(), AtomicUsize::new(0)));
         let coordinator = Arc::clone(&shared);
         vec![
             Box::new(move || {
                 let (mailbox, signal, taken) = &*shared;
                 let mut steps = 0;
-                while let Wake::Job(step) = mailbox.wait(Spin::NEVER, || false) {
+                let mut own = None;
+                while let Wake::Job(step) = mailbox.wait(Spin::NEVER, &mut own, || false) {
                     steps += 1;
-                    assert_eq!(step, steps);
-                    taken.store(step, Ordering::Relaxed);
+                    assert_eq!(*step, STEPS[steps - 1]);
+                    // The rendezvous orders as much.
+                    taken.store(steps, Ordering::Release);
                     signal.notify();
                 }
-                assert_eq!(steps, 2);
+                assert_eq!(steps, STEPS.len());
             }),
             Box::new(move || {
                 let (mailbox, signal, taken) = &*coordinator;
-                for step in 1..=2 {
-                    mailbox.post(step);
-                    signal.wait_until(Spin::NEVER, None, || taken.load(Ordering::Relaxed) == step);
+                let jobs = [Arc::new(1), Arc::new(2)];
+                for (before, step) in STEPS.into_iter().enumerate() {
+                    post(mailbox, &jobs[step - 1]);
+                    signal.wait_until(Spin::NEVER, None, || taken.load(Ordering::Acquire) > before);
                 }
                 mailbox.close();
             }),
@@ -133,8 +145,10 @@ impl Crew {
         let thread = |replica: usize| -> Body {
             let crew = Arc::clone(self);
             Box::new(move || {
-                while let Wake::Job(step) = crew.mailboxes[replica].wait(Spin::NEVER, || false) {
-                    crew.execute(replica, step, false);
+                let mut own = None;
+                let mailbox = &crew.mailboxes[replica];
+                while let Wake::Job(step) = mailbox.wait(Spin::NEVER, &mut own, || false) {
+                    crew.execute(replica, *step, false);
                 }
             })
         };
@@ -149,6 +163,12 @@ impl Crew {
 
     /// What `Job::execute` and `ReplicaContext::synchronize` do.
     fn execute(&self, replica: usize, step: Step, inline: bool) {
+        self.rendezvous.begin(replica);
+        self.compute(replica, step, inline);
+    }
+
+    /// The callback and its end.
+    fn compute(&self, replica: usize, step: Step, inline: bool) {
         for call in 1..=step.merge_calls {
             self.written[replica].store(step.number * 10 + call, Ordering::Relaxed);
             self.rendezvous.arrive(replica);
@@ -158,7 +178,7 @@ impl Crew {
             } else {
                 let released = || self.rendezvous.is_released(replica);
                 assert!(matches!(
-                    self.mailboxes[replica].wait(Spin::NEVER, released),
+                    self.mailboxes[replica].wait(Spin::NEVER, &mut None, released),
                     Wake::Released
                 ));
             }
@@ -210,8 +230,9 @@ impl Crew {
     /// finished step the coordinator sees all that the replicas wrote, so it could commit.
     fn run(&self, step: Step, inline: bool) -> bool {
         self.rendezvous.open();
+        let job = Arc::new(step);
         for mailbox in &self.mailboxes[usize::from(inline)..] {
-            mailbox.post(step);
+            post(mailbox, &job);
         }
         if inline {
             self.execute(0, step, true);
@@ -501,13 +522,17 @@ fn nested_cancel(replicas: usize) -> Vec<Body> {
         let (outer, inner) = (Arc::clone(&outer), Arc::clone(&inner));
         Box::new(move || {
             // One thread serves both: the jobs of the inner step arrive in its merge call.
-            while let Wake::Job(step) = outer.mailboxes[replica].wait(Spin::NEVER, || false) {
+            let mailbox = &outer.mailboxes[replica];
+            let mut own = None;
+            while let Wake::Job(step) = mailbox.wait(Spin::NEVER, &mut own, || false) {
+                outer.rendezvous.begin(replica);
                 outer.rendezvous.arrive(replica);
                 let released = || outer.rendezvous.is_released(replica);
-                while let Wake::Job(nested) = outer.mailboxes[replica].wait(Spin::NEVER, released) {
-                    inner.execute(replica, nested, false);
+                let mut own = None;
+                while let Wake::Job(nested) = mailbox.wait(Spin::NEVER, &mut own, released) {
+                    inner.execute(replica, *nested, false);
                 }
-                outer.execute(replica, step, false);
+                outer.compute(replica, *step, false);
             }
         })
     };
@@ -521,7 +546,8 @@ fn nested_cancel(replicas: usize) -> Vec<Body> {
             crew.depart(crew.rendezvous.leave(), step);
         };
         of_caller.rendezvous.open();
-        of_caller.mailboxes.iter().for_each(|mailbox| mailbox.post(step));
+        let (job, nested) = (Arc::new(step), Arc::new(step));
+        of_caller.mailboxes.iter().for_each(|mailbox| post(mailbox, &job));
         loop {
             match of_caller.rendezvous.meet(Spin::NEVER, None, cancelled) {
                 Meeting::Finished => break,
@@ -532,7 +558,7 @@ fn nested_cancel(replicas: usize) -> Vec<Body> {
                 Meeting::Waiting => {
                     // The merge function runs a step of its own.
                     of_inner.rendezvous.open();
-                    of_caller.mailboxes.iter().for_each(|mailbox| mailbox.post(step));
+                    of_caller.mailboxes.iter().for_each(|mailbox| post(mailbox, &nested));
                     match of_inner.rendezvous.meet(Spin::NEVER, None, cancelled) {
                         Meeting::Abandoned => give_up(&of_inner),
                         ending => assert_eq!(ending, Meeting::Finished),

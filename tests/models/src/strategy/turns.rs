@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::model::{Body, explore, long};
+use super::model::{Body, explore, long, post};
 use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::rendezvous::{Departure, Meeting, Phase, Rendezvous};
 use super::protocol::turns::{Next, Turns};
@@ -15,6 +15,9 @@ struct Device {
     turns: Turns,
     rendezvous: Rendezvous,
     mailboxes: Vec<Mailbox<()>>,
+    job: Arc<()>,
+    /// Whose thread computes for each.
+    thread_of: Vec<AtomicUsize>,
     merge_calls: usize,
     /// Whether somebody computes.
     busy: AtomicUsize,
@@ -32,6 +35,8 @@ impl Device {
             turns: Turns::new(vec![0; replicas].into(), 1),
             rendezvous: Rendezvous::new(replicas),
             mailboxes: (0..replicas).map(|_| Mailbox::new()).collect(),
+            job: Arc::new(()),
+            thread_of: (0..replicas).map(AtomicUsize::new).collect(),
             merge_calls,
             busy: AtomicUsize::new(0),
             computed: AtomicUsize::new(0),
@@ -46,7 +51,8 @@ impl Device {
         let thread = |replica: usize| -> Body {
             let device = Arc::clone(self);
             Box::new(move || {
-                while let Wake::Job(()) = device.mailboxes[replica].wait(Spin::NEVER, || false) {
+                let (mailbox, mut own) = (&device.mailboxes[replica], None);
+                while let Wake::Job(_) = mailbox.wait(Spin::NEVER, &mut own, || false) {
                     device.execute(replica);
                 }
             })
@@ -68,38 +74,50 @@ impl Device {
     }
 
     /// What `StepRecord::pass_device` does.
-    fn pass(&self, replica: usize) {
-        match self.turns.pass(replica) {
-            None => {}
-            Some(Next { replica, is_new: true }) => self.mailboxes[replica].post(()),
-            Some(Next { replica, is_new: false }) => self.mailboxes[replica].notify(),
+    fn pass(&self, replica: usize) -> Option<usize> {
+        let Next { replica, is_new } = self.turns.pass(replica)?;
+        if !is_new {
+            self.mailboxes[self.thread_of[replica].load(Ordering::Relaxed)].notify();
         }
+        is_new.then_some(replica)
     }
 
     /// What `Job::execute` and `ReplicaContext::synchronize` do. A callback that has not begun when the step
     /// is given up is not called.
     fn execute(&self, replica: usize) {
+        let mut next = Some(replica);
+        while let Some(current) = next {
+            next = self.execute_on(replica, current);
+        }
+    }
+
+    fn execute_on(&self, thread: usize, replica: usize) -> Option<usize> {
+        self.thread_of[replica].store(thread, Ordering::Relaxed);
+        self.rendezvous.begin(replica);
         let is_called = !self.rendezvous.is_abandoned();
         if is_called {
             self.compute();
         }
         for _ in 0..self.merge_calls * usize::from(is_called) {
-            self.pass(replica);
+            if let Some(next) = self.pass(replica) {
+                post(&self.mailboxes[next], &self.job);
+            }
             self.rendezvous.arrive(replica);
             let may_go_on = || {
                 self.rendezvous.is_abandoned()
                     || (self.rendezvous.is_released(replica) && self.turns.has(replica))
             };
-            let mailbox = &self.mailboxes[replica];
-            assert!(matches!(mailbox.wait(Spin::NEVER, may_go_on), Wake::Released));
+            let mailbox = &self.mailboxes[thread];
+            assert!(matches!(mailbox.wait(Spin::NEVER, &mut None, may_go_on), Wake::Released));
             mailbox.wait_until(Spin::NEVER, || self.turns.want(replica));
             self.compute();
             if self.rendezvous.is_abandoned() {
                 break;
             }
         }
-        self.pass(replica);
+        let next = self.pass(replica);
         self.depart(self.rendezvous.finish(replica));
+        next
     }
 
     fn depart(&self, departure: Departure) {
@@ -113,7 +131,7 @@ impl Device {
     /// What `Strategy::run` does, on a thread that only watches.
     fn run(&self) {
         self.rendezvous.open();
-        self.turns.open(|replica| self.mailboxes[replica].post(()));
+        self.turns.open(|replica| post(&self.mailboxes[replica], &self.job));
         let cancelled = || self.cancelled.load(Ordering::Relaxed);
         loop {
             match self.rendezvous.meet(Spin::NEVER, None, cancelled) {
@@ -128,11 +146,11 @@ impl Device {
                     self.turns.want_again(waiting);
                     for replica in (0..self.mailboxes.len()).filter(|&replica| waiting(replica)) {
                         self.rendezvous.resume(replica);
-                        self.mailboxes[replica].notify();
+                        self.mailboxes[self.thread_of[replica].load(Ordering::Relaxed)].notify();
                     }
                 }
                 Meeting::Abandoned => {
-                    self.turns.tell_rest(|replica| self.mailboxes[replica].post(()));
+                    self.turns.tell_rest(|replica| post(&self.mailboxes[replica], &self.job));
                     self.mailboxes.iter().for_each(Mailbox::notify);
                     self.depart(self.rendezvous.leave());
                     self.drained

@@ -1,0 +1,60 @@
+//! What the coordinator of a step and its replicas leave for each other without locks and without counting
+//! references: whose turn it is says the rendezvous.
+
+#![expect(unsafe_code, reason = "a step lends what it has to the replicas' threads")]
+
+use std::cell::UnsafeCell;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::ptr;
+
+/// What the coordinator and one replica use in turn: the replica from when the step is posted to it until
+/// it arrives in a merge call or finishes, else the coordinator.
+#[derive(Default)]
+pub(super) struct InTurn<T>(UnsafeCell<T>);
+
+// SAFETY: one thread at a time uses it, as callers of `get` promise, and hands it on by the rendezvous.
+unsafe impl<T: Send> Sync for InTurn<T> {}
+
+impl<T> InTurn<T> {
+    /// # Safety
+    /// It is the caller's turn as long as the reference lives, and the caller has no other one.
+    #[expect(clippy::mut_from_ref, reason = "turns are taken, not borrowed")]
+    pub unsafe fn get(&self) -> &mut T {
+        // SAFETY: as the caller promises.
+        unsafe { &mut *self.0.get() }
+    }
+}
+
+/// A counted reference, or a copy of one that somebody else keeps meanwhile. A clone is counted.
+pub(super) enum Reference<T> {
+    Counted(T),
+    Lent(ManuallyDrop<T>),
+}
+
+impl<T> Reference<T> {
+    /// # Safety
+    /// What `kept` refers to is referred to by somebody else as long as this lives. `T` is a reference that
+    /// counts, and has no state of its own.
+    pub unsafe fn lent(kept: &T) -> Reference<T> {
+        // SAFETY: the copy is never dropped, and nobody sees it but behind a shared reference.
+        Reference::Lent(ManuallyDrop::new(unsafe { ptr::read(kept) }))
+    }
+}
+
+impl<T> Deref for Reference<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match self {
+            Reference::Counted(reference) => reference,
+            Reference::Lent(reference) => reference,
+        }
+    }
+}
+
+impl<T: Clone> Clone for Reference<T> {
+    fn clone(&self) -> Reference<T> {
+        Reference::Counted(T::clone(self))
+    }
+}
