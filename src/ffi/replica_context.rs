@@ -2,8 +2,8 @@
 
 use std::ffi::CStr;
 
+use super::c_string::device_text;
 use super::prelude::*;
-use super::text::device_text;
 use crate::strategy::context::with_current_replica;
 use crate::strategy::metrics::Metric;
 use parking_lot::Mutex;

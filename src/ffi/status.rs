@@ -9,8 +9,8 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr;
 use std::sync::LazyLock;
 
+use super::c_string::c_string;
 use super::options::{self, c_struct};
-use super::text::c_string;
 use super::user_data::{UserData, umbo_destroy_fn};
 use crate::error::{Error, ReplicaFailure, Status};
 
