@@ -103,10 +103,7 @@ pub(crate) fn context(
 
 /// A replica, its device, and its part of the global batch.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_replica_context_info {
-    /// sizeof(umbo_replica_context_info).
-    pub struct_size: usize,
     /// The id of the replica: 0 to `replica_count` less one.
     pub replica_id: i32,
     /// Its id among the replicas of this process, as umbo_strategy_compute_device() takes it.

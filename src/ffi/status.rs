@@ -52,10 +52,7 @@ pub const UMBO_STATUS_DATA_LOSS: umbo_status = 15;
 
 /// A failure: of the whole call, or of one replica. umbo_last_error_at() gets it.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_error_info {
-    /// sizeof(umbo_error_info).
-    pub struct_size: usize,
     /// Why it failed.
     pub status: umbo_status,
     /// The id of the replica that failed; UMBO_NONE for a failure of the whole call.
