@@ -158,27 +158,36 @@ fn nothing_is_left_behind() {
     assert!(found.is_empty(), "remove what is no part of the project: {found:?}");
 }
 
+/// Folders with circles that still have to go.
+const NOT_YET: [&str; 3] = ["src/collectives/", "src/optimizer/", "src/strategy/ranks/"];
+
 #[test]
 fn no_files_import_each_other_in_a_circle() {
     let imports = circles::imports();
-    let circles = circles::circles(&imports);
-    let mut text = String::new();
-    for circle in &circles {
-        text += &format!("\ncircle of {}:\n", circle.len());
-        for file in circle {
-            for (to, names) in imports[file].iter().filter(|(to, _)| circle.contains(*to)) {
-                text += &format!(
-                    "  {file} -> {to}: {}\n",
-                    names.iter().cloned().collect::<Vec<_>>().join(", ")
-                );
+    let arrows: usize = imports.values().map(BTreeMap::len).sum();
+    assert!(imports.len() > 400 && arrows > 2000, "{} files, {arrows} imports", imports.len());
+    let mut found = String::new();
+    for circle in circles::circles(&imports) {
+        if NOT_YET.iter().any(|folder| circle.iter().all(|file| file.starts_with(folder))) {
+            continue;
+        }
+        found += &format!("\n{} files import each other:\n", circle.len());
+        for file in &circle {
+            for (other, names) in imports[file].iter().filter(|(other, _)| circle.contains(*other))
+            {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                found += &format!("  {file} -> {other}: {}\n", names.join(", "));
             }
         }
     }
-    println!(
-        "files {} arrows {} circles {}",
-        imports.len(),
-        imports.values().map(|i| i.len()).sum::<usize>(),
-        circles.len()
-    );
-    assert!(circles.is_empty(), "{text}");
+    let advice = "move what both need into a file of its own";
+    assert!(found.is_empty(), "{advice}{found}");
+}
+
+#[test]
+fn a_circle_is_found() {
+    let arrow = |from: &str, to: &str| (from.to_owned(), [(to.to_owned(), BTreeSet::new())].into());
+    let imports = [arrow("a", "b"), arrow("b", "c"), arrow("c", "b"), arrow("d", "a")].into();
+    let circle: BTreeSet<String> = ["b".to_owned(), "c".to_owned()].into();
+    assert_eq!(circles::circles(&imports), [circle]);
 }

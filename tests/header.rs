@@ -197,9 +197,7 @@ pub struct umbo_thing {
 pub type umbo_thing_fn = Option<unsafe extern "C" fn(thing: *mut umbo_thing)>;
 /// Options.
 #[c_struct(rate = 0.5, wait = UMBO_LEAST as f64, largest = 1 << 30, most = 4_000)]
-#[repr(C)]
 pub struct umbo_thing_options {
-    pub struct_size: usize,
     pub mode: umbo_mode,
     pub rate: f64,
     pub wait: f64,
@@ -284,9 +282,7 @@ UMBO_API const char *umbo_thing_name(void);
 fn a_field_that_is_appended_is_in_the_macro_and_in_the_struct_of_cpp() {
     let source = r#"
 #[c_struct(rate = 0.5, added = 2.5)]
-#[repr(C)]
 pub struct umbo_thing_options {
-    pub struct_size: usize,
     pub rate: f64,
     pub exact: i32,
     pub mode: umbo_mode,

@@ -4,7 +4,9 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Error, Expr, Ident, ItemStruct, Result, Token, Type, parse2};
+use syn::{
+    Error, Expr, Fields, FieldsNamed, Ident, ItemStruct, Result, Token, Type, parse_quote, parse2,
+};
 
 /// What a field is by default, such as `keep = 5`.
 struct Field {
@@ -22,12 +24,18 @@ impl Parse for Field {
 
 pub(crate) fn expand(defaults: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let defaults = Punctuated::<Field, Token![,]>::parse_terminated.parse2(defaults)?;
-    let item: ItemStruct = parse2(item)?;
+    let mut item: ItemStruct = parse2(item)?;
     check(&item)?;
-    let name = &item.ident;
+    let name = item.ident.clone();
+    let Fields::Named(FieldsNamed { named: fields, .. }) = &mut item.fields else {
+        return Err(Error::new(name.span(), "the fields of a struct for C have names"));
+    };
+    let size = format!(" sizeof({name}).");
+    fields.insert(0, parse_quote!(#[doc = #size] pub struct_size: usize));
     let set = defaults.iter().map(|Field { name, value }| quote!(options.#name = #value;));
     Ok(quote! {
         #[derive(Clone, Copy)]
+        #[repr(C)]
         #item
 
         unsafe impl crate::ffi::options::Extensible for #name {}
@@ -43,18 +51,8 @@ pub(crate) fn expand(defaults: TokenStream, item: TokenStream) -> Result<TokenSt
     })
 }
 
-/// Refuses what C has not, or has in another layout.
+/// Refuses what C has not.
 fn check(item: &ItemStruct) -> Result<()> {
-    let laid_out = item.attrs.iter().any(|attribute| {
-        attribute.path().is_ident("repr")
-            && attribute.parse_args::<Ident>().is_ok_and(|layout| layout == "C")
-    });
-    let first = item.fields.iter().next();
-    let sized = first.and_then(|field| field.ident.as_ref()).is_some_and(|it| it == "struct_size");
-    if !laid_out || !sized {
-        let problem = "a struct for C is `repr(C)` and begins with its `struct_size`";
-        return Err(Error::new(item.ident.span(), problem));
-    }
     for field in &item.fields {
         let plain = match &field.ty {
             Type::Path(path) => !["bool", "char"].iter().any(|name| path.path.is_ident(name)),
@@ -74,16 +72,20 @@ mod tests {
     #[test]
     fn what_is_not_named_is_zero() {
         let item = quote! {
-            #[repr(C)]
             pub struct umbo_x {
-                pub struct_size: usize,
                 pub keep: i64,
                 pub rest: f64,
             }
         };
         let expected = quote! {
             #[derive(Clone, Copy)]
-            #item
+            #[repr(C)]
+            pub struct umbo_x {
+                #[doc = " sizeof(umbo_x)."]
+                pub struct_size: usize,
+                pub keep: i64,
+                pub rest: f64,
+            }
 
             unsafe impl crate::ffi::options::Extensible for umbo_x {}
 
@@ -103,11 +105,10 @@ mod tests {
     #[test]
     fn what_c_has_not_is_refused() {
         for item in [
-            quote! { struct umbo_x { struct_size: usize } },
-            quote! { #[repr(C)] struct umbo_x { size: usize } },
-            quote! { #[repr(C)] struct umbo_x { struct_size: usize, yes: bool } },
-            quote! { #[repr(C)] struct umbo_x { struct_size: usize, function: fn() } },
-            quote! { #[repr(C)] struct umbo_x { struct_size: usize, name: &'static i8 } },
+            quote! { struct umbo_x(i64); },
+            quote! { struct umbo_x { yes: bool } },
+            quote! { struct umbo_x { function: fn() } },
+            quote! { struct umbo_x { name: &'static i8 } },
         ] {
             assert!(expand(TokenStream::new(), item).is_err());
         }

@@ -60,15 +60,14 @@ pub fn c_call(arguments: TokenStream, function: TokenStream) -> TokenStream {
         .into()
 }
 
-/// Makes a struct one of those that begin with their size and may grow (`ffi::options`). The attribute
-/// says which defaults are not zero: `#[c_struct(keep = 5)]`. The generator of the headers reads it too, for
-/// `UMBO_..._INIT` and the structs of C++.
+/// Makes a struct one of those that begin with their size and may grow (`ffi::options`): it is `repr(C)` and has a
+/// first field `struct_size: usize`. The attribute says which defaults are not zero: `#[c_struct(keep = 5)]`. The
+/// generator of the headers reads it too, for `UMBO_..._INIT` and the structs of C++.
 ///
 /// # Safety
 ///
-/// The struct is `repr(C)`, its first field is the `usize` called `struct_size`, and all other fields are
-/// numbers, pointers, optional functions, or arrays or structs of these: all bytes zero is a value, and so is
-/// whatever C puts there.
+/// All fields are numbers, pointers, optional functions, or arrays or structs of these: all bytes zero is a value,
+/// and so is whatever C puts there.
 #[proc_macro_attribute]
 pub fn c_struct(defaults: TokenStream, item: TokenStream) -> TokenStream {
     c_struct::expand(defaults.into(), item.into())

@@ -5,10 +5,7 @@ use crate::optimizer::{ApplyOptions, ApplyReport, Outcome, apply_with};
 
 /// Options of one apply.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_apply_options {
-    /// sizeof(umbo_apply_options).
-    pub struct_size: usize,
     /// 1: update now, as at the end of an epoch, also with fewer runs than `accumulation_steps`; with
     /// runs that earlier applies have accumulated, also without another run.
     pub flush: i32,
@@ -18,10 +15,7 @@ pub struct umbo_apply_options {
 
 /// What an apply did.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_apply_report {
-    /// sizeof(umbo_apply_report).
-    pub struct_size: usize,
     /// 1: it took effect. 0: it has not done so yet (`deferred`, or `accumulated_count`), or it will
     /// not (`skipped`, or the total weight was 0) and the gradients are used up.
     pub applied: i32,

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 
-use super::text::c_string;
+use super::c_string::c_string;
 use crate::equivalence::{Finding, Report, Subject};
 
 /// A report with its texts as C has them.

@@ -9,10 +9,7 @@ use crate::checkpoint::{Manager, ManagerOptions};
 #[c_struct(
     max_to_keep = 5, asynchronous = 1, every_steps = 1, every_seconds = UMBO_INFINITE as f64
 )]
-#[repr(C)]
 pub struct umbo_checkpoint_manager_options {
-    /// sizeof(umbo_checkpoint_manager_options).
-    pub struct_size: usize,
     /// How many of the newest are kept; at least 1.
     pub max_to_keep: i64,
     /// How many of those with the best metric are kept beside the newest.

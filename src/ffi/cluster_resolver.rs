@@ -36,10 +36,7 @@ pub fn umbo_cluster_resolver_from_environment(resolver: *mut *mut umbo_cluster_r
 
 /// A cluster, and the place of this process in it.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_cluster_resolver_info {
-    /// sizeof(umbo_cluster_resolver_info).
-    pub struct_size: usize,
     /// The number of jobs.
     pub job_count: i64,
     /// The job that this process is a task of; NULL if the configuration names none. Lives as long as the resolver.

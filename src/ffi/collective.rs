@@ -19,10 +19,7 @@ constants! { ReduceOp { UMBO_REDUCE_SUM = ReduceOp::Sum, UMBO_REDUCE_MEAN = Redu
 
 /// How a value is reduced or gathered.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_reduce_options {
-    /// sizeof(umbo_reduce_options).
-    pub struct_size: usize,
     /// The number of elements of `axes`.
     pub axis_count: i64,
     /// Axes to reduce along within each replica; negative ones count from the back. NULL, or no axes: over

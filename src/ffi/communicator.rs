@@ -28,10 +28,7 @@ pub fn umbo_communicator_create(
 
 /// The place of this process among the ranks.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_communicator_info {
-    /// sizeof(umbo_communicator_info).
-    pub struct_size: usize,
     /// The rank of this process, from 0.
     pub rank: i64,
     /// The number of ranks, 1 or more.

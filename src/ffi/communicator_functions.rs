@@ -69,10 +69,7 @@ pub const UMBO_COMMUNICATOR_DEVICE_POINTERS: i64 = 2;
 /// not wait for ever for a rank that is lost. After a failure only `abort` is called. They must not use
 /// the communicator that calls them.
 #[c_struct(rank_count = 1, node_rank_count = 1)]
-#[repr(C)]
 pub struct umbo_communicator_functions {
-    /// sizeof(umbo_communicator_functions).
-    pub struct_size: usize,
     /// The sum of UMBO_COMMUNICATOR_ANY_THREAD and UMBO_COMMUNICATOR_DEVICE_POINTERS, each if it holds.
     pub flags: i64,
     /// The rank of this process, from 0.

@@ -15,10 +15,7 @@ pub type umbo_mpi_find_fn =
 
 /// The options of a communicator over MPI.
 #[c_struct(timeout_seconds = 600.0, max_message_bytes = 1 << 30)]
-#[repr(C)]
 pub struct umbo_mpi_options {
-    /// sizeof(umbo_mpi_options).
-    pub struct_size: usize,
     /// How long a call waits for the other ranks; more than 0, or UMBO_INFINITE.
     pub timeout_seconds: f64,
     /// The path of an MPI library with the standard ABI. NULL: that of the environment variable UMBO_MPI_LIBRARY, else

@@ -7,10 +7,7 @@ use crate::device::registry;
 
 /// The options of a communicator over NCCL.
 #[c_struct(timeout_seconds = 300.0)]
-#[repr(C)]
 pub struct umbo_nccl_options {
-    /// sizeof(umbo_nccl_options).
-    pub struct_size: usize,
     /// How long a call waits for NCCL; more than 0, or UMBO_INFINITE. Keep it below the timeout of `base`, so
     /// that a timeout here can still be reported to all ranks.
     pub timeout_seconds: f64,

@@ -104,10 +104,7 @@ pub type umbo_update_on_gpu_fn = Option<
 
 /// Options of a custom rule: its state and its GPU function.
 #[c_struct(learning_rate = 0.01)]
-#[repr(C)]
 pub struct umbo_custom_rule_options {
-    /// sizeof(umbo_custom_rule_options).
-    pub struct_size: usize,
     /// For messages and umbo_optimizer_info. NULL: "custom".
     pub name: *const c_char,
     /// Finite and 0 or more.

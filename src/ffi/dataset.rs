@@ -5,10 +5,7 @@ use crate::input::ShuffleOptions;
 
 /// How a dataset is shuffled. Start from UMBO_SHUFFLE_OPTIONS_INIT.
 #[c_struct(buffer_capacity = UMBO_ALL)]
-#[repr(C)]
 pub struct umbo_shuffle_options {
-    /// `sizeof(umbo_shuffle_options)`; UMBO_SHUFFLE_OPTIONS_INIT sets it.
-    pub struct_size: usize,
     /// From how many elements the next one is drawn, 1 or more. UMBO_ALL, the default: every order is
     /// equally likely.
     pub buffer_capacity: i64,

@@ -24,10 +24,7 @@ pub type umbo_open_file_fn = Option<
 
 /// How a dataset reads files. Start from UMBO_FILES_OPTIONS_INIT.
 #[c_struct(open_file_count = 1, consecutive_count = 1)]
-#[repr(C)]
 pub struct umbo_files_options {
-    /// `sizeof(umbo_files_options)`; UMBO_FILES_OPTIONS_INIT sets it.
-    pub struct_size: usize,
     /// The spec of the elements of all files. NULL: that of the first file, which
     /// umbo_dataset_from_files() opens to see it.
     pub element_spec: *const umbo_element_spec,

@@ -44,10 +44,7 @@ pub type umbo_generator_end_fn =
 /// The functions of a generator. Start from UMBO_GENERATOR_INIT. One thread at a time uses a pass,
 /// not always the same one. Passes of several iterators may be used at the same time.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_generator {
-    /// `sizeof(umbo_generator)`; UMBO_GENERATOR_INIT sets it.
-    pub struct_size: usize,
     /// Begins a pass, when its first element is asked for. NULL: nothing to do.
     pub begin: umbo_generator_begin_fn,
     /// Makes the next element. Must be set. May be called again after a failure.
@@ -166,10 +163,7 @@ pub type umbo_map_fn = Option<
 
 /// How a function is applied to elements. Start from UMBO_MAP_OPTIONS_INIT.
 #[c_struct(parallel_call_count = 1)]
-#[repr(C)]
 pub struct umbo_map_options {
-    /// `sizeof(umbo_map_options)`; UMBO_MAP_OPTIONS_INIT sets it.
-    pub struct_size: usize,
     /// The spec of the results. NULL: that of the elements.
     pub element_spec: *const umbo_element_spec,
     /// How many calls may run at the same time, 1 to 4096, each on a thread of the iterator; 1: on the

@@ -27,10 +27,7 @@ pub struct umbo_device {
 
 /// What is known of a device. Start from UMBO_DEVICE_INFO_INIT.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_device_info {
-    /// sizeof(umbo_device_info).
-    pub struct_size: usize,
     /// Its type, and its number among the logical devices of that type.
     pub device: umbo_device,
     /// The canonical name, which lives as long as the process. NULL: the device does not exist.

@@ -42,10 +42,7 @@ pub const UMBO_SHARDING_AUTO: umbo_sharding = 3;
 
 /// How a dataset is distributed. Start from UMBO_DISTRIBUTE_OPTIONS_INIT.
 #[c_struct(prefetch_count = UMBO_AUTO)]
-#[repr(C)]
 pub struct umbo_distribute_options {
-    /// `sizeof(umbo_distribute_options)`; UMBO_DISTRIBUTE_OPTIONS_INIT sets it.
-    pub struct_size: usize,
     /// How batches are split.
     pub split: umbo_split,
     /// 1: a last step without a whole share for every replica is left out. 0: it comes with the rows
@@ -116,10 +113,7 @@ pub fn umbo_strategy_distribute_dataset(
 
 /// For which input pipeline a function makes a dataset.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_input_context {
-    /// sizeof(umbo_input_context).
-    pub struct_size: usize,
     /// How many pipelines there are: one for each rank.
     pub pipeline_count: i64,
     /// Which of them this is.

@@ -74,10 +74,7 @@ pub fn umbo_element_spec_create_struct(
 
 /// What elements are. Start from UMBO_ELEMENT_SPEC_INFO_INIT.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_element_spec_info {
-    /// sizeof(umbo_element_spec_info).
-    pub struct_size: usize,
     /// UMBO_VALUE_TENSOR, _PER_REPLICA, _TUPLE, _LIST or _STRUCT.
     pub kind: umbo_value_kind,
     /// The type of the elements of a tensor, or of each component; else UMBO_DTYPE_NONE.

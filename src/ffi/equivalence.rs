@@ -75,10 +75,7 @@ constants! { Verdict {
 
 /// When two numbers count as the same.
 #[c_struct(relative_tolerance = UMBO_AUTO as f64)]
-#[repr(C)]
 pub struct umbo_equivalence_options {
-    /// sizeof(umbo_equivalence_options).
-    pub struct_size: usize,
     /// The largest allowed difference, as a fraction of the terms that a gradient is the sum of; 0: the
     /// same bits. UMBO_AUTO: what another order of the sum can change: 0.0001 to 0.01 for float32,
     /// more for larger batches, 0.012 for float16, 0.026 for bfloat16.
@@ -89,10 +86,7 @@ pub struct umbo_equivalence_options {
 
 /// What a check has found as a whole.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_equivalence_info {
-    /// sizeof(umbo_equivalence_info).
-    pub struct_size: usize,
     /// 1: the update and the metrics are the same on one replica as on all.
     pub holds: i32,
     /// All that was found: a line about the whole, then one for each finding that is not
@@ -104,10 +98,7 @@ pub struct umbo_equivalence_info {
 
 /// One finding of a check.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_equivalence_finding {
-    /// sizeof(umbo_equivalence_finding).
-    pub struct_size: usize,
     /// What the finding is about.
     pub subject: umbo_equivalence_subject,
     /// UMBO_EQUIVALENCE_EQUAL, or what is wrong.

@@ -24,10 +24,7 @@ constants! { LossReduction {
 
 /// How gradients are combined.
 #[c_struct(accumulation_steps = 1)]
-#[repr(C)]
 pub struct umbo_gradients_options {
-    /// sizeof(umbo_gradients_options).
-    pub struct_size: usize,
     /// Must be given: UMBO_LOSS_SUM, UMBO_LOSS_MEAN or UMBO_LOSS_GLOBAL_MEAN.
     pub loss_reduction: umbo_loss_reduction,
     /// How many runs make one update; 1 or more. Apply after each run: the contributions of all of
@@ -83,10 +80,7 @@ pub fn umbo_gradients_create(
 
 /// What gradients are, and what the gradient of one variable is.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_gradients_info {
-    /// sizeof(umbo_gradients_info).
-    pub struct_size: usize,
     /// The number of variables.
     pub variable_count: i64,
     /// How many runs make one update.

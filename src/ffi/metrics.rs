@@ -27,10 +27,7 @@ pub const UMBO_METRIC_AUC: umbo_metric_kind = 6;
 
 /// Options of a metric.
 #[c_struct(bin_count = 200, highest_score = 1.0)]
-#[repr(C)]
 pub struct umbo_metric_options {
-    /// sizeof(umbo_metric_options).
-    pub struct_size: usize,
     /// The classes of a confusion matrix, 1 to 32768; must be given. A cell takes 8 bytes.
     pub class_count: i64,
     /// The bins of an AUC's histogram, 1 to 16777216.
@@ -43,10 +40,7 @@ pub struct umbo_metric_options {
 
 /// What metrics there are, and what one of them is.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_metrics_info {
-    /// sizeof(umbo_metrics_info).
-    pub struct_size: usize,
     /// How many metrics were defined.
     pub metric_count: i64,
     /// The name of the one with the index; NULL without an index. Lives as long as the metrics.
@@ -57,10 +51,7 @@ pub struct umbo_metrics_info {
 
 /// How a class was predicted.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_class_metric {
-    /// sizeof(umbo_class_metric).
-    pub struct_size: usize,
     /// Examples of the class for which it was predicted.
     pub true_positives: i64,
     /// Examples of other classes for which it was predicted.

@@ -11,7 +11,7 @@
 //! - [`arguments`]: checks and converts what comes in; [`pointers`]: arrays, and places for what goes out.
 //! - [`constants`]: which constant of C stands for what in the core.
 //! - [`status`]: status codes and the thread's last error.
-//! - [`text`] and [`options`]: C strings and option structs.
+//! - [`text`], [`c_string`] and [`options`]: texts from C, texts for C, and option structs.
 //! - [`user_data`]: a pointer with its `destroy`. [`callback`]: running a callback and reading its failure.
 //! - [`object`]: which handle types there are. [`handle`]: the table behind the handles.
 //!   [`hazard`]: how a lookup keeps an object alive without writing to a shared cache line.
@@ -64,6 +64,7 @@
 pub mod apply;
 pub(crate) mod arguments;
 pub(crate) mod boundary;
+pub(crate) mod c_string;
 pub(crate) mod callback;
 pub(crate) mod checked_step;
 pub mod checkpoint;

@@ -44,10 +44,7 @@ constants! { Cause {
 /// A step begins with the end of the run before it on its thread; if that is not known, it is a run alone. Work that is
 /// done once for all replicas counts for each, so the fields from `input` to `outside` add up to about `step`.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_step_times {
-    /// sizeof(umbo_step_times).
-    pub struct_size: usize,
     /// The number of measured steps.
     pub measured_step_count: i64,
     /// The number of all steps since then.
@@ -144,10 +141,7 @@ pub fn umbo_strategy_step_times(
 
 /// The options of a trace.
 #[c_struct(max_events = 4_000_000)]
-#[repr(C)]
 pub struct umbo_trace_options {
-    /// sizeof(umbo_trace_options).
-    pub struct_size: usize,
     /// The most events that are written, 1 or more: 4,000,000 take about 500 MB. Others are counted and dropped.
     pub max_events: i64,
 }

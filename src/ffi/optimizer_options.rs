@@ -43,10 +43,7 @@ pub const UMBO_LOSS_SCALING_DYNAMIC: umbo_loss_scaling = 2;
     clip_value = UMBO_INFINITE as f64, loss_scale = 65536.0, loss_scale_growth_factor = 2.0,
     loss_scale_backoff_factor = 0.5, loss_scale_minimum = 1.0, loss_scale_growth_interval = 2000
 )]
-#[repr(C)]
 pub struct umbo_optimizer_options {
-    /// sizeof(umbo_optimizer_options).
-    pub struct_size: usize,
     /// Finite and 0 or more. AdamW and LAMB apply it beside the gradient (decoupled); other rules
     /// add weight_decay * w to the gradient (L2). UMBO_AUTO: that of the rule's options, or none.
     pub weight_decay: f64,
@@ -79,10 +76,7 @@ pub struct umbo_optimizer_options {
 
 /// How an optimizer treats the variables of a group.
 #[c_struct(learning_rate_factor = 1.0, weight_decay = UMBO_AUTO as f64)]
-#[repr(C)]
 pub struct umbo_group_options {
-    /// sizeof(umbo_group_options).
-    pub struct_size: usize,
     /// What the learning rate is multiplied by; finite and 0 or more.
     pub learning_rate_factor: f64,
     /// Finite and 0 or more; 0 is usual for biases and normalisation. UMBO_AUTO: the optimizer's.

@@ -5,10 +5,7 @@ use crate::optimizer::{LossScaling, Optimizer, Settings};
 
 /// What an optimizer is, and how far it has come.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_optimizer_info {
-    /// sizeof(umbo_optimizer_info).
-    pub struct_size: usize,
     /// The name of the rule: "sgd", "adamw" and so on, or that of a custom rule. Lives as long as
     /// the optimizer.
     pub rule: *const c_char,

@@ -6,10 +6,7 @@ use crate::optimizer::rule::VariableProgress;
 /// How often an optimizer has updated a variable, and the numbers that its rule carries from one
 /// update to the next.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_variable_progress {
-    /// sizeof(umbo_variable_progress).
-    pub struct_size: usize,
     /// How often it was updated. With 0 there is no state that could be read.
     pub update_count: i64,
     /// Adam, AdamW, LAMB: the power of beta1. Custom rules, and Adagrad with `learning_rate_decay`:

@@ -2,8 +2,8 @@
 
 use std::ffi::CStr;
 
+use super::c_string::device_text;
 use super::prelude::*;
-use super::text::device_text;
 use crate::strategy::context::with_current_replica;
 use crate::strategy::metrics::Metric;
 use parking_lot::Mutex;
@@ -112,10 +112,7 @@ pub(crate) fn context(
 
 /// A replica, its device, and its part of the global batch.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_replica_context_info {
-    /// sizeof(umbo_replica_context_info).
-    pub struct_size: usize,
     /// The id of the replica: 0 to `replica_count` less one.
     pub replica_id: i32,
     /// Its id among the replicas of this process, as umbo_strategy_compute_device() takes it.

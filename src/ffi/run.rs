@@ -39,10 +39,7 @@ pub(super) type ReplicaFn = unsafe extern "C-unwind" fn(
 
 /// The limits of a run.
 #[c_struct(timeout_seconds = UMBO_INFINITE as f64)]
-#[repr(C)]
 pub struct umbo_run_options {
-    /// sizeof(umbo_run_options).
-    pub struct_size: usize,
     /// The time limit, 0 or more. After it the run returns UMBO_STATUS_DEADLINE_EXCEEDED.
     pub timeout_seconds: f64,
     /// When it is cancelled, the run returns UMBO_STATUS_CANCELLED. May be NULL.

@@ -9,8 +9,8 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr;
 use std::sync::LazyLock;
 
+use super::c_string::c_string;
 use super::options::{self, c_struct};
-use super::text::c_string;
 use super::user_data::{UserData, umbo_destroy_fn};
 use crate::error::{Error, ReplicaFailure, Status};
 
@@ -52,10 +52,7 @@ pub const UMBO_STATUS_DATA_LOSS: umbo_status = 15;
 
 /// A failure: of the whole call, or of one replica. umbo_last_error_at() gets it.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_error_info {
-    /// sizeof(umbo_error_info).
-    pub struct_size: usize,
     /// Why it failed.
     pub status: umbo_status,
     /// The id of the replica that failed; UMBO_NONE for a failure of the whole call.

@@ -7,10 +7,7 @@ use crate::strategy::{Options, Strategy};
 
 /// The options of a strategy.
 #[c_struct(bind_threads = 1)]
-#[repr(C)]
 pub struct umbo_strategy_options {
-    /// sizeof(umbo_strategy_options).
-    pub struct_size: usize,
     /// The number of elements of `compute_devices`, at most 1024.
     pub compute_device_count: i64,
     /// The names of the compute devices, all different. NULL: `cpu_replicas` decides; if that is 0, all GPUs,
@@ -152,10 +149,7 @@ pub fn umbo_strategy_synchronize(strategy: *mut umbo_strategy) {
 
 /// The total of a metric over all replicas.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_metric {
-    /// sizeof(umbo_metric).
-    pub struct_size: usize,
     /// The sum of what the replicas added, in the order of the steps and then of the replicas.
     pub sum: f64,
     /// The sum of the weights.

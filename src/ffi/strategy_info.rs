@@ -4,10 +4,7 @@ use super::prelude::*;
 
 /// A strategy's replicas, devices and state.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_strategy_info {
-    /// sizeof(umbo_strategy_info).
-    pub struct_size: usize,
     /// A number that no other strategy of this process has: two handles with the same are of one
     /// strategy. 0 is the default strategy.
     pub id: u64,

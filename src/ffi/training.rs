@@ -49,10 +49,7 @@ pub type umbo_progress_fn = Option<
 #[c_struct(
     timeout_seconds = UMBO_INFINITE as f64, max_steps = UMBO_ALL, flush = 1, reset_iterator = 1
 )]
-#[repr(C)]
 pub struct umbo_train_epoch_options {
-    /// sizeof(umbo_train_epoch_options).
-    pub struct_size: usize,
     /// Metrics that the step adds to: they are reset before the first step. NULL: none are.
     pub metrics: *mut umbo_metrics,
     /// Called after each step. NULL: no callback.
@@ -79,10 +76,7 @@ pub struct umbo_train_epoch_options {
 
 /// What an epoch did.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_train_epoch_report {
-    /// sizeof(umbo_train_epoch_report).
-    pub struct_size: usize,
     /// Steps that took effect.
     pub step_count: i64,
     /// The examples of their elements, if these tell how many they have.

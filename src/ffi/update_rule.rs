@@ -11,20 +11,14 @@ use crate::optimizer::{Optimizer, UpdateRule};
 
 /// Options of gradient descent.
 #[c_struct(learning_rate = 0.01)]
-#[repr(C)]
 pub struct umbo_sgd_options {
-    /// sizeof(umbo_sgd_options).
-    pub struct_size: usize,
     /// Finite and 0 or more.
     pub learning_rate: f64,
 }
 
 /// Options of gradient descent with momentum.
 #[c_struct(learning_rate = 0.01, momentum = 0.9)]
-#[repr(C)]
 pub struct umbo_momentum_options {
-    /// sizeof(umbo_momentum_options).
-    pub struct_size: usize,
     /// Finite and 0 or more.
     pub learning_rate: f64,
     /// The decay of the sum of gradients; in [0, 1).
@@ -37,10 +31,7 @@ pub struct umbo_momentum_options {
 
 /// Options of Adam.
 #[c_struct(learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8)]
-#[repr(C)]
 pub struct umbo_adam_options {
-    /// sizeof(umbo_adam_options).
-    pub struct_size: usize,
     /// Finite and 0 or more.
     pub learning_rate: f64,
     /// The decay of the first moment; in [0, 1).
@@ -55,10 +46,7 @@ pub struct umbo_adam_options {
 
 /// Options of AdamW.
 #[c_struct(learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01)]
-#[repr(C)]
 pub struct umbo_adamw_options {
-    /// sizeof(umbo_adamw_options).
-    pub struct_size: usize,
     /// Finite and 0 or more.
     pub learning_rate: f64,
     /// The decay of the first moment; in [0, 1).
@@ -75,10 +63,7 @@ pub struct umbo_adamw_options {
 
 /// Options of LAMB.
 #[c_struct(learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, weight_decay = 0.01)]
-#[repr(C)]
 pub struct umbo_lamb_options {
-    /// sizeof(umbo_lamb_options).
-    pub struct_size: usize,
     /// Finite and 0 or more.
     pub learning_rate: f64,
     /// The decay of the first moment; in [0, 1).
@@ -93,10 +78,7 @@ pub struct umbo_lamb_options {
 
 /// Options of Adagrad.
 #[c_struct(learning_rate = 0.01, epsilon = 1e-10)]
-#[repr(C)]
 pub struct umbo_adagrad_options {
-    /// sizeof(umbo_adagrad_options).
-    pub struct_size: usize,
     /// Finite and 0 or more.
     pub learning_rate: f64,
     /// What the sums of squares begin with; finite and 0 or more.
@@ -109,10 +91,7 @@ pub struct umbo_adagrad_options {
 
 /// Options of RMSprop.
 #[c_struct(learning_rate = 0.01, rho = 0.99, epsilon = 1e-8)]
-#[repr(C)]
 pub struct umbo_rmsprop_options {
-    /// sizeof(umbo_rmsprop_options).
-    pub struct_size: usize,
     /// Finite and 0 or more.
     pub learning_rate: f64,
     /// The decay of the moments; in [0, 1).
@@ -127,10 +106,7 @@ pub struct umbo_rmsprop_options {
 
 /// Options of FTRL-Proximal. `beta`, `l2` and `initial_accumulator` must not all be 0.
 #[c_struct(learning_rate = 0.1, beta = 1.0)]
-#[repr(C)]
 pub struct umbo_ftrl_options {
-    /// sizeof(umbo_ftrl_options).
-    pub struct_size: usize,
     /// Finite and more than 0.
     pub learning_rate: f64,
     /// Added to the root of the sum of squares; finite and 0 or more.

@@ -39,10 +39,7 @@ fn leaf(value: &Value) -> Result<&Tensor> {
 
 /// What a value is. Start from UMBO_VALUE_INFO_INIT.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_value_info {
-    /// sizeof(umbo_value_info).
-    pub struct_size: usize,
     /// What it is.
     pub kind: umbo_value_kind,
     /// The type of the elements of a tensor, a variable or indexed slices; else UMBO_DTYPE_NONE.

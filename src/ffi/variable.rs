@@ -32,10 +32,7 @@ pub type umbo_initializer_fn = Option<
 
 /// The properties of a new variable. Start from UMBO_VARIABLE_OPTIONS_INIT.
 #[c_struct(trainable = UMBO_AUTO as i32, initial_spread = 0.05)]
-#[repr(C)]
 pub struct umbo_variable_options {
-    /// sizeof(umbo_variable_options).
-    pub struct_size: usize,
     /// Writes the initial value, once, before umbo_variable_create() returns. NULL: none.
     pub initializer: umbo_initializer_fn,
     /// Passed to `initializer`.
@@ -163,10 +160,7 @@ pub fn umbo_variable_create(
 
 /// What a variable is. Start from UMBO_VARIABLE_INFO_INIT.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_variable_info {
-    /// sizeof(umbo_variable_info).
-    pub struct_size: usize,
     /// The name. Lives as long as the variable.
     pub name: *const c_char,
     /// The canonical name of the device that holds the variable. Lives as long as the process.

@@ -330,12 +330,12 @@ mod tests {
     /// What is between two runs: input, bytes that are updated, and what the program does.
     fn between() {
         {
-            let _input = watching::span(Phase::Input);
+            let _input = crate::observe::span(Phase::Input);
             burn(INPUT);
         }
         {
-            let _update = watching::span(Phase::Update);
-            watching::count(Counter::Updated, || 10);
+            let _update = crate::observe::span(Phase::Update);
+            crate::observe::count(Counter::Updated, || 10);
         }
         burn(OUTSIDE);
     }

@@ -75,6 +75,7 @@ mod step;
 mod step_lock;
 mod steps;
 pub mod strict_callbacks;
+mod strict_context;
 mod symbol;
 mod threads;
 mod together;

@@ -8,12 +8,9 @@ use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
 use crate::tensor::fence::{Fence, Fenced};
-use crate::tensor::{DType, Shape, Tensor};
 use crate::values::View;
-use crate::values::variable::Variable;
 
 use super::central_storage::Strategy;
-use super::step::ReplicaContext;
 
 /// What is looked at when a replica's callback has returned, for the layers above.
 pub trait AtReturn: Send {
@@ -27,14 +24,14 @@ pub trait AtReturn: Send {
 /// What one replica's callback was given in a step.
 #[derive(Default)]
 pub(super) struct Guards {
-    scratch: Vec<Fenced>,
+    pub scratch: Vec<Fenced>,
     /// The scratch memory of the last step, full of the pattern.
     spent: Vec<Fenced>,
     /// Tensors that the callback has made: what they are, and what is around them.
-    made: Vec<(String, Fence)>,
+    pub made: Vec<(String, Fence)>,
     /// Views of variables.
-    shown: Vec<View>,
-    others: Vec<Box<dyn AtReturn>>,
+    pub shown: Vec<View>,
+    pub others: Vec<Box<dyn AtReturn>>,
     /// What was found of the last step.
     late: Option<Error>,
 }
@@ -130,70 +127,5 @@ fn end(view: View) {
     });
     if let Err(error) = ended {
         log::log(Level::Error, || format!("{variable:?} is not as it was: {error}"));
-    }
-}
-
-impl ReplicaContext {
-    /// Whether the strategy is strict and this is a run of it.
-    fn with_guards<R>(&self, change: impl FnOnce(&mut Guards) -> Result<R>) -> Result<Option<R>> {
-        if !self.strategy().is_strict() {
-            return Ok(None);
-        }
-        let Some(step) = &self.step else { return Ok(None) };
-        let mut desk = step.slots[self.replica()].desk();
-        desk.guards.as_deref_mut().map(change).transpose()
-    }
-
-    /// Has `make` made and looked at when the callback has returned, unless there is something with
-    /// this key already. Nothing happens unless the strategy is strict.
-    pub fn at_return(&self, key: usize, make: impl FnOnce() -> Box<dyn AtReturn>) -> Result<()> {
-        self.with_guards(|guards| {
-            if guards.others.iter().all(|other| other.key() != key) {
-                guards.others.push(make());
-            }
-            Ok(())
-        })?;
-        Ok(())
-    }
-
-    /// Scratch memory with a fence around it, if the strategy is strict.
-    pub(super) fn guarded_scratch(&self, bytes: usize) -> Result<Option<*mut u8>> {
-        let device = self.device();
-        self.with_guards(|guards| guards.grant(bytes, device))
-    }
-
-    /// A new tensor for the callback, with anything in it and a fence around it, if the strategy is
-    /// strict.
-    pub fn guarded_tensor(
-        &self,
-        dtype: DType,
-        shape: Shape,
-        device: DeviceId,
-    ) -> Result<Option<Tensor>> {
-        self.with_guards(|guards| {
-            let (tensor, fenced) = Fenced::tensor(dtype, shape, device)?;
-            guards.made.push((format!("{dtype} of shape {shape}"), fenced.fence));
-            Ok(tensor)
-        })
-    }
-
-    /// Notes that the callback was shown `value`, which is a buffer of `variable` or a copy of it. A trial
-    /// finds by itself what was written.
-    pub(super) fn guard_view(
-        &self,
-        variable: &Variable,
-        buffer: usize,
-        value: &Tensor,
-    ) -> Result<()> {
-        if self.watcher.is_some() {
-            return Ok(());
-        }
-        self.with_guards(|guards| {
-            if !guards.shown.iter().any(|view| view.is_of(variable, buffer, value)) {
-                guards.shown.push(View::new(variable, buffer, value)?);
-            }
-            Ok(())
-        })?;
-        Ok(())
     }
 }

@@ -22,7 +22,7 @@ use crate::tensor::{Shape, Tensor};
 use crate::text::Text;
 use indexed_slices::IndexedSlices;
 use limits::NestSize;
-pub use per_replica::PerReplica;
+pub use per_replica::{Component, PerReplica};
 use variable::Variable;
 pub use view::View;
 
@@ -49,6 +49,23 @@ pub enum Value {
     IndexedSlices(Arc<IndexedSlices>),
 }
 
+impl From<Component> for Value {
+    fn from(component: Component) -> Value {
+        match component {
+            Component::Tensor(tensor) => Value::Tensor(tensor),
+            Component::IndexedSlices(slices) => Value::IndexedSlices(slices),
+        }
+    }
+}
+
+impl PerReplica {
+    /// All components as values, in replica order.
+    pub fn values(&self) -> Vec<Value> {
+        let components = (0..self.count()).filter_map(|replica| self.component(replica));
+        components.map(Value::from).collect()
+    }
+}
+
 impl Value {
     /// A per-replica value of these components.
     pub fn per_replica(components: Vec<Tensor>) -> Result<Value> {
@@ -61,7 +78,18 @@ impl Value {
         if components.iter().any(Value::is_nest) {
             return Value::merge(&components, true, "components");
         }
-        Ok(Value::PerReplica(Arc::new(PerReplica::of(components)?)))
+        let component = |(replica, value): (usize, &Value)| {
+            value.as_component().ok_or_else(|| {
+                let kind = value.kind_name();
+                let problem = format!(
+                    "{kind} where a tensor or indexed slices are expected; make a per-replica value of each \
+                     leaf, and a nest of those"
+                );
+                Error::invalid(format!("components[{replica}]"), problem)
+            })
+        };
+        let components = components.iter().enumerate().map(component);
+        Ok(Value::PerReplica(Arc::new(PerReplica::of(components.collect::<Result<_>>()?)?)))
     }
 
     /// Indexed slices; see [`IndexedSlices::new`].
@@ -69,9 +97,13 @@ impl Value {
         Ok(Value::IndexedSlices(Arc::new(IndexedSlices::new(values, indices, dense_shape)?)))
     }
 
-    /// Whether a per-replica value can have this as a component.
-    fn can_be_component(&self) -> bool {
-        matches!(self, Value::Tensor(_) | Value::IndexedSlices(_))
+    /// The value as a component of a per-replica value, if it can be one.
+    fn as_component(&self) -> Option<Component> {
+        match self {
+            Value::Tensor(tensor) => Some(Component::Tensor(tensor.clone())),
+            Value::IndexedSlices(slices) => Some(Component::IndexedSlices(Arc::clone(slices))),
+            _ => None,
+        }
     }
 
     /// A tuple of these items.
@@ -192,7 +224,7 @@ impl Value {
             Value::Tensor(_) | Value::Variable(_) | Value::IndexedSlices(_) => {
                 return Err(Error::invalid("value", format!("{} has no items", self.kind_name())));
             }
-            Value::PerReplica(value) => value.component(index),
+            Value::PerReplica(value) => value.component(index).map(Value::from),
             nest => nest.items().nth(index).cloned(),
         };
         item.ok_or_else(|| {
@@ -268,13 +300,20 @@ impl Value {
 
     /// The tensor of this leaf as replica `replica` sees it: a plain tensor is the same for all.
     pub fn tensor_of(&self, replica: usize) -> Result<&Tensor> {
+        let other = |other: &Value| {
+            let kind = other.kind_name();
+            let problem = format!("{kind} where a tensor or a per-replica value is expected");
+            Error::invalid("value", problem)
+        };
         match self {
             Value::Tensor(tensor) => Ok(tensor),
-            Value::PerReplica(value) => value.tensor(replica),
-            other => Err(Error::invalid(
-                "value",
-                format!("{} where a tensor or a per-replica value is expected", other.kind_name()),
-            )),
+            Value::PerReplica(value) => {
+                value.dense(replica).ok_or_else(|| match value.component(replica) {
+                    Some(component) => other(&component.into()),
+                    None => value.too_short(replica),
+                })
+            }
+            leaf => Err(other(leaf)),
         }
     }
 
@@ -283,7 +322,8 @@ impl Value {
     pub fn component(&self, replica: usize) -> Result<Value> {
         self.map_leaves(&mut |leaf| match leaf {
             Value::PerReplica(value) => {
-                value.component(replica).ok_or_else(|| value.too_short(replica))
+                let component = value.component(replica).map(Value::from);
+                component.ok_or_else(|| value.too_short(replica))
             }
             other => Ok(other.clone()),
         })
@@ -362,7 +402,7 @@ impl Value {
             if !always_wrap && parts.iter().all(|part| part.is_same_leaf(first)) {
                 return Ok(first.clone());
             }
-            let wrong = parts.iter().enumerate().find(|(_, part)| !part.can_be_component());
+            let wrong = parts.iter().enumerate().find(|(_, part)| part.as_component().is_none());
             return match wrong {
                 None => Value::per_replica_of(parts.to_vec()),
                 Some((replica, part)) if !is_of_kind(part) => Err(mismatch(replica, part)),
@@ -403,7 +443,7 @@ impl Value {
 
     /// The value with tensors and indexed slices as per-replica values of one component.
     pub fn of_replicas(&self) -> Result<Value> {
-        self.map_leaves(&mut |leaf| match leaf.can_be_component() {
+        self.map_leaves(&mut |leaf| match leaf.as_component().is_some() {
             true => Value::per_replica_of(vec![leaf.clone()]),
             false => Ok(leaf.clone()),
         })
@@ -447,7 +487,7 @@ impl Value {
     pub fn examples_of(&self, replica: usize) -> Option<u64> {
         let annotated = |leaf: &Value| match leaf {
             Value::Tensor(tensor) => tensor.examples(),
-            Value::PerReplica(value) => value.annotated_examples(replica),
+            Value::PerReplica(value) => value.dense(replica)?.examples(),
             _ => None,
         };
         let first_dimension = |leaf: &Value| match leaf {

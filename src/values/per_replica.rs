@@ -1,6 +1,8 @@
 //! Per-replica values: one component per replica.
 
-use super::Value;
+use std::sync::Arc;
+
+use super::indexed_slices::IndexedSlices;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -13,7 +15,25 @@ enum Parts {
     /// All are tensors.
     Dense(Vec<Tensor>),
     /// At least one is indexed slices.
-    Mixed(Vec<Value>),
+    Mixed(Vec<Component>),
+}
+
+/// What one replica has of a per-replica value.
+#[derive(Clone, Debug)]
+pub enum Component {
+    /// A tensor.
+    Tensor(Tensor),
+    /// Some rows of a tensor.
+    IndexedSlices(Arc<IndexedSlices>),
+}
+
+impl Component {
+    fn tensor(&self) -> Option<&Tensor> {
+        match self {
+            Component::Tensor(tensor) => Some(tensor),
+            Component::IndexedSlices(_) => None,
+        }
+    }
 }
 
 impl PerReplica {
@@ -26,28 +46,11 @@ impl PerReplica {
     }
 
     /// A per-replica value of at least one component, each a tensor or indexed slices.
-    pub fn of(components: Vec<Value>) -> Result<PerReplica> {
+    pub fn of(components: Vec<Component>) -> Result<PerReplica> {
         if components.is_empty() {
             return Err(no_components());
         }
-        let other = components.iter().position(|component| !component.can_be_component());
-        if let Some(replica) = other {
-            return Err(Error::invalid(
-                format!("components[{replica}]"),
-                format!(
-                    "{} where a tensor or indexed slices are expected; make a per-replica value of each \
-                     leaf, and a nest of those",
-                    components[replica].kind_name()
-                ),
-            ));
-        }
-        let dense: Option<Vec<Tensor>> = components
-            .iter()
-            .map(|component| match component {
-                Value::Tensor(tensor) => Some(tensor.clone()),
-                _ => None,
-            })
-            .collect();
+        let dense: Option<_> = components.iter().map(|one| one.tensor().cloned()).collect();
         Ok(PerReplica(dense.map_or(Parts::Mixed(components), Parts::Dense)))
     }
 
@@ -59,19 +62,11 @@ impl PerReplica {
         }
     }
 
-    /// The component of `replica`, a tensor or indexed slices, if there is one.
-    pub fn component(&self, replica: usize) -> Option<Value> {
+    /// The component of `replica`, if there is one.
+    pub fn component(&self, replica: usize) -> Option<Component> {
         match &self.0 {
-            Parts::Dense(components) => components.get(replica).cloned().map(Value::Tensor),
+            Parts::Dense(components) => components.get(replica).cloned().map(Component::Tensor),
             Parts::Mixed(components) => components.get(replica).cloned(),
-        }
-    }
-
-    /// All components as values, in replica order.
-    pub fn values(&self) -> Vec<Value> {
-        match &self.0 {
-            Parts::Dense(components) => components.iter().cloned().map(Value::Tensor).collect(),
-            Parts::Mixed(components) => components.clone(),
         }
     }
 
@@ -98,18 +93,6 @@ impl PerReplica {
         }
     }
 
-    /// The component of `replica`, which must be a tensor.
-    pub(super) fn tensor(&self, replica: usize) -> Result<&Tensor> {
-        let found = match &self.0 {
-            Parts::Dense(components) => components.get(replica),
-            Parts::Mixed(components) => match components.get(replica) {
-                Some(component) => return component.tensor_of(replica),
-                None => None,
-            },
-        };
-        found.ok_or_else(|| self.too_short(replica))
-    }
-
     pub(super) fn too_short(&self, replica: usize) -> Error {
         Error::out_of_range(
             "value",
@@ -120,33 +103,22 @@ impl PerReplica {
         )
     }
 
-    /// How many examples the component of `replica` says that it holds.
-    pub(super) fn annotated_examples(&self, replica: usize) -> Option<u64> {
-        self.dense(replica)?.examples()
-    }
-
     /// The component of `replica`, if it is a tensor.
     pub(super) fn dense(&self, replica: usize) -> Option<&Tensor> {
         match &self.0 {
             Parts::Dense(components) => components.get(replica),
-            Parts::Mixed(components) => match components.get(replica)? {
-                Value::Tensor(tensor) => Some(tensor),
-                _ => None,
-            },
+            Parts::Mixed(components) => components.get(replica)?.tensor(),
         }
     }
 
     /// The size of the first dimension of the component of `replica`.
     pub(super) fn rows(&self, replica: usize) -> Option<u64> {
-        let rows = |tensor: &Tensor| tensor.shape().first().map(|&size| size as u64);
-        match &self.0 {
-            Parts::Dense(components) => rows(components.get(replica)?),
-            Parts::Mixed(components) => match components.get(replica)? {
-                Value::Tensor(tensor) => rows(tensor),
-                Value::IndexedSlices(slices) => rows(slices.values()),
-                _ => None,
-            },
-        }
+        let component = self.component(replica)?;
+        let tensor = match &component {
+            Component::Tensor(tensor) => tensor,
+            Component::IndexedSlices(slices) => slices.values(),
+        };
+        tensor.shape().first().map(|&size| size as u64)
     }
 }
 

@@ -19,8 +19,7 @@ type Module = Vec<String>;
 type Sources = BTreeMap<Module, Source>;
 
 /// What an item begins with.
-const ITEMS: [&str; 9] =
-    ["fn", "struct", "enum", "trait", "type", "const", "static", "union", "macro_rules"];
+const ITEMS: [&str; 8] = ["fn", "struct", "enum", "trait", "type", "const", "static", "union"];
 
 struct Source {
     file: String,
@@ -129,6 +128,11 @@ fn take_uses(code: &str) -> (Vec<Use>, String) {
     while let Some(start) = rest.find(is_word) {
         let (gap, text) = rest.split_at(start);
         others += gap;
+        // `pub(in path)` says who may see an item, and imports nothing.
+        if let Some(inside) = text.strip_prefix("in ").filter(|_| others.ends_with("pub(")) {
+            rest = inside.split_once(')').map_or("", |(_, behind)| behind);
+            continue;
+        }
         is_public &= !gap.contains([';', '{', '}']);
         let word = &text[..text.find(|c| !is_word(c)).unwrap_or(text.len())];
         let (mut after, mut paths) = (&text[word.len()..], Vec::new());
@@ -170,13 +174,11 @@ fn read(folder: &Path, module: &Module, sources: &mut Sources) {
                 own.push(stem);
             }
             let (uses, rest) = take_uses(&plain(&fs::read_to_string(&path).unwrap()));
-            let words: Vec<&str> =
-                rest.split(|c| !is_word(c)).filter(|word| !word.is_empty()).collect();
-            let items = words
-                .windows(2)
-                .filter(|pair| ITEMS.contains(&pair[0]))
-                .map(|pair| pair[1].to_owned())
-                .collect();
+            // `*const T` is no item.
+            let rest = rest.replace("*const", "*");
+            let words: Vec<&str> = rest.split(|c| !is_word(c)).collect();
+            let items = words.windows(2).filter(|pair| ITEMS.contains(&pair[0]));
+            let items = items.map(|pair| pair[1].to_owned()).collect();
             let words = words.into_iter().map(str::to_owned).collect();
             let root = Path::new(env!("CARGO_MANIFEST_DIR"));
             let file = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();

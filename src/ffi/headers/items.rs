@@ -1,8 +1,8 @@
 //! What a source file of the C layer declares: cbindgen says how C writes it, and syn reads what cbindgen
 //! does not, the attributes.
 //!
-//! cbindgen sees functions as they stand in its source, and not what attributes make of them. So it is given a
-//! source of its own, in which the functions with `#[c_call]` are written out.
+//! cbindgen sees items as they stand in its source, and not what attributes make of them. So it is given a
+//! source of its own, in which the functions with `#[c_call]` and the structs with `#[c_struct]` are written out.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,8 +12,8 @@ use cbindgen::{Builder, Config, Language, Layout, Style};
 use quote::{ToTokens, quote};
 use syn::punctuated::Punctuated;
 use syn::{
-    Attribute, BinOp, Expr, ExprLit, File, Ident, Item as Source, ItemFn, ItemStruct, Lit, Meta,
-    MetaNameValue, Token, Type, UnOp, Visibility, parse_quote,
+    Attribute, BinOp, Expr, ExprLit, Fields, File, Ident, Item as Source, ItemFn, ItemStruct, Lit,
+    Meta, MetaNameValue, Token, Type, UnOp, Visibility, parse_quote,
 };
 
 /// Something that a source file declares.
@@ -97,6 +97,7 @@ fn declared(item: Source) -> Option<(Ident, Source)> {
     }
     match item {
         Source::Fn(function) => Some((name, Source::Fn(written_out(function)))),
+        Source::Struct(item) => Some((name, Source::Struct(with_size(item)))),
         other => Some((name, other)),
     }
 }
@@ -115,6 +116,18 @@ fn written_out(mut function: ItemFn) -> ItemFn {
     }
     *function.block = parse_quote!({});
     function
+}
+
+/// A struct as `#[c_struct]` makes it.
+fn with_size(mut item: ItemStruct) -> ItemStruct {
+    if attribute(&item.attrs, "c_struct").is_some()
+        && let Fields::Named(fields) = &mut item.fields
+    {
+        let size = format!(" sizeof({}).", item.ident);
+        fields.named.insert(0, parse_quote!(#[doc = #size] pub struct_size: usize));
+        item.attrs.push(parse_quote!(#[repr(C)]));
+    }
+    item
 }
 
 /// Has cbindgen write the declarations in C, and reads them by their names.

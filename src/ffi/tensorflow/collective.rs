@@ -6,10 +6,7 @@ use crate::strategy::collective::Destination;
 
 /// Where a value goes. Set exactly one field.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_destination {
-    /// sizeof(umbo_destination).
-    pub struct_size: usize,
     /// The name of a device.
     pub device: *const c_char,
     /// A value, whose device gets the result. With a per-replica value the device of each component gets a copy.

@@ -82,10 +82,7 @@ pub fn umbo_variable_request_next(
 
 /// What a new variable will be.
 #[c_struct]
-#[repr(C)]
 pub struct umbo_variable_request_info {
-    /// sizeof(umbo_variable_request_info).
-    pub struct_size: usize,
     /// Its name. Lives until the creator returns or the name is set.
     pub name: *const c_char,
     /// The canonical name of its device; NULL until the strategy's own creator has run.

@@ -1,0 +1,76 @@
+//! What a strict strategy does where a callback is given memory through its context.
+
+use crate::device::DeviceId;
+use crate::error::Result;
+use crate::tensor::fence::Fenced;
+use crate::tensor::{DType, Shape, Tensor};
+use crate::values::View;
+use crate::values::variable::Variable;
+
+use super::step::ReplicaContext;
+use super::strict_callbacks::{AtReturn, Guards};
+
+impl ReplicaContext {
+    /// Whether the strategy is strict and this is a run of it.
+    fn with_guards<R>(&self, change: impl FnOnce(&mut Guards) -> Result<R>) -> Result<Option<R>> {
+        if !self.strategy().is_strict() {
+            return Ok(None);
+        }
+        let Some(step) = &self.step else { return Ok(None) };
+        let mut desk = step.slots[self.replica()].desk();
+        desk.guards.as_deref_mut().map(change).transpose()
+    }
+
+    /// Has `make` made and looked at when the callback has returned, unless there is something with
+    /// this key already. Nothing happens unless the strategy is strict.
+    pub fn at_return(&self, key: usize, make: impl FnOnce() -> Box<dyn AtReturn>) -> Result<()> {
+        self.with_guards(|guards| {
+            if guards.others.iter().all(|other| other.key() != key) {
+                guards.others.push(make());
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// Scratch memory with a fence around it, if the strategy is strict.
+    pub(super) fn guarded_scratch(&self, bytes: usize) -> Result<Option<*mut u8>> {
+        let device = self.device();
+        self.with_guards(|guards| guards.grant(bytes, device))
+    }
+
+    /// A new tensor for the callback, with anything in it and a fence around it, if the strategy is
+    /// strict.
+    pub fn guarded_tensor(
+        &self,
+        dtype: DType,
+        shape: Shape,
+        device: DeviceId,
+    ) -> Result<Option<Tensor>> {
+        self.with_guards(|guards| {
+            let (tensor, fenced) = Fenced::tensor(dtype, shape, device)?;
+            guards.made.push((format!("{dtype} of shape {shape}"), fenced.fence));
+            Ok(tensor)
+        })
+    }
+
+    /// Notes that the callback was shown `value`, which is a buffer of `variable` or a copy of it. A trial
+    /// finds by itself what was written.
+    pub(super) fn guard_view(
+        &self,
+        variable: &Variable,
+        buffer: usize,
+        value: &Tensor,
+    ) -> Result<()> {
+        if self.watcher.is_some() {
+            return Ok(());
+        }
+        self.with_guards(|guards| {
+            if !guards.shown.iter().any(|view| view.is_of(variable, buffer, value)) {
+                guards.shown.push(View::new(variable, buffer, value)?);
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+}
