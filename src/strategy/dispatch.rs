@@ -142,10 +142,7 @@ impl StepRecord {
     /// to spin in this way: not at all on the processor that one of them needs.
     pub fn coordinator_spin(&self, allowed: Spin, first: usize) -> Spin {
         match affinity::current_processor() {
-            Some(here) if allowed == Spin::BOUNDED => {
-                let taken = self.mailboxes[first..].iter().any(|mailbox| mailbox.is_on(here));
-                if taken { Spin::NEVER } else { allowed }
-            }
+            Some(here) if allowed == Spin::BOUNDED && self.is_taken(here, first) => Spin::NEVER,
             _ => allowed,
         }
     }
