@@ -59,11 +59,11 @@ echo "the same on both"
 
 [ "${1:-}" != examples ] || exit 0
 # What of the tests runs in some minutes when it is emulated; all others run on this machine as it is, since they look at the
-# sources (architecture, documents, function_names, header), measure time, processors or memory (no_polling, shared_processor,
+# sources (architecture, documents, header), measure time, processors or memory (no_polling, shared_processor,
 # step_report, worker_costs, workers, fresh_outputs), start themselves again, for which the system would have to know of qemu
 # (trace, strict), interpret kernels for GPUs (cuda, gpu), or train for hours in so many combinations.
 tests=(--lib)
-for name in batched_reduce ffi_dataset ffi_extended ffi_gradients ffi_input ffi_tensor ffi_value reduce strategy; do
+for name in batched_reduce ffi ffi_gradients ffi_tensor reduce strategy; do
   tests+=(--test $name)
 done
 echo "==== Rust's tests under qemu"
@@ -72,7 +72,8 @@ UMBO_CASES=$(printf '%s:' "$PWD"/tests/cases/data/*.json)
 export UMBO_CASES=${UMBO_CASES%:}
 # So do tests that compare the sets of instructions of a processor.
 again=$(sed -n 's/.*same_in_every_set("\([a-z0-9_:]*\)".*/\1/p' tests/*.rs tests/*/*.rs)
-skips=()
+# Of these two programs a part looks at the sources, and a part measures time.
+skips=(--skip function_names:: --skip shared_devices::)
 # And those that need a process of their own.
 again+=" run::the_deepest_nest_goes_through_run_reduce_and_gather"
 for name in $again; do

@@ -1,4 +1,5 @@
-//! Library, device and tensor functions as a C program calls them.
+//! Library, device and tensor functions as a C program calls them. A process of its own, because it sets how many devices
+//! and workers there are.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;

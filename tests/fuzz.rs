@@ -1,4 +1,5 @@
-//! The fuzz targets (`fuzz/`) on random changes of what they read well, without a fuzzer.
+//! The fuzz targets (`fuzz/`) on random changes of what they read well, without a fuzzer. A program of its own,
+//! into which those are compiled.
 //!
 //! `FUZZ_INPUTS` asks for another number of inputs for each target.
 

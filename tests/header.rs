@@ -1,5 +1,5 @@
 //! The committed headers are what the source says. `UPDATE_HEADER=1 cargo test --test header`
-//! writes them anew.
+//! writes them anew. A program of its own, into which their generator is compiled.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
 //! A program with one call of the library left out: it does not compile, or somebody says on standard error
-//! what is missing, or nothing is wrong.
+//! what is missing, or nothing is wrong. A program of its own, which calls nothing of the library: it starts others.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,4 +1,4 @@
-//! What the log is told. The sink is the process's, so each test takes the lock.
+//! What the log is told. The sink is the process's, so each test takes the lock, and is in a program of its own.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 

@@ -1,5 +1,5 @@
 //! Who waits sleeps until it is woken. Polling would show in how often a waiting thread gives up its
-//! processor, which the system counts.
+//! processor, which the system counts. A process of its own, whose processors no other tests take.
 
 use std::fs;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,5 +1,5 @@
 //! The generator of the C programs over all functions, and that the C++ layer reaches all of the C
-//! API.
+//! API. A program of its own, into which the generator is compiled.
 
 #[path = "c/generator/cases.rs"]
 mod cases;

@@ -1,5 +1,5 @@
 //! Reductions, gathers, copies and assignments against a plain model, and what they promise about
-//! bits, dtypes and errors.
+//! bits, dtypes and errors. A program of its own, which some tests start again with other instructions.
 
 mod oracle;
 mod sets;

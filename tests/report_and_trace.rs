@@ -1,5 +1,5 @@
 //! The report of measured steps says what the trace of the same run says, however many steps there are: of
-//! more than some dozen only a part is measured, and of those the latest are kept.
+//! more than some dozen only a part is measured, and of those the latest are kept. There is one trace in a process.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

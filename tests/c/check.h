@@ -291,4 +291,9 @@ static CHECK_MAYBE_UNUSED umbo_status return_float(float number, umbo_value **re
     return UMBO_OK;
 }
 
+/* The tests of a folder are one program (runner.c), in which the `main` of each has another name. */
+#ifdef UMBO_TEST_MAIN
+#define main UMBO_TEST_MAIN
+#endif
+
 #endif

@@ -2,11 +2,16 @@
 
 mod commit;
 mod contexts;
+mod creation;
+mod engines;
 mod fairness;
 mod late;
 mod merge_calls;
 mod nested;
+mod operations;
 mod run;
+mod shared_devices;
+mod sparse;
 mod undo;
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

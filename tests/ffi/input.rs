@@ -1,16 +1,14 @@
 //! Datasets from the caller's functions, and distribution, through the C functions: who releases
 //! what, which failures come back, and what options mean.
 
-mod calls;
-#[path = "calls/pass.rs"]
-mod pass;
-
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use calls::{last_message, made, ok, refused};
+use super::calls::{last_message, made, ok, refused};
 use umbo::ffi::*;
+
+use super::{alone, pass};
 
 /// What the callbacks below are given.
 #[derive(Default)]
@@ -126,6 +124,7 @@ fn step(iterator: *mut umbo_iterator) -> (umbo_status, Option<i64>) {
 
 #[test]
 fn a_generators_passes_are_ended_and_its_data_destroyed_once() {
+    let _alone = alone();
     let state = Calls::default();
     let spec = scalar_spec();
     // SAFETY: handles are live, callbacks fit their user data, which outlives them.
@@ -176,6 +175,7 @@ unsafe extern "C-unwind" fn none(
 
 #[test]
 fn what_a_call_takes_it_destroys_also_if_it_fails() {
+    let _alone = alone();
     let state = Calls::default();
     let data = state.user_data();
     // SAFETY: handles are live or NULL, callbacks fit their user data.
@@ -267,6 +267,7 @@ const OPTIONS: umbo_distribute_options = umbo_distribute_options {
 
 #[test]
 fn distribution_from_a_function_and_its_options() {
+    let _alone = alone();
     let state = Calls::default();
     // SAFETY: an options struct of zeros means all defaults but its size.
     let mut strategy_options: umbo_strategy_options = unsafe { std::mem::zeroed() };

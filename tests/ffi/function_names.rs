@@ -6,8 +6,9 @@ use std::{fs, ptr};
 
 use umbo::ffi::*;
 
-mod calls;
-use calls::{last_message, made, ok, refused};
+use super::alone;
+
+use super::calls::{last_message, made, ok, refused};
 
 fn strategy() -> *mut umbo_strategy {
     // SAFETY: all bytes zero is a value of the struct.
@@ -44,6 +45,7 @@ fn first_record() -> String {
 
 #[test]
 fn a_function_that_fails_begins_its_message_with_its_name() {
+    let _alone = alone();
     let (s, value) = (strategy(), tensor());
     let mut none = ptr::null_mut();
     let mut tensor = ptr::null_mut();
@@ -120,6 +122,7 @@ unsafe extern "C-unwind" fn gathers(
 
 #[test]
 fn errors_of_replicas_begin_with_the_replica() {
+    let _alone = alone();
     let (s, value) = (strategy(), tensor());
     let none = ptr::null();
     // SAFETY: the handles are live, and the callback gets what it wants.
@@ -154,6 +157,7 @@ unsafe extern "C-unwind" fn passes_on(_: *mut umbo_strategy, words: *mut c_void)
 
 #[test]
 fn the_innermost_function_is_named_and_no_other() {
+    let _alone = alone();
     let s = strategy();
     // SAFETY: the handle is live, and the user data is NULL or a text.
     unsafe {
@@ -187,6 +191,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 
 #[test]
 fn a_function_that_is_written_out_passes_its_own_name() {
+    let _alone = alone();
     let mut paths = Vec::new();
     sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ffi"), &mut paths);
     // These have their own ways: they are about the last error itself.
@@ -215,6 +220,7 @@ fn a_function_that_is_written_out_passes_its_own_name() {
 
 #[test]
 fn the_core_has_no_names_of_c_functions() {
+    let _alone = alone();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut paths = Vec::new();
     sources(&root, &mut paths);

@@ -1,16 +1,12 @@
 //! Indexed slices, scatter updates, updates, values from functions, creators and cluster resolvers
-//! as a C program uses them. The tests count live handles, so each takes the lock.
+//! as a C program uses them.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
-use std::sync::{Mutex, MutexGuard};
 
 use umbo::ffi::*;
 
-fn alone() -> MutexGuard<'static, ()> {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
+use super::alone;
 
 fn text(pointer: *const c_char) -> String {
     // SAFETY: the library's texts are valid while the test looks.
@@ -136,7 +132,7 @@ fn info(value: *const umbo_value) -> umbo_value_info {
 
 #[test]
 fn indexed_slices_are_built_reduced_and_taken_apart() {
-    let _guard = alone();
+    let _alone = alone();
     let before = live();
     let s = strategy(2);
     let parts = [slices(&[1.0], &[1], 4), slices(&[2.0, 3.0], &[0, 3], 4)];
@@ -186,7 +182,7 @@ fn indexed_slices_are_built_reduced_and_taken_apart() {
 
 #[test]
 fn scatter_updates_change_rows() {
-    let _guard = alone();
+    let _alone = alone();
     let before = live();
     let s = strategy(2);
     let v = variable(s, c"v", &[10.0, 20.0, 30.0]);
@@ -259,7 +255,7 @@ unsafe extern "C-unwind" fn update_from_a_replica(
 
 #[test]
 fn updates_merge() {
-    let _guard = alone();
+    let _alone = alone();
     let before = live();
     let s = strategy(2);
     let v = variable(s, c"v", &[0.0]);
@@ -318,7 +314,7 @@ unsafe extern "C-unwind" fn no_value(
 
 #[test]
 fn values_from_functions_and_destinations() {
-    let _guard = alone();
+    let _alone = alone();
     let before = live();
     let s = strategy(2);
     // SAFETY: all zero is a value of the structs; the handles are live, the outputs variables.
@@ -408,7 +404,7 @@ unsafe extern "C-unwind" fn count_destroys(user_data: *mut c_void) {
 
 #[test]
 fn creators_see_and_change_requests() {
-    let _guard = alone();
+    let _alone = alone();
     let before = live();
     let s = strategy(2);
     let mut seen: Vec<String> = Vec::new();
@@ -437,7 +433,7 @@ fn creators_see_and_change_requests() {
 
 #[test]
 fn a_resolver_names_jobs_and_tasks() {
-    let _guard = alone();
+    let _alone = alone();
     let before = live();
     // SAFETY: the handles are live, the texts texts, the outputs variables.
     unsafe {

@@ -4,8 +4,9 @@ use std::ptr;
 
 use umbo::ffi::*;
 
-mod calls;
-use calls::{last_message, made, refused};
+use super::alone;
+
+use super::calls::{last_message, made, refused};
 
 fn strategy() -> *mut umbo_strategy {
     let options = umbo_strategy_options { cpu_replicas: 2, ..Default::default() };
@@ -29,6 +30,7 @@ fn advises(status: umbo_status, expected: umbo_status, words: &[&str]) {
 
 #[test]
 fn devices_that_are_not_there_name_the_option_that_makes_them() {
+    let _alone = alone();
     let names = [c"CPU:917".as_ptr()];
     let (compute_devices, compute_device_count) = (names.as_ptr(), 1);
     let options =
@@ -41,6 +43,7 @@ fn devices_that_are_not_there_name_the_option_that_makes_them() {
 
 #[test]
 fn counts_of_devices_are_negative_or_too_large() {
+    let _alone = alone();
     for (count, words) in [
         (-1, "-1 is negative"),
         (i64::MIN, "is negative"),
@@ -56,6 +59,7 @@ fn counts_of_devices_are_negative_or_too_large() {
 
 #[test]
 fn numbers_of_bytes_say_what_type_would_have_so_many() {
+    let _alone = alone();
     let tensor = zeros(UMBO_DTYPE_FLOAT32, &[2]);
     let mut room = [0.0f64; 2];
     let mut copy = |bytes: usize, words: &[&str]| {
@@ -78,6 +82,7 @@ fn numbers_of_bytes_say_what_type_would_have_so_many() {
 /// by a cast, or in C with a warning.
 #[test]
 fn a_handle_in_the_place_of_its_address() {
+    let _alone = alone();
     // Of some handles the number is a multiple of 8, as addresses are.
     for _ in 0..16 {
         // SAFETY: handles are live, the output is a variable, and no call gets so far as to write.
@@ -122,6 +127,7 @@ fn a_handle_in_the_place_of_its_address() {
 
 #[test]
 fn a_table_that_is_viewed_like_a_dense_variable() {
+    let _alone = alone();
     unsafe extern "C-unwind" fn step(
         context: *mut umbo_replica_context,
         _: *const umbo_value,

@@ -1,13 +1,12 @@
 //! Datasets and iterators through the C functions.
 
-mod allocator;
-mod calls;
-
 use std::ffi::{CString, c_char};
 use std::ptr;
 
-use calls::{made, ok, refused};
+use super::calls::{made, ok, refused};
 use umbo::ffi::*;
+
+use super::{allocator, alone};
 
 /// What a transformation makes of `source`, which stays.
 fn changed(
@@ -94,6 +93,7 @@ fn cardinality(dataset: *const umbo_dataset) -> i64 {
 
 #[test]
 fn transformations_do_what_they_say() {
+    let _alone = alone();
     // SAFETY: handles are live and outputs places of `made`'s.
     unsafe {
         let source = numbers(10);
@@ -116,6 +116,7 @@ fn transformations_do_what_they_say() {
 
 #[test]
 fn the_seed_decides_the_order() {
+    let _alone = alone();
     let size = size_of::<umbo_shuffle_options>();
     let shuffled = |seed: u64, keep: i32| {
         let (source, mut options) = (numbers(20), [size as u64, u64::MAX, seed, 0]);
@@ -143,6 +144,7 @@ fn the_seed_decides_the_order() {
 
 #[test]
 fn zip_makes_structs_with_names_and_tuples_without() {
+    let _alone = alone();
     // SAFETY: handles are live, arrays as long as the count says.
     unsafe {
         let (a, b) = (numbers(5), numbers(3));
@@ -172,6 +174,7 @@ fn zip_makes_structs_with_names_and_tuples_without() {
 
 #[test]
 fn idx_files_are_read() {
+    let _alone = alone();
     let path = std::env::temp_dir().join(format!("umbo-ffi-dataset-{}.idx", std::process::id()));
     let text = CString::new(path.to_str().unwrap()).unwrap();
     let mut file = vec![0, 0, 0x0d, 1, 0, 0, 0, 2];
@@ -196,6 +199,7 @@ fn idx_files_are_read() {
 
 #[test]
 fn what_is_wrong_is_named_and_nothing_is_written() {
+    let _alone = alone();
     let mut dataset = numbers(4);
     let source = &raw mut dataset;
     let mut made: *mut umbo_dataset = ptr::null_mut();
@@ -245,6 +249,7 @@ fn what_is_wrong_is_named_and_nothing_is_written() {
 
 #[test]
 fn a_steady_pass_allocates_nothing() {
+    let _alone = alone();
     // SAFETY: handles are live and outputs places of `made`'s.
     unsafe {
         let source = numbers(64);

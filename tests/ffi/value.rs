@@ -1,16 +1,11 @@
-//! Value functions as a C program calls them. The tests of this file count live handles, so each
-//! takes the lock.
+//! Value functions as a C program calls them.
 
 use std::ffi::{CStr, c_char};
 use std::ptr;
-use std::sync::{Mutex, MutexGuard};
 
 use umbo::ffi::*;
 
-fn alone() -> MutexGuard<'static, ()> {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
+use super::alone;
 
 fn message() -> String {
     // SAFETY: the message is a text that no call replaces meanwhile.
@@ -65,7 +60,7 @@ fn rows(value: *const umbo_value, name: *const c_char) -> Result<i64, (umbo_stat
 
 #[test]
 fn nests_are_built_viewed_and_taken_apart() {
-    let _guard = alone();
+    let _alone = alone();
     let (x, y) = (leaf(3), leaf(5));
     let (mut tuple, mut nest) = (ptr::null_mut(), ptr::null_mut());
     // SAFETY: the arrays have as many elements as stated, the outputs are variables.
@@ -127,7 +122,7 @@ fn nests_are_built_viewed_and_taken_apart() {
 
 #[test]
 fn a_leaf_gives_back_its_very_tensor() {
-    let _guard = alone();
+    let _alone = alone();
     let value = leaf(2);
     let (mut first, mut second) = (ptr::null_mut(), ptr::null_mut());
     // SAFETY: the outputs are variables.
@@ -151,7 +146,7 @@ fn a_leaf_gives_back_its_very_tensor() {
 
 #[test]
 fn per_replica_values_know_their_examples() {
-    let _guard = alone();
+    let _alone = alone();
     let (first, second) = (leaf(3), leaf(0));
     let (mut both, mut wrong) = (ptr::null_mut(), ptr::null_mut());
     // SAFETY: the arrays have as many elements as stated, the outputs are variables.
@@ -198,7 +193,7 @@ fn per_replica_values_know_their_examples() {
 
 #[test]
 fn a_retained_value_outlives_its_original() {
-    let _guard = alone();
+    let _alone = alone();
     let value = leaf(4);
     let mut clone: *mut umbo_value = ptr::null_mut();
     // SAFETY: the output is a variable.
@@ -216,6 +211,7 @@ fn a_retained_value_outlives_its_original() {
 
 #[test]
 fn unknown_handle_types_are_refused() {
+    let _alone = alone();
     let mut count = 0;
     // SAFETY: the output is a variable.
     unsafe {

@@ -1,0 +1,22 @@
+//! The C functions as a C program calls them. Handles are counted for the whole process: there is one test at a time.
+//! Tensors and devices are in a program of their own (`ffi_tensor.rs`), which sets how many devices the process has.
+
+mod advice;
+#[path = "../allocator/mod.rs"]
+mod allocator;
+#[path = "../calls/mod.rs"]
+mod calls;
+mod dataset;
+mod extended;
+mod function_names;
+mod input;
+#[path = "../calls/pass.rs"]
+mod pass;
+mod value;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
