@@ -167,7 +167,7 @@ impl Launcher for Host {
         }
         observe::count(Counter::Updated, || pieces.bytes() as u64);
         let streaming = streaming::pays(pieces.bytes());
-        let parts = received.as_ref().map(|(parts, _)| &**parts);
+        let parts = received.as_deref();
         pieces.for_each_share(contributions.len(), &|share| {
             let contributions = &mut *contributions[share.number()].lock();
             for (item, part) in share.parts() {
@@ -191,14 +191,20 @@ impl Launcher for Host {
                 );
             }
         });
-        if let Some((parts, weights)) = &mut received {
-            parts.put_weights(items, variables, sources, weights);
+        if let Some(parts) = &mut received {
+            parts.put_weights(items, variables, sources);
         }
         Ok(())
     }
 
-    fn pack(&'static self, parts: &Parts, sources: &Sources<'_>, send: &mut Words) -> Result<()> {
-        parts.pack(sources, send);
+    fn pack(
+        &'static self,
+        parts: &Parts,
+        round: usize,
+        sources: &Sources<'_>,
+        send: &mut Words,
+    ) -> Result<()> {
+        parts.pack(round, sources, send);
         Ok(())
     }
 

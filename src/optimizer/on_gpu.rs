@@ -259,8 +259,14 @@ impl Launcher for Gpu {
         Ok(())
     }
 
-    fn pack(&'static self, parts: &Parts, sources: &Sources<'_>, send: &mut Words) -> Result<()> {
-        parts.pack_on_gpu(self, sources, send)
+    fn pack(
+        &'static self,
+        parts: &Parts,
+        round: usize,
+        sources: &Sources<'_>,
+        send: &mut Words,
+    ) -> Result<()> {
+        parts.pack_on_gpu(self, round, sources, send)
     }
 
     fn write_gradient(

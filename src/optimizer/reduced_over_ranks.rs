@@ -14,6 +14,8 @@ use crate::kernels::update::accumulate::accumulate;
 use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
 use crate::kernels::view::Span;
 use crate::optimizer::exchange::divisions::{accumulated_here, division_of};
+use crate::optimizer::exchange::sent::Sent;
+use crate::optimizer::exchange::sums_are_sent;
 use crate::optimizer::exchange::touched::{Touched, pack_variable};
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::sources::Sources;
@@ -58,9 +60,8 @@ pub(super) fn reduce(
     let (dtype, shape) = (variable.dtype(), variable.shape());
     let wire = sources.gradient_dtype(dtype);
     // As an apply has it, so that the bits are those of the apply.
-    let most_replicas = ranks.replicas().iter().copied().max().unwrap_or(1);
+    let sent = Sent::of_dense(ranks, sources, wire);
     let is_chosen = ranks.has_chosen_replicas();
-    let is_sum = !is_chosen && (runs > 0 || most_replicas * wire.size() > size_of::<f64>());
     let what = format_args!("a look at the gradient of {variable:?}");
     let reduction = format!("{:?}", gradients.loss_reduction());
     let (name, variables) = (variable.name().clone(), sources.variables().len());
@@ -75,10 +76,7 @@ pub(super) fn reduce(
         tell(&"the factor that undoes the loss scale", unscale.into());
         tell(&"the reduction of the losses", reduction.as_str().into());
     };
-    // Where the number of replicas was chosen, what was accumulated is of all ranks: rows on each of them,
-    // of other variables each has its part.
-    let rows_are_summed = runs > 0 && !is_chosen;
-    let own = tell(ranks, sources, index, is_sum, rows_are_summed);
+    let own = tell(ranks, sources, index, sent);
     let call = Call {
         length: own.as_ref().map_or(0, Vec::len),
         ..Call::to(Kind::Gradients, &what).agreeing(&quantities)
@@ -88,13 +86,12 @@ pub(super) fn reduce(
     drop(meeting);
     let (mut of_ranks, mut touched, mut before) = (Vec::new(), Touched::default(), 0);
     let division = division_of(ranks, sources, index).filter(|_| is_chosen);
-    let dense = if is_sum { DType::Float64 } else { wire };
     for (rank, bytes) in told.iter().enumerate() {
         let mut from = Reader::new(rank, bytes);
         let part = division.as_ref().map_or(0, |division| division.of(rank).len());
-        let of_rank = hear(&mut from, (dense, shape), part)?;
+        let of_rank = hear(&mut from, (sent.dtype(), shape), part)?;
         if sources.is_row_sparse(index) {
-            touched.unpack_variable(sources, index, (rows_are_summed, before), &mut from)?;
+            touched.unpack_variable(ranks, sources, (index, before), &mut from)?;
         }
         before += of_rank.weights.len();
         of_ranks.push(of_rank);
@@ -118,7 +115,7 @@ pub(super) fn reduce(
     }
     let gradient = Tensor::uninitialized(dtype, shape, DeviceId::HOST)?;
     let elements = shape.elements();
-    if let (true, Some((first, others))) = (is_sum, dense.split_first()) {
+    if let (Sent::Sum, Some((first, others))) = (sent, dense.split_first()) {
         let mut sum = first.0.to_vec::<f64>()?;
         for (other, _) in others {
             let other = other.to_vec::<f64>()?;
@@ -150,14 +147,8 @@ fn put_together<'a>(
     if any { Tensor::from_slice(&all, shape, DeviceId::HOST).map(Some) } else { Ok(None) }
 }
 
-/// What this rank tells of variable `index`: of gradients that are dense their sum, if it `is_sum`.
-fn tell(
-    ranks: &Ranks,
-    sources: &mut Sources<'_>,
-    index: usize,
-    is_sum: bool,
-    rows_are_summed: bool,
-) -> Result<Vec<u8>> {
+/// What this rank tells of variable `index`.
+fn tell(ranks: &Ranks, sources: &mut Sources<'_>, index: usize, sent: Sent) -> Result<Vec<u8>> {
     let mut to = Writer::default();
     to.float(sources.accumulation.weight)?;
     to.number(sources.contributions.count() as u64)?;
@@ -167,10 +158,10 @@ fn tell(
     if sources.is_row_sparse(index) {
         to.number(0)?;
         to.number(0)?;
-        if rows_are_summed {
+        if sums_are_sent(ranks, sources) {
             sources.merge_rows_of(index)?;
         }
-        pack_variable(sources, index, rows_are_summed, &mut to)?;
+        pack_variable(ranks, sources, index, &mut to)?;
         return Ok(to.done());
     }
     let of_all = match ranks.has_chosen_replicas() {
@@ -180,7 +171,7 @@ fn tell(
     to.number(of_all.is_some().into())?;
     of_all.iter().try_for_each(|part| to.tensor(part))?;
     let here = sources.contributed_here(index)?;
-    if !is_sum {
+    if sent != Sent::Sum {
         to.number(here.len() as u64)?;
         for (gradient, factor) in &here {
             to.float(*factor)?;

@@ -10,14 +10,15 @@ use crate::error::{Error, Result};
 use crate::kernels::cuda;
 use crate::kernels::dtype::DType;
 use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
-use crate::kernels::view::Span;
-use crate::optimizer::accumulation::Accumulation;
+use crate::kernels::view::{Span, SpanMut};
+use crate::optimizer::accumulation::{Accumulation, Memory};
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::exchange::touched::Touched;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::host::Host;
 use crate::optimizer::launcher::Launcher;
 use crate::optimizer::plan::Plan;
+use crate::optimizer::replica::Buffer;
 use crate::optimizer::row_sums::{Merged, Source};
 use crate::optimizer::rule::UpdateRule;
 use crate::tensor::Tensor;
@@ -74,6 +75,34 @@ impl<'a> Sources<'a> {
             Some(device) if !device.is_host_memory() => registry::gpu(device).map(Some),
             _ => Ok(None),
         }
+    }
+
+    /// Where the gradient of variable `index`, which is not row-sparse, and then its new weights are put by an
+    /// exchange: if the ranks divide it, where the first replica's gradient lies, if that is as large and in
+    /// host memory.
+    pub(super) fn landing(
+        &mut self,
+        index: usize,
+        divides: bool,
+    ) -> Result<Option<SpanMut<'static>>> {
+        let variable = &self.gradients.variables()[index];
+        let buffer = self.gradients.replicas.first().map(|own| &own.buffers[index]);
+        if let (true, Some(Buffer::Dense(dense))) = (divides, buffer)
+            && self.gradients.dtype(index) == variable.dtype()
+            && let Some(landing) = dense.landing()?
+        {
+            return Ok(Some(landing));
+        }
+        let elements = variable.shape().elements();
+        self.accumulation.reserve_gradient(index, variable, elements)?;
+        // SAFETY: what is kept of gradients lives as long as these, and is the apply's that has claimed them.
+        let whole = |memory: &Memory| unsafe { memory.writing.part(&(0..elements)).held() };
+        Ok(self.accumulation.gradient(index).map(whole))
+    }
+
+    /// What the replicas have contributed is about to be overwritten.
+    pub(super) fn spend(&self) {
+        self.gradients.spend();
     }
 
     /// The type of the replicas' gradients of a variable of type `dtype`.

@@ -6,7 +6,8 @@
 //! one process uses, in the order of the replicas; then it updates its part, and all get the weights of all
 //! parts. So the bits are those of one process, and each rank sends and receives what a ring would. Where
 //! several replicas of a rank together are more than their sum in float64 is, or runs were accumulated, that
-//! sum is sent instead. Norms are put together of the sums of tiles, which the ranks tell each other. Of
+//! sum is sent instead. All this goes in rounds, and what comes of it lies where gradients lay that have been
+//! sent, so that it takes little memory; an update that fails has used them up. Norms are put together of the sums of tiles, which the ranks tell each other. Of
 //! row-sparse gradients the rows that were touched go to all, and all update them.
 //!
 //! Where a rank has the variables on a GPU, all ranks get the gradients of all parts instead, and each
@@ -16,8 +17,8 @@
 //! If the number of all replicas was chosen, the bits must not depend on how they are spread over ranks:
 //! contributions are always sent as they are, and ranks exchange them in each run that is accumulated.
 //!
-//! - [`announcement`]: who has contributed to what. [`divisions`]: how dense gradients are divided. [`parts`]:
-//!   how they are exchanged. `next`: what is accumulated of them. [`weights`]: the same of weights. [`touched`]: rows.
+//! - [`announcement`]: who has contributed to what. [`divisions`]: how dense gradients are divided. [`sent`]: what
+//!   is sent of them. [`parts`]: how they are exchanged. `next`: what is accumulated of them. [`weights`]: the same of weights. [`touched`]: rows.
 //!   [`slots`]: state that is put together.
 
 pub(super) mod announcement;
@@ -26,6 +27,7 @@ pub(super) mod divisions;
 pub(super) mod new_weights;
 mod next;
 pub(super) mod parts;
+pub(super) mod sent;
 pub(super) mod slots;
 pub(super) mod touched;
 
@@ -50,8 +52,8 @@ use announcement::Announcement;
 pub(super) use buffers::Words;
 use new_weights::{Means, Scratch};
 use next::Next;
-use parts::Parts;
 use parts::between_gpus::Buffers;
+use parts::{Parts, ROUND};
 use touched::Touched;
 
 /// What exchanges work in, kept from update to update.
@@ -145,11 +147,10 @@ impl<'a> Exchange<'a> {
         let Memory { send, receive, touched, scratch, parts, .. } = memory;
         let mut lacks = false;
         let mut prepare = || {
-            let is_sum = sums_are_sent(self.ranks, sources);
-            if is_sum {
+            if sums_are_sent(self.ranks, sources) {
                 sources.merge_rows(plan, rule)?;
             }
-            let rows = touched::pack(sources, plan, is_sum)?;
+            let rows = touched::pack(self.ranks, sources, plan)?;
             let has = |index| self.announced.has_variable(index);
             work.select_where(sources, plan, self.ranks.replicas()[self.ranks.rank()], has);
             if self.divides {
@@ -157,14 +158,14 @@ impl<'a> Exchange<'a> {
                 self.check_updating(work, sources)?;
             }
             lacks = work.meet_state(&mut state.variables, sources, plan, rule)?;
-            let mut parts = Parts::new(self.ranks, &self.announced, sources, work, self.divides);
+            let round = if self.between_gpus { usize::MAX } else { ROUND };
+            let mut parts = Parts::new(self.ranks, &self.announced, sources, work, round);
             if let Some(gpu) = sources.gpu()?.filter(|_| self.between_gpus) {
                 let buffers = parts.make_ready_on(gpu, sources)?;
                 return Ok((rows, parts, Some(buffers)));
             }
-            parts.reserve(sources, send, receive)?;
+            parts.reserve(sources, self.divides, send, receive)?;
             scratch.reserve()?;
-            sources.launcher()?.pack(&parts, sources, send)?;
             Ok((rows, parts, None))
         };
         let prepared: Result<(Vec<u8>, Parts, Option<Buffers>)> = prepare();
@@ -179,23 +180,29 @@ impl<'a> Exchange<'a> {
         let (any_measures, any_lacks) = meeting
             .numbers()
             .fold((false, false), |any, [one, other]| (any.0 || one != 0, any.1 || other != 0));
-        let rows = meeting.all_gather(&rows)?;
+        if any_lacks || sources.accumulation.row_sparse(0).is_some() {
+            // A rank that fails here says so before anything is used up.
+            let rows = meeting.all_gather(&rows)?;
+            drop(meeting);
+            let mut take = || {
+                touched.unpack(self.ranks, sources, plan, &self.announced, &rows)?;
+                let with_before = self.ranks.has_chosen_replicas();
+                sources.merge_touched(plan, rule, touched, with_before)?;
+                if any_lacks { work.widen_rows(self.ranks, state, plan, rule) } else { Ok(()) }
+            };
+            let call = Call::to(Kind::Gradients, &"the exchange of dense gradients");
+            (meeting, ()) = self.ranks.meet(call, take())?;
+        }
+        sources.spend();
         match on_gpu {
-            Some(buffers) => {
-                own.exchange_between_gpus(&mut meeting, sources, buffers)?;
-                drop(meeting);
-            }
+            Some(buffers) => own.exchange_between_gpus(&mut meeting, sources, buffers)?,
             None => {
-                own.exchange(&mut meeting, sources, send, receive)?;
+                own.exchange(&mut meeting, sources, (send, receive), !self.divides)?;
                 if !self.divides {
-                    own.gather_gradients(&mut meeting, sources, send, receive)?;
+                    own.bring_up(sources)?;
                 } else if any_measures {
                     let sums = own.total_sums(&mut meeting, send, receive)?;
                     work.take_squares(sums);
-                }
-                drop(meeting);
-                if !self.divides {
-                    own.bring_up(sources)?;
                 }
             }
         }
@@ -204,15 +211,7 @@ impl<'a> Exchange<'a> {
             work.keep_exchanged(sources);
         }
         *parts = self.divides.then_some(own);
-        touched.unpack(
-            sources,
-            plan,
-            &self.announced,
-            &rows,
-            sums_are_sent(self.ranks, sources),
-        )?;
-        sources.merge_touched(plan, rule, touched, self.ranks.has_chosen_replicas())?;
-        if any_lacks { work.widen_rows(self.ranks, state, plan, rule) } else { Ok(()) }
+        Ok(())
     }
 
     /// Has this rank compute the weights of its part, and all ranks know those of all parts. `prepared` is
@@ -235,8 +234,7 @@ impl<'a> Exchange<'a> {
         if means.rule.measures() {
             parts.measure(&mut meeting, &mut work.items, means, (send, receive))?;
         }
-        parts.try_update(&work.items, means, send, scratch);
-        parts.exchange_weights(&mut meeting, &work.items, send, receive)?;
+        parts.exchange_weights(&mut meeting, &work.items, means, (send, receive), scratch)?;
         drop(meeting);
         let keys = work.items.iter().map(|item| means.sources.variables()[item.index].key());
         self.ranks.updating().extend(keys);
@@ -269,11 +267,10 @@ impl<'a> Exchange<'a> {
         let replicas = self.ranks.replicas()[self.ranks.rank()];
         let has = |index| self.announced.has_variable_of_run(index);
         let mut prepare = || {
-            let rows = touched::pack(sources, plan, false)?;
+            let rows = touched::pack(self.ranks, sources, plan)?;
             work.select_where(sources, plan, replicas, has);
-            let parts = Parts::new(self.ranks, &self.announced, sources, work, self.divides);
+            let parts = Parts::new(self.ranks, &self.announced, sources, work, ROUND);
             parts.reserve_next(sources, send, receive, next)?;
-            sources.launcher()?.pack(&parts, sources, send)?;
             Ok((rows, parts))
         };
         let prepared: Result<(Vec<u8>, Parts)> = prepare();
@@ -287,7 +284,7 @@ impl<'a> Exchange<'a> {
         let rows = meeting.all_gather(&rows)?;
         parts.accumulate(&mut meeting, sources, (send, receive), next)?;
         drop(meeting);
-        touched.unpack(sources, plan, &self.announced, &rows, false)?;
+        touched.unpack(self.ranks, sources, plan, &self.announced, &rows)?;
         sources.merge_touched(plan, rule, touched, true)?;
         if !find_not_finite {
             return Ok(None);
@@ -333,14 +330,14 @@ pub(super) fn forget_updating(ranks: &Ranks, work: &Work, variables: &[Variable]
 }
 
 /// Whether a rank sends the sum of what its replicas have contributed to several runs.
-fn sums_are_sent(ranks: &Ranks, sources: &Sources<'_>) -> bool {
+pub(super) fn sums_are_sent(ranks: &Ranks, sources: &Sources<'_>) -> bool {
     sources.accumulation.runs > 0 && !ranks.has_chosen_replicas()
 }
 
 impl Memory {
-    /// The parts of the last update, and the weights of all of them.
-    pub(super) fn received(&mut self) -> Option<(&mut Parts, &Words)> {
-        self.parts.as_mut().map(|parts| (parts, &self.receive))
+    /// The parts of the last update, whose weights have landed.
+    pub(super) fn received(&mut self) -> Option<&mut Parts> {
+        self.parts.as_mut()
     }
 
     /// Keeps what [`Exchange::accumulate`] has prepared of the variables that are selected.

@@ -1,4 +1,8 @@
 //! Dense gradients, of which each rank adds up its part.
+//!
+//! What is exchanged goes in rounds, so that it takes little memory however large the variables are. What
+//! comes of it lies where the gradients of this process's first replica lie: each range of these is written
+//! when what it held has been sent.
 
 #![expect(
     unsafe_code,
@@ -18,6 +22,7 @@ use super::announcement::{Announcement, OfRank};
 use super::buffers::Words;
 use super::divisions::divisions;
 use super::next::Next;
+use super::sent::Sent;
 use crate::error::{Result, memory};
 use crate::executor::pieces::Pieces;
 use crate::executor::workers;
@@ -25,10 +30,11 @@ use crate::kernels::dtype::DType;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::layout::{Layout, Shape};
 use crate::kernels::update::accumulate::accumulate;
-use crate::kernels::update::measure::{ChunkSums, Chunks, OfTiles};
+use crate::kernels::update::measure::{ChunkSums, Chunks, OfTiles, TILE};
 use crate::kernels::update::rules::SUMS;
 use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
 use crate::kernels::view::{Span, SpanMut, View, ViewMut};
+use crate::optimizer::launcher::Launcher;
 use crate::optimizer::sources::Sources;
 use crate::optimizer::workspace::Work;
 use crate::strategy::ranks::{Meeting, Ranks};
@@ -36,6 +42,9 @@ use crate::values::division::Division;
 
 /// Elements of one contribution, or of the sum of several, at multiples of so many bytes.
 pub(super) const WORD: usize = size_of::<u64>();
+
+/// A rank sends, and receives, about as many bytes in one round.
+pub(super) const ROUND: usize = 16 << 20;
 
 /// Workers share the sums of gradients at multiples of so many elements.
 const BLOCK: usize = 64;
@@ -45,18 +54,23 @@ pub(in crate::optimizer) struct Parts {
     announced: Arc<Announcement>,
     pub(super) rank: usize,
     pub(super) items: Vec<Item>,
-    /// For each rank, in bytes.
-    send_counts: Vec<usize>,
-    receive_counts: Vec<usize>,
-    /// Of the gradients of the ranks' parts.
-    gradient_counts: Vec<usize>,
-    /// Of the weights of the ranks' parts, with a word behind them.
-    pub(super) weight_counts: Vec<usize>,
-    /// Of the sums of their tiles.
-    sum_counts: Vec<usize>,
+    /// What is of each rank's part in which round.
+    stretches: Vec<Vec<Stretch>>,
+    pub(super) rounds: usize,
     pub(super) pieces: Pieces,
     /// Of the tiles of this rank's part.
     pub(super) sums: Vec<ChunkSums<SUMS>>,
+}
+
+/// Elements of one variable that are exchanged in one round.
+pub(super) struct Stretch {
+    round: usize,
+    /// Which of the items.
+    pub item: usize,
+    /// Which of the variable's elements.
+    pub range: Range<usize>,
+    /// The first of its tiles among all of the rank's part.
+    first_tile: usize,
 }
 
 /// This rank's part of one variable, and where its sums are.
@@ -72,183 +86,267 @@ pub(super) struct Place {
 /// One variable.
 pub(in crate::optimizer) struct Item {
     pub(super) index: usize,
-    /// Of the variable, and of what replicas contribute to it.
+    /// Of the variable.
     pub(super) dtype: DType,
-    wire: DType,
-    /// Whether a rank's contributions are sent as their sum.
-    is_sum: bool,
+    sent: Sent,
     /// Which of its elements are in the part of each rank.
     pub(super) division: Division,
     pub(super) elements: usize,
-    /// The gradients of all parts are kept, and not this rank's alone.
-    is_kept_whole: bool,
+    /// Where this rank's part of the gradient goes, and of the other parts the gradients or the new weights.
+    pub(super) landing: Option<SpanMut<'static>>,
+}
+
+/// In the rounds of one rank there are at most `most` elements, more than a tile. Cuts are at tiles.
+fn stretches(items: &[Item], rank: usize, most: usize) -> Vec<Stretch> {
+    let (mut all, mut round, mut left, mut first_tile) = (Vec::new(), 0, most, 0);
+    for (item, of) in items.iter().enumerate() {
+        let mut rest = of.division.of(rank);
+        while !rest.is_empty() {
+            if left < rest.len().min(TILE) {
+                (round, left) = (round + 1, most);
+            }
+            let count = if rest.len() <= left { rest.len() } else { left / TILE * TILE };
+            let range = rest.start..rest.start + count;
+            (rest.start, left) = (range.end, left - count);
+            all.push(Stretch { round, item, range, first_tile });
+            first_tile += count.div_ceil(TILE);
+        }
+    }
+    all
 }
 
 impl Parts {
-    /// Of the variables that are selected for an update, and that are not row-sparse. `divides` is whether
-    /// each rank updates its part of them.
+    /// Of the variables that are selected for an update, and that are not row-sparse. A rank sends and
+    /// receives about as many bytes as `round` in one round.
     pub fn new(
         ranks: &Ranks,
         announced: &Arc<Announcement>,
         sources: &Sources<'_>,
         work: &Work,
-        divides: bool,
+        round: usize,
     ) -> Parts {
         let (rank, size) = (ranks.rank(), ranks.size());
         let variables = sources.variables();
         let mut is_selected = vec![false; variables.len()];
         work.items.iter().for_each(|item| is_selected[item.index] = true);
-        let is_fixed = ranks.has_chosen_replicas();
-        let most_replicas = ranks.replicas().iter().copied().max().unwrap_or(1);
         let divisions = divisions(ranks, sources, |index| is_selected[index]);
         let items = divisions.map(|(index, division)| {
-            let variable = &variables[index];
-            let (dtype, elements) = (variable.dtype(), variable.shape().elements());
-            let wire = sources.gradient_dtype(dtype);
-            let accumulates = sources.accumulation.runs > 0;
-            let is_large = most_replicas * wire.size() > size_of::<f64>();
-            let is_sum = !is_fixed && (accumulates || is_large);
-            Item { index, dtype, wire, is_sum, division, elements, is_kept_whole: !divides }
+            let (dtype, elements) = (variables[index].dtype(), variables[index].shape().elements());
+            let sent = Sent::of_dense(ranks, sources, sources.gradient_dtype(dtype));
+            Item { index, dtype, sent, division, elements, landing: None }
         });
         let items: Vec<Item> = items.filter(|item| is_selected[item.index]).collect();
-        let sent = |from: &OfRank, to: usize| items.iter().map(|item| item.bytes(from, to)).sum();
-        let of_ranks = announced.ranks();
-        let weights = |rank: usize| items.iter().map(|item| item.weight_bytes(rank)).sum::<usize>();
-        let tiles = |rank: usize| items.iter().map(|item| item.tiles(rank)).sum::<usize>();
+        let bytes = |item: &Item| {
+            let sent = announced.ranks().iter().map(|from| item.sent_by(from) * item.wire_size());
+            size * sent.max().unwrap_or(0).max(item.dtype.size())
+        };
+        let most = round / items.iter().map(bytes).max().unwrap_or(1) / TILE;
+        let most = most.max(1) * TILE;
+        let stretches: Vec<_> = (0..size).map(|rank| stretches(&items, rank, most)).collect();
+        let last = stretches.iter().filter_map(|of_rank| of_rank.last());
         Parts {
             announced: Arc::clone(announced),
             rank,
-            gradient_counts: (0..size).map(weights).collect(),
-            send_counts: (0..size).map(|to| sent(&of_ranks[rank], to)).collect(),
-            receive_counts: of_ranks.iter().map(|from| sent(from, rank)).collect(),
-            weight_counts: (0..size).map(|rank| weights(rank) + WORD).collect(),
-            sum_counts: (0..size).map(|rank| tiles(rank) * SUMS * WORD).collect(),
+            rounds: last.map(|last| last.round + 1).max().unwrap_or(0),
             items,
+            stretches,
             pieces: Pieces::default(),
             sums: Vec::new(),
         }
     }
 
+    /// What is of the part of rank `rank` in round `round`.
+    pub(super) fn of(&self, rank: usize, round: usize) -> &[Stretch] {
+        let all = &self.stretches[rank];
+        let start = all.partition_point(|stretch| stretch.round < round);
+        &all[start..all.partition_point(|stretch| stretch.round <= round)]
+    }
+
+    /// How many bytes rank `from` sends to rank `to` in a round.
+    fn sent(&self, from: usize, to: usize, round: usize) -> usize {
+        let from = &self.announced.ranks()[from];
+        let bytes = |stretch: &Stretch| {
+            let item = &self.items[stretch.item];
+            item.sent_by(from) * padded(stretch.range.len() * item.wire_size())
+        };
+        self.of(to, round).iter().map(bytes).sum()
+    }
+
+    /// How many bytes this rank sends to each, and receives from each, in a round.
+    fn counts(&self, round: usize) -> (Vec<usize>, Vec<usize>) {
+        let ranks = 0..self.stretches.len();
+        let send = ranks.clone().map(|to| self.sent(self.rank, to, round)).collect();
+        (send, ranks.map(|from| self.sent(from, self.rank, round)).collect())
+    }
+
+    /// How many bytes the elements of each rank's part have in a round, as many as a variable's elements
+    /// have.
+    fn shard_counts(&self, round: usize) -> Vec<usize> {
+        let bytes =
+            |stretch: &Stretch| padded(stretch.range.len() * self.items[stretch.item].dtype.size());
+        let ranks = 0..self.stretches.len();
+        ranks.map(|rank| self.of(rank, round).iter().map(bytes).sum()).collect()
+    }
+
+    /// The same, with a word behind each rank's.
+    pub(super) fn weight_counts(&self, round: usize) -> Vec<usize> {
+        self.shard_counts(round).into_iter().map(|bytes| bytes + WORD).collect()
+    }
+
+    /// How many bytes the sums of the tiles of each rank's part have.
+    fn sum_counts(&self) -> Vec<usize> {
+        let tiles = |stretch: &Stretch| stretch.range.len().div_ceil(TILE);
+        let of_ranks = self.stretches.iter();
+        of_ranks.map(|of| of.iter().map(tiles).sum::<usize>() * SUMS * WORD).collect()
+    }
+
     /// Has all the memory that the exchange takes, of gradients and then of weights, which from then on
-    /// cannot fail for lack of it.
+    /// cannot fail for lack of it. `divides` is whether each rank updates its part.
     pub fn reserve(
         &mut self,
         sources: &mut Sources<'_>,
+        divides: bool,
         send: &mut Words,
         receive: &mut Words,
     ) -> Result<()> {
-        let variables = sources.variables();
-        for item in &self.items {
-            let part = item.kept(self.rank);
-            let elements = if item.is_kept_whole { item.elements } else { part.end };
-            let variable = &variables[item.index];
-            sources.accumulation.reserve_gradient(item.index, variable, elements)?;
+        for item in &mut self.items {
+            item.landing = sources.landing(item.index, divides)?;
         }
-        let all = |counts: &[usize]| counts.iter().sum::<usize>();
-        let own = self.weight_counts[self.rank].max(self.sum_counts[self.rank]);
-        send.resize(all(&self.send_counts).max(own))?;
-        let weights = all(&self.weight_counts).max(all(&self.sum_counts));
-        receive.resize(all(&self.receive_counts).max(weights))?;
-        let tiles = self.sum_counts[self.rank] / (SUMS * WORD);
+        let sums = self.sum_counts();
+        let (mut sent, mut received) = (sums[self.rank], sums.iter().sum());
+        for round in 0..self.rounds {
+            let ((send, receive), weights) = (self.counts(round), self.weight_counts(round));
+            sent = send.iter().sum::<usize>().max(weights[self.rank]).max(sent);
+            received = receive.iter().sum::<usize>().max(weights.iter().sum()).max(received);
+        }
+        send.resize(sent)?;
+        receive.resize(received)?;
+        let tiles = sums[self.rank] / (SUMS * WORD);
         memory::room(&mut self.sums, tiles, "sums of gradients' squares")?;
         self.sums.resize_with(tiles, Default::default);
         Ok(())
     }
 
-    /// Writes what this rank sends to `send`: for each rank, for each variable, its elements of each
-    /// replica's contribution, or of their sum.
-    pub fn pack(&self, sources: &Sources<'_>, send: &mut Words) {
+    /// Writes what this rank sends in a round to `send`: for each rank, for each stretch, its elements of
+    /// each replica's contribution, or of their sum.
+    pub fn pack(&self, round: usize, sources: &Sources<'_>, send: &mut Words) {
         let mut to = send.bytes_mut();
         let mut contributions = Vec::new();
-        for rank in 0..self.send_counts.len() {
-            for item in &self.items {
-                let range = &item.division.of(rank);
+        for rank in 0..self.stretches.len() {
+            for Stretch { item, range, .. } in self.of(rank, round) {
+                let item = &self.items[*item];
                 sources.collect_own(item.index, &mut contributions);
-                if item.is_sum {
+                let Sent::Contributions(dtype) = item.sent else {
                     let accumulated = sources.accumulated(item.index);
                     if accumulated.is_some() || !contributions.is_empty() {
                         let place = take(&mut to, range.len() * size_of::<f64>());
                         let accumulated = accumulated.map(|sum| bytes_of(sum, range));
                         let own = contributions.iter().map(|of: &Contribution<'static>| {
-                            (bytes_of(of.gradient, range), of.gradient.dtype(), of.factor)
+                            let gradient = of.gradient.part(range);
+                            Contribution { gradient, factor: of.factor }
                         });
-                        add_up(place, accumulated, own);
+                        add_up(place, accumulated, own.collect());
                     }
                     continue;
-                }
+                };
                 for contribution in &contributions {
-                    let place = take(&mut to, range.len() * item.wire.size());
+                    let place = take(&mut to, range.len() * dtype.size());
                     place.copy_from_slice(bytes_of(contribution.gradient, range));
                 }
             }
         }
     }
 
-    /// Exchanges the contributions, and adds up those to this rank's part, which [`Sources`] has from
-    /// then on.
+    /// Exchanges the contributions, and adds up those to this rank's part; the gradients of the others with
+    /// `gathers`, too. A failure of this rank alone does not keep it from what the others wait for.
     pub fn exchange(
         &mut self,
         meeting: &mut Meeting<'_>,
         sources: &Sources<'_>,
-        send: &mut Words,
-        receive: &mut Words,
+        (send, receive): (&mut Words, &mut Words),
+        gathers: bool,
     ) -> Result<()> {
-        let (sent, got) = (self.send_counts.iter().sum(), self.receive_counts.iter().sum());
-        if self.is_empty() {
-            return Ok(());
+        let launcher = sources.launcher()?;
+        let mut packed = Ok(());
+        for round in 0..self.rounds {
+            packed =
+                packed.and(self.all_to_all(meeting, sources, launcher, (send, receive), round)?);
+            self.add_up(round, sources, receive);
+            if gathers {
+                let mut to = send.bytes_mut();
+                for Stretch { item, range, .. } in self.of(self.rank, round) {
+                    let item = &self.items[*item];
+                    let place = take(&mut to, range.len() * item.dtype.size());
+                    if let Some(landing) = &item.landing {
+                        place.copy_from_slice(bytes_of(landing.reading(), range));
+                    }
+                }
+                self.all_gather(meeting, round, send, receive)?;
+            }
         }
-        meeting.all_to_all(
-            (&send.bytes()[..sent], &self.send_counts),
-            (&mut receive.bytes_mut()[..got], &self.receive_counts),
-        )?;
-        self.add_up_own(sources, receive);
-        Ok(())
+        packed
     }
 
-    /// Puts the gradients of all parts where [`Sources`] has them.
-    pub fn gather_gradients(
+    /// Receives the contributions of all ranks to this one's part in a round. The inner result is that of
+    /// what this rank sends.
+    fn all_to_all(
         &self,
         meeting: &mut Meeting<'_>,
         sources: &Sources<'_>,
-        send: &mut Words,
-        receive: &mut Words,
-    ) -> Result<()> {
-        if self.is_empty() {
-            return Ok(());
-        }
-        let (own, all) = (self.weight_counts[self.rank], self.weight_counts.iter().sum());
-        let mut to = &mut send.bytes_mut()[..own];
-        for item in &self.items {
-            let range = item.kept(self.rank);
-            let place = take(&mut to, range.len() * item.dtype.size());
-            if let Some(memory) = sources.accumulation.gradient(item.index) {
-                place.copy_from_slice(bytes_of(memory.reading, &range));
-            }
-        }
-        let place = &mut receive.bytes_mut()[..all];
-        meeting.all_gather_into(&send.bytes()[..own], place, &self.weight_counts)?;
-        let mut from = receive.bytes();
-        for rank in 0..self.weight_counts.len() {
-            for item in &self.items {
-                let range = item.division.of(rank);
-                let (came, rest) = from.split_at(item.weight_bytes(rank));
-                from = rest;
-                let Some(memory) = sources.accumulation.gradient(item.index) else { continue };
-                if rank != self.rank {
-                    let came = span(&came[..range.len() * item.dtype.size()], item.dtype);
-                    // SAFETY: who has the accumulation, as `sources` has, is alone with the gradients,
-                    // and reads none now.
-                    unsafe { copy(came, &memory.writing.part(&range)) };
-                }
-            }
-            from = &from[WORD..];
-        }
-        Ok(())
+        launcher: &'static dyn Launcher,
+        (send, receive): (&mut Words, &mut Words),
+        round: usize,
+    ) -> Result<Result<()>> {
+        let packed = launcher.pack(self, round, sources, send);
+        let (send_counts, receive_counts) = self.counts(round);
+        let (sent, received) = (send_counts.iter().sum(), receive_counts.iter().sum());
+        meeting.all_to_all(
+            (&send.bytes()[..sent], &send_counts),
+            (&mut receive.bytes_mut()[..received], &receive_counts),
+        )?;
+        Ok(packed)
     }
 
-    /// Whether no variable has an element.
-    pub fn is_empty(&self) -> bool {
-        self.items.iter().all(|item| item.elements == 0)
+    /// Sends the elements of this rank's part that are in `send`, and a word, to all others, and puts those
+    /// of their parts where they land.
+    pub(super) fn all_gather(
+        &mut self,
+        meeting: &mut Meeting<'_>,
+        round: usize,
+        send: &Words,
+        receive: &mut Words,
+    ) -> Result<()> {
+        let counts = self.weight_counts(round);
+        let to = &mut receive.bytes_mut()[..counts.iter().sum()];
+        meeting.all_gather_into(&send.bytes()[..counts[self.rank]], to, &counts)?;
+        let mut came = Vec::new();
+        let mut from = receive.bytes();
+        let mut pieces = std::mem::take(&mut self.pieces);
+        pieces.clear();
+        for rank in 0..counts.len() {
+            let (of_rank, rest) = from.split_at(counts[rank]);
+            from = rest;
+            let mut start = 0;
+            for stretch in self.of(rank, round).iter().filter(|_| rank != self.rank) {
+                let dtype = self.items[stretch.item].dtype;
+                let bytes = stretch.range.len() * dtype.size();
+                came.push((stretch, span(&of_rank[start..start + bytes], dtype)));
+                start += padded(bytes);
+                pieces.push(stretch.range.len(), BLOCK, 2 * dtype.size());
+            }
+        }
+        pieces.for_each_share(workers::count(), &|share| {
+            for (at, part) in share.parts() {
+                let ((stretch, came), part) = (&came[at], part.range());
+                let Some(landing) = &self.items[stretch.item].landing else { continue };
+                let first = stretch.range.start;
+                let to = first + part.start..first + part.end;
+                // SAFETY: what is there was sent and is read no more, and the shares have different parts.
+                unsafe { copy(came.part(&part), &landing.part(&to)) };
+            }
+        });
+        self.pieces = pieces;
+        Ok(())
     }
 
     /// The sums over each whole variable, of what the ranks have measured of the tiles of their parts.
@@ -258,48 +356,49 @@ impl Parts {
         send: &mut Words,
         receive: &mut Words,
     ) -> Result<Vec<[f64; SUMS]>> {
-        let own = self.sum_counts[self.rank];
+        let counts = self.sum_counts();
+        let own = counts[self.rank];
         let tiles = send.bytes_mut()[..own].chunks_exact_mut(SUMS * WORD);
         for (place, sums) in tiles.zip(&self.sums) {
             for (place, sum) in place.chunks_exact_mut(WORD).zip(sums) {
                 place.copy_from_slice(&sum.load(Ordering::Relaxed).to_ne_bytes());
             }
         }
-        let all: usize = self.sum_counts.iter().sum();
-        let to = &mut receive.bytes_mut()[..all];
-        meeting.all_gather_into(&send.bytes()[..own], to, &self.sum_counts)?;
+        let all: usize = counts.iter().sum();
+        meeting.all_gather_into(&send.bytes()[..own], &mut receive.bytes_mut()[..all], &counts)?;
         let mut totals: Vec<OfTiles<SUMS>> =
             self.items.iter().map(|item| OfTiles::new(item.elements)).collect();
         let mut tiles = receive.bytes()[..all].chunks_exact(SUMS * WORD);
-        for rank in 0..self.sum_counts.len() {
-            for (item, total) in self.items.iter().zip(&mut totals) {
-                for tile in tiles.by_ref().take(item.tiles(rank)) {
-                    let (words, _) = tile.as_chunks::<WORD>();
-                    total.add(array::from_fn(|at| f64::from_ne_bytes(words[at])));
-                }
+        for stretch in self.stretches.iter().flatten() {
+            for tile in tiles.by_ref().take(stretch.range.len().div_ceil(TILE)) {
+                let (words, _) = tile.as_chunks::<WORD>();
+                totals[stretch.item].add(array::from_fn(|at| f64::from_ne_bytes(words[at])));
             }
         }
         Ok(totals.into_iter().map(OfTiles::total).collect())
     }
 
-    /// Where the contributions to each item are in what this rank receives, in rank order, and the factors
-    /// of them.
-    fn places(&self, sources: &Sources<'_>) -> Vec<Vec<(Range<usize>, f64)>> {
-        let Parts { ref announced, rank, ref items, ref receive_counts, .. } = *self;
-        let mut of_items: Vec<Vec<(Range<usize>, f64)>> = vec![Vec::new(); items.len()];
-        let mut start = 0;
-        for (from, count) in announced.ranks().iter().zip(receive_counts) {
-            let mut at = start;
-            start += count;
-            for (item, places) in items.iter().zip(&mut of_items) {
+    /// What this rank has received in a round: of each stretch of its part the contributions, in rank order,
+    /// and their factors.
+    fn received<'r>(
+        &self,
+        round: usize,
+        sources: &Sources<'_>,
+        mut received: &'r mut [u8],
+    ) -> Vec<Vec<(SpanMut<'r>, f64)>> {
+        let own = self.of(self.rank, round);
+        let mut all: Vec<Vec<(SpanMut<'r>, f64)>> = Vec::new();
+        all.resize_with(own.len(), Vec::new);
+        for from in self.announced.ranks() {
+            for (stretch, places) in own.iter().zip(&mut all) {
+                let item = &self.items[stretch.item];
                 for factor in item.factors(from, sources) {
-                    let bytes = item.division.of(rank).len() * item.wire_size();
-                    places.push((at..at + bytes, factor));
-                    at += padded(bytes);
+                    let place = take(&mut received, stretch.range.len() * item.wire_size());
+                    places.push((span_mut(place, item.sent.dtype()), factor));
                 }
             }
         }
-        of_items
+        all
     }
 
     /// Has the memory for [`Parts::accumulate`].
@@ -314,8 +413,9 @@ impl Parts {
         for item in &self.items {
             sources.accumulation.reserve_on_host(item.index, &variables[item.index])?;
         }
-        send.resize(self.send_counts.iter().sum())?;
-        receive.resize(self.receive_counts.iter().sum())?;
+        let counts = || (0..self.rounds).map(|round| self.counts(round));
+        send.resize(counts().map(|(send, _)| send.iter().sum()).max().unwrap_or(0))?;
+        receive.resize(counts().map(|(_, receive)| receive.iter().sum()).max().unwrap_or(0))?;
         next.places.clear();
         let mut at = 0;
         for Item { index, dtype, division, .. } in &self.items {
@@ -333,136 +433,106 @@ impl Parts {
         &self,
         meeting: &mut Meeting<'_>,
         sources: &Sources<'_>,
-        (send, receive): (&Words, &mut Words),
+        (send, receive): (&mut Words, &mut Words),
         next: &mut Next,
     ) -> Result<()> {
-        if self.gradient_counts.iter().sum::<usize>() == 0 {
-            return Ok(());
-        }
-        meeting.all_to_all(
-            (send.bytes(), &self.send_counts),
-            (receive.bytes_mut(), &self.receive_counts),
-        )?;
-        let received = receive.bytes();
-        let of_items = self.places(sources);
-        for ((item, places), to) in self.items.iter().zip(&of_items).zip(&next.places) {
-            let before = sources.accumulated(item.index).map(|sum| bytes_of(sum, &to.range));
-            let contribution = |(place, factor): &(Range<usize>, f64)| {
-                (&received[place.clone()], item.wire_dtype(), *factor)
-            };
-            let to = &mut next.sums.bytes_mut()[to.bytes.clone()];
-            add_up(to, before, places.iter().map(contribution));
-        }
-        Ok(())
-    }
-
-    /// Adds up what all ranks have sent for this rank's part, in rank order, as gradients.
-    fn add_up_own(&mut self, sources: &Sources<'_>, receive: &mut Words) {
-        let mut of_items = self.places(sources);
-        let Parts { rank, ref items, .. } = *self;
-        let received = receive.bytes_mut();
-        for (item, places) in items.iter().zip(&mut of_items) {
-            if item.is_sum && places.len() > 1 {
-                let first = places[0].0.clone();
-                for (other, _) in places.drain(1..) {
-                    let (sum, other) = received.split_at_mut(other.start);
-                    add(&mut sum[first.clone()], &other[..first.len()]);
-                }
+        let launcher = sources.launcher()?;
+        let mut packed = Ok(());
+        for round in 0..self.rounds {
+            packed =
+                packed.and(self.all_to_all(meeting, sources, launcher, (send, receive), round)?);
+            let received = self.received(round, sources, receive.bytes_mut());
+            for (stretch, received) in self.of(self.rank, round).iter().zip(&received) {
+                let to = &next.places[stretch.item];
+                let first = to.bytes.start + (stretch.range.start - to.range.start) * WORD;
+                let before = sources.accumulated(to.index);
+                let before = before.map(|sum| bytes_of(sum, &stretch.range));
+                let to = &mut next.sums.bytes_mut()[first..first + stretch.range.len() * WORD];
+                add_up(to, before, contributions(received));
             }
         }
-        let received = &*received;
-        let contributions: Vec<Vec<Contribution<'_>>> = items
-            .iter()
-            .zip(&of_items)
-            .map(|(item, places)| {
-                let of_place = |(place, factor): &(Range<usize>, f64)| Contribution {
-                    gradient: span(&received[place.clone()], item.wire_dtype()),
-                    factor: *factor,
-                };
-                places.iter().map(of_place).collect()
-            })
-            .collect();
-        let mut first_sums = Vec::with_capacity(items.len());
-        let mut first = 0;
-        self.pieces.clear();
-        for (item, places) in items.iter().zip(&of_items) {
-            let elements = item.division.of(rank).len();
-            let chunks = Chunks::tiles(elements);
-            first_sums.push(first);
-            first += chunks.count();
-            let bytes = places.len() * item.wire_size() + item.dtype.size();
-            self.pieces.push(elements, chunks.size, bytes);
+        packed
+    }
+
+    /// Adds up what all ranks have sent for this rank's part in a round, in rank order, as gradients.
+    fn add_up(&mut self, round: usize, sources: &Sources<'_>, receive: &mut Words) {
+        let received = self.received(round, sources, receive.bytes_mut());
+        let terms: Vec<Vec<Contribution<'_>>> =
+            received.iter().map(|of| contributions(of)).collect();
+        let mut pieces = std::mem::take(&mut self.pieces);
+        let own = self.of(self.rank, round);
+        pieces.clear();
+        for (stretch, terms) in own.iter().zip(&terms) {
+            let item = &self.items[stretch.item];
+            let bytes = terms.len() * item.wire_size() + item.dtype.size();
+            pieces.push(stretch.range.len(), TILE, bytes);
         }
-        let sums = &self.sums;
-        self.pieces.for_each_share(workers::count(), &|share| {
+        pieces.for_each_share(workers::count(), &|share| {
             for (at, part) in share.parts() {
-                let item = &items[at];
-                let Some(memory) = sources.accumulation.gradient(item.index) else { continue };
-                let (divisor, elements) = (sources.divisor, item.division.own().len());
-                let sum = match (item.is_sum, contributions[at].first()) {
-                    (true, sum) => WeightedSum::new(item.dtype, elements, &[], divisor)
-                        .starting_from(sum.map(|sum| sum.gradient)),
-                    (false, _) => {
-                        let before = sources.accumulated(item.index);
-                        let before = before.map(|sum| {
-                            span(bytes_of(sum, &item.division.of(rank)), DType::Float64)
-                        });
-                        WeightedSum::new(item.dtype, elements, &contributions[at], divisor)
-                            .starting_from(before)
+                let (Stretch { item, range, first_tile, .. }, mut terms) =
+                    (&own[at], terms[at].as_slice());
+                let item = &self.items[*item];
+                let Some(landing) = &item.landing else { continue };
+                let (instructions, elements) = (Instructions::chosen(), range.len());
+                let before = match item.sent {
+                    Sent::Contributions(_) => {
+                        sources.accumulated(item.index).map(|sum| sum.part(range))
+                    }
+                    Sent::Sum => {
+                        let others = terms.get(1..).unwrap_or_default();
+                        terms = &[];
+                        let first = received[at].first().map(|(first, _)| first);
+                        if let (Some(first), false) = (first, others.is_empty()) {
+                            // SAFETY: the shares have different parts of what was received, and the first sum
+                            // is none of the others.
+                            unsafe { accumulate(instructions, first, false, others, part.clone()) };
+                        }
+                        first.map(SpanMut::reading)
                     }
                 };
-                let sums = &sums[first_sums[at]..];
-                // SAFETY: the gradient is this apply's, and the shares have different parts of it.
+                let sum = WeightedSum::new(item.dtype, elements, terms, sources.divisor);
+                let sum = sum.starting_from(before);
+                // SAFETY: what this part held was sent, and the shares have different parts of it.
                 unsafe {
-                    let part = (Chunks::tiles(elements), &part);
-                    let own = memory.writing.part(&item.kept(rank));
-                    sum.measure_squares(Instructions::chosen(), part, sums, Some(&own), false);
+                    let (part, to) = ((Chunks::tiles(elements), &part), landing.part(range));
+                    let sums = &self.sums[*first_tile..];
+                    sum.measure_squares(instructions, part, sums, Some(&to), false);
                 }
             }
         });
+        self.pieces = pieces;
     }
 }
 
+/// What was received as contributions.
+fn contributions<'a>(received: &'a [(SpanMut<'_>, f64)]) -> Vec<Contribution<'a>> {
+    let contribution = |(gradient, factor): &'a (SpanMut<'_>, f64)| Contribution {
+        gradient: gradient.reading(),
+        factor: *factor,
+    };
+    received.iter().map(contribution).collect()
+}
+
 impl Item {
-    /// The type that goes from rank to rank.
-    fn wire_dtype(&self) -> DType {
-        if self.is_sum { DType::Float64 } else { self.wire }
-    }
-
     fn wire_size(&self) -> usize {
-        self.wire_dtype().size()
+        self.sent.dtype().size()
     }
 
-    /// Where rank `rank`'s part is in the gradient that is kept: its place in the variable, or all.
-    fn kept(&self, rank: usize) -> Range<usize> {
-        let part = self.division.of(rank);
-        if self.is_kept_whole { part } else { 0..part.len() }
-    }
-
-    /// How many bytes the weights of rank `rank`'s part take.
-    pub(super) fn weight_bytes(&self, rank: usize) -> usize {
-        padded(self.division.of(rank).len() * self.dtype.size())
-    }
-
-    /// How many tiles the part of rank `rank` has.
-    pub(super) fn tiles(&self, rank: usize) -> usize {
-        Chunks::tiles(self.division.of(rank).len()).count()
-    }
-
-    /// How many bytes rank `from` sends for the part of rank `to`.
-    fn bytes(&self, from: &OfRank, to: usize) -> usize {
-        let contributions = match self.is_sum {
-            true => usize::from(from.wrote(self.index)),
-            false => from.writers(self.index).count(),
-        };
-        contributions * padded(self.division.of(to).len() * self.wire_size())
+    /// How many contributions, or sums, rank `from` sends.
+    fn sent_by(&self, from: &OfRank) -> usize {
+        match self.sent {
+            Sent::Sum => usize::from(from.wrote(self.index)),
+            Sent::Contributions(_) => from.writers(self.index).count(),
+        }
     }
 
     /// The factors of what rank `from` sends, in its order.
     fn factors(&self, from: &OfRank, sources: &Sources<'_>) -> Vec<f64> {
-        match self.is_sum {
-            true => from.wrote(self.index).then_some(1.0).into_iter().collect(),
-            false => from.writers(self.index).map(|of| sources.factor(of.weight)).collect(),
+        match self.sent {
+            Sent::Sum => from.wrote(self.index).then_some(1.0).into_iter().collect(),
+            Sent::Contributions(_) => {
+                from.writers(self.index).map(|of| sources.factor(of.weight)).collect()
+            }
         }
     }
 }
@@ -519,23 +589,12 @@ pub(super) fn span_mut(bytes: &mut [u8], dtype: DType) -> SpanMut<'_> {
     view.into_span().expect("a row of elements is contiguous")
 }
 
-/// `to` becomes the sum, float64, of what was accumulated and of the contributions: bytes, their type and
-/// the factor.
-fn add_up<'a>(
-    to: &mut [u8],
-    accumulated: Option<&[u8]>,
-    contributions: impl Iterator<Item = (&'a [u8], DType, f64)>,
-) {
-    if to.is_empty() {
-        return;
-    }
+/// `to` becomes the sum, float64, of what was accumulated and of the contributions.
+fn add_up(to: &mut [u8], accumulated: Option<&[u8]>, own: Vec<Contribution<'_>>) {
     if let Some(sum) = accumulated {
         to.copy_from_slice(sum);
     }
-    let contribution =
-        |(bytes, dtype, factor)| Contribution { gradient: span(bytes, dtype), factor };
-    let own: Vec<Contribution<'_>> = contributions.map(contribution).collect();
-    if own.is_empty() {
+    if own.is_empty() || to.is_empty() {
         return;
     }
     let elements = to.len() / WORD;
@@ -548,12 +607,4 @@ fn add_up<'a>(
             unsafe { accumulate(Instructions::chosen(), &sum, accumulated.is_none(), &own, part) };
         }
     });
-}
-
-/// Adds float64 numbers to others.
-fn add(to: &mut [u8], from: &[u8]) {
-    for (to, from) in to.chunks_exact_mut(WORD).zip(from.chunks_exact(WORD)) {
-        let number = |bytes: &[u8]| f64::from_ne_bytes(bytes.try_into().unwrap_or_default());
-        to.copy_from_slice(&(number(to) + number(from)).to_ne_bytes());
-    }
 }
