@@ -2,8 +2,6 @@
 
 #![expect(unsafe_code, reason = "memory for views is used again")]
 
-use crate::collectives::copy_to;
-use crate::device::DeviceId;
 use crate::device::cuda::gpu::Gpu;
 use crate::device::registry;
 use crate::error::{Error, Result};
@@ -189,15 +187,6 @@ impl<'a> Sources<'a> {
         let variable = &self.gradients.variables()[index];
         let rows = touched.of_variable(index);
         self.accumulation.merge_rows(index, variable, rows, with_before)
-    }
-
-    /// What this process's replicas have contributed to variable `index`, which is not row-sparse, in the
-    /// last run: in host memory, with factors, in replica order.
-    pub(super) fn contributed_here(&self, index: usize) -> Result<Vec<(Tensor, f64)>> {
-        let here = |(weight, gradient): (f64, Tensor)| {
-            Ok((copy_to(&gradient, DeviceId::HOST)?, self.factor(weight)))
-        };
-        self.contributions.at_home(index).map(here).collect()
     }
 
     /// Takes `total_weight` for the weight of all runs.

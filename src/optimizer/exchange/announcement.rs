@@ -14,7 +14,7 @@ pub(in crate::optimizer) struct Announcement {
 }
 
 /// What one rank has contributed.
-pub(super) struct OfRank {
+pub(in crate::optimizer) struct OfRank {
     /// The weight of the runs that it has accumulated.
     weight_before: f64,
     /// Which variables these wrote.
@@ -24,7 +24,7 @@ pub(super) struct OfRank {
 }
 
 /// What one replica has contributed in the last run.
-pub(super) struct OfReplica {
+pub(in crate::optimizer) struct OfReplica {
     pub weight: f64,
     wrote: Bits,
 }
@@ -101,7 +101,7 @@ impl Announcement {
     }
 
     /// What each rank has announced.
-    pub(super) fn ranks(&self) -> &[OfRank] {
+    pub fn ranks(&self) -> &[OfRank] {
         &self.ranks
     }
 

@@ -159,12 +159,13 @@ impl<'a> Exchange<'a> {
             }
             lacks = work.meet_state(&mut state.variables, sources, plan, rule)?;
             let round = if self.between_gpus { usize::MAX } else { ROUND };
-            let mut parts = Parts::new(self.ranks, &self.announced, sources, work, round);
+            let mut parts = Parts::new(self.ranks, &self.announced, sources, &work.indices(), round);
             if let Some(gpu) = sources.gpu()?.filter(|_| self.between_gpus) {
                 let buffers = parts.make_ready_on(gpu, sources)?;
                 return Ok((rows, parts, Some(buffers)));
             }
-            parts.reserve(sources, self.divides, send, receive)?;
+            parts.land(|index| sources.landing(index, self.divides))?;
+            parts.reserve(send, receive)?;
             scratch.reserve()?;
             Ok((rows, parts, None))
         };
@@ -269,7 +270,7 @@ impl<'a> Exchange<'a> {
         let mut prepare = || {
             let rows = touched::pack(self.ranks, sources, plan)?;
             work.select_where(sources, plan, replicas, has);
-            let parts = Parts::new(self.ranks, &self.announced, sources, work, ROUND);
+            let parts = Parts::new(self.ranks, &self.announced, sources, &work.indices(), ROUND);
             parts.reserve_next(sources, send, receive, next)?;
             Ok((rows, parts))
         };
@@ -329,12 +330,17 @@ pub(super) fn forget_updating(ranks: &Ranks, work: &Work, variables: &[Variable]
     }
 }
 
-/// Whether a rank sends the sum of what its replicas have contributed to several runs.
+/// Whether a rank sends the sum of the rows that its replicas have touched in several runs.
 pub(super) fn sums_are_sent(ranks: &Ranks, sources: &Sources<'_>) -> bool {
     sources.accumulation.runs > 0 && !ranks.has_chosen_replicas()
 }
 
 impl Memory {
+    /// What goes out, and what comes in.
+    pub(super) fn buffers(&mut self) -> (&mut Words, &mut Words) {
+        (&mut self.send, &mut self.receive)
+    }
+
     /// The parts of the last update, whose weights have landed.
     pub(super) fn received(&mut self) -> Option<&mut Parts> {
         self.parts.as_mut()

@@ -36,7 +36,6 @@ use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
 use crate::kernels::view::{Span, SpanMut, View, ViewMut};
 use crate::optimizer::launcher::Launcher;
 use crate::optimizer::sources::Sources;
-use crate::optimizer::workspace::Work;
 use crate::strategy::ranks::{Meeting, Ranks};
 use crate::values::division::Division;
 
@@ -44,7 +43,7 @@ use crate::values::division::Division;
 pub(super) const WORD: usize = size_of::<u64>();
 
 /// A rank sends, and receives, about as many bytes in one round.
-pub(super) const ROUND: usize = 16 << 20;
+pub(in crate::optimizer) const ROUND: usize = 16 << 20;
 
 /// Workers share the sums of gradients at multiples of so many elements.
 const BLOCK: usize = 64;
@@ -116,19 +115,19 @@ fn stretches(items: &[Item], rank: usize, most: usize) -> Vec<Stretch> {
 }
 
 impl Parts {
-    /// Of the variables that are selected for an update, and that are not row-sparse. A rank sends and
-    /// receives about as many bytes as `round` in one round.
+    /// Of those of the variables `selected` that are not row-sparse. A rank sends and receives about as many
+    /// bytes as `round` in one round.
     pub fn new(
         ranks: &Ranks,
         announced: &Arc<Announcement>,
         sources: &Sources<'_>,
-        work: &Work,
+        selected: &[usize],
         round: usize,
     ) -> Parts {
         let (rank, size) = (ranks.rank(), ranks.size());
         let variables = sources.variables();
         let mut is_selected = vec![false; variables.len()];
-        work.items.iter().for_each(|item| is_selected[item.index] = true);
+        selected.iter().for_each(|&index| is_selected[index] = true);
         let divisions = divisions(ranks, sources, |index| is_selected[index]);
         let items = divisions.map(|(index, division)| {
             let (dtype, elements) = (variables[index].dtype(), variables[index].shape().elements());
@@ -200,18 +199,20 @@ impl Parts {
         of_ranks.map(|of| of.iter().map(tiles).sum::<usize>() * SUMS * WORD).collect()
     }
 
-    /// Has all the memory that the exchange takes, of gradients and then of weights, which from then on
-    /// cannot fail for lack of it. `divides` is whether each rank updates its part.
-    pub fn reserve(
+    /// Has the gradient of each variable, and then its new weights, go where `landing` says.
+    pub fn land(
         &mut self,
-        sources: &mut Sources<'_>,
-        divides: bool,
-        send: &mut Words,
-        receive: &mut Words,
+        mut landing: impl FnMut(usize) -> Result<Option<SpanMut<'static>>>,
     ) -> Result<()> {
-        for item in &mut self.items {
-            item.landing = sources.landing(item.index, divides)?;
-        }
+        self.items.iter_mut().try_for_each(|item| {
+            item.landing = landing(item.index)?;
+            Ok(())
+        })
+    }
+
+    /// Has all the memory that the exchange takes, of gradients and then of weights, which from then on
+    /// cannot fail for lack of it.
+    pub fn reserve(&mut self, send: &mut Words, receive: &mut Words) -> Result<()> {
         let sums = self.sum_counts();
         let (mut sent, mut received) = (sums[self.rank], sums.iter().sum());
         for round in 0..self.rounds {
