@@ -457,7 +457,9 @@ impl ApplyAction {
         };
         match outcome {
             Outcome::Accumulate { of_all_ranks: Some(weight) } => {
-                self.gradients.exchange.lock().keep_run(&mut sources, &work);
+                for index in work.indices() {
+                    sources.accumulation.claim(index);
+                }
                 sources.accumulation.runs += 1;
                 sources.accumulation.weight += weight;
             }

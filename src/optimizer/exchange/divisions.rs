@@ -1,22 +1,22 @@
 //! Which part of dense gradients each rank adds up.
 
-use crate::optimizer::sources::Sources;
 use crate::strategy::ranks::Ranks;
 use crate::values::division::{Division, Loads};
+use crate::values::variable::Variable;
 
 /// How the variables that are not row-sparse are divided of which `is_selected` says that an update is about
 /// them, and maybe others. What each rank updates as a whole is added up in parts all the same.
-pub(super) fn divisions(
+pub(in crate::optimizer) fn divisions(
     ranks: &Ranks,
-    sources: &Sources<'_>,
+    variables: &[Variable],
+    is_row_sparse: impl Fn(usize) -> bool,
     is_selected: impl Fn(usize) -> bool,
 ) -> impl Iterator<Item = (usize, Division)> {
     // What each rank accumulates of its own part must be its part in all runs.
     let is_fixed = ranks.has_chosen_replicas();
-    let variables = sources.variables();
     let mut loads = Loads::new(ranks.size());
     let dense = (0..variables.len())
-        .filter(move |&index| (is_fixed || is_selected(index)) && !sources.is_row_sparse(index));
+        .filter(move |&index| (is_fixed || is_selected(index)) && !is_row_sparse(index));
     dense.map(move |index| {
         let (variable, rank) = (&variables[index], ranks.rank());
         let elements = variable.shape().elements();

@@ -18,14 +18,13 @@
 //! contributions are always sent as they are, and ranks exchange them in each run that is accumulated.
 //!
 //! - [`announcement`]: who has contributed to what. [`divisions`]: how dense gradients are divided. [`sent`]: what
-//!   is sent of them. [`parts`]: how they are exchanged. `next`: what is accumulated of them. [`weights`]: the same of weights. [`touched`]: rows.
+//!   is sent of them. [`parts`]: how they are exchanged. [`weights`]: the same of weights. [`touched`]: rows.
 //!   [`slots`]: state that is put together.
 
 pub(super) mod announcement;
 mod buffers;
 pub(super) mod divisions;
 pub(super) mod new_weights;
-mod next;
 pub(super) mod parts;
 pub(super) mod sent;
 pub(super) mod slots;
@@ -51,7 +50,6 @@ use crate::values::variable::Variable;
 use announcement::Announcement;
 pub(super) use buffers::Words;
 use new_weights::{Means, Scratch};
-use next::Next;
 use parts::between_gpus::Buffers;
 use parts::{Parts, ROUND};
 use touched::Touched;
@@ -62,7 +60,6 @@ pub(super) struct Memory {
     send: Words,
     receive: Words,
     touched: Touched,
-    next: Next,
     scratch: Scratch,
     /// How the variables of the last update were divided.
     parts: Option<Parts>,
@@ -253,7 +250,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Prepares to accumulate what all replicas of all ranks have contributed to the last run, which is
-    /// done by [`Memory::keep_run`]. Selects the variables that it is about. With `find_not_finite`, the
+    /// done when they are claimed. Selects the variables that it is about. With `find_not_finite`, the
     /// first variable whose gradient would not be finite.
     pub fn accumulate(
         &self,
@@ -264,14 +261,15 @@ impl<'a> Exchange<'a> {
         memory: &mut Memory,
         find_not_finite: bool,
     ) -> Result<Option<usize>> {
-        let Memory { send, receive, touched, next, .. } = memory;
+        let Memory { send, receive, touched, .. } = memory;
         let replicas = self.ranks.replicas()[self.ranks.rank()];
         let has = |index| self.announced.has_variable_of_run(index);
         let mut prepare = || {
             let rows = touched::pack(self.ranks, sources, plan)?;
             work.select_where(sources, plan, replicas, has);
-            let parts = Parts::new(self.ranks, &self.announced, sources, &work.indices(), ROUND);
-            parts.reserve_next(sources, send, receive, next)?;
+            let selected = work.indices();
+            let mut parts = Parts::new(self.ranks, &self.announced, sources, &selected, ROUND);
+            parts.reserve_next(sources, send, receive)?;
             Ok((rows, parts))
         };
         let prepared: Result<(Vec<u8>, Parts)> = prepare();
@@ -283,14 +281,14 @@ impl<'a> Exchange<'a> {
         };
         let (mut meeting, (rows, parts)) = self.ranks.meet(call, prepared)?;
         let rows = meeting.all_gather(&rows)?;
-        parts.accumulate(&mut meeting, sources, (send, receive), next)?;
+        parts.accumulate(&mut meeting, sources, (send, receive))?;
         drop(meeting);
         touched.unpack(self.ranks, sources, plan, &self.announced, &rows)?;
         sources.merge_touched(plan, rule, touched, true)?;
         if !find_not_finite {
             return Ok(None);
         }
-        let dense = next.not_finite(sources);
+        let dense = parts.not_finite(sources);
         // Rows are those of all ranks already, and are measured as one process measures them.
         let is_row_sparse = |index| has(index) && sources.is_row_sparse(index);
         work.select_where(sources, plan, replicas, is_row_sparse);
@@ -344,16 +342,6 @@ impl Memory {
     /// The parts of the last update, whose weights have landed.
     pub(super) fn received(&mut self) -> Option<&mut Parts> {
         self.parts.as_mut()
-    }
-
-    /// Keeps what [`Exchange::accumulate`] has prepared of the variables that are selected.
-    pub(super) fn keep_run(&self, sources: &mut Sources<'_>, work: &Work) {
-        self.next.put(sources);
-        for item in &work.items {
-            if sources.is_row_sparse(item.index) {
-                sources.accumulation.claim(item.index);
-            }
-        }
     }
 }
 

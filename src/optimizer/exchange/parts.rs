@@ -21,7 +21,6 @@ use std::sync::atomic::Ordering;
 use super::announcement::{Announcement, OfRank};
 use super::buffers::Words;
 use super::divisions::divisions;
-use super::next::Next;
 use super::sent::Sent;
 use crate::error::{Result, memory};
 use crate::executor::pieces::Pieces;
@@ -30,7 +29,7 @@ use crate::kernels::dtype::DType;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::layout::{Layout, Shape};
 use crate::kernels::update::accumulate::accumulate;
-use crate::kernels::update::measure::{ChunkSums, Chunks, OfTiles, TILE};
+use crate::kernels::update::measure::{ChunkSums, Chunks, OfTiles, Squares, TILE};
 use crate::kernels::update::rules::SUMS;
 use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
 use crate::kernels::view::{Span, SpanMut, View, ViewMut};
@@ -70,16 +69,6 @@ pub(super) struct Stretch {
     pub range: Range<usize>,
     /// The first of its tiles among all of the rank's part.
     first_tile: usize,
-}
-
-/// This rank's part of one variable, and where its sums are.
-pub(super) struct Place {
-    pub index: usize,
-    /// Of the variable.
-    pub dtype: DType,
-    /// Which of its elements.
-    pub range: Range<usize>,
-    pub bytes: Range<usize>,
 }
 
 /// One variable.
@@ -128,7 +117,8 @@ impl Parts {
         let variables = sources.variables();
         let mut is_selected = vec![false; variables.len()];
         selected.iter().for_each(|&index| is_selected[index] = true);
-        let divisions = divisions(ranks, sources, |index| is_selected[index]);
+        let is_row_sparse = |index| sources.is_row_sparse(index);
+        let divisions = divisions(ranks, variables, is_row_sparse, |index| is_selected[index]);
         let items = divisions.map(|(index, division)| {
             let (dtype, elements) = (variables[index].dtype(), variables[index].shape().elements());
             let sent = Sent::of_dense(ranks, sources, sources.gradient_dtype(dtype));
@@ -241,12 +231,13 @@ impl Parts {
                     let accumulated = sources.accumulated(item.index);
                     if accumulated.is_some() || !contributions.is_empty() {
                         let place = take(&mut to, range.len() * size_of::<f64>());
-                        let accumulated = accumulated.map(|sum| bytes_of(sum, range));
                         let own = contributions.iter().map(|of: &Contribution<'static>| {
                             let gradient = of.gradient.part(range);
                             Contribution { gradient, factor: of.factor }
                         });
-                        add_up(place, accumulated, own.collect());
+                        let (place, own) = (span_mut(place, DType::Float64), own.collect::<Vec<_>>());
+                        // SAFETY: what is sent is this function's to write.
+                        unsafe { add_up(&place, accumulated.map(|sum| sum.part(range)), &own) };
                     }
                     continue;
                 };
@@ -404,38 +395,24 @@ impl Parts {
 
     /// Has the memory for [`Parts::accumulate`].
     pub(super) fn reserve_next(
-        &self,
+        &mut self,
         sources: &mut Sources<'_>,
         send: &mut Words,
         receive: &mut Words,
-        next: &mut Next,
     ) -> Result<()> {
-        let variables = sources.variables();
         for item in &self.items {
-            sources.accumulation.reserve_on_host(item.index, &variables[item.index])?;
+            sources.accumulation.reserve_shard(item.index, item.division.own().len())?;
         }
-        let counts = || (0..self.rounds).map(|round| self.counts(round));
-        send.resize(counts().map(|(send, _)| send.iter().sum()).max().unwrap_or(0))?;
-        receive.resize(counts().map(|(_, receive)| receive.iter().sum()).max().unwrap_or(0))?;
-        next.places.clear();
-        let mut at = 0;
-        for Item { index, dtype, division, .. } in &self.items {
-            let (index, dtype, range) = (*index, *dtype, division.of(self.rank));
-            let bytes = range.len() * WORD;
-            next.places.push(Place { index, dtype, range, bytes: at..at + bytes });
-            at += bytes;
-        }
-        next.sums.resize(at)
+        self.reserve(send, receive)
     }
 
-    /// Exchanges the contributions of one run, and makes in `next` the sums of this rank's part that are
-    /// to be accumulated: those that are, and to them what all replicas have contributed, in their order.
+    /// Exchanges the contributions of one run, and makes the next sums of this rank's part: those that are
+    /// accumulated, and to them what all replicas have contributed, in their order.
     pub(super) fn accumulate(
         &self,
         meeting: &mut Meeting<'_>,
         sources: &Sources<'_>,
         (send, receive): (&mut Words, &mut Words),
-        next: &mut Next,
     ) -> Result<()> {
         let launcher = sources.launcher()?;
         let mut packed = Ok(());
@@ -444,15 +421,41 @@ impl Parts {
                 packed.and(self.all_to_all(meeting, sources, launcher, (send, receive), round)?);
             let received = self.received(round, sources, receive.bytes_mut());
             for (stretch, received) in self.of(self.rank, round).iter().zip(&received) {
-                let to = &next.places[stretch.item];
-                let first = to.bytes.start + (stretch.range.start - to.range.start) * WORD;
-                let before = sources.accumulated(to.index);
-                let before = before.map(|sum| bytes_of(sum, &stretch.range));
-                let to = &mut next.sums.bytes_mut()[first..first + stretch.range.len() * WORD];
-                add_up(to, before, contributions(received));
+                let item = &self.items[stretch.item];
+                let range = item.within(&stretch.range);
+                let before = sources.accumulated(item.index).map(|sum| sum.part(&range));
+                let Some(next) = sources.accumulation.next(item.index) else { continue };
+                // SAFETY: who has the accumulation, as `sources` has, is alone with it.
+                unsafe { add_up(&next.part(&range), before, &contributions(received)) };
             }
         }
         packed
+    }
+
+    /// The first variable of which a gradient made of the next sums is not finite.
+    pub(super) fn not_finite(&self, sources: &Sources<'_>) -> Option<usize> {
+        let is_not_finite = |item: &&Item| {
+            let Some(next) = sources.accumulation.next(item.index) else { return false };
+            let elements = next.elements();
+            let chunks = Chunks::of(elements);
+            let mut sums = Vec::new();
+            sums.resize_with(chunks.count(), Default::default);
+            let gradient = WeightedSum::new(item.dtype, elements, &[], sources.divisor)
+                .starting_from(Some(next.reading()));
+            let mut pieces = Pieces::default();
+            pieces.push(elements, chunks.size, size_of::<f64>());
+            pieces.for_each_share(1, &|share| {
+                for (_, part) in share.parts() {
+                    // SAFETY: nothing is kept, so nothing is written.
+                    unsafe {
+                        let instructions = Instructions::chosen();
+                        gradient.measure_squares(instructions, (chunks, &part), &sums, None, false);
+                    }
+                }
+            });
+            !Squares::of_chunks(&sums).finite
+        };
+        self.items.iter().find(is_not_finite).map(|item| item.index)
     }
 
     /// Adds up what all ranks have sent for this rank's part in a round, in rank order, as gradients.
@@ -477,7 +480,8 @@ impl Parts {
                 let (instructions, elements) = (Instructions::chosen(), range.len());
                 let before = match item.sent {
                     Sent::Contributions(_) => {
-                        sources.accumulated(item.index).map(|sum| sum.part(range))
+                        let range = item.within(range);
+                        sources.accumulated(item.index).map(|sum| sum.part(&range))
                     }
                     Sent::Sum => {
                         let others = terms.get(1..).unwrap_or_default();
@@ -515,6 +519,12 @@ fn contributions<'a>(received: &'a [(SpanMut<'_>, f64)]) -> Vec<Contribution<'a>
 }
 
 impl Item {
+    /// Elements of the variable, counted from where this rank's part begins.
+    fn within(&self, range: &Range<usize>) -> Range<usize> {
+        let start = self.division.own().start;
+        range.start - start..range.end - start
+    }
+
     fn wire_size(&self) -> usize {
         self.sent.dtype().size()
     }
@@ -590,22 +600,24 @@ pub(super) fn span_mut(bytes: &mut [u8], dtype: DType) -> SpanMut<'_> {
     view.into_span().expect("a row of elements is contiguous")
 }
 
-/// `to` becomes the sum, float64, of what was accumulated and of the contributions.
-fn add_up(to: &mut [u8], accumulated: Option<&[u8]>, own: Vec<Contribution<'_>>) {
-    if let Some(sum) = accumulated {
-        to.copy_from_slice(sum);
+/// `to` becomes the sum, float64, of what was there `before` and of the contributions.
+///
+/// # Safety
+/// Nobody else reads or writes `to` meanwhile, and the others have nothing in common with it.
+unsafe fn add_up(to: &SpanMut<'_>, before: Option<Span<'_>>, terms: &[Contribution<'_>]) {
+    if let Some(before) = before {
+        // SAFETY: the caller's promise.
+        unsafe { copy(before, to) };
     }
-    if own.is_empty() || to.is_empty() {
+    if terms.is_empty() {
         return;
     }
-    let elements = to.len() / WORD;
-    let sum = span_mut(to, DType::Float64);
     let mut pieces = Pieces::default();
-    pieces.push(elements, BLOCK, size_of::<f64>() * (own.len() + 1));
+    pieces.push(to.elements(), BLOCK, size_of::<f64>() * (terms.len() + 1));
     pieces.for_each_share(workers::count(), &|share| {
         for (_, part) in share.parts() {
-            // SAFETY: the shares have different parts of what this function alone may write.
-            unsafe { accumulate(Instructions::chosen(), &sum, accumulated.is_none(), &own, part) };
+            // SAFETY: the shares have different parts, and the caller vouches for the rest.
+            unsafe { accumulate(Instructions::chosen(), to, before.is_none(), terms, part) };
         }
     });
 }
