@@ -386,8 +386,9 @@ impl Accumulation {
                     else {
                         return Err(Error::Internal("no memory was reserved for a sum".into()));
                     };
+                    let sum = sum.tensor()?;
                     // SAFETY: sums are read and written by who has the accumulation alone.
-                    unsafe { sum.tensor()?.assume_exclusive() }.copy_from(&value)?;
+                    unsafe { sum.assume_exclusive() }.copy_from(&value)?;
                     *written = true;
                 }
                 PreparedSum::Rows(index, merged) => {

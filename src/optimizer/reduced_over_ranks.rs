@@ -9,7 +9,7 @@ use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::optimizer::exchange::announcement::Announcement;
 use crate::optimizer::exchange::parts::{Parts, ROUND};
-use crate::optimizer::exchange::sums_are_sent;
+use crate::optimizer::exchange::sent::sums_are_sent;
 use crate::optimizer::exchange::touched::{Touched, pack_variable};
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::sources::Sources;
@@ -61,7 +61,7 @@ pub(super) fn reduce(
         ..Call::to(Kind::Gradients, &what).agreeing(&quantities)
     };
     let (mut meeting, own) = ranks.meet(call, own)?;
-    let announced = Announcement::read(&meeting.all_gather(&own)?, ranks.has_chosen_replicas())?;
+    let announced = Announcement::read(ranks, &meeting.all_gather(&own)?)?;
     drop(meeting);
     sources.weigh(announced.total_weight());
     if sources.total_weight == 0.0 {
@@ -116,12 +116,12 @@ fn dense(
     let mut memory = gradients.exchange.lock();
     let (send, receive) = memory.buffers();
     let variable = &sources.variables()[index];
-    let prepare = || {
+    let mut prepare = || {
         let gradient = Tensor::uninitialized(variable.dtype(), variable.shape(), DeviceId::HOST)?;
         // SAFETY: the tensor was just made, and outlives the parts.
         let landing = unsafe { gradient.assume_exclusive().into_view()?.into_span() };
-        let landing = landing
-            .ok_or_else(|| Error::Internal("fresh memory is not contiguous".into()))?;
+        let landing =
+            landing.ok_or_else(|| Error::Internal("fresh memory is not contiguous".into()))?;
         let mut parts = Parts::new(ranks, announced, sources, &[index], ROUND);
         // SAFETY: as above.
         parts.land(|_| Ok(Some(unsafe { landing.part(&(0..landing.elements())).held() })))?;

@@ -3,8 +3,8 @@
 
 use crate::error::Result;
 use crate::optimizer::sources::Sources;
-use crate::strategy::ranks::Gathered;
 use crate::strategy::ranks::wire::{Reader, Writer};
+use crate::strategy::ranks::{Gathered, Ranks};
 
 /// Who has contributed to what, of all ranks.
 pub(in crate::optimizer) struct Announcement {
@@ -87,7 +87,7 @@ impl Announcement {
     }
 
     /// What all ranks have announced.
-    pub fn read(announced: &Gathered, before_is_of_all: bool) -> Result<Announcement> {
+    pub fn read(ranks: &Ranks, announced: &Gathered) -> Result<Announcement> {
         let read = |(rank, bytes): (usize, &[u8])| {
             let mut from = Reader::new(rank, bytes);
             let (weight_before, before) = (from.float()?, Bits::read(&mut from)?);
@@ -96,6 +96,7 @@ impl Announcement {
                 .collect::<Result<_>>()?;
             Ok(OfRank { weight_before, before, replicas })
         };
+        let before_is_of_all = ranks.has_chosen_replicas();
         let ranks = announced.iter().enumerate().map(read).collect::<Result<_>>()?;
         Ok(Announcement { ranks, before_is_of_all })
     }

@@ -52,6 +52,7 @@ pub(super) use buffers::Words;
 use new_weights::{Means, Scratch};
 use parts::between_gpus::Buffers;
 use parts::{Parts, ROUND};
+use sent::sums_are_sent;
 use touched::Touched;
 
 /// What exchanges work in, kept from update to update.
@@ -117,9 +118,7 @@ impl<'a> Exchange<'a> {
         // What chosen replicas have accumulated is in host memory.
         let between_gpus =
             !ranks.has_chosen_replicas() && meeting.numbers().all(|[on_gpu, _]| on_gpu == 1);
-        let announced =
-            Announcement::read(&meeting.all_gather(&own)?, ranks.has_chosen_replicas())?;
-        let announced = Arc::new(announced);
+        let announced = Arc::new(Announcement::read(ranks, &meeting.all_gather(&own)?)?);
         let divides = gradients.variables().iter().all(|variable| variable.division().is_some());
         Ok(Exchange { ranks, announced, between_gpus, divides })
     }
@@ -156,7 +155,8 @@ impl<'a> Exchange<'a> {
             }
             lacks = work.meet_state(&mut state.variables, sources, plan, rule)?;
             let round = if self.between_gpus { usize::MAX } else { ROUND };
-            let mut parts = Parts::new(self.ranks, &self.announced, sources, &work.indices(), round);
+            let mut parts =
+                Parts::new(self.ranks, &self.announced, sources, &work.indices(), round);
             if let Some(gpu) = sources.gpu()?.filter(|_| self.between_gpus) {
                 let buffers = parts.make_ready_on(gpu, sources)?;
                 return Ok((rows, parts, Some(buffers)));
@@ -237,11 +237,6 @@ impl<'a> Exchange<'a> {
         let keys = work.items.iter().map(|item| means.sources.variables()[item.index].key());
         self.ranks.updating().extend(keys);
         Ok(())
-    }
-
-    /// Whether what is accumulated is that of all ranks, and not each rank's own.
-    pub fn accumulates_together(ranks: &Ranks) -> bool {
-        ranks.has_chosen_replicas()
     }
 
     /// The weight of what all replicas have contributed to the last run.
@@ -326,11 +321,6 @@ pub(super) fn forget_updating(ranks: &Ranks, work: &Work, variables: &[Variable]
             updating.swap_remove(at);
         }
     }
-}
-
-/// Whether a rank sends the sum of the rows that its replicas have touched in several runs.
-pub(super) fn sums_are_sent(ranks: &Ranks, sources: &Sources<'_>) -> bool {
-    sources.accumulation.runs > 0 && !ranks.has_chosen_replicas()
 }
 
 impl Memory {

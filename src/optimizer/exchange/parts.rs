@@ -235,7 +235,8 @@ impl Parts {
                             let gradient = of.gradient.part(range);
                             Contribution { gradient, factor: of.factor }
                         });
-                        let (place, own) = (span_mut(place, DType::Float64), own.collect::<Vec<_>>());
+                        let (place, own) =
+                            (span_mut(place, DType::Float64), own.collect::<Vec<_>>());
                         // SAFETY: what is sent is this function's to write.
                         unsafe { add_up(&place, accumulated.map(|sum| sum.part(range)), &own) };
                     }

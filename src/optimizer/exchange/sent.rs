@@ -4,6 +4,11 @@ use crate::kernels::dtype::DType;
 use crate::optimizer::sources::Sources;
 use crate::strategy::ranks::Ranks;
 
+/// Whether a rank adds up what its replicas contribute to several runs before it sends that.
+pub(in crate::optimizer) fn sums_are_sent(ranks: &Ranks, sources: &Sources<'_>) -> bool {
+    sources.accumulation.runs > 0 && !ranks.has_chosen_replicas()
+}
+
 /// What a rank sends of its replicas' contributions to a variable.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::optimizer) enum Sent {
@@ -27,7 +32,7 @@ impl Sent {
 
     /// Of a row-sparse variable.
     pub fn of_rows(ranks: &Ranks, sources: &Sources<'_>, dtype: DType) -> Sent {
-        match sources.accumulation.runs > 0 && !ranks.has_chosen_replicas() {
+        match sums_are_sent(ranks, sources) {
             true => Sent::Sum,
             false => Sent::Contributions(dtype),
         }
