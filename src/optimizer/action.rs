@@ -148,7 +148,7 @@ impl ApplyAction {
         let update = self.options.flush || runs >= self.gradients.accumulation_steps();
         let ranks = ranks_of(self.gradients.strategy());
         let exchange = match &ranks {
-            Some(ranks) if update || ranks.has_chosen_replicas() => {
+            Some(ranks) if update || ranks.has_fixed_replicas() => {
                 let sources = Sources::new(&self.gradients, contributions, total_weight, 1.0);
                 Some(Exchange::begin(ranks, &self.gradients, &sources, self.options)?)
             }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::optimizer::exchange::announcement::Announcement;
-use crate::optimizer::exchange::parts::{Parts, ROUND};
+use crate::optimizer::exchange::participation::Participation;
 use crate::optimizer::exchange::sent::sums_are_sent;
-use crate::optimizer::exchange::touched::{Touched, pack_variable};
+use crate::optimizer::exchange::shards::{ROUND, Shards};
+use crate::optimizer::exchange::sparse_rows::{SparseRows, pack_variable};
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::sources::Sources;
 use crate::strategy::ranks::wire::{Reader, Writer};
@@ -55,13 +55,13 @@ pub(super) fn reduce(
         tell(&"the factor that undoes the loss scale", unscale.into());
         tell(&"the reduction of the losses", reduction.as_str().into());
     };
-    let own = Announcement::write(sources);
+    let own = Participation::write(sources);
     let call = Call {
         length: own.as_ref().map_or(0, Vec::len),
         ..Call::to(Kind::Gradients, &what).agreeing(&quantities)
     };
     let (mut meeting, own) = ranks.meet(call, own)?;
-    let announced = Announcement::read(ranks, &meeting.all_gather(&own)?)?;
+    let announced = Participation::read(ranks, &meeting.all_gather(&own)?)?;
     drop(meeting);
     sources.weigh(announced.total_weight());
     if sources.total_weight == 0.0 {
@@ -77,7 +77,7 @@ pub(super) fn reduce(
 /// Has `sources` have the rows of all ranks.
 fn rows(
     ranks: &Ranks,
-    announced: &Announcement,
+    announced: &Participation,
     sources: &mut Sources<'_>,
     index: usize,
 ) -> Result<Reduced> {
@@ -95,20 +95,20 @@ fn rows(
     let (mut meeting, own) = ranks.meet(call, own)?;
     let rows = meeting.all_gather(&own)?;
     drop(meeting);
-    let (mut touched, mut before) = (Touched::default(), 0);
+    let (mut touched, mut before) = (SparseRows::default(), 0);
     for ((rank, bytes), of_rank) in rows.iter().enumerate().zip(announced.ranks()) {
         let mut from = Reader::new(rank, bytes);
         touched.unpack_variable(ranks, sources, (index, before), &mut from)?;
         before += of_rank.replicas.len();
     }
-    sources.merge_touched_of(index, &touched, ranks.has_chosen_replicas())?;
+    sources.merge_touched_of(index, &touched, ranks.has_fixed_replicas())?;
     Ok(sources.rows(index).map_or(Reduced::Nothing, |_| Reduced::Rows))
 }
 
 /// The gradient of a variable that is not row-sparse.
 fn dense(
     ranks: &Ranks,
-    announced: &Arc<Announcement>,
+    announced: &Arc<Participation>,
     gradients: &Gradients,
     sources: &Sources<'_>,
     index: usize,
@@ -122,14 +122,14 @@ fn dense(
         let landing = unsafe { gradient.assume_exclusive().into_view()?.into_span() };
         let landing =
             landing.ok_or_else(|| Error::Internal("fresh memory is not contiguous".into()))?;
-        let mut parts = Parts::new(ranks, announced, sources, &[index], ROUND);
+        let mut shards = Shards::new(ranks, announced, sources, &[index], ROUND);
         // SAFETY: as above.
-        parts.land(|_| Ok(Some(unsafe { landing.part(&(0..landing.elements())).held() })))?;
-        parts.reserve(send, receive)?;
-        Ok((gradient, parts))
+        shards.land(|_| Ok(Some(unsafe { landing.part(&(0..landing.elements())).held() })))?;
+        shards.reserve(send, receive)?;
+        Ok((gradient, shards))
     };
     let call = Call::to(Kind::Gradients, &"the exchange of a gradient");
-    let (mut meeting, (gradient, mut parts)) = ranks.meet(call, prepare())?;
-    parts.exchange(&mut meeting, sources, (send, receive), true)?;
+    let (mut meeting, (gradient, mut shards)) = ranks.meet(call, prepare())?;
+    shards.exchange(&mut meeting, sources, (send, receive), true)?;
     Ok(Reduced::Dense(gradient))
 }

@@ -76,7 +76,7 @@ impl Gradients {
         // Of several ranks, which all restore the same, the first one has it, unless they accumulate
         // together: then each uses its part of it.
         let ranks = ranks_of(self.strategy());
-        let is_fixed = ranks.as_ref().is_some_and(|ranks| ranks.has_chosen_replicas());
+        let is_fixed = ranks.as_ref().is_some_and(|ranks| ranks.has_fixed_replicas());
         let mut parts = vec![None; self.variables().len()];
         if let Some(ranks) = ranks.as_ref().filter(|_| is_fixed) {
             let is_row_sparse = |index| self.is_row_sparse(index);

@@ -11,7 +11,7 @@ use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
 use crate::kernels::view::{Span, SpanMut};
 use crate::optimizer::accumulation::{Accumulation, Memory};
 use crate::optimizer::contributions::Contributions;
-use crate::optimizer::exchange::touched::Touched;
+use crate::optimizer::exchange::sparse_rows::SparseRows;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::host::Host;
 use crate::optimizer::launcher::Launcher;
@@ -161,7 +161,7 @@ impl<'a> Sources<'a> {
         &mut self,
         plan: &mut Plan,
         rule: &dyn UpdateRule,
-        touched: &Touched,
+        touched: &SparseRows,
         with_before: bool,
     ) -> Result<()> {
         let mut number = 0;
@@ -181,7 +181,7 @@ impl<'a> Sources<'a> {
     pub(super) fn merge_touched_of(
         &mut self,
         index: usize,
-        touched: &Touched,
+        touched: &SparseRows,
         with_before: bool,
     ) -> Result<()> {
         let variable = &self.gradients.variables()[index];

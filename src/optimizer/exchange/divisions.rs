@@ -13,7 +13,7 @@ pub(in crate::optimizer) fn divisions(
     is_selected: impl Fn(usize) -> bool,
 ) -> impl Iterator<Item = (usize, Division)> {
     // What each rank accumulates of its own part must be its part in all runs.
-    let is_fixed = ranks.has_chosen_replicas();
+    let is_fixed = ranks.has_fixed_replicas();
     let mut loads = Loads::new(ranks.size());
     let dense = (0..variables.len())
         .filter(move |&index| (is_fixed || is_selected(index)) && !is_row_sparse(index));

@@ -17,18 +17,18 @@
 //! If the number of all replicas was chosen, the bits must not depend on how they are spread over ranks:
 //! contributions are always sent as they are, and ranks exchange them in each run that is accumulated.
 //!
-//! - [`announcement`]: who has contributed to what. [`divisions`]: how dense gradients are divided. [`sent`]: what
-//!   is sent of them. [`parts`]: how they are exchanged. [`weights`]: the same of weights. [`touched`]: rows.
+//! - [`participation`]: who has contributed to what. [`divisions`]: how dense gradients are divided. [`sent`]: what
+//!   is sent of them. [`shards`]: how they are exchanged. [`weights`]: the same of weights. [`sparse_rows`]: rows.
 //!   [`slots`]: state that is put together.
 
-pub(super) mod announcement;
 mod buffers;
 pub(super) mod divisions;
 pub(super) mod new_weights;
-pub(super) mod parts;
+pub(super) mod participation;
 pub(super) mod sent;
+pub(super) mod shards;
 pub(super) mod slots;
-pub(super) mod touched;
+pub(super) mod sparse_rows;
 
 use std::sync::Arc;
 
@@ -47,23 +47,23 @@ use crate::strategy::Strategy;
 use crate::strategy::ranks::{Call, Kind, Ranks, Tell, agreement, agreement_of};
 use crate::values::variable::Variable;
 
-use announcement::Announcement;
 pub(super) use buffers::Words;
 use new_weights::{Means, Scratch};
-use parts::between_gpus::Buffers;
-use parts::{Parts, ROUND};
+use participation::Participation;
 use sent::sums_are_sent;
-use touched::Touched;
+use shards::between_gpus::Buffers;
+use shards::{ROUND, Shards};
+use sparse_rows::SparseRows;
 
 /// What exchanges work in, kept from update to update.
 #[derive(Default)]
 pub(super) struct Memory {
     send: Words,
     receive: Words,
-    touched: Touched,
+    touched: SparseRows,
     scratch: Scratch,
     /// How the variables of the last update were divided.
-    parts: Option<Parts>,
+    shards: Option<Shards>,
     /// What all ranks' gradients must have in common.
     agreement: Option<u64>,
 }
@@ -76,7 +76,7 @@ pub(super) fn ranks_of(strategy: u64) -> Option<Arc<Ranks>> {
 /// An update that all ranks make, and what each has announced for it.
 pub(super) struct Exchange<'a> {
     ranks: &'a Ranks,
-    announced: Arc<Announcement>,
+    announced: Arc<Participation>,
     /// All ranks have their variables on GPUs, and the engine moves memory of those.
     between_gpus: bool,
     /// Each rank updates its part; else each updates everything.
@@ -92,7 +92,7 @@ impl<'a> Exchange<'a> {
         options: ApplyOptions,
     ) -> Result<Exchange<'a>> {
         let on_gpu = ranks.moves_memory_of_gpus() && matches!(sources.gpu(), Ok(Some(_)));
-        let own = Announcement::write(sources);
+        let own = Participation::write(sources);
         let runs = sources.accumulation.runs;
         let agreed = *gradients
             .exchange
@@ -117,8 +117,8 @@ impl<'a> Exchange<'a> {
         let (mut meeting, own) = ranks.meet(call, own)?;
         // What chosen replicas have accumulated is in host memory.
         let between_gpus =
-            !ranks.has_chosen_replicas() && meeting.numbers().all(|[on_gpu, _]| on_gpu == 1);
-        let announced = Arc::new(Announcement::read(ranks, &meeting.all_gather(&own)?)?);
+            !ranks.has_fixed_replicas() && meeting.numbers().all(|[on_gpu, _]| on_gpu == 1);
+        let announced = Arc::new(Participation::read(ranks, &meeting.all_gather(&own)?)?);
         let divides = gradients.variables().iter().all(|variable| variable.division().is_some());
         Ok(Exchange { ranks, announced, between_gpus, divides })
     }
@@ -140,13 +140,13 @@ impl<'a> Exchange<'a> {
         memory: &mut Memory,
         measures: bool,
     ) -> Result<()> {
-        let Memory { send, receive, touched, scratch, parts, .. } = memory;
+        let Memory { send, receive, touched, scratch, shards, .. } = memory;
         let mut lacks = false;
         let mut prepare = || {
             if sums_are_sent(self.ranks, sources) {
                 sources.merge_rows(plan, rule)?;
             }
-            let rows = touched::pack(self.ranks, sources, plan)?;
+            let rows = sparse_rows::pack(self.ranks, sources, plan)?;
             let has = |index| self.announced.has_variable(index);
             work.select_where(sources, plan, self.ranks.replicas()[self.ranks.rank()], has);
             if self.divides {
@@ -155,18 +155,18 @@ impl<'a> Exchange<'a> {
             }
             lacks = work.meet_state(&mut state.variables, sources, plan, rule)?;
             let round = if self.between_gpus { usize::MAX } else { ROUND };
-            let mut parts =
-                Parts::new(self.ranks, &self.announced, sources, &work.indices(), round);
+            let mut shards =
+                Shards::new(self.ranks, &self.announced, sources, &work.indices(), round);
             if let Some(gpu) = sources.gpu()?.filter(|_| self.between_gpus) {
-                let buffers = parts.make_ready_on(gpu, sources)?;
-                return Ok((rows, parts, Some(buffers)));
+                let buffers = shards.make_ready_on(gpu, sources)?;
+                return Ok((rows, shards, Some(buffers)));
             }
-            parts.land(|index| sources.landing(index, self.divides))?;
-            parts.reserve(send, receive)?;
+            shards.land(|index| sources.landing(index, self.divides))?;
+            shards.reserve(send, receive)?;
             scratch.reserve()?;
-            Ok((rows, parts, None))
+            Ok((rows, shards, None))
         };
-        let prepared: Result<(Vec<u8>, Parts, Option<Buffers>)> = prepare();
+        let prepared: Result<(Vec<u8>, Shards, Option<Buffers>)> = prepare();
         let length = prepared.as_ref().map_or(0, |(rows, ..)| rows.len());
         let quantities = |tell: &mut Tell<'_>| tell_selected(work, plan, sources, tell);
         let call = Call {
@@ -184,7 +184,7 @@ impl<'a> Exchange<'a> {
             drop(meeting);
             let mut take = || {
                 touched.unpack(self.ranks, sources, plan, &self.announced, &rows)?;
-                let with_before = self.ranks.has_chosen_replicas();
+                let with_before = self.ranks.has_fixed_replicas();
                 sources.merge_touched(plan, rule, touched, with_before)?;
                 if any_lacks { work.widen_rows(self.ranks, state, plan, rule) } else { Ok(()) }
             };
@@ -208,7 +208,7 @@ impl<'a> Exchange<'a> {
             sources.exchanged = true;
             work.keep_exchanged(sources);
         }
-        *parts = self.divides.then_some(own);
+        *shards = self.divides.then_some(own);
         Ok(())
     }
 
@@ -222,17 +222,17 @@ impl<'a> Exchange<'a> {
         memory: &mut Memory,
         options: &dyn Fn(&Work, &mut Tell<'_>),
     ) -> Result<()> {
-        let Memory { send, receive, scratch, parts, .. } = memory;
-        let parts = prepared.and_then(|()| {
-            parts.as_mut().ok_or_else(|| Error::Internal("no gradients were exchanged".into()))
+        let Memory { send, receive, scratch, shards, .. } = memory;
+        let shards = prepared.and_then(|()| {
+            shards.as_mut().ok_or_else(|| Error::Internal("no gradients were exchanged".into()))
         });
         let quantities = |tell: &mut Tell<'_>| options(work, tell);
         let call = Call::to(Kind::Gradients, &"the exchange of new weights").agreeing(&quantities);
-        let (mut meeting, parts) = self.ranks.meet(call, parts)?;
+        let (mut meeting, shards) = self.ranks.meet(call, shards)?;
         if means.rule.measures() {
-            parts.measure(&mut meeting, &mut work.items, means, (send, receive))?;
+            shards.measure(&mut meeting, &mut work.items, means, (send, receive))?;
         }
-        parts.exchange_weights(&mut meeting, &work.items, means, (send, receive), scratch)?;
+        shards.exchange_weights(&mut meeting, &work.items, means, (send, receive), scratch)?;
         drop(meeting);
         let keys = work.items.iter().map(|item| means.sources.variables()[item.index].key());
         self.ranks.updating().extend(keys);
@@ -260,30 +260,30 @@ impl<'a> Exchange<'a> {
         let replicas = self.ranks.replicas()[self.ranks.rank()];
         let has = |index| self.announced.has_variable_of_run(index);
         let mut prepare = || {
-            let rows = touched::pack(self.ranks, sources, plan)?;
+            let rows = sparse_rows::pack(self.ranks, sources, plan)?;
             work.select_where(sources, plan, replicas, has);
             let selected = work.indices();
-            let mut parts = Parts::new(self.ranks, &self.announced, sources, &selected, ROUND);
-            parts.reserve_next(sources, send, receive)?;
-            Ok((rows, parts))
+            let mut shards = Shards::new(self.ranks, &self.announced, sources, &selected, ROUND);
+            shards.reserve_next(sources, send, receive)?;
+            Ok((rows, shards))
         };
-        let prepared: Result<(Vec<u8>, Parts)> = prepare();
+        let prepared: Result<(Vec<u8>, Shards)> = prepare();
         let length = prepared.as_ref().map_or(0, |(rows, _)| rows.len());
         let quantities = |tell: &mut Tell<'_>| tell_selected(work, plan, sources, tell);
         let call = Call {
             length,
             ..Call::to(Kind::Gradients, &"the accumulation of gradients").agreeing(&quantities)
         };
-        let (mut meeting, (rows, parts)) = self.ranks.meet(call, prepared)?;
+        let (mut meeting, (rows, shards)) = self.ranks.meet(call, prepared)?;
         let rows = meeting.all_gather(&rows)?;
-        parts.accumulate(&mut meeting, sources, (send, receive))?;
+        shards.accumulate(&mut meeting, sources, (send, receive))?;
         drop(meeting);
         touched.unpack(self.ranks, sources, plan, &self.announced, &rows)?;
         sources.merge_touched(plan, rule, touched, true)?;
         if !find_not_finite {
             return Ok(None);
         }
-        let dense = parts.not_finite(sources);
+        let dense = shards.not_finite(sources);
         // Rows are those of all ranks already, and are measured as one process measures them.
         let is_row_sparse = |index| has(index) && sources.is_row_sparse(index);
         work.select_where(sources, plan, replicas, is_row_sparse);
@@ -330,8 +330,8 @@ impl Memory {
     }
 
     /// The parts of the last update, whose weights have landed.
-    pub(super) fn received(&mut self) -> Option<&mut Parts> {
-        self.parts.as_mut()
+    pub(super) fn received(&mut self) -> Option<&mut Shards> {
+        self.shards.as_mut()
     }
 }
 
@@ -357,8 +357,8 @@ fn tell_of(gradients: &Gradients, tell: &mut Tell<'_>) {
         let dtype = gradients.dtype(index);
         tell(&format_args!("the type of the gradient of '{name}'"), dtype.name().into());
         tell(&format_args!("the shape of '{name}'"), variable.shape()[..].into());
-        let parts = variable.division().map(|division| division.boundaries());
-        tell(&format_args!("where '{name}' is divided"), parts.into());
+        let shards = variable.division().map(|division| division.boundaries());
+        tell(&format_args!("where '{name}' is divided"), shards.into());
         let is_row_sparse = gradients.is_row_sparse(index);
         tell(&format_args!("whether the gradient of '{name}' is row-sparse"), is_row_sparse.into());
     }

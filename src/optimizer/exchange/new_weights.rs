@@ -12,7 +12,7 @@ use std::array;
 use std::sync::atomic::Ordering;
 
 use super::buffers::Words;
-use super::parts::{Parts, Stretch, WORD, copy, span_mut, take};
+use super::shards::{Shards, Stretch, WORD, copy, span_mut, take};
 use crate::error::Result;
 use crate::executor::pieces::Part;
 use crate::executor::workers;
@@ -89,7 +89,7 @@ fn alone(gradient: Span<'_>) -> [Contribution<'_>; 1] {
     [Contribution { gradient, factor: 1.0 }]
 }
 
-impl Parts {
+impl Shards {
     /// Completes the scalars of the updates of `items`, which are those of the parts, by what the rule
     /// must know about whole variables.
     pub(super) fn measure(

@@ -6,7 +6,7 @@ use crate::strategy::ranks::Ranks;
 
 /// Whether a rank adds up what its replicas contribute to several runs before it sends that.
 pub(in crate::optimizer) fn sums_are_sent(ranks: &Ranks, sources: &Sources<'_>) -> bool {
-    sources.accumulation.runs > 0 && !ranks.has_chosen_replicas()
+    sources.accumulation.runs > 0 && !ranks.has_fixed_replicas()
 }
 
 /// What a rank sends of its replicas' contributions to a variable.
@@ -24,7 +24,7 @@ impl Sent {
     /// over ranks.
     pub fn of_dense(ranks: &Ranks, sources: &Sources<'_>, dtype: DType) -> Sent {
         let replicas = ranks.replicas().iter().copied().max().unwrap_or(1);
-        match ranks.has_chosen_replicas() {
+        match ranks.has_fixed_replicas() {
             false if replicas * dtype.size() > size_of::<f64>() => Sent::Sum,
             _ => Sent::of_rows(ranks, sources, dtype),
         }

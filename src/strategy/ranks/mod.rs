@@ -50,7 +50,7 @@ pub struct Ranks {
     replicas: Vec<usize>,
     /// Whether how many there are together was chosen, and the bits of a step must not depend on how they
     /// are spread over ranks.
-    is_chosen: bool,
+    is_fixed: bool,
     series: Mutex<Series>,
     totals: Mutex<AllTotals>,
     /// What the ranks have of the variables that are divided among them.
@@ -81,7 +81,7 @@ impl Ranks {
             turn: turn_of(engine),
             tag: 0,
             replicas: Vec::new(),
-            is_chosen: in_sync.is_some(),
+            is_fixed: in_sync.is_some(),
             series: Mutex::default(),
             totals: Mutex::default(),
             loads: Mutex::new(Loads::new(size)),
@@ -202,8 +202,8 @@ impl Ranks {
 
     /// Whether the number of all replicas was chosen, so that a step has the same bits whatever the number
     /// of ranks.
-    pub(crate) fn has_chosen_replicas(&self) -> bool {
-        self.is_chosen
+    pub(crate) fn has_fixed_replicas(&self) -> bool {
+        self.is_fixed
     }
 
     /// The number of this rank's first replica among those of all ranks.

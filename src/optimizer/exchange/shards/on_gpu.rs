@@ -1,17 +1,17 @@
-//! Parts of gradients that a GPU holds: what a rank sends of them is put together by kernels, as
-//! [`Parts::pack`] does in host memory, and comes down in one copy.
+//! Shards of gradients that a GPU holds: what a rank sends of them is put together by kernels, as
+//! [`Shards::pack`] does in host memory, and comes down in one copy.
 
 #![expect(unsafe_code, reason = "kernels are told of memory")]
 
-use super::{Parts, Stretch};
+use super::{Shards, Stretch};
 use crate::device::cuda::gpu::Gpu;
 use crate::error::Result;
 use crate::kernels::cuda::{Address, Contribution, Gradient, Place, on_gpu};
 use crate::kernels::dtype::DType;
 use crate::kernels::layout::{Layout, Shape};
 use crate::optimizer::exchange::buffers::Words;
-use crate::optimizer::exchange::parts::padded;
 use crate::optimizer::exchange::sent::Sent;
+use crate::optimizer::exchange::shards::padded;
 use crate::optimizer::sources::Sources;
 use crate::tensor::Tensor;
 
@@ -30,8 +30,8 @@ struct Sum {
     to: Address,
 }
 
-impl Parts {
-    /// As [`Parts::pack`], of what lies on `gpu`.
+impl Shards {
+    /// As [`Shards::pack`], of what lies on `gpu`.
     pub fn pack_on_gpu(
         &self,
         gpu: &'static Gpu,

@@ -1,9 +1,9 @@
 //! The exchange of gradients that stay on GPUs, by an engine that moves memory of GPUs: what
-//! [`Parts::exchange`] does with the host's, by kernels, in one round, with the same bits.
+//! [`Shards::exchange`] does with the host's, by kernels, in one round, with the same bits.
 
 #![expect(unsafe_code, reason = "kernels are told of memory")]
 
-use super::{Item, Parts, padded};
+use super::{Item, Shards, padded};
 use crate::device::cuda::gpu::Gpu;
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result};
@@ -32,7 +32,7 @@ struct Received<'a> {
     to: Address,
 }
 
-impl Parts {
+impl Shards {
     /// Has all memory that the exchange takes, with what this rank sends in it.
     pub fn make_ready_on(&self, gpu: &'static Gpu, sources: &mut Sources<'_>) -> Result<Buffers> {
         let variables = sources.variables();

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "rows that were received are written where an apply reads them")]
 
-use super::announcement::Announcement;
+use super::participation::Participation;
 use super::sent::Sent;
 use crate::device::DeviceId;
 use crate::error::{Result, memory};
@@ -16,7 +16,7 @@ use crate::tensor::{Shape, Tensor};
 
 /// The rows of all ranks.
 #[derive(Default)]
-pub(in crate::optimizer) struct Touched(Vec<OfReplica>);
+pub(in crate::optimizer) struct SparseRows(Vec<OfReplica>);
 
 /// The rows that one replica, or all of one rank, have touched of one variable.
 struct OfReplica {
@@ -84,14 +84,14 @@ pub(in crate::optimizer) fn pack_variable(
     Ok(())
 }
 
-impl Touched {
+impl SparseRows {
     /// Takes what all ranks have sent.
     pub(super) fn unpack(
         &mut self,
         ranks: &Ranks,
         sources: &Sources<'_>,
         plan: &mut Plan,
-        announced: &Announcement,
+        announced: &Participation,
         received: &Gathered,
     ) -> Result<()> {
         self.0.clear();

@@ -18,9 +18,9 @@ use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::announcement::{Announcement, OfRank};
 use super::buffers::Words;
 use super::divisions::divisions;
+use super::participation::{OfRank, Participation};
 use super::sent::Sent;
 use crate::error::{Result, memory};
 use crate::executor::pieces::Pieces;
@@ -48,8 +48,8 @@ pub(in crate::optimizer) const ROUND: usize = 16 << 20;
 const BLOCK: usize = 64;
 
 /// How dense gradients are divided, which each rank adds up its part of.
-pub(in crate::optimizer) struct Parts {
-    announced: Arc<Announcement>,
+pub(in crate::optimizer) struct Shards {
+    announced: Arc<Participation>,
     pub(super) rank: usize,
     pub(super) items: Vec<Item>,
     /// What is of each rank's part in which round.
@@ -103,16 +103,16 @@ fn stretches(items: &[Item], rank: usize, most: usize) -> Vec<Stretch> {
     all
 }
 
-impl Parts {
+impl Shards {
     /// Of those of the variables `selected` that are not row-sparse. A rank sends and receives about as many
     /// bytes as `round` in one round.
     pub fn new(
         ranks: &Ranks,
-        announced: &Arc<Announcement>,
+        announced: &Arc<Participation>,
         sources: &Sources<'_>,
         selected: &[usize],
         round: usize,
-    ) -> Parts {
+    ) -> Shards {
         let (rank, size) = (ranks.rank(), ranks.size());
         let variables = sources.variables();
         let mut is_selected = vec![false; variables.len()];
@@ -133,7 +133,7 @@ impl Parts {
         let most = most.max(1) * TILE;
         let stretches: Vec<_> = (0..size).map(|rank| stretches(&items, rank, most)).collect();
         let last = stretches.iter().filter_map(|of_rank| of_rank.last());
-        Parts {
+        Shards {
             announced: Arc::clone(announced),
             rank,
             rounds: last.map(|last| last.round + 1).max().unwrap_or(0),
@@ -394,7 +394,7 @@ impl Parts {
         all
     }
 
-    /// Has the memory for [`Parts::accumulate`].
+    /// Has the memory for [`Shards::accumulate`].
     pub(super) fn reserve_next(
         &mut self,
         sources: &mut Sources<'_>,

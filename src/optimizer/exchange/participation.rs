@@ -7,7 +7,7 @@ use crate::strategy::ranks::wire::{Reader, Writer};
 use crate::strategy::ranks::{Gathered, Ranks};
 
 /// Who has contributed to what, of all ranks.
-pub(in crate::optimizer) struct Announcement {
+pub(in crate::optimizer) struct Participation {
     ranks: Vec<OfRank>,
     /// Whether what a rank says of runs before is what all ranks have accumulated together.
     before_is_of_all: bool,
@@ -70,7 +70,7 @@ impl OfRank {
     }
 }
 
-impl Announcement {
+impl Participation {
     /// What this rank has to announce.
     pub fn write(sources: &Sources<'_>) -> Result<Vec<u8>> {
         let mut to = Writer::default();
@@ -87,7 +87,7 @@ impl Announcement {
     }
 
     /// What all ranks have announced.
-    pub fn read(ranks: &Ranks, announced: &Gathered) -> Result<Announcement> {
+    pub fn read(ranks: &Ranks, announced: &Gathered) -> Result<Participation> {
         let read = |(rank, bytes): (usize, &[u8])| {
             let mut from = Reader::new(rank, bytes);
             let (weight_before, before) = (from.float()?, Bits::read(&mut from)?);
@@ -96,9 +96,9 @@ impl Announcement {
                 .collect::<Result<_>>()?;
             Ok(OfRank { weight_before, before, replicas })
         };
-        let before_is_of_all = ranks.has_chosen_replicas();
+        let before_is_of_all = ranks.has_fixed_replicas();
         let ranks = announced.iter().enumerate().map(read).collect::<Result<_>>()?;
-        Ok(Announcement { ranks, before_is_of_all })
+        Ok(Participation { ranks, before_is_of_all })
     }
 
     /// What each rank has announced.
