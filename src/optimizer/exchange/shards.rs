@@ -316,8 +316,8 @@ impl Shards {
         let mut from = receive.bytes();
         let mut pieces = std::mem::take(&mut self.pieces);
         pieces.clear();
-        for rank in 0..counts.len() {
-            let (of_rank, rest) = from.split_at(counts[rank]);
+        for (rank, count) in counts.into_iter().enumerate() {
+            let (of_rank, rest) = from.split_at(count);
             from = rest;
             let mut start = 0;
             for stretch in self.of(rank, round).iter().filter(|_| rank != self.rank) {

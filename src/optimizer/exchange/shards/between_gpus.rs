@@ -87,7 +87,7 @@ impl Shards {
             let gradient = Gradient {
                 dtype: item.dtype,
                 elements: *elements as u64,
-                gradient_dtype: item.sent.dtype(),
+                gradient_dtype: sources.gradient_dtype(item.dtype),
                 contributions,
                 accumulated: None,
                 divisor: sources.divisor,
