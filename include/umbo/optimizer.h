@@ -603,9 +603,10 @@ UMBO_DEFAULT(umbo_apply_report, UMBO_APPLY_REPORT_INIT)
  *   UMBO_STATUS_FAILED_PRECONDITION: nothing was submitted since the last apply, a replica has not
  *   submitted, the last run failed, or the strategy is draining. What the schedule returned.
  *
- * If it fails, nothing changes. Outside of a run it waits for the run of another thread and acts at
- * once. Inside a run it is deferred to the run's commit point, and fails with the run, or makes the
- * run fail; in a replica's callback all replicas make the call (umbo_replica_context_merge_call()).
+ * If it fails, nothing changes, but that ranks which have exchanged the gradients have used them
+ * up. Outside of a run it waits for the run of another thread and acts at once. Inside a run it is
+ * deferred to the run's commit point, and fails with the run, or makes the run fail; in a replica's
+ * callback all replicas make the call (umbo_replica_context_merge_call()).
  * With k `accumulation_steps` every k-th apply updates; the others add to a sum.
  *
  * Collective. Ranks with different settings or progress are UMBO_STATUS_FAILED_PRECONDITION.

@@ -31,7 +31,7 @@ pub struct Share<'a> {
 }
 
 /// Elements of one piece that belong to one worker alone.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Part(Range<usize>);
 
 impl Part {

@@ -2,12 +2,15 @@
 
 #![expect(unsafe_code, reason = "spans are kept beside the tensors that they are of")]
 
+use std::ops::Range;
+
 use crate::collectives::copy_to;
 use crate::device::DeviceId;
 use crate::error::{Error, Result, memory};
 use crate::kernels::dtype::DType;
 use crate::kernels::view::{Span, SpanMut};
 use crate::optimizer::row_sums::{Merged, RowSums, Source, Workspace};
+use crate::optimizer::variable_states::part_of;
 use crate::tensor::slab::{CACHE_SHIFT, Slab};
 use crate::tensor::{Shape, Tensor};
 use crate::values::variable::Variable;
@@ -68,25 +71,26 @@ struct DenseSum {
 enum Room {
     Host(Memory),
     Gpu(Tensor),
+    /// Of this rank's part, in host memory: twice, so that the next sum can be made and dropped. The number
+    /// is that of the one that counts.
+    Shard(Memory, usize),
 }
 
 impl Room {
-    fn tensor(&self) -> &Tensor {
+    /// What counts.
+    fn tensor(&self) -> Result<Tensor> {
         match self {
-            Room::Host(memory) => &memory.owner,
-            Room::Gpu(tensor) => tensor,
+            Room::Host(memory) => Ok(memory.owner.clone()),
+            Room::Gpu(tensor) => Ok(tensor.clone()),
+            Room::Shard(both, counts) => both.owner.slice(0, *counts, counts + 1, 1),
         }
     }
 }
 
-impl DenseSum {
-    /// The sum in host memory, if it is there.
-    fn memory(&self) -> Option<&Memory> {
-        match &self.sum {
-            Some(Room::Host(memory)) => Some(memory),
-            _ => None,
-        }
-    }
+/// One of two that lie side by side.
+fn half(of: &Memory, number: usize) -> Range<usize> {
+    let elements = of.reading.elements() / 2;
+    number * elements..(number + 1) * elements
 }
 
 /// A contiguous tensor, to read and to write.
@@ -144,24 +148,36 @@ impl Accumulation {
     /// Has memory for the sum of variable `index`. A row-sparse variable has it since its rows were
     /// merged.
     pub(super) fn reserve(&mut self, index: usize, variable: &Variable) -> Result<()> {
-        if variable.device().is_host_memory() {
-            return self.reserve_on_host(index, variable);
-        }
         if let Sum::Dense(DenseSum { sum: sum @ None, .. }) = &mut self.sums[index] {
-            let (shape, device) = (variable.shape(), variable.device());
-            *sum = Some(Room::Gpu(Tensor::uninitialized(DType::Float64, shape, device)?));
+            let (dtype, shape, device) = (DType::Float64, variable.shape(), variable.device());
+            *sum = Some(match device.is_host_memory() {
+                true => Room::Host(Memory::new(&mut self.sum_slab, dtype, shape, device)?),
+                false => Room::Gpu(Tensor::uninitialized(dtype, shape, device)?),
+            });
         }
         Ok(())
     }
 
-    /// As [`Accumulation::reserve`], in host memory, also if a GPU holds the variable.
-    pub(super) fn reserve_on_host(&mut self, index: usize, variable: &Variable) -> Result<()> {
+    /// Has memory for the sum of so many elements of variable `index`, this rank's part, and for the next one.
+    pub(super) fn reserve_shard(&mut self, index: usize, elements: usize) -> Result<()> {
         if let Sum::Dense(DenseSum { sum: sum @ None, .. }) = &mut self.sums[index] {
-            let (shape, device) = (variable.shape(), variable.device());
-            let memory = Memory::new(&mut self.sum_slab, DType::Float64, shape, device)?;
-            *sum = Some(Room::Host(memory));
+            let shape = Shape::new(&[2, elements])?;
+            let slab = &mut self.sum_slab;
+            let both = Memory::new(slab, DType::Float64, shape, DeviceId::HOST)?;
+            *sum = Some(Room::Shard(both, 0));
         }
         Ok(())
+    }
+
+    /// What the sum of this rank's part of variable `index` becomes, when it is claimed.
+    pub(super) fn next(&self, index: usize) -> Option<SpanMut<'_>> {
+        match &self.sums[index] {
+            Sum::Dense(DenseSum { sum: Some(Room::Shard(both, counts)), .. }) => {
+                // SAFETY: the caller has the accumulation, and nobody else the sum that does not count.
+                Some(unsafe { both.writing.part(&half(both, 1 - counts)) })
+            }
+            _ => None,
+        }
     }
 
     /// Has room for the gradient of variable `index`, which is not row-sparse: for `elements` of it, all
@@ -254,10 +270,16 @@ impl Accumulation {
         }
     }
 
-    /// The sum of variable `index`, if it is not row-sparse and a run wrote it.
+    /// The sum of variable `index`, or of this rank's part, if it is not row-sparse and a run wrote it.
     pub(super) fn of_variable(&self, index: usize) -> Option<Span<'_>> {
-        let Sum::Dense(sum) = &self.sums[index] else { return None };
-        sum.memory().filter(|_| sum.written).map(|memory| memory.reading)
+        match &self.sums[index] {
+            Sum::Dense(DenseSum { sum: Some(sum), written: true, .. }) => match sum {
+                Room::Host(memory) => Some(memory.reading),
+                Room::Shard(both, counts) => Some(both.reading.part(&half(both, *counts))),
+                Room::Gpu(_) => None,
+            },
+            _ => None,
+        }
     }
 
     /// The sums of the rows of variable `index`, if it is row-sparse and a run wrote it.
@@ -293,7 +315,12 @@ impl Accumulation {
     /// whether the latter did not before, and so is to be overwritten, not added to.
     pub(super) fn claim(&mut self, index: usize) -> bool {
         match &mut self.sums[index] {
-            Sum::Dense(sum) => !std::mem::replace(&mut sum.written, true),
+            Sum::Dense(sum) => {
+                if let Some(Room::Shard(_, counts)) = &mut sum.sum {
+                    *counts = 1 - *counts;
+                }
+                !std::mem::replace(&mut sum.written, true)
+            }
             Sum::Rows(sums) => {
                 sums.keep();
                 false
@@ -304,35 +331,40 @@ impl Accumulation {
     /// The sum of variable `index` in host memory, if it was reserved there, to be written. A row-sparse
     /// variable has none here.
     pub(super) fn memory(&self, index: usize) -> Option<&SpanMut<'_>> {
-        let Sum::Dense(sum) = &self.sums[index] else { return None };
-        sum.memory().map(|memory| &memory.writing)
+        match &self.sums[index] {
+            Sum::Dense(DenseSum { sum: Some(Room::Host(memory)), .. }) => Some(&memory.writing),
+            _ => None,
+        }
     }
 
     /// The sum of variable `index`, whose rows come with it if it is row-sparse, if a run wrote it.
     pub(super) fn export(&self, index: usize) -> Result<Option<AccumulatedSum>> {
         let (rows, sum) = match &self.sums[index] {
-            Sum::Dense(DenseSum { sum: Some(sum), written: true, .. }) => (None, sum.tensor()),
+            Sum::Dense(DenseSum { sum: Some(sum), written: true, .. }) => (None, sum.tensor()?),
             Sum::Rows(sums) if let Some(merged) = sums.kept() => {
                 let rows = merged.rows().iter().map(|&row| Ok(row));
-                (Some(memory::collect(rows, "row numbers")?), merged.tensor())
+                (Some(memory::collect(rows, "row numbers")?), merged.tensor().clone())
             }
             _ => return Ok(None),
         };
-        Ok(Some(AccumulatedSum { index, rows, sum: copy_to(sum, DeviceId::HOST)? }))
+        Ok(Some(AccumulatedSum { index, rows, sum: copy_to(&sum, DeviceId::HOST)? }))
     }
 
-    /// Makes all ready for [`Accumulation::import`], which is to be `on_host`, also where a GPU holds a
-    /// variable. Changes nothing that can be seen.
+    /// Makes all ready for [`Accumulation::import`], of this rank's part where `own_part` has one. Changes
+    /// nothing that can be seen.
     pub(super) fn prepare_import(
         &mut self,
         variables: &[Variable],
         from: Vec<AccumulatedSum>,
-        on_host: bool,
+        own_part: impl Fn(usize) -> Option<Range<usize>>,
     ) -> Result<Vec<PreparedSum>> {
-        let prepare = |AccumulatedSum { index, rows, sum }| {
-            match on_host {
-                true => self.reserve_on_host(index, &variables[index])?,
-                false => self.reserve(index, &variables[index])?,
+        let prepare = |AccumulatedSum { index, rows, mut sum }| {
+            match own_part(index) {
+                Some(part) => {
+                    self.reserve_shard(index, part.len())?;
+                    sum = part_of(&sum, &part)?.reshape(Shape::new(&[1, part.len()])?)?;
+                }
+                None => self.reserve(index, &variables[index])?,
             }
             Ok(match rows {
                 None => PreparedSum::Dense(index, sum),
@@ -354,8 +386,9 @@ impl Accumulation {
                     else {
                         return Err(Error::Internal("no memory was reserved for a sum".into()));
                     };
+                    let sum = sum.tensor()?;
                     // SAFETY: sums are read and written by who has the accumulation alone.
-                    unsafe { sum.tensor().assume_exclusive() }.copy_from(&value)?;
+                    unsafe { sum.assume_exclusive() }.copy_from(&value)?;
                     *written = true;
                 }
                 PreparedSum::Rows(index, merged) => {

@@ -148,7 +148,7 @@ impl ApplyAction {
         let update = self.options.flush || runs >= self.gradients.accumulation_steps();
         let ranks = ranks_of(self.gradients.strategy());
         let exchange = match &ranks {
-            Some(ranks) if update || Exchange::accumulates_together(ranks) => {
+            Some(ranks) if update || ranks.has_fixed_replicas() => {
                 let sources = Sources::new(&self.gradients, contributions, total_weight, 1.0);
                 Some(Exchange::begin(ranks, &self.gradients, &sources, self.options)?)
             }
@@ -457,7 +457,9 @@ impl ApplyAction {
         };
         match outcome {
             Outcome::Accumulate { of_all_ranks: Some(weight) } => {
-                self.gradients.exchange.lock().keep_run(&mut sources, &work);
+                for index in work.indices() {
+                    sources.accumulation.claim(index);
+                }
                 sources.accumulation.runs += 1;
                 sources.accumulation.weight += weight;
             }

@@ -89,6 +89,8 @@ pub struct Gradients {
     pub(super) later: AtomicU64,
     /// An apply has been prepared and is neither done nor dropped.
     pub(super) claimed: AtomicBool,
+    /// The apply that has claimed them overwrites them.
+    pub(super) spent: AtomicBool,
     /// The last step of whose contributions an apply failed.
     pub(super) refused: AtomicU64,
     /// Whether a replica has ever lent a gradient ([`lent`](crate::optimizer::lent)).
@@ -160,6 +162,7 @@ impl Gradients {
             state: AtomicU64::new(pack(0, Phase::Applied)),
             later: AtomicU64::new(0),
             claimed: AtomicBool::new(false),
+            spent: AtomicBool::new(false),
             refused: AtomicU64::new(0),
             lends: AtomicBool::new(false),
         }))

@@ -1,6 +1,6 @@
 //! The launcher of variables in host memory: the workers, each with parts of all of them.
 
-#![expect(unsafe_code, reason = "workers write parts of one tensor side by side")]
+#![expect(unsafe_code, reason = "workers write shards of one tensor side by side")]
 
 use std::sync::atomic::AtomicU64;
 
@@ -14,7 +14,7 @@ use crate::kernels::update::weighted_sum::{Clipping, Contribution};
 use crate::observe::{self, Counter};
 use crate::optimizer::exchange::Words;
 use crate::optimizer::exchange::new_weights::Means;
-use crate::optimizer::exchange::parts::Parts;
+use crate::optimizer::exchange::shards::Shards;
 use crate::optimizer::launcher::{Launcher, Received};
 use crate::optimizer::sources::Sources;
 use crate::optimizer::variable_states::Variables;
@@ -22,7 +22,7 @@ use crate::optimizer::work::Keep;
 use crate::optimizer::workspace::{Item, Update, Work};
 use crate::tensor::Tensor;
 
-/// Parts of variables start at multiples of this, so that no two workers write one cache line.
+/// Shards of variables start at multiples of this, so that no two workers write one cache line.
 const BLOCK: usize = 64;
 
 /// The workers.
@@ -127,7 +127,7 @@ impl Launcher for Host {
     ) -> Result<()> {
         let Work { items, pieces, contributions, .. } = work;
         let Means { variables, sources, rule, clipping } = means;
-        let mut parts = 0;
+        let mut shards = 0;
         let slots = rule.slots().len();
         let passes = Passes { variables, sources, slots, clipping };
         pieces.clear();
@@ -150,8 +150,8 @@ impl Launcher for Host {
             let bytes = gradient + state;
             if divided {
                 // Which of the parts it is.
-                *first_sum = parts;
-                parts += 1;
+                *first_sum = shards;
+                shards += 1;
                 pieces.push(variables.extent(update.position).len(), BLOCK, bytes);
                 continue;
             }
@@ -167,14 +167,14 @@ impl Launcher for Host {
         }
         observe::count(Counter::Updated, || pieces.bytes() as u64);
         let streaming = streaming::pays(pieces.bytes());
-        let parts = received.as_ref().map(|(parts, _)| &**parts);
+        let shards = received.as_deref();
         pieces.for_each_share(contributions.len(), &|share| {
             let contributions = &mut *contributions[share.number()].lock();
             for (item, part) in share.parts() {
-                if let (true, Some(parts)) = (items[item].divided, parts) {
+                if let (true, Some(shards)) = (items[item].divided, shards) {
                     let (item, at) = (&items[item], items[item].first_sum);
                     // SAFETY: the apply has claimed the variable, and the shares have different parts.
-                    unsafe { parts.update_own(at, item, means, part, streaming) };
+                    unsafe { shards.update_own(at, item, means, part, streaming) };
                     continue;
                 }
                 let Item { index, kept, update: Some(ref update), ref not_finite, .. } =
@@ -191,14 +191,20 @@ impl Launcher for Host {
                 );
             }
         });
-        if let Some((parts, weights)) = &mut received {
-            parts.put_weights(items, variables, sources, weights);
+        if let Some(shards) = &mut received {
+            shards.put_weights(items, variables, sources);
         }
         Ok(())
     }
 
-    fn pack(&'static self, parts: &Parts, sources: &Sources<'_>, send: &mut Words) -> Result<()> {
-        parts.pack(sources, send);
+    fn pack(
+        &'static self,
+        shards: &Shards,
+        round: usize,
+        sources: &Sources<'_>,
+        send: &mut Words,
+    ) -> Result<()> {
+        shards.pack(round, sources, send);
         Ok(())
     }
 

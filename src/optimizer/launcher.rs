@@ -4,14 +4,14 @@ use crate::error::Result;
 use crate::kernels::update::measure::Squares;
 use crate::optimizer::exchange::Words;
 use crate::optimizer::exchange::new_weights::Means;
-use crate::optimizer::exchange::parts::Parts;
+use crate::optimizer::exchange::shards::Shards;
 use crate::optimizer::sources::Sources;
 use crate::optimizer::work::Keep;
 use crate::optimizer::workspace::Work;
 use crate::tensor::Tensor;
 
 /// The parts of weights that other ranks have computed, if the ranks divide the variables.
-pub(super) type Received<'a> = Option<(&'a mut Parts, &'a Words)>;
+pub(super) type Received<'a> = Option<&'a mut Shards>;
 
 /// Carries out what an apply does to all of its variables. Each call is about the whole table of them,
 /// `work`, whose items are selected or prepared. The bits are the same for all launchers.
@@ -47,8 +47,14 @@ pub(super) trait Launcher: Sync {
         received: Received<'_>,
     ) -> Result<()>;
 
-    /// Copies what this rank sends of its gradients to `send`.
-    fn pack(&'static self, parts: &Parts, sources: &Sources<'_>, send: &mut Words) -> Result<()>;
+    /// Copies what this rank sends of its gradients in a round to `send`.
+    fn pack(
+        &'static self,
+        shards: &Shards,
+        round: usize,
+        sources: &Sources<'_>,
+        send: &mut Words,
+    ) -> Result<()>;
 
     /// Writes the gradient of variable `index`, which the next apply would take, to a fresh tensor: all of
     /// its elements, or those of the rows that were named.

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::phase::{Phase, pack, unpack};
-use crate::optimizer::replica::Replica;
+use crate::optimizer::replica::{Buffer, Replica};
 use crate::strategy::commit::StepParticipant;
 
 impl Gradients {
@@ -125,8 +125,8 @@ impl Gradients {
             }
             Phase::RolledBack => {
                 return Err(Error::precondition(
-                    "gradients: the last run failed, so its contributions were dropped; run the \
-                     step again before the apply",
+                    "gradients: the last run or its apply failed, so its contributions were dropped; \
+                     run the step again before the apply",
                 ));
             }
             Phase::InFlight => {
@@ -162,12 +162,26 @@ impl Gradients {
         Ok(Claim(self))
     }
 
+    /// The apply that has claimed the contributions is about to overwrite them: if it fails they are as those
+    /// of a step that has failed.
+    pub(super) fn spend(&self) {
+        self.spent.store(true, Ordering::Release);
+        let first = self.replicas.iter().take(1).flat_map(|own| &own.buffers);
+        first.for_each(Buffer::is_in_use);
+    }
+
     /// Gives up the reservation, or ends it once the contributions of `applied` are used up.
     pub(super) fn release(&self, applied: Option<u64>) {
-        let state = self.state.load(Ordering::Acquire);
-        if let Some(step) = applied.filter(|&step| unpack(state).0 == step) {
+        let (step, phase) = unpack(self.state.load(Ordering::Acquire));
+        let spent = self.spent.swap(false, Ordering::AcqRel);
+        let becomes = match applied {
+            Some(applied) => (applied == step).then_some(Phase::Applied),
+            None => (spent && matches!(phase, Phase::Ready | Phase::InFlight))
+                .then_some(Phase::RolledBack),
+        };
+        if let Some(phase) = becomes {
             self.spend_strictly();
-            self.state.store(pack(step, Phase::Applied), Ordering::Release);
+            self.state.store(pack(step, phase), Ordering::Release);
         }
         self.claimed.store(false, Ordering::Release);
     }

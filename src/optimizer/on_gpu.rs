@@ -18,7 +18,7 @@ use crate::kernels::update::rules::RuleStep;
 use crate::optimizer::custom_kernels::{Computed, address_of, custom_kernel};
 use crate::optimizer::exchange::Words;
 use crate::optimizer::exchange::new_weights::Means;
-use crate::optimizer::exchange::parts::Parts;
+use crate::optimizer::exchange::shards::Shards;
 use crate::optimizer::launcher::{Launcher, Received};
 use crate::optimizer::rule::Scalars;
 use crate::optimizer::sources::Sources;
@@ -259,8 +259,14 @@ impl Launcher for Gpu {
         Ok(())
     }
 
-    fn pack(&'static self, parts: &Parts, sources: &Sources<'_>, send: &mut Words) -> Result<()> {
-        parts.pack_on_gpu(self, sources, send)
+    fn pack(
+        &'static self,
+        shards: &Shards,
+        round: usize,
+        sources: &Sources<'_>,
+        send: &mut Words,
+    ) -> Result<()> {
+        shards.pack_on_gpu(self, round, sources, send)
     }
 
     fn write_gradient(

@@ -9,7 +9,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::kernels::view::Span;
+use crate::kernels::view::{Span, SpanMut};
 use crate::optimizer::gradients_options::GradientsOptions;
 use crate::optimizer::lent::LentSlot;
 use crate::optimizer::rows::ReplicaRows;
@@ -60,6 +60,15 @@ pub(super) struct DenseBuffer {
     pub(super) guard: Option<Guard>,
 }
 
+impl Buffer {
+    /// The library has written it.
+    pub(super) fn is_in_use(&self) {
+        if let Buffer::Dense(DenseBuffer { guard: Some(guard), .. }) = self {
+            guard.is_in_use();
+        }
+    }
+}
+
 impl DenseBuffer {
     /// A part of a slab, for `variable`; in strict mode with the fence around it.
     fn new(tensor: Tensor, variable: &Variable, guard: Option<Guard>) -> Result<DenseBuffer> {
@@ -93,6 +102,16 @@ impl DenseBuffer {
     /// What an apply of `step` reads.
     pub(super) fn home(&self, step: u64) -> Tensor {
         self.mirror.clone().unwrap_or_else(|| self.written(step))
+    }
+
+    /// The buffer, or its mirror, to be written, if it lies in host memory.
+    pub(super) fn landing(&self) -> Result<Option<SpanMut<'static>>> {
+        let tensor = self.mirror.as_ref().unwrap_or(&self.tensor);
+        if !tensor.device().is_host_memory() {
+            return Ok(None);
+        }
+        // SAFETY: the caller, an apply, has claimed the gradients, which keep the tensor.
+        unsafe { Ok(tensor.assume_exclusive().into_view()?.into_span().map(|span| span.held())) }
     }
 
     /// The same, if it lies in host memory.

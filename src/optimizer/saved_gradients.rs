@@ -5,6 +5,7 @@
 use crate::error::{Error, Result};
 pub use crate::optimizer::accumulation::AccumulatedSum;
 use crate::optimizer::accumulation::PreparedSum;
+use crate::optimizer::exchange::divisions::divisions;
 use crate::optimizer::exchange::ranks_of;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::state::AppliedGradients;
@@ -73,14 +74,21 @@ impl Gradients {
     pub fn prepare_import(&self, from: AccumulatedRuns) -> Result<PreparedRuns> {
         let AccumulatedRuns { runs, mut weight, mut sums } = from;
         // Of several ranks, which all restore the same, the first one has it, unless they accumulate
-        // together: then each uses its part of it, which is in host memory.
+        // together: then each uses its part of it.
         let ranks = ranks_of(self.strategy());
-        let together = ranks.as_ref().is_some_and(|ranks| ranks.has_chosen_replicas());
-        if !together && ranks.is_some_and(|ranks| ranks.rank() > 0) {
+        let is_fixed = ranks.as_ref().is_some_and(|ranks| ranks.has_fixed_replicas());
+        let mut parts = vec![None; self.variables().len()];
+        if let Some(ranks) = ranks.as_ref().filter(|_| is_fixed) {
+            let is_row_sparse = |index| self.is_row_sparse(index);
+            for (index, division) in divisions(ranks, self.variables(), is_row_sparse, |_| true) {
+                parts[index] = Some(division.own());
+            }
+        } else if ranks.is_some_and(|ranks| ranks.rank() > 0) {
             weight = 0.0;
             sums.clear();
         }
-        let sums = self.accumulation().prepare_import(self.variables(), sums, together)?;
+        let own_part = |index: usize| parts[index].clone();
+        let sums = self.accumulation().prepare_import(self.variables(), sums, own_part)?;
         Ok(PreparedRuns { runs, weight, sums })
     }
 

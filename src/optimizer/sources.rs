@@ -2,22 +2,21 @@
 
 #![expect(unsafe_code, reason = "memory for views is used again")]
 
-use crate::collectives::copy_to;
-use crate::device::DeviceId;
 use crate::device::cuda::gpu::Gpu;
 use crate::device::registry;
 use crate::error::{Error, Result};
 use crate::kernels::cuda;
 use crate::kernels::dtype::DType;
 use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
-use crate::kernels::view::Span;
-use crate::optimizer::accumulation::Accumulation;
+use crate::kernels::view::{Span, SpanMut};
+use crate::optimizer::accumulation::{Accumulation, Memory};
 use crate::optimizer::contributions::Contributions;
-use crate::optimizer::exchange::touched::Touched;
+use crate::optimizer::exchange::sparse_rows::SparseRows;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::host::Host;
 use crate::optimizer::launcher::Launcher;
 use crate::optimizer::plan::Plan;
+use crate::optimizer::replica::Buffer;
 use crate::optimizer::row_sums::{Merged, Source};
 use crate::optimizer::rule::UpdateRule;
 use crate::tensor::Tensor;
@@ -74,6 +73,34 @@ impl<'a> Sources<'a> {
             Some(device) if !device.is_host_memory() => registry::gpu(device).map(Some),
             _ => Ok(None),
         }
+    }
+
+    /// Where the gradient of variable `index`, which is not row-sparse, and then its new weights are put by an
+    /// exchange: if the ranks divide it, where the first replica's gradient lies, if that is as large and in
+    /// host memory.
+    pub(super) fn landing(
+        &mut self,
+        index: usize,
+        divides: bool,
+    ) -> Result<Option<SpanMut<'static>>> {
+        let variable = &self.gradients.variables()[index];
+        let buffer = self.gradients.replicas.first().map(|own| &own.buffers[index]);
+        if let (true, Some(Buffer::Dense(dense))) = (divides, buffer)
+            && self.gradients.dtype(index) == variable.dtype()
+            && let Some(landing) = dense.landing()?
+        {
+            return Ok(Some(landing));
+        }
+        let elements = variable.shape().elements();
+        self.accumulation.reserve_gradient(index, variable, elements)?;
+        // SAFETY: what is kept of gradients lives as long as these, and is the apply's that has claimed them.
+        let whole = |memory: &Memory| unsafe { memory.writing.part(&(0..elements)).held() };
+        Ok(self.accumulation.gradient(index).map(whole))
+    }
+
+    /// What the replicas have contributed is about to be overwritten.
+    pub(super) fn spend(&self) {
+        self.gradients.spend();
     }
 
     /// The type of the replicas' gradients of a variable of type `dtype`.
@@ -134,7 +161,7 @@ impl<'a> Sources<'a> {
         &mut self,
         plan: &mut Plan,
         rule: &dyn UpdateRule,
-        touched: &Touched,
+        touched: &SparseRows,
         with_before: bool,
     ) -> Result<()> {
         let mut number = 0;
@@ -154,21 +181,12 @@ impl<'a> Sources<'a> {
     pub(super) fn merge_touched_of(
         &mut self,
         index: usize,
-        touched: &Touched,
+        touched: &SparseRows,
         with_before: bool,
     ) -> Result<()> {
         let variable = &self.gradients.variables()[index];
         let rows = touched.of_variable(index);
         self.accumulation.merge_rows(index, variable, rows, with_before)
-    }
-
-    /// What this process's replicas have contributed to variable `index`, which is not row-sparse, in the
-    /// last run: in host memory, with factors, in replica order.
-    pub(super) fn contributed_here(&self, index: usize) -> Result<Vec<(Tensor, f64)>> {
-        let here = |(weight, gradient): (f64, Tensor)| {
-            Ok((copy_to(&gradient, DeviceId::HOST)?, self.factor(weight)))
-        };
-        self.contributions.at_home(index).map(here).collect()
     }
 
     /// Takes `total_weight` for the weight of all runs.

@@ -138,6 +138,11 @@ impl Work {
         }
     }
 
+    /// Which variables are selected.
+    pub(super) fn indices(&self) -> Vec<usize> {
+        self.items.iter().map(|item| item.index).collect()
+    }
+
     /// How many variables are selected.
     pub(super) fn len(&self) -> usize {
         self.items.len()

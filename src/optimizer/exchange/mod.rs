@@ -6,7 +6,8 @@
 //! one process uses, in the order of the replicas; then it updates its part, and all get the weights of all
 //! parts. So the bits are those of one process, and each rank sends and receives what a ring would. Where
 //! several replicas of a rank together are more than their sum in float64 is, or runs were accumulated, that
-//! sum is sent instead. Norms are put together of the sums of tiles, which the ranks tell each other. Of
+//! sum is sent instead. All this goes in rounds, and what comes of it lies where gradients lay that have been
+//! sent, so that it takes little memory; an update that fails has used them up. Norms are put together of the sums of tiles, which the ranks tell each other. Of
 //! row-sparse gradients the rows that were touched go to all, and all update them.
 //!
 //! Where a rank has the variables on a GPU, all ranks get the gradients of all parts instead, and each
@@ -16,18 +17,18 @@
 //! If the number of all replicas was chosen, the bits must not depend on how they are spread over ranks:
 //! contributions are always sent as they are, and ranks exchange them in each run that is accumulated.
 //!
-//! - [`announcement`]: who has contributed to what. [`divisions`]: how dense gradients are divided. [`parts`]:
-//!   how they are exchanged. `next`: what is accumulated of them. [`weights`]: the same of weights. [`touched`]: rows.
+//! - [`participation`]: who has contributed to what. [`divisions`]: how dense gradients are divided. [`sent`]: what
+//!   is sent of them. [`shards`]: how they are exchanged. [`weights`]: the same of weights. [`sparse_rows`]: rows.
 //!   [`slots`]: state that is put together.
 
-pub(super) mod announcement;
 mod buffers;
 pub(super) mod divisions;
 pub(super) mod new_weights;
-mod next;
-pub(super) mod parts;
+pub(super) mod participation;
+pub(super) mod sent;
+pub(super) mod shards;
 pub(super) mod slots;
-pub(super) mod touched;
+pub(super) mod sparse_rows;
 
 use std::sync::Arc;
 
@@ -46,24 +47,23 @@ use crate::strategy::Strategy;
 use crate::strategy::ranks::{Call, Kind, Ranks, Tell, agreement, agreement_of};
 use crate::values::variable::Variable;
 
-use announcement::Announcement;
 pub(super) use buffers::Words;
 use new_weights::{Means, Scratch};
-use next::Next;
-use parts::Parts;
-use parts::between_gpus::Buffers;
-use touched::Touched;
+use participation::Participation;
+use sent::sums_are_sent;
+use shards::between_gpus::Buffers;
+use shards::{ROUND, Shards};
+use sparse_rows::SparseRows;
 
 /// What exchanges work in, kept from update to update.
 #[derive(Default)]
 pub(super) struct Memory {
     send: Words,
     receive: Words,
-    touched: Touched,
-    next: Next,
+    touched: SparseRows,
     scratch: Scratch,
     /// How the variables of the last update were divided.
-    parts: Option<Parts>,
+    shards: Option<Shards>,
     /// What all ranks' gradients must have in common.
     agreement: Option<u64>,
 }
@@ -76,7 +76,7 @@ pub(super) fn ranks_of(strategy: u64) -> Option<Arc<Ranks>> {
 /// An update that all ranks make, and what each has announced for it.
 pub(super) struct Exchange<'a> {
     ranks: &'a Ranks,
-    announced: Arc<Announcement>,
+    announced: Arc<Participation>,
     /// All ranks have their variables on GPUs, and the engine moves memory of those.
     between_gpus: bool,
     /// Each rank updates its part; else each updates everything.
@@ -92,7 +92,7 @@ impl<'a> Exchange<'a> {
         options: ApplyOptions,
     ) -> Result<Exchange<'a>> {
         let on_gpu = ranks.moves_memory_of_gpus() && matches!(sources.gpu(), Ok(Some(_)));
-        let own = Announcement::write(sources);
+        let own = Participation::write(sources);
         let runs = sources.accumulation.runs;
         let agreed = *gradients
             .exchange
@@ -117,10 +117,8 @@ impl<'a> Exchange<'a> {
         let (mut meeting, own) = ranks.meet(call, own)?;
         // What chosen replicas have accumulated is in host memory.
         let between_gpus =
-            !ranks.has_chosen_replicas() && meeting.numbers().all(|[on_gpu, _]| on_gpu == 1);
-        let announced =
-            Announcement::read(&meeting.all_gather(&own)?, ranks.has_chosen_replicas())?;
-        let announced = Arc::new(announced);
+            !ranks.has_fixed_replicas() && meeting.numbers().all(|[on_gpu, _]| on_gpu == 1);
+        let announced = Arc::new(Participation::read(ranks, &meeting.all_gather(&own)?)?);
         let divides = gradients.variables().iter().all(|variable| variable.division().is_some());
         Ok(Exchange { ranks, announced, between_gpus, divides })
     }
@@ -142,14 +140,13 @@ impl<'a> Exchange<'a> {
         memory: &mut Memory,
         measures: bool,
     ) -> Result<()> {
-        let Memory { send, receive, touched, scratch, parts, .. } = memory;
+        let Memory { send, receive, touched, scratch, shards, .. } = memory;
         let mut lacks = false;
         let mut prepare = || {
-            let is_sum = sums_are_sent(self.ranks, sources);
-            if is_sum {
+            if sums_are_sent(self.ranks, sources) {
                 sources.merge_rows(plan, rule)?;
             }
-            let rows = touched::pack(sources, plan, is_sum)?;
+            let rows = sparse_rows::pack(self.ranks, sources, plan)?;
             let has = |index| self.announced.has_variable(index);
             work.select_where(sources, plan, self.ranks.replicas()[self.ranks.rank()], has);
             if self.divides {
@@ -157,17 +154,19 @@ impl<'a> Exchange<'a> {
                 self.check_updating(work, sources)?;
             }
             lacks = work.meet_state(&mut state.variables, sources, plan, rule)?;
-            let mut parts = Parts::new(self.ranks, &self.announced, sources, work, self.divides);
+            let round = if self.between_gpus { usize::MAX } else { ROUND };
+            let mut shards =
+                Shards::new(self.ranks, &self.announced, sources, &work.indices(), round);
             if let Some(gpu) = sources.gpu()?.filter(|_| self.between_gpus) {
-                let buffers = parts.make_ready_on(gpu, sources)?;
-                return Ok((rows, parts, Some(buffers)));
+                let buffers = shards.make_ready_on(gpu, sources)?;
+                return Ok((rows, shards, Some(buffers)));
             }
-            parts.reserve(sources, send, receive)?;
+            shards.land(|index| sources.landing(index, self.divides))?;
+            shards.reserve(send, receive)?;
             scratch.reserve()?;
-            sources.launcher()?.pack(&parts, sources, send)?;
-            Ok((rows, parts, None))
+            Ok((rows, shards, None))
         };
-        let prepared: Result<(Vec<u8>, Parts, Option<Buffers>)> = prepare();
+        let prepared: Result<(Vec<u8>, Shards, Option<Buffers>)> = prepare();
         let length = prepared.as_ref().map_or(0, |(rows, ..)| rows.len());
         let quantities = |tell: &mut Tell<'_>| tell_selected(work, plan, sources, tell);
         let call = Call {
@@ -179,23 +178,29 @@ impl<'a> Exchange<'a> {
         let (any_measures, any_lacks) = meeting
             .numbers()
             .fold((false, false), |any, [one, other]| (any.0 || one != 0, any.1 || other != 0));
-        let rows = meeting.all_gather(&rows)?;
+        if any_lacks || sources.accumulation.row_sparse(0).is_some() {
+            // A rank that fails here says so before anything is used up.
+            let rows = meeting.all_gather(&rows)?;
+            drop(meeting);
+            let mut take = || {
+                touched.unpack(self.ranks, sources, plan, &self.announced, &rows)?;
+                let with_before = self.ranks.has_fixed_replicas();
+                sources.merge_touched(plan, rule, touched, with_before)?;
+                if any_lacks { work.widen_rows(self.ranks, state, plan, rule) } else { Ok(()) }
+            };
+            let call = Call::to(Kind::Gradients, &"the exchange of dense gradients");
+            (meeting, ()) = self.ranks.meet(call, take())?;
+        }
+        sources.spend();
         match on_gpu {
-            Some(buffers) => {
-                own.exchange_between_gpus(&mut meeting, sources, buffers)?;
-                drop(meeting);
-            }
+            Some(buffers) => own.exchange_between_gpus(&mut meeting, sources, buffers)?,
             None => {
-                own.exchange(&mut meeting, sources, send, receive)?;
+                own.exchange(&mut meeting, sources, (send, receive), !self.divides)?;
                 if !self.divides {
-                    own.gather_gradients(&mut meeting, sources, send, receive)?;
+                    own.bring_up(sources)?;
                 } else if any_measures {
                     let sums = own.total_sums(&mut meeting, send, receive)?;
                     work.take_squares(sums);
-                }
-                drop(meeting);
-                if !self.divides {
-                    own.bring_up(sources)?;
                 }
             }
         }
@@ -203,16 +208,8 @@ impl<'a> Exchange<'a> {
             sources.exchanged = true;
             work.keep_exchanged(sources);
         }
-        *parts = self.divides.then_some(own);
-        touched.unpack(
-            sources,
-            plan,
-            &self.announced,
-            &rows,
-            sums_are_sent(self.ranks, sources),
-        )?;
-        sources.merge_touched(plan, rule, touched, self.ranks.has_chosen_replicas())?;
-        if any_lacks { work.widen_rows(self.ranks, state, plan, rule) } else { Ok(()) }
+        *shards = self.divides.then_some(own);
+        Ok(())
     }
 
     /// Has this rank compute the weights of its part, and all ranks know those of all parts. `prepared` is
@@ -225,27 +222,21 @@ impl<'a> Exchange<'a> {
         memory: &mut Memory,
         options: &dyn Fn(&Work, &mut Tell<'_>),
     ) -> Result<()> {
-        let Memory { send, receive, scratch, parts, .. } = memory;
-        let parts = prepared.and_then(|()| {
-            parts.as_mut().ok_or_else(|| Error::Internal("no gradients were exchanged".into()))
+        let Memory { send, receive, scratch, shards, .. } = memory;
+        let shards = prepared.and_then(|()| {
+            shards.as_mut().ok_or_else(|| Error::Internal("no gradients were exchanged".into()))
         });
         let quantities = |tell: &mut Tell<'_>| options(work, tell);
         let call = Call::to(Kind::Gradients, &"the exchange of new weights").agreeing(&quantities);
-        let (mut meeting, parts) = self.ranks.meet(call, parts)?;
+        let (mut meeting, shards) = self.ranks.meet(call, shards)?;
         if means.rule.measures() {
-            parts.measure(&mut meeting, &mut work.items, means, (send, receive))?;
+            shards.measure(&mut meeting, &mut work.items, means, (send, receive))?;
         }
-        parts.try_update(&work.items, means, send, scratch);
-        parts.exchange_weights(&mut meeting, &work.items, send, receive)?;
+        shards.exchange_weights(&mut meeting, &work.items, means, (send, receive), scratch)?;
         drop(meeting);
         let keys = work.items.iter().map(|item| means.sources.variables()[item.index].key());
         self.ranks.updating().extend(keys);
         Ok(())
-    }
-
-    /// Whether what is accumulated is that of all ranks, and not each rank's own.
-    pub fn accumulates_together(ranks: &Ranks) -> bool {
-        ranks.has_chosen_replicas()
     }
 
     /// The weight of what all replicas have contributed to the last run.
@@ -254,7 +245,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Prepares to accumulate what all replicas of all ranks have contributed to the last run, which is
-    /// done by [`Memory::keep_run`]. Selects the variables that it is about. With `find_not_finite`, the
+    /// done when they are claimed. Selects the variables that it is about. With `find_not_finite`, the
     /// first variable whose gradient would not be finite.
     pub fn accumulate(
         &self,
@@ -265,34 +256,34 @@ impl<'a> Exchange<'a> {
         memory: &mut Memory,
         find_not_finite: bool,
     ) -> Result<Option<usize>> {
-        let Memory { send, receive, touched, next, .. } = memory;
+        let Memory { send, receive, touched, .. } = memory;
         let replicas = self.ranks.replicas()[self.ranks.rank()];
         let has = |index| self.announced.has_variable_of_run(index);
         let mut prepare = || {
-            let rows = touched::pack(sources, plan, false)?;
+            let rows = sparse_rows::pack(self.ranks, sources, plan)?;
             work.select_where(sources, plan, replicas, has);
-            let parts = Parts::new(self.ranks, &self.announced, sources, work, self.divides);
-            parts.reserve_next(sources, send, receive, next)?;
-            sources.launcher()?.pack(&parts, sources, send)?;
-            Ok((rows, parts))
+            let selected = work.indices();
+            let mut shards = Shards::new(self.ranks, &self.announced, sources, &selected, ROUND);
+            shards.reserve_next(sources, send, receive)?;
+            Ok((rows, shards))
         };
-        let prepared: Result<(Vec<u8>, Parts)> = prepare();
+        let prepared: Result<(Vec<u8>, Shards)> = prepare();
         let length = prepared.as_ref().map_or(0, |(rows, _)| rows.len());
         let quantities = |tell: &mut Tell<'_>| tell_selected(work, plan, sources, tell);
         let call = Call {
             length,
             ..Call::to(Kind::Gradients, &"the accumulation of gradients").agreeing(&quantities)
         };
-        let (mut meeting, (rows, parts)) = self.ranks.meet(call, prepared)?;
+        let (mut meeting, (rows, shards)) = self.ranks.meet(call, prepared)?;
         let rows = meeting.all_gather(&rows)?;
-        parts.accumulate(&mut meeting, sources, (send, receive), next)?;
+        shards.accumulate(&mut meeting, sources, (send, receive))?;
         drop(meeting);
-        touched.unpack(sources, plan, &self.announced, &rows, false)?;
+        touched.unpack(self.ranks, sources, plan, &self.announced, &rows)?;
         sources.merge_touched(plan, rule, touched, true)?;
         if !find_not_finite {
             return Ok(None);
         }
-        let dense = next.not_finite(sources);
+        let dense = shards.not_finite(sources);
         // Rows are those of all ranks already, and are measured as one process measures them.
         let is_row_sparse = |index| has(index) && sources.is_row_sparse(index);
         work.select_where(sources, plan, replicas, is_row_sparse);
@@ -332,25 +323,15 @@ pub(super) fn forget_updating(ranks: &Ranks, work: &Work, variables: &[Variable]
     }
 }
 
-/// Whether a rank sends the sum of what its replicas have contributed to several runs.
-fn sums_are_sent(ranks: &Ranks, sources: &Sources<'_>) -> bool {
-    sources.accumulation.runs > 0 && !ranks.has_chosen_replicas()
-}
-
 impl Memory {
-    /// The parts of the last update, and the weights of all of them.
-    pub(super) fn received(&mut self) -> Option<(&mut Parts, &Words)> {
-        self.parts.as_mut().map(|parts| (parts, &self.receive))
+    /// What goes out, and what comes in.
+    pub(super) fn buffers(&mut self) -> (&mut Words, &mut Words) {
+        (&mut self.send, &mut self.receive)
     }
 
-    /// Keeps what [`Exchange::accumulate`] has prepared of the variables that are selected.
-    pub(super) fn keep_run(&self, sources: &mut Sources<'_>, work: &Work) {
-        self.next.put(sources);
-        for item in &work.items {
-            if sources.is_row_sparse(item.index) {
-                sources.accumulation.claim(item.index);
-            }
-        }
+    /// The parts of the last update, whose weights have landed.
+    pub(super) fn received(&mut self) -> Option<&mut Shards> {
+        self.shards.as_mut()
     }
 }
 
@@ -376,8 +357,8 @@ fn tell_of(gradients: &Gradients, tell: &mut Tell<'_>) {
         let dtype = gradients.dtype(index);
         tell(&format_args!("the type of the gradient of '{name}'"), dtype.name().into());
         tell(&format_args!("the shape of '{name}'"), variable.shape()[..].into());
-        let parts = variable.division().map(|division| division.boundaries());
-        tell(&format_args!("where '{name}' is divided"), parts.into());
+        let shards = variable.division().map(|division| division.boundaries());
+        tell(&format_args!("where '{name}' is divided"), shards.into());
         let is_row_sparse = gradients.is_row_sparse(index);
         tell(&format_args!("whether the gradient of '{name}' is row-sparse"), is_row_sparse.into());
     }

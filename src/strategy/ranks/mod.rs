@@ -50,7 +50,7 @@ pub struct Ranks {
     replicas: Vec<usize>,
     /// Whether how many there are together was chosen, and the bits of a step must not depend on how they
     /// are spread over ranks.
-    is_chosen: bool,
+    is_fixed: bool,
     series: Mutex<Series>,
     totals: Mutex<AllTotals>,
     /// What the ranks have of the variables that are divided among them.
@@ -81,7 +81,7 @@ impl Ranks {
             turn: turn_of(engine),
             tag: 0,
             replicas: Vec::new(),
-            is_chosen: in_sync.is_some(),
+            is_fixed: in_sync.is_some(),
             series: Mutex::default(),
             totals: Mutex::default(),
             loads: Mutex::new(Loads::new(size)),
@@ -128,25 +128,31 @@ impl Ranks {
             numbers: [u64::from(value.device().is_host_memory()), 0],
             ..Call::to(Kind::Variable, &what).agreeing(&quantities)
         };
-        let own = || {
-            let mut bytes = room(shape.bytes(dtype)?)?;
-            value.copy_to_host(&mut bytes)?;
-            Ok(bytes)
+        let is_here = value.device().is_host_memory() && value.layout().is_contiguous();
+        let copy = || {
+            let mut copy = room(if is_here { 0 } else { shape.bytes(dtype)? })?;
+            if !is_here {
+                value.copy_to_host(&mut copy)?;
+            }
+            Ok(copy)
         };
-        let (mut meeting, mut bytes) =
-            self.meet(call, own()).map_err(|error| self.known_to_all(error))?;
-        meeting.broadcast(&mut bytes)?;
+        let (mut meeting, mut copy) =
+            self.meet(call, copy()).map_err(|error| self.known_to_all(error))?;
+        meeting.broadcast(match is_here {
+            // SAFETY: nobody else has the variable's value yet, and all of its bytes lie in a row.
+            true => unsafe { std::slice::from_raw_parts_mut(value.address(), value.bytes()) },
+            false => &mut copy,
+        })?;
         // On all ranks or, where the engine has failed, for the last time.
         let is_on_hosts = meeting.numbers().all(|[is_on_host, _]| is_on_host != 0);
         let division = (is_on_hosts && matches!(dtype, DType::Float32 | DType::Float64))
             .then(|| self.loads.lock().divide(self.rank(), shape.elements(), dtype.size()));
         drop(meeting);
-        if self.rank() == 0 {
-            return Ok(division);
+        if self.rank() > 0 && !is_here {
+            let first = Tensor::from_bytes(dtype, shape, &copy, DeviceId::HOST)?;
+            // SAFETY: nobody else has the variable's value yet.
+            unsafe { value.assume_exclusive() }.copy_from(&first)?;
         }
-        let first = Tensor::from_bytes(dtype, shape, &bytes, DeviceId::HOST)?;
-        // SAFETY: nobody else has the variable's value yet.
-        unsafe { value.assume_exclusive() }.copy_from(&first)?;
         Ok(division)
     }
 
@@ -196,8 +202,8 @@ impl Ranks {
 
     /// Whether the number of all replicas was chosen, so that a step has the same bits whatever the number
     /// of ranks.
-    pub(crate) fn has_chosen_replicas(&self) -> bool {
-        self.is_chosen
+    pub(crate) fn has_fixed_replicas(&self) -> bool {
+        self.is_fixed
     }
 
     /// The number of this rank's first replica among those of all ranks.

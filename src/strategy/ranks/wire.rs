@@ -146,15 +146,6 @@ impl<'a> Reader<'a> {
         Tensor::from_bytes(dtype, shape, self.bytes(bytes)?, DeviceId::HOST)
     }
 
-    /// A tensor of this type and shape.
-    pub fn tensor_like(&mut self, (dtype, shape): (DType, Shape)) -> Result<Tensor> {
-        let tensor = self.tensor()?;
-        match tensor.dtype() == dtype && tensor.shape() == shape {
-            true => Ok(tensor),
-            false => Err(self.damaged()),
-        }
-    }
-
     pub fn component(&mut self) -> Result<Value> {
         match self.number()? {
             0 => self.tensor().map(Value::Tensor),

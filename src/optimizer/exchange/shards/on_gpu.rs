@@ -1,16 +1,17 @@
-//! Parts of gradients that a GPU holds: what a rank sends of them is put together by kernels, as
-//! [`Parts::pack`] does in host memory, and comes down in one copy.
+//! Shards of gradients that a GPU holds: what a rank sends of them is put together by kernels, as
+//! [`Shards::pack`] does in host memory, and comes down in one copy.
 
 #![expect(unsafe_code, reason = "kernels are told of memory")]
 
-use super::Parts;
+use super::{Shards, Stretch};
 use crate::device::cuda::gpu::Gpu;
 use crate::error::Result;
 use crate::kernels::cuda::{Address, Contribution, Gradient, Place, on_gpu};
 use crate::kernels::dtype::DType;
 use crate::kernels::layout::{Layout, Shape};
 use crate::optimizer::exchange::buffers::Words;
-use crate::optimizer::exchange::parts::padded;
+use crate::optimizer::exchange::sent::Sent;
+use crate::optimizer::exchange::shards::padded;
 use crate::optimizer::sources::Sources;
 use crate::tensor::Tensor;
 
@@ -29,32 +30,34 @@ struct Sum {
     to: Address,
 }
 
-impl Parts {
-    /// As [`Parts::pack`], of what lies on `gpu`.
+impl Shards {
+    /// As [`Shards::pack`], of what lies on `gpu`.
     pub fn pack_on_gpu(
         &self,
         gpu: &'static Gpu,
+        round: usize,
         sources: &Sources<'_>,
         send: &mut Words,
     ) -> Result<()> {
-        let bytes: usize = self.send_counts.iter().sum();
+        let bytes: usize = self.counts(round).0.iter().sum();
         if bytes == 0 {
             return Ok(());
         }
         let packed = Tensor::zeros(DType::UInt8, Shape::new(&[bytes])?, gpu.id())?;
-        self.put_together(gpu, sources, packed.place().address)?;
+        self.put_together(gpu, round, sources, packed.place().address)?;
         packed.copy_to_host(&mut send.bytes_mut()[..bytes])
     }
 
-    /// Has kernels put together what this rank sends, from `start` on, where there is fresh memory of the
-    /// GPU for it.
+    /// Has kernels put together what this rank sends in a round, from `start` on, where there is fresh memory
+    /// of the GPU for it.
     pub(super) fn put_together(
         &self,
         gpu: &'static Gpu,
+        round: usize,
         sources: &Sources<'_>,
         start: Address,
     ) -> Result<()> {
-        let packing = self.plan_on_gpu(sources, start)?;
+        let packing = self.plan_on_gpu(round, sources, start)?;
         let mut sums: Vec<(Gradient<'_>, Address)> = Vec::with_capacity(packing.sums.len());
         for Sum { gradient, contributions, to } in &packing.sums {
             sums.push((Gradient { contributions, ..*gradient }, *to));
@@ -68,23 +71,24 @@ impl Parts {
         })
     }
 
-    /// What is copied and what is summed, so that from `start` on there is what this rank sends.
-    fn plan_on_gpu(&self, sources: &Sources<'_>, start: Address) -> Result<Packing> {
+    /// What is copied and what is summed, so that from `start` on there is what this rank sends in a round.
+    fn plan_on_gpu(&self, round: usize, sources: &Sources<'_>, start: Address) -> Result<Packing> {
         let Packing { mut copies, mut sums } = Packing::default();
         let of_items: Vec<Vec<Contribution>> =
             self.items.iter().map(|item| sources.contributions_on_gpu(item.index)).collect();
         let mut to = start;
-        for rank in 0..self.send_counts.len() {
-            for (item, contributions) in self.items.iter().zip(&of_items) {
-                let range = item.division.of(rank);
+        for rank in 0..self.stretches.len() {
+            for Stretch { item, range, .. } in self.of(rank, round) {
+                let (item, contributions) = (&self.items[*item], &of_items[*item]);
                 let elements = range.len();
                 let room = padded(elements * item.wire_size()) as Address;
+                let wire = sources.gradient_dtype(item.dtype);
                 // The contributions to the range, which begin in the middle of those to the variable.
-                let offset = (range.start * item.wire.size()) as Address;
+                let offset = (range.start * wire.size()) as Address;
                 let mut within = contributions.iter().map(|&Contribution { gradient, factor }| {
                     Contribution { gradient: gradient + offset, factor }
                 });
-                if item.is_sum {
+                if item.sent == Sent::Sum {
                     let accumulated = sources.accumulation.on_gpu(item.index);
                     let accumulated = accumulated.map(|sum| {
                         sum.place().address + (range.start * size_of::<f64>()) as Address
@@ -93,7 +97,7 @@ impl Parts {
                         let gradient = Gradient {
                             dtype: item.dtype,
                             elements: elements as u64,
-                            gradient_dtype: item.wire,
+                            gradient_dtype: wire,
                             contributions: &[],
                             accumulated,
                             divisor: 1.0,
@@ -104,7 +108,7 @@ impl Parts {
                     continue;
                 }
                 let layout = Layout::row_major(Shape::new(&[elements])?);
-                let place = |address| Place { address, dtype: item.wire, layout };
+                let place = |address| Place { address, dtype: wire, layout };
                 within.by_ref().for_each(|contribution| {
                     copies.push((place(contribution.gradient), place(to)));
                     to += room;

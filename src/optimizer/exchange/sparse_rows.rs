@@ -2,20 +2,21 @@
 
 #![expect(unsafe_code, reason = "rows that were received are written where an apply reads them")]
 
-use super::announcement::Announcement;
+use super::participation::Participation;
+use super::sent::Sent;
 use crate::device::DeviceId;
 use crate::error::{Result, memory};
 use crate::optimizer::plan::Plan;
 use crate::optimizer::row_sums::Source;
 use crate::optimizer::rows::ReplicaRows;
 use crate::optimizer::sources::Sources;
-use crate::strategy::ranks::Gathered;
 use crate::strategy::ranks::wire::{Reader, Writer};
-use crate::tensor::{DType, Shape, Tensor};
+use crate::strategy::ranks::{Gathered, Ranks};
+use crate::tensor::{Shape, Tensor};
 
 /// The rows of all ranks.
 #[derive(Default)]
-pub(in crate::optimizer) struct Touched(Vec<OfReplica>);
+pub(in crate::optimizer) struct SparseRows(Vec<OfReplica>);
 
 /// The rows that one replica, or all of one rank, have touched of one variable.
 struct OfReplica {
@@ -26,9 +27,8 @@ struct OfReplica {
     factor: f64,
 }
 
-/// This rank's rows for all: those of each replica as they are, or, with `is_sum`, what they and the
-/// runs before amount to. Rows of variables that are not updated stay here.
-pub(super) fn pack(sources: &Sources<'_>, plan: &mut Plan, is_sum: bool) -> Result<Vec<u8>> {
+/// This rank's rows for all. Rows of variables that are not updated stay here.
+pub(super) fn pack(ranks: &Ranks, sources: &Sources<'_>, plan: &mut Plan) -> Result<Vec<u8>> {
     let mut to = Writer::default();
     let mut number = 0;
     while let Some(index) = sources.accumulation.row_sparse(number) {
@@ -36,19 +36,25 @@ pub(super) fn pack(sources: &Sources<'_>, plan: &mut Plan, is_sum: bool) -> Resu
         if plan.of_variable(index).group.frozen {
             continue;
         }
-        pack_variable(sources, index, is_sum, &mut to)?;
+        pack_variable(ranks, sources, index, &mut to)?;
     }
     Ok(to.done())
 }
 
-/// The same of variable `index` alone.
+/// What of the rows of variable `index` is sent.
+fn sent(ranks: &Ranks, sources: &Sources<'_>, index: usize) -> Sent {
+    Sent::of_rows(ranks, sources, sources.gradient_dtype(sources.variables()[index].dtype()))
+}
+
+/// The rows of variable `index` alone: those of each replica as they are, or what they and the runs before
+/// amount to.
 pub(in crate::optimizer) fn pack_variable(
+    ranks: &Ranks,
     sources: &Sources<'_>,
     index: usize,
-    is_sum: bool,
     to: &mut Writer,
 ) -> Result<()> {
-    if is_sum {
+    if sent(ranks, sources, index) == Sent::Sum {
         let merged = sources.accumulation.rows(index);
         to.number(u64::from(merged.is_some()))?;
         if let Some(merged) = merged {
@@ -78,15 +84,15 @@ pub(in crate::optimizer) fn pack_variable(
     Ok(())
 }
 
-impl Touched {
-    /// Takes what all ranks have sent, as [`pack`] was told to.
+impl SparseRows {
+    /// Takes what all ranks have sent.
     pub(super) fn unpack(
         &mut self,
+        ranks: &Ranks,
         sources: &Sources<'_>,
         plan: &mut Plan,
-        announced: &Announcement,
+        announced: &Participation,
         received: &Gathered,
-        is_sum: bool,
     ) -> Result<()> {
         self.0.clear();
         let mut before = 0;
@@ -98,26 +104,26 @@ impl Touched {
                 if plan.of_variable(index).group.frozen {
                     continue;
                 }
-                self.unpack_variable(sources, index, (is_sum, before), &mut from)?;
+                self.unpack_variable(ranks, sources, (index, before), &mut from)?;
             }
             before += of_rank.replicas.len();
         }
         Ok(())
     }
 
-    /// Takes what one rank, before which there are so many replicas, has sent of variable `index`.
+    /// Takes what one rank, `before` which there are so many replicas, has sent of variable `index`.
     pub(in crate::optimizer) fn unpack_variable(
         &mut self,
+        ranks: &Ranks,
         sources: &Sources<'_>,
-        index: usize,
-        (is_sum, before): (bool, usize),
+        (index, before): (usize, usize),
         from: &mut Reader<'_>,
     ) -> Result<()> {
         for _ in 0..from.count()? {
             let replica = usize::try_from(from.number()?).ok();
             let replica = replica.and_then(|replica| before.checked_add(replica));
             let (replica, factor) = (replica.ok_or_else(|| from.damaged())?, from.float()?);
-            let rows = read_rows(sources, index, is_sum, from)?;
+            let rows = read_rows(sources, index, sent(ranks, sources, index), from)?;
             self.0.push(OfReplica { index, replica, rows, factor });
         }
         Ok(())
@@ -134,14 +140,10 @@ impl Touched {
 fn read_rows(
     sources: &Sources<'_>,
     index: usize,
-    is_sum: bool,
+    sent: Sent,
     from: &mut Reader<'_>,
 ) -> Result<ReplicaRows> {
-    let variable = &sources.variables()[index];
-    let dtype = match is_sum {
-        true => DType::Float64,
-        false => sources.gradient_dtype(variable.dtype()),
-    };
+    let (variable, dtype) = (&sources.variables()[index], sent.dtype());
     let known = variable.shape()[0] as u64;
     let indices = (0..from.count()?).map(|_| match from.number()? {
         row if row < known => Ok(row as i64),
@@ -150,7 +152,7 @@ fn read_rows(
     let indices = memory::collect(indices, "row numbers")?;
     let rows = ReplicaRows::new(DeviceId::HOST, dtype, false);
     let mut rest = indices.as_slice();
-    for _ in 0..if is_sum { 1 } else { from.count()? } {
+    for _ in 0..if sent == Sent::Sum { 1 } else { from.count()? } {
         let values = from.tensor()?;
         let count = values.shape().first().copied().unwrap_or(0);
         let is_like_it = values.dtype() == dtype

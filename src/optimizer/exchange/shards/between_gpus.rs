@@ -1,15 +1,16 @@
 //! The exchange of gradients that stay on GPUs, by an engine that moves memory of GPUs: what
-//! [`Parts::exchange`] does with the host's, by kernels, with the same bits.
+//! [`Shards::exchange`] does with the host's, by kernels, in one round, with the same bits.
 
 #![expect(unsafe_code, reason = "kernels are told of memory")]
 
-use super::{Item, Parts, padded};
+use super::{Item, Shards, padded};
 use crate::device::cuda::gpu::Gpu;
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result};
 use crate::kernels::cuda::{Address, Contribution, Gradient, Place, on_gpu};
 use crate::kernels::dtype::DType;
 use crate::kernels::layout::{Layout, Shape};
+use crate::optimizer::exchange::sent::Sent;
 use crate::optimizer::sources::Sources;
 use crate::strategy::ranks::Meeting;
 
@@ -31,21 +32,21 @@ struct Received<'a> {
     to: Address,
 }
 
-impl Parts {
+impl Shards {
     /// Has all memory that the exchange takes, with what this rank sends in it.
     pub fn make_ready_on(&self, gpu: &'static Gpu, sources: &mut Sources<'_>) -> Result<Buffers> {
         let variables = sources.variables();
         for item in &self.items {
             sources.accumulation.reserve_gradient_on_gpu(item.index, &variables[item.index])?;
         }
-        let own = self.gradient_counts[self.rank];
-        let send = DeviceMemory::new(gpu, self.send_counts.iter().sum::<usize>().max(own))?;
-        let (received, gradients): (usize, usize) =
-            (self.receive_counts.iter().sum(), self.gradient_counts.iter().sum());
+        let ((send, receive), gradients) = (self.counts(0), self.shard_counts(0));
+        let own = gradients[self.rank];
+        let send = DeviceMemory::new(gpu, send.iter().sum::<usize>().max(own))?;
+        let (received, gradients): (usize, usize) = (receive.iter().sum(), gradients.iter().sum());
         let receive = DeviceMemory::new(gpu, received.max(gradients))?;
         // SAFETY: the memory is fresh. What lies between the parts is sent, too.
         unsafe { gpu.fill_zeros(send.address(), send.bytes()) }?;
-        self.put_together(gpu, sources, send.address())?;
+        self.put_together(gpu, 0, sources, send.address())?;
         // What fails now is told to all.
         gpu.synchronize()?;
         Ok(Buffers { gpu, send, receive })
@@ -60,14 +61,14 @@ impl Parts {
         buffers: Buffers,
     ) -> Result<()> {
         let Buffers { gpu, send, mut receive } = buffers;
-        if self.gradient_counts.iter().sum::<usize>() == 0 {
+        if self.rounds == 0 {
             return Ok(());
         }
-        let received = (&mut receive, self.receive_counts.as_slice());
-        meeting.all_to_all_on_gpus((&send, &self.send_counts), received)?;
+        let (send_counts, receive_counts) = self.counts(0);
+        meeting.all_to_all_on_gpus((&send, &send_counts), (&mut receive, &receive_counts))?;
         let added = self.add_up_on(gpu, sources, &send, &receive);
         // Also if that has failed: the others wait for this rank here, and hear of it at the commit point.
-        meeting.all_gather_on_gpus(&send, &mut receive, &self.gradient_counts)?;
+        meeting.all_gather_on_gpus(&send, &mut receive, &self.shard_counts(0))?;
         added?;
         self.take_gradients(gpu, sources, &receive)
     }
@@ -80,18 +81,18 @@ impl Parts {
         send: &DeviceMemory,
         receive: &DeviceMemory,
     ) -> Result<()> {
-        let all = self.received(sources, send.address(), receive.address());
+        let all = self.received_on_gpu(sources, send.address(), receive.address());
         let (mut sums, mut gradients) = (Vec::new(), Vec::new());
         for Received { item, elements, contributions, to } in &all {
             let gradient = Gradient {
                 dtype: item.dtype,
                 elements: *elements as u64,
-                gradient_dtype: item.wire,
+                gradient_dtype: sources.gradient_dtype(item.dtype),
                 contributions,
                 accumulated: None,
                 divisor: sources.divisor,
             };
-            let (true, [first, others @ ..]) = (item.is_sum, contributions.as_slice()) else {
+            let (Sent::Sum, [first, others @ ..]) = (item.sent, contributions.as_slice()) else {
                 gradients.push((gradient, *to));
                 continue;
             };
@@ -111,7 +112,7 @@ impl Parts {
     }
 
     /// What lies where, of variables of which this rank's part has elements.
-    fn received(
+    fn received_on_gpu(
         &self,
         sources: &Sources<'_>,
         send: Address,
@@ -125,9 +126,9 @@ impl Parts {
             to += padded(elements * item.dtype.size()) as Address;
         }
         let mut start = receive;
-        for (from, count) in self.announced.ranks().iter().zip(&self.receive_counts) {
+        for (from, count) in self.announced.ranks().iter().zip(self.counts(0).1) {
             let mut at = start;
-            start += *count as Address;
+            start += count as Address;
             for of_item in &mut all {
                 for factor in of_item.item.factors(from, sources) {
                     of_item.contributions.push(Contribution { gradient: at, factor });
@@ -148,7 +149,7 @@ impl Parts {
     ) -> Result<()> {
         let mut at = gathered.address();
         let mut copies = Vec::new();
-        for rank in 0..self.gradient_counts.len() {
+        for rank in 0..self.stretches.len() {
             for item in &self.items {
                 let (range, size) = (item.division.of(rank), item.dtype.size());
                 let from = at;

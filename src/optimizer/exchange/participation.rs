@@ -3,18 +3,18 @@
 
 use crate::error::Result;
 use crate::optimizer::sources::Sources;
-use crate::strategy::ranks::Gathered;
 use crate::strategy::ranks::wire::{Reader, Writer};
+use crate::strategy::ranks::{Gathered, Ranks};
 
 /// Who has contributed to what, of all ranks.
-pub(in crate::optimizer) struct Announcement {
+pub(in crate::optimizer) struct Participation {
     ranks: Vec<OfRank>,
     /// Whether what a rank says of runs before is what all ranks have accumulated together.
     before_is_of_all: bool,
 }
 
 /// What one rank has contributed.
-pub(super) struct OfRank {
+pub(in crate::optimizer) struct OfRank {
     /// The weight of the runs that it has accumulated.
     weight_before: f64,
     /// Which variables these wrote.
@@ -24,7 +24,7 @@ pub(super) struct OfRank {
 }
 
 /// What one replica has contributed in the last run.
-pub(super) struct OfReplica {
+pub(in crate::optimizer) struct OfReplica {
     pub weight: f64,
     wrote: Bits,
 }
@@ -70,7 +70,7 @@ impl OfRank {
     }
 }
 
-impl Announcement {
+impl Participation {
     /// What this rank has to announce.
     pub fn write(sources: &Sources<'_>) -> Result<Vec<u8>> {
         let mut to = Writer::default();
@@ -87,7 +87,7 @@ impl Announcement {
     }
 
     /// What all ranks have announced.
-    pub fn read(announced: &Gathered, before_is_of_all: bool) -> Result<Announcement> {
+    pub fn read(ranks: &Ranks, announced: &Gathered) -> Result<Participation> {
         let read = |(rank, bytes): (usize, &[u8])| {
             let mut from = Reader::new(rank, bytes);
             let (weight_before, before) = (from.float()?, Bits::read(&mut from)?);
@@ -96,12 +96,13 @@ impl Announcement {
                 .collect::<Result<_>>()?;
             Ok(OfRank { weight_before, before, replicas })
         };
+        let before_is_of_all = ranks.has_fixed_replicas();
         let ranks = announced.iter().enumerate().map(read).collect::<Result<_>>()?;
-        Ok(Announcement { ranks, before_is_of_all })
+        Ok(Participation { ranks, before_is_of_all })
     }
 
     /// What each rank has announced.
-    pub(super) fn ranks(&self) -> &[OfRank] {
+    pub fn ranks(&self) -> &[OfRank] {
         &self.ranks
     }
 
