@@ -125,8 +125,8 @@ impl Gradients {
             }
             Phase::RolledBack => {
                 return Err(Error::precondition(
-                    "gradients: the last run or its apply failed, so its contributions were dropped; \
-                     run the step again before the apply",
+                    "gradients: the last run failed, or its apply over several ranks did, so its \
+                     contributions were dropped; run the step again before the apply",
                 ));
             }
             Phase::InFlight => {
