@@ -11,6 +11,11 @@ endif
 # Tools that scripts/setup.sh could not get from the system.
 export PATH := $(CURDIR)/build/tools/bin:$(PATH):$(HOME)/.cargo/bin
 
+# In a clean clone nothing is built twice, and what cargo keeps for that costs time.
+ifeq ($(wildcard target/debug/incremental/*),)
+export CARGO_INCREMENTAL ?= 0
+endif
+
 BUILD := build/release
 # `make TARGET SMALL=yes` runs a target in a few seconds, if `make test` has run: with the smallest sizes and one round, in
 # folders of its own, and nothing is installed. scripts/targets.sh runs all targets so.
@@ -188,7 +193,7 @@ mutants-gpu: ## Show the tests of GPU kernels small changes of the PTX, one at a
 
 test-loom: ## Run the models of how threads meet, with a preemption more than `make test` where they are long
 	@$(call section,loom)
-	@$(if $(SMALL),,MODELS=all) cargo test --locked $(call package,models) $(if $(SMALL),--lib handover)
+	@$(if $(SMALL),,MODELS=all) cargo test --locked $(call package,models) $(if $(SMALL),--lib a_notified_thread)
 
 ifdef SIDE_BY_SIDE
 mutants: build-rust

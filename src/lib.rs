@@ -24,8 +24,22 @@
 //! - [`observe`], [`error`]: what goes on, and what goes wrong. [`text`]: names that C reads, too.
 //!
 //! `unsafe` has few homes, which say so: who reads another module need not look for it there.
+//!
+//! # Where to begin
+//!
+//! - [`strategy::Strategy`] makes replicas, and `Strategy::run` is a step: read [`strategy`] first.
+//! - [`values::variable::Variable`] is what a step changes, and [`strategy::commit`] where it does so.
+//! - [`optimizer`] turns what replicas submit into updates; [`kernels`] computes them.
+//! - [`ffi`] shows how a C function calls all of this.
+//!
+//! `docs/internals/architecture.md` has the words, the way of a call through the modules, and where to change what.
+//! Builds for debugging check invariants (`debug_assert!`).
 
 #![deny(unsafe_code)]
+#![allow(
+    rustdoc::private_intra_doc_links,
+    reason = "these pages are for those who change the core: they are made with private items"
+)]
 
 pub mod checkpoint;
 pub mod cluster;

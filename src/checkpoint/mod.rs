@@ -8,7 +8,7 @@
 //! - `objects`: variables, optimizers, gradients, metrics, the caller's tensors and numbers.
 //! - [`bundle`]: the objects that are saved and restored together. `saving`: how they are saved.
 //! - [`manager`]: which files are kept, `folder`: what their names say, and `background`: who writes them.
-//! - [`weights`]: variables alone, from the files of others.
+//! - [`weight_files`]: variables alone, from the files of others.
 //! - [`arrays`]: single tensors as NumPy's files.
 //!
 //! The format is described in `docs/checkpoints.md`.

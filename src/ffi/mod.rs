@@ -56,6 +56,10 @@
 
 #![expect(unsafe_code, reason = "C programs give and get pointers")]
 #![expect(non_camel_case_types, reason = "these are the names of C types")]
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "comments of C functions are Doxygen's: `@param[in]`"
+)]
 #![expect(
     clippy::missing_safety_doc,
     reason = "the header's opening comment states what every pointer must be"

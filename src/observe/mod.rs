@@ -1,6 +1,6 @@
 //! What a running program can be watched by: the log, measured steps and what they say, the trace.
 //!
-//! Work that counts has a [`span`] around it and counts bytes with [`count`]. While nobody watches, that is one
+//! Work that counts has a [`span()`] around it and counts bytes with [`count`]. While nobody watches, that is one
 //! relaxed load (`watching`). Those that watch:
 //!
 //! - [`report`] measures the steps of a strategy, as many of them as cost little, and keeps a fixed

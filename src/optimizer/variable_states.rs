@@ -2,7 +2,7 @@
 //! weights lie.
 //!
 //! With several ranks each keeps the slots of its own part of a variable
-//! ([`Division`](crate::values::division::Division)), which it updates. Rows may be any rows, so the slots
+//! ([`Division`]), which it updates. Rows may be any rows, so the slots
 //! of a variable that is updated by rows are whole on all ranks.
 
 #![expect(unsafe_code, reason = "spans are kept beside the tensors that they are of")]

@@ -92,7 +92,7 @@ pub fn is_supported(dtype: DType) -> bool {
 }
 
 /// Runs an expression with `$element` standing for the Rust type of a dtype that
-/// [`is_supported`](crate::kernels::float::real::is_supported). Other dtypes are a defect of the
+/// [`is_supported`]. Other dtypes are a defect of the
 /// caller.
 macro_rules! for_real {
     ($dtype:expr, $element:ident => $body:expr) => {

@@ -18,7 +18,7 @@
 //! contributions are always sent as they are, and ranks exchange them in each run that is accumulated.
 //!
 //! - [`participation`]: who has contributed to what. [`divisions`]: how dense gradients are divided. [`sent`]: what
-//!   is sent of them. [`shards`]: how they are exchanged. [`weights`]: the same of weights. [`sparse_rows`]: rows.
+//!   is sent of them. [`shards`]: how they are exchanged. [`new_weights`]: the same of weights. [`sparse_rows`]: rows.
 //!   [`slots`]: state that is put together.
 
 mod buffers;
