@@ -345,7 +345,7 @@ impl fmt::Display for ReplicaFailures {
             let ReplicaFailure { replica, device, error, .. } = failure;
             let status = error.status().name();
             write!(formatter, "{separator}replica {replica} ({device}): {status}")?;
-            // What all of them were told stands above; the name of what they called may stand before it.
+            // What all of them have in common stands above; the name of what they called may stand before it.
             let told = error.to_string();
             let own = match told.strip_suffix(&self.summary) {
                 Some(name) if !self.summary.is_empty() => name.trim_end_matches(": "),

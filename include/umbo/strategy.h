@@ -128,7 +128,7 @@ typedef struct umbo_strategy_options {
    */
   const umbo_communicator *communicator;
   /**
-   * 1: look for mistakes of callbacks that otherwise go unnoticed (writes beside buffers or to
+   * 1: look for mistakes of callbacks that are not noticed without it (writes beside buffers or to
    * variables, elements that were not written, views that are used too late). They fail with
    * UMBO_STATUS_FAILED_PRECONDITION and a message that begins with "strict mode", and warnings
    * become errors, except those about the machine. Runs take longer. The environment variable

@@ -35,7 +35,7 @@ typedef struct umbo_progress {
   size_t struct_size;
   /** Steps that were done. */
   int64_t step_count;
-  /** The examples of their elements, if these tell how many they have. */
+  /** The examples of their elements, if the elements know how many they have. */
   int64_t example_count;
   /** Updates that took effect. */
   int64_t update_count;
@@ -102,7 +102,7 @@ typedef struct umbo_train_epoch_report {
   size_t struct_size;
   /** Steps that took effect. */
   int64_t step_count;
-  /** The examples of their elements, if these tell how many they have. */
+  /** The examples of their elements, if the elements know how many they have. */
   int64_t example_count;
   /** Updates that took effect, with a flush; fewer than steps with `accumulation_steps`. */
   int64_t update_count;

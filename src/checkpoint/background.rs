@@ -17,12 +17,12 @@ pub(super) type Write = dyn Fn(u64, Snapshot) -> Result<()> + Send + Sync;
 
 /// The thread, and what is on its way to it.
 pub(super) struct Background {
-    shared: Arc<Shared>,
+    shared: Arc<SharedWriter>,
     thread: Mutex<Option<Handle>>,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct SharedWriter {
+    state: Mutex<WriterState>,
     /// A copy waits, or the thread is to end.
     wanted: Condvar,
     /// The thread has taken a copy, or has written one.
@@ -31,14 +31,14 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct State {
+struct WriterState {
     /// The thread that is about to hand a copy over, and has taken the place for it.
     reserved_by: Option<ThreadId>,
     /// The thread that writes.
     writer: Option<ThreadId>,
     waiting: Option<(u64, Snapshot)>,
     writing: bool,
-    /// What failed and was not told yet, and of which step.
+    /// A failure that was not reported yet, and its step.
     failure: Option<(u64, Error)>,
     end: bool,
 }
@@ -47,7 +47,7 @@ fn thread_id() -> ThreadId {
     std::thread::current().id()
 }
 
-impl State {
+impl WriterState {
     fn refuse_own_save(&self) -> Result<()> {
         if [self.reserved_by, self.writer].contains(&Some(thread_id())) {
             return Err(Error::precondition(
@@ -67,13 +67,13 @@ impl Background {
     /// A thread that writes with `write`.
     pub fn new(write: Box<Write>) -> Background {
         let (wanted, moved) = (Condvar::default(), Condvar::default());
-        let shared = Arc::new(Shared { state: Mutex::default(), wanted, moved, write });
+        let shared = Arc::new(SharedWriter { state: Mutex::default(), wanted, moved, write });
         Background { shared, thread: Mutex::default() }
     }
 
-    /// Tells a failure that was not told yet.
+    /// Reports a failure that was not reported yet.
     pub fn check(&self) -> Result<()> {
-        tell(&mut self.shared.state.lock())
+        report(&mut self.shared.state.lock())
     }
 
     /// Waits until no copy waits, and keeps that place as long as the result lives. FAILED_PRECONDITION on a
@@ -89,14 +89,14 @@ impl Background {
         Ok(Room(self))
     }
 
-    /// Waits until all is written, and tells what failed. FAILED_PRECONDITION as for [`Background::make_room`].
+    /// Waits until all is written, and reports what failed. FAILED_PRECONDITION as for [`Background::make_room`].
     pub fn wait(&self) -> Result<()> {
         let mut state = self.shared.state.lock();
         while !state.is_idle() {
             state.refuse_own_save()?;
             self.shared.moved.wait(&mut state);
         }
-        tell(&mut state)
+        report(&mut state)
     }
 
     fn ensure_thread(&self) -> Result<()> {
@@ -128,12 +128,12 @@ impl Drop for Room<'_> {
     }
 }
 
-fn tell(state: &mut State) -> Result<()> {
+fn report(state: &mut WriterState) -> Result<()> {
     let Some((step, error)) = state.failure.take() else { return Ok(()) };
     Err(error.within(format!("the checkpoint of step {step}, in the background")))
 }
 
-impl Shared {
+impl SharedWriter {
     /// Writes what comes, until the owner ends.
     fn serve(&self) {
         let mut state = self.state.lock();
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use crate::error::Status;
 
-    /// A thread whose writes end when they are told to, and what it says when one begins.
+    /// A thread whose writes end when the test lets them, and what it says when one begins.
     fn slow() -> (Background, Receiver<u64>, Sender<()>) {
         let (begun, begins) = channel();
         let (end, ends) = channel();
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(begins.recv(), Ok(3));
     }
 
-    /// Who makes no copy after all gives the place back.
+    /// A caller that makes no copy after all gives the place back.
     #[test]
     fn a_place_that_is_given_up_is_free() {
         let (background, begins, end) = slow();

@@ -32,14 +32,14 @@ pub const LONGEST_NAME: usize = 4095;
 pub struct Checkpoint {
     strategy: Strategy,
     /// By name, in the order in which they were added.
-    entries: Mutex<IndexMap<String, Object>>,
+    entries: Mutex<IndexMap<String, SavedObject>>,
     /// Where its managers may save.
     pub(super) homes: Homes,
 }
 
 pub(super) struct Entry {
     pub(super) name: String,
-    object: Object,
+    object: SavedObject,
 }
 
 impl Entry {
@@ -49,16 +49,16 @@ impl Entry {
 }
 
 #[derive(Clone)]
-enum Object {
+enum SavedObject {
     Shared(Arc<dyn Saveable>),
     Number(Arc<NumberCell>),
 }
 
-impl Object {
+impl SavedObject {
     fn saveable(&self) -> &dyn Saveable {
         match self {
-            Object::Shared(object) => &**object,
-            Object::Number(cell) => &**cell,
+            SavedObject::Shared(object) => &**object,
+            SavedObject::Number(cell) => &**cell,
         }
     }
 }
@@ -78,7 +78,7 @@ impl Checkpoint {
     /// Adds an object. Its name differs from those of the others.
     pub fn add(&self, name: &str, object: Arc<dyn Saveable>) -> Result<()> {
         self.check_strategy(&*object)?;
-        self.insert(name, Object::Shared(object))
+        self.insert(name, SavedObject::Shared(object))
     }
 
     fn check_strategy(&self, object: &dyn Saveable) -> Result<()> {
@@ -94,7 +94,7 @@ impl Checkpoint {
         }
     }
 
-    fn insert(&self, name: &str, object: Object) -> Result<()> {
+    fn insert(&self, name: &str, object: SavedObject) -> Result<()> {
         check_name(name)?;
         let mut entries = self.entries.lock();
         if let Some(other) = entries.get(name) {
@@ -123,7 +123,7 @@ impl Checkpoint {
             *current = value;
             return Ok(());
         }
-        self.insert(name, Object::Number(Arc::new(NumberCell(Mutex::new(value)))))
+        self.insert(name, SavedObject::Number(Arc::new(NumberCell(Mutex::new(value)))))
     }
 
     /// A number of the caller's, with what was set or restored last.
@@ -138,14 +138,14 @@ impl Checkpoint {
 
     fn number_cell(&self, name: &str) -> Option<Arc<NumberCell>> {
         match self.entries.lock().get(name) {
-            Some(Object::Number(cell)) => Some(Arc::clone(cell)),
-            Some(Object::Shared(_)) | None => None,
+            Some(SavedObject::Number(cell)) => Some(Arc::clone(cell)),
+            Some(SavedObject::Shared(_)) | None => None,
         }
     }
 
     pub(super) fn copied_entries(&self) -> Vec<Entry> {
         let entries = self.entries.lock();
-        let entry = |(name, object): (&String, &Object)| Entry {
+        let entry = |(name, object): (&String, &SavedObject)| Entry {
             name: name.clone(),
             object: object.clone(),
         };
@@ -190,7 +190,7 @@ impl Checkpoint {
         &self,
         file: &CheckpointFile,
         entries: &'a [Entry],
-    ) -> Result<(Begun<'a>, Values)> {
+    ) -> Result<(BegunRestore<'a>, Values)> {
         file.own()?;
         let names = names_of(entries)?;
         let (mut mismatches, mut wanted) = (Vec::new(), Wanted::default());
@@ -212,7 +212,7 @@ impl Checkpoint {
             true => file.read_wanted(&wanted)?,
             false => Values::default(),
         };
-        let mut begun = Begun(prepared);
+        let mut begun = BegunRestore(prepared);
         begun.begin(&mut mismatches)?;
         as_error(file.path(), &mismatches).map_or(Ok((begun, values)), Err)
     }
@@ -266,10 +266,10 @@ impl Checkpoint {
 }
 
 /// Objects that are being restored. What was begun is undone unless it is taken.
-struct Begun<'a>(Vec<(&'a str, Box<dyn Prepared + 'a>)>);
+struct BegunRestore<'a>(Vec<(&'a str, Box<dyn Prepared + 'a>)>);
 
-impl<'a> Begun<'a> {
-    /// Begins all of them. What does not fit is told.
+impl<'a> BegunRestore<'a> {
+    /// Begins all of them. What does not fit is a mismatch.
     fn begin(&mut self, mismatches: &mut Vec<Mismatch>) -> Result<()> {
         for (name, prepared) in &mut self.0 {
             match prepared.begin() {
@@ -288,7 +288,7 @@ impl<'a> Begun<'a> {
     }
 }
 
-impl Drop for Begun<'_> {
+impl Drop for BegunRestore<'_> {
     fn drop(&mut self) {
         for (name, prepared) in &mut self.0 {
             if let Err(error) = prepared.undo() {
@@ -363,7 +363,7 @@ fn properties_of<'a>(
     Ok(Some(properties))
 }
 
-/// Tells what the file has and nobody has taken.
+/// Adds what the file has and no object has taken.
 fn tell_unexpected(
     file: &CheckpointFile,
     entries: &[Entry],

@@ -98,7 +98,7 @@ pub(super) fn files(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
 }
 
 /// The steps of those `files` that have a metric which is a number, the best first; of equal ones the newest.
-/// One that is damaged is passed over, of which the log is told, unless `is_strict`.
+/// A damaged one is passed over with a warning, unless `is_strict`.
 pub(super) fn rated(
     files: &[(u64, PathBuf)],
     larger_is_better: bool,
@@ -135,7 +135,7 @@ pub(super) fn may_pass_over(error: &Error, is_strict: bool) -> bool {
     error.status() == Status::DataLoss && !is_strict
 }
 
-/// Tells the log of a file that is passed over, which the error names.
+/// Logs that a file is passed over, which the error names.
 pub(super) fn pass_over(error: &Error) {
     log::log(Level::Warning, || format!("a checkpoint is passed over: {error}"));
 }

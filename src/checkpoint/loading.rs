@@ -28,7 +28,7 @@ const PART: usize = 128 << 10;
 const LEAST: usize = 512 << 10;
 
 /// Some bytes of a tensor.
-struct Piece<'a> {
+struct ReadPiece<'a> {
     tensor: usize,
     offset: u64,
     to: &'a mut [u8],
@@ -37,7 +37,7 @@ struct Piece<'a> {
     outcome: io::Result<()>,
 }
 
-impl Piece<'_> {
+impl ReadPiece<'_> {
     fn read(&mut self, file: &File) {
         let mut offset = self.offset;
         for part in self.to.chunks_mut(PART) {
@@ -94,7 +94,7 @@ impl CheckpointFile {
                 let (to, behind) = rest.split_at_mut(PIECE.min(rest.len()));
                 let (here, count) = (offset, to.len() as u64);
                 let checksum = is_compared.then(Hasher::new);
-                pieces.push(Piece { tensor, offset: here, to, checksum, outcome: Ok(()) });
+                pieces.push(ReadPiece { tensor, offset: here, to, checksum, outcome: Ok(()) });
                 (offset, rest) = (offset + count, behind);
                 if rest.is_empty() {
                     break;
@@ -107,7 +107,7 @@ impl CheckpointFile {
     }
 
     /// Fails if a piece could not be read, or is not what it should be: of the first such tensor.
-    fn check(&self, wanted: &[(&str, DType, Shape)], pieces: &[Piece]) -> Result<()> {
+    fn check(&self, wanted: &[(&str, DType, Shape)], pieces: &[ReadPiece]) -> Result<()> {
         for of_tensor in pieces.chunk_by(|piece, next| piece.tensor == next.tensor) {
             let (name, dtype, shape) = wanted[of_tensor[0].tensor];
             if let Some(error) = of_tensor.iter().find_map(|piece| piece.outcome.as_ref().err()) {

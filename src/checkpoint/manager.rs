@@ -29,11 +29,11 @@ pub struct Manager {
     checkpoint: Arc<Checkpoint>,
     folder: Arc<Path>,
     options: ManagerOptions,
-    state: Mutex<State>,
+    state: Mutex<SaveState>,
     background: Option<Background>,
 }
 
-struct State {
+struct SaveState {
     last_step: Option<u64>,
     last_time: Instant,
     /// The checkpoint is known to be at home in the folder.
@@ -62,7 +62,7 @@ impl Manager {
         let folder: Arc<Path> = folder.into();
         // A resumed training goes on counting from the newest file.
         let newest = folder::files(&folder)?.last().map(|(step, _)| *step);
-        let state = Mutex::new(State {
+        let state = Mutex::new(SaveState {
             last_step: newest.filter(|_| !options.start_fresh),
             last_time: Instant::now(),
             settled: false,
@@ -95,7 +95,7 @@ impl Manager {
     ///
     /// State is copied between two steps, as by [`Checkpoint::snapshot`]. With a thread that writes, the
     /// call returns then; if two copies wait for the disk already (one that is being written, and one),
-    /// it waits first, so that no more memory is taken. A failure of that thread is told by the next call.
+    /// it waits first, so that no more memory is taken. The next call reports a failure of that thread.
     ///
     /// FAILED_PRECONDITION, also if no file is due yet: the folder has files, and the checkpoint is not at
     /// home there.
@@ -147,7 +147,7 @@ impl Manager {
     }
 
     /// Sees to it that the files of the folder are this training's.
-    fn settle(&self, state: &mut State) -> Result<()> {
+    fn settle(&self, state: &mut SaveState) -> Result<()> {
         if state.settled || state.anew {
             return Ok(());
         }
@@ -170,7 +170,7 @@ impl Manager {
 
     /// Before the first file is saved: moves those of another training out of the way, if that was asked for.
     fn start_fresh(&self, step: u64) -> Result<()> {
-        // Kept until it is done: whoever saves meanwhile must not have that moved.
+        // Kept until it is done: what is saved meanwhile must not be moved.
         let mut state = self.state.lock();
         if !state.anew {
             return Ok(());
@@ -207,7 +207,7 @@ impl Manager {
         }
     }
 
-    fn is_due(&self, state: &State, step: u64) -> bool {
+    fn is_due(&self, state: &SaveState, step: u64) -> bool {
         let by_steps = self.options.every_steps.is_some_and(|every| match state.last_step {
             // A step that was saved already, or an earlier one after going back.
             Some(last) => step >= last.saturating_add(every) || step < last,
@@ -216,7 +216,7 @@ impl Manager {
         by_steps || self.options.every.is_some_and(|every| state.last_time.elapsed() >= every)
     }
 
-    /// Waits until everything that was saved is on the disk, and tells what failed.
+    /// Waits until everything that was saved is on the disk, and reports what failed.
     pub fn wait(&self) -> Result<()> {
         match &self.background {
             Some(background) => background.wait(),
@@ -261,7 +261,7 @@ impl Manager {
     }
 
     /// Restores the newest file, and says its step; `None` if there is no file. A file that is damaged is
-    /// passed over for the one before it, and the log is told; if all are, or the process is strict, it
+    /// passed over for the one before it, with a warning; if all are, or the process is strict, it
     /// is DATA_LOSS. Any other failure, such as a file that the system does not open, is returned.
     pub fn restore_latest(&self) -> Result<Option<u64>> {
         let files = self.wait().and_then(|()| self.files());

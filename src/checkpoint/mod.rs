@@ -1,6 +1,6 @@
 //! Checkpoints: what training needs to go on as if it had not stopped, in one file.
 //!
-//! - [`saveable`]: what an object does to be in a checkpoint, and what is told of it when it is saved.
+//! - [`saveable`]: what an object does to be in a checkpoint.
 //!   [`mismatch`]: how a file and the objects may differ.
 //! - `atomic`: a file that is there as a whole or not at all. `header`: the file format.
 //!   `snapshot`: what is to be in a file; `writer`, [`reader`]: files; `parts`: those of several ranks.

@@ -228,7 +228,7 @@ impl CheckpointFile {
     }
 
     /// Whether there is a tensor `name`, of this dtype and shape, for what is called `here`. What differs is
-    /// told.
+    /// noted.
     fn fits(
         &self,
         name: &str,

@@ -50,8 +50,8 @@ pub trait Saveable: Send + Sync {
     fn save(&self, names: &Names, record: &mut Record) -> Result<()>;
 
     /// Checks all that is to be restored, reads it or says what is to be read, and does everything that can
-    /// fail. What differs is told to `saved`, all of it; if anything does, in whatever object, nothing is changed anywhere. None:
-    /// nothing can be put in, and why was told.
+    /// fail. All that differs is noted in `saved`; if anything does, in any object, nothing changes anywhere. None:
+    /// nothing can be put in, and why was noted.
     fn prepare<'a>(&'a self, names: &Names, saved: &mut Saved<'_>) -> Ready<'a>;
 }
 
@@ -198,7 +198,7 @@ impl Record {
     }
 }
 
-/// What a file has of one object, and where differences are told.
+/// What a file has of one object, and where differences are noted.
 pub struct Saved<'a> {
     pub(super) file: &'a CheckpointFile,
     pub(super) object: &'a str,
@@ -209,7 +209,7 @@ pub struct Saved<'a> {
 }
 
 impl Saved<'_> {
-    /// Tells a difference.
+    /// Notes a difference.
     pub fn differs(&mut self, problem: impl Into<String>) {
         let object = self.object.to_owned();
         self.mismatches.push(Mismatch::Other { object, problem: problem.into() });
@@ -255,7 +255,7 @@ impl Saved<'_> {
         })
     }
 
-    /// Says that a tensor of the file needs no mention: what it belongs to was told.
+    /// Notes that a tensor of the file is no surplus: what it belongs to was mentioned.
     pub fn take(&mut self, part: &str) {
         self.taken.insert(full_name(self.object, Some(part)));
     }
@@ -285,7 +285,7 @@ impl Saved<'_> {
     }
 
     /// The tensor that is the object, or this part of it, of this dtype and shape, which is read once it is known
-    /// that all objects fit. None if the file has none or another one, which is told.
+    /// that all objects fit. None if the file has none or another one, which is noted.
     pub fn later(
         &mut self,
         part: Option<&str>,
@@ -299,7 +299,7 @@ impl Saved<'_> {
         Ok(later)
     }
 
-    /// The same, read at once, for who has to look at its elements.
+    /// The same, read at once, for objects that have to see its elements.
     pub fn tensor(
         &mut self,
         part: Option<&str>,

@@ -35,7 +35,7 @@ impl Checkpoint {
         unsafe { self.recorded(Keeps::Copies, Ok) }
     }
 
-    /// Gives all state, as it is between two steps, to `take` before the next step can begin. Otherwise as
+    /// Gives all state, as it is between two steps, to `take` before the next step can begin. In all else as
     /// [`Checkpoint::snapshot`].
     ///
     /// # Safety

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::values::variable::Variable;
 
 impl Checkpoint {
-    /// Gives variables the values of tensors in the safetensors file at `path`, whoever wrote it. `pairs`
+    /// Gives variables the values of tensors in the safetensors file at `path`, of any program. `pairs`
     /// has names of variables in this checkpoint, and for each the name of its tensor in the file; none
     /// stands for all variables and their own names. What else is in the file is left alone, as is all
     /// state but that of these variables.

@@ -12,10 +12,10 @@ use parking_lot::Mutex;
 pub struct CheckedCommunicator {
     engine: Box<dyn Communicator>,
     /// Held during a call; what became of the one that failed.
-    state: Mutex<State>,
+    state: Mutex<CheckedState>,
 }
 
-enum State {
+enum CheckedState {
     Usable,
     /// A call has begun; if it is found by another, it has not come to an end but been left.
     Left,
@@ -44,7 +44,7 @@ impl CheckedCommunicator {
             let problem = format!("{node_rank} is not in [0, {node_size}), those of this machine");
             return Err(Error::invalid("node_rank", problem));
         }
-        let state = Mutex::new(State::Usable);
+        let state = Mutex::new(CheckedState::Usable);
         Ok(CheckedCommunicator { engine, state })
     }
 
@@ -56,26 +56,26 @@ impl CheckedCommunicator {
             ));
         };
         match &*state {
-            State::Usable => {}
-            State::Left => {
+            CheckedState::Usable => {}
+            CheckedState::Left => {
                 return Err(Error::Unavailable(
                     "an earlier call of this communicator was left by an exception or a panic; it is of no \
                      further use"
                         .to_owned(),
                 ));
             }
-            State::Failed(how) => {
+            CheckedState::Failed(how) => {
                 return Err(Error::Unavailable(format!(
                     "an earlier call of this communicator failed, and it is of no further use: {how}"
                 )));
             }
         }
         self.engine.check_thread()?;
-        *state = State::Left;
+        *state = CheckedState::Left;
         let result = call(&*self.engine);
         *state = match &result {
-            Ok(_) => State::Usable,
-            Err(error) => State::Failed(format!("{}: {error}", error.status().name())),
+            Ok(_) => CheckedState::Usable,
+            Err(error) => CheckedState::Failed(format!("{}: {error}", error.status().name())),
         };
         result
     }
@@ -159,7 +159,7 @@ impl Communicator for CheckedCommunicator {
             "vote: this rank said {number}, and the engine says that the ranks said {} to {}",
             vote.least, vote.greatest
         );
-        *self.state.lock() = State::Failed(format!("DATA_LOSS: {problem}"));
+        *self.state.lock() = CheckedState::Failed(format!("DATA_LOSS: {problem}"));
         Err(Error::DataLoss(problem))
     }
 
@@ -174,7 +174,7 @@ impl Communicator for CheckedCommunicator {
     fn abort(&self, error: &Error) {
         // Not while a call is in progress, which an engine may not bear; the call fails by itself.
         if let (Some(mut state), Ok(())) = (self.state.try_lock(), self.engine.check_thread()) {
-            *state = State::Failed(format!("{}: {error}", error.status().name()));
+            *state = CheckedState::Failed(format!("{}: {error}", error.status().name()));
             self.engine.abort(error);
         }
     }

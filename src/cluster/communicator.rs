@@ -35,7 +35,7 @@ pub struct Place {
 ///
 /// Every function but the getters and [`Communicator::abort`] is collective: it returns once all
 /// ranks have called it, in the same order on each. They are called by one thread at a time. A call
-/// that fails, by a timeout, the end of another rank or otherwise, leaves the communicator without
+/// that fails, by a timeout, the end of another rank or anything else, leaves the communicator without
 /// further use: each later call fails too, and soon.
 ///
 /// Counts are bytes. What a rank does not send or receive is empty, never absent.
@@ -88,7 +88,7 @@ pub trait Communicator: Send + Sync {
         None
     }
 
-    /// Tells the engine that this rank cannot go on, so that the others need not wait for it. It
+    /// This rank cannot go on. The engine learns it, so that the others need not wait. It
     /// may end the process, as engines do whose jobs end as one.
     fn abort(&self, error: &Error);
 }

@@ -1,4 +1,4 @@
-//! The cluster that a process is told to be part of, in the form of the `TF_CONFIG` variable.
+//! The cluster that a process is part of, in the form of the `TF_CONFIG` variable.
 //!
 //! ```json
 //! {"cluster": {"worker": ["a:2222", "b:2222"], "ps": ["c:2222"]},

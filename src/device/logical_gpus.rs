@@ -10,7 +10,7 @@ pub(super) const MAX_PER_CARD: u32 = 64;
 
 /// A logical GPU: its card, and which part of that it is. Unlike its number it stays when another card is
 /// split.
-type Part = (u32, u32);
+type CardPart = (u32, u32);
 
 /// The logical GPUs of each card that was split: how many bytes each may have. A card that is not here
 /// is one logical GPU with all of its memory.
@@ -18,9 +18,9 @@ type Part = (u32, u32);
 pub(super) struct LogicalGpus {
     limits: BTreeMap<u32, Box<[Option<u64>]>>,
     /// The streams that the program gave.
-    streams: BTreeMap<Part, usize>,
+    streams: BTreeMap<CardPart, usize>,
     /// And the memory pools.
-    pools: BTreeMap<Part, usize>,
+    pools: BTreeMap<CardPart, usize>,
 }
 
 impl LogicalGpus {
@@ -32,7 +32,7 @@ impl LogicalGpus {
     /// Splits a card anew. Streams and pools that were given stay with their parts of cards, whose numbers
     /// may be others now; those of parts that go away are forgotten.
     pub(super) fn split(&mut self, card: u32, limits: Box<[Option<u64>]>) {
-        let stays = |&(on, part): &Part| on != card || (part as usize) < limits.len();
+        let stays = |&(on, part): &CardPart| on != card || (part as usize) < limits.len();
         self.streams.retain(|part, _| stays(part));
         self.pools.retain(|part, _| stays(part));
         self.limits.insert(card, limits);
@@ -57,7 +57,7 @@ impl LogicalGpus {
     }
 
     /// The one with this number, however many cards there are.
-    fn part(&self, index: u32) -> Part {
+    fn part(&self, index: u32) -> CardPart {
         let (mut card, mut part) = (0, index);
         while part >= self.of_card(card) {
             (card, part) = (card + 1, part - self.of_card(card));
@@ -87,7 +87,7 @@ impl LogicalGpus {
             return None;
         }
         let limit = self.limits.get(&card).and_then(|limits| limits[part as usize]);
-        let of = |given: &BTreeMap<Part, usize>| given.get(&(card, part)).copied();
+        let of = |given: &BTreeMap<CardPart, usize>| given.get(&(card, part)).copied();
         Some(Place { index, card, limit, stream: of(&self.streams), pool: of(&self.pools) })
     }
 }

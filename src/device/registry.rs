@@ -141,7 +141,7 @@ pub fn hold(devices: &[DeviceId]) -> Result<DeviceHold> {
 }
 
 /// The memory of the physical device that a logical device is a part of. NOT_FOUND if there is no
-/// such device, UNAVAILABLE if the system or the driver does not tell. For a GPU this makes its
+/// such device, UNAVAILABLE if the system or the driver does not say. For a GPU this makes its
 /// primary context current for a moment, which is slow if nobody in the process holds it.
 pub fn memory_info(device: DeviceId) -> Result<MemoryInfo> {
     REGISTRY.require(device)?;

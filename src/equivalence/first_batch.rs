@@ -24,7 +24,7 @@ pub enum Written<'a> {
 }
 
 /// Checks `function` on `element`, which is distributed, and logs the verdict: as information if the
-/// equivalence holds, else as a warning. The log is told too why there was no check, if there was none.
+/// equivalence holds, else as a warning. If there was no check, the log says why.
 ///
 /// Fails if the strategy is strict and the equivalence does not hold. Nothing that was found is
 /// committed, and gradients and metrics are as they were.

@@ -18,10 +18,10 @@
 //!
 //! With S(x) the sum of the gradients of the examples x, a callback that sums writes S(x), one that
 //! takes the mean S(x) / |x|, and one that divides by the global batch S(x) / |batch|. The sum S is
-//! additive whatever the loss, so that three splits tell the three apart: the whole batch on replica
+//! additive whatever the loss, so that three splits distinguish the three: the whole batch on replica
 //! 0; its first examples on replica 0 and the others on replica 1; and the first examples as a
 //! batch of their own, at the same places, so that what is keyed by example stays as it is. What a
-//! callback divides by a constant cannot be told from the gradient's own scale, and need not be.
+//! callback divides by a constant looks like the gradient's own scale, and need not be known.
 
 mod case;
 mod cells;

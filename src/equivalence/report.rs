@@ -60,7 +60,7 @@ pub enum Verdict {
     PartlyWritten,
     /// Each replica adds a term that is no example's.
     TermPerReplica,
-    /// Different, for a reason that the numbers do not tell.
+    /// Different, for a reason that the numbers do not show.
     Different,
     /// The callback wrote a variable through a view of it, which no failing step undoes.
     VariableWritten,

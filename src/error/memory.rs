@@ -26,7 +26,7 @@ pub fn list<T>(count: usize, what: &str) -> Result<Vec<T>> {
 }
 
 /// A list of what an iterator yields, which says how much that is. RESOURCE_EXHAUSTED if there is no
-/// memory; the first failure among the items otherwise.
+/// memory; else the first failure among the items.
 pub fn collect<T>(items: impl ExactSizeIterator<Item = Result<T>>, what: &str) -> Result<Vec<T>> {
     let mut all = list(items.len(), what)?;
     for item in items {

@@ -50,7 +50,7 @@ pub fn umbo_communicator_create_nccl(
         library: library.map(str::to_owned),
     };
     let base = get(base, "base")?;
-    // A device that is not there is told to the others.
+    // The others get to know of a device that is not there.
     let made = nccl::over(base, registry::resolve(device, "device"), &options)?;
     communicator.write(make(Arc::new(made) as Arc<dyn Communicator>)?);
 }

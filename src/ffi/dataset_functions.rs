@@ -74,7 +74,8 @@ pub fn umbo_dataset_from_generator(
     let (functions, user_data) = (generator, Arc::new(user_data));
     present(functions.next, "generator.next")?;
     let begin = move || -> Result<Box<dyn Generator>> {
-        let mut generator = Pass { functions, user_data: Arc::clone(&user_data), pass: None };
+        let mut generator =
+            GeneratorPass { functions, user_data: Arc::clone(&user_data), pass: None };
         generator.begin()?;
         Ok(Box::new(generator))
     };
@@ -82,14 +83,14 @@ pub fn umbo_dataset_from_generator(
 }
 
 /// A pass of the caller's generator.
-struct Pass {
+struct GeneratorPass {
     functions: umbo_generator,
     user_data: Arc<UserData>,
     /// What the caller keeps about the pass, while it is begun.
     pass: Option<UserData>,
 }
 
-impl Pass {
+impl GeneratorPass {
     fn begin(&mut self) -> Result<()> {
         let mut pass = ptr::null_mut();
         if let Some(begin) = self.functions.begin {
@@ -108,7 +109,7 @@ impl Pass {
     }
 }
 
-impl Generator for Pass {
+impl Generator for GeneratorPass {
     fn next(&mut self) -> Result<Option<Value>> {
         if self.pass.is_none() {
             self.begin()?;
@@ -139,7 +140,7 @@ impl Generator for Pass {
     }
 }
 
-impl Drop for Pass {
+impl Drop for GeneratorPass {
     fn drop(&mut self) {
         self.end();
     }

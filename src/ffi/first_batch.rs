@@ -13,13 +13,14 @@ use crate::strategy::{FunctionFor, Strategy};
 use crate::values::Value;
 use parking_lot::Mutex;
 
-struct Noted {
+struct NotedElement {
     /// By the id of their strategy: elements with which passes have begun, and that no run has got yet.
     elements: Vec<(u64, Value)>,
     gradients: Vec<Weak<Gradients>>,
 }
 
-static NOTED: Mutex<Noted> = Mutex::new(Noted { elements: Vec::new(), gradients: Vec::new() });
+static NOTED: Mutex<NotedElement> =
+    Mutex::new(NotedElement { elements: Vec::new(), gradients: Vec::new() });
 
 /// A program has made gradients.
 pub(super) fn note_gradients(gradients: &Arc<Gradients>) {
@@ -81,7 +82,7 @@ pub(super) fn check_run(
         }
     };
     if checked.is_err() {
-        // Whoever runs the step again is told again.
+        // A run of the same step again says it again.
         NOTED.lock().elements.push(element);
     }
     checked

@@ -8,7 +8,7 @@
 //! |  kind   |       generation       |          slot         |
 //! ```
 //!
-//! A slot's state has the same upper bits, so one comparison tells whether a handle counts. The
+//! A slot's state has the same upper bits, so one comparison shows whether a handle counts. The
 //! generation moves on when the handle is released; a slot whose generations are used up
 //! is never used again. Stale, foreign and made-up handles are therefore recognised, and none of
 //! them leads to an access to memory that is not the table's.
@@ -50,7 +50,7 @@ const _: () = assert!(usize::BITS == 64, "handles need pointers of 64 bits");
 const _: () = assert!((SLOTS as u64) <= SLOT_MASK);
 
 /// All bits zero is a free slot of generation 0.
-struct Slot {
+struct HandleSlot {
     /// Kind and generation as in a handle, then `TAKEN` and `LENT`. All but the generation is zero
     /// while the slot is free.
     state: AtomicU64,
@@ -67,17 +67,17 @@ struct Free {
     fresh: u32,
 }
 
-struct Table {
-    chunks: [AtomicPtr<Slot>; CHUNKS],
+struct HandleTable {
+    chunks: [AtomicPtr<HandleSlot>; CHUNKS],
     free: Mutex<Free>,
 }
 
 // SAFETY: an object is written only by the thread that took its slot from the free list, before
 // the state that makes handles to it count, and taken out only after they ceased to count and no
 // hazard record names the slot. In between it is only read, and `Opaque::Object` is `Send + Sync`.
-unsafe impl Sync for Slot {}
+unsafe impl Sync for HandleSlot {}
 
-static TABLE: Table = Table {
+static TABLE: HandleTable = HandleTable {
     chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
     free: Mutex::new(Free { head: NO_SLOT, fresh: 0 }),
 };
@@ -98,9 +98,9 @@ fn counts(handle: u64, state: u64) -> bool {
     (handle ^ state) >> SLOT_BITS == 0 && state & TAKEN != 0
 }
 
-impl Table {
+impl HandleTable {
     /// The slot, if there is memory behind its number.
-    fn slot(&'static self, slot: u32) -> Option<&'static Slot> {
+    fn slot(&'static self, slot: u32) -> Option<&'static HandleSlot> {
         let (chunk, offset) = place(slot);
         let chunk = self.chunks.get(chunk)?.load(Ordering::Acquire);
         if chunk.is_null() {
@@ -112,7 +112,7 @@ impl Table {
     }
 
     /// A slot that nobody else uses, of generation below the last, and its number.
-    fn take(&'static self) -> Result<(u32, &'static Slot)> {
+    fn take(&'static self) -> Result<(u32, &'static HandleSlot)> {
         let mut free = self.free.lock();
         let index = if free.head != NO_SLOT { free.head } else { free.fresh };
         if index == SLOTS {
@@ -145,12 +145,12 @@ impl Table {
 }
 
 /// Memory for the slots of a chunk, all free.
-fn new_chunk(chunk: usize) -> Result<*mut Slot> {
+fn new_chunk(chunk: usize) -> Result<*mut HandleSlot> {
     // Here, since the first handle of all comes here.
     fork::note_use();
     let slots = 1usize << (chunk as u32 + FIRST_CHUNK_BITS);
     let exhausted = || Error::ResourceExhausted(format!("memory for {slots} more handles"));
-    let layout = Layout::array::<Slot>(slots).map_err(|_| exhausted())?;
+    let layout = Layout::array::<HandleSlot>(slots).map_err(|_| exhausted())?;
     // SAFETY: the layout has a size, since there is at least one slot.
     let memory = unsafe { alloc::alloc_zeroed(layout) };
     if memory.is_null() { Err(exhausted()) } else { Ok(memory.cast()) }
@@ -158,7 +158,7 @@ fn new_chunk(chunk: usize) -> Result<*mut Slot> {
 
 /// Puts an object into a slot that the caller has taken; `marks` are `TAKEN`, and `LENT` if it is. Returns
 /// the handle.
-fn fill<H>(index: u32, slot: &Slot, object: Object, marks: u64) -> *mut H {
+fn fill<H>(index: u32, slot: &HandleSlot, object: Object, marks: u64) -> *mut H {
     let generation = generation(slot.state.load(Ordering::Relaxed));
     let name = (object.kind() as u64) << KIND_SHIFT | generation << SLOT_BITS;
     // SAFETY: the slot is free and taken, so no handle to it counts and nobody reads the object.
@@ -168,7 +168,7 @@ fn fill<H>(index: u32, slot: &Slot, object: Object, marks: u64) -> *mut H {
 }
 
 /// Takes the object out of a slot whose state has just been set to free, once nobody uses it.
-fn vacate(index: u32, slot: &'static Slot) -> Object {
+fn vacate(index: u32, slot: &'static HandleSlot) -> Object {
     hazard::wait_until_unused(index);
     // SAFETY: the state had references, so the object is there; the caller alone changed it to a
     // free one, so that no new use begins, and the last use has ended. The slot is not in the free
@@ -236,7 +236,7 @@ pub(crate) fn make<H: Opaque>(object: H::Object) -> Result<*mut H> {
 /// results of calls that change something. Dropping it gives the place back.
 pub(crate) struct Reserved<H: Opaque> {
     index: u32,
-    slot: &'static Slot,
+    slot: &'static HandleSlot,
     kind: PhantomData<fn() -> H>,
 }
 
@@ -395,7 +395,7 @@ pub(crate) fn live(kind: Option<Kind>) -> i64 {
 /// nothing and takes no lock.
 pub(crate) struct Lent<H: Opaque> {
     index: u32,
-    slot: &'static Slot,
+    slot: &'static HandleSlot,
     is_lent: bool,
     kind: PhantomData<fn() -> H>,
 }

@@ -3,7 +3,7 @@
 //!
 //! Each thread owns a cache-padded record with a few places. A lookup writes the slot's number
 //! into a place of its own record, then checks that the handle still counts, then uses the
-//! object. Whoever releases the last handle first makes the check fail, then waits until no
+//! object. The release of the last handle first makes the check fail, then waits until no
 //! record names the slot, then takes the object out. All four accesses are sequentially
 //! consistent, so that at least one of the two sees the other: either the lookup's check fails or
 //! the release waits for it.
@@ -17,7 +17,7 @@ use super::sync::{AtomicPtr, PLACES};
 static RECORDS: Records = Records { head: AtomicPtr::new(ptr::null_mut()) };
 
 /// A thread's own record and how many of its places are in use.
-struct Current {
+struct CurrentHazard {
     record: Cell<Option<&'static Record>>,
     depth: Cell<usize>,
 }
@@ -35,7 +35,7 @@ impl Drop for Ownership {
 }
 
 thread_local! {
-    static CURRENT: Current = const { Current { record: Cell::new(None), depth: Cell::new(0) } };
+    static CURRENT: CurrentHazard = const { CurrentHazard { record: Cell::new(None), depth: Cell::new(0) } };
     static OWNERSHIP: Ownership = const { Ownership };
 }
 
@@ -65,7 +65,7 @@ impl Hazard {
     }
 
     #[cold]
-    fn elsewhere(current: &Current) -> Hazard {
+    fn elsewhere(current: &CurrentHazard) -> Hazard {
         let record = RECORDS.take();
         let first = current.record.get().is_none();
         if first && OWNERSHIP.try_with(|_| ()).is_ok() {

@@ -32,7 +32,7 @@ pub type umbo_replica_thread_fn =
     Option<unsafe extern "C-unwind" fn(thread: *const umbo_replica_thread, user_data: *mut c_void)>;
 
 /// The program's functions.
-struct Functions {
+struct ThreadFunctions {
     start: umbo_replica_thread_fn,
     stop: umbo_replica_thread_fn,
     user_data: Arc<UserData>,
@@ -52,7 +52,7 @@ pub(super) unsafe fn hooks_from(options: Option<&umbo_strategy_options>) -> (Opt
     };
     // SAFETY: the caller's promise.
     let user_data = Arc::new(unsafe { UserData::new(user_data, destroy) });
-    let functions = options.map(|options| Functions {
+    let functions = options.map(|options| ThreadFunctions {
         start: options.replica_thread_start,
         stop: options.replica_thread_stop,
         user_data: Arc::clone(&user_data),
@@ -68,7 +68,7 @@ pub(super) struct Keeps {
     _user_data: Arc<UserData>,
 }
 
-impl Functions {
+impl ThreadFunctions {
     fn call(&self, function: umbo_replica_thread_fn, thread: &ReplicaThread) {
         let Some(function) = function else { return };
         let processors: Vec<i32> =
@@ -87,7 +87,7 @@ impl Functions {
     }
 }
 
-impl ThreadHooks for Functions {
+impl ThreadHooks for ThreadFunctions {
     fn start(&self, thread: &ReplicaThread) {
         self.call(self.start, thread);
     }

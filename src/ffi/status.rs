@@ -68,7 +68,7 @@ pub struct umbo_error_info {
 }
 
 /// A failure as C sees it.
-struct Record {
+struct FailureRecord {
     status: umbo_status,
     replica: i32,
     device: CString,
@@ -77,13 +77,13 @@ struct Record {
     payload_destroy: umbo_destroy_fn,
 }
 
-impl Record {
-    fn new(error: &Error) -> Record {
+impl FailureRecord {
+    fn new(error: &Error) -> FailureRecord {
         let payload = match error.unnamed() {
             Error::Callback { payload: Some(payload), .. } => payload.downcast_ref::<UserData>(),
             _ => None,
         };
-        Record {
+        FailureRecord {
             status: error.status().code(),
             replica: -1,
             device: CString::default(),
@@ -93,11 +93,11 @@ impl Record {
         }
     }
 
-    fn of_replica(failure: &ReplicaFailure) -> Record {
-        Record {
+    fn of_replica(failure: &ReplicaFailure) -> FailureRecord {
+        FailureRecord {
             replica: i32::try_from(failure.replica).unwrap_or(i32::MAX),
             device: c_string(&failure.device),
-            ..Record::new(&failure.error)
+            ..FailureRecord::new(&failure.error)
         }
     }
 }
@@ -106,7 +106,7 @@ impl Record {
 struct LastError {
     error: Error,
     message: CString,
-    records: Vec<Record>,
+    records: Vec<FailureRecord>,
 }
 
 thread_local! {
@@ -134,8 +134,8 @@ pub(crate) fn set(function: &'static str, error: Error) -> umbo_status {
 fn keep(error: Error) -> umbo_status {
     let status = error.status().code();
     let records = match error.replicas() {
-        Some(all) => all.failures.iter().map(Record::of_replica).collect(),
-        None => vec![Record::new(&error)],
+        Some(all) => all.failures.iter().map(FailureRecord::of_replica).collect(),
+        None => vec![FailureRecord::new(&error)],
     };
     let message = c_string(&error);
     // First the end of what was there: the `destroy` of its payload may call functions that fail, and

@@ -16,7 +16,7 @@ pub struct umbo_progress {
     pub struct_size: usize,
     /// Steps that were done.
     pub step_count: i64,
-    /// The examples of their elements, if these tell how many they have.
+    /// The examples of their elements, if the elements know how many they have.
     pub example_count: i64,
     /// Updates that took effect.
     pub update_count: i64,
@@ -79,7 +79,7 @@ pub struct umbo_train_epoch_options {
 pub struct umbo_train_epoch_report {
     /// Steps that took effect.
     pub step_count: i64,
-    /// The examples of their elements, if these tell how many they have.
+    /// The examples of their elements, if the elements know how many they have.
     pub example_count: i64,
     /// Updates that took effect, with a flush; fewer than steps with `accumulation_steps`.
     pub update_count: i64,

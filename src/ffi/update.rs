@@ -18,7 +18,7 @@ pub type umbo_update_fn = Option<
 >;
 
 /// What the core calls with the variable and the arguments.
-type Call = Box<dyn FnOnce(&Variable, Option<Value>) -> Result<Option<Value>> + Send>;
+type UpdateCall = Box<dyn FnOnce(&Variable, Option<Value>) -> Result<Option<Value>> + Send>;
 
 /// A function of the program's, with its user data, as the core calls it.
 fn update_function(
@@ -29,7 +29,7 @@ fn update_function(
         *mut *mut umbo_value,
     ) -> umbo_status,
     user_data: *mut c_void,
-) -> Call {
+) -> UpdateCall {
     let user_data = UserData::kept(user_data);
     Box::new(move |variable: &Variable, args: Option<Value>| {
         let mut lent_variable = Lent::<umbo_variable>::new()?;

@@ -16,7 +16,7 @@ use crate::values::Value;
 pub(super) fn start(plan: Plan, input: Box<dyn Pass<Value>>) -> Box<dyn Pass<Value>> {
     let leaves = Leaves::of(&plan.spec);
     let (begun, replay, pool) = (None, ReplayLog::default(), BufferPool::new());
-    // Elements that differ cannot be stacked, which only trying tells.
+    // Elements that differ cannot be stacked. Only an attempt shows that.
     let mut alike = true;
     plan.spec.for_each_leaf(&mut |leaf| alike &= leaf.shape.iter().skip(1).all(Option::is_some));
     Box::new(BatchElementsPass { plan, leaves, alike, begun, replay, input, pool })
@@ -28,14 +28,14 @@ struct BatchElementsPass {
     /// Whether all elements are known to have one shape.
     alike: bool,
     /// The batch at hand, while its elements are taken.
-    begun: Option<Begun>,
+    begun: Option<BegunBatch>,
     replay: ReplayLog,
     input: Box<dyn Pass<Value>>,
     pool: BufferPool<ElementBuffer>,
 }
 
 /// A batch of which some elements have been taken.
-struct Begun {
+struct BegunBatch {
     /// The place of its buffer in the pool.
     buffer: usize,
     /// How many elements have been stacked, or left out behind one that does not fit.
@@ -46,9 +46,9 @@ struct Begun {
     problem: Option<Error>,
 }
 
-impl Begun {
-    fn in_buffer(buffer: usize) -> Begun {
-        Begun { buffer, count: 0, next: None, problem: None }
+impl BegunBatch {
+    fn in_buffer(buffer: usize) -> BegunBatch {
+        BegunBatch { buffer, count: 0, next: None, problem: None }
     }
 
     /// How many elements have been taken.
@@ -85,12 +85,12 @@ impl Begun {
 impl BatchElementsPass {
     /// Takes the elements that the batch at hand, or a new one, is missing. If that fails, or panics, the batch
     /// stays: what failed is left out, or comes again, and what was taken before it is in the next batch.
-    fn fill(&mut self) -> Result<Option<Begun>> {
+    fn fill(&mut self) -> Result<Option<BegunBatch>> {
         let place = match &self.begun {
             Some(batch) => batch.buffer,
             None => self.pool.claim_place(|| ElementBuffer::new(&self.plan.spec))?,
         };
-        let batch = self.begun.get_or_insert_with(|| Begun::in_buffer(place));
+        let batch = self.begun.get_or_insert_with(|| BegunBatch::in_buffer(place));
         let buffer = self.pool.at(place);
         while batch.count < self.plan.batch.size {
             let element = match batch.next.take() {
@@ -115,7 +115,7 @@ impl BatchElementsPass {
 impl Pass<Value> for BatchElementsPass {
     fn next(&mut self) -> Result<Option<Value>> {
         let batch = self.fill()?.filter(|batch| self.plan.batch.keeps(batch.count));
-        let Some(Begun { buffer, count, problem, .. }) = batch else { return Ok(None) };
+        let Some(BegunBatch { buffer, count, problem, .. }) = batch else { return Ok(None) };
         if let Some(problem) = problem {
             return Err(problem);
         }
@@ -142,7 +142,7 @@ impl Pass<Value> for BatchElementsPass {
             return Err(unfit(&format!("more than {} elements of a batch", self.plan.batch.size)));
         }
         let place = self.pool.claim_place(|| ElementBuffer::new(&self.plan.spec))?;
-        let (mut batch, buffer) = (Begun::in_buffer(place), self.pool.at(place));
+        let (mut batch, buffer) = (BegunBatch::in_buffer(place), self.pool.at(place));
         let (plan, leaves) = (&self.plan, &self.leaves);
         self.replay.restore(&saved, &mut *self.input, Wanted::All, &mut |element| {
             batch.take(element, plan, leaves, buffer)

@@ -189,7 +189,7 @@ impl<T: Item> Pass<T> for CachePass<T> {
                     let _ = self.kept.set(kept);
                 }
                 self.replay.clear();
-                // Whoever asks again is still at the end, not in another round.
+                // The next call is still at the end, not in another round.
                 self.failed = true;
                 Ok(None)
             }

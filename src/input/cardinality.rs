@@ -7,7 +7,7 @@ pub enum Cardinality {
     Exact(u64),
     /// It never ends.
     Endless,
-    /// Only iterating tells.
+    /// Only iterating shows it.
     Unknown,
 }
 

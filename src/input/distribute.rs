@@ -55,7 +55,7 @@ pub fn distribute(
     distribute_to(dataset, LocalReplicas::of(devices), options, false)
 }
 
-/// As [`distribute`]. To a strict strategy, what the log is otherwise warned of is an error.
+/// As [`distribute`]. To a strict strategy, what elsewhere is a warning is an error.
 fn distribute_to(
     dataset: &Dataset,
     replicas: LocalReplicas,
@@ -228,7 +228,7 @@ pub fn deal(
 /// Calls `function` once, before returning, on this thread, to make a dataset for the replicas of
 /// `strategy`, and deals its elements out as [`deal`] does.
 ///
-/// The function is told of one pipeline for all replicas. Its dataset is batched for one replica
+/// The function is called once, for one pipeline for all replicas. Its dataset is batched for one replica
 /// (see [`InputContext::per_replica_batch_size`]) and nothing is added to it. The function's error
 /// is returned as it is.
 pub fn distribute_datasets_from_function(

@@ -61,7 +61,7 @@ pub(super) struct OpenedDataset {
     pub(super) pipeline: Box<dyn Pipeline>,
 }
 
-type Open = Arc<dyn Fn(File<'_>) -> Result<OpenedDataset> + Send + Sync>;
+type OpenFunction = Arc<dyn Fn(File<'_>) -> Result<OpenedDataset> + Send + Sync>;
 
 /// Files of a list that are read: all, or some.
 #[derive(Clone)]
@@ -78,7 +78,7 @@ pub(super) struct FileList {
 /// The files, and how they are read.
 pub(super) struct Source {
     pub(super) paths: Vec<Text>,
-    pub(super) open: Open,
+    pub(super) open: OpenFunction,
     pub(super) spec: ElementSpec,
     pub(super) at_once: usize,
     pub(super) in_turn: u64,

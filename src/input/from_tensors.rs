@@ -8,12 +8,12 @@ use crate::input::pass::Pass;
 use crate::values::Value;
 
 pub(super) fn start(elements: &Arc<Vec<Value>>) -> Box<dyn Pass<Value>> {
-    indexed::start(Elements(Arc::clone(elements)), elements.len() as u64)
+    indexed::start(TensorElements(Arc::clone(elements)), elements.len() as u64)
 }
 
-struct Elements(Arc<Vec<Value>>);
+struct TensorElements(Arc<Vec<Value>>);
 
-impl Indexed for Elements {
+impl Indexed for TensorElements {
     type Item = Value;
 
     fn item(&mut self, number: u64) -> Result<Value> {

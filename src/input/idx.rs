@@ -17,7 +17,7 @@ use crate::tensor::{DType, Tensor};
 
 impl Dataset {
     /// The slices along dimension 0 of the arrays in IDX files, plain or compressed by gzip, which have equally
-    /// many, such as images and labels; otherwise as [`Dataset::from_named_arrays`].
+    /// many, such as images and labels; else as [`Dataset::from_named_arrays`].
     ///
     /// Plain files of 8-bit elements are mapped into memory: they must not be rewritten or
     /// shortened while the dataset or an element of it is in use (a read past the new end would

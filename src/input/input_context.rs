@@ -1,4 +1,4 @@
-//! What a function that makes a dataset is told about the pipeline it makes it for.
+//! What a function that makes a dataset gets to know about the pipeline it makes it for.
 
 use crate::error::{Error, Result};
 

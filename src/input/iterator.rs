@@ -23,7 +23,7 @@ use parking_lot::{FairMutex, FairMutexGuard};
 /// Dropping it, also before the end, stops and joins its threads.
 pub struct PassIterator {
     node: Node,
-    work: FairMutex<Work>,
+    work: FairMutex<NextElement>,
     /// The id of the strategy that its elements are distributed for, if they are.
     strategy: Option<u64>,
     /// Whether several ranks meet for each element, and so know of each other's failures.
@@ -35,7 +35,7 @@ pub struct PassIterator {
     pipeline: Arc<dyn Pipeline>,
 }
 
-struct Work {
+struct NextElement {
     pass: Box<dyn Pass<Value>>,
     ended: bool,
     /// How often something was asked of it.
@@ -46,11 +46,11 @@ struct Work {
     again: Option<Value>,
 }
 
-impl Work {
-    fn new(pass: Box<dyn Pass<Value>>, ended: bool) -> Work {
+impl NextElement {
+    fn new(pass: Box<dyn Pass<Value>>, ended: bool) -> NextElement {
         let mut at = StateWriter::default();
         pass.save(&mut at);
-        Work { pass, ended, asked: 0, before: StateWriter::with_room_of(&at), again: None }
+        NextElement { pass, ended, asked: 0, before: StateWriter::with_room_of(&at), again: None }
     }
 
     /// Writes down where it is.
@@ -88,7 +88,7 @@ impl PassIterator {
     ) -> Result<PassIterator> {
         let mut pass = pipeline.start()?;
         pass.announce();
-        let (node, work) = (Node::new(), FairMutex::new(Work::new(pass, false)));
+        let (node, work) = (Node::new(), FairMutex::new(NextElement::new(pass, false)));
         let begins = AtomicBool::new(true);
         Ok(PassIterator { node, work, strategy, meets_ranks, begins, spec, pipeline })
     }
@@ -179,7 +179,7 @@ impl PassIterator {
     }
 
     /// Starts a new pass from the beginning; a shuffled dataset has another order in it unless
-    /// it was told to keep one. Memory and threads stay. FAILED_PRECONDITION as for
+    /// its options say that it keeps one. Memory and threads stay. FAILED_PRECONDITION as for
     /// [`PassIterator::next`].
     pub fn reset(&self) -> Result<()> {
         self.check_context()?;
@@ -231,7 +231,7 @@ impl PassIterator {
         reader.end()?;
         pass.announce();
         // The one before is dropped inside too: its elements may run the caller's code.
-        *work = Work { asked: work.asked + 1, ..Work::new(pass, ended) };
+        *work = NextElement { asked: work.asked + 1, ..NextElement::new(pass, ended) };
         Ok(())
     }
 
@@ -240,7 +240,7 @@ impl PassIterator {
     }
 
     /// Has the pass to itself, once it is this thread's turn.
-    fn take(&self, what: &str) -> Result<(Inside, FairMutexGuard<'_, Work>)> {
+    fn take(&self, what: &str) -> Result<(Inside, FairMutexGuard<'_, NextElement>)> {
         if work::is_inside(self.node) {
             return Err(Error::precondition(format!(
                 "the iterator is {what} by a function that it has called itself (a generator, a \

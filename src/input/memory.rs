@@ -39,7 +39,7 @@ pub(super) fn read_only(tensor: &Tensor) -> Result<Tensor> {
     let (storage, offset) = tensor.storage();
     let owner = Box::new(Arc::clone(storage));
     // SAFETY: the box keeps the storage, and with it these bytes, until the new storage is
-    // dropped; whoever makes a dataset of a tensor has set its elements. Read-only is said.
+    // dropped; a tensor that becomes a dataset has its elements set. Read-only is said.
     let shared = unsafe {
         Storage::foreign(storage.address(), storage.bytes(), storage.device(), true, owner)
     };

@@ -101,7 +101,7 @@ impl Header {
     }
 
     fn parse(path: &Path, text: &str) -> Result<Header> {
-        let mut words = Words { rest: text };
+        let mut words = HeaderWords { rest: text };
         let (mut descr, mut fortran_order, mut shape) = (None, None, None);
         let bad = || damaged(path, format!("its header is not understood: {}", shortened(text)));
         words.take("{").ok_or_else(bad)?;
@@ -160,7 +160,7 @@ impl Header {
 }
 
 /// The dtype that `descr` says, and whether it is in big-endian order.
-fn descriptor(path: &Path, words: &mut Words<'_>, text: &str) -> Result<(DType, bool)> {
+fn descriptor(path: &Path, words: &mut HeaderWords<'_>, text: &str) -> Result<(DType, bool)> {
     let lacking = |what: &str| {
         Error::Unimplemented(format!(
             "'{}': {what}; integers, floats and bool are read",
@@ -210,11 +210,11 @@ pub(super) fn shortened(text: &str) -> String {
 }
 
 /// The words of a Python literal, of which a header needs few.
-struct Words<'a> {
+struct HeaderWords<'a> {
     rest: &'a str,
 }
 
-impl<'a> Words<'a> {
+impl<'a> HeaderWords<'a> {
     /// Goes past `word`, if it is next.
     fn take(&mut self, word: &str) -> Option<()> {
         self.rest = self.rest.trim_start().strip_prefix(word)?;

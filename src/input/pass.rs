@@ -73,7 +73,7 @@ pub(super) trait Pass<T>: Send {
         }
     }
 
-    /// Says that an iterator has this pass now, to whoever counts them. Called once: before the first
+    /// An iterator has this pass now, and a pass that counts iterators counts this one. Called once: before the first
     /// [`Pass::next`] and [`Pass::restart`] of the iterator. Only [`Pass::restore`] asks for items
     /// before it, and then threads that work ahead are not started.
     fn announce(&mut self) {

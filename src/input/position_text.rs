@@ -1,7 +1,7 @@
 //! A position as a text.
 //!
 //! JSON: the version of the form, the stages of the pipeline in words, the numbers, and a checksum of
-//! both. The words tell a position of another pipeline, the checksum one that was damaged or edited.
+//! both. The words show a position of another pipeline, the checksum one that was damaged or edited.
 
 use serde_json::{Value as Json, json};
 

@@ -94,7 +94,7 @@ struct Waiting {
     /// The input has ended; the end comes behind the queue.
     ended: bool,
     /// There was no memory for the next element, which is behind the queue as a failure. The producer tries
-    /// again when the consumer asks again, so that it is not told of memory that is there by then.
+    /// again when the consumer asks again, so that no failure is reported that is over by then.
     paused: bool,
     /// The producer is to stop.
     stop: bool,
@@ -280,7 +280,7 @@ impl Drop for Gone<'_> {
     }
 }
 
-/// Makes elements until it is told to stop.
+/// Makes elements until it has to stop.
 fn produce(ring: &Ring) {
     let _gone = Gone(ring);
     let Some(mut input) = ring.state.lock().input.take() else { return };

@@ -81,10 +81,10 @@ struct RebatchPass {
     /// Whether the rows have run out: no batch follows a smaller one, also if its size would be 0.
     ended: bool,
     /// What is left of the batch that is being cut.
-    rest: Option<Piece>,
+    rest: Option<RowPiece>,
     /// What the next batch consists of, as far as it has been cut. It stays if the input fails, or if there
     /// is no memory for the batch.
-    pieces: Vec<Piece>,
+    pieces: Vec<RowPiece>,
     /// The way to the batches that the pieces and the rest are cut of, each once.
     replay: ReplayLog,
     window: Window,
@@ -93,15 +93,15 @@ struct RebatchPass {
 }
 
 /// Rows `start` to before `stop` of a batch.
-struct Piece {
+struct RowPiece {
     batch: Value,
     start: usize,
     stop: usize,
 }
 
-impl Piece {
+impl RowPiece {
     /// All rows of a batch.
-    fn whole(batch: Value, leaves: &Leaves) -> Result<Piece> {
+    fn whole(batch: Value, leaves: &Leaves) -> Result<RowPiece> {
         let rows = rows_of(leaves.tensor(&batch, 0)?)?;
         for leaf in 1..leaves.count() {
             let others = rows_of(leaves.tensor(&batch, leaf)?)?;
@@ -115,7 +115,7 @@ impl Piece {
                 ));
             }
         }
-        Ok(Piece { batch, start: 0, stop: rows })
+        Ok(RowPiece { batch, start: 0, stop: rows })
     }
 
     fn rows(&self) -> usize {
@@ -139,13 +139,13 @@ impl RebatchPass {
     }
 
     /// The next piece, of `most` rows at most; nothing at the end.
-    fn cut(&mut self, most: usize) -> Result<Option<Piece>> {
+    fn cut(&mut self, most: usize) -> Result<Option<RowPiece>> {
         while self.rest.as_ref().is_none_or(|rest| rest.rows() == 0) {
             self.rest = None;
             // The input can use again the batches that only idle elements of ours are views of.
             self.pool.release_idle();
             let Some(batch) = self.replay.next_apart(&mut *self.input)? else { return Ok(None) };
-            match Piece::whole(batch, &self.leaves) {
+            match RowPiece::whole(batch, &self.leaves) {
                 Ok(piece) if piece.rows() > 0 => self.rest = Some(piece),
                 Ok(_) => self.replay.forget_last(),
                 Err(error) => {
@@ -157,7 +157,7 @@ impl RebatchPass {
         Ok(self.rest.as_mut().map(|rest| {
             let (batch, start) = (rest.batch.clone(), rest.start);
             rest.start += rest.rows().min(most);
-            Piece { batch, start, stop: rest.start }
+            RowPiece { batch, start, stop: rest.start }
         }))
     }
 }
@@ -168,7 +168,7 @@ impl Pass<Value> for RebatchPass {
             return Ok(None);
         }
         let size = self.rebatch.sizes[self.turn];
-        let mut rows = self.pieces.iter().map(Piece::rows).sum::<usize>();
+        let mut rows = self.pieces.iter().map(RowPiece::rows).sum::<usize>();
         while rows < size {
             let Some(piece) = self.cut(size - rows)? else { break };
             rows += piece.rows();
@@ -241,19 +241,19 @@ impl Pass<Value> for RebatchPass {
         let mut last = None;
         let mut cuts = cuts.into_iter();
         self.replay.restore(&saved, &mut *self.input, Wanted::All, &mut |batch| {
-            let whole = Piece::whole(batch, leaves)?;
+            let whole = RowPiece::whole(batch, leaves)?;
             if let Some((start, stop)) = cuts.next() {
                 if start > stop || stop > whole.stop {
                     return Err(unfit("a batch that is being cut has fewer rows"));
                 }
-                pieces.push(Piece { batch: whole.batch.clone(), start, stop });
+                pieces.push(RowPiece { batch: whole.batch.clone(), start, stop });
             }
             last = Some(whole);
             Ok(())
         })?;
         self.rest = match (last, rest) {
             (Some(whole), Some(start)) if start < whole.stop as u64 => {
-                Some(Piece { start: start as usize, ..whole })
+                Some(RowPiece { start: start as usize, ..whole })
             }
             (_, None) => None,
             _ => return Err(unfit("the batch that is being cut has fewer rows")),
@@ -279,7 +279,7 @@ fn empty(spec: Option<&LeafSpec>, slot: &mut LeafBuffer<'_>) -> Result<()> {
 
 /// Copies `rows` rows in pieces to a tensor.
 fn join(
-    pieces: &[Piece],
+    pieces: &[RowPiece],
     leaf: Leaf<'_>,
     rows: usize,
     slot: &mut LeafBuffer<'_>,

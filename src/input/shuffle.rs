@@ -242,7 +242,7 @@ impl<T: Send> Pass<T> for ShufflePass<T> {
     }
 
     fn save(&self, to: &mut StateWriter) {
-        // The seed too: whoever draws another one for each process goes on in the same order.
+        // The seed too: a program that draws another one in each process goes on in the same order.
         for number in [self.shuffle.seed, self.pass, self.round, self.drawn] {
             to.push(number);
         }

@@ -31,21 +31,21 @@ pub(super) fn part<T: Send + 'static>(
     take: Option<u64>,
     input: Box<dyn Pass<T>>,
 ) -> Box<dyn Pass<T>> {
-    let range = Range { skip, take };
+    let range = SkipAndTake { skip, take };
     Box::new(RangePass { range, left: range, input })
 }
 
 /// How many items to leave out, and how many to take then; none stands for all.
 #[derive(Clone, Copy)]
-struct Range {
+struct SkipAndTake {
     skip: u64,
     take: Option<u64>,
 }
 
 struct RangePass<T> {
-    range: Range,
+    range: SkipAndTake,
     /// What is still to be left out and to be taken.
-    left: Range,
+    left: SkipAndTake,
     input: Box<dyn Pass<T>>,
 }
 

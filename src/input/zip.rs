@@ -20,7 +20,7 @@ use crate::values::Value;
 #[derive(Clone)]
 pub(super) struct Zip {
     pub(super) names: Option<Arc<Vec<Text>>>,
-    /// Whether the log has been told of different lengths, or there is nothing to tell.
+    /// Whether different lengths were logged, or there are none.
     pub(super) warned: Arc<AtomicBool>,
 }
 

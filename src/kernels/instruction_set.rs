@@ -89,7 +89,7 @@ impl Instructions {
         sets.map(Instructions)
     }
 
-    /// What this process uses: the best that the processor has, unless [`VARIABLE`] says otherwise.
+    /// What this process uses: the best that the processor has, unless [`VARIABLE`] names another.
     /// Chosen at the first call, and the same ever after.
     pub fn chosen() -> Instructions {
         static CHOSEN: OnceLock<Instructions> = OnceLock::new();

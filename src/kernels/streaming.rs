@@ -19,14 +19,14 @@ pub const LINE: usize = 64;
 /// Bytes that are brought together in the first cache before they are written as whole lines.
 const TILE: usize = 4096;
 
-/// The size of the last-level cache where the system does not tell it.
+/// The size of the last-level cache where the system does not say it.
 const USUAL_CACHE: usize = 32 << 20;
 
 /// The traffic from which on outputs are streamed; 0 before the first use.
 static SELECTED: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether an operation that reads and writes so many bytes in all should stream its output: if
-/// they are as many as the last-level cache holds, unless [`select`] says otherwise. Of less,
+/// they are as many as the last-level cache holds, unless [`select`] sets another number. Of less,
 /// enough may stay in that cache from one operation to the next for ordinary stores to be faster.
 pub fn pays(traffic: usize) -> bool {
     if cfg!(not(target_arch = "x86_64")) {
@@ -40,7 +40,7 @@ pub fn pays(traffic: usize) -> bool {
     traffic >= threshold
 }
 
-/// The bytes of the third-level cache that the first processor uses. (What `sysconf` tells is, on
+/// The bytes of the third-level cache that the first processor uses. (What `sysconf` says is, on
 /// some systems, the sum over all of the socket's caches.)
 fn last_level_cache() -> Option<usize> {
     let size = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index3/size").ok()?;
@@ -78,7 +78,7 @@ impl Tile {
 }
 
 /// Copies `bytes` bytes. Lines of the target that are covered entirely are streamed, the edges
-/// stored. To be followed by [`finish`] before the thread tells others that it is done.
+/// stored. To be followed by [`finish`] before the thread signals that it is done.
 ///
 /// # Safety
 /// `from` may be read and `to` written for `bytes` bytes, and the two do not overlap.

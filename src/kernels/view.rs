@@ -14,7 +14,7 @@ use crate::kernels::layout::Layout;
 
 /// A read-only view of elements in memory that the CPU can address.
 ///
-/// A view is a promise made by whoever builds it (see [`View::new`]): kernels read through it
+/// A view is a promise of its builder (see [`View::new`]): kernels read through it
 /// without asking.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
@@ -138,7 +138,7 @@ pub struct ViewMut<'a> {
 // SAFETY: as for `View`; `ViewMut::new` makes its builder promise exclusive access, and the type
 // is neither `Clone` nor `Copy`, so the right to write moves with it.
 unsafe impl Send for ViewMut<'_> {}
-// SAFETY: a shared `&ViewMut` only tells pointer and layout.
+// SAFETY: a shared `&ViewMut` only shows pointer and layout.
 unsafe impl Sync for ViewMut<'_> {}
 
 impl<'a> ViewMut<'a> {
@@ -247,7 +247,7 @@ pub struct SpanMut<'a> {
 
 // SAFETY: as for `ViewMut`, of which it is made.
 unsafe impl Send for SpanMut<'_> {}
-// SAFETY: a shared `&SpanMut` only tells pointer and length.
+// SAFETY: a shared `&SpanMut` only shows pointer and length.
 unsafe impl Sync for SpanMut<'_> {}
 
 impl<'a> ViewMut<'a> {
@@ -289,7 +289,7 @@ impl<'a> SpanMut<'a> {
         SpanMut { data, dtype: self.dtype, elements: range.len(), memory: PhantomData }
     }
 
-    /// The same elements for reading, by who may write them and does not meanwhile.
+    /// The same elements for reading, for a holder that may write them and does not meanwhile.
     pub fn reading(&self) -> Span<'_> {
         let SpanMut { data, dtype, elements, .. } = *self;
         Span { data, dtype, elements, memory: PhantomData }

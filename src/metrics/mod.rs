@@ -43,12 +43,12 @@ pub struct Metrics {
     state: AtomicU64,
     /// One for each replica, whose thread has the lock to itself while steps run.
     parts: Vec<CachePadded<Mutex<Part>>>,
-    entries: Mutex<Vec<Entry>>,
-    /// What replicas add is added to the totals where the ranks tell each other, and not here.
+    entries: Mutex<Vec<MetricEntry>>,
+    /// What replicas add reaches the totals where the ranks exchange it, and not here.
     is_over_ranks: bool,
 }
 
-struct Entry {
+struct MetricEntry {
     name: Text,
     kind: Kind,
     total: Total,
@@ -84,7 +84,7 @@ impl Metrics {
         for part in &self.parts {
             part.lock().slots.push(Slot::new(kind));
         }
-        entries.push(Entry { name: name.into(), kind, total });
+        entries.push(MetricEntry { name: name.into(), kind, total });
         Ok(entries.len() - 1)
     }
 
@@ -169,7 +169,7 @@ impl Metrics {
         Ok(())
     }
 
-    fn look_at<R>(&self, index: usize, look: impl FnOnce(&Entry) -> Result<R>) -> Result<R> {
+    fn look_at<R>(&self, index: usize, look: impl FnOnce(&MetricEntry) -> Result<R>) -> Result<R> {
         let entries = self.entries.lock();
         entries.get(index).ok_or_else(|| no_entry(index, entries.len())).and_then(look)
     }
@@ -212,7 +212,7 @@ impl Metrics {
                  that runs here; make metrics for each strategy",
             ));
         }
-        // Whoever sees that the metrics take part may add, and the step's outcome knows them.
+        // A thread that sees the metrics take part may add, and the step's outcome knows them.
         if self.state.load(Ordering::Acquire) >> 1 < step {
             context.strategy().join_step(step, self)?;
         }

@@ -1,6 +1,6 @@
 //! What metrics have accumulated: taken out, and put back.
 //!
-//! Whoever does either has the step lock of the metrics' strategy.
+//! For both the caller has the step lock of the metrics' strategy.
 
 use crate::error::{Result, memory};
 use crate::metrics::Metrics;

@@ -48,7 +48,7 @@ pub struct Advice {
     pub text: String,
 }
 
-/// More work of all replicas than this is not too little for them.
+/// A step with more work than this, of all replicas together, is worth several replicas.
 const SMALL_WORK: u64 = 100_000;
 
 /// Updates that move less than this do so in caches.
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn replicas_that_work_well_hear_nothing() {
+    fn replicas_that_work_well_get_no_advice() {
         is_silent(&healthy());
         is_silent(&Summary::default());
     }
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn replicas_that_take_turns_hear_that_alone() {
+    fn replicas_that_take_turns_get_that_advice_alone() {
         let mut summary = healthy();
         (summary.setup.replicas, summary.setup.devices, summary.setup.cpu_devices) = (4, 4, 4);
         summary.replicas = vec![summary.replicas[0]; 4];

@@ -24,7 +24,7 @@ pub fn on_processor() -> u64 {
 }
 
 /// Nanoseconds for which the calling thread was ready and had no processor; 0 where the system does
-/// not tell.
+/// not say.
 pub fn ready() -> u64 {
     // Three numbers, in memory of the stack: a step that is measured allocates nothing.
     let mut text = [0u8; 96];

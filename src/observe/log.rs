@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i32)]
 pub enum Level {
-    /// Something failed that no caller hears of otherwise.
+    /// Something failed that no call reports.
     Error = 1,
     /// It works, but probably not as meant.
     Warning = 2,
@@ -164,7 +164,7 @@ const BY_DEFAULT: Level = Level::Warning;
 /// One line on standard error, in one call, so that those of other processes do not come between.
 fn print(level: Level, message: &str) {
     let line = format!("umbo: {}: {message}\n", level.name());
-    // SAFETY: the bytes are there and are read only. Nobody could be told if standard error is closed.
+    // SAFETY: the bytes are there and are read only. If standard error is closed, nothing can be said.
     #[expect(unsafe_code, reason = "a function of C's, for want of one in Rust that takes no lock")]
     unsafe {
         libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len());
@@ -210,7 +210,7 @@ impl Said {
     }
 }
 
-/// Logs a message. `message` is called only if a sink wants this level; otherwise the cost is
+/// Logs a message. `message` is called only if a sink wants this level; if not, the cost is
 /// one relaxed load.
 pub fn log(level: Level, message: impl FnOnce() -> String) {
     if is_wanted(level) {

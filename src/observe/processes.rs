@@ -60,7 +60,7 @@ impl Usage {
     }
 }
 
-/// Number and time on a processor of each thread of the process. None where the system does not tell.
+/// Number and time on a processor of each thread of the process. None where the system does not say.
 fn threads() -> impl Iterator<Item = (u32, u64)> {
     let entries = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     entries.filter_map(|entry| {

@@ -38,8 +38,8 @@ const LONGEST_BREAK: u64 = 10_000;
 /// How many steps are kept.
 const KEPT: usize = 256;
 
-/// After so many measured steps the log is told for the first time.
-const FIRST_TOLD: u64 = 64;
+/// After so many measured steps advice is logged for the first time.
+const FIRST_LOGGED: u64 = 64;
 
 /// Measures the steps of one strategy.
 #[derive(Debug)]
@@ -53,12 +53,12 @@ pub struct Recorder {
     replicas: Box<[Mutex<ReplicaSample>]>,
     /// Where the step that is measured next begins.
     pub(super) mark: Mutex<Option<Mark>>,
-    kept: Mutex<Option<Kept>>,
+    kept: Mutex<Option<KeptSteps>>,
 }
 
 /// What was measured.
 #[derive(Debug)]
-struct Kept {
+struct KeptSteps {
     steps: Vec<StepSample>,
     /// Of step after step, replica after replica.
     replicas: Vec<ReplicaSample>,
@@ -74,7 +74,7 @@ struct Kept {
     machine: Watch,
     /// The threads that called the runs, as far as there is room.
     callers: Vec<u32>,
-    told: Option<Vec<Cause>>,
+    logged: Option<Vec<Cause>>,
 }
 
 impl Recorder {
@@ -94,7 +94,7 @@ impl Recorder {
     pub fn start(&self) {
         let replicas = self.replicas.len();
         let room = (65_536 / replicas.max(1)).clamp(16, KEPT);
-        let fresh = Kept {
+        let fresh = KeptSteps {
             steps: Vec::with_capacity(room),
             replicas: Vec::with_capacity(room * replicas),
             room,
@@ -105,7 +105,7 @@ impl Recorder {
             usage: Usage::now(),
             machine: Watch::begin(),
             callers: Vec::with_capacity(8),
-            told: None,
+            logged: None,
         };
         *self.kept.lock() = Some(fresh);
         self.usual_run.store(0, Ordering::Relaxed);
@@ -121,7 +121,7 @@ impl Recorder {
         }
     }
 
-    /// What tells a step of the strategy with number `strategy` from others.
+    /// What distinguishes a step of the strategy with number `strategy` from others.
     pub fn place(&self, strategy: u64, step: u64) -> StepPlace {
         StepPlace { strategy, step, setup: self.setup }
     }
@@ -181,7 +181,7 @@ impl Recorder {
         self.usual_run.store(next, Ordering::Relaxed);
     }
 
-    /// Keeps a step. Returns whether the log may be told.
+    /// Keeps a step. Returns whether advice may be logged.
     pub(super) fn keep(&self, sample: StepSample, with_clocks: bool) -> bool {
         let mut kept = self.kept.lock();
         let Some(kept) = kept.as_mut().filter(|_| self.is_on()) else { return false };
@@ -207,7 +207,7 @@ impl Recorder {
             let run = self.usual_run.load(Ordering::Relaxed).max(1);
             kept.left_out = (cost / run).min(LONGEST_BREAK);
         }
-        kept.measured >= FIRST_TOLD && kept.measured.is_power_of_two()
+        kept.measured >= FIRST_LOGGED && kept.measured.is_power_of_two()
     }
 
     /// Whether the run that begins next is to be measured.
@@ -215,8 +215,8 @@ impl Recorder {
         self.is_on() && self.kept.lock().as_ref().is_some_and(|kept| kept.left_out == 0)
     }
 
-    /// Tells the log what could be better, if that is not what it was told before.
-    pub(super) fn tell(&self, strategy: u64) {
+    /// Logs what could be better, if that is not what was logged before.
+    pub(super) fn log_advice(&self, strategy: u64) {
         if !log::is_wanted(Level::Info) {
             return;
         }
@@ -229,7 +229,7 @@ impl Recorder {
             .kept
             .lock()
             .as_mut()
-            .is_some_and(|kept| kept.told.replace(causes.clone()).as_ref() != Some(&causes));
+            .is_some_and(|kept| kept.logged.replace(causes.clone()).as_ref() != Some(&causes));
         if is_new {
             log::log(Level::Info, || {
                 format!("strategy {strategy}: {}", advice::in_one_line(&summary, &advice))
@@ -244,7 +244,7 @@ impl Drop for Recorder {
     }
 }
 
-impl Kept {
+impl KeptSteps {
     fn summary(&self, setup: Setup) -> Summary {
         let mut summary = Summary::of(setup, &self.steps, &self.replicas);
         summary.measured = self.measured;

@@ -20,7 +20,7 @@ pub struct Running<'a> {
     recorder: &'a Recorder,
     strategy: u64,
     turn: Turn,
-    measured: Option<Measured>,
+    measured: Option<MeasuredRun>,
     /// What its thread had spent, and the bytes that it had updated, when the run began.
     spent: ByPhase<u64>,
     updated: u64,
@@ -29,7 +29,7 @@ pub struct Running<'a> {
 
 /// What is known of a measured run at its beginning.
 #[derive(Debug)]
-struct Measured {
+struct MeasuredRun {
     opened: Opened,
     mark: Option<Mark>,
 }
@@ -56,7 +56,7 @@ impl Recorder {
                 local.running.set(true);
                 local.inside.set(0);
                 let with_clocks = self.usual_run.load(Ordering::Relaxed) > WORTH_CLOCKS;
-                Measured { opened: Opened { at: clock::now(), with_clocks }, mark }
+                MeasuredRun { opened: Opened { at: clock::now(), with_clocks }, mark }
             });
             if measured.is_none() {
                 local.leave_out(strategy);
@@ -79,7 +79,7 @@ impl Running<'_> {
     /// The run has ended, and `kept` says whether it was committed. Others are left out of the report.
     pub fn finish(mut self, place: StepPlace, kept: bool) {
         self.left = true;
-        let mut tell = false;
+        let mut may_log = false;
         if let Some(measured) = self.measured.take() {
             let with_clocks = measured.opened.with_clocks;
             let sample = self.sample(&measured);
@@ -95,18 +95,18 @@ impl Running<'_> {
                 });
             }
             // A trace has all steps, and changes nothing in the report.
-            tell = kept && self.turn == Turn::Now && self.recorder.keep(sample, with_clocks);
+            may_log = kept && self.turn == Turn::Now && self.recorder.keep(sample, with_clocks);
         }
         let next = self.recorder.is_due() || watching::is_traced();
         LOCAL.with(|local| self.leave(local, next));
-        if tell {
-            self.recorder.tell(self.strategy);
+        if may_log {
+            self.recorder.log_advice(self.strategy);
         }
     }
 
-    fn sample(&self, measured: &Measured) -> StepSample {
+    fn sample(&self, measured: &MeasuredRun) -> StepSample {
         let now = clock::now();
-        let Measured { opened, mark } = measured;
+        let MeasuredRun { opened, mark } = measured;
         let (spent, updated) = LOCAL.with(|local| (local.spent(), local.updated.get()));
         let since = |after: &ByPhase<u64>, before: &ByPhase<u64>| -> ByPhase<u64> {
             std::array::from_fn(|at| after[at].saturating_sub(before[at]))

@@ -1,4 +1,4 @@
-//! Spans: what a thread spends its time on, told by those who do the work.
+//! Spans: what a thread spends its time on.
 //!
 //! Each thread adds up what its spans took, each without those inside of it, while the step that it works
 //! for is measured; and hands every span to the trace while there is one.

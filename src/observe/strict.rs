@@ -32,7 +32,7 @@ pub fn suspect(
     Ok(())
 }
 
-/// Tells the log if the variable has a value that means nothing.
-pub fn complain_of_variable() {
-    STRICT.complain();
+/// Logs a warning if the variable has a value that means nothing.
+pub fn warn_of_variable() {
+    STRICT.warn();
 }

@@ -319,7 +319,7 @@ fn busiest(replicas: &[ReplicaTimes], devices: u32) -> u64 {
 }
 
 /// How callbacks went beside each other. Not known where clocks were not read, or where callbacks met in
-/// merge calls: then they wait for each other because they are told to.
+/// merge calls: then they wait for each other because the program says so.
 fn overlap(replicas: &[ReplicaSample]) -> Option<Overlap> {
     let met = |replica: &ReplicaSample| replica.spent[Phase::Wait as usize] > 0;
     if replicas.len() < 2 || replicas.iter().any(met) {

@@ -53,8 +53,8 @@ impl Switch {
         *self.setting() == Setting::On
     }
 
-    /// Tells the log if the variable has a value that means nothing.
-    pub fn complain(&self) {
+    /// Logs a warning if the variable has a value that means nothing.
+    pub fn warn(&self) {
         if let Setting::Unknown(text) = self.setting() {
             log::log(Level::Warning, || {
                 let Switch { variable, meaning, .. } = self;

@@ -74,9 +74,11 @@ pub fn assign_all(
         Some(Value::tuple(arguments)?),
         Box::new(move |strategy, arguments| {
             let replicas = arguments.len();
-            let parts = arguments.iter().flatten().map(Part::of).collect::<Result<Vec<_>>>()?;
+            let parts =
+                arguments.iter().flatten().map(AssignedPart::of).collect::<Result<Vec<_>>>()?;
             let parts = of_all_ranks(strategy, &targets, parts)?;
-            let counting: Vec<&Part> = parts.iter().filter(|part| part.weight > 0.0).collect();
+            let counting: Vec<&AssignedPart> =
+                parts.iter().filter(|part| part.weight > 0.0).collect();
             for (index, target) in targets.iter().enumerate() {
                 let Some(combined) = combine(target, index, &counting)? else { continue };
                 stage(strategy, step, target, false, &mut |to| {
@@ -90,21 +92,21 @@ pub fn assign_all(
 }
 
 /// What one replica assigns.
-struct Part {
+struct AssignedPart {
     weight: f64,
     values: Vec<Tensor>,
 }
 
-impl Part {
-    fn of(argument: &Value) -> Result<Part> {
+impl AssignedPart {
+    fn of(argument: &Value) -> Result<AssignedPart> {
         let tensor = |index| argument.item(index)?.tensor_of(0).cloned();
-        Part::from_leaves((0..argument.count()).map(tensor).collect::<Result<_>>()?)
+        AssignedPart::from_leaves((0..argument.count()).map(tensor).collect::<Result<_>>()?)
     }
 
     /// The first leaf is the weight.
-    fn from_leaves(mut leaves: Vec<Tensor>) -> Result<Part> {
+    fn from_leaves(mut leaves: Vec<Tensor>) -> Result<AssignedPart> {
         let weight = leaves.remove(0).to_vec::<f64>()?.first().copied().unwrap_or(0.0);
-        Ok(Part { weight, values: leaves })
+        Ok(AssignedPart { weight, values: leaves })
     }
 }
 
@@ -112,8 +114,8 @@ impl Part {
 fn of_all_ranks(
     strategy: &Strategy,
     variables: &[Variable],
-    parts: Vec<Part>,
-) -> Result<Vec<Part>> {
+    parts: Vec<AssignedPart>,
+) -> Result<Vec<AssignedPart>> {
     let Some(ranks) = strategy.ranks() else { return Ok(parts) };
     let own = || {
         let weights = parts.iter().map(|part| Tensor::scalar(part.weight));
@@ -134,7 +136,7 @@ fn of_all_ranks(
     (0..ranks.num_replicas())
         .map(|replica| {
             let leaves = (0..all.count()).map(|leaf| component(leaf, replica));
-            Part::from_leaves(leaves.collect::<Result<_>>()?)
+            AssignedPart::from_leaves(leaves.collect::<Result<_>>()?)
         })
         .collect()
 }
@@ -157,7 +159,7 @@ fn check_mean(context: &ReplicaContext, variable: &Variable) -> Result<()> {
 }
 
 /// What the values at `index` of the replicas that count amount to; nothing if none counts.
-fn combine(variable: &Variable, index: usize, parts: &[&Part]) -> Result<Option<Tensor>> {
+fn combine(variable: &Variable, index: usize, parts: &[&AssignedPart]) -> Result<Option<Tensor>> {
     let [first, others @ ..] = parts else { return Ok(None) };
     let values = || parts.iter().map(|part| part.values[index].clone()).collect::<Vec<_>>();
     Ok(Some(match variable.spec().aggregation {
@@ -172,7 +174,7 @@ fn combine(variable: &Variable, index: usize, parts: &[&Part]) -> Result<Option<
 }
 
 /// The sum of weight × value, in float64 and in replica order, divided by the sum of the weights.
-fn weighted_mean(values: &[Tensor], parts: &[&Part]) -> Result<Tensor> {
+fn weighted_mean(values: &[Tensor], parts: &[&AssignedPart]) -> Result<Tensor> {
     let total: f64 = parts.iter().map(|part| part.weight).sum();
     if !total.is_finite() {
         return Err(Error::invalid(

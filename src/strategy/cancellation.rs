@@ -13,9 +13,9 @@ pub(super) trait Listener: Send + Sync {
 /// A cancellation token. Cloning makes another reference to the same one. Cancelling cannot be
 /// undone; a token may serve any number of runs, at the same time or one after another.
 #[derive(Clone)]
-pub struct Cancellation(Arc<State>);
+pub struct Cancellation(Arc<TokenState>);
 
-struct State {
+struct TokenState {
     cancelled: AtomicBool,
     listeners: Mutex<Vec<Weak<dyn Listener>>>,
 }
@@ -23,7 +23,7 @@ struct State {
 impl Cancellation {
     /// A token that nobody has cancelled.
     pub fn new() -> Cancellation {
-        Cancellation(Arc::new(State {
+        Cancellation(Arc::new(TokenState {
             cancelled: AtomicBool::new(false),
             listeners: Mutex::default(),
         }))
@@ -34,7 +34,7 @@ impl Cancellation {
     pub fn cancel(&self) {
         let listeners = self.0.listeners.lock();
         self.0.cancelled.store(true, Ordering::SeqCst);
-        // Under the lock: whoever has stopped listening is not woken any more.
+        // Under the lock: a waiter that has left is not woken any more.
         for listener in listeners.iter() {
             if let Some(listener) = listener.upgrade() {
                 listener.wake();

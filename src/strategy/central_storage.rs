@@ -87,8 +87,8 @@ impl Strategy {
             Part { index: node_rank, count: node_size }
         });
         let threading = Threading { bind: options.bind_threads, stack_bytes, hooks, part };
-        strict::complain_of_variable();
-        CHECK.complain();
+        strict::warn_of_variable();
+        CHECK.warn();
         let nature = Nature { is_default: false, is_strict: options.strict || strict::is_on() };
         Strategy::build(layout, parameter_device, threading, nature)
     }
@@ -141,13 +141,13 @@ impl Strategy {
         }
         if !is_default {
             STRATEGIES.add(id, &strategy.0);
-            strategy.tell_log();
+            strategy.log_setup();
         }
         Ok(strategy)
     }
 
     /// Says in the log what the strategy was set up with.
-    fn tell_log(&self) {
+    fn log_setup(&self) {
         let inner = &self.0;
         let (threading, processors) = (&inner.threads.how, inner.threads.processors);
         let Layout { compute_devices, replica_devices, .. } = &inner.devices.layout;

@@ -39,7 +39,7 @@ pub struct Reduction {
     pub destination: Option<DeviceId>,
     /// Where to write the result; `None`: a fresh tensor.
     pub output: Option<Output>,
-    /// Whoever asks can name no axes, so that messages do not advise to.
+    /// The caller can name no axes, so that messages do not advise to.
     pub over_replicas_only: bool,
 }
 
@@ -63,7 +63,7 @@ impl Reduction {
     }
 
     fn output(&self) -> Option<TensorMut<'_>> {
-        // SAFETY: who made the output vouched for that.
+        // SAFETY: the maker of the output guaranteed that.
         self.output.as_ref().map(|Output(tensor)| unsafe { tensor.assume_exclusive() })
     }
 
@@ -98,7 +98,7 @@ impl Strategy {
             None => self.reduce_in(&mut batch, op, value, how)?,
             Some(ranks) => self.reduce_over_ranks(ranks, &mut batch, op, value, how)?,
         };
-        // SAFETY: the results are still here, or they are an output, for which its giver vouched.
+        // SAFETY: the results are still here, or they are an output, for which the caller gave its guarantee.
         unsafe { batch.run() };
         Ok(reduced)
     }

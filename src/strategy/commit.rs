@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 /// Something that a step writes and that keeps what was there before until the step's outcome is
 /// known. It joins the step before its first write.
 pub trait StepParticipant: Send + Sync {
-    /// Takes part in step `step` from now on: whoever sees that may write. Returns whether it did
+    /// Takes part in step `step` from now on: threads that see it may write. Returns whether it did
     /// not before. Called by several replicas, one at a time, before the outcome of the step: joining
     /// and being seen to have joined are one act.
     fn join(&self, step: u64) -> bool;

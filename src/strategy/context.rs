@@ -85,7 +85,7 @@ fn with_frames<R>(change: impl FnOnce(&mut Vec<Frame>) -> R) -> R {
     OWN.with(|own| change(&mut own.frames.borrow_mut()))
 }
 
-fn look_at_frames<R>(look: impl FnOnce(&[Frame]) -> R) -> R {
+fn inspect_frames<R>(look: impl FnOnce(&[Frame]) -> R) -> R {
     OWN.with(|own| look(&own.frames.borrow()))
 }
 
@@ -120,7 +120,7 @@ pub enum Current {
 
 /// The context that this thread is in.
 pub fn current() -> Current {
-    let top = look_at_frames(|frames| {
+    let top = inspect_frames(|frames| {
         frames.iter().rev().find_map(|frame| match frame {
             // Being in the default strategy's scope is being in no scope.
             Frame::Scope { strategy, .. } if strategy.is_default() => Some(Current::Default),
@@ -151,7 +151,7 @@ pub fn current_device() -> DeviceId {
 
 /// Whether this thread is in a scope of the default strategy.
 pub(super) fn in_default_scope() -> bool {
-    look_at_frames(|frames| {
+    inspect_frames(|frames| {
         frames
             .iter()
             .any(|frame| matches!(frame, Frame::Scope { strategy, .. } if strategy.is_default()))
@@ -161,7 +161,7 @@ pub(super) fn in_default_scope() -> bool {
 /// The creators that this thread is in, for variables of `strategy`: up to the callback of a
 /// replica if it is in one, else all.
 pub(super) fn creators(strategy: &Strategy) -> Chain {
-    look_at_frames(|frames| {
+    inspect_frames(|frames| {
         let mut list: Vec<&Arc<VariableCreator>> = Vec::new();
         let mut inside = 0;
         // How many creators a merge call or an update had inside of it when the walk came to it.
@@ -207,7 +207,7 @@ pub(super) fn creators(strategy: &Strategy) -> Chain {
 /// and default context.
 pub fn with_current_replica<R>(look: impl FnOnce(Option<&ReplicaContext>) -> R) -> R {
     // The frames stay borrowed while `look` runs, so it must not open or close any.
-    look_at_frames(|frames| match frames.iter().rev().find(|frame| frame.is_context()) {
+    inspect_frames(|frames| match frames.iter().rev().find(|frame| frame.is_context()) {
         Some(Frame::Replica(context)) => look(Some(context)),
         _ => look(None),
     })
@@ -218,7 +218,7 @@ pub(super) fn with_frame<R>(frame: Frame, body: impl FnOnce() -> R) -> R {
     struct Restore(usize);
     impl Drop for Restore {
         fn drop(&mut self) {
-            while look_at_frames(<[Frame]>::len) > self.0 {
+            while inspect_frames(<[Frame]>::len) > self.0 {
                 // Frames hold strategies, whose release may look at this thread's frames.
                 let popped = with_frames(Vec::pop);
                 drop(popped);
@@ -231,7 +231,7 @@ pub(super) fn with_frame<R>(frame: Frame, body: impl FnOnce() -> R) -> R {
 
 /// The step whose cross-replica frame this thread is in, if it is one of `strategy`.
 pub(super) fn step_place(strategy: &Strategy) -> Option<StepPlace> {
-    look_at_frames(|frames| {
+    inspect_frames(|frames| {
         frames.iter().rev().find_map(|frame| match frame {
             Frame::CrossReplica { strategy: other, step } if other.is_same(strategy) => {
                 step.clone()
@@ -257,7 +257,7 @@ impl Strategy {
 /// Whether this thread lets go of what an abandoned step of `strategy` held, which the strategy
 /// waits for.
 pub(super) fn releases_step_of(strategy: &Strategy) -> bool {
-    look_at_frames(|frames| {
+    inspect_frames(|frames| {
         frames
             .iter()
             .any(|frame| matches!(frame, Frame::Release { strategy: of } if *of == strategy.id()))
@@ -349,7 +349,7 @@ impl Scope {
     /// Whether it may still be open: certain for the thread that entered it.
     pub fn may_be_open(&self) -> bool {
         self.thread != thread_number()
-            || look_at_frames(|frames| frames.iter().any(|frame| self.is(frame)))
+            || inspect_frames(|frames| frames.iter().any(|frame| self.is(frame)))
     }
 
     fn is(&self, frame: &Frame) -> bool {
@@ -386,7 +386,7 @@ impl Scope {
 /// Makes `strategy` current for this thread where no scope is open, without a block; `None`
 /// clears. Refused inside of scopes and runs.
 pub fn set_strategy(strategy: Option<Strategy>) -> Result<()> {
-    if look_at_frames(|frames| frames.iter().any(Frame::is_context)) {
+    if inspect_frames(|frames| frames.iter().any(Frame::is_context)) {
         return Err(Error::precondition(
             "the strategy of a thread cannot be set inside of a scope or a run; leave that first",
         ));

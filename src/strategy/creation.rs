@@ -119,7 +119,7 @@ fn create_here(
     }
 }
 
-/// The name without the digits that tell variables of one name apart: `_` and one digit, at the
+/// The name without the digits that distinguish variables of one name: `_` and one digit, at the
 /// end or before a slash.
 fn canonical_name(name: &str) -> String {
     let parts: Vec<&str> = name

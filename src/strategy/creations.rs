@@ -22,14 +22,14 @@ pub(super) enum Request {
 
 #[derive(Default)]
 pub(super) struct Creations {
-    state: Mutex<State>,
+    state: Mutex<CreationsState>,
     changed: Condvar,
     /// How many replicas wait, so that those who might wake them need not take the lock.
     waiting: AtomicUsize,
 }
 
 #[derive(Default)]
-struct State {
+struct CreationsState {
     /// What replica 0 has made, under canonical names, in order.
     made: Vec<(String, Variable)>,
     /// What the other replicas have got: replica and canonical name, once for each.

@@ -51,25 +51,25 @@ pub struct NewVariable {
 /// A variable that is about to be made. Cloning makes another reference to the same request.
 #[derive(Clone)]
 pub struct VariableRequest {
-    shared: Arc<Shared>,
+    shared: Arc<SharedRequest>,
     /// Which link of the chain it is with.
     position: usize,
 }
 
-enum Link {
+enum CreatorLink {
     Creator(Arc<VariableCreator>),
     Strategy,
 }
 
-struct Shared {
+struct SharedRequest {
     owner: Strategy,
-    links: Vec<Link>,
-    wanted: Mutex<Wanted>,
+    links: Vec<CreatorLink>,
+    wanted: Mutex<WantedVariable>,
     /// What `next` made for each link.
     made: Mutex<Vec<Option<Variable>>>,
 }
 
-struct Wanted {
+struct WantedVariable {
     new: NewVariable,
     initial: Tensor,
     device: Option<DeviceId>,
@@ -115,10 +115,10 @@ impl VariableRequest {
     }
 }
 
-impl Shared {
+impl SharedRequest {
     fn follow(self: &Arc<Self>, position: usize) -> Result<Variable> {
         match self.links.get(position) {
-            Some(Link::Creator(creator)) => {
+            Some(CreatorLink::Creator(creator)) => {
                 let request = VariableRequest { shared: Arc::clone(self), position };
                 if let Some(variable) = creator(&request)? {
                     return Ok(variable);
@@ -126,7 +126,7 @@ impl Shared {
                 let made = self.made.lock()[position].take();
                 made.map_or_else(|| self.follow(position + 1), Ok)
             }
-            Some(Link::Strategy) => {
+            Some(CreatorLink::Strategy) => {
                 {
                     let mut wanted = self.wanted.lock();
                     wanted.device = Some(self.owner.parameter_device());
@@ -159,14 +159,16 @@ pub(super) fn create_through(
     if chain.is_empty() {
         return make(owner, new, initial);
     }
-    let creators = |list: Vec<_>| list.into_iter().map(Link::Creator);
-    let links: Vec<Link> =
-        creators(chain.before).chain([Link::Strategy]).chain(creators(chain.after)).collect();
-    let shared = Arc::new(Shared {
+    let creators = |list: Vec<_>| list.into_iter().map(CreatorLink::Creator);
+    let links: Vec<CreatorLink> = creators(chain.before)
+        .chain([CreatorLink::Strategy])
+        .chain(creators(chain.after))
+        .collect();
+    let shared = Arc::new(SharedRequest {
         owner: owner.clone(),
         made: Mutex::new(vec![None; links.len()]),
         links,
-        wanted: Mutex::new(Wanted { new, initial, device: None }),
+        wanted: Mutex::new(WantedVariable { new, initial, device: None }),
     });
     shared.follow(0)
 }

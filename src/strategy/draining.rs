@@ -17,7 +17,7 @@ pub(super) trait Abandonable: Send + Sync {
 }
 
 #[derive(Default)]
-struct State {
+struct DrainingState {
     steps: Vec<Arc<dyn Abandonable>>,
     /// Memory of variables that were released while a callback may hold plain pointers to them.
     deferred: Vec<Tensor>,
@@ -26,7 +26,7 @@ struct State {
 /// The abandoned steps of one strategy, and the memory whose reclaim waits for callbacks in flight.
 #[derive(Default)]
 pub(super) struct Draining {
-    state: Mutex<State>,
+    state: Mutex<DrainingState>,
     /// A step was drained.
     drained: Condvar,
     /// Whether a callback may hold plain pointers to variables.
@@ -130,7 +130,7 @@ impl Draining {
     }
 }
 
-fn late_replicas(state: &State) -> Vec<usize> {
+fn late_replicas(state: &DrainingState) -> Vec<usize> {
     let mut late = Vec::new();
     for step in &state.steps {
         step.late_replicas(&mut late);

@@ -68,7 +68,7 @@ fn values_of(strategy: &Strategy, tensors: &[(NewVariable, Tensor)]) -> Result<V
     let value = |(_, tensor): &(NewVariable, Tensor)| {
         let (dtype, layout, bytes) = (tensor.dtype(), *tensor.layout(), bytes_of(tensor)?);
         let data = tensor.address();
-        // SAFETY: the tensor, which the storage keeps, vouches for its elements, and the caller for
+        // SAFETY: the tensor, which the storage keeps, guarantees its elements, and the caller for
         // who writes them.
         let storage =
             unsafe { Storage::foreign(data, bytes, device, false, Box::new(tensor.clone())) };

@@ -10,7 +10,7 @@ use crate::error::Error;
 pub struct Limits {
     /// When it ends at the latest.
     pub deadline: Option<Instant>,
-    /// Who else may end it.
+    /// What else may end it.
     pub cancellation: Option<Cancellation>,
 }
 

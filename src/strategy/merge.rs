@@ -107,7 +107,7 @@ impl ReplicaContext {
 
 impl StepRecord {
     /// Answers the replicas that wait, as the coordinator, while nobody computes: serves their
-    /// merge call if all ask for the same one, else tells them why not.
+    /// merge call if all ask for the same one, else all get to know why not.
     pub(super) fn serve(&self) {
         let replicas = 0..self.replicas();
         let waiting = |replica: &usize| self.rendezvous.phase(*replica) == Phase::Waiting;

@@ -49,7 +49,7 @@ pub enum What {
     },
 }
 
-/// Metrics of which a trial is told that callbacks add to them.
+/// Metrics that note for a trial what callbacks add to them.
 pub trait Additions: Send + Sync {
     /// The number of these metrics, 1 or more.
     fn number(&self) -> u64;

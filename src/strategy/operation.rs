@@ -9,7 +9,7 @@ use crate::text::Text;
 /// What is compared between the replicas: they must all ask for the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A merge call of the caller's; the number tells functions apart.
+    /// A merge call of the caller's; the number distinguishes functions.
     MergeCall {
         /// The address of the function.
         function: usize,
@@ -34,7 +34,7 @@ pub enum Operation {
         /// The name of the first, for messages.
         first: String,
     },
-    /// An optimizer's apply; the addresses tell optimizers and gradients apart, what is for messages does
+    /// An optimizer's apply; the addresses distinguish optimizers and gradients, what is for messages does
     /// not have to.
     Apply {
         /// The address of the optimizer.

@@ -42,7 +42,7 @@ pub struct Options {
     /// What joins this process to others whose replicas run in sync with its own. All of them make
     /// their strategies together.
     pub communicator: Option<Arc<dyn Communicator>>,
-    /// Whether mistakes of callbacks are looked for that otherwise go unnoticed, and what is merely
+    /// Whether mistakes of callbacks are looked for that go unnoticed without it, and what is merely
     /// suspicious is an error. The environment can say so for all strategies; see
     /// [`strict`](crate::observe::strict).
     pub strict: bool,

@@ -56,7 +56,7 @@ impl Quiet<'_> {
         self.lock.set_steps(steps);
     }
 
-    /// Does `change`, which replaces committed values; whoever reads values sees all of it or nothing.
+    /// Does `change`, which replaces committed values; readers see all of it or nothing.
     pub fn changing<R>(&self, change: impl FnOnce(&Changing<'_>) -> R) -> R {
         let _central = self.strategy.inner().steps.central.write();
         change(&Changing(self.strategy))

@@ -3,8 +3,8 @@
 //! Libraries that compute have pools of threads whose size is a property of the process or of the thread
 //! that calls them. A program sets it where replicas run, once for each thread, before the first callback
 //! there. Replica 0 usually runs on a thread of the program's, so "a replica's thread" is whatever thread
-//! serves as one: it is told when it does so for the first time. Threads of the library's own are also
-//! told when they end; one of the program's goes on, and nobody can say for how long.
+//! serves as one: the program is called when it does so for the first time. For threads of the library's own it is also
+//! called when they end; one of the program's goes on, and nobody can say for how long.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -83,7 +83,7 @@ fn is_new(strategy: u64, is_there: impl Fn(u64) -> bool) -> bool {
     SERVED.try_with(note).unwrap_or(false)
 }
 
-/// Who serves as which replica.
+/// Which thread serves as which replica.
 #[derive(Clone, Copy)]
 pub(super) struct Seat {
     /// The number of the strategy.
@@ -114,7 +114,7 @@ pub(super) fn begin_serving(
     }
 }
 
-/// Tells the program if the calling thread, of the library's own, has served at this place.
+/// Calls the program if the calling thread, of the library's own, has served at this place.
 pub(super) fn end_serving(place: Seat, hooks: Option<Hooks>) {
     let has_served = SERVED.with(|served| served.borrow().contains(&place.strategy));
     if let Some(Hooks(hooks)) = hooks.filter(|_| has_served) {

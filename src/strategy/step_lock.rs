@@ -13,8 +13,8 @@ use crate::executor::thread;
 use crate::executor::wait::Spin;
 use crate::observe::log::{self, Level};
 
-/// Who waits longer than this for another thread's step says so in the log. A step that waits for a
-/// thread that waits for the step cannot be told from a long one.
+/// A thread that waits longer than this for another thread's step says so in the log. A step that waits for a
+/// thread that waits for the step looks like a long one.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A strategy's step lock. Threads that wait for it get it in the order in which they came.
@@ -31,7 +31,7 @@ pub(super) struct StepLock {
 
 /// What is known of the one who has the lock, for messages.
 struct Inside {
-    /// What tells the last step from all others.
+    /// What distinguishes the last step from all others.
     step: u64,
     /// How many of the steps were trials.
     trials: u64,
@@ -183,7 +183,7 @@ fn name_of(thread: &Thread) -> String {
     }
 }
 
-/// How a step is told from others, and what it is called.
+/// What distinguishes a step from others, and what it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StepNumber {
     /// No other step of the strategy has this one, and later steps have larger ones.
@@ -214,7 +214,7 @@ impl StepGuard<'_> {
         inside.step - inside.trials
     }
 
-    /// Lets the next step be the one after `steps`. What tells steps from each other goes on growing.
+    /// Lets the next step be the one after `steps`. What distinguishes steps goes on growing.
     pub(super) fn set_steps(&mut self, steps: u64) {
         let mut inside = self.0.inside.lock();
         inside.step = inside.step.max(steps);

@@ -12,9 +12,9 @@ use crate::values::View;
 
 use super::central_storage::Strategy;
 
-/// What is looked at when a replica's callback has returned, for the layers above.
+/// What is checked when a replica's callback has returned, for the layers above.
 pub trait AtReturn: Send {
-    /// What tells it from others that are to be looked at.
+    /// What distinguishes it from others that are checked.
     fn key(&self) -> usize;
 
     /// Fails if the callback has made a mistake.
@@ -67,8 +67,8 @@ impl Guards {
     /// The callback has returned: the first mistake that is found. What it was given is its no more.
     pub fn finish(&mut self, replica: usize) -> Result<()> {
         // All of the views, also if there is another mistake: what was written is put back.
-        let views = self.look_at_views(replica);
-        let found = self.look_at_memory(replica).and(views);
+        let views = self.check_views(replica);
+        let found = self.check_memory(replica).and(views);
         let found = found.and_then(|()| self.others.iter().try_for_each(|other| other.check()));
         let found = found.and_then(|()| self.late.take().map_or(Ok(()), Err));
         self.made.clear();
@@ -79,7 +79,7 @@ impl Guards {
         found
     }
 
-    fn look_at_memory(&self, replica: usize) -> Result<()> {
+    fn check_memory(&self, replica: usize) -> Result<()> {
         for (place, scratch) in self.scratch.iter().enumerate() {
             if let Some(breach) = scratch.fence.breach()? {
                 return Err(mistake(format!(
@@ -99,7 +99,7 @@ impl Guards {
         Ok(())
     }
 
-    fn look_at_views(&self, replica: usize) -> Result<()> {
+    fn check_views(&self, replica: usize) -> Result<()> {
         let mut found = Ok(());
         for view in &self.shown {
             let looked = match view.is_written() {

@@ -40,7 +40,7 @@ pub(super) struct Threading {
 pub(super) struct Threads {
     pub how: Threading,
     pub mailboxes: Mailboxes,
-    /// Who has which device, if replicas share devices.
+    /// Which replica has which device, if replicas share devices.
     pub turns: Option<Arc<Turns>>,
     handles: Mutex<Vec<Option<thread::Handle>>>,
     /// How many processors the threads may use.

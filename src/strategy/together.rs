@@ -15,7 +15,7 @@ use crate::observe::log::{self, Level};
 use crate::tensor::origin::Origin;
 use crate::values::Value;
 
-/// What each rank has told the others at the commit point.
+/// What each rank has sent to the others at the commit point.
 pub(super) type Told = Gathered;
 
 /// What is compared of the element that a run gets: nothing unless all ranks have read the same, each to take its
@@ -83,7 +83,7 @@ impl Strategy {
         error
     }
 
-    /// Tells the other ranks, which begin a run, that this one has nothing to begin one with, and gives
+    /// Lets the other ranks, which begin a run, know that this one has nothing to begin one with, and gives
     /// the error back. `passes_over` says whether it passes over the element, so that the others have to.
     pub(crate) fn fail_to_begin(&self, error: Error, passes_over: bool) -> Error {
         let Some(ranks) = self.ranks() else {
@@ -139,7 +139,7 @@ impl Strategy {
         }
     }
 
-    /// Tells the other ranks that the step has failed here, and gives the error back.
+    /// Lets the other ranks know that the step has failed here, and returns the error.
     pub(super) fn fail_on_all_ranks(&self, error: Error) -> Error {
         if self.ranks().is_none() {
             return error;
@@ -168,7 +168,7 @@ impl Strategy {
         Ok(meeting.numbers().any(|[is_so, _]| is_so != 0))
     }
 
-    /// As [`Strategy::agree`], for a step, whose metrics the ranks tell each other.
+    /// As [`Strategy::agree`], for a step, whose metrics the ranks exchange.
     pub(super) fn agree_on_step(
         &self,
         step: u64,
@@ -176,15 +176,15 @@ impl Strategy {
         record: Option<&StepRecord>,
     ) -> Result<Option<Told>> {
         let Some(ranks) = self.ranks() else { return here.map(|()| None) };
-        let (here, tell) = match here.and_then(|()| self.tell(ranks, step, record)) {
-            Ok(tell) => (Ok(()), tell),
+        let (here, own) = match here.and_then(|()| self.encode(ranks, step, record)) {
+            Ok(own) => (Ok(()), own),
             Err(error) => (Err(error), Vec::new()),
         };
-        ranks.vote(here, &tell).map(Some)
+        ranks.vote(here, &own).map(Some)
     }
 
     /// What this rank has measured in the step: each replica in each nested run, then each replica.
-    fn tell(&self, ranks: &Ranks, step: u64, record: Option<&StepRecord>) -> Result<Vec<u8>> {
+    fn encode(&self, ranks: &Ranks, step: u64, record: Option<&StepRecord>) -> Result<Vec<u8>> {
         let mut to = Writer::default();
         let transaction = self.inner().steps.transaction.lock();
         let slots = record.map_or(&[][..], |record| &record.slots);
@@ -194,7 +194,7 @@ impl Strategy {
             all.push(replica.iter().map(|(name, metric)| (name.as_str(), *metric)).collect());
         }
         all.extend(desks.iter().map(|desk| desk.metrics.iter().collect()));
-        // A step that measures nothing has nothing to tell.
+        // A step that measures nothing has nothing to send.
         if all.iter().all(Vec::is_empty) && !ranks.has_totals() {
             return Ok(Vec::new());
         }
@@ -203,7 +203,7 @@ impl Strategy {
         Ok(to.done())
     }
 
-    /// Takes the metrics of the step from what the ranks have told each other, in the order in which
+    /// Takes the metrics of the step from what the ranks have sent each other, in the order in which
     /// one process with all the replicas would.
     pub(super) fn take_metrics(&self, told: &Told) -> bool {
         let read = |(rank, bytes): (usize, &[u8])| {

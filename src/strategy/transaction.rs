@@ -37,7 +37,7 @@ pub(super) struct Savepoint {
     pub fresh: Vec<Variable>,
     /// Variables that it had written before and has written again, with the value at this point.
     pub saved: Vec<(Variable, Tensor)>,
-    /// Replicas have run after this point; what they contributed again cannot be told apart.
+    /// Replicas have run after this point; what they contributed again cannot be separated.
     pub has_run: bool,
 }
 

@@ -102,7 +102,7 @@ fn with_value<T>(variable: &Variable, look: impl FnOnce(&Tensor) -> Result<T>) -
         _ => step_place(&owner).is_some(),
     };
     if in_step {
-        // SAFETY: whoever writes in a step waits for all of its replicas first, and so for this thread.
+        // SAFETY: a writer in a step waits for all of its replicas first, and so for this thread.
         return look(unsafe { variable.visible() });
     }
     let _unchanging = owner.inner().steps.central.read();
@@ -138,7 +138,7 @@ fn seen_buffer(context: Option<&ReplicaContext>, variable: &Variable) -> usize {
 /// made once for each version of the value.
 ///
 /// # Safety
-/// The elements are read, by whoever got the tensor from here, until the callback or the step ends, or
+/// The elements of the returned tensor are read until the callback or the step ends, or
 /// until the variable is written next: a replica writes by synchronising calls alone, and outside of
 /// runs the caller knows that no other thread assigns, updates or commits.
 pub unsafe fn current_tensor<'a>(
@@ -180,7 +180,7 @@ fn guarded<'a>(
 }
 
 /// Keeps a variable that a callback looks at until it returns. The memory of the own strategy's
-/// variables waits for that anyway. Who tries the callback out is told.
+/// variables waits for that anyway. A trial of the callback notes it.
 fn note_look(context: Option<&ReplicaContext>, variable: &Variable) -> Result<()> {
     let Some(context) = context else { return Ok(()) };
     if context.strategy().id() != variable.spec().strategy {
@@ -243,7 +243,7 @@ pub unsafe fn bring_in_step<'a>(
         return guarded(context, variable, value);
     }
     if sees_step(context, variable) {
-        // SAFETY: whoever writes in a step waits for all replicas first; for what is read afterwards
+        // SAFETY: a writer in a step waits for all replicas first; for what is read afterwards
         // the caller's promise.
         let value = unsafe { variable.bring_in_step(variable.visible_buffer(), number) }?;
         return guarded(context, variable, value);

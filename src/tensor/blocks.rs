@@ -1,8 +1,8 @@
 //! Large blocks of memory: mapped from the system, and kept for a while when they are free.
 //!
 //! A block that is fresh from the system costs a page fault, and the clearing of a page, wherever it
-//! is first written: more than the sum that fills it. So a few free blocks are kept for whoever
-//! wants as many bytes again. The system is told that it may take their pages away when memory is
+//! is first written: more than the sum that fills it. So a few free blocks are kept for the next that
+//! wants as many bytes again. The system may take their pages away when memory is
 //! short, and they are given back when it refuses a block and with the last strategy.
 
 use std::ptr::{self, NonNull};
@@ -33,7 +33,7 @@ const MOST_KEPT: usize = 16;
 /// How many bytes they have together at most.
 const MOST_KEPT_BYTES: usize = 256 << 20;
 
-static KEPT: Mutex<Kept> = Mutex::new(Kept::NONE);
+static KEPT: Mutex<KeptBlocks> = Mutex::new(KeptBlocks::NONE);
 
 /// A block that somebody owns. It is unmapped or kept when it is dropped.
 pub struct Block(Option<Mapping>);
@@ -66,7 +66,7 @@ impl Drop for Block {
         }
         mapping.offer_to_system();
         // What has no room any longer is unmapped once the lock is free again.
-        let mut evicted = Kept::NONE;
+        let mut evicted = KeptBlocks::NONE;
         if let Some(mut kept) = KEPT.try_lock() {
             kept.keep(mapping, &mut evicted);
         }
@@ -77,7 +77,7 @@ impl Drop for Block {
 /// time.
 pub fn release_kept() -> bool {
     let Some(mut kept) = KEPT.try_lock() else { return false };
-    let free = std::mem::replace(&mut *kept, Kept::NONE);
+    let free = std::mem::replace(&mut *kept, KeptBlocks::NONE);
     drop(kept);
     free.bytes > 0
 }
@@ -94,13 +94,13 @@ pub fn kept() -> (usize, usize) {
 }
 
 /// The free blocks, from the oldest to the newest, then empty places.
-struct Kept {
+struct KeptBlocks {
     blocks: [Option<Mapping>; MOST_KEPT],
     bytes: usize,
 }
 
-impl Kept {
-    const NONE: Kept = Kept { blocks: [const { None }; MOST_KEPT], bytes: 0 };
+impl KeptBlocks {
+    const NONE: KeptBlocks = KeptBlocks { blocks: [const { None }; MOST_KEPT], bytes: 0 };
 
     /// The newest block of this size, whose pages are the most likely to be there.
     fn take(&mut self, bytes: usize) -> Option<Mapping> {
@@ -117,7 +117,7 @@ impl Kept {
     }
 
     /// Adds a block. The oldest ones go to `evicted` until both bounds hold.
-    fn keep(&mut self, block: Mapping, evicted: &mut Kept) {
+    fn keep(&mut self, block: Mapping, evicted: &mut KeptBlocks) {
         let mut next = 0;
         while self.blocks[MOST_KEPT - 1].is_some() || self.bytes + block.bytes > MOST_KEPT_BYTES {
             evicted.blocks[next] = self.remove(0);
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_oldest_goes_first_and_the_newest_is_taken_first() {
-        let (mut all, mut evicted) = (Kept::NONE, Kept::NONE);
+        let (mut all, mut evicted) = (KeptBlocks::NONE, KeptBlocks::NONE);
         let places: Vec<*mut u8> = (0..MOST_KEPT + 1)
             .map(|_| {
                 let mapping = Mapping::new(SIZE).unwrap();
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn the_bytes_are_bounded() {
-        let (mut all, mut evicted) = (Kept::NONE, Kept::NONE);
+        let (mut all, mut evicted) = (KeptBlocks::NONE, KeptBlocks::NONE);
         for _ in 0..4 {
             all.keep(Mapping::new(MOST_KEPT_BYTES / 3).unwrap(), &mut evicted);
             assert!(all.bytes <= MOST_KEPT_BYTES);

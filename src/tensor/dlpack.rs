@@ -209,7 +209,7 @@ struct Exported<F> {
 }
 
 /// The tensor for another library, which calls the deleter of what comes back when it no longer uses
-/// the elements. Until then they stay, whoever else lets go of them. Those on a GPU are complete when
+/// the elements. Until then they stay, also if all others let go of them. Those on a GPU are complete when
 /// this returns, on whatever stream they are used.
 ///
 /// INVALID_ARGUMENT if the elements are only to be read and the form cannot say so. UNAVAILABLE for
@@ -261,7 +261,7 @@ unsafe extern "C" fn delete<F: Form>(managed: *mut F) {
 }
 
 /// What a producer gave, until the last tensor over it is gone.
-struct Owner<F: Form> {
+struct ExportOwner<F: Form> {
     managed: NonNull<F>,
     /// Whether it was taken over. If not, it is still the caller's.
     ours: Arc<AtomicBool>,
@@ -271,11 +271,11 @@ struct Owner<F: Form> {
 
 // SAFETY: a deleter may be called on any thread, as DLPack says; the rest is only looked at when it is
 // made.
-unsafe impl<F: Form> Send for Owner<F> {}
+unsafe impl<F: Form> Send for ExportOwner<F> {}
 // SAFETY: as above.
-unsafe impl<F: Form> Sync for Owner<F> {}
+unsafe impl<F: Form> Sync for ExportOwner<F> {}
 
-impl<F: Form> Drop for Owner<F> {
+impl<F: Form> Drop for ExportOwner<F> {
     fn drop(&mut self) {
         if self.ours.load(Ordering::Relaxed) {
             if self.on_gpu {
@@ -333,7 +333,7 @@ pub unsafe fn import<F: Form>(managed: NonNull<F>) -> Result<Imported> {
     }
     let ours = Arc::new(AtomicBool::new(false));
     let on_gpu = !device.is_host_memory();
-    let owner = Owner { managed, ours: Arc::clone(&ours), on_gpu };
+    let owner = ExportOwner { managed, ours: Arc::clone(&ours), on_gpu };
     let data =
         if bytes > 0 { elements.data.wrapping_byte_add(offset).cast() } else { ptr::null_mut() };
     // SAFETY: the caller promises the elements until the deleter is called, which the owner does when
@@ -395,7 +395,7 @@ fn wrong(problem: &str) -> Error {
     Error::invalid("managed", problem)
 }
 
-/// The device of a producer's memory. Together with [`device_to`] the place where devices are told.
+/// The device of a producer's memory. It and [`device_to`] are all that knows DLPack's devices.
 fn device_from(device: Device) -> Result<DeviceId> {
     match device.kind {
         CPU | PINNED => Ok(DeviceId::HOST),
@@ -449,7 +449,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_of_elements_are_told_and_understood() {
+    fn types_of_elements_go_both_ways() {
         for dtype in DType::ALL {
             assert_eq!(dtype_from(data_type_of(dtype)).unwrap(), dtype);
         }

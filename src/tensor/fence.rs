@@ -1,7 +1,7 @@
 //! Fences around memory that a program writes, and a pattern that shows what it has written.
 //!
-//! Whoever writes behind the end of a buffer, or before its beginning, changes the pattern of a fence;
-//! whoever leaves elements out, or writes when nobody should, is found by the pattern in the buffer
+//! A callback that writes behind the end of a buffer, or before its beginning, changes the pattern of a fence;
+//! one that leaves elements out, or writes when nobody should, is found by the pattern in the buffer
 //! itself. A write need not be an assignment: `+=` and its like read the pattern first. So it must be one that
 //! they change ([`Pattern`]).
 //!
@@ -286,7 +286,7 @@ impl Fenced {
         Ok((tensor, fenced))
     }
 
-    /// Fills the bytes between the fences with the pattern, once whoever was given them has to be done
+    /// Fills the bytes between the fences with the pattern. The callback that got them is done
     /// with them.
     pub fn spend(&self) -> Result<()> {
         // SAFETY: nobody has a right to the memory any more. A program that is at it nevertheless has

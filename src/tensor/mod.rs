@@ -4,22 +4,22 @@
 //!
 //! A tensor shares its memory with its clones and slices, and with C programs, which hold its
 //! address. No type can say whether somebody else is at it. So one rule holds for all memory of
-//! tensors: **who writes, vouches.** A writer is alone with the elements that it writes: as long as
+//! tensors: **the writer guarantees.** A writer is alone with the elements that it writes: as long as
 //! it writes, nobody else reads or writes them, on any thread and through whatever reference. A
-//! reader vouches for nothing, since whoever could disturb it has vouched for not doing so.
+//! reader guarantees nothing, since everyone who could disturb it has guaranteed not to do so.
 //!
 //! In types: [`Tensor::reading`] and what reads by it are safe. The right to write is a value,
 //! [`TensorMut`]; functions that write take one, and are safe, too. It comes from where it can be
 //! known:
 //!
 //! - From a tensor that was just made, which nobody else has: [`Tensor::made`], [`Tensor::get_mut`].
-//! - From somebody who vouches: [`Tensor::assume_exclusive`], which is `unsafe`. For tensors of C
+//! - From a caller that guarantees it: [`Tensor::assume_exclusive`], which is `unsafe`. For tensors of C
 //!   programs that is `ffi`, where the contract of each C function says what the program does not do
 //!   meanwhile; so does the contract of [`Storage::foreign`](storage::Storage::foreign) for memory that
 //!   a C program owns. For the memory of variables it is the strategy, which has the only writer by
 //!   its step lock. For buffers of gradients it is the replica whose buffers they are.
 //!
-//! Whoever gets at a variable's own tensor vouches for reading it only when the strategy does not write
+//! A caller that gets a variable's own tensor guarantees that it reads only when the strategy does not write
 //! it: the functions that give such a tensor are `unsafe` and say when that is (see
 //! [`current_tensor`](crate::strategy::variables::current_tensor) and
 //! [`Variable::committed`](crate::values::variable::Variable::committed)).
@@ -57,13 +57,13 @@ use storage::Storage;
 /// same tensor* (see [`Tensor::is_same`]) if one was cloned from the other, however equal the
 /// contents of others are.
 ///
-/// Tensors share their memory with whoever made it and with their slices, and C programs write it
+/// Tensors share their memory with its maker and with their slices, and C programs write it
 /// through plain pointers; [the module](crate::tensor) says who may read and write it when.
 #[derive(Clone)]
-pub struct Tensor(Arc<Parts>);
+pub struct Tensor(Arc<TensorInner>);
 
 #[derive(Clone)]
-struct Parts {
+struct TensorInner {
     storage: Arc<Storage>,
     dtype: DType,
     layout: Layout,
@@ -78,12 +78,12 @@ struct Parts {
 impl Tensor {
     fn from_parts(storage: Arc<Storage>, dtype: DType, layout: Layout, offset: usize) -> Tensor {
         let device = storage.device();
-        Tensor(Arc::new(Parts { storage, dtype, layout, offset, device, share: None }))
+        Tensor(Arc::new(TensorInner { storage, dtype, layout, offset, device, share: None }))
     }
 
     /// Other positions of this tensor's storage, on its device.
     fn with_layout(&self, layout: Layout, offset: usize) -> Tensor {
-        Tensor(Arc::new(Parts { layout, offset, share: None, ..(*self.0).clone() }))
+        Tensor(Arc::new(TensorInner { layout, offset, share: None, ..(*self.0).clone() }))
     }
 
     /// A contiguous tensor of zeros.
@@ -233,7 +233,7 @@ impl Tensor {
 
     /// The same with all that is known of the batch.
     pub fn with_share(&self, share: Share) -> Tensor {
-        Tensor(Arc::new(Parts { share: Some(share), ..(*self.0).clone() }))
+        Tensor(Arc::new(TensorInner { share: Some(share), ..(*self.0).clone() }))
     }
 
     /// Points this object at other elements, without allocating. Returns whether that was
@@ -284,7 +284,7 @@ impl Tensor {
         self.in_host_memory("reading")?;
         // SAFETY: construction checked that the layout lies in the storage and is aligned. The
         // storage lives as long as this tensor, which is borrowed. Its elements are initialised,
-        // and whoever writes them vouches for nobody reading them.
+        // and a writer guarantees that nobody reads them.
         Ok(unsafe { View::new(self.address(), self.dtype(), *self.layout()) })
     }
 

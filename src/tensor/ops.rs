@@ -35,14 +35,14 @@ impl TensorMut<'_> {
     }
 
     /// Writes the elements of `from` to those from `start` on along `axis`, as many as it has
-    /// there. Otherwise like [`TensorMut::copy_from`].
+    /// there. In all else like [`TensorMut::copy_from`].
     pub fn copy_part_from(&mut self, axis: usize, start: usize, from: &Tensor) -> Result<()> {
         let part = self.tensor.slice(axis, start, start + from.shape()[axis], 1)?;
         TensorMut { tensor: &part }.copy_from(from)
     }
 
     /// `self += from`, or `self -= from` if it `subtracts`, element by element, in the tensors' common dtype:
-    /// integers wrap, floats are rounded after the operation. Otherwise like [`TensorMut::copy_from`]; bool is
+    /// integers wrap, floats are rounded after the operation. In all else like [`TensorMut::copy_from`]; bool is
     /// refused.
     pub fn combine_from(&mut self, from: &Tensor, subtracts: bool) -> Result<()> {
         let mut from = from.apart_from(self.tensor)?;

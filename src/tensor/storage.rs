@@ -21,22 +21,22 @@ pub struct Storage {
     data: NonNull<u8>,
     bytes: usize,
     device: DeviceId,
-    owner: Owner,
+    owner: MemoryOwner,
 }
 
-enum Owner {
+enum MemoryOwner {
     /// Part of an allocation that begins at `start`.
     Small { start: NonNull<u8>, layout: Allocation },
     /// A block of its own.
     Large { _block: Block },
     /// Memory of a GPU.
     Device { memory: DeviceMemory },
-    /// Somebody else's; dropping the box tells them that it is no longer used, by a GPU neither.
+    /// Somebody else's; the box is dropped once it is no longer used, by a GPU neither.
     Foreign { _owner: Box<dyn Any + Send + Sync>, read_only: bool },
 }
 
 // SAFETY: a storage is an address range and its owner. The elements are reached only through raw
-// pointers and `unsafe` views, whose users vouch for the absence of races; the owner is `Send` and
+// pointers and `unsafe` views, whose users guarantee that there are no races; the owner is `Send` and
 // `Sync`, and the fields here never change.
 unsafe impl Send for Storage {}
 // SAFETY: as above.
@@ -73,11 +73,11 @@ impl Storage {
         let data = ptr::without_provenance_mut(memory.address() as usize);
         let data = NonNull::new(data)
             .ok_or_else(|| Error::Internal("the driver gave memory at address 0".into()))?;
-        Ok(Storage { data, bytes, device, owner: Owner::Device { memory } })
+        Ok(Storage { data, bytes, device, owner: MemoryOwner::Device { memory } })
     }
 
     fn fill_zeros(&self) -> Result<()> {
-        let Owner::Device { memory } = &self.owner else { return Ok(()) };
+        let MemoryOwner::Device { memory } = &self.owner else { return Ok(()) };
         // SAFETY: the range is the memory's, which is freed on the same stream.
         unsafe { memory.gpu().fill_zeros(memory.address(), self.bytes) }
     }
@@ -92,7 +92,12 @@ impl Storage {
         if bytes >= LARGE {
             let block = large(bytes).ok_or_else(exhausted)?;
             let data = NonNull::new(block.data()).ok_or_else(exhausted)?;
-            return Ok(Storage { data, bytes, device, owner: Owner::Large { _block: block } });
+            return Ok(Storage {
+                data,
+                bytes,
+                device,
+                owner: MemoryOwner::Large { _block: block },
+            });
         }
         // Allocators have quick ways to get memory that is aligned as they like, and slow ones to
         // get memory that is aligned to more than that.
@@ -103,14 +108,14 @@ impl Storage {
         let ahead = start.as_ptr().addr().wrapping_neg() % ALIGNMENT;
         // SAFETY: less than `ALIGNMENT` bytes, by which the allocation is longer than `bytes`.
         let data = unsafe { start.add(ahead) };
-        Ok(Storage { data, bytes, device, owner: Owner::Small { start, layout } })
+        Ok(Storage { data, bytes, device, owner: MemoryOwner::Small { start, layout } })
     }
 
     /// Memory that somebody else owns. `owner` is dropped, once, with the last tensor over it.
     ///
     /// # Safety
     /// From `data` on, which is an address of `device`, `bytes` bytes stay valid, and initialised, until `owner` is dropped; they
-    /// are written only if `read_only` is false. `data` may be null if `bytes` is 0. Whoever writes
+    /// are written only if `read_only` is false. `data` may be null if `bytes` is 0. The caller that writes
     /// them by other ways than through tensors keeps to the rule of [`crate::tensor`]: nobody reads
     /// or writes them meanwhile.
     pub unsafe fn foreign(
@@ -121,7 +126,7 @@ impl Storage {
         owner: Box<dyn Any + Send + Sync>,
     ) -> Storage {
         let data = NonNull::new(data).unwrap_or(NonNull::<u64>::dangling().cast());
-        Storage { data, bytes, device, owner: Owner::Foreign { _owner: owner, read_only } }
+        Storage { data, bytes, device, owner: MemoryOwner::Foreign { _owner: owner, read_only } }
     }
 
     /// The address of the first byte, as the device counts: the host may follow it if the memory is the
@@ -143,25 +148,25 @@ impl Storage {
     /// The GPU that the library has allocated them on, if it is one.
     pub(crate) fn gpu(&self) -> Option<&'static Gpu> {
         match &self.owner {
-            Owner::Device { memory } => Some(memory.gpu()),
+            MemoryOwner::Device { memory } => Some(memory.gpu()),
             _ => None,
         }
     }
 
     /// Whether they may only be read.
     pub fn is_read_only(&self) -> bool {
-        matches!(self.owner, Owner::Foreign { read_only: true, .. })
+        matches!(self.owner, MemoryOwner::Foreign { read_only: true, .. })
     }
 
     /// Whether the library has allocated them for this storage.
     pub fn is_own(&self) -> bool {
-        !matches!(self.owner, Owner::Foreign { .. })
+        !matches!(self.owner, MemoryOwner::Foreign { .. })
     }
 
     /// Fills a storage that nobody else knows yet.
     pub(super) fn write(&self, bytes: &[u8]) -> Result<()> {
-        assert!(bytes.len() <= self.bytes && !matches!(self.owner, Owner::Foreign { .. }));
-        if let Owner::Device { memory } = &self.owner {
+        assert!(bytes.len() <= self.bytes && !matches!(self.owner, MemoryOwner::Foreign { .. }));
+        if let MemoryOwner::Device { memory } = &self.owner {
             // SAFETY: the range is the memory's, which is freed on the same stream.
             return unsafe { memory.gpu().upload(bytes.as_ptr(), memory.address(), bytes.len()) };
         }
@@ -210,14 +215,14 @@ fn settled(memory: *mut u8) -> *mut u8 {
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        if let Owner::Small { start, layout } = self.owner {
+        if let MemoryOwner::Small { start, layout } = self.owner {
             // SAFETY: `start` came from the allocator with this layout and is freed only here.
             unsafe { alloc::dealloc(start.as_ptr(), layout) };
         }
-        // Whoever owns memory of a GPU may free it at once, so what uses it is done first. A GPU that
+        // The owner of a GPU's memory may free it at once, so what uses it is done first. A GPU that
         // cannot be waited for uses nothing any more.
         if !self.device.is_host_memory()
-            && matches!(self.owner, Owner::Foreign { .. })
+            && matches!(self.owner, MemoryOwner::Foreign { .. })
             && let Ok(gpu) = registry::gpu(self.device)
         {
             let _ = gpu.settle();

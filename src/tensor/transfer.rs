@@ -41,7 +41,7 @@ impl Tensor {
         self.address().addr() as u64
     }
 
-    /// The elements as kernels of its GPU are told of them.
+    /// The elements as kernels of its GPU find them.
     pub(crate) fn place(&self) -> Place {
         Place { address: self.on_device(), dtype: self.dtype(), layout: *self.layout() }
     }

@@ -45,7 +45,7 @@ pub struct Epoch<'a> {
 pub struct EpochReport {
     /// Steps that were committed.
     pub steps: u64,
-    /// The examples of their elements, as far as these tell.
+    /// The examples of their elements, as far as these are known.
     pub examples: u64,
     /// Updates that took effect.
     pub applied: u64,
@@ -57,24 +57,24 @@ pub struct EpochReport {
     pub pass_ended: bool,
 }
 
-/// Is told after each step what has been done, and what the step's apply did.
+/// Is called after each step with what has been done, and what the step's apply did.
 pub type Progress<'a> = dyn FnMut(&EpochReport, Option<&ApplyReport>) -> Result<()> + 'a;
 
 /// Is given the step and the element that a pass begins with, before the step runs on it.
 pub type First<'a> = dyn Fn(&ReplicaFunction, &Value) -> Result<()> + 'a;
 
 impl Epoch<'_> {
-    /// Does all that. `function` is the step; `baggage` is kept until its last callback is back.
+    /// Does all that. `function` is the step; `user_data` is kept until its last callback is back.
     ///
     /// The update is a part of its step: if any part of a step fails, all is as after the step before, also
     /// the place of the iterator, which gives the element again to the next epoch.
     pub fn run(
         &self,
         function: Arc<ReplicaFunction>,
-        baggage: Option<Arc<dyn Any + Send + Sync>>,
+        user_data: Option<Arc<dyn Any + Send + Sync>>,
         progress: &mut Progress<'_>,
     ) -> Result<EpochReport> {
-        self.run_from(function, baggage, &|_, _| Ok(()), progress)
+        self.run_from(function, user_data, &|_, _| Ok(()), progress)
     }
 
     /// As [`Epoch::run`]; what `first` fails with is the failure of the step that it comes before.
@@ -83,7 +83,7 @@ impl Epoch<'_> {
     pub fn run_from(
         &self,
         function: Arc<ReplicaFunction>,
-        baggage: Option<Arc<dyn Any + Send + Sync>>,
+        user_data: Option<Arc<dyn Any + Send + Sync>>,
         first: &First<'_>,
         progress: &mut Progress<'_>,
     ) -> Result<EpochReport> {
@@ -92,7 +92,7 @@ impl Epoch<'_> {
             metrics.reset()?;
         }
         let metrics = Arc::default();
-        let done = self.run_steps(function, baggage, first, progress, &metrics);
+        let done = self.run_steps(function, user_data, first, progress, &metrics);
         self.strategy.show_epoch(&metrics);
         done
     }
@@ -100,7 +100,7 @@ impl Epoch<'_> {
     fn run_steps(
         &self,
         function: Arc<ReplicaFunction>,
-        baggage: Option<Arc<dyn Any + Send + Sync>>,
+        user_data: Option<Arc<dyn Any + Send + Sync>>,
         first: &First<'_>,
         progress: &mut Progress<'_>,
         metrics: &Arc<EpochMetrics>,
@@ -118,7 +118,7 @@ impl Epoch<'_> {
             if let Some(why) = self.limits.exceeded().filter(|_| is_alone) {
                 return Err(why.within(at("before it began")));
             }
-            let next = self.iterator.lend().map_err(|error| self.tell(error));
+            let next = self.iterator.lend().map_err(|error| self.end_for_all(error));
             let Some(lent) = next.map_err(|error| error.within(at("the next element")))? else {
                 report.pass_ended = true;
                 break;
@@ -131,7 +131,7 @@ impl Epoch<'_> {
             let (what, done) = match checked {
                 Ok(()) => {
                     let element = lent.element.clone();
-                    ("the run", self.run_step(&step, element, baggage.clone()))
+                    ("the run", self.run_step(&step, element, user_data.clone()))
                 }
                 failed => ("the check", failed),
             };
@@ -154,9 +154,9 @@ impl Epoch<'_> {
         Ok(report)
     }
 
-    /// Tells the other ranks that this one has no element for the step that they begin, unless they
+    /// Lets the other ranks know that this one has no element for the step that they begin, unless they
     /// take elements together and know.
-    fn tell(&self, error: Error) -> Error {
+    fn end_for_all(&self, error: Error) -> Error {
         if self.iterator.meets_ranks() {
             return error;
         }
@@ -201,14 +201,14 @@ impl Epoch<'_> {
         &self,
         step: &Arc<ReplicaFunction>,
         element: Value,
-        baggage: Option<Arc<dyn Any + Send + Sync>>,
+        user_data: Option<Arc<dyn Any + Send + Sync>>,
     ) -> Result<()> {
         if !self.limits.is_bounded() {
             return self.strategy.run(&**step, Some(element)).map(drop);
         }
-        let baggage = baggage.map(|baggage| Box::new(baggage) as Baggage);
+        let user_data = user_data.map(|user_data| Box::new(user_data) as Baggage);
         let (step, limits) = (Arc::clone(step), self.limits.clone());
-        self.strategy.run_within(step, Some(element), limits, baggage).map(drop)
+        self.strategy.run_within(step, Some(element), limits, user_data).map(drop)
     }
 
     fn end(&self, report: &mut EpochReport) -> Result<()> {

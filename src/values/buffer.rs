@@ -1,7 +1,7 @@
 //! One of a variable's two buffers: its elements, and copies of them in lower precision and on other
 //! devices that are kept in step.
 //!
-//! A copy comes into being when it is first asked for, and stays. Whoever writes elements says so
+//! A copy comes into being when it is first asked for, and stays. Code that writes elements says so
 //! first ([`Buffer::to_write`], [`Buffer::begin_update`]): the copies are then out of step, and the
 //! next request brings the one that it is for in step again. An update that writes the copies along
 //! with the elements says so at its end, and no request finds anything to do.
@@ -75,7 +75,7 @@ pub(super) struct Buffer {
     on_devices: DeviceCopies,
     /// How often somebody has begun to write the elements, updates at commit points aside.
     writes: AtomicU64,
-    /// Held by who makes a copy or brings it in step.
+    /// Held while a copy is made or brought up to date.
     converting: Mutex<()>,
     /// What a strict strategy has shown of the elements and the copies.
     pub(super) shown: Mutex<Shown>,
@@ -130,7 +130,7 @@ impl Buffer {
 
     /// A copy, if it is in step.
     pub(super) fn copy(&self, number: usize) -> Option<&Tensor> {
-        // Acquire: whoever set the flag had written the copy before.
+        // Acquire: the copy was written before the flag was set.
         let in_step = self.in_step[number].load(Ordering::Acquire);
         self.copies[number].get().filter(|_| in_step).map(|copy| &copy.tensor)
     }
@@ -162,7 +162,7 @@ impl Buffer {
         self.on_devices.bring_in_step(device, value)
     }
 
-    /// A copy in lower precision, which is made or brought in step if need be by who holds the lock.
+    /// A copy in lower precision, which is made or brought in step if need be by the holder of the lock.
     fn converted(&self, number: usize) -> Result<&Tensor> {
         if let Some(copy) = self.copy(number) {
             return Ok(copy);

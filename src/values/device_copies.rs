@@ -46,7 +46,7 @@ impl DeviceCopies {
 
     /// The copy on a device, if it holds the value.
     pub(super) fn get(&self, device: DeviceId, dtype: DType) -> Option<&Tensor> {
-        // Acquire: whoever set the flag had written the copy before.
+        // Acquire: the copy was written before the flag was set.
         let copy = self.find(device, dtype)?;
         copy.in_step.load(Ordering::Acquire).then_some(&copy.tensor)
     }

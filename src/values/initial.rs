@@ -60,7 +60,7 @@ impl Distribution {
     pub fn fill(self, to: &mut TensorMut, seed: u64, name: &str) -> Result<()> {
         let (dtype, shape) = (to.dtype(), to.shape());
         self.check(dtype)?;
-        let mut source = Source::new(seed, name);
+        let mut source = InitialSource::new(seed, name);
         let mut draw: Box<dyn FnMut() -> f64> = match self {
             Distribution::Zeros => return Ok(()),
             Distribution::Constant(number) => return to.fill(number),
@@ -103,7 +103,7 @@ impl Distribution {
 }
 
 impl Form {
-    fn of_variance(self, variance: f64, mut source: Source) -> Box<dyn FnMut() -> f64> {
+    fn of_variance(self, variance: f64, mut source: InitialSource) -> Box<dyn FnMut() -> f64> {
         match self {
             Form::Uniform => {
                 let limit = (3.0 * variance).sqrt();
@@ -133,14 +133,14 @@ fn fans(shape: &Shape) -> (f64, f64) {
 }
 
 /// Random numbers.
-struct Source {
+struct InitialSource {
     generator: ChaCha8Rng,
     /// The second of the two normal numbers that come together.
     spare: Option<f64>,
 }
 
-impl Source {
-    fn new(seed: u64, name: &str) -> Source {
+impl InitialSource {
+    fn new(seed: u64, name: &str) -> InitialSource {
         // FNV-1a. Names that collide merely have the same numbers.
         let step =
             |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -148,7 +148,7 @@ impl Source {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
         key[8..16].copy_from_slice(&name.to_le_bytes());
-        Source { generator: ChaCha8Rng::from_seed(key), spare: None }
+        InitialSource { generator: ChaCha8Rng::from_seed(key), spare: None }
     }
 
     /// Uniform in [-1, 1).

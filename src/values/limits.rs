@@ -1,6 +1,6 @@
 //! How deep and how large nests may be.
 //!
-//! What is done with a nest is done item by item, on the stack of whoever does it: the caller's
+//! What is done with a nest is done item by item, on the stack of the thread that does it: the caller's
 //! thread or a replica's. So a nest that can be built can be handled by all of them.
 
 use crate::error::{Error, Result};

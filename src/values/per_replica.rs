@@ -8,10 +8,10 @@ use crate::tensor::Tensor;
 
 /// One component per replica: tensors or indexed slices.
 #[derive(Debug)]
-pub struct PerReplica(Parts);
+pub struct PerReplica(Components);
 
 #[derive(Debug)]
-enum Parts {
+enum Components {
     /// All are tensors.
     Dense(Vec<Tensor>),
     /// At least one is indexed slices.
@@ -42,7 +42,7 @@ impl PerReplica {
         if components.is_empty() {
             return Err(no_components());
         }
-        Ok(PerReplica(Parts::Dense(components)))
+        Ok(PerReplica(Components::Dense(components)))
     }
 
     /// A per-replica value of at least one component, each a tensor or indexed slices.
@@ -51,36 +51,38 @@ impl PerReplica {
             return Err(no_components());
         }
         let dense: Option<_> = components.iter().map(|one| one.tensor().cloned()).collect();
-        Ok(PerReplica(dense.map_or(Parts::Mixed(components), Parts::Dense)))
+        Ok(PerReplica(dense.map_or(Components::Mixed(components), Components::Dense)))
     }
 
     /// How many components there are.
     pub fn count(&self) -> usize {
         match &self.0 {
-            Parts::Dense(components) => components.len(),
-            Parts::Mixed(components) => components.len(),
+            Components::Dense(components) => components.len(),
+            Components::Mixed(components) => components.len(),
         }
     }
 
     /// The component of `replica`, if there is one.
     pub fn component(&self, replica: usize) -> Option<Component> {
         match &self.0 {
-            Parts::Dense(components) => components.get(replica).cloned().map(Component::Tensor),
-            Parts::Mixed(components) => components.get(replica).cloned(),
+            Components::Dense(components) => {
+                components.get(replica).cloned().map(Component::Tensor)
+            }
+            Components::Mixed(components) => components.get(replica).cloned(),
         }
     }
 
     /// Whether all components are tensors.
     pub fn is_dense(&self) -> bool {
-        matches!(self.0, Parts::Dense(_))
+        matches!(self.0, Components::Dense(_))
     }
 
     /// The components, in replica order, of a value whose components all are tensors; nothing if
     /// [`PerReplica::is_dense`] says no.
     pub fn components(&self) -> &[Tensor] {
         match &self.0 {
-            Parts::Dense(components) => components,
-            Parts::Mixed(_) => &[],
+            Components::Dense(components) => components,
+            Components::Mixed(_) => &[],
         }
     }
 
@@ -88,8 +90,8 @@ impl PerReplica {
     /// if they are not all tensors.
     pub fn components_mut(&mut self) -> &mut [Tensor] {
         match &mut self.0 {
-            Parts::Dense(components) => components,
-            Parts::Mixed(_) => &mut [],
+            Components::Dense(components) => components,
+            Components::Mixed(_) => &mut [],
         }
     }
 
@@ -106,8 +108,8 @@ impl PerReplica {
     /// The component of `replica`, if it is a tensor.
     pub(super) fn dense(&self, replica: usize) -> Option<&Tensor> {
         match &self.0 {
-            Parts::Dense(components) => components.get(replica),
-            Parts::Mixed(components) => components.get(replica)?.tensor(),
+            Components::Dense(components) => components.get(replica),
+            Components::Mixed(components) => components.get(replica)?.tensor(),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::tensor::Tensor;
 use crate::values::Value;
 use crate::values::variable::Variable;
 
-/// What a variable holds, for whoever may read it here.
+/// What a variable holds, for callers that may read it here.
 type Contents<'a> = &'a dyn Fn(&Variable) -> Option<Tensor>;
 
 /// A value in words, with the contents of its variables as far as they are given.

@@ -28,10 +28,10 @@ pub trait Keeper: Send + Sync {
 
 /// A variable. Cloning makes another reference to the same variable.
 #[derive(Clone)]
-pub struct Variable(Arc<Parts>);
+pub struct Variable(Arc<VariableInner>);
 
 /// A reference to a variable that does not keep it.
-pub struct WeakVariable(Weak<Parts>);
+pub struct WeakVariable(Weak<VariableInner>);
 
 impl WeakVariable {
     /// Whether somebody keeps the variable.
@@ -45,7 +45,7 @@ impl WeakVariable {
     }
 }
 
-struct Parts {
+struct VariableInner {
     spec: VariableSpec,
     dtype: DType,
     shape: Shape,
@@ -63,7 +63,7 @@ struct Parts {
     has_copies: AtomicBool,
     /// How many applies to it are prepared and neither done nor dropped, if a GPU holds it.
     updates_ahead: AtomicU32,
-    /// The log has been told of a per-replica value of which this variable got one component.
+    /// Whether it was logged that this variable got one component of a per-replica value.
     has_warned: AtomicBool,
     /// The value is to be in the first buffer whenever no step is in progress.
     stays: bool,
@@ -86,7 +86,7 @@ impl Variable {
     ) -> Variable {
         let (dtype, shape, device) = (value.dtype(), value.shape(), value.device());
         let stays = !value.storage().0.is_own();
-        Variable(Arc::new(Parts {
+        Variable(Arc::new(VariableInner {
             spec,
             dtype,
             shape,
@@ -156,7 +156,7 @@ impl Variable {
     /// The committed value: what everyone outside of a step sees.
     ///
     /// # Safety
-    /// As long as the elements are read, by whoever got the tensor from here, nobody changes central
+    /// As long as the elements of the returned tensor are read, nobody changes central
     /// state: they are read under the strategy's lock of central state, in a step, which commits when
     /// it is over, or when the caller knows that nobody assigns.
     pub unsafe fn committed(&self) -> &Tensor {
@@ -171,7 +171,7 @@ impl Variable {
     /// The elements of one of the two buffers, which is there.
     ///
     /// # Safety
-    /// As long as the elements are read, by whoever got the tensor from here, nobody writes that buffer.
+    /// As long as the elements of the returned tensor are read, nobody writes that buffer.
     pub unsafe fn in_buffer(&self, buffer: usize) -> &Tensor {
         self.0.buffers[buffer].elements()
     }
@@ -179,7 +179,7 @@ impl Variable {
     /// The value that the step in flight sees: the committed one until the step has written.
     ///
     /// # Safety
-    /// As long as the elements are read, by whoever got the tensor from here, the step neither writes
+    /// As long as the elements of the returned tensor are read, the step neither writes
     /// the variable nor ends.
     pub unsafe fn visible(&self) -> &Tensor {
         self.0.buffers[self.visible_buffer()].elements()
@@ -213,7 +213,7 @@ impl Variable {
     /// in step with the buffer's elements. Costs no lock.
     ///
     /// # Safety
-    /// As long as the elements are read, by whoever got the copy from here, nobody writes the buffer.
+    /// As long as the elements of the returned copy are read, nobody writes the buffer.
     pub unsafe fn copy(&self, buffer: usize, number: usize) -> Option<&Tensor> {
         self.0.buffers[buffer].copy(number)
     }
@@ -225,7 +225,7 @@ impl Variable {
     /// Fails with RESOURCE_EXHAUSTED if there is no memory for it.
     ///
     /// # Safety
-    /// During the call, and as long as the elements are read by whoever got the copy from here, nobody
+    /// During the call, and as long as the elements of the returned copy are read, nobody
     /// writes the buffer.
     pub unsafe fn bring_in_step(&self, buffer: usize, number: usize) -> Result<&Tensor> {
         self.0.has_copies.store(true, Ordering::Release);
@@ -247,7 +247,7 @@ impl Variable {
     }
 
     /// The same, made or brought in step if need be: in the variable's dtype, or in that of the
-    /// low-precision copy with this number. Otherwise as [`Variable::bring_in_step`].
+    /// low-precision copy with this number. In all else as [`Variable::bring_in_step`].
     ///
     /// # Safety
     /// As for [`Variable::bring_in_step`].
@@ -379,7 +379,7 @@ impl fmt::Debug for Variable {
     }
 }
 
-impl Drop for Parts {
+impl Drop for VariableInner {
     fn drop(&mut self) {
         if let Some(keeper) = self.keeper.upgrade() {
             keeper.keep(&mut self.buffers.iter_mut().flat_map(Buffer::take));

@@ -44,7 +44,7 @@ impl Saveable for CallersTensor {
         let value = saved.later(None, self.0.dtype(), self.0.shape())?;
         Ok(value.map(|value| {
             Box::new(move |changes: &Changes<'_>| {
-                // SAFETY: whoever added the tensor has promised that nobody uses it while it is restored.
+                // SAFETY: the caller that added the tensor has promised that nobody uses it while it is restored.
                 copy_into(changes.value(value)?, &mut unsafe { self.0.assume_exclusive() })
             }) as _
         }))

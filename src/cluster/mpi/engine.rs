@@ -42,7 +42,7 @@ unsafe impl Sync for Engine {}
 
 /// Which call a rank is in.
 #[derive(Clone, Copy)]
-enum Call {
+enum EngineCall {
     AllToAll = 1,
     AllGather,
     Broadcast,
@@ -161,7 +161,7 @@ impl Engine {
     }
 
     /// Meets the other ranks in a call, and finds the least and the greatest of their numbers.
-    fn meet(&self, call: Call, number: i64, deadline: Option<Instant>) -> Result<Vote> {
+    fn meet(&self, call: EngineCall, number: i64, deadline: Option<Instant>) -> Result<Vote> {
         // The least of a number with all bits turned is that of the greatest number.
         let call = call as i64;
         let numbers = Box::leak(Box::new([call, !call, number, !number, 0, 0, 0, 0]));
@@ -207,7 +207,7 @@ impl Engine {
     /// As [`Engine::meet`], where the number has to be the same on all ranks.
     fn meet_over(
         &self,
-        call: Call,
+        call: EngineCall,
         number: i64,
         what: &str,
         deadline: Option<Instant>,
@@ -257,7 +257,7 @@ impl Communicator for Engine {
             let (receives, own) = self.link.incoming(receive, receive_counts);
             let sent = |rank: usize| &send[starts[rank]..][..send_counts[rank]];
             let sends = self.link.outgoing(sent);
-            self.meet(Call::AllToAll, 0, deadline)?;
+            self.meet(EngineCall::AllToAll, 0, deadline)?;
             // SAFETY: the parts lie in the slices, and are apart.
             unsafe { self.link.exchange(&sends, &receives, deadline) }?;
             let from = sent(self.link.rank);
@@ -271,7 +271,7 @@ impl Communicator for Engine {
             let total = receive.len() as i64;
             let (receives, own) = self.link.incoming(receive, counts);
             let sends = self.link.outgoing(|_| send);
-            self.meet_over(Call::AllGather, total, "how many bytes are gathered", deadline)?;
+            self.meet_over(EngineCall::AllGather, total, "how many bytes are gathered", deadline)?;
             // SAFETY: as above.
             unsafe { self.link.exchange(&sends, &receives, deadline) }?;
             receive[own..][..send.len()].copy_from_slice(send);
@@ -282,7 +282,12 @@ impl Communicator for Engine {
     fn broadcast(&self, bytes: &mut [u8], root: usize) -> Result<()> {
         self.call(|deadline| {
             let total = bytes.len() as i64;
-            self.meet_over(Call::Broadcast, total, "how many bytes are sent to all", deadline)?;
+            self.meet_over(
+                EngineCall::Broadcast,
+                total,
+                "how many bytes are sent to all",
+                deadline,
+            )?;
             for piece in bytes.chunks_mut(self.link.max_message_bytes) {
                 let mut request = REQUEST_NULL;
                 // SAFETY: the piece stays until the call is done, or the job is.
@@ -304,11 +309,11 @@ impl Communicator for Engine {
     }
 
     fn vote(&self, number: i64) -> Result<Vote> {
-        self.call(|deadline| self.meet(Call::Vote, number, deadline))
+        self.call(|deadline| self.meet(EngineCall::Vote, number, deadline))
     }
 
     fn barrier(&self) -> Result<()> {
-        self.call(|deadline| self.meet(Call::Barrier, 0, deadline).map(drop))
+        self.call(|deadline| self.meet(EngineCall::Barrier, 0, deadline).map(drop))
     }
 
     fn abort(&self, error: &Error) {

@@ -145,7 +145,7 @@ fn open(path: Option<&str>) -> Result<(Library, Functions)> {
     )))
 }
 
-/// Whether MPI has the standard ABI; if not, why not. A library may have the function that tells and an ABI of
+/// Whether MPI has the standard ABI; if not, why not. A library may have the function that says so and an ABI of
 /// its own all the same, of version -1: MPICH 5's `libmpi.so.12`.
 ///
 /// # Safety

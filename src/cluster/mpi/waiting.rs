@@ -68,14 +68,14 @@ impl Pending {
 /// How much is at stake while a wait goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Waiting {
-    /// For other ranks to come; the processor is left to whoever needs it.
+    /// For other ranks to come; the processor is left to other threads.
     Arrival,
     /// For bytes that are on their way, which move only while they are asked for.
     Transfer,
 }
 
-/// Waits until all are done, at most until `deadline`. The list is empty afterwards if so; what is left
-/// in it otherwise is still MPI's.
+/// Waits until all are done, at most until `deadline`. If so, the list is empty afterwards; if not, what is left in
+/// it is still MPI's.
 pub fn wait(
     mpi: &Functions,
     pending: &mut Vec<Pending>,

@@ -7,7 +7,7 @@ use crate::error::{Error, Result, Status};
 /// What a rank says that has not failed.
 const WHOLE: i64 = i64::MAX;
 
-/// How many bytes tell of a failure: the code of its status, how long the text is, the text.
+/// How many bytes describe a failure: the code of its status, how long the text is, the text.
 const TOLD: usize = 1024;
 
 /// What this rank has come to, if no rank has failed. All ranks call it. If some have failed, all get an error:
@@ -37,7 +37,7 @@ pub fn agree<T>(base: &dyn Communicator, own: Result<T>) -> Result<T> {
     }
 }
 
-/// What a failure comes of. The first that there is is told to all.
+/// What a failure comes of. All get the first that there is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Own,

@@ -1,6 +1,6 @@
 //! A communicator whose bytes of the host go over another one, and those of GPUs over NCCL.
 //!
-//! NCCL alone tells a rank neither that another one has failed nor that it will not come. So the ranks agree
+//! With NCCL alone a rank learns neither that another one has failed nor that it will not come. So the ranks agree
 //! twice over the other communicator: once each has queued its part, so that nobody waits for a rank that could
 //! not, and once it has come to its end, so that what failed on one rank has failed on all.
 

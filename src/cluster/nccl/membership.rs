@@ -81,7 +81,7 @@ impl Membership {
     /// Waits until all ranks have joined.
     pub fn await_all(&self) -> Result<()> {
         let joined = self.wait("for all ranks to join NCCL's communicator", || Ok(true));
-        // Before the others are told: they may be waiting for this rank.
+        // Before the others know: they may be waiting for this rank.
         joined.inspect_err(|_| self.abort())
     }
 
@@ -133,11 +133,11 @@ impl Membership {
     /// Waits until what was begun is done, and all that was queued on the GPU before.
     pub fn finish(&self, gpu: &Gpu) -> Result<()> {
         let arrived = self.wait("for bytes to go between GPUs", || gpu.is_done());
-        // Before the others are told: they may be waiting for what this rank sends.
+        // Before the others know: they may be waiting for what this rank sends.
         arrived.inspect_err(|_| self.abort())
     }
 
-    /// Waits until NCCL goes on with nothing and `is_done` says so. The stream tells nothing of a peer that is
+    /// Waits until NCCL goes on with nothing and `is_done` says so. The stream shows nothing of a peer that is
     /// gone, and NCCL nothing of the stream: both are asked.
     fn wait(&self, what_for: &str, is_done: impl Fn() -> Result<bool>) -> Result<()> {
         let comm = self.comm()?;

@@ -35,7 +35,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        // Less than others wait, such as MPI's, for who tells them that this was in vain.
+        // Less than others wait, such as MPI's, for the message that this was in vain.
         Options { timeout: Some(Duration::from_secs(300)), library: None }
     }
 }

@@ -19,12 +19,12 @@ pub(super) struct Registry {
     gpus: fn() -> &'static Result<u32, String>,
     /// The memory of a card.
     card_memory: fn(u32) -> Result<MemoryInfo>,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<DeviceState>,
 }
 
 /// What may change.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct DeviceState {
     logical_cpus: u32,
     pub(super) gpus: LogicalGpus,
     /// How many holds there are on each device that is held.
@@ -36,7 +36,8 @@ impl Registry {
         gpus: fn() -> &'static Result<u32, String>,
         card_memory: fn(u32) -> Result<MemoryInfo>,
     ) -> Registry {
-        let state = State { logical_cpus: 1, gpus: LogicalGpus::new(), holders: BTreeMap::new() };
+        let state =
+            DeviceState { logical_cpus: 1, gpus: LogicalGpus::new(), holders: BTreeMap::new() };
         Registry { gpus, card_memory, state: Mutex::new(state) }
     }
 
@@ -108,10 +109,11 @@ impl Registry {
         let cards = self.card_count();
         let id = |index| DeviceId { kind: DeviceKind::Gpu, index };
         // Those behind it get other numbers.
-        let changed_of = |state: &State| state.gpus.on_card(card).start..state.gpus.count(cards);
+        let changed_of =
+            |state: &DeviceState| state.gpus.on_card(card).start..state.gpus.count(cards);
         let (mut state, changed, open) = loop {
             let changed = changed_of(&self.state.lock());
-            // Between two locks: whoever has this one takes no other.
+            // Between two locks: a thread that has this one takes no other.
             let open = cuda::gpu::any_open(changed.clone());
             let state = self.state.lock();
             if changed_of(&state) == changed {

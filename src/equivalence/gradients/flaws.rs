@@ -1,6 +1,6 @@
 //! What one split shows, when it runs twice.
 
-use super::Case;
+use super::GradientCase;
 use crate::equivalence::dry_run::Part;
 use crate::equivalence::report::{Finding, Verdict};
 use crate::equivalence::vectors::{Sum, count, difference, first};
@@ -13,7 +13,7 @@ enum Twice {
     Split,
 }
 
-impl Case<'_> {
+impl GradientCase<'_> {
     /// The runs that were made twice, the second time with buffers full of NaN.
     fn twice(&self) -> impl Iterator<Item = (&Part, &Part, usize, Twice)> {
         let others = self.evidence.others.as_ref();

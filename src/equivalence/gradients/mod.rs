@@ -18,7 +18,7 @@ use crate::values::variable::Variable;
 pub(super) fn judge(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) -> Result<()> {
     let Some(gradients) = evidence.gradients else { return Ok(()) };
     let additive = example_weights::are_additive(evidence);
-    let cases = evidence.variables().iter().enumerate().map(|(index, variable)| Case {
+    let cases = evidence.variables().iter().enumerate().map(|(index, variable)| GradientCase {
         evidence,
         declared: gradients.loss_reduction(),
         additive,
@@ -30,7 +30,7 @@ pub(super) fn judge(evidence: &Evidence<'_>, findings: &mut Vec<Finding>) -> Res
     // What differs is explained one by one: that looks at other variables and at the batch, which may
     // be on a device that is waited for.
     let elements = cases.iter().map(|case| case.measure.elements).sum();
-    for (case, judged) in cases.iter().zip(computing::map(&cases, elements, Case::judge)?) {
+    for (case, judged) in cases.iter().zip(computing::map(&cases, elements, GradientCase::judge)?) {
         findings.push(match judged {
             Judged::Finding(finding) => finding,
             Judged::Differs(differences) => case.explained(&differences)?,
@@ -55,7 +55,7 @@ struct Differences<'a> {
 }
 
 /// One variable's gradient.
-struct Case<'a> {
+struct GradientCase<'a> {
     evidence: &'a Evidence<'a>,
     declared: LossReduction,
     /// The weights of parts add up.
@@ -65,7 +65,7 @@ struct Case<'a> {
     measure: Measure<'a>,
 }
 
-impl<'a> Case<'a> {
+impl<'a> GradientCase<'a> {
     fn judge(&self) -> Judged<'a> {
         let written = |parts: &Parts| parts.iter().any(|part| part.counted(self.index).is_some());
         if !self.evidence.runs().any(written) {

@@ -1,6 +1,6 @@
 //! How differently split batches compare, and which mistake explains the difference.
 
-use super::{Case, Differences, Judged};
+use super::{Differences, GradientCase, Judged};
 use crate::equivalence::dry_run::{Part, Parts};
 use crate::equivalence::evidence::Others;
 use crate::equivalence::example_weights;
@@ -18,7 +18,7 @@ const SMALL: (f64, f64) = (0.01, 0.1);
 const REDUCTIONS: [LossReduction; 3] =
     [LossReduction::Sum, LossReduction::Mean, LossReduction::GlobalMean];
 
-impl Case<'_> {
+impl GradientCase<'_> {
     pub(super) fn compare<'o>(&self, others: &'o Others) -> Judged<'o> {
         let whole = self.update(&others.whole);
         let compared = [&self.evidence.split, &others.uneven]
@@ -115,7 +115,7 @@ impl Case<'_> {
     /// rounding if the callback divides by many examples that it should not divide by. What is
     /// rounding indeed does not fit any reduction that closely.
     fn certain_reduction(&self, others: &Others) -> Option<LossReduction> {
-        let strict = Case { measure: Measure { examples: None, ..self.measure }, ..*self };
+        let strict = GradientCase { measure: Measure { examples: None, ..self.measure }, ..*self };
         match strict.fits(others, self.declared) {
             true => None,
             false => strict.other_reduction(others),
@@ -161,7 +161,7 @@ impl Case<'_> {
         let mut variables = self.evidence.variables().iter().enumerate();
         let of_whole_batch = variables.all(|(index, variable)| {
             let measure = self.evidence.measure(index, variable);
-            Case { index, variable, measure, ..*self }.is_of_whole_batch(others)
+            GradientCase { index, variable, measure, ..*self }.is_of_whole_batch(others)
         });
         let several = self.evidence.split.iter().filter(|part| part.examples > 0).count() > 1;
         if !several || !of_whole_batch || self.evidence.has_equal_examples()? {

@@ -138,7 +138,7 @@ fn the_table_grows_past_its_first_chunks() {
     }
 }
 
-/// Threads look through a handle that another one keeps releasing and making anew. Whoever gets
+/// Threads look through a handle that another one keeps releasing and making anew. A thread that gets
 /// an object gets a whole one: the tensor of the generation that the handle names.
 #[test]
 fn looking_races_with_releasing() {

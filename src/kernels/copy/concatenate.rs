@@ -39,9 +39,10 @@ pub fn concatenate(
         return Err(Error::invalid("value", "parts and output do not fit together"));
     }
     let inner = shape[axis + 1..].iter().product::<usize>() * dtype.size();
-    let part = |part: &View| Piece { data: part.data(), bytes: part.layout().shape[axis] * inner };
-    let parts: Vec<Piece> = parts.iter().map(part).filter(|part| part.bytes > 0).collect();
-    let rows = Rows { parts: &parts, row: shape[axis] * inner, output: output.data() };
+    let part =
+        |part: &View| CopiedPiece { data: part.data(), bytes: part.layout().shape[axis] * inner };
+    let parts: Vec<CopiedPiece> = parts.iter().map(part).filter(|part| part.bytes > 0).collect();
+    let rows = CopiedRows { parts: &parts, row: shape[axis] * inner, output: output.data() };
     let streaming = streaming::pays(shape.bytes(dtype)?.saturating_mul(2));
     workers::for_each_range(shape.elements(), 2 * dtype.size(), &|range| {
         let bytes = range.start * dtype.size()..range.end * dtype.size();
@@ -59,15 +60,15 @@ pub fn concatenate(
 }
 
 /// One of the tensors that are put together.
-struct Piece {
+struct CopiedPiece {
     data: *const u8,
     /// Bytes of one of its rows, of which it has as many as the output.
     bytes: usize,
 }
 
 /// The output as rows, each of which has a run of bytes from each part.
-struct Rows<'a> {
-    parts: &'a [Piece],
+struct CopiedRows<'a> {
+    parts: &'a [CopiedPiece],
     /// Bytes of a row of the output.
     row: usize,
     output: *mut u8,
@@ -75,9 +76,9 @@ struct Rows<'a> {
 
 // SAFETY: the parts are views', which may be read from any thread, and the output is one's, which
 // may be written from any; ranges of it are written by one worker each.
-unsafe impl Sync for Rows<'_> {}
+unsafe impl Sync for CopiedRows<'_> {}
 
-impl Rows<'_> {
+impl CopiedRows<'_> {
     /// Calls `run(from, at, length)` for the runs that make up the output's bytes `range`, in
     /// order: `length` bytes from `from` on belong to byte `at` of the output.
     #[inline(always)]
@@ -86,7 +87,7 @@ impl Rows<'_> {
         let mut row = at / self.row.max(1);
         let mut skipped = at - row * self.row;
         while at < range.end {
-            for &Piece { data, bytes } in self.parts {
+            for &CopiedPiece { data, bytes } in self.parts {
                 if skipped >= bytes {
                     skipped -= bytes;
                     continue;
@@ -125,7 +126,7 @@ impl Rows<'_> {
         }
     }
 
-    /// As [`Rows::stream`], for runs of any length: those that are not whole lines are put together
+    /// As [`CopiedRows::stream`], for runs of any length: those that are not whole lines are put together
     /// first, so that no line of the output is written in pieces.
     fn stream_pieces(&self, instructions: Instructions, range: Range<usize>) {
         let mut tile = Tile::new();

@@ -59,7 +59,7 @@ const TILES_OF_BLOCK: u64 = 16;
 const FEW_ELEMENTS: u64 = 32;
 
 /// The kernels of one kind of elements.
-struct Kernels {
+struct KernelNames {
     tiles: &'static str,
     chunks: &'static str,
     results: &'static str,
@@ -244,10 +244,10 @@ fn checked(
 }
 
 /// The kernels for elements of a type; `checked` refused bool.
-fn kernels(op: ReduceOp, dtype: DType) -> Kernels {
+fn kernels(op: ReduceOp, dtype: DType) -> KernelNames {
     macro_rules! kernels {
         ($elements:literal, $sums:literal, $bytes:literal) => {
-            Kernels {
+            KernelNames {
                 tiles: concat!("umbo_axes_tiles_", $elements),
                 direct: concat!("umbo_axes_direct_", $elements),
                 chunks: concat!("umbo_axes_chunks_", $sums),

@@ -1,4 +1,4 @@
-//! The tables that tell kernels of variables: where each lies, of what its gradient is made, and what is
+//! The tables by which kernels find variables: where each lies, of what its gradient is made, and what is
 //! done to that.
 
 use std::ffi::c_void;
@@ -144,7 +144,7 @@ pub(super) struct Arrays {
     pub(super) count: u32,
 }
 
-/// How much kernels are told of, at most, by one call of a launcher.
+/// How much the tables of one call of a launcher describe, at most.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extent {
     /// How many variables there are.

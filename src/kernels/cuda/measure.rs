@@ -23,7 +23,7 @@ const MEASURED_BY_BLOCK: u64 = 16 * TILE;
 impl<Q: Queue> Launcher<Q> {
     /// Queues the measuring of gradients. `results` gets, for each of them, two float64 numbers: the
     /// sum of the squares of all elements, which is infinite also where it is past float64, and one
-    /// that is 0 if all elements are finite and NaN otherwise. The bits are those of
+    /// that is 0 if all elements are finite and else NaN. The bits are those of
     /// [`Squares`](crate::kernels::update::measure::Squares).
     ///
     /// Fails with INVALID_ARGUMENT, with nothing queued, if types do not fit.

@@ -110,7 +110,7 @@ impl Drop for LaunchesAgain {
 
 impl Attachment for Mutex<Launcher<OnGpu>> {
     fn give_back(&self) -> bool {
-        // Who launches knows itself what it does not use.
+        // The caller that launches knows what it does not use.
         if LAUNCHES.get() {
             return false;
         }
@@ -180,7 +180,7 @@ impl OnGpu {
 }
 
 impl Launcher<OnGpu> {
-    /// Has all that a later call of the launcher takes which tells kernels of so much, so that it is
+    /// Has all that a later call of the launcher takes whose tables describe so much, so that it is
     /// refused nothing: memory of the GPU, what is copied there through, and the kernels. The memory is given
     /// back to nobody for as long as the result lives.
     pub fn reserve(&mut self, extent: Extent) -> Result<Reserved> {

@@ -1,4 +1,4 @@
-//! Where elements lie in the memory of a device, and how kernels are told.
+//! Where elements lie in the memory of a device, as kernels read it.
 
 use crate::kernels::cuda::queue::{Address, Plain};
 use crate::kernels::dtype::DType;

@@ -105,7 +105,7 @@ mod x86 {
         if let Some((factor, from)) = terms.next() {
             let factor = _mm256_set1_pd(factor);
             for (index, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: the four are among the sixteen that the caller vouches for.
+                // SAFETY: the four are among the sixteen that the caller guarantees.
                 *sum = _mm256_mul_pd(factor, unsafe { G::four(from.add(4 * index)) });
             }
         }
@@ -152,7 +152,7 @@ mod x86 {
         if let Some((factor, from)) = terms.next() {
             let factor = _mm512_set1_pd(factor);
             for (index, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: the eight are among the sixteen that the caller vouches for.
+                // SAFETY: the eight are among the sixteen that the caller guarantees.
                 *sum = _mm512_mul_pd(factor, unsafe { G::eight(from.add(8 * index)) });
             }
         }

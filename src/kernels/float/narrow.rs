@@ -55,7 +55,7 @@ pub fn narrow_all(instructions: Instructions, from: Span, to: &mut SpanMut) {
 }
 
 /// Rounds the elements of `from` in `range` to the same elements of `to`, on this thread, past the
-/// caches if `streaming` says so: then [`streaming::finish`] has to follow before others are told.
+/// caches if `streaming` says so: then [`streaming::finish`] has to follow before others may read.
 ///
 /// Asserted, not reported: `from` is float32, `to` is float16 or bfloat16 and as long, and the
 /// range lies within.

@@ -225,7 +225,7 @@ fn by_chunks<K: Reduction>(
         workers::for_each_task(part.chunks(), bytes, &|range| {
             for chunk in range {
                 // SAFETY: there are at most CHUNKS chunks, each in one range, and the array is
-                // not used otherwise until all ranges are done.
+                // not used for anything else until all ranges are done.
                 let row = unsafe { &mut *rows.row(chunk) };
                 sum_chunk::<K>(instructions, part, columns, chunk, row);
             }

@@ -6,7 +6,7 @@
 use std::collections::TryReserveError;
 use std::ops::Range;
 
-/// The bits by which one pass of the sort tells rows apart.
+/// The bits by which one pass of the sort orders rows.
 const DIGIT: u32 = 11;
 
 /// Fewer entries than this are compared, which then is faster than counting digits.
@@ -15,15 +15,15 @@ const FEW: usize = 512;
 /// Row numbers, sorted; each knows which entry it is. The memory is kept when it is cleared.
 #[derive(Debug, Default)]
 pub struct RowOrder {
-    entries: Vec<Entry>,
+    entries: Vec<OrderEntry>,
     /// As much room again, for sorting.
-    spare: Vec<Entry>,
+    spare: Vec<OrderEntry>,
     /// Where the entries of each row begin, and behind them where those of the last one end.
     bounds: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
+struct OrderEntry {
     row: usize,
     number: usize,
 }
@@ -62,7 +62,7 @@ impl RowOrder {
         let first = self.entries.len();
         let entries = rows.iter().enumerate();
         self.entries
-            .extend(entries.map(|(position, &row)| Entry { row, number: first + position }));
+            .extend(entries.map(|(position, &row)| OrderEntry { row, number: first + position }));
     }
 
     /// The same for indices of a table of `rows` rows, which are checked while they are copied:
@@ -71,7 +71,9 @@ impl RowOrder {
         let first = self.entries.len();
         for (position, &index) in indices.iter().enumerate() {
             match usize::try_from(index) {
-                Ok(row) if row < rows => self.entries.push(Entry { row, number: first + position }),
+                Ok(row) if row < rows => {
+                    self.entries.push(OrderEntry { row, number: first + position })
+                }
                 _ => return Err(NoSuchRow { position, index }),
             }
         }
@@ -103,14 +105,14 @@ impl RowOrder {
 
     /// Sorts by some bits of the rows, and keeps the order of entries that have the same.
     fn sort_by_digit(&mut self, shift: u32) {
-        let digit = |entry: &Entry| (entry.row >> shift) & ((1 << DIGIT) - 1);
+        let digit = |entry: &OrderEntry| (entry.row >> shift) & ((1 << DIGIT) - 1);
         let mut places = [0usize; 1 << DIGIT];
         self.entries.iter().for_each(|entry| places[digit(entry)] += 1);
         let mut sum = 0;
         for place in &mut places {
             sum += std::mem::replace(place, sum);
         }
-        self.spare.resize(self.entries.len(), Entry::default());
+        self.spare.resize(self.entries.len(), OrderEntry::default());
         for entry in &self.entries {
             let place = &mut places[digit(entry)];
             self.spare[*place] = *entry;

@@ -89,15 +89,15 @@ impl<T: GradientElement> Kernel for RowSums<'_, T> {
                 std::slice::from_raw_parts_mut(first, self.width)
             };
             for entry in self.order.entries_of(position) {
-                if let Some(Term::Fresh(row, _)) = self.term(entry + ROWS_AHEAD) {
+                if let Some(RowTerm::Fresh(row, _)) = self.term(entry + ROWS_AHEAD) {
                     prefetch(row.as_ptr().cast(), size_of_val(row));
                 }
                 match self.term(entry) {
                     None => {}
-                    Some(Term::Accumulated(row)) => {
+                    Some(RowTerm::Accumulated(row)) => {
                         sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
                     }
-                    Some(Term::Fresh(row, factor)) => {
+                    Some(RowTerm::Fresh(row, factor)) => {
                         for (sum, value) in sum.iter_mut().zip(row) {
                             let [value] = T::widened(instructions, [*value]);
                             *sum += factor * value;
@@ -110,7 +110,7 @@ impl<T: GradientElement> Kernel for RowSums<'_, T> {
 }
 
 /// What an entry adds to the sum of its row.
-enum Term<'a, T> {
+enum RowTerm<'a, T> {
     /// A sum of earlier runs.
     Accumulated(&'a [f64]),
     /// A row of a part, and its factor.
@@ -120,19 +120,19 @@ enum Term<'a, T> {
 impl<T: GradientElement> RowSums<'_, T> {
     /// The term of a sorted entry, if there are as many.
     #[inline(always)]
-    fn term(&self, entry: usize) -> Option<Term<'_, T>> {
+    fn term(&self, entry: usize) -> Option<RowTerm<'_, T>> {
         let mut number = self.order.number(entry)?;
         if let Some(accumulated) = &self.accumulated {
             let rows = accumulated.layout().shape[0];
             if number < rows {
-                return Some(Term::Accumulated(self.row(accumulated, number)));
+                return Some(RowTerm::Accumulated(self.row(accumulated, number)));
             }
             number -= rows;
         }
         for part in self.parts {
             let rows = part.values.layout().shape[0];
             if number < rows {
-                return Some(Term::Fresh(self.row(&part.values, number), part.factor));
+                return Some(RowTerm::Fresh(self.row(&part.values, number), part.factor));
             }
             number -= rows;
         }
@@ -144,7 +144,7 @@ impl<T: GradientElement> RowSums<'_, T> {
     fn row<'v, E>(&self, view: &'v View, number: usize) -> &'v [E] {
         let first = view.data().cast::<E>().wrapping_add(number * self.width);
         // SAFETY: the view has this row, contiguous and of `width` elements (`sum_rows` asserted
-        // it), and its builder vouched for reading it.
+        // it), and its builder guaranteed that it may be read.
         unsafe { std::slice::from_raw_parts(first, self.width) }
     }
 }

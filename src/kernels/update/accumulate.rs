@@ -33,7 +33,7 @@ pub unsafe fn accumulate(
     assert!(sum.dtype() == DType::Float64 && range.end <= elements);
     let dtype = common_dtype(contributions, elements).expect("a sum is of something");
     let sum = sum.data().cast::<MaybeUninit<f64>>().wrapping_add(range.start);
-    // SAFETY: the span has the range, and the caller vouches for its being nobody else's.
+    // SAFETY: the span has the range, and the caller guarantees that it is nobody else's.
     let sum = unsafe { std::slice::from_raw_parts_mut(sum, range.len()) };
     for_gradient_dtype!(dtype, G => {
         let element = std::marker::PhantomData::<G>;
@@ -62,7 +62,7 @@ impl<G: GradientElement> Kernel for Stretch<'_, G> {
             }
             for part in self.contributions {
                 let first = part.gradient.data().cast::<G>().wrapping_add(start);
-                // SAFETY: the tile lies in the range, and the view's builder vouched for reading.
+                // SAFETY: the tile lies in the range, and the view's builder guaranteed reading.
                 let gradient = unsafe { std::slice::from_raw_parts(first, sum.len()) };
                 add(instructions, sum, part.factor, gradient);
             }

@@ -117,7 +117,7 @@ impl<G: GradientElement, T: Real> Gradients<T> for Every<'_, '_, G, T> {
         let before = match accumulated {
             Some(accumulated) => {
                 // SAFETY: it is float64 and as long as the gradient (`starting_from` asserted it),
-                // and its builder vouched for reading it.
+                // and its builder guaranteed that it may be read.
                 unsafe { accumulated.data().cast::<f64>().add(start).cast::<[f64; N]>().read() }
             }
             // What −0 is added to stays what it is, −0 itself too.
@@ -145,7 +145,7 @@ impl<G: GradientElement, T: Real> Gradients<T> for Fresh<'_, '_, G, T> {
             }
             (part.factor, first)
         });
-        // SAFETY: the caller's promise, and the views' builders vouched for reading them.
+        // SAFETY: the caller's promise, and the views' builders guaranteed that they may be read.
         let sum = unsafe {
             lanes::weighted_sum::<G, T, N>(instructions, terms, products_are_exact, reciprocal)
         };
@@ -179,7 +179,7 @@ impl<G: GradientElement, T: Real, const TERMS: usize> Gradients<T> for Short<'_,
             if N == BLOCK {
                 ask(first);
             }
-            // SAFETY: the caller's promise, and the views' builders vouched for reading them.
+            // SAFETY: the caller's promise, and the views' builders guaranteed that they may be read.
             let elements = unsafe { first.cast::<[G; N]>().read() };
             // Nothing is rounded: the type holds all elements.
             rounded(G::widened(instructions, elements), |element| element)
@@ -257,7 +257,7 @@ unsafe fn added<G: GradientElement, const N: usize>(
 ) -> [f64; N] {
     for part in contributions {
         let elements = first::<G>(part).wrapping_add(start).cast::<[G; N]>();
-        // SAFETY: the caller's promise, and the view's builder vouched for reading it.
+        // SAFETY: the caller's promise, and the view's builder guaranteed that it may be read.
         let elements = unsafe { elements.read() };
         for (sum, element) in sum.iter_mut().zip(G::widened(instructions, elements)) {
             *sum += part.factor * element;

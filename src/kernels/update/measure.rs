@@ -24,7 +24,7 @@ use crate::kernels::update::weighted_sum::{Finish, WeightedSum};
 use crate::kernels::view::SpanMut;
 
 /// Elements of one tile. Where several ranks each measure a part of a variable, the parts begin at
-/// multiples of it, and the sums of the tiles are told.
+/// multiples of it, and the sums of the tiles are results.
 pub const TILE: usize = 1024;
 
 /// Interleaved sums within a tile.
@@ -89,7 +89,7 @@ impl Chunks {
     }
 }
 
-/// The sums of a whole variable from those of its tiles, in the order of additions of whoever measures
+/// The sums of a whole variable from those of its tiles, in the order of additions of one thread that measures
 /// the variable as a whole, and so with the same bits.
 #[derive(Clone, Copy, Debug)]
 pub struct OfTiles<const SUMS: usize> {
@@ -270,7 +270,7 @@ impl<T: Real> Terms<2> for GradientSquares<T> {
         }
         let [squares, zeros] = lanes;
         add(squares, gradient, |element| element * element);
-        // Zero times anything finite is zero, and NaN otherwise.
+        // Zero times anything finite is zero, else NaN.
         if T::DTYPE == DType::Float64 {
             add(zeros, gradient, |element| element * 0.0);
         } else {
@@ -376,7 +376,7 @@ fn total<const SUMS: usize>(sums: &[ChunkSums<SUMS>]) -> [f64; SUMS] {
     array::from_fn(|index| sums.iter().fold(0.0, |total, sums| total + of_chunk(&sums[index])))
 }
 
-/// One chunk of the sums. Whoever makes it sees to it that the range lies within the elements, and
+/// One chunk of the sums. Its maker ensures that the range lies within the elements, and
 /// that the contributions are of type `G`.
 struct Chunk<'a, G, T: Terms<SUMS>, const SUMS: usize> {
     sum: &'a WeightedSum<'a>,

@@ -235,7 +235,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Calls `update` for ranges that together are this pass's, and has the copies follow each of
-    /// them. Without copies there is one range, otherwise they are of `tile`.
+    /// them. Without copies there is one range, with copies they are of `tile`.
     pub(super) fn in_tiles(&self, tile: usize, mut update: impl FnMut(Range<usize>)) {
         let Range { mut start, end } = self.range;
         let has_copies = self.copies.iter().any(Option::is_some);
@@ -256,7 +256,7 @@ impl<'a> Pass<'a> {
             match self.rows {
                 Some(rows) => {
                     let numbers = &rows.numbers[range.clone()];
-                    // SAFETY: whoever made the pass vouched for its elements of the copies, too.
+                    // SAFETY: the maker of the pass guaranteed its elements of the copies, too.
                     unsafe { narrow_rows(instructions, weights, copy, numbers, rows.elements) };
                 }
                 None => {

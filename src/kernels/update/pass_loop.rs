@@ -14,7 +14,7 @@ use crate::kernels::update::gradients::{GradientLoop, Gradients};
 use crate::kernels::update::weighted_sum::{Finish, WeightedSum};
 use crate::kernels::view::SpanMut;
 
-/// An update with everything that it needs filled in. Whoever makes it has checked that sum,
+/// An update with everything that it needs filled in. Its maker has checked that sum,
 /// weights and slots belong together, and that the contributions are of type `G`.
 pub(super) struct Update<'a, G, F: Formula<SLOTS>, const SLOTS: usize> {
     pub(super) weights: &'a SpanMut<'a>,
@@ -28,7 +28,7 @@ pub(super) struct Update<'a, G, F: Formula<SLOTS>, const SLOTS: usize> {
     pub(super) gradient: PhantomData<G>,
 }
 
-/// One worker's part of an update. Whoever makes it sees to it that the range lies within the
+/// One worker's part of an update. Its maker ensures that the range lies within the
 /// elements and that no other part that runs at the same time shares one of them.
 pub(super) struct UpdateRange<'a, G, F: Formula<SLOTS>, const SLOTS: usize> {
     pub(super) update: &'a Update<'a, G, F, SLOTS>,
@@ -73,12 +73,12 @@ impl<G: GradientElement, F: Formula<SLOTS>, const SLOTS: usize> GradientLoop<F::
             }
             start += 1;
         }
-        pass.traces.tell(update.not_finite);
+        pass.traces.note(update.not_finite);
     }
 }
 
 /// One worker's part of an update of some rows: those of `rows` that are in the range, whose
-/// gradients are the same rows of the sum. Whoever makes it sees to it that no other part that runs
+/// gradients are the same rows of the sum. Its maker ensures that no other part that runs
 /// at the same time has one of them. The rows behind the range are this worker's next ones.
 pub(super) struct UpdateRows<'a, F: Formula<SLOTS>, const SLOTS: usize> {
     pub(super) update: &'a Update<'a, F::Element, F, SLOTS>,
@@ -123,7 +123,7 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Kernel for UpdateRows<'_, F, SLOTS> 
                 done += 1;
             }
         }
-        pass.traces.tell(update.not_finite);
+        pass.traces.note(update.not_finite);
     }
 }
 
@@ -184,7 +184,7 @@ impl<F: Formula<SLOTS>, const SLOTS: usize> Operands<F, SLOTS> {
                 slot[index] = new;
             }
         }
-        // SAFETY: as for the reads; the views' builders vouched for writing.
+        // SAFETY: as for the reads; the views' builders guaranteed writing.
         unsafe {
             weights.write(weight);
             for (slot, state) in slots.into_iter().zip(state) {
@@ -219,7 +219,7 @@ impl<T: Real> Traces<T> {
 
     /// Says whether a gradient was not finite.
     #[inline(always)]
-    fn tell(self, not_finite: Option<&AtomicBool>) {
+    fn note(self, not_finite: Option<&AtomicBool>) {
         let zero = T::from_f64(0.0);
         // What is not 0 is NaN.
         if let Some(not_finite) = not_finite

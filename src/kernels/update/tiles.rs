@@ -41,7 +41,7 @@ pub struct Tile<'t> {
 #[repr(align(64))]
 struct Room([f64; TILE]);
 
-/// Writes elements `range` of the gradient to `to`. Whoever makes it sees to it that the gradient has
+/// Writes elements `range` of the gradient to `to`. Its maker ensures that the gradient has
 /// these elements, that its contributions are of type `G`, and that there is room.
 struct Write<'a, G, T> {
     sum: &'a WeightedSum<'a>,
@@ -70,7 +70,7 @@ impl<G: GradientElement, T: Real> GradientLoop<T> for Write<'_, G, T> {
         let mut traces = [zero; BLOCK];
         let mut start = range.start;
         while range.end - start >= BLOCK {
-            // SAFETY: the elements are in the range, and whoever made this promised the rest.
+            // SAFETY: the elements are in the range, and the maker of this promised the rest.
             unsafe {
                 let block = gradients.block::<BLOCK>(instructions, start);
                 for (trace, element) in traces.iter_mut().zip(block) {

@@ -1,6 +1,6 @@
 //! The trace: what every thread did when, in a file that Chrome's and Perfetto's viewers read.
 //!
-//! Each thread keeps its events in a buffer of its own, made when it has its first one. Whoever finds
+//! Each thread keeps its events in a buffer of its own, made when it has its first one. A thread that finds
 //! its buffer full, or the file behind by a fifth of a second, writes those of all threads, so that what
 //! a crash loses is little. The file is a JSON array with one event a line; a viewer does without
 //! the bracket at the end, so a file that nobody could finish is readable too.
@@ -40,7 +40,7 @@ const KEPT: usize = 2048;
 /// By how much the file may be behind, in nanoseconds.
 const MOST_BEHIND: u64 = 200_000_000;
 
-/// How many events a trace has if nobody says otherwise: about 500 MB of text.
+/// How many events a trace has by default: about 500 MB of text.
 pub const MOST_EVENTS: u64 = 4_000_000;
 
 /// The number of the trace that is being written; 0 for none.
@@ -83,14 +83,14 @@ struct Introduced {
 }
 
 /// A thread's way to its buffer.
-struct Own {
+struct OwnBuffer {
     session: u64,
     buffer: Arc<Buffer>,
     last_write: Arc<AtomicU64>,
 }
 
 thread_local! {
-    static OWN: RefCell<Option<Own>> = const { RefCell::new(None) };
+    static OWN: RefCell<Option<OwnBuffer>> = const { RefCell::new(None) };
 }
 
 /// Begins a trace in the file `path`, which is made anew, of at most `most` events.
@@ -167,7 +167,8 @@ pub fn now() -> u64 {
     clock::now()
 }
 
-/// Has a trace that is about to end ask `tell` first for what was done and not yet told. There is one
+/// Has a trace that is about to end call `tell` first, which records what was done and is not recorded yet. There
+/// is one
 /// function.
 pub fn ask_before_the_end(tell: fn()) {
     ASKED.get_or_init(|| tell);
@@ -202,7 +203,7 @@ pub(super) fn record(event: Event) {
 }
 
 /// A buffer for the calling thread, if there is a trace.
-fn register() -> Option<Own> {
+fn register() -> Option<OwnBuffer> {
     let mut current = SESSION.lock();
     let session = current.as_mut()?;
     let buffer = Arc::new(Buffer {
@@ -212,10 +213,10 @@ fn register() -> Option<Own> {
         introduced: Mutex::default(),
     });
     session.buffers.push(Arc::clone(&buffer));
-    Some(Own { session: session.number, buffer, last_write: Arc::clone(&session.last_write) })
+    Some(OwnBuffer { session: session.number, buffer, last_write: Arc::clone(&session.last_write) })
 }
 
-impl Drop for Own {
+impl Drop for OwnBuffer {
     /// The thread ends: what it did is written, and its buffer is not kept.
     fn drop(&mut self) {
         if self.session != CURRENT.load(Ordering::Acquire) {

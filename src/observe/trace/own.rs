@@ -9,13 +9,13 @@ use std::sync::atomic::Ordering;
 /// How many spans of the program may be open on a thread at a time, in the trace.
 const DEEPEST: usize = 64;
 
-struct Open {
+struct OpenSpan {
     /// Of which trace it is, and since when; `None` beyond the deepest.
     begun: Option<(u64, Box<str>, u64)>,
 }
 
 thread_local! {
-    static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
+    static OPEN: RefCell<Vec<OpenSpan>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The calling thread begins something that the program calls `name`. Nothing happens while there is no
@@ -34,7 +34,7 @@ pub fn begin(name: &str) {
         let current = CURRENT.load(Ordering::Relaxed);
         open.retain(|span| span.begun.as_ref().is_none_or(|begun| begun.0 == current));
         let begun = (open.len() < DEEPEST).then(|| (current, name.into(), clock::now()));
-        open.push(Open { begun });
+        open.push(OpenSpan { begun });
     });
 }
 

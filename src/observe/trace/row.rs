@@ -1,5 +1,5 @@
-//! Rows of the trace that are no thread's, such as a GPU's stream: whoever knows what was done there tells
-//! it afterwards.
+//! Rows of the trace that are no thread's, such as a GPU's stream. What was done there is recorded
+//! afterwards.
 
 use std::sync::Arc;
 
