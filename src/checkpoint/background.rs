@@ -3,6 +3,7 @@
 //! At most two copies exist: the one that is being written, and one that waits. Who would make a third
 //! waits first. The thread starts with the first copy, and ends with its owner, once all is written.
 
+use std::mem;
 use std::sync::Arc;
 use std::thread::ThreadId;
 
@@ -116,8 +117,12 @@ pub(super) struct Room<'a>(&'a Background);
 impl Room<'_> {
     /// Gives a copy to the thread.
     pub fn hand_over(self, step: u64, snapshot: Snapshot) {
-        self.0.shared.state.lock().waiting = Some((step, snapshot));
+        let mut state = self.0.shared.state.lock();
+        // The place is given up under the same lock: what the writing thread calls may save again at once.
+        (state.waiting, state.reserved_by) = (Some((step, snapshot)), None);
+        drop(state);
         self.0.shared.wanted.notify_all();
+        mem::forget(self);
     }
 }
 
