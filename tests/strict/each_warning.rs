@@ -39,7 +39,7 @@ const SITES: [(&str, &str, Strictly); 22] = [
         "UMBO_TRACE: no trace",
         Warns("tells of the environment, not of the program"),
     ),
-    ("observe/environment.rs", "Some(Err(warning))", Warns("as above")),
+    ("observe/log.rs", "Some(Err(warning))", Warns("as above")),
     (
         "observe/strict.rs",
         "fn suspect",
