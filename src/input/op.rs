@@ -24,7 +24,7 @@ use crate::input::take;
 use crate::input::zip::{self, Zip};
 use crate::values::Value;
 
-/// An operation with its parameters. What it is applied to stands beside it in the [`Dataset`].
+/// An operation with its parameters. What it is applied to stands beside it in the dataset.
 #[derive(Clone)]
 pub(super) enum Op {
     // Sources, which are applied to nothing.
