@@ -20,7 +20,7 @@ endfunction()
 at_most("lib*/libumbo.a" 41000)
 at_most("bin/umbo" 7300)
 # Three sets of instructions for each frequent loop are most of it.
-at_most("lib*/libumbo.so.${VERSION}" 8600)
+at_most("lib*/libumbo.so.${VERSION}" 8700)
 set(library "${FOUND}")
 get_filename_component(directory "${library}" DIRECTORY)
 set(debug_file "${directory}/.debug/libumbo.so.${VERSION}.debug")
