@@ -50,16 +50,16 @@ fn plain(text: &str) -> String {
             let hashes = before.len() - before.trim_end_matches('#').len();
             let end = format!("\"{}", "#".repeat(hashes));
             here[1..].find(&end).unwrap() + 1 + end.len()
-        } else if here.starts_with('"') {
+        } else if let Some(text) = here.strip_prefix('"') {
             let mut is_escaped = false;
-            let end = here[1..].find(|c| {
+            let end = text.find(|c| {
                 let ends = c == '"' && !is_escaped;
                 is_escaped = c == '\\' && !is_escaped;
                 ends
             });
             end.unwrap() + 2
-        } else if here.starts_with("'\\") {
-            here[2..].find('\'').unwrap() + 3
+        } else if let Some(character) = here.strip_prefix("'\\") {
+            character.find('\'').unwrap() + 3
         } else if here.starts_with('\'') && here.chars().nth(2) == Some('\'') {
             here.char_indices().nth(3).map_or(here.len(), |(at, _)| at)
         } else {

@@ -11,8 +11,8 @@
 use std::array;
 use std::sync::atomic::Ordering;
 
-use super::buffers::Words;
-use super::shards::{Shards, Stretch, WORD, copy, span_mut, take};
+use super::buffers::{WORD, Words, copy, span_mut, take};
+use super::shards::{Shards, Stretch};
 use crate::error::Result;
 use crate::executor::pieces::Part;
 use crate::executor::workers;

@@ -3,7 +3,8 @@
 
 #![expect(unsafe_code, reason = "kernels are told of memory")]
 
-use super::{Item, Shards, padded};
+use super::super::buffers::padded;
+use super::{Item, Shards};
 use crate::device::cuda::gpu::Gpu;
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, Result};

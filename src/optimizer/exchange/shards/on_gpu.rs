@@ -10,8 +10,8 @@ use crate::kernels::cuda::{Address, Contribution, Gradient, Place, on_gpu};
 use crate::kernels::dtype::DType;
 use crate::kernels::layout::{Layout, Shape};
 use crate::optimizer::exchange::buffers::Words;
+use crate::optimizer::exchange::buffers::padded;
 use crate::optimizer::exchange::sent::Sent;
-use crate::optimizer::exchange::shards::padded;
 use crate::optimizer::sources::Sources;
 use crate::tensor::Tensor;
 
