@@ -14,7 +14,8 @@ export CARGO_TARGET_DIR="$PWD/target"
 rm -rf "$tree"
 mkdir -p "$tree"
 cp -r src macros tests benches tool build.rs Cargo.toml Cargo.lock "$tree"
-sed -i 's/^version = "\(.*\)"/version = "\1-mistakes"/' "$tree/Cargo.toml"
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+sed -i "s/version = \"$version\"/version = \"$version-mistakes\"/" "$tree/Cargo.toml"
 # The tests link Rust's libraries alone, and those for C have names without a version.
 sed -i 's/^crate-type = .*/crate-type = ["rlib"]/' "$tree/Cargo.toml" "$tree"/tests/*/Cargo.toml
 
