@@ -34,6 +34,8 @@ KINDS = [
     ("adamw", "bfloat16", "free"),
 ]
 MEBI = 1 << 20
+# What both loops use of a processor, by its flag; the first that it has.
+INSTRUCTIONS = [("avx512dq", "AVX-512"), ("avx2", "AVX2")]
 
 
 def measure(kind, elements, replicas, rounds):
@@ -105,11 +107,13 @@ def main():
         )
     rows = table(sizes, asked.rounds)
     count, day = os.cpu_count(), datetime.date.today().isoformat()
-    said = f"{processor()}, {count} processors, {day}, {asked.rounds} rounds; others used {100 * busy:.0f} % before."
+    flags = pathlib.Path("/proc/cpuinfo").read_text().split()
+    instructions = next((name for flag, name in INSTRUCTIONS if flag in flags), "plain C")
+    said = f"{processor()}, {count} processors, {instructions}, {day}, {asked.rounds} rounds; others used {100 * busy:.0f} % before."
     print(f"{said}\n\n{rows}")
     if asked.output is not None and not asked.busy:
         document = asked.output.read_text()
-        asked.output.write_text(written(document, f"{processor()}, {count}", f"{said}\n\n{rows}"))
+        asked.output.write_text(written(document, f"{processor()}, {count}, {instructions}", f"{said}\n\n{rows}"))
 
 
 if __name__ == "__main__":
