@@ -42,7 +42,7 @@ programs=$build/programs
 mkdir -p "$programs" "$build/run"
 rustc --edition 2024 tests/c/generator/main.rs -o "$programs/generator"
 for name in null_arguments matrix sequences; do
-  "$programs/generator" "$name" include/umbo/tensorflow.h "$programs/$name.c"
+  "$programs/generator" "$name" include/umbo/all.h "$programs/$name.c"
 done
 compile() {
   # What the programs call is instrumented too; the runtime is Rust's, since there can be but one.
