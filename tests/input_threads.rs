@@ -16,12 +16,13 @@ fn prefetching_threads() -> usize {
     threads("umbo-prefetch")
 }
 
-/// Waits until the system has forgotten the last of these threads: one that was joined may still be
-/// listed for a moment.
-fn end(called: &str) {
+/// Waits until the system lists as many threads of this name: a new thread names itself when it
+/// first runs, and one that was joined may still be listed for a moment.
+fn wait_for(count: usize, called: &str) {
     let patience = Instant::now() + Duration::from_secs(60);
-    while threads(called) > 0 {
-        assert!(Instant::now() < patience, "threads '{called}' do not end");
+    while threads(called) != count {
+        let seen = threads(called);
+        assert!(Instant::now() < patience, "{seen} threads '{called}' in place of {count}");
         std::thread::yield_now();
     }
 }
@@ -64,7 +65,7 @@ fn dropping_an_iterator_at_any_point_ends_its_threads() {
             assert!(iterator.next().unwrap().is_some());
         }
         drop(iterator);
-        end("umbo-prefetch");
+        wait_for(0, "umbo-prefetch");
         drop(held);
     }
 
@@ -72,7 +73,7 @@ fn dropping_an_iterator_at_any_point_ends_its_threads() {
     let iterator = finite.iterator().unwrap();
     while iterator.next().unwrap().is_some() {}
     drop(iterator);
-    end("umbo-prefetch");
+    wait_for(0, "umbo-prefetch");
 }
 
 #[test]
@@ -92,12 +93,12 @@ fn threads_of_a_bound_thread_are_bound_to_nothing() {
         let parallel = dataset.map(record, at_once(5)).unwrap().iterator().unwrap();
         assert_eq!(threads("umbo-map"), 0, "nothing is read before the first element");
         while parallel.next().unwrap().is_some() {}
-        assert_eq!(threads("umbo-map"), 5);
+        wait_for(5, "umbo-map");
         parallel.reset().unwrap();
         while parallel.next().unwrap().is_some() {}
         assert_eq!(threads("umbo-map"), 5, "another round uses the same threads");
         drop(parallel);
-        end("umbo-map");
+        wait_for(0, "umbo-map");
         let ahead = dataset.map(record, at_once(0)).unwrap().prefetch(2).unwrap();
         let ahead = ahead.iterator().unwrap();
         while ahead.next().unwrap().is_some() {}
