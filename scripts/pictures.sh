@@ -32,7 +32,7 @@ UMBO_TRACE=$work/trace.json "$built/c_examples/03_train_fashion_mnist" --epochs 
 "$umbo" trace "$work/trace.json" --html "$work/trace.html" --most 400
 browser=$(command -v chromium-headless-shell || command -v chromium || true)
 if [ -n "$browser" ]; then
-  "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1200,640 \
+  "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1200,560 \
     --user-data-dir="$work/profile" --virtual-time-budget=5000 --screenshot="$pictures/trace.png" "file://$PWD/$work/trace.html" \
     >/dev/null 2>&1
   echo "$pictures/trace.png"
