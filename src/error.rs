@@ -344,6 +344,8 @@ impl fmt::Display for ReplicaFailures {
         for failure in &self.failures {
             let ReplicaFailure { replica, device, error, .. } = failure;
             let status = error.status().name();
+            // The rest of the name is the same for all.
+            let device = device.rsplit_once("/device:").map_or(device.as_str(), |(_, short)| short);
             write!(formatter, "{separator}replica {replica} ({device}): {status}")?;
             // What all of them have in common stands above; the name of what they called may stand before it.
             let told = error.to_string();

@@ -55,7 +55,7 @@ fn calls(text: &str) -> Vec<Call> {
         }
         let end = closing(text, open);
         let instead = match &text[at..open] {
-            "umbo_view_of_memory" => "{0}",
+            "umbo_view_of_memory" | "umbo_view_of_mutable_memory" => "{0}",
             name if name.ends_with("_release") => "(void)0",
             _ => "UMBO_OK",
         };

@@ -35,7 +35,6 @@ saving saving_begin(const trainer *t, const options *choices, const workers *tog
   umbo_checkpoint_manager_options keep = UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT;
   keep.max_to_keep = 2;
   keep.every_steps = choices->save_every;
-  keep.asynchronous = 0; /* so that never more than one interval is lost */
   keep.start_fresh = !choices->resume; /* what another training has left in the folder is moved out of the way */
   UMBO_CHECK(umbo_checkpoint_manager_create(s.checkpoint, choices->checkpoint, &keep, &s.manager));
   if (choices->resume) {

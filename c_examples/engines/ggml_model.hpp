@@ -182,11 +182,8 @@ struct replica {
 inline umbo_view view_of(const ggml_tensor *tensor) {
   const std::int64_t sizes[2] = {tensor->ne[1], tensor->ne[0]};
   const bool is_vector = tensor->ne[1] == 1;
-  umbo_view view = umbo_view_of_memory(UMBO_DTYPE_FLOAT32, is_vector ? 1 : 2, is_vector ? sizes + 1 : sizes,
-                                       tensor->data);
-  view.mutable_data = tensor->data;
-  view.flags = UMBO_VIEW_CONTIGUOUS;
-  return view;
+  return umbo_view_of_mutable_memory(UMBO_DTYPE_FLOAT32, is_vector ? 1 : 2, is_vector ? sizes + 1 : sizes,
+                                     tensor->data);
 }
 
 inline void replica::contribute(umbo::replica_context &context, const umbo::gradients &gradients, const float *x_rows,

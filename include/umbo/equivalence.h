@@ -11,7 +11,7 @@
  *
  * With the environment variable UMBO_CHECK=1 umbo_train_epoch(), and umbo_strategy_run() with an
  * element of umbo_iterator_next(), check the first batch of each pass of a distributed dataset and
- * log the verdict. docs/concepts.md says more.
+ * log each verdict once for a strategy. docs/concepts.md says more.
  *
  * Threads: umbo_strategy_check_equivalence() is *serialised* with the strategy's steps; functions
  * on its result are *concurrent*.

@@ -175,7 +175,11 @@ typedef struct umbo_checkpoint_manager_options {
   int64_t max_best_to_keep;
   /** 1: a larger metric is better. 0: a smaller one. */
   int32_t larger_is_better;
-  /** 1: a thread of the library writes files while training goes on. 0: the calls that save do. */
+  /**
+   * 0: umbo_checkpoint_manager_save() writes the file before it returns. 1: a thread of the library
+   * writes it while training goes on; the program then calls umbo_checkpoint_manager_wait(), or
+   * releases the manager, before it ends, or loses what is not written yet.
+   */
   int32_t asynchronous;
   /** A checkpoint is due so many steps after the last one; at least 1, or UMBO_INFINITE. */
   int64_t every_steps;
@@ -189,7 +193,7 @@ typedef struct umbo_checkpoint_manager_options {
 } umbo_checkpoint_manager_options;
 
 #define UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT \
-  { sizeof(umbo_checkpoint_manager_options), 5, 0, 0, 1, 1, UMBO_INFINITE, 0 }
+  { sizeof(umbo_checkpoint_manager_options), 5, 0, 0, 0, 1, UMBO_INFINITE, 0 }
 UMBO_DEFAULT(umbo_checkpoint_manager_options, UMBO_CHECKPOINT_MANAGER_OPTIONS_INIT)
 
 /**

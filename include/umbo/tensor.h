@@ -253,6 +253,20 @@ static inline umbo_view umbo_view_of_memory(umbo_dtype dtype, int32_t ndim, cons
 }
 
 /**
+ * Makes a view of an array in host memory that the library may write, for
+ * umbo_variable_create_in_memory(). As umbo_view_of_memory() in all else.
+ */
+static inline umbo_view umbo_view_of_mutable_memory(umbo_dtype dtype, int32_t ndim,
+                                                    const int64_t *shape, void *data) {
+  umbo_view view = umbo_view_of_memory(dtype, ndim, shape, data);
+  if (view.flags != 0) {
+    view.mutable_data = data;
+    view.flags = UMBO_VIEW_CONTIGUOUS;
+  }
+  return view;
+}
+
+/**
  * Rounds float32 numbers to float16 or bfloat16, to the nearest, ties to even.
  *
  * @param[in] dtype UMBO_DTYPE_FLOAT16 or UMBO_DTYPE_BFLOAT16.

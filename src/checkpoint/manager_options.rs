@@ -16,7 +16,7 @@ pub struct ManagerOptions {
     pub every_steps: Option<u64>,
     /// A file is due once so much time has passed since the last one.
     pub every: Option<Duration>,
-    /// Whether another thread writes files, while training goes on.
+    /// Whether another thread writes files, while training goes on. A process that ends meanwhile loses them.
     pub asynchronous: bool,
     /// The files that are there are of another training: as if they were not, and moved to a folder of their
     /// own by the first save.
@@ -31,7 +31,7 @@ impl Default for ManagerOptions {
             larger_is_better: false,
             every_steps: Some(1),
             every: None,
-            asynchronous: true,
+            asynchronous: false,
             start_fresh: false,
         }
     }

@@ -1,7 +1,10 @@
 //! The check of a step on the batch that a pass begins with, for programs that do not ask for it
-//! themselves: what it finds is said in the log.
+//! themselves: what it finds is said in the log, each verdict once for a strategy.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock};
+
+use parking_lot::Mutex;
 
 use super::{Options, Report, check};
 use crate::collectives;
@@ -23,8 +26,19 @@ pub enum Written<'a> {
     PerhapsBy(&'a Arc<Gradients>),
 }
 
-/// Checks `function` on `element`, which is distributed, and logs the verdict: as information if the
-/// equivalence holds, else as a warning. If there was no check, the log says why.
+/// What a check ends with.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Verdict {
+    Holds,
+    Fails,
+    NotChecked,
+}
+
+/// What has been said, by the ids of strategies.
+static SAID: LazyLock<Mutex<HashSet<(u64, Verdict)>>> = LazyLock::new(Mutex::default);
+
+/// Checks `function` on `element`, which is distributed, and logs the verdict, unless an earlier pass had the
+/// same: as information if the equivalence holds, else as a warning. If there was no check, the log says why.
 ///
 /// Fails if the strategy is strict and the equivalence does not hold. Nothing that was found is
 /// committed, and gradients and metrics are as they were.
@@ -34,22 +48,29 @@ pub fn check_first(
     element: &Value,
     written: Written<'_>,
 ) -> Result<()> {
-    match verdict(strategy, function, element, written) {
-        Ok(report) if report.equivalent => say(Level::Info, &report.text),
+    match compare(strategy, function, element, written) {
+        Ok(report) if report.equivalent => say(strategy, Level::Info, Verdict::Holds, &report.text),
         Ok(report) if strategy.is_strict() => {
             return Err(strict_callbacks::mistake(format_args!("UMBO_CHECK: {}", report.text)));
         }
-        Ok(report) => say(Level::Warning, &report.text),
-        Err(error) => say(Level::Warning, &format!("not checked: {error}")),
+        Ok(report) => say(strategy, Level::Warning, Verdict::Fails, &report.text),
+        Err(error) => not_checked(strategy, &error.to_string()),
     }
     Ok(())
 }
 
-fn say(level: Level, text: &str) {
-    log::log_anyway(level, &format!("UMBO_CHECK: {text}"));
+/// Says why no step of the strategy was checked.
+pub fn not_checked(strategy: &Strategy, why: &str) {
+    say(strategy, Level::Warning, Verdict::NotChecked, &format!("not checked: {why}"));
 }
 
-fn verdict(
+fn say(strategy: &Strategy, level: Level, verdict: Verdict, text: &str) {
+    if SAID.lock().insert((strategy.id(), verdict)) {
+        log::log_anyway(level, &format!("UMBO_CHECK: {text}"));
+    }
+}
+
+fn compare(
     strategy: &Strategy,
     function: &FunctionFor<'_>,
     element: &Value,

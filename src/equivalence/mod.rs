@@ -39,7 +39,7 @@ mod written_variables;
 
 use std::sync::Arc;
 
-pub use first_batch::{Written, check_first};
+pub use first_batch::{Written, check_first, not_checked};
 pub use options::Options;
 pub use report::{Finding, Report, Subject, Verdict};
 

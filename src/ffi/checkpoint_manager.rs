@@ -7,7 +7,7 @@ use crate::checkpoint::{Manager, ManagerOptions};
 
 /// Which checkpoints are kept, and when one is due.
 #[c_struct(
-    max_to_keep = 5, asynchronous = 1, every_steps = 1, every_seconds = UMBO_INFINITE as f64
+    max_to_keep = 5, every_steps = 1, every_seconds = UMBO_INFINITE as f64
 )]
 pub struct umbo_checkpoint_manager_options {
     /// How many of the newest are kept; at least 1.
@@ -16,7 +16,9 @@ pub struct umbo_checkpoint_manager_options {
     pub max_best_to_keep: i64,
     /// 1: a larger metric is better. 0: a smaller one.
     pub larger_is_better: i32,
-    /// 1: a thread of the library writes files while training goes on. 0: the calls that save do.
+    /// 0: umbo_checkpoint_manager_save() writes the file before it returns. 1: a thread of the library
+    /// writes it while training goes on; the program then calls umbo_checkpoint_manager_wait(), or
+    /// releases the manager, before it ends, or loses what is not written yet.
     pub asynchronous: i32,
     /// A checkpoint is due so many steps after the last one; at least 1, or UMBO_INFINITE.
     pub every_steps: i64,

@@ -6,7 +6,6 @@ use std::sync::{Arc, Weak};
 use crate::equivalence::{self, Written};
 use crate::error::Result;
 use crate::input::PassIterator;
-use crate::observe::log::{self, Level};
 use crate::observe::switch::CHECK;
 use crate::optimizer::Gradients;
 use crate::strategy::{FunctionFor, Strategy};
@@ -70,14 +69,12 @@ pub(super) fn check_run(
             equivalence::check_first(strategy, function, args, Written::PerhapsBy(gradients))
         }
         ref several => {
-            log::log_anyway(
-                Level::Warning,
-                &format!(
-                    "UMBO_CHECK: not checked: the strategy has {} umbo_gradients, and a run does not \
-                     say which of them its callback writes; call umbo_strategy_check_equivalence()",
-                    several.len()
-                ),
+            let why = format!(
+                "the strategy has {} umbo_gradients, and a run does not say which of them its \
+                 callback writes; call umbo_strategy_check_equivalence()",
+                several.len()
             );
+            equivalence::not_checked(strategy, &why);
             Ok(())
         }
     };

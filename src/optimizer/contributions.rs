@@ -46,8 +46,8 @@ impl<'a> Contributions<'a> {
             return Ok(());
         }
         Err(Error::precondition(format!(
-            "gradients: not submitted in the last run by {}; every replica submits once in each \
-             run, one without examples with weight 0",
+            "gradients: not submitted in the last run by {}; each replica submits \
+             them once in each run, also one without examples",
             names.join(", ")
         )))
     }

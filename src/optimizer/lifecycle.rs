@@ -108,8 +108,8 @@ impl Gradients {
             // It is the step's own apply, as that of an epoch: what was before the step is no help.
             Phase::Applied | Phase::RolledBack if committing.is_some() => {
                 return Err(Error::precondition(
-                    "gradients: no replica submitted any in this step, which is to apply them; every \
-                     replica submits once in each step, one without examples with weight 0",
+                    "gradients: no replica submitted any in this step, which is to apply them; each \
+                     replica submits once in each step, also one without examples",
                 ));
             }
             Phase::Applied if step == 0 => {

@@ -154,7 +154,7 @@ fn made_by_first_replica(
             "mismatching name on device {}: replica {replica} asks for a variable \
              '{full_name}', number {} of this name, which replica 0 has not made; all \
              replicas must make the same variables in the same order",
-            context.strategy().replica_device_names()[replica],
+            context.strategy().replica_devices()[replica],
             position + 1
         ))),
     }

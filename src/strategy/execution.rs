@@ -107,6 +107,10 @@ impl StepRecord {
         match (outcome, found) {
             (outcome, Ok(())) => outcome,
             (Ok(_), Err(mistake)) if !self.rendezvous.is_abandoned() => Err(mistake),
+            // The callback may have been told already.
+            (Err(failure), Err(mistake)) if failure.to_string().contains(&mistake.to_string()) => {
+                Err(failure)
+            }
             (outcome, Err(mistake)) => {
                 log::log(Level::Error, || format!("found beside another failure: {mistake}"));
                 outcome

@@ -82,7 +82,8 @@ impl ReplicaContext {
             Error::precondition(match self.global_arguments() {
                 Some(_) => format!(
                     "the run's arguments do not say how many examples this replica has, since they contain \
-                     no per-replica value; {instead}"
+                     no per-replica value; give it the elements of a distributed dataset, or, where each \
+                     replica has rows of its own, {instead}"
                 ),
                 None => format!(
                     "the run has no arguments that say how many examples this replica has. Where they are \

@@ -404,7 +404,7 @@ impl Strategy {
     fn draining(&self, late: &[usize]) -> Error {
         let names: Vec<String> = late
             .iter()
-            .map(|&replica| format!("replica {replica} ({})", self.replica_device_names()[replica]))
+            .map(|&replica| format!("replica {replica} ({})", self.replica_devices()[replica]))
             .collect();
         let late = match names.as_slice() {
             // The coordinator itself lets go of what the run held.

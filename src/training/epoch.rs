@@ -16,7 +16,7 @@ use crate::strategy::{Baggage, ReplicaContext, ReplicaFunction, Strategy};
 use crate::values::Value;
 
 /// Of a step that took no effect.
-const AGAIN: &str = " (the next epoch gives its element again; the iterator's next passes over it)";
+const AGAIN: &str = " (the next epoch begins with its batch)";
 
 /// What is done with each element of an iterator, and when it ends.
 pub struct Epoch<'a> {
@@ -131,15 +131,18 @@ impl Epoch<'_> {
             let (what, done) = match checked {
                 Ok(()) => {
                     let element = lent.element.clone();
-                    ("the run", self.run_step(&step, element, user_data.clone()))
+                    (
+                        "of the epoch failed and changed nothing",
+                        self.run_step(&step, element, user_data.clone()),
+                    )
                 }
-                failed => ("the check", failed),
+                failed => ("of the epoch did not begin", failed),
             };
             if let Err(error) = done {
                 let comes_again =
                     !self.strategy.element_is_passed_over() && self.iterator.give_back(lent);
                 let again = if comes_again { AGAIN } else { "" };
-                return Err(error.within(at(&format!("{what}{again}"))));
+                return Err(error.within(format!("step {number} {what}{again}")));
             }
             drop(lent);
             let done = self.update.as_ref().and_then(|(optimizer, _)| optimizer.last_report());

@@ -21,10 +21,7 @@ typedef struct {
 } trained;
 
 static umbo_view memory(int32_t rank, const int64_t *shape, float *data) {
-    umbo_view view = umbo_view_of_memory(UMBO_DTYPE_FLOAT32, rank, shape, data);
-    view.mutable_data = data;
-    view.flags = UMBO_VIEW_CONTIGUOUS;
-    return view;
+    return umbo_view_of_mutable_memory(UMBO_DTYPE_FLOAT32, rank, shape, data);
 }
 
 static void see(const void **places, int capacity, const void *place) {

@@ -62,9 +62,7 @@ int main(void) {
     b = make(strategy, "b");
     foreign = make(other, "foreign");
     c = make(strategy, "a"); /* names need not differ */
-    where = umbo_view_of_memory(UMBO_DTYPE_FLOAT32, 1, shape, memory);
-    where.mutable_data = memory;
-    where.flags = UMBO_VIEW_CONTIGUOUS;
+    where = umbo_view_of_mutable_memory(UMBO_DTYPE_FLOAT32, 1, shape, memory);
     CHECK_OK(umbo_variable_create_in_memory(strategy, 1, &name, &where, NULL, NULL, NULL, &d));
     CHECK(strcmp(names_of(strategy), "a b a in_memory ") == 0);
     umbo_variable_release(d);

@@ -292,17 +292,17 @@ static void accumulation(void) {
 }
 
 /* What messages say of a run whose element comes again. */
-#define AGAIN " (the next epoch gives its element again; the iterator's next passes over it)"
+#define FAILED " failed and changed nothing (the next epoch begins with its batch)"
 
 /* Whatever goes wrong in the second step, all is as after the first, and training goes on. */
 static void failures(void) {
     int way;
     for (way = 0; way < 4; way++) {
         static const char *const words[] = {
-            "umbo_train_epoch: step 2 of the epoch: the run" AGAIN "\nreplica 1 (/job",
-            "umbo_train_epoch: step 2 of the epoch: the run" AGAIN ": gradients: the gradient of",
+            "umbo_train_epoch: step 2 of the epoch" FAILED "\nreplica 1 (CPU:1",
+            "umbo_train_epoch: step 2 of the epoch" FAILED ": gradients: the gradient of",
             "umbo_train_epoch: step 2 of the epoch: progress: good enough",
-            "umbo_train_epoch: step 2 of the epoch: the run" AGAIN "\n"};
+            "umbo_train_epoch: step 2 of the epoch" FAILED "\n"};
         static const umbo_status statuses[] = {UMBO_STATUS_DATA_LOSS, UMBO_STATUS_INVALID_ARGUMENT,
                                                UMBO_STATUS_ABORTED, UMBO_STATUS_CANCELLED};
         scene self = make_scene(2, 1);
@@ -367,9 +367,9 @@ static umbo_status forget(umbo_replica_context *context, const umbo_value *args,
 /* The message is of the step: nobody can apply beside it, whatever was before. */
 static void nothing_submitted(void) {
     static const char *const words[] = {
-        "umbo_train_epoch: step 1 of the epoch: the run" AGAIN ": gradients: no replica submitted any",
-        "umbo_train_epoch: step 2 of the epoch: the run" AGAIN ": gradients: no replica submitted any",
-        "umbo_train_epoch: step 1 of the epoch: the run" AGAIN ": gradients: no replica submitted any"};
+        "umbo_train_epoch: step 1 of the epoch" FAILED ": gradients: no replica submitted any",
+        "umbo_train_epoch: step 2 of the epoch" FAILED ": gradients: no replica submitted any",
+        "umbo_train_epoch: step 1 of the epoch" FAILED ": gradients: no replica submitted any"};
     scene self = make_scene(2, 1);
     int way;
     for (way = 0; way < COUNT_OF(words); way++) {
@@ -380,7 +380,7 @@ static void nothing_submitted(void) {
                      UMBO_STATUS_FAILED_PRECONDITION);
         if (strncmp(umbo_last_error_message(), words[way], strlen(words[way])) != 0)
             check_failed(__FILE__, __LINE__, words[way]);
-        CHECK_MESSAGE("every replica submits once in each step");
+        CHECK_MESSAGE("each replica submits once in each step");
         CHECK(iterations_of(&self) == (way == 0 ? 0 : 1));
     }
     release_scene(&self);

@@ -75,8 +75,8 @@ fn a_file_is_due_by_steps_or_by_time() {
 fn training_goes_on_while_a_copy_is_written() {
     let folder = Folder::new();
     let scene = Scene::new("adam", Feature::Accumulation, 2);
-    let manager =
-        manager(&scene, &folder, ManagerOptions { max_to_keep: 100, ..Default::default() });
+    let options = ManagerOptions { max_to_keep: 100, asynchronous: true, ..Default::default() };
+    let manager = manager(&scene, &folder, options);
     let mut states = Vec::new();
     for step in 1..=20 {
         scene.train(1);
@@ -123,7 +123,8 @@ fn a_damaged_file_is_passed_over() {
 fn failures_in_the_background_are_told() {
     let folder = Folder::new();
     let scene = Scene::new("sgd", Feature::Plain, 1);
-    let manager = manager(&scene, &folder, ManagerOptions::default());
+    let options = ManagerOptions { asynchronous: true, ..Default::default() };
+    let manager = manager(&scene, &folder, options);
     let (there, away) = (folder.path("checkpoints"), folder.path("away"));
     manager.save(6, None, true).unwrap();
     manager.wait().unwrap();

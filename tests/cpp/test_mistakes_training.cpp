@@ -39,7 +39,7 @@ std::vector<mistake> mistakes() {
         {"a replica that forgets to submit", umbo::status::failed_precondition,
          {"umbo_optimizer_apply", "gradients"},
          {"replica 1 (CPU:1)"},
-         {"every replica submits once in each run"},
+         {"each replica submits them once in each run"},
          [] {
              const world at;
              at.strategy.run([&](context &own, const value &) {

@@ -508,7 +508,7 @@ fn callbacks_that_cannot_do_with_an_empty_part() {
     let words = [
         "fails with all 8 examples on replica 0 and empty parts on the others",
         "replica 1 (",
-        &format!("device:{device}): INVALID_ARGUMENT: rows: none at all"),
+        &format!("({device}): INVALID_ARGUMENT: rows: none at all"),
     ];
     says(&report, of_step(&report), Verdict::Failed, &words);
     assert_eq!(report.findings.len(), 1, "once is enough: {}", report.text);

@@ -130,7 +130,7 @@ fn errors_of_replicas_begin_with_the_replica() {
         unsafe { umbo_strategy_run(s, Some(gathers), s.cast(), value, none, ptr::null_mut()) };
     refused(status, UMBO_STATUS_FAILED_PRECONDITION, "use an all-gather");
     for (replica, line) in last_message().lines().enumerate() {
-        let failed = format!("replica {replica} (/");
+        let failed = format!("replica {replica} (CPU:{replica})");
         assert!(line.starts_with(&failed), "{line}");
         assert!(line.contains(": FAILED_PRECONDITION: umbo_strategy_gather: requires"), "{line}");
     }

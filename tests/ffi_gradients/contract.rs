@@ -244,7 +244,7 @@ fn a_run_behind_the_last_element_says_that_the_data_have_ended() {
     refused(
         status,
         UMBO_STATUS_FAILED_PRECONDITION,
-        &["contain no per-replica value; submit with"],
+        &["contain no per-replica value; give it the elements of a distributed dataset"],
     );
     // SAFETY: the handle is not used afterwards.
     unsafe { umbo_release(plain.cast(), UMBO_HANDLE_VALUE) };

@@ -124,7 +124,25 @@ def compared(name):
         close("weights", ours.weights(), np.asarray(params), 1e-11)
 
 
+def one_at_a_time():
+    """What other judges use: a stepper that is told weights and states goes on as the trainer does that has them."""
+    generator = np.random.default_rng(4)
+    gradients = generator.normal(0.2, 1.0, (4, 5, 3))
+    for rule in ("adam", "adagrad"):
+        trainer = Trainer(rule, [np.ones((5, 3))])
+        for gradient in gradients[:3]:
+            trainer.step(gradient)
+        stepper = Stepper(rule, np.ones((5, 3)))
+        weights, states = stepper.step(trainer.weights(), trainer.states(), 3, gradients[3])
+        trainer.step(gradients[3])
+        close("weights", weights, trainer.weights(), 0.0)
+        for name, state in states.items():
+            close(name, state, trainer.states()[name], 0.0)
+
+
 def cases(small):
+    if small:
+        yield Case("one update at a time", one_at_a_time)
     for name in ["adam", "lamb"] if small else COMPARED:
         yield Case(name, lambda name=name: compared(name))
 

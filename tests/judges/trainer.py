@@ -112,7 +112,7 @@ class Stepper:
         running = [0.0, 0.0]
         if self.rule in ("adam", "adamw", "lamb"):
             running = [self.options.beta1**updates, self.options.beta2**updates]
-        progress = options_of("umbo_variable_progress", {"updates": updates})
+        progress = options_of("umbo_variable_progress", {"update_count": updates})
         progress.first_running, progress.second_running = running
         check(lib.umbo_optimizer_set_variable_progress(trainer.optimizer, variable, progress))
         if learning_rate is not None:

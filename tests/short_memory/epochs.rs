@@ -232,8 +232,8 @@ fn train_with_little(plan: &Plan) -> (usize, usize) {
             || (plan.limited == Some(Limit::Token) && status == Status::Cancelled);
         assert!(is_expected, "{plan:?}: {error}");
         let text = error.to_string();
-        let in_run = text.contains("of the epoch: the run");
-        assert_eq!(in_run, text.contains("the next epoch gives its element again"), "{text}");
+        let in_run = text.contains("of the epoch failed");
+        assert_eq!(in_run, text.contains("the next epoch begins with its batch"), "{text}");
         runs += usize::from(in_run);
         assert!(failures < 500, "{plan:?}: still {error}");
     }

@@ -163,7 +163,7 @@ fn merge_calls_that_differ_are_named_by_their_symbols_and_once() {
         assert_eq!(error.matches(once).count(), 1, "'{once}' in {error}");
     }
     for replica in 0..3 {
-        assert!(error.contains(&format!("replica {replica} (/job")), "{error}");
+        assert!(error.contains(&format!("replica {replica} (CPU:")), "{error}");
     }
 }
 

@@ -377,8 +377,8 @@ fn check(plan: &Plan, error: &Error) {
     assert_eq!(error.status(), expected, "{plan:?}: {error}");
     let text = error.to_string();
     let begins = text.lines().next().unwrap();
-    let in_run = begins.contains("of the epoch: the run");
-    assert_eq!(begins.contains("the next epoch gives its element again"), in_run, "{text}");
+    let in_run = begins.contains("of the epoch failed");
+    assert_eq!(begins.contains("the next epoch begins with its batch"), in_run, "{text}");
 }
 
 /// A file that goes when this does, with those of other ranks.

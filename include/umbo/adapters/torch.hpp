@@ -81,10 +81,10 @@ inline umbo_view view_of_torch(const at::Tensor &tensor) {
         throw error(status::invalid_argument,
                     "a torch tensor of " + std::to_string(tensor.dim()) + " dimensions; 8 are supported");
     }
-    umbo_view view = umbo_view_of_memory(umbo_type(tensor.scalar_type()), static_cast<std::int32_t>(tensor.dim()),
-                                         tensor.sizes().data(), tensor.data_ptr());
-    view.mutable_data = tensor.data_ptr();
-    view.flags = tensor.is_contiguous() ? UMBO_VIEW_CONTIGUOUS : umbo_view_flags{};
+    const auto ndim = static_cast<std::int32_t>(tensor.dim());
+    umbo_view view =
+        umbo_view_of_mutable_memory(umbo_type(tensor.scalar_type()), ndim, tensor.sizes().data(), tensor.data_ptr());
+    if (!tensor.is_contiguous()) view.flags = umbo_view_flags{};
     for (std::int64_t axis = 0; axis < tensor.dim(); ++axis) view.strides[axis] = tensor.stride(axis);
     return view;
 }

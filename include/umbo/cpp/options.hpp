@@ -128,7 +128,7 @@ struct checkpoint_manager_options {
     std::int64_t max_to_keep = 5;
     std::int64_t max_best_to_keep = 0;
     bool larger_is_better = false;
-    bool asynchronous = true;
+    bool asynchronous = false;
     std::int64_t every_steps = 1;
     double every_seconds = UMBO_INFINITE;
     bool start_fresh = false;

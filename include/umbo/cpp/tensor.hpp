@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -16,10 +17,16 @@ UMBO_DETAIL_BEGIN
 
 using dimensions = std::vector<std::int64_t>;
 
-// The view of contiguous row-major memory of the program's, for reading.
+// The view of contiguous row-major memory of the program's, for writing, too, if `T` is not const.
 template <class T>
-umbo_view view_of_memory(const dimensions &shape, const T *data) {
-    return umbo_view_of_memory(to_c(dtype_of<T>), detail::ndim_of(shape.size()), shape.data(), data);
+umbo_view view_of_memory(const dimensions &shape, T *data) {
+    const umbo_dtype dtype = to_c(dtype_of<std::remove_const_t<T>>);
+    const std::int32_t ndim = detail::ndim_of(shape.size());
+    if constexpr (std::is_const_v<T>) {
+        return umbo_view_of_memory(dtype, ndim, shape.data(), data);
+    } else {
+        return umbo_view_of_mutable_memory(dtype, ndim, shape.data(), data);
+    }
 }
 
 // Round to float16 or bfloat16, and back. The 16-bit numbers are given as their bits.
