@@ -368,7 +368,7 @@ fn defaults_of_the_header() -> BTreeMap<(String, String), f64> {
 
 #[test]
 fn the_table_of_defaults_is_that_of_the_header() {
-    let text = fs::read_to_string(root().join("docs/concepts.md")).unwrap();
+    let text = fs::read_to_string(root().join("docs/internals/optimizers.md")).unwrap();
     let (_, table) = text.split_once("| rule | setting | Umbo |").unwrap();
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     let mut said = BTreeMap::new();

@@ -2,7 +2,7 @@
 
 For those tests each optimizer's update_step() is Umbo's: it keeps what Keras keeps, and Keras does all around it.
 
-Epsilon has another place in Keras (docs/concepts.md), so that the steps are compared with one that is next to
+Epsilon has another place in Keras (docs/internals/optimizers.md), so that the steps are compared with one that is next to
 nothing; Keras' own tests have Keras' epsilon, and their own bounds."""
 import importlib
 import os
@@ -131,8 +131,8 @@ def repeated(_):
 
 
 def defaults():
-    """The numbers that docs/concepts.md says are Keras'."""
-    table = pathlib.Path(__file__).parents[2] / "docs/concepts.md"
+    """The numbers that docs/internals/optimizers.md says are Keras'."""
+    table = pathlib.Path(__file__).parents[2] / "docs/internals/optimizers.md"
     ours = {name: keras_name for keras_name, name in NAMES.items()} | {"weight_decay": "weight_decay"}
     for line in table.read_text().splitlines():
         cells = [cell.strip() for cell in line.split("|")]

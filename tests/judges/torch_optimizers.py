@@ -33,7 +33,7 @@ def translated(name, kwargs):
     """The rule, its options and the settings that are an optimizer's of torch with these arguments."""
     rule, options, settings = RULES[name], {}, {}
     if name == "SGD":
-        # Umbo's learning rate of 0.01 is Keras' (docs/concepts.md).
+        # Umbo's learning rate of 0.01 is Keras' (docs/internals/optimizers.md).
         options["learning_rate"] = 0.001
         if kwargs.get("momentum") or kwargs.get("nesterov"):
             rule = "momentum"

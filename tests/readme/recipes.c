@@ -10,6 +10,8 @@
 #include "ctrl_c.c"
 #include "early_stop.c"
 #include "evaluate.c"
+#include "files.c"
+#include "layers.c"
 #include "loader.c"
 #include "metrics.c"
 #include "resume.c"
@@ -70,7 +72,7 @@ static void end(program *p) {
   umbo_strategy_release(p->strategy);
 }
 
-/* Every example has a gradient of 1 for each weight, and a loss of 2. */
+/* Every example has a gradient of 1 for each weight. */
 static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void *data, umbo_value **result) {
   const program *p = data;
   umbo_view rows, gradient;
@@ -79,16 +81,6 @@ static umbo_status step(umbo_replica_context *ctx, const umbo_value *batch, void
   UMBO_TRY(umbo_gradients_view(p->gradients, ctx, 0, UMBO_GRADIENT_ADD, &gradient));
   for (int i = 0; i < 3; ++i) ((float *)gradient.mutable_data)[i] += (float)rows.shape[0];
   return umbo_gradients_submit(p->gradients, ctx);
-}
-
-static umbo_status loss_of_two(umbo_replica_context *ctx, const umbo_value *batch, void *data, umbo_value **result) {
-  (void)data;
-  int64_t examples = 0;
-  umbo_view rows;
-  (void)result;
-  UMBO_TRY(umbo_value_view(batch, NULL, UMBO_DTYPE_NONE, &rows));
-  examples = rows.shape[0];
-  return umbo_replica_context_add_metric(ctx, "loss", 2.0 * (double)examples, (double)examples);
 }
 
 /* Row i is an example of class i mod 3, which is predicted for all examples of class 0 and 1 and for none of class 2. */
@@ -120,8 +112,10 @@ static void evaluates_and_measures(program *p) {
   umbo_metric accuracy = UMBO_METRIC_INIT;
   umbo_train_epoch_options options = UMBO_TRAIN_EPOCH_OPTIONS_INIT;
   options.metrics = p->metrics;
-  UMBO_CHECK(evaluate(p->strategy, p->batches, loss_of_two, p, &loss));
-  assert(loss == 2.0);
+  /* The weights are zero and row i is {i, i + 1, i + 2}: half the mean of (i + 1)^2. */
+  model of_line = {p->weights, NULL};
+  UMBO_CHECK(evaluate(p->strategy, p->batches, &of_line, &loss));
+  assert(loss > 1691.74 && loss < 1691.76);
   UMBO_CHECK(umbo_train_epoch(p->strategy, p->batches, NULL, NULL, predict, p, &options, NULL));
   UMBO_CHECK(umbo_metrics_result(p->metrics, ACCURACY, &accuracy));
   assert(accuracy.weight == ROWS && accuracy.sum == 67);
@@ -160,7 +154,7 @@ static void is_stopped(program *p) {
   umbo_cancellation *token = NULL;
   UMBO_CHECK(umbo_cancellation_create(&token));
   UMBO_CHECK(umbo_cancellation_cancel(token));
-  const umbo_status status = train_until_told(p->strategy, p->batches, p->optimizer, p->gradients, step, p, token);
+  const umbo_status status = train_until_cancelled(p->strategy, p->batches, p->optimizer, p->gradients, step, p, token);
   assert(status == UMBO_STATUS_CANCELLED);
   umbo_cancellation_release(token);
 }
@@ -191,6 +185,71 @@ static void is_interrupted(program *p) {
   assert(rest.step_count == 6); /* of seven batches */
   umbo_checkpoint_manager_release(manager);
   umbo_checkpoint_release(checkpoint);
+}
+
+/* Checks the first element of a dataset, which has these fields, and releases the dataset. */
+static void begins_with(umbo_dataset *dataset, umbo_dtype dtype, int64_t pixels, double label) {
+  umbo_iterator *iterator = NULL;
+  umbo_value *first = NULL;
+  umbo_view x, y;
+  UMBO_CHECK(umbo_iterator_from_dataset(dataset, &iterator));
+  UMBO_CHECK(umbo_iterator_next(iterator, &first));
+  UMBO_CHECK(umbo_value_view(first, "x", dtype, &x));
+  UMBO_CHECK(umbo_value_view(first, "y", dtype, &y));
+  int64_t count = 1;
+  for (int i = 0; i < x.ndim; ++i) count *= x.shape[i];
+  assert(count == pixels && y.ndim == 0);
+  assert((dtype == UMBO_DTYPE_UINT8 ? *(const uint8_t *)y.data : (double)*(const float *)y.data) == label);
+  umbo_value_release(first);
+  umbo_iterator_release(iterator);
+  umbo_dataset_release(dataset);
+}
+
+static void write_file(const char *path, const unsigned char *bytes, size_t count) {
+  FILE *file = fopen(path, "wb");
+  assert(file != NULL && fwrite(bytes, 1, count, file) == count && fclose(file) == 0);
+}
+
+/* Files as MNIST has them, of two images of 1 x 3 pixels, and one of NumPy's, of one row. */
+static void reads_files(void) {
+  const unsigned char images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6};
+  const unsigned char labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 7, 8};
+  const char *const names[] = {"x", "y"};
+  const int64_t shape[] = {1, 4};
+  const float x[] = {1, 2, 3, 4}, y[] = {5};
+  umbo_dataset *dataset = NULL;
+  umbo_value *values[2] = {NULL, NULL};
+  umbo_tensor *tensors[2] = {NULL, NULL};
+  write_file("images", images, sizeof(images));
+  write_file("labels", labels, sizeof(labels));
+  UMBO_CHECK(read_idx("images", "labels", &dataset));
+  begins_with(dataset, UMBO_DTYPE_UINT8, 3, 7);
+  UMBO_CHECK(umbo_value_from_data(UMBO_DTYPE_FLOAT32, 2, shape, x, NULL, &values[0]));
+  UMBO_CHECK(umbo_value_from_data(UMBO_DTYPE_FLOAT32, 1, shape, y, NULL, &values[1]));
+  for (int i = 0; i < 2; ++i) {
+    UMBO_CHECK(umbo_value_tensor(values[i], &tensors[i]));
+    umbo_value_release(values[i]);
+  }
+  UMBO_CHECK(umbo_tensor_save_all(2, names, (const umbo_tensor *const *)tensors, "data.npz"));
+  UMBO_CHECK(read_npz("data.npz", &dataset));
+  begins_with(dataset, UMBO_DTYPE_FLOAT32, 4, 5);
+  for (int i = 0; i < 2; ++i) umbo_tensor_release(tensors[i]);
+}
+
+/* Matrices are drawn, and vectors begin at zero. */
+static void draws_layers(program *p) {
+  umbo_variable *layers[LAYERS];
+  umbo_gradients *gradients = NULL;
+  umbo_view views[LAYERS];
+  UMBO_CHECK(make_layers(p->strategy, 7, 5, CLASSES, layers, &gradients));
+  UMBO_CHECK(umbo_variable_views(LAYERS, layers, NULL, views));
+  for (int i = 0; i < LAYERS; ++i) {
+    const float first = *(const float *)views[i].data;
+    assert(i % 2 == 0 ? first != 0.0f && views[i].ndim == 2 : first == 0.0f && views[i].ndim == 1);
+    umbo_variable_release(layers[i]);
+  }
+  assert(views[W1].shape[1] == 7 && views[W2].shape[0] == CLASSES && views[B1].shape[0] == 5);
+  umbo_gradients_release(gradients);
 }
 
 /* An image is mirrored or it is not, and keeps its label. */
@@ -344,7 +403,9 @@ int main(void) {
   is_stopped(&p);
   is_interrupted(&p);
   settings_and_schedule_act(&p);
+  draws_layers(&p);
   end(&p);
+  reads_files();
   augments();
   stops_early();
   resumes();
