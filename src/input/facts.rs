@@ -18,6 +18,9 @@ const MAX_DEPTH: usize = 256;
 /// that is joined with itself again and again would take twice as much each time.
 const MAX_STAGES: usize = 1 << 16;
 
+/// What is known of a dataset without reading it. An operation begins with those of its first input. It calls
+/// [`Facts::replace`] if it makes other elements, [`Facts::reorder`] if items come in another order, and
+/// [`Facts::need_all_files`] if a share of the files would not give a share of its elements.
 #[derive(Clone)]
 pub(super) struct Facts {
     pub(super) spec: ElementSpec,

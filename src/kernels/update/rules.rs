@@ -185,7 +185,7 @@ macro_rules! measure {
 
 // w is the weight and g the gradient. Scalars whose names begin with an underscore are not used. The squares of
 // what is `measured` are added up over the variable first. A rule `as rare` has one loop for every number of
-// replicas.
+// replicas: all rules but those that the test `hot_loops` counts.
 rules! { w g:
     /// Gradient descent.
     Sgd = "sgd" (learning_rate) [] {

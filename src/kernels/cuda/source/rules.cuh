@@ -1,5 +1,5 @@
-// What each update rule does to one element. The formulas are those of src/optimizer, the scalars
-// those of src/kernels/update/step.rs, rounded to the variable's type. A rule that MEASURES gets what
+// What each update rule does to one element. The formulas and the order of the scalars, which are rounded to the
+// variable's type, are those of src/kernels/update/rules.rs. A rule that MEASURES gets what
 // was found, as the last scalar; one that HAS_ROWS can update rows of a table alone.
 #pragma once
 #include "gradient.cuh"
