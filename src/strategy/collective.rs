@@ -453,7 +453,7 @@ impl ReplicaContext {
             let to = output.assume_exclusive().into_view()?.held();
             InAndOut { input: tensor.reading()?.held(), output: to }
         };
-        Ok(Some(Direct { views, output }))
+        Ok(Some(Direct { views, output: Some(output) }))
     }
 
     /// Concatenates a nest of tensors over the replicas along `axis`; each replica gets its own

@@ -49,7 +49,7 @@ impl ReplicaContext {
         let Some(step) = &self.step else {
             let frame = Frame::CrossReplica { strategy: self.strategy().clone(), step: None };
             with_frame(frame, || serve(self.strategy(), &mut [&mut call]))?;
-            return call.result().unwrap_or(Ok(None));
+            return call.take_result().unwrap_or(Ok(None));
         };
         self.check_live()?;
         let slot = &step.slots[replica];
@@ -86,8 +86,10 @@ impl ReplicaContext {
         drop(waiting);
         // SAFETY: the replica's turn again: it was resumed, or the coordinator has given the step up and
         // answers nobody.
-        let call = unsafe { slot.call.get() }.take();
-        match call.and_then(MergeCall::result) {
+        let place = unsafe { slot.call.get() };
+        let result = place.as_mut().and_then(MergeCall::take_result);
+        *place = None;
+        match result {
             Some(result) => result,
             None => {
                 self.check_live()?;
@@ -211,8 +213,9 @@ fn serve(strategy: &Strategy, calls: &mut [&mut MergeCall]) -> Result<()> {
 
 impl MergeCall {
     /// What came of it, if it was answered.
-    fn result(self) -> Option<Result<Option<Value>>> {
-        let written = self.direct.map(|direct| Value::Tensor(direct.output));
-        self.reply.map(|reply| reply.map(|component| component.or(written)))
+    fn take_result(&mut self) -> Option<Result<Option<Value>>> {
+        let reply = self.reply.take()?;
+        let written = self.direct.as_mut().and_then(|direct| direct.output.take());
+        Some(reply.map(|component| component.or(written.map(Value::Tensor))))
     }
 }

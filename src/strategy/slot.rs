@@ -42,7 +42,7 @@ pub struct MergeCall {
 pub(super) struct Direct {
     /// Of the call's arguments, and of the output.
     pub views: InAndOut<'static>,
-    pub output: Tensor,
+    pub output: Option<Tensor>,
 }
 
 /// What one replica leaves for the coordinator and the coordinator for it. Nothing is locked, and no
