@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs under Miri what it can reach and where unsafe code and memory orders matter most: the handle
-# table, hazard records, the slabs of tensors, and the protocol of steps.
+# table, hazard records, the slabs of tensors, the protocol of steps, and what a step lends without counting it.
 #
 #   scripts/miri.sh [FILTER...]
 set -euo pipefail
@@ -11,7 +11,7 @@ cargo +nightly miri --version >/dev/null 2>&1 || {
 }
 filters=("$@")
 [ $# -gt 0 ] ||
-  filters=(ffi::handle ffi::hazard tensor::slab strategy::protocol)
+  filters=(ffi::handle ffi::hazard tensor::slab strategy::protocol strategy::lending strategy::slot)
 # Handles are numbers in the place of pointers, and are never dereferenced.
 export MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance -Zmiri-ignore-leaks"
 for seed in 0 1 2 3; do

@@ -17,7 +17,7 @@ use umbo::input::Dataset;
 use umbo::observe::log::{self, Level};
 use umbo::observe::trace::{self, own};
 use umbo::observe::{self, Counter, Phase};
-use umbo::strategy::operation::Operation;
+use umbo::strategy::merge::{MergeCall, Operation};
 use umbo::strategy::run::Limits;
 use umbo::strategy::{Options, ReplicaContext, ReplicaFunction, Strategy};
 use umbo::tensor::{Shape, Tensor};
@@ -108,7 +108,7 @@ fn replicas_workers_and_threads_of_input_are_there() {
         let batch = iterator.next().unwrap().unwrap();
         let step = |context: &ReplicaContext| {
             own::begin(if context.replica() == 0 { "first" } else { "second" });
-            let meet = Box::new(|_: &Strategy, all: Vec<Option<Value>>| Ok(all));
+            let meet = Box::new(|_: &Strategy, _: &mut [&mut MergeCall]| Ok(None));
             context.synchronize(Operation::MergeCall { function: 1 }, None, meet)?;
             own::end();
             Ok(None)
@@ -255,10 +255,10 @@ fn end_as(
     let release = Arc::clone(release);
     let callback: Arc<ReplicaFunction> = Arc::new(move |context: &ReplicaContext| {
         if nested {
-            let meet = Box::new(|strategy: &Strategy, all: Vec<Option<Value>>| {
+            let meet = Box::new(|strategy: &Strategy, _: &mut [&mut MergeCall]| {
                 let inner: Arc<ReplicaFunction> = Arc::new(|_| Ok(None));
                 strategy.run_within(inner, None, Limits::default(), None)?;
-                Ok(all)
+                Ok(None)
             });
             context.synchronize(Operation::MergeCall { function: 1 }, None, meet)?;
         }

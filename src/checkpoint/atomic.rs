@@ -37,10 +37,7 @@ impl AtomicFile {
         if target.is_dir() {
             return Err(Error::invalid("path", format!("'{}' is a folder", target.display())));
         }
-        let folder = match target.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-            _ => PathBuf::from("."),
-        };
+        let folder = folder_of(target).to_owned();
         remove_left_over(&folder, |of| of == name);
         let mut start = OsString::from(".");
         start.push(name);
@@ -127,6 +124,10 @@ impl Drop for AtomicFile {
             let _ = fs::remove_file(&self.partial);
         }
     }
+}
+
+pub(super) fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Removes what processes have left that were killed while they wrote the same target, one whose name

@@ -8,9 +8,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::checkpoint::atomic::failed;
+use crate::checkpoint::atomic::folder_of;
 use crate::checkpoint::manager_options::ManagerOptions;
 use crate::checkpoint::numbers::read_number;
-use crate::checkpoint::parts::{folder_of, remove_parts, save_of};
+use crate::checkpoint::parts::{remove_parts, save_of};
 use crate::checkpoint::reader::CheckpointFile;
 use crate::error::{Error, Result, Status};
 use crate::observe::log::{self, Level};

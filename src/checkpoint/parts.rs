@@ -11,7 +11,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::checkpoint::atomic::remove_left_over;
+use crate::checkpoint::atomic::{folder_of, remove_left_over};
 use crate::error::{Error, Result};
 
 /// Digits of the number of a save.
@@ -49,10 +49,6 @@ pub(super) fn parts_of(path: &Path) -> impl Iterator<Item = (u64, PathBuf)> {
     let entries = fs::read_dir(folder_of(path)).into_iter().flatten().flatten();
     let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
     files.filter_map(move |entry| Some((save_of(path, &entry.path())?, entry.path())))
-}
-
-pub(super) fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Removes those parts of the checkpoint at `path` whose save has a number that is `unwanted`, and what ranks

@@ -192,24 +192,7 @@ impl CheckpointFile {
         }
     }
 
-    /// As [`CheckpointFile::want`], but read at once.
-    pub(super) fn read_expecting(
-        &self,
-        name: &str,
-        dtype: DType,
-        shape: Shape,
-        mismatches: &mut Vec<Mismatch>,
-    ) -> Result<Option<Tensor>> {
-        if !self.fits(name, name, dtype, shape, mismatches) {
-            return Ok(None);
-        }
-        match self.division(name) {
-            Some(_) => self.read_part(name, dtype, 0..shape.elements())?.reshape(shape).map(Some),
-            None => self.read(name, dtype, shape).map(Some),
-        }
-    }
-
-    /// As [`CheckpointFile::read_expecting`], but only some elements of the tensor, in a row.
+    /// As [`CheckpointFile::want`], but read at once, and only some elements of the tensor, in a row.
     pub(super) fn read_part_expecting(
         &self,
         name: &str,

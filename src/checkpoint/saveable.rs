@@ -306,10 +306,11 @@ impl Saved<'_> {
         dtype: DType,
         shape: Shape,
     ) -> Result<Option<Tensor>> {
-        let name = full_name(self.object, part);
-        let tensor = self.file.read_expecting(&name, dtype, shape, self.mismatches)?;
+        let (name, mut wanted) = (full_name(self.object, part), Wanted::default());
+        let names = (&name[..], &name[..]);
+        let later = self.file.want(names, dtype, shape, &mut wanted, self.mismatches)?;
         self.taken.insert(name);
-        Ok(tensor)
+        later.map(|later| self.file.read_wanted(&wanted)?.get(later).cloned()).transpose()
     }
 }
 

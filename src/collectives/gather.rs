@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "a result that nobody else has yet is written")]
 
-use crate::collectives::{bytes_of, check_output, common_dtype, shapes};
+use crate::collectives::components::{bytes_of, check_output, common_dtype, shapes};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::copy::concatenate::concatenate;

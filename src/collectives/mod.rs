@@ -4,77 +4,13 @@
 //! and put together by the strategy. All block until the result is there and can be called from
 //! any thread; the work is shared by the worker set (see [`crate::executor::workers`]).
 
+mod components;
 mod copy;
 mod gather;
 mod reduce;
 
 pub use copy::{Assignment, combine_into, copy_into, copy_to};
 pub use gather::gather;
-pub use reduce::{Batch, reduce};
+pub use reduce::{Batch, InAndOut, reduce, reduce_to_each};
 
 pub use crate::kernels::reduce::reduction::ReduceOp;
-
-use crate::error::{Error, Result};
-use crate::tensor::{DType, Shape, Tensor, TensorMut};
-
-/// How many bytes the elements of `components` have.
-fn bytes_of(components: &[Tensor]) -> u64 {
-    components.iter().map(|component| component.bytes() as u64).sum()
-}
-
-/// The dtype that all components have.
-fn common_dtype(components: &[Tensor], doing: &str) -> Result<DType> {
-    let first = components.first().ok_or_else(|| {
-        Error::invalid("value", "it has no components; one per replica is expected")
-    })?;
-    if components.iter().any(|component| component.dtype() != first.dtype()) {
-        return Err(Error::invalid(
-            "value",
-            format!(
-                "the dtypes of the replicas differ: {}; {doing} needs one dtype",
-                per_replica(components, |component| component.dtype().to_string())
-            ),
-        ));
-    }
-    Ok(first.dtype())
-}
-
-/// What each replica has, for messages: `replica 0 [4, 2], replica 1 [3, 2]`.
-fn per_replica(components: &[Tensor], what: impl Fn(&Tensor) -> String) -> String {
-    let texts = components.iter().enumerate();
-    let texts: Vec<_> =
-        texts.map(|(id, component)| format!("replica {id} {}", what(component))).collect();
-    texts.join(", ")
-}
-
-fn shapes(components: &[Tensor]) -> String {
-    per_replica(components, |component| component.shape().to_string())
-}
-
-/// Checks a tensor that the caller gave to receive a result.
-fn check_output(
-    output: &TensorMut,
-    dtype: DType,
-    shape: Shape,
-    components: &[Tensor],
-) -> Result<()> {
-    if output.dtype() != dtype || output.shape() != shape {
-        return Err(Error::invalid(
-            "output",
-            format!(
-                "{} of shape {}; the result is {dtype} of shape {shape}",
-                output.dtype(),
-                output.shape()
-            ),
-        ));
-    }
-    if let Some(replica) = components.iter().position(|component| output.overlaps(component)) {
-        return Err(Error::invalid(
-            "output",
-            format!(
-                "it shares memory with the component of replica {replica}; give a tensor of its own"
-            ),
-        ));
-    }
-    Ok(())
-}

@@ -4,14 +4,16 @@
 
 use std::borrow::Cow;
 
-use crate::collectives::{ReduceOp, bytes_of, check_output, common_dtype, shapes};
+use crate::collectives::components::{bytes_of, check_output, common_dtype, shapes};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
+use crate::kernels::copy::layouts;
 use crate::kernels::cuda::{Place, Reduction, on_gpu};
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::reduce::over_axes::{AxisMask, reduce_over_axes};
 use crate::kernels::reduce::over_replicas::{Planned, reduce_over_replicas, result_dtype};
-use crate::kernels::view::View;
+use crate::kernels::reduce::reduction::ReduceOp;
+use crate::kernels::view::{View, ViewMut};
 use crate::observe::{self, Counter, Phase};
 use crate::tensor::{DType, MAX_RANK, Shape, Tensor, TensorMut};
 
@@ -46,6 +48,41 @@ pub fn reduce(
     // right to write it is.
     unsafe { batch.run() };
     Ok(result)
+}
+
+/// What a replica contributes to a reduction, and where it gets the result; both in host memory.
+pub struct InAndOut<'a> {
+    /// What it contributes.
+    pub input: View<'a>,
+    /// As many elements, of the dtype of the result.
+    pub output: ViewMut<'a>,
+}
+
+/// As [`reduce`], over replicas alone, to all outputs. False, and nothing is done, if the inputs differ in dtype
+/// or shape.
+pub fn reduce_to_each(op: ReduceOp, parts: &mut [&mut InAndOut<'_>]) -> Result<bool> {
+    let [first, others @ ..] = parts else { return Ok(false) };
+    let inputs: Vec<View> = [&*first].into_iter().chain(&*others).map(|part| part.input).collect();
+    let differs = |other: &View| {
+        (other.dtype(), other.layout().shape) != (inputs[0].dtype(), inputs[0].layout().shape)
+    };
+    if inputs.iter().any(differs) {
+        return Ok(false);
+    }
+    let bytes = |view: &View| (view.layout().shape.elements() * view.dtype().size()) as u64;
+    observe::count(Counter::Reduced, || inputs.iter().map(bytes).sum());
+    {
+        let _reduce = observe::span(Phase::Reduce).named("reduce over replicas");
+        let planned = Planned::new(op, inputs, first.output.reborrow())?;
+        reduce_over_replicas(Instructions::chosen(), &mut [planned]);
+    }
+    let _copy = observe::span(Phase::Copy);
+    let whole = first.output.reading();
+    for other in others {
+        observe::count(Counter::Copied, || bytes(&whole));
+        layouts::copy(Instructions::chosen(), &whole, &mut other.output)?;
+    }
+    Ok(true)
 }
 
 /// Reductions that are carried out together, as one piece of work for the workers. Those over axes

@@ -1,7 +1,7 @@
 //! Where the replicas of a step meet: `umbo/replica_context.h`.
 
 use super::prelude::*;
-use crate::strategy::merge::Operation;
+use crate::strategy::merge::{MergeCall, Operation};
 
 /// Runs once for all replicas, in cross-replica context, on the thread that called umbo_strategy_run().
 ///
@@ -48,34 +48,30 @@ pub fn umbo_replica_context_merge_call(
     result: *mut *mut umbo_value,
 ) {
     let user_data = UserData::kept(user_data);
-    let merge = move |strategy: &Strategy, parts: Vec<Option<Value>>| {
-        let replicas = parts.len();
-        let merged = merged_arguments(parts)?;
+    let merge = move |strategy: &Strategy, calls: &mut [&mut MergeCall]| {
+        let merged = merged_arguments(calls)?;
         let mut lent_strategy = Lent::<umbo_strategy>::new()?;
         let mut lent_args = Lent::<umbo_value>::new()?;
         let strategy = lent_strategy.lend(strategy.clone())?;
         let args = merged.map_or(Ok(ptr::null_mut()), |merged| lent_args.lend(merged))?;
-        let value = stored("result", |result| {
+        stored("result", |result| {
             // SAFETY: the caller gives a function of this type and its user data.
             unsafe { function(strategy, args, user_data.pointer(), result) }
-        })?;
-        (0..replicas)
-            .map(|replica| value.as_ref().map(|value| value.component(replica)).transpose())
-            .collect()
+        })
     };
     let operation = Operation::MergeCall { function: function as usize };
     result.write(ctx.synchronize(operation, args, Box::new(merge))?);
 }
 
-fn merged_arguments(parts: Vec<Option<Value>>) -> Result<Option<Value>> {
-    let given: Vec<Value> = parts.iter().flatten().cloned().collect();
+fn merged_arguments(calls: &[&mut MergeCall]) -> Result<Option<Value>> {
+    let given: Vec<Value> = calls.iter().filter_map(|call| call.arguments.clone()).collect();
     if given.is_empty() {
         return Ok(None);
     }
-    if given.len() < parts.len() {
+    if given.len() < calls.len() {
         return Err(Error::invalid(
             "args",
-            format!("{} of {} replicas passed a value; all or none must", given.len(), parts.len()),
+            format!("{} of {} replicas passed a value; all or none must", given.len(), calls.len()),
         ));
     }
     Value::merge(&given, false, "args").map(Some)

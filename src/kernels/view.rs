@@ -226,6 +226,18 @@ impl<'a> Span<'a> {
 }
 
 impl<'a> ViewMut<'a> {
+    /// The same, which has the right to write meanwhile.
+    pub fn reborrow(&mut self) -> ViewMut<'_> {
+        let ViewMut { data, dtype, layout, .. } = *self;
+        ViewMut { data, dtype, layout, memory: PhantomData }
+    }
+
+    /// The same elements for reading, for a holder that may write them and does not meanwhile.
+    pub fn reading(&self) -> View<'_> {
+        let ViewMut { data, dtype, layout, .. } = *self;
+        View { data, dtype, layout, memory: PhantomData }
+    }
+
     /// The same, for as long as the caller says.
     ///
     /// # Safety

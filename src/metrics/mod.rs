@@ -31,8 +31,7 @@ use parking_lot::Mutex;
 
 use kind::Kind;
 use part::{Part, Slot};
-pub use total::ClassCounts;
-use total::Total;
+pub use total::{ClassCounts, Total};
 
 /// Named metrics of one strategy, in the order in which they were defined.
 pub struct Metrics {
@@ -143,7 +142,9 @@ impl Metrics {
                 let problem = format!("is {}, not a confusion matrix", entry.kind.name());
                 return Err(Error::invalid("index", problem));
             };
-            let found = usize::try_from(class).ok().and_then(|class| entry.total.class(class));
+            let found = usize::try_from(class)
+                .ok()
+                .and_then(|class| entry.total.class(classes as usize, class));
             found.ok_or_else(|| {
                 Error::out_of_range("class_index", format!("{class} is not in [0, {classes})"))
             })

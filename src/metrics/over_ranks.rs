@@ -4,7 +4,7 @@
 use crate::error::{Error, Result, memory};
 use crate::metrics::Metrics;
 use crate::metrics::part::Slot;
-use crate::strategy::ranks::steps::Totals;
+use crate::strategy::ranks::totals::Totals;
 use crate::strategy::ranks::wire::{Reader, Writer};
 
 impl Totals for Metrics {

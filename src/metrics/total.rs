@@ -1,17 +1,29 @@
 //! What has been accumulated over the steps that were committed, and what follows from it.
 
-use ndarray::Array2;
-
-use crate::error::{Error, Result, memory};
+use crate::error::{Result, memory};
 use crate::metrics::kind::Kind;
 use crate::metrics::part::Slot;
 use crate::strategy::metrics::Metric;
 
 /// What one entry has accumulated.
-pub(super) enum Total {
-    Numbers { sum: f64, weight: f64 },
-    Counts { hits: i64, of: i64 },
-    Cells(Array2<i64>),
+#[derive(Debug, PartialEq)]
+pub enum Total {
+    /// Of a sum or a mean.
+    Numbers {
+        /// The sum.
+        sum: f64,
+        /// Of the weights.
+        weight: f64,
+    },
+    /// Of a count or an accuracy.
+    Counts {
+        /// What was counted, or right.
+        hits: i64,
+        /// Of how many.
+        of: i64,
+    },
+    /// The cells of a matrix or histogram, row by row.
+    Cells(Vec<i64>),
 }
 
 /// How a class was predicted.
@@ -45,8 +57,8 @@ impl ClassCounts {
 
 impl Total {
     /// Nothing yet. RESOURCE_EXHAUSTED if there is no memory for the cells.
-    pub fn new(kind: Kind) -> Result<Total> {
-        let Some(shape @ [rows, columns]) = kind.cells() else {
+    pub(super) fn new(kind: Kind) -> Result<Total> {
+        let Some([rows, columns]) = kind.cells() else {
             return Ok(match kind {
                 Kind::Sum | Kind::Mean => Total::Numbers { sum: 0.0, weight: 0.0 },
                 _ => Total::Counts { hits: 0, of: 0 },
@@ -54,11 +66,23 @@ impl Total {
         };
         let mut cells = memory::list(rows * columns, "cells of a metric")?;
         cells.resize(rows * columns, 0);
-        let cells = Array2::from_shape_vec(shape, cells);
-        cells.map(Total::Cells).map_err(|error| Error::Internal(error.to_string()))
+        Ok(Total::Cells(cells))
     }
 
-    pub fn clear(&mut self) {
+    /// A copy. RESOURCE_EXHAUSTED if there is no memory for the cells.
+    pub(super) fn copy(&self) -> Result<Total> {
+        Ok(match self {
+            &Total::Numbers { sum, weight } => Total::Numbers { sum, weight },
+            &Total::Counts { hits, of } => Total::Counts { hits, of },
+            Total::Cells(cells) => {
+                let mut copy = memory::list(cells.len(), "cells of a metric")?;
+                copy.extend_from_slice(cells);
+                Total::Cells(copy)
+            }
+        })
+    }
+
+    pub(super) fn clear(&mut self) {
         match self {
             Total::Numbers { sum, weight } => (*sum, *weight) = (0.0, 0.0),
             Total::Counts { hits, of } => (*hits, *of) = (0, 0),
@@ -67,7 +91,7 @@ impl Total {
     }
 
     /// Adds what a replica has added in a step.
-    pub fn fold(&mut self, slot: &Slot) {
+    pub(super) fn fold(&mut self, slot: &Slot) {
         match self {
             Total::Numbers { sum, weight } => {
                 *sum += slot.sum;
@@ -78,41 +102,43 @@ impl Total {
                 *of = of.saturating_add(slot.of);
             }
             Total::Cells(cells) => {
-                if let Some(cells) = cells.as_slice_mut() {
-                    slot.cells.iter().for_each(|&cell| cells[cell as usize] += 1);
-                }
+                slot.cells.iter().for_each(|&cell| cells[cell as usize] += 1);
             }
         }
     }
 
     /// The total as a sum and a weight, whose quotient is the mean, the accuracy or the AUC.
-    pub fn metric(&self, kind: Kind) -> Metric {
+    pub(super) fn metric(&self, kind: Kind) -> Metric {
         match self {
             Total::Numbers { sum, weight } => Metric { sum: *sum, weight: *weight },
             Total::Counts { hits, of } => Metric { sum: *hits as f64, weight: *of as f64 },
-            Total::Cells(cells) if matches!(kind, Kind::Auc { .. }) => pairs_in_order(cells),
-            Total::Cells(cells) => {
-                Metric { sum: cells.diag().sum() as f64, weight: cells.sum() as f64 }
-            }
+            Total::Cells(cells) => match kind {
+                Kind::Confusion { classes } => {
+                    let right: i64 = cells.iter().step_by(classes as usize + 1).sum();
+                    Metric { sum: right as f64, weight: cells.iter().sum::<i64>() as f64 }
+                }
+                _ => pairs_in_order(cells),
+            },
         }
     }
 
     /// The cells, row by row.
-    pub fn cells(&self) -> Option<&[i64]> {
+    pub(super) fn cells(&self) -> Option<&[i64]> {
         match self {
-            Total::Cells(cells) => cells.as_slice(),
+            Total::Cells(cells) => Some(cells),
             _ => None,
         }
     }
 
-    /// How a class was predicted, if this is a confusion matrix that has it.
-    pub fn class(&self, class: usize) -> Option<ClassCounts> {
-        let Total::Cells(cells) = self else { return None };
-        let right = *cells.get([class, class])?;
+    /// How a class was predicted, if this is a confusion matrix of `classes` and has it.
+    pub(super) fn class(&self, classes: usize, class: usize) -> Option<ClassCounts> {
+        let cells = self.cells().filter(|_| class < classes)?;
+        let row = &cells[class * classes..][..classes];
+        let right = row[class];
         Some(ClassCounts {
             true_positives: right,
-            false_positives: cells.column(class).sum() - right,
-            false_negatives: cells.row(class).sum() - right,
+            false_positives: cells[class..].iter().step_by(classes).sum::<i64>() - right,
+            false_negatives: row.iter().sum::<i64>() - right,
         })
     }
 }
@@ -122,8 +148,8 @@ impl Total {
 /// bins' borders by straight lines (T. Fawcett, "An introduction to ROC analysis", Pattern Recognition
 /// Letters 27, 2006, algorithm 3), which is the Mann-Whitney statistic of the binned scores (J. A. Hanley
 /// and B. J. McNeil, Radiology 143, 1982). Counted in whole numbers, so there is one rounding.
-fn pairs_in_order(cells: &Array2<i64>) -> Metric {
-    let (negatives, positives) = (cells.row(0), cells.row(1));
+fn pairs_in_order(cells: &[i64]) -> Metric {
+    let (negatives, positives) = cells.split_at(cells.len() / 2);
     let (mut below, mut halves) = (0u128, 0u128);
     for (&negative, &positive) in negatives.iter().zip(positives) {
         let (negative, positive) = (negative as u128, positive as u128);
@@ -165,14 +191,14 @@ mod tests {
             slot.one_label(predicted, label, 0).unwrap();
         }
         total.fold(&slot);
-        let first = total.class(0).unwrap();
+        let first = total.class(3, 0).unwrap();
         assert_eq!(
             (first.precision(), first.recall(), first.f1()),
             (2.0 / 3.0, 2.0 / 3.0, 2.0 / 3.0)
         );
-        let last = total.class(2).unwrap();
+        let last = total.class(3, 2).unwrap();
         assert!(last.precision().is_nan() && last.recall().is_nan() && last.f1().is_nan());
-        assert_eq!(total.class(3), None);
+        assert_eq!(total.class(3, 3), None);
         assert_eq!(total.cells().unwrap(), [2, 1, 0, 1, 1, 0, 0, 0, 0]);
         assert_eq!(total.metric(kind), Metric { sum: 3.0, weight: 5.0 });
     }

@@ -71,8 +71,12 @@ pub(super) fn apply_environment() {
     }
     let level = std::env::var_os("UMBO_LOG").map(|given| level(&given));
     match level {
-        Some(Ok(level)) => set_level_of_environment(level),
-        _ => keep_level(),
+        // It counts for every sink from now on, and messages go to standard error while there is none.
+        Some(Ok(level)) => {
+            OF_ENVIRONMENT.store(level.map_or(0, |level| level as i32), Ordering::Relaxed);
+            LOG.set_level(level);
+        }
+        _ => LOG.begin(),
     }
     if let (false, Some(Err(warning))) = (LEVEL_IS_SET.swap(true, Ordering::AcqRel), level) {
         log_anyway(Level::Warning, &warning);
@@ -96,24 +100,12 @@ fn level(given: &OsStr) -> Result<Option<Level>, String> {
     }
 }
 
-/// The environment names a level, or says with `None` that there are to be no messages: it counts for
-/// every sink from now on, and messages go to standard error while there is none.
-fn set_level_of_environment(level: Option<Level>) {
-    OF_ENVIRONMENT.store(level.map_or(0, |level| level as i32), Ordering::Relaxed);
-    LOG.set_level(level);
-}
-
 /// What receives messages while the program has set no sink.
 fn without_sink() -> Option<Receiver> {
     match OF_ENVIRONMENT.load(Ordering::Relaxed) {
         UNSET => Some(by_default()),
         code => Level::from_code(code).map(to_standard_error),
     }
-}
-
-/// The environment names no level.
-fn keep_level() {
-    LOG.begin();
 }
 
 /// Whether a message of this level goes anywhere.

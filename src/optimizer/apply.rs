@@ -9,7 +9,7 @@ use crate::optimizer::report::{ApplyOptions, ApplyReport};
 use crate::optimizer::state::Optimizer;
 use crate::strategy::Strategy;
 use crate::strategy::context::{Current, ReplicaContext, current};
-use crate::strategy::merge::Operation;
+use crate::strategy::merge::{MergeCall, Operation};
 
 /// What became of an apply.
 #[derive(Clone, Debug)]
@@ -82,9 +82,9 @@ fn apply_in_replica(
     let (optimizer, gradients) = (Arc::clone(optimizer), Arc::clone(gradients));
     let action = ApplyAction::at_commit_point(optimizer, gradients, context.step_id());
     let action = action.with(options);
-    let merge = Box::new(|strategy: &Strategy, values| {
+    let merge = Box::new(|strategy: &Strategy, _: &mut [&mut MergeCall]| {
         strategy.defer(Box::new(action))?;
-        Ok(values)
+        Ok(None)
     });
     context.synchronize(operation, None, merge).map(drop)
 }

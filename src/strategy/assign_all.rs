@@ -3,7 +3,6 @@
 
 #![expect(unsafe_code, reason = "fresh memory is written before anybody has it")]
 
-use super::central_storage::Strategy;
 use super::context::mixing;
 use super::operation::Operation;
 use super::ranks::Kind;
@@ -72,11 +71,15 @@ pub fn assign_all(
     context.synchronize(
         operation,
         Some(Value::tuple(arguments)?),
-        Box::new(move |strategy, arguments| {
-            let replicas = arguments.len();
-            let parts =
-                arguments.iter().flatten().map(AssignedPart::of).collect::<Result<Vec<_>>>()?;
-            let parts = of_all_ranks(strategy, &targets, parts)?;
+        Box::new(move |strategy, calls| {
+            let own: Vec<Value> = calls.iter().filter_map(|call| call.arguments.clone()).collect();
+            let names: Vec<&str> = targets.iter().map(|target| target.name().as_str()).collect();
+            let what = format_args!("assign to '{}'", names.join("', '"));
+            let own = Value::merge(&own, true, "value")?;
+            let all = strategy.of_all_ranks(Kind::Assign, &what, &own)?;
+            let parts = (0..strategy.num_replicas_in_sync())
+                .map(|replica| AssignedPart::of(&all.component(replica)?))
+                .collect::<Result<Vec<_>>>()?;
             let counting: Vec<&AssignedPart> =
                 parts.iter().filter(|part| part.weight > 0.0).collect();
             for (index, target) in targets.iter().enumerate() {
@@ -85,7 +88,7 @@ pub fn assign_all(
                     collectives::combine_into(Assignment::Assign, to, &combined)
                 })?;
             }
-            Ok(vec![None; replicas])
+            Ok(None)
         }),
     )?;
     Ok(())
@@ -98,47 +101,13 @@ struct AssignedPart {
 }
 
 impl AssignedPart {
-    fn of(argument: &Value) -> Result<AssignedPart> {
-        let tensor = |index| argument.item(index)?.tensor_of(0).cloned();
-        AssignedPart::from_leaves((0..argument.count()).map(tensor).collect::<Result<_>>()?)
-    }
-
     /// The first leaf is the weight.
-    fn from_leaves(mut leaves: Vec<Tensor>) -> Result<AssignedPart> {
-        let weight = leaves.remove(0).to_vec::<f64>()?.first().copied().unwrap_or(0.0);
-        Ok(AssignedPart { weight, values: leaves })
+    fn of(argument: &Value) -> Result<AssignedPart> {
+        let mut values: Vec<Tensor> =
+            argument.items().map(|leaf| leaf.tensor_of(0).cloned()).collect::<Result<_>>()?;
+        let weight = values.remove(0).to_vec::<f64>()?.first().copied().unwrap_or(0.0);
+        Ok(AssignedPart { weight, values })
     }
-}
-
-/// The parts of the replicas of all ranks.
-fn of_all_ranks(
-    strategy: &Strategy,
-    variables: &[Variable],
-    parts: Vec<AssignedPart>,
-) -> Result<Vec<AssignedPart>> {
-    let Some(ranks) = strategy.ranks() else { return Ok(parts) };
-    let own = || {
-        let weights = parts.iter().map(|part| Tensor::scalar(part.weight));
-        let mut leaves = vec![Value::per_replica(weights.collect::<Result<_>>()?)?];
-        for index in 0..variables.len() {
-            let values = parts.iter().map(|part| part.values[index].clone());
-            leaves.push(Value::per_replica(values.collect())?);
-        }
-        Value::tuple(leaves)
-    };
-    let names: Vec<&str> = variables.iter().map(|variable| variable.name().as_str()).collect();
-    let what = format_args!("assign to '{}'", names.join("', '"));
-    let all = ranks.of_all(Kind::Assign, &what, own())?;
-    let component = |leaf, replica: usize| match all.item(leaf)? {
-        Value::PerReplica(parts) => Ok(parts.components()[replica].clone()),
-        _ => Err(Error::Internal("a per-replica value has become another".into())),
-    };
-    (0..ranks.num_replicas())
-        .map(|replica| {
-            let leaves = (0..all.count()).map(|leaf| component(leaf, replica));
-            AssignedPart::from_leaves(leaves.collect::<Result<_>>()?)
-        })
-        .collect()
 }
 
 fn check_mean(context: &ReplicaContext, variable: &Variable) -> Result<()> {

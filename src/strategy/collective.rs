@@ -9,14 +9,18 @@ use std::sync::Arc;
 
 use super::central_storage::Strategy;
 use super::context::require_cross_replica_else;
+use super::merge::MergeCall;
 use super::operation::Operation;
 use super::ranks::large::is_large;
 use super::ranks::{Kind, Ranks};
+use super::slot::Direct;
 use super::step::ReplicaContext;
 use super::{sparse, variables};
-use crate::collectives::{self, Batch, ReduceOp};
+use crate::collectives::{self, Batch, InAndOut, ReduceOp};
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
+use crate::kernels::reduce::over_replicas::result_dtype;
+use crate::tensor::blocks::LARGE;
 use crate::tensor::{Tensor, TensorMut};
 use crate::values::Value;
 
@@ -414,11 +418,42 @@ impl ReplicaContext {
     /// copy, on its device. One merge call for the whole nest.
     pub fn all_reduce(&self, op: ReduceOp, value: Value) -> Result<Value> {
         check_nest(&value)?;
-        self.combine(Operation::AllReduce(op), value, move |strategy, merged| {
+        let operation = Operation::AllReduce(op);
+        let direct = self.direct(op, &value);
+        let direct = direct.map_err(|error| error.named(operation.to_string()))?;
+        self.combine(operation, value, direct, move |strategy, calls| {
+            let parts = calls.iter_mut().map(|call| Some(&mut call.direct.as_mut()?.views));
+            let parts: Option<Vec<_>> = parts.collect();
+            if let Some(mut parts) = parts
+                && collectives::reduce_to_each(op, &mut parts)?
+            {
+                return Ok(None);
+            }
+            let merged = merged(calls)?;
             let reduced = strategy.reduce_here(op, &merged, &Reduction::onto(DeviceId::HOST))?;
             // Of per-replica values, which all leaves are now, reductions are new tensors.
-            spread(&reduced, strategy.replica_devices(), true)
+            spread(&reduced, strategy.replica_devices(), true).map(Some)
         })
+    }
+
+    /// A small tensor in host memory with one for its result. Large ones have more to gain from being made one
+    /// after the other.
+    fn direct(&self, op: ReduceOp, value: &Value) -> Result<Option<Direct>> {
+        let device = self.device();
+        let Value::Tensor(tensor) = value else { return Ok(None) };
+        let Ok(dtype) = result_dtype(op, tensor.dtype()) else { return Ok(None) };
+        let is_in_host_memory = device.is_host_memory() && tensor.device().is_host_memory();
+        if !is_in_host_memory || tensor.bytes() >= LARGE || self.strategy().ranks().is_some() {
+            return Ok(None);
+        }
+        let output = Tensor::uninitialized(dtype, tensor.shape(), device)?;
+        // SAFETY: the call has both tensors as long as the views, nobody else has the second, and replica and
+        // coordinator take turns.
+        let views = unsafe {
+            let to = output.assume_exclusive().into_view()?.held();
+            InAndOut { input: tensor.reading()?.held(), output: to }
+        };
+        Ok(Some(Direct { views, output: Some(output) }))
     }
 
     /// Concatenates a nest of tensors over the replicas along `axis`; each replica gets its own
@@ -434,9 +469,9 @@ impl ReplicaContext {
                 "gathering indexed slices is not offered; gather their values and indices".into(),
             ));
         }
-        self.combine(Operation::AllGather(axis), value, move |strategy, merged| {
-            let gathered = strategy.gather_here(&merged, axis, &Reduction::default())?;
-            copies(&gathered, strategy.replica_devices())
+        self.combine(Operation::AllGather(axis), value, None, move |strategy, calls| {
+            let gathered = strategy.gather_here(&merged(calls)?, axis, &Reduction::default())?;
+            copies(&gathered, strategy.replica_devices()).map(Some)
         })
     }
 
@@ -444,22 +479,22 @@ impl ReplicaContext {
         &self,
         operation: Operation,
         value: Value,
-        combine: impl FnOnce(&Strategy, Value) -> Result<Value> + Send + 'static,
+        direct: Option<Direct>,
+        combine: impl FnOnce(&Strategy, &mut [&mut MergeCall]) -> Result<Option<Value>> + Send + 'static,
     ) -> Result<Value> {
         // The run fails with what one of its operations has to say, which therefore says which it was.
         let own = operation.clone();
-        let merge = move |strategy: &Strategy, values: Vec<Option<Value>>| {
-            let values: Vec<Value> = values.into_iter().flatten().collect();
-            // Every leaf becomes a per-replica value, also one that is the same on all: the sum
-            // of one tensor over n replicas is what each of them asked for.
-            let combined =
-                Value::merge(&values, true, "value").and_then(|merged| combine(strategy, merged));
-            let copies = combined.map_err(|error| error.named(own.to_string()))?;
-            (0..strategy.num_replicas())
-                .map(|replica| copies.component(replica).map(Some))
-                .collect()
+        let merge = move |strategy: &Strategy, calls: &mut [&mut MergeCall]| {
+            combine(strategy, calls).map_err(|error| error.named(own.to_string()))
         };
-        let result = self.synchronize(operation, Some(value), Box::new(merge))?;
+        let result = self.synchronize_directly(operation, Some(value), direct, Box::new(merge))?;
         result.ok_or_else(|| Error::Internal("a collective without a result".into()))
     }
+}
+
+/// What the replicas contribute. Every leaf becomes a per-replica value, also one that is the same on all: the
+/// sum of one tensor over n replicas is what each of them asked for.
+fn merged(calls: &[&mut MergeCall]) -> Result<Value> {
+    let values: Vec<Value> = calls.iter().filter_map(|call| call.arguments.clone()).collect();
+    Value::merge(&values, true, "value")
 }

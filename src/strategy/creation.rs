@@ -110,13 +110,7 @@ fn create_here(
             Ok(fresh)
         }
     });
-    match (made, owner.ranks()) {
-        // The others wait for this rank, unless they have met already.
-        (Err(error), Some(ranks)) if !matches!(error.unnamed(), Error::Rank { .. }) => {
-            Err(ranks.failed_to_make(name.as_str(), error))
-        }
-        (made, _) => made,
-    }
+    made.map_err(|error| owner.fail_to_make(name.as_str(), error))
 }
 
 /// The name without the digits that distinguish variables of one name: `_` and one digit, at the

@@ -92,8 +92,10 @@ impl StepRecord {
         for replica in (0..self.replicas()).filter(waiting) {
             self.mailbox(replica).see_coordinator(here);
             self.rendezvous.resume(replica);
-            self.notify(replica);
         }
+        // As in `dispatch`. Who has finished meanwhile did not sleep.
+        let is_present = |replica: &usize| self.rendezvous.phase(*replica) != Phase::Finished;
+        (0..self.replicas()).filter(is_present).for_each(|replica| self.notify(replica));
     }
 
     /// Makes the threads of all replicas look again, of a step that is given up also those that have not

@@ -59,6 +59,11 @@ impl StepRecord {
             *unsafe { slot.outcome.get() } = Some(outcome);
         }
         slot.clear_desk();
+        // SAFETY: as above.
+        let sequence = unsafe { slot.sequence.get() };
+        if *sequence > 0 {
+            *sequence = 0;
+        }
         let next = self.pass_device(replica);
         let departure = self.rendezvous.finish(replica);
         if departure == Departure::LateAndLast {

@@ -88,21 +88,14 @@ fn update_in_replica(
     arguments: Option<&Value>,
     function: impl FnOnce(&Variable, Option<Value>) -> Result<Option<Value>> + Send + 'static,
 ) -> Result<Option<Value>> {
-    let operation = Operation::Assign {
-        variable: variable.key(),
-        name: variable.name().to_string(),
-        kind: "update",
-    };
+    let operation = Operation::writing(variable, "update");
     let target = variable.clone();
     context.synchronize(
         operation,
         arguments.cloned(),
-        Box::new(move |strategy, parts| {
-            let first = parts.first().and_then(Option::as_ref);
-            let result = strategy.update_here(&target, first, function)?;
-            (0..parts.len())
-                .map(|replica| result.as_ref().map(|value| value.component(replica)).transpose())
-                .collect()
+        Box::new(move |strategy, calls| {
+            let first = calls.first().and_then(|call| call.arguments.as_ref());
+            strategy.update_here(&target, first, function)
         }),
     )
 }

@@ -27,13 +27,11 @@ pub unsafe fn create_in_place(
 ) -> Result<Vec<Variable>> {
     require_cross_replica(strategy)?;
     let first = tensors.first().map(|(new, _)| new.name.clone());
-    let values = match (values_of(strategy, &tensors), strategy.ranks(), first) {
-        // The others, whose views may be right, make the first variable and wait for this rank.
-        (Err(error), Some(ranks), Some(name)) => {
-            return Err(ranks.failed_to_make(name.as_str(), error));
-        }
-        (values, ..) => values?,
-    };
+    let values = values_of(strategy, &tensors).map_err(|error| match &first {
+        // The others, whose views may be right, make the first variable.
+        Some(name) => strategy.fail_to_make(name.as_str(), error),
+        None => error,
+    })?;
     tensors.into_iter().zip(values).map(|((new, _), value)| make(strategy, new, value)).collect()
 }
 

@@ -18,13 +18,6 @@ pub(super) struct Layout {
     pub replicas_in_sync: Option<usize>,
 }
 
-/// Where a process stands among those that train together.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Standing {
-    pub rank: usize,
-    pub ranks: usize,
-}
-
 impl Layout {
     /// One replica for each compute device.
     pub fn of_devices(compute_devices: Vec<DeviceId>) -> Layout {
@@ -38,9 +31,8 @@ impl Layout {
     pub fn of_replicas(
         compute_devices: Vec<DeviceId>,
         count: usize,
-        standing: Standing,
+        (rank, ranks): (usize, usize),
     ) -> Result<Layout> {
-        let Standing { rank, ranks } = standing;
         if count > MAX_REPLICAS {
             let problem = format!("{count}; at most {MAX_REPLICAS} are supported");
             return Err(Error::invalid("replicas_in_sync", problem));
@@ -88,8 +80,7 @@ mod tests {
         for count in 1..40usize {
             for ranks in 1..6 {
                 for devices in 1..5u32 {
-                    let of_rank =
-                        |rank| Layout::of_replicas(cpus(devices), count, Standing { rank, ranks });
+                    let of_rank = |rank| Layout::of_replicas(cpus(devices), count, (rank, ranks));
                     let all: Vec<Result<Layout>> = (0..ranks).map(of_rank).collect();
                     if count / ranks < devices as usize {
                         let error = all.into_iter().find_map(Result::err).unwrap();
@@ -116,8 +107,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_says_what_would() {
-        let standing = Standing { rank: 1, ranks: 2 };
-        let text = |count| Layout::of_replicas(cpus(3), count, standing).unwrap_err().to_string();
+        let text = |count| Layout::of_replicas(cpus(3), count, (1, 2)).unwrap_err().to_string();
         assert!(text(4).contains("give 6 or more"), "{}", text(4));
         assert!(text(MAX_REPLICAS + 1).contains("at most 1024"), "{}", text(MAX_REPLICAS + 1));
     }

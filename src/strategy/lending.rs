@@ -58,3 +58,27 @@ impl<T: Clone> Clone for Reference<T> {
         Reference::Counted(T::clone(self))
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn what_is_lent_is_counted_by_those_who_keep_it() {
+        let kept = Arc::new(String::from("kept"));
+        // SAFETY: `kept` lives longer than both.
+        let lent = unsafe { Reference::lent(&kept) };
+        // SAFETY: as above.
+        let again = unsafe { Reference::lent(&*lent) };
+        assert_eq!(Arc::strong_count(&kept), 1);
+        let counted = again.clone();
+        assert_eq!(Arc::strong_count(&kept), 2);
+        drop((lent, again));
+        assert_eq!(Arc::strong_count(&kept), 2);
+        drop(kept);
+        assert_eq!(**counted, "kept");
+        assert_eq!(Arc::strong_count(&counted), 1);
+    }
+}

@@ -33,11 +33,6 @@ impl Strategy {
         Ok(())
     }
 
-    /// Whether steps are measured.
-    pub fn measures_steps(&self) -> bool {
-        self.inner().steps.recorder.is_on()
-    }
-
     /// What was measured since [`Strategy::measure_steps`]. FAILED_PRECONDITION if no step was.
     pub fn step_report(&self) -> Result<StepReport> {
         let summary = self.inner().steps.recorder.summary().ok_or_else(|| {

@@ -2,16 +2,19 @@
 //! each goes on with its part of the result. Everything on a replica context that synchronises
 //! is one.
 
+#![expect(unsafe_code, reason = "a replica and the coordinator take turns at a merge call")]
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 
+use super::central_storage::Strategy;
 use super::context::{Current, Frame, current, mixing, with_current_replica, with_frame};
 pub use super::operation::Operation;
 use super::panic::panicked;
 use super::protocol::mailbox::Wake;
 use super::protocol::rendezvous::Phase;
-pub use super::slot::Merge;
-use super::slot::Request;
+use super::slot::Direct;
+pub use super::slot::{Merge, MergeCall};
 use super::step::{ReplicaContext, StepRecord};
 use crate::error::{Error, Result};
 use crate::observe::{self, Phase as Time};
@@ -20,26 +23,42 @@ use crate::values::Value;
 impl ReplicaContext {
     /// Waits until all replicas have arrived here with the same operation, has `merge` of replica
     /// 0 run once in cross-replica context on the thread that called `run`, and returns this
-    /// replica's part of its result. The other replicas' `merge` is dropped.
+    /// replica's component of its result. The other replicas' `merge` is dropped.
     pub fn synchronize(
         &self,
         operation: Operation,
         arguments: Option<Value>,
         merge: Merge,
     ) -> Result<Option<Value>> {
+        self.synchronize_directly(operation, arguments, None, merge)
+    }
+
+    /// As [`ReplicaContext::synchronize`]; if `merge` returns nothing, the result is what it has written to the
+    /// output of `direct`.
+    pub(super) fn synchronize_directly(
+        &self,
+        operation: Operation,
+        arguments: Option<Value>,
+        direct: Option<Direct>,
+        merge: Merge,
+    ) -> Result<Option<Value>> {
         self.check_current()?;
+        let replica = self.replica();
+        let (sequence, merge, reply) = (1, Some(merge), None);
+        let mut call = MergeCall { replica, operation, sequence, arguments, direct, merge, reply };
         let Some(step) = &self.step else {
             let frame = Frame::CrossReplica { strategy: self.strategy().clone(), step: None };
-            let mut parts = with_frame(frame, || merge(self.strategy(), vec![arguments]))?;
-            return Ok(parts.pop().flatten());
+            with_frame(frame, || serve(self.strategy(), &mut [&mut call]))?;
+            return call.take_result().unwrap_or(Ok(None));
         };
         self.check_live()?;
-        let replica = self.replica();
+        let slot = &step.slots[replica];
         {
-            let mut desk = step.slots[replica].desk();
-            desk.sequence += 1;
-            let sequence = desk.sequence;
-            desk.request = Some(Request { operation, arguments, merge, sequence });
+            // SAFETY: the replica's turn, until it arrives.
+            let (place, before) = unsafe { (slot.call.get(), slot.sequence.get()) };
+            call.sequence += *before;
+            *before = call.sequence;
+            *place = Some(call);
         }
         let waiting = observe::span(Time::Wait);
         if let Some(next) = step.pass_device(replica) {
@@ -65,13 +84,13 @@ impl ReplicaContext {
             mailbox.wait_until(step.spin, || step.wants_device(replica));
         }
         drop(waiting);
-        let reply = {
-            let mut desk = step.slots[replica].desk();
-            desk.request = None;
-            desk.reply.take()
-        };
-        match reply {
-            Some(reply) => reply,
+        // SAFETY: the replica's turn again: it was resumed, or the coordinator has given the step up and
+        // answers nobody.
+        let place = unsafe { slot.call.get() };
+        let result = place.as_mut().and_then(MergeCall::take_result);
+        *place = None;
+        match result {
+            Some(result) => result,
             None => {
                 self.check_live()?;
                 Err(Error::Internal("a merge call ended without an answer".into()))
@@ -109,63 +128,55 @@ impl StepRecord {
     /// Answers the replicas that wait, as the coordinator, while nobody computes: serves their
     /// merge call if all ask for the same one, else all get to know why not.
     pub(super) fn serve(&self) {
-        let replicas = 0..self.replicas();
         let waiting = |replica: &usize| self.rendezvous.phase(*replica) == Phase::Waiting;
+        // SAFETY: the coordinator's turn, from when a replica has arrived until it is resumed.
+        let call = |replica: usize| unsafe { self.slots[replica].call.get() }.as_mut();
+        let mut calls: Vec<&mut MergeCall> =
+            (0..self.replicas()).filter(waiting).filter_map(call).collect();
         if self.slots.iter().any(|slot| slot.is_told_to_stop() || slot.has_failed()) {
-            for replica in replicas.clone().filter(waiting) {
-                self.stop(replica, "another replica failed");
-            }
-        } else if let Some(disagreement) = self.disagreement() {
-            for replica in replicas.clone().filter(waiting) {
-                self.slots[replica].desk().reply =
-                    Some(Err(Error::precondition(disagreement.clone())));
+            self.stop(&mut calls, "another replica failed");
+        } else if let Some(disagreement) = self.disagreement(&calls) {
+            for call in &mut calls {
+                call.reply = Some(Err(Error::precondition(disagreement.clone())));
             }
             self.with_verdict(|verdict| {
                 verdict.disagreement.get_or_insert(disagreement);
             });
-        } else {
-            self.merge();
+        } else if let Err(error) = self.merge(&mut calls) {
+            self.stop(&mut calls, "the merge function failed");
+            self.with_verdict(|verdict| {
+                verdict.merge_error.get_or_insert(error);
+            });
         }
         self.resume();
     }
 
-    fn stop(&self, replica: usize, why: &str) {
-        let slot = &self.slots[replica];
-        slot.told_to_stop.store(true, Ordering::Relaxed);
-        slot.desk().reply = Some(Err(Error::Cancelled(format!("stopped in a merge call: {why}"))));
+    fn stop(&self, calls: &mut [&mut MergeCall], why: &str) {
+        for call in calls {
+            self.slots[call.replica].told_to_stop.store(true, Ordering::Relaxed);
+            let stopped = format!("stopped in a merge call: {why}");
+            call.reply = Some(Err(Error::Cancelled(stopped)));
+        }
     }
 
     /// Who is where, if the replicas do not all wait for the same operation.
-    fn disagreement(&self) -> Option<String> {
-        let mut first: Option<(Operation, u64)> = None;
-        let (mut agree, mut difference) = (true, None);
-        for (replica, slot) in self.slots.iter().enumerate() {
-            let desk = slot.desk();
-            match &desk.request {
-                Some(request) if self.rendezvous.phase(replica) == Phase::Waiting => {
-                    let here = (request.operation.clone(), request.sequence);
-                    let first = first.get_or_insert_with(|| here.clone());
-                    agree &= *first == here;
-                    difference = difference.or_else(|| first.0.difference(&here.0));
-                }
-                _ => agree = false,
-            }
-        }
-        if agree {
+    fn disagreement(&self, calls: &[&mut MergeCall]) -> Option<String> {
+        let (first, others) = calls.split_first()?;
+        let agrees = |call: &&mut MergeCall| {
+            call.sequence == first.sequence && call.operation == first.operation
+        };
+        if calls.len() == self.replicas() && others.iter().all(agrees) {
             return None;
         }
-        let places: Vec<String> = self
-            .slots
-            .iter()
-            .enumerate()
-            .map(|(replica, slot)| match &slot.desk().request {
-                Some(request) if self.rendezvous.phase(replica) == Phase::Waiting => format!(
-                    "replica {replica} waits in its synchronising call {}, {}",
-                    request.sequence, request.operation
-                ),
-                _ => format!("replica {replica} has returned from the callback"),
-            })
-            .collect();
+        let place = |replica| match calls.iter().find(|call| call.replica == replica) {
+            Some(call) => format!(
+                "replica {replica} waits in its synchronising call {}, {}",
+                call.sequence, call.operation
+            ),
+            None => format!("replica {replica} has returned from the callback"),
+        };
+        let places: Vec<String> = (0..self.replicas()).map(place).collect();
+        let difference = others.iter().find_map(|call| first.operation.difference(&call.operation));
         let difference = difference.map_or_else(String::new, |it| format!("; {it}"));
         Some(format!(
             "the replicas disagree about merge calls: {}{difference}; all replicas must make the same \
@@ -175,46 +186,36 @@ impl StepRecord {
     }
 
     /// Runs the merge function that all replicas wait for and leaves each its answer.
-    fn merge(&self) {
+    fn merge(&self, calls: &mut [&mut MergeCall]) -> Result<()> {
         let _central = observe::span(Time::Reduce).named("merge call");
-        let Some((strategy, step)) =
-            self.with_task(|task| (task.strategy.clone(), task.place.clone()))
-        else {
-            return;
+        let task = self.with_task(|task| (task.strategy.clone(), task.place.clone()));
+        let Some((strategy, step)) = task else {
+            return Err(Error::Internal("a merge call in no step".into()));
         };
-        let mut arguments = Vec::with_capacity(self.replicas());
-        let mut function = None;
-        for slot in &self.slots {
-            if let Some(request) = slot.desk().request.take() {
-                arguments.push(request.arguments);
-                function.get_or_insert(request.merge);
-            }
-        }
-        let Some(function) = function else { return };
         let frame = Frame::CrossReplica { strategy: strategy.clone(), step: Some(step) };
-        let call = AssertUnwindSafe(|| with_frame(frame, || function(&strategy, arguments)));
-        let result = catch_unwind(call).unwrap_or_else(|panic| Err(panicked(panic)));
-        match result {
-            Ok(parts) if parts.len() == self.replicas() => {
-                for (slot, part) in self.slots.iter().zip(parts) {
-                    slot.desk().reply = Some(Ok(part));
-                }
-            }
-            Ok(parts) => self.fail_merge(Error::Internal(format!(
-                "a merge gave {} results for {} replicas",
-                parts.len(),
-                self.replicas()
-            ))),
-            Err(error) => self.fail_merge(error),
-        }
+        let call = AssertUnwindSafe(|| with_frame(frame, || serve(&strategy, calls)));
+        catch_unwind(call).unwrap_or_else(|panic| Err(panicked(panic)))
     }
+}
 
-    fn fail_merge(&self, error: Error) {
-        for replica in 0..self.replicas() {
-            self.stop(replica, "the merge function failed");
-        }
-        self.with_verdict(|verdict| {
-            verdict.merge_error.get_or_insert(error);
-        });
+/// Runs the merge of the first replica, and gives each its component of the result.
+fn serve(strategy: &Strategy, calls: &mut [&mut MergeCall]) -> Result<()> {
+    let Some(merge) = calls.first_mut().and_then(|call| call.merge.take()) else {
+        return Err(Error::Internal("a merge call without a function".into()));
+    };
+    let result = merge(strategy, calls)?;
+    for call in calls {
+        let component = result.as_ref().map(|result| result.component(call.replica)).transpose()?;
+        call.reply = Some(Ok(component));
+    }
+    Ok(())
+}
+
+impl MergeCall {
+    /// What came of it, if it was answered.
+    fn take_result(&mut self) -> Option<Result<Option<Value>>> {
+        let reply = self.reply.take()?;
+        let written = self.direct.as_mut().and_then(|direct| direct.output.take());
+        Some(reply.map(|component| component.or(written.map(Value::Tensor))))
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use super::symbol;
 use crate::collectives::ReduceOp;
 use crate::text::Text;
+use crate::values::variable::Variable;
 
 /// What is compared between the replicas: they must all ask for the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +54,12 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// A write to `variable`, of this kind.
+    pub(super) fn writing(variable: &Variable, kind: &'static str) -> Operation {
+        let name = variable.name().to_string();
+        Operation::Assign { variable: variable.key(), name, kind }
+    }
+
     /// How this differs from another call where the words of both may be the same.
     pub(super) fn difference(&self, other: &Operation) -> Option<&'static str> {
         match (self, other) {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::layout::Layout;
 pub use super::layout::MAX_REPLICAS;
-use super::layout::{Layout, Standing};
 use super::replica_threads::Hooks;
 use crate::cluster::communicator::Communicator;
 use crate::device::registry;
@@ -74,16 +74,13 @@ impl Options {
         if self.replicas_in_sync == 0 {
             return Ok(Layout::of_devices(devices));
         }
-        let standing =
-            |engine: &Arc<dyn Communicator>| Standing { rank: engine.rank(), ranks: engine.size() };
-        let alone = Standing { rank: 0, ranks: 1 };
-        let standing = self.communicator.as_ref().map_or(alone, standing);
-        if standing.rank >= standing.ranks {
-            let Standing { rank, ranks } = standing;
+        let engine = self.communicator.as_ref();
+        let (rank, ranks) = engine.map_or((0, 1), |engine| (engine.rank(), engine.size()));
+        if rank >= ranks {
             let problem = format!("says that it is rank {rank} of {ranks}; ranks count from 0");
             return Err(Error::invalid("communicator", problem));
         }
-        Layout::of_replicas(devices, self.replicas_in_sync, standing)
+        Layout::of_replicas(devices, self.replicas_in_sync, (rank, ranks))
     }
 
     /// The compute devices.

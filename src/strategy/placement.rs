@@ -34,15 +34,11 @@ impl Strategy {
             .map(|(value, to)| {
                 let what = format_args!("batch reduce {}", op.name());
                 let value = self.of_all_ranks(Kind::Reduce, &what, value)?;
-                let components = value.map_leaves(&mut |leaf| match leaf {
-                    Value::Variable(variable) => {
-                        Value::per_replica(vec![variables::read(variable)?])
-                    }
-                    Value::Tensor(_) | Value::IndexedSlices(_) => {
-                        Value::per_replica_of(vec![leaf.clone()])
-                    }
+                let read = value.map_leaves(&mut |leaf| match leaf {
+                    Value::Variable(variable) => variables::read(variable).map(Value::Tensor),
                     other => Ok(other.clone()),
-                })?;
+                });
+                let components = read?.of_replicas()?;
                 let targets = Targets::of(to)?;
                 let how = Reduction::onto(targets.first());
                 Ok((self.reduce_in(&mut batch, op, &components, &how)?, targets))

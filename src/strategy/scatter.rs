@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::aggregation::combine;
-use super::operation::Operation;
 use super::step::ReplicaContext;
-use super::variables::{check_aggregation, check_dtype, stage, write_directly, writing_context};
+use super::variables::{
+    check_aggregation, check_dtype, stage, write_directly, write_in_replica, writing_context,
+};
 use crate::error::{Error, Result};
 pub use crate::kernels::rows::scatter::ScatterOp;
 use crate::tensor::TensorMut;
@@ -93,23 +93,11 @@ fn scatter_in_replica(
 ) -> Result<()> {
     context.check_live()?;
     check_aggregation(context, variable, op.name())?;
-    let operation = Operation::Assign {
-        variable: variable.key(),
-        name: variable.name().to_string(),
-        kind: op.name(),
-    };
+    let value = Value::IndexedSlices(plain_slices(value)?);
     let (target, step) = (variable.clone(), context.step_id());
-    context.synchronize(
-        operation,
-        Some(Value::IndexedSlices(plain_slices(value)?)),
-        Box::new(move |strategy, values| {
-            let replicas = values.len();
-            let values = values.into_iter().flatten().collect();
-            let slices = plain_slices(&combine(strategy, &target, op.name(), values)?)?;
-            check_scatterable(&target, &slices)?;
-            stage(strategy, step, &target, true, &mut |to| scatter_rows(&target, op, &slices, to))?;
-            Ok(vec![None; replicas])
-        }),
-    )?;
-    Ok(())
+    write_in_replica(context, variable, op.name(), value, move |strategy, combined| {
+        let slices = plain_slices(&combined)?;
+        check_scatterable(&target, &slices)?;
+        stage(strategy, step, &target, true, &mut |to| scatter_rows(&target, op, &slices, to))
+    })
 }

@@ -11,15 +11,39 @@ use super::metrics::MetricTable;
 use super::operation::Operation;
 use super::scratch::Scratch;
 use super::strict_callbacks::Guards;
+use crate::collectives::InAndOut;
 use crate::device::DeviceId;
 use crate::error::Result;
+use crate::tensor::Tensor;
 use crate::values::Value;
 use crate::values::variable::Variable;
 
-/// What runs once for all replicas. It gets the replicas' arguments in replica order and returns
-/// one result for each.
-pub type Merge =
-    Box<dyn FnOnce(&Strategy, Vec<Option<Value>>) -> Result<Vec<Option<Value>>> + Send>;
+/// What runs once for all replicas. It gets the replicas' calls in replica order; of what it returns each
+/// replica gets its component.
+pub type Merge = Box<dyn FnOnce(&Strategy, &mut [&mut MergeCall]) -> Result<Option<Value>> + Send>;
+
+/// A merge call of one replica: what it asks for when it arrives, and the coordinator's answer. The replica's
+/// thread, which has made what is in it, drops that, too.
+pub struct MergeCall {
+    pub(super) replica: usize,
+    pub(super) operation: Operation,
+    /// How many the replica has made in its callback, with this one.
+    pub(super) sequence: u64,
+    /// What the merge is to see.
+    pub arguments: Option<Value>,
+    /// The same for a merge that may also write what the replica gets.
+    pub(super) direct: Option<Direct>,
+    pub(super) merge: Option<Merge>,
+    pub(super) reply: Option<Result<Option<Value>>>,
+}
+
+/// A tensor that a replica contributes, and one that it has made for its result: so the coordinator looks at the
+/// elements at once, and neither makes nor drops what another thread drops and makes.
+pub(super) struct Direct {
+    /// Of the call's arguments, and of the output.
+    pub views: InAndOut<'static>,
+    pub output: Option<Tensor>,
+}
 
 /// What one replica leaves for the coordinator and the coordinator for it. Nothing is locked, and no
 /// line of memory goes back, for a callback that does and returns nothing.
@@ -30,6 +54,10 @@ pub(super) struct Slot<R> {
     pub thread: AtomicUsize,
     /// Why the callback failed, or what it returned, if it did.
     pub outcome: InTurn<Option<Result<Value>>>,
+    /// The merge call in which the replica waits.
+    pub call: InTurn<Option<MergeCall>>,
+    /// How many merge calls the replica has made; it alone looks at it.
+    pub sequence: InTurn<u64>,
     /// Whether the callback failed.
     pub failed: AtomicBool,
     /// The library told the replica to stop.
@@ -45,15 +73,14 @@ impl<R> Slot<R> {
             role: InTurn::default(),
             thread: AtomicUsize::new(replica),
             outcome: InTurn::default(),
+            call: InTurn::default(),
+            sequence: InTurn::default(),
             failed: AtomicBool::new(false),
             told_to_stop: AtomicBool::new(false),
             used: AtomicBool::new(true),
             desk: Mutex::new(Desk {
-                request: None,
-                reply: None,
                 metrics: MetricTable::default(),
                 scratch: Scratch::on(device),
-                sequence: 0,
                 viewed: HashMap::new(),
                 guards: strict.then(Box::default),
             }),
@@ -105,7 +132,6 @@ impl<R> Slot<R> {
             let mut desk = self.desk.lock();
             desk.viewed.clear();
             desk.scratch.reset();
-            desk.sequence = 0;
             let is_left = desk.guards.is_some() || !desk.metrics.is_empty();
             self.used.store(is_left, Ordering::Relaxed);
         }
@@ -114,22 +140,105 @@ impl<R> Slot<R> {
 
 /// What a replica works with in a step.
 pub(super) struct Desk {
-    pub request: Option<Request>,
-    pub reply: Option<Result<Option<Value>>>,
     pub metrics: MetricTable,
     pub scratch: Scratch,
-    /// How many synchronising operations the replica has begun.
-    pub sequence: u64,
     /// Variables of other strategies that the callback has views of.
     pub viewed: HashMap<usize, Variable>,
     /// What a strict strategy looks at.
     pub guards: Option<Box<Guards>>,
 }
 
-/// What a replica asks for when it arrives.
-pub(super) struct Request {
-    pub operation: Operation,
-    pub arguments: Option<Value>,
-    pub merge: Merge,
-    pub sequence: u64,
+#[cfg(all(test, not(loom)))]
+mod tests {
+    #![expect(unsafe_code, reason = "a test takes turns as replicas and their coordinator do")]
+
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::super::lending::Reference;
+    use super::super::protocol::rendezvous::{Meeting, Phase, Rendezvous};
+    use super::*;
+    use crate::executor::wait::Spin;
+
+    const REPLICAS: usize = 2;
+
+    /// What a replica does: it asks for something in a merge call, and returns the answer.
+    fn serve(slot: &Slot<Reference<Arc<f64>>>, meeting: &Rendezvous, replica: usize) {
+        meeting.begin(replica);
+        {
+            // SAFETY: the replica's turn, which begins with the step.
+            let (role, call) = unsafe { (slot.role.get(), slot.call.get()) };
+            let own = Tensor::scalar(***role.as_ref().unwrap() + replica as f64).unwrap();
+            *call = Some(MergeCall {
+                replica,
+                operation: Operation::AllGather(0),
+                sequence: 1,
+                arguments: Some(Value::Tensor(own)),
+                direct: None,
+                merge: None,
+                reply: None,
+            });
+        }
+        meeting.arrive(replica);
+        while !meeting.is_released(replica) {
+            thread::yield_now();
+        }
+        // SAFETY: the replica's turn again.
+        let (call, outcome) = unsafe { (slot.call.get(), slot.outcome.get()) };
+        *outcome = call.take().unwrap().reply.unwrap().transpose();
+        meeting.finish(replica);
+    }
+
+    fn meet(meeting: &Rendezvous) -> Meeting {
+        meeting.meet(Spin::BOUNDED, None, || false)
+    }
+
+    /// Nobody locks anything but for the meeting, over several steps with the same slots.
+    #[test]
+    fn a_step_and_a_merge_call_go_there_and_back() {
+        let slots: Vec<Slot<Reference<Arc<f64>>>> =
+            (0..REPLICAS).map(|replica| Slot::on(replica, DeviceId::HOST, false)).collect();
+        let meeting = Rendezvous::new(REPLICAS);
+        for step in 1..4 {
+            let shared = Arc::new(f64::from(step));
+            for slot in &slots {
+                slot.set_up();
+                // SAFETY: the coordinator's turn, before the step opens; `shared` lives until it has ended.
+                unsafe { *slot.role.get() = Some(Reference::lent(&shared)) };
+            }
+            meeting.open();
+            thread::scope(|scope| {
+                for (replica, slot) in slots.iter().enumerate() {
+                    let meeting = &meeting;
+                    scope.spawn(move || serve(slot, meeting, replica));
+                }
+                assert_eq!(meet(&meeting), Meeting::Waiting);
+                let mut sum = 0.0;
+                for slot in &slots {
+                    // SAFETY: the coordinator's turn: both replicas wait.
+                    let call = unsafe { slot.call.get() }.as_mut().unwrap();
+                    let own = call.arguments.as_ref().unwrap().tensor_of(0).unwrap();
+                    sum += own.to_vec::<f64>().unwrap()[0];
+                }
+                let sum = Value::Tensor(Tensor::scalar(sum).unwrap());
+                for (replica, slot) in slots.iter().enumerate() {
+                    assert_eq!(meeting.phase(replica), Phase::Waiting);
+                    // SAFETY: as above.
+                    unsafe { slot.call.get() }.as_mut().unwrap().reply =
+                        Some(Ok(Some(sum.clone())));
+                    meeting.resume(replica);
+                }
+                assert_eq!(meet(&meeting), Meeting::Finished);
+            });
+            for slot in &slots {
+                // SAFETY: the coordinator's turn: both callbacks have returned.
+                let (role, outcome) =
+                    unsafe { (slot.role.get().take(), slot.outcome.get().take()) };
+                drop(role);
+                let sum = outcome.unwrap().unwrap().tensor_of(0).unwrap().to_vec::<f64>().unwrap();
+                assert_eq!(sum, [2.0 * f64::from(step) + 1.0]);
+            }
+            assert_eq!(Arc::strong_count(&shared), 1);
+        }
+    }
 }

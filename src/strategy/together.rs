@@ -100,6 +100,17 @@ impl Strategy {
         told.err().unwrap_or_else(never)
     }
 
+    /// Lets the other ranks know, unless they do, that the variable `name`, which they make and wait for, was not made
+    /// here.
+    pub(super) fn fail_to_make(&self, name: &str, error: Error) -> Error {
+        match self.ranks() {
+            Some(ranks) if !matches!(error.unnamed(), Error::Rank { .. }) => {
+                ranks.failed_to_make(name, error)
+            }
+            _ => error,
+        }
+    }
+
     /// Whether the run that this thread has begun last failed because a rank passes over its element.
     pub(crate) fn element_is_passed_over(&self) -> bool {
         self.ranks().is_some_and(|ranks| ranks.passes_over())

@@ -10,6 +10,7 @@ use super::commit::StepParticipant;
 use super::context::{Current, current, mixing, step_place};
 pub use super::creation::{Initial, NewVariable, create};
 use super::limits::Limits;
+use super::merge::MergeCall;
 use super::operation::Operation;
 use super::step::ReplicaContext;
 use crate::collectives::{self, Assignment};
@@ -456,26 +457,30 @@ fn assign_in_replica(
 ) -> Result<()> {
     context.check_live()?;
     check_aggregation(context, variable, verb(kind))?;
-    let operation = Operation::Assign {
-        variable: variable.key(),
-        name: variable.name().to_string(),
-        kind: verb(kind),
-    };
+    let value = Value::Tensor(plain_tensor(value)?);
     let (target, step) = (variable.clone(), context.step_id());
-    context.synchronize(
-        operation,
-        Some(Value::Tensor(plain_tensor(value)?)),
-        Box::new(move |strategy, values| {
-            let replicas = values.len();
-            let values = values.into_iter().flatten().collect();
-            let combined = combine(strategy, &target, verb(kind), values)?;
-            let combined = combined.tensor_of(0)?;
-            check_assignable(&target, combined)?;
-            stage(strategy, step, &target, kind != Assignment::Assign, &mut |to| {
-                collectives::combine_into(kind, to, combined)
-            })?;
-            Ok(vec![None; replicas])
-        }),
-    )?;
-    Ok(())
+    write_in_replica(context, variable, verb(kind), value, move |strategy, combined| {
+        let combined = combined.tensor_of(0)?;
+        check_assignable(&target, combined)?;
+        stage(strategy, step, &target, kind != Assignment::Assign, &mut |to| {
+            collectives::combine_into(kind, to, combined)
+        })
+    })
+}
+
+/// Has `write` called once, with what the values of all replicas amount to by the variable's aggregation.
+pub(super) fn write_in_replica(
+    context: &ReplicaContext,
+    variable: &Variable,
+    verb: &'static str,
+    value: Value,
+    write: impl FnOnce(&Strategy, Value) -> Result<()> + Send + 'static,
+) -> Result<()> {
+    let operation = Operation::writing(variable, verb);
+    let target = variable.clone();
+    let merge = move |strategy: &Strategy, calls: &mut [&mut MergeCall]| {
+        let values = calls.iter().filter_map(|call| call.arguments.clone()).collect();
+        write(strategy, combine(strategy, &target, verb, values)?).map(|()| None)
+    };
+    context.synchronize(operation, Some(value), Box::new(merge)).map(drop)
 }

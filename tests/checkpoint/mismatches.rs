@@ -10,7 +10,7 @@ use umbo::metrics::Metrics;
 use umbo::metrics::kind::Kind;
 use umbo::optimizer::sgd::Sgd;
 use umbo::optimizer::{Gradients, LossReduction, Optimizer, apply};
-use umbo::strategy::operation::Operation;
+use umbo::strategy::merge::{MergeCall, Operation};
 use umbo::strategy::variables::read;
 use umbo::strategy::{ReplicaContext, Strategy};
 use umbo::tensor::DType;
@@ -200,13 +200,13 @@ fn a_step_in_flight_is_refused() {
             assert!(error.to_string().contains("step 4"), "{error}");
         }
         let (own, file) = (Arc::clone(checkpoint), path.clone());
-        let merged = move |_: &Strategy, values| {
+        let merged = move |_: &Strategy, _: &mut [&mut MergeCall]| {
             for refused in [own.save(&file), own.restore(&file)] {
                 let error = refused.unwrap_err();
                 assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
                 assert!(error.to_string().contains("step 4"), "{error}");
             }
-            Ok(values)
+            Ok(None)
         };
         context.synchronize(Operation::MergeCall { function: 1 }, None, Box::new(merged))?;
         Ok(None)

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use umbo::strategy::cancellation::Cancellation;
-use umbo::strategy::merge::Operation;
+use umbo::strategy::merge::{MergeCall, Operation};
 use umbo::strategy::run::Limits;
 
 use crate::setup::*;
@@ -65,10 +65,10 @@ fn contexts() {
     let run = |context: &ReplicaContext| {
         let report = checked(context.strategy(), &batch_of(&rows(4)));
         refused(report, Status::FailedPrecondition, &["inside of a run", "outside of runs"]);
-        let merged = Box::new(|strategy: &Strategy, values: Vec<Option<Value>>| {
+        let merged = Box::new(|strategy: &Strategy, _: &mut [&mut MergeCall]| {
             let report = checked(strategy, &batch_of(&rows(4)));
             refused(report, Status::FailedPrecondition, &["inside of a run", "outside of runs"]);
-            Ok(values)
+            Ok(None)
         });
         context.synchronize(Operation::MergeCall { function: 1 }, None, merged)
     };

@@ -13,7 +13,7 @@ use umbo::optimizer::{
     GradientMode, Gradients, GradientsOptions, LossReduction, Optimizer, UpdateRule, apply,
 };
 use umbo::strategy::commit::CommitAction;
-use umbo::strategy::merge::Operation;
+use umbo::strategy::merge::{MergeCall, Operation};
 use umbo::strategy::variables::{self, Initial, NewVariable};
 use umbo::strategy::{ReplicaContext, Strategy};
 use umbo::tensor::{DType, Element, Tensor};
@@ -104,12 +104,12 @@ fn train(
                 contribute(context)?;
                 let (optimizer, gradients) = (Arc::clone(&optimizer), Arc::clone(&gradients));
                 let nothing_left = nothing_left.map(Arc::clone);
-                let merge = move |strategy: &Strategy, values| {
+                let merge = move |strategy: &Strategy, _: &mut [&mut MergeCall]| {
                     apply(&optimizer, &gradients)?;
                     if let Some(control) = nothing_left {
                         strategy.defer(Box::new(NothingLeft(control)))?;
                     }
-                    Ok(values)
+                    Ok(None)
                 };
                 let operation = Operation::MergeCall { function: 1 };
                 context.synchronize(operation, None, Box::new(merge))

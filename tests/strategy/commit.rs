@@ -96,7 +96,7 @@ fn a_failed_step_leaves_central_state_as_it_was() {
             context.synchronize(
                 Operation::MergeCall { function: 1 },
                 None,
-                Box::new(move |strategy, values| {
+                Box::new(move |strategy, _| {
                     let nested = strategy.run(
                         &|context| {
                             assign(&v, Assignment::Add, &scalar(1.0))?;
@@ -108,7 +108,7 @@ fn a_failed_step_leaves_central_state_as_it_was() {
                         None,
                     );
                     assert!(nested.is_err());
-                    Ok(values)
+                    Ok(None)
                 }),
             )
         },

@@ -153,7 +153,7 @@ fn a_variable_of_a_later_replica_alone_is_refused_and_names_the_device() {
         &|context| {
             let merge = || {
                 let operation = Operation::MergeCall { function: 1 };
-                context.synchronize(operation, None, Box::new(|_, parts| Ok(parts)))
+                context.synchronize(operation, None, Box::new(|_, _| Ok(None)))
             };
             if context.replica() == 0 {
                 merge()?;
@@ -358,11 +358,11 @@ fn reads_are_current_in_every_context() {
             context.synchronize(
                 operation,
                 None,
-                Box::new(move |_, parts| {
+                Box::new(move |_, _| {
                     assert_eq!(value_of(&target), 3.0);
                     assign(&target, Assignment::Assign, &scalar(9.0))?;
                     assert_eq!(value_of(&target), 9.0);
-                    Ok(parts)
+                    Ok(None)
                 }),
             )?;
             assert_eq!(value_of(&v), 9.0);

@@ -182,9 +182,9 @@ fn a_run_that_is_cancelled_before_its_callbacks_are_back_has_no_effect() {
                 context.synchronize(
                     Operation::MergeCall { function: 7 },
                     None,
-                    Box::new(move |_, parts| {
+                    Box::new(move |_, _| {
                         strategy.run_within(Arc::new(ask), None, Limits::default(), None)?;
-                        Ok(vec![None; parts.len()])
+                        Ok(None)
                     }),
                 )
             };

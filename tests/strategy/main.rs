@@ -24,7 +24,7 @@ pub(crate) use umbo::error::{Error, Result, Status};
 pub(crate) use umbo::strategy::cancellation::Cancellation;
 pub(crate) use umbo::strategy::collective::{Destination, Reduction};
 pub(crate) use umbo::strategy::context::{Current, current, set_strategy};
-pub(crate) use umbo::strategy::merge::Operation;
+pub(crate) use umbo::strategy::merge::{MergeCall, Operation};
 pub(crate) use umbo::strategy::metrics::Metric;
 pub(crate) use umbo::strategy::run::Limits;
 pub(crate) use umbo::strategy::variables::{self, Initial, NewVariable, assign, read};
@@ -170,11 +170,11 @@ fn merge_sum(context: &ReplicaContext, value: f32) -> Result<Option<Value>> {
     context.synchronize(
         Operation::MergeCall { function: 1 },
         Some(scalar(value)),
-        Box::new(|strategy, values| {
-            let values: Vec<Value> = values.into_iter().flatten().collect();
+        Box::new(|strategy, calls| {
+            let values: Vec<Value> =
+                calls.iter().filter_map(|call| call.arguments.clone()).collect();
             let merged = Value::merge(&values, false, "args")?;
-            let sum = strategy.reduce(ReduceOp::Sum, &merged, &Reduction::default())?;
-            Ok(vec![Some(sum); values.len()])
+            strategy.reduce(ReduceOp::Sum, &merged, &Reduction::default()).map(Some)
         }),
     )
 }

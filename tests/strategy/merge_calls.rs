@@ -20,13 +20,13 @@ fn a_merge_call_runs_once_in_cross_replica_context_on_the_callers_thread() {
                 context.synchronize(
                     Operation::MergeCall { function: 2 },
                     None,
-                    Box::new(move |strategy, values| {
+                    Box::new(move |strategy, _| {
                         calls.fetch_add(1, Ordering::Relaxed);
                         assert_eq!(std::thread::current().id(), caller);
                         assert!(matches!(current(), Current::CrossReplica(_)));
                         let scope = strategy.enter_scope()?;
                         drop(scope.exit()?);
-                        Ok(values)
+                        Ok(None)
                     }),
                 )
             };
@@ -67,7 +67,7 @@ fn runs_inside_of_merge_calls_are_served_by_the_waiting_replicas() {
                     };
                     let inner = inner?.unwrap();
                     assert_eq!(numbers(inner.tensor_of(0)?), [3.0]);
-                    Ok(vec![Some(inner); 3])
+                    Ok(Some(inner))
                 }),
             )?;
             Ok(result)
@@ -149,11 +149,7 @@ fn merge_calls_that_differ_are_named_by_their_symbols_and_once() {
     let error = strategy.run(
         &|context| {
             let function = functions[context.replica()];
-            context.synchronize(
-                Operation::MergeCall { function },
-                None,
-                Box::new(|_, values| Ok(values)),
-            )
+            context.synchronize(Operation::MergeCall { function }, None, Box::new(|_, _| Ok(None)))
         },
         None,
     );

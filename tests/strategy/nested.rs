@@ -45,10 +45,10 @@ impl NestedRun {
             return context.synchronize(
                 Operation::MergeCall { function: self.depth },
                 None,
-                Box::new(move |strategy, parts| {
+                Box::new(move |strategy, _| {
                     let run = move |context: &ReplicaContext| inner.call(context);
                     strategy.run_within(Arc::new(run), None, Limits::default(), None)?;
-                    Ok(vec![None; parts.len()])
+                    Ok(None)
                 }),
             );
         }
@@ -99,10 +99,10 @@ fn check(replicas: usize, limit: Limit, late: Late) {
                 None,
                 Box::new({
                     let (strategy, variable) = (strategy.clone(), variable.clone());
-                    move |_, parts| {
+                    move |_, _| {
                         assert!(strategy.is_in_bounded_step());
                         assign(&variable, Assignment::Add, &scalar(1.0))?;
-                        Ok(vec![None; parts.len()])
+                        Ok(None)
                     }
                 }),
             )?;
@@ -153,7 +153,7 @@ fn a_nested_run_is_given_something(time: Duration) -> bool {
             context.synchronize(
                 Operation::MergeCall { function: 1 },
                 None,
-                Box::new(move |strategy, parts| {
+                Box::new(move |strategy, _| {
                     let baggage = released.baggage();
                     let late = move |context: &ReplicaContext| {
                         if context.replica() == 1 {
@@ -164,7 +164,7 @@ fn a_nested_run_is_given_something(time: Duration) -> bool {
                     };
                     let limits = Limits::default();
                     strategy.run_within(Arc::new(late), None, limits, baggage)?;
-                    Ok(vec![None; parts.len()])
+                    Ok(None)
                 }),
             )
         }
@@ -217,11 +217,11 @@ fn what_a_nested_run_that_failed_has_written_does_not_count() {
                 context.synchronize(
                     Operation::MergeCall { function: 7 },
                     None,
-                    Box::new(move |_, parts| {
+                    Box::new(move |_, _| {
                         let limits = Limits::default();
                         let inner = strategy.run_within(Arc::new(fails), None, limits, None);
                         refused(inner, Status::DataLoss, &["torn"]);
-                        Ok(vec![None; parts.len()])
+                        Ok(None)
                     }),
                 )
             };

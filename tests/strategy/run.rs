@@ -212,9 +212,8 @@ fn the_deepest_nest_goes_through_run_reduce_and_gather() {
             context.all_reduce(ReduceOp::Sum, context.arguments()?.unwrap()).map(Some)
         };
         let run_in_merge_call =
-            Box::new(move |strategy: &Strategy, mut all: Vec<Option<Value>>| {
-                let sum = strategy.run(&sum, all.swap_remove(0))?.unwrap();
-                [0, 1].map(|replica| sum.component(replica).map(Some)).into_iter().collect()
+            Box::new(move |strategy: &Strategy, calls: &mut [&mut MergeCall]| {
+                strategy.run(&sum, calls[0].arguments.clone())
             });
         let merge_call = Operation::MergeCall { function: 1 };
         let sum = context.synchronize(merge_call, Some(argument), run_in_merge_call)?.unwrap();

@@ -9,7 +9,7 @@ use umbo::collectives::{Assignment, ReduceOp};
 use umbo::device::DeviceId;
 use umbo::error::{Error, Result, Status};
 use umbo::strategy::cancellation::Cancellation;
-use umbo::strategy::merge::Operation;
+use umbo::strategy::merge::{MergeCall, Operation};
 use umbo::strategy::metrics::Metric;
 use umbo::strategy::run::Limits;
 use umbo::strategy::variables::{self, Initial, NewVariable, assign, read};
@@ -140,14 +140,15 @@ impl Scene {
         }
         for call in 0..merge_calls {
             let scene = Arc::clone(self);
-            let merge = move |strategy: &Strategy, parts: Vec<Option<Value>>| {
+            let merge = move |strategy: &Strategy, calls: &mut [&mut MergeCall]| {
                 if call == 0 && depth < nested {
                     let run = move |context: &ReplicaContext| scene.callback(context, depth + 1);
                     strategy.run_within(Arc::new(run), None, Limits::default(), None)?;
                 } else if fails == Fails::MergeFunction && depth == nested {
                     return Err(Error::DataLoss("the merge function fails".into()));
                 }
-                Ok(parts)
+                let parts = calls.iter().filter_map(|call| call.arguments.clone());
+                Value::per_replica_of(parts.collect()).map(Some)
             };
             let (operation, part) = (Operation::MergeCall { function: 1 }, scalar(own as f32));
             let came =

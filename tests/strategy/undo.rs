@@ -64,9 +64,9 @@ fn at(place: Place, s: &Strategy, v: &Variable, w: &Variable, writes: Writes) ->
             context.synchronize(
                 Operation::MergeCall { function: 1 },
                 None,
-                Box::new(move |s, parts| {
+                Box::new(move |s, _| {
                     at(place, s, &v, &w, writes)?;
-                    Ok(vec![None; parts.len()])
+                    Ok(None)
                 }),
             )
         };
@@ -126,7 +126,7 @@ fn an_update_that_has_run_a_step_takes_the_whole_step_with_it() {
             context.synchronize(
                 Operation::MergeCall { function: 1 },
                 None,
-                Box::new(move |s, parts| {
+                Box::new(move |s, _| {
                     add(&v, 1.0)?;
                     let of = s.clone();
                     let update = s.update(&v, None, move |v, _| {
@@ -141,7 +141,7 @@ fn an_update_that_has_run_a_step_takes_the_whole_step_with_it() {
                         Err(Error::DataLoss("torn".into()))
                     });
                     refused(update, Status::DataLoss, &["torn"]);
-                    Ok(vec![None; parts.len()])
+                    Ok(None)
                 }),
             )
         },

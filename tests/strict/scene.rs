@@ -199,9 +199,9 @@ impl Scene {
                 context.synchronize(
                     Operation::MergeCall { function: 1 },
                     None,
-                    Box::new(move |strategy, parts| {
+                    Box::new(move |strategy, _| {
                         strategy.run_within(function, None, Limits::default(), None)?;
-                        Ok(vec![None; parts.len()])
+                        Ok(None)
                     }),
                 )
             }),

@@ -74,11 +74,11 @@ fn a_failure_of_one_rank_fails_the_step_on_all() {
                         context.synchronize(
                             operation,
                             None,
-                            Box::new(move |_, parts| match fails {
+                            Box::new(move |_, _| match fails {
                                 true => {
                                     Err(Error::out_of_range("index", "the one that was told to"))
                                 }
-                                false => Ok(parts),
+                                false => Ok(None),
                             }),
                         )?;
                         assign(&variable, Assignment::Add, &one())?;

@@ -157,9 +157,9 @@ impl Program {
         let merged = context.synchronize(
             Operation::MergeCall { function: 1 },
             None,
-            Box::new(move |strategy, parts| {
+            Box::new(move |strategy, _| {
                 program.in_merge_call(strategy, step, place, &of_merge)?;
-                Ok(parts)
+                Ok(None)
             }),
         );
         overlook(merged.map(drop), fate)?;

@@ -15,7 +15,7 @@ use umbo::optimizer::{
     apply_with,
 };
 use umbo::strategy::assign_all::assign_all;
-use umbo::strategy::merge::Operation;
+use umbo::strategy::merge::{MergeCall, Operation};
 use umbo::strategy::metrics::Metric;
 use umbo::strategy::variables::{self, Initial, read};
 use umbo::strategy::{ReplicaContext, Strategy};
@@ -132,7 +132,7 @@ impl Program {
         super::copy_into(to, &tensor(&gradient, &[FEATURES]));
         self.gradients.submit_in(context, None)?;
         // Something that all replicas do together once more, in a run of its own.
-        let merge = |strategy: &Strategy, parts: Vec<Option<Value>>| {
+        let merge = |strategy: &Strategy, _: &mut [&mut MergeCall]| {
             let inner = |context: &ReplicaContext| {
                 let sum = f64::from(number(context.replica_in_sync() + 77)) * 1e9;
                 context.add_metric("inner", Metric { sum, weight: 0.1 })?;
@@ -140,7 +140,7 @@ impl Program {
             };
             strategy.run_within(Arc::new(inner), None, Default::default(), None)?;
             strategy.run_within(Arc::new(inner), None, Default::default(), None)?;
-            Ok(vec![None; parts.len()])
+            Ok(None)
         };
         context.synchronize(Operation::MergeCall { function: 5 }, None, Box::new(merge))?;
         Ok(())

@@ -6,9 +6,8 @@ use crate::checkpoint::numbers::{number, read_number};
 use crate::checkpoint::saveable::{Changes, Names, Ready, Record, Saveable, Saved};
 use crate::device::DeviceId;
 use crate::error::Result;
-use crate::metrics::Metrics;
 use crate::metrics::kind::Kind;
-use crate::metrics::saved::Accumulated;
+use crate::metrics::{Metrics, Total};
 use crate::tensor::{DType, Shape, Tensor};
 
 impl Saveable for Metrics {
@@ -26,15 +25,15 @@ impl Saveable for Metrics {
             let mut entry = Map::new();
             entry.insert("kind".into(), describe(kind));
             match accumulated {
-                Accumulated::Numbers { sum, weight } => {
+                Total::Numbers { sum, weight } => {
                     entry.insert("sum".into(), number(sum));
                     entry.insert("weight".into(), number(weight));
                 }
-                Accumulated::Counts { hits, of } => {
+                Total::Counts { hits, of } => {
                     entry.insert("hits".into(), hits.into());
                     entry.insert("of".into(), of.into());
                 }
-                Accumulated::Cells(cells) => {
+                Total::Cells(cells) => {
                     let shape = Shape::new(&kind.cells().unwrap_or_default())?;
                     let cells = Tensor::from_slice::<i64>(&cells, shape, DeviceId::HOST)?;
                     record.part(name.clone(), cells);
@@ -77,12 +76,7 @@ fn describe(kind: Kind) -> Json {
     }
 }
 
-fn read_entry(
-    saved: &mut Saved<'_>,
-    name: &str,
-    kind: Kind,
-    json: &Json,
-) -> Result<Option<Accumulated>> {
+fn read_entry(saved: &mut Saved<'_>, name: &str, kind: Kind, json: &Json) -> Result<Option<Total>> {
     let here = describe(kind);
     if json["kind"] != here {
         let there = &json["kind"];
@@ -101,14 +95,14 @@ fn read_entry(
             ));
             return Ok(None);
         }
-        return Ok(Some(Accumulated::Cells(cells)));
+        return Ok(Some(Total::Cells(cells)));
     }
     let count = |key: &str| json[key].as_i64().filter(|&count| is_count(count));
     let read = match kind {
         Kind::Sum | Kind::Mean => read_number(&json["sum"])
             .zip(read_number(&json["weight"]))
-            .map(|(sum, weight)| Accumulated::Numbers { sum, weight }),
-        _ => count("hits").zip(count("of")).map(|(hits, of)| Accumulated::Counts { hits, of }),
+            .map(|(sum, weight)| Total::Numbers { sum, weight }),
+        _ => count("hits").zip(count("of")).map(|(hits, of)| Total::Counts { hits, of }),
     };
     if read.is_none() {
         saved.differs(format!("metric '{name}' makes no sense in the file: {json}"));

@@ -60,10 +60,7 @@ fn tell(base: &dyn Communicator, first: usize, own: Option<&Error>) -> Result<Er
     let mut bytes = [0_u8; TOLD];
     if let Some(error) = own.filter(|_| first == base.rank()) {
         let text = error.to_string();
-        let mut length = text.len().min(TOLD - 8);
-        while !text.is_char_boundary(length) {
-            length -= 1;
-        }
+        let length = text.floor_char_boundary(TOLD - 8);
         bytes[..4].copy_from_slice(&error.status().code().to_le_bytes());
         bytes[4..8].copy_from_slice(&(length as u32).to_le_bytes());
         bytes[8..8 + length].copy_from_slice(&text.as_bytes()[..length]);

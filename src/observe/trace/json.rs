@@ -158,8 +158,7 @@ pub(super) fn summary(
 
 /// Text as JSON has it, not longer than names may be.
 fn quoted(text: &str) -> String {
-    let end = (0..=LONGEST_NAME.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
-    serde_json::Value::from(&text[..end.unwrap_or(0)]).to_string()
+    serde_json::Value::from(&text[..text.floor_char_boundary(LONGEST_NAME)]).to_string()
 }
 
 /// Nanoseconds, written in the microseconds of the format.

@@ -25,9 +25,7 @@ pub fn begin(name: &str) {
     if !watching::is_traced() {
         return;
     }
-    let end =
-        (0..=json::LONGEST_NAME.min(name.len())).rev().find(|&end| name.is_char_boundary(end));
-    let name = &name[..end.unwrap_or(0)];
+    let name = &name[..name.floor_char_boundary(json::LONGEST_NAME)];
     let _ = OPEN.try_with(|open| {
         let Ok(mut open) = open.try_borrow_mut() else { return };
         // What is left of an earlier trace ends with that.

@@ -3,10 +3,10 @@
 
 use std::fmt;
 
-use super::Ranks;
 use super::descriptor::{Descriptor, Kind};
-use super::meeting::Ended;
+use super::group::Ranks;
 use super::quantities::{Quantities, prefixes};
+use super::series::Ended;
 use crate::error::{Result, Status};
 
 /// Bytes of a quantity on the wire.
@@ -144,7 +144,7 @@ pub(super) fn disagreement(said: &[Descriptor], difference: Option<&Difference>)
     };
     let rank = odd.as_deref().and_then(|odd| <[usize; 1]>::try_from(odd).ok()).map(|[rank]| rank);
     let message = format!("the ranks disagree{what}; {advice}");
-    Ended::new(rank, Status::FailedPrecondition, message)
+    Ended { rank, status: Status::FailedPrecondition, message }
 }
 
 /// A value, and the ranks that have it.

@@ -5,7 +5,10 @@
 
 use std::ops::Range;
 
-use super::{Call, Kind, Ranks, Tell, room};
+use super::descriptor::Kind;
+use super::group::Ranks;
+use super::meeting::{Call, room};
+use super::quantities::Tell;
 use crate::collectives::{Batch, ReduceOp};
 use crate::device::DeviceId;
 use crate::error::Result;

@@ -2,14 +2,15 @@
 
 use std::fmt;
 
-use super::Ranks;
 use super::descriptor::{BYTES, Descriptor, Kind};
 use super::disagreement::{Difference, all_agree, differ_in_quantities, disagreement};
+use super::group::{Ranks, count};
 use super::quantities::{Quantities, agreement_of};
+use super::series::{Ended, Series, Turn};
 use crate::cluster::communicator::GpuCommunicator;
 use crate::device::cuda::memory::DeviceMemory;
 use crate::error::{Error, ReplicaFailures, Result, Status};
-use crate::observe::{self, Counter, Phase};
+use crate::observe::{self, Phase};
 use parking_lot::MutexGuard;
 
 /// What this rank calls the others for.
@@ -41,51 +42,6 @@ impl<'a> Call<'a> {
 
 /// In place of the examples of a run that a rank has failed to begin: it passes over the element.
 pub(crate) const PASSED_OVER: u64 = u64::MAX;
-
-/// Why nothing more is exchanged, as often as somebody asks.
-#[derive(Clone, Debug)]
-pub(super) struct Ended {
-    rank: Option<usize>,
-    status: Status,
-    message: String,
-}
-
-impl Ended {
-    pub fn new(rank: Option<usize>, status: Status, message: String) -> Ended {
-        Ended { rank, status, message }
-    }
-
-    pub fn error(&self) -> Error {
-        let Ended { rank, status, message } = self.clone();
-        Error::Rank { rank, status, message }
-    }
-}
-
-/// The state of a communicator, which several strategies may share.
-#[derive(Default)]
-pub(super) struct Turn {
-    /// Why it cannot be used any more.
-    pub broken: Option<Ended>,
-}
-
-/// The meetings of one step, of one change outside of steps, or a single one.
-#[derive(Default)]
-pub(super) struct Series {
-    number: u64,
-    operation: u64,
-    is_open: bool,
-    step: u64,
-    ended: Option<Ended>,
-    /// A rank passes over what all of them were to begin.
-    passes_over: bool,
-}
-
-impl Series {
-    /// Begins the next one. Outside of steps `step` is 0.
-    fn begin(&mut self, step: u64) {
-        *self = Series { number: self.number + 1, is_open: true, step, ..Series::default() };
-    }
-}
 
 /// All ranks are here, for the same, and none has failed. What they exchange is exchanged while this
 /// lives; nobody else meets meanwhile.
@@ -196,15 +152,6 @@ impl Ranks {
             .collect()
     }
 
-    /// What all ranks send, as many bytes each.
-    pub(super) fn gather_alike(&self, own: &[u8]) -> Result<Vec<u8>> {
-        let size = self.size();
-        let mut bytes = vec![0; own.len() * size];
-        count(own.len(), bytes.len());
-        self.engine.all_gather(own, &mut bytes, &vec![own.len(); size])?;
-        Ok(bytes)
-    }
-
     /// What ranks differ in that are at the same place: all ask each other, since all see that they do.
     fn difference(
         &self,
@@ -230,7 +177,7 @@ impl Ranks {
             own.text,
             self.rank()
         );
-        let ended = turn.broken.insert(Ended::new(rank, Status::Unavailable, message));
+        let ended = turn.broken.insert(Ended { rank, status: Status::Unavailable, message });
         match error.status() {
             // This call has waited for it; those that follow do not.
             Status::DeadlineExceeded => {
@@ -368,9 +315,4 @@ pub(crate) fn room(bytes: usize) -> Result<Vec<u8>> {
     })?;
     memory.resize(bytes, 0);
     Ok(memory)
-}
-
-/// Notes what goes out and comes in, what a rank sends to itself included.
-fn count(sent: usize, received: usize) {
-    observe::count(Counter::Exchanged, || (sent + received) as u64);
 }

@@ -1,9 +1,13 @@
 //! What a step asks the other ranks, from its beginning to its commit point.
 
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
+use super::descriptor::Kind;
+use super::group::Ranks;
+use super::meeting::{Call, Gathered};
+use super::quantities::Quantities;
+use super::totals::Totals;
 use super::wire::{Reader, Writer};
-use super::{Call, Gathered, Kind, Quantities, Ranks};
 use crate::error::Result;
 use crate::strategy::metrics::Metric;
 
@@ -16,15 +20,6 @@ pub(crate) struct Elsewhere {
     pub examples: u64,
     /// The most steps that a rank has begun.
     pub steps: u64,
-}
-
-/// Totals of what the replicas of all ranks add in steps.
-pub(crate) trait Totals: Send + Sync {
-    /// Writes what this rank's replicas have added in step `step`.
-    fn tell(&self, step: u64, to: &mut Writer) -> Result<()>;
-
-    /// Adds what one rank has told; the ranks come in order.
-    fn hear(&self, from: &mut Reader<'_>) -> Result<()>;
 }
 
 /// What one replica adds to the metrics of a step.
@@ -99,37 +94,20 @@ pub(crate) fn read_metrics(from: &mut Reader<'_>) -> Result<Vec<OfReplica>> {
         .collect()
 }
 
-/// Those that are in use, by the number that they got when they were made.
-#[derive(Default)]
-pub(super) struct AllTotals {
-    made: u64,
-    known: Vec<(u64, Weak<dyn Totals>)>,
-}
-
 impl Ranks {
     /// Has the ranks add these totals up. All ranks make theirs in the same order.
     pub(crate) fn add_totals(&self, totals: Weak<dyn Totals>) {
-        let mut all = self.totals.lock();
-        all.known.retain(|(_, known)| known.strong_count() > 0);
-        all.made += 1;
-        let number = all.made;
-        all.known.push((number, totals));
+        self.totals.lock().add(totals);
     }
 
     /// Whether there are any.
     pub(crate) fn has_totals(&self) -> bool {
-        self.totals.lock().known.iter().any(|(_, known)| known.strong_count() > 0)
-    }
-
-    fn totals(&self) -> Vec<(u64, Arc<dyn Totals>)> {
-        let all = self.totals.lock();
-        let alive = |(number, known): &(u64, Weak<dyn Totals>)| Some((*number, known.upgrade()?));
-        all.known.iter().filter_map(alive).collect()
+        self.totals.lock().has_some()
     }
 
     /// Writes what this rank adds to all totals in step `step`.
     pub(crate) fn tell_totals(&self, step: u64, to: &mut Writer) -> Result<()> {
-        let totals = self.totals();
+        let totals = self.totals.lock().in_use();
         to.number(totals.len() as u64)?;
         totals.iter().try_for_each(|(number, totals)| {
             let mut own = Writer::default();
@@ -143,7 +121,7 @@ impl Ranks {
 
     /// Adds what one rank has written so.
     pub(crate) fn hear_totals(&self, rank: usize, from: &mut Reader<'_>) -> Result<()> {
-        let totals = self.totals();
+        let totals = self.totals.lock().in_use();
         for _ in 0..from.count()? {
             let (number, length) = (from.number()?, from.count()?);
             let bytes = from.bytes(length)?;

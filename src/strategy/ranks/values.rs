@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use super::descriptor::Kind;
+use super::group::Ranks;
+use super::meeting::Call;
+use super::quantities::Tell;
 use super::wire::{Reader, Writer};
-use super::{Call, Kind, Ranks, Tell};
 use crate::error::Result;
 use crate::values::Value;
 

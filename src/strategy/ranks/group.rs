@@ -1,0 +1,115 @@
+//! The ranks of one strategy, and what they know of each other.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use super::series::{Series, Turn};
+use super::totals::AllTotals;
+use crate::cluster::communicator::Communicator;
+use crate::error::Result;
+use crate::observe::{self, Counter};
+use crate::values::division::Loads;
+use parking_lot::{Mutex, MutexGuard};
+
+/// The ranks that one strategy is spread over, of which there are two or more.
+pub struct Ranks {
+    pub(super) engine: Arc<dyn Communicator>,
+    pub(super) turn: Arc<Mutex<Turn>>,
+    /// A number of the strategy that all ranks have.
+    pub(super) tag: u64,
+    /// How many replicas each rank has.
+    pub(super) replicas: Vec<usize>,
+    /// Whether how many there are together was chosen, and the bits of a step must not depend on how they
+    /// are spread over ranks.
+    pub(super) is_fixed: bool,
+    pub(super) series: Mutex<Series>,
+    pub(super) totals: Mutex<AllTotals>,
+    /// What the ranks have of the variables that are divided among them.
+    pub(super) loads: Mutex<Loads>,
+    /// By [`Variable::key`](crate::values::variable::Variable::key), the variables whose updates wait for
+    /// a commit point.
+    pub(super) updating: Mutex<Vec<usize>>,
+}
+
+impl Ranks {
+    /// What all ranks send, as many bytes each.
+    pub(super) fn gather_alike(&self, own: &[u8]) -> Result<Vec<u8>> {
+        let size = self.size();
+        let mut bytes = vec![0; own.len() * size];
+        count(own.len(), bytes.len());
+        self.engine.all_gather(own, &mut bytes, &vec![own.len(); size])?;
+        Ok(bytes)
+    }
+
+    /// The variables whose updates wait for a commit point, by their keys.
+    pub(crate) fn updating(&self) -> MutexGuard<'_, Vec<usize>> {
+        self.updating.lock()
+    }
+
+    /// What joins the ranks.
+    pub(in crate::strategy) fn engine(&self) -> &Arc<dyn Communicator> {
+        &self.engine
+    }
+
+    /// Whether what joins the ranks moves memory of GPUs, too.
+    pub(crate) fn moves_memory_of_gpus(&self) -> bool {
+        self.engine.on_gpus().is_some()
+    }
+
+    /// The number of this rank.
+    pub fn rank(&self) -> usize {
+        self.engine.rank()
+    }
+
+    /// How many ranks there are.
+    pub fn size(&self) -> usize {
+        self.engine.size()
+    }
+
+    /// How many replicas all ranks have together.
+    pub fn num_replicas(&self) -> usize {
+        self.replicas.iter().sum()
+    }
+
+    /// How many replicas each rank has.
+    pub(crate) fn replicas(&self) -> &[usize] {
+        &self.replicas
+    }
+
+    /// Whether the number of all replicas was chosen, so that a step has the same bits whatever the number
+    /// of ranks.
+    pub(crate) fn has_fixed_replicas(&self) -> bool {
+        self.is_fixed
+    }
+
+    /// The number of this rank's first replica among those of all ranks.
+    pub fn first_replica(&self) -> usize {
+        self.replicas[..self.rank()].iter().sum()
+    }
+}
+
+/// Whose turn it is to use `engine`: strategies that share one take turns.
+pub(super) fn turn_of(engine: &Arc<dyn Communicator>) -> Arc<Mutex<Turn>> {
+    type Known = (Weak<dyn Communicator>, Arc<Mutex<Turn>>);
+    static TURNS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+    let mut turns = TURNS.lock();
+    turns.retain(|(known, _)| known.strong_count() > 0);
+    let is_known = |(known, _): &&Known| Weak::as_ptr(known).addr() == Arc::as_ptr(engine).addr();
+    if let Some((_, turn)) = turns.iter().find(is_known) {
+        return Arc::clone(turn);
+    }
+    let turn = Arc::default();
+    turns.push((Arc::downgrade(engine), Arc::clone(&turn)));
+    turn
+}
+
+impl fmt::Debug for Ranks {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "rank {} of {}", self.rank(), self.size())
+    }
+}
+
+/// Notes what goes out and comes in, what a rank sends to itself included.
+pub(super) fn count(sent: usize, received: usize) {
+    observe::count(Counter::Exchanged, || (sent + received) as u64);
+}

@@ -1,0 +1,126 @@
+//! What ranks do together before their first step: they make the strategy and its variables.
+
+#![expect(unsafe_code, reason = "the initial value of a variable that nobody has yet is replaced")]
+
+use std::sync::Arc;
+
+use super::descriptor::Kind;
+use super::group::{Ranks, turn_of};
+use super::meeting::{Call, room};
+use super::quantities::Tell;
+use crate::cluster::communicator::Communicator;
+use crate::device::DeviceId;
+use crate::error::{Error, Result};
+use crate::tensor::{DType, Tensor};
+use crate::values::division::{Division, Loads};
+use parking_lot::Mutex;
+
+impl Ranks {
+    /// The ranks that `engine` joins, of which there are two or more, once all of them have made a
+    /// strategy as this one has; and what was made. `about` says how many replicas it has, and a number
+    /// that no other strategy of this rank has. `in_sync` is how many replicas there are to be on all ranks
+    /// together, if that was chosen.
+    pub(in crate::strategy) fn join<T>(
+        engine: &Arc<dyn Communicator>,
+        made: Result<T>,
+        in_sync: Option<usize>,
+        about: impl FnOnce(&T) -> [u64; 2],
+    ) -> Result<(T, Arc<Ranks>)> {
+        let (rank, size) = (engine.rank(), engine.size());
+        if rank >= size {
+            let problem = format!("says that it is rank {rank} of {size}; ranks count from 0");
+            return Err(Error::invalid("communicator", problem));
+        }
+        let mut ranks = Ranks {
+            engine: Arc::clone(engine),
+            turn: turn_of(engine),
+            tag: 0,
+            replicas: Vec::new(),
+            is_fixed: in_sync.is_some(),
+            series: Mutex::default(),
+            totals: Mutex::default(),
+            loads: Mutex::new(Loads::new(size)),
+            updating: Mutex::default(),
+        };
+        let numbers = made.as_ref().map_or([0; 2], about);
+        let what = match in_sync {
+            None => "the making of a strategy with one replica for each device".to_owned(),
+            Some(count) => format!("the making of a strategy with {count} replicas in sync"),
+        };
+        let quantities =
+            |tell: &mut Tell<'_>| tell(&"the number of replicas in sync", in_sync.into());
+        let call = Call { numbers, ..Call::to(Kind::Strategy, &what).agreeing(&quantities) };
+        let (meeting, made) = ranks.meet(call, made)?;
+        let said: Vec<[u64; 2]> = meeting.numbers().collect();
+        drop(meeting);
+        ranks.tag = said[0][1];
+        ranks.replicas = said.iter().map(|numbers| numbers[0] as usize).collect();
+        Ok((made, Arc::new(ranks)))
+    }
+
+    /// Has the variable `name` begin with rank 0's `value` on all ranks. It is the variable's, and
+    /// nobody else's yet. What fails is [`Error::Rank`], also where it is this rank: the others know.
+    /// Returns how it is divided, if optimizers can update it and all ranks have it in host memory.
+    pub(in crate::strategy) fn same_initial(
+        &self,
+        name: &str,
+        value: &Tensor,
+    ) -> Result<Option<Division>> {
+        let (dtype, shape) = (value.dtype(), value.shape());
+        let what = format_args!("the making of variable '{name}', {dtype} of shape {shape}");
+        let quantities = |tell: &mut Tell<'_>| {
+            tell(&"the name of the variable", name.into());
+            tell(&"its type", dtype.name().into());
+            tell(&"its shape", shape[..].into());
+        };
+        let call = Call {
+            numbers: [u64::from(value.device().is_host_memory()), 0],
+            ..Call::to(Kind::Variable, &what).agreeing(&quantities)
+        };
+        let is_here = value.device().is_host_memory() && value.layout().is_contiguous();
+        let copy = || {
+            let mut copy = room(if is_here { 0 } else { shape.bytes(dtype)? })?;
+            if !is_here {
+                value.copy_to_host(&mut copy)?;
+            }
+            Ok(copy)
+        };
+        let (mut meeting, mut copy) =
+            self.meet(call, copy()).map_err(|error| self.known_to_all(error))?;
+        meeting.broadcast(match is_here {
+            // SAFETY: nobody else has the variable's value yet, and all of its bytes lie in a row.
+            true => unsafe { std::slice::from_raw_parts_mut(value.address(), value.bytes()) },
+            false => &mut copy,
+        })?;
+        // On all ranks or, where the engine has failed, for the last time.
+        let is_on_hosts = meeting.numbers().all(|[is_on_host, _]| is_on_host != 0);
+        let division = (is_on_hosts && matches!(dtype, DType::Float32 | DType::Float64))
+            .then(|| self.loads.lock().divide(self.rank(), shape.elements(), dtype.size()));
+        drop(meeting);
+        if self.rank() > 0 && !is_here {
+            let first = Tensor::from_bytes(dtype, shape, &copy, DeviceId::HOST)?;
+            // SAFETY: nobody else has the variable's value yet.
+            unsafe { value.assume_exclusive() }.copy_from(&first)?;
+        }
+        Ok(division)
+    }
+
+    /// An error of which the others have heard, so that nobody tells them once more.
+    fn known_to_all(&self, error: Error) -> Error {
+        if matches!(error.unnamed(), Error::Rank { .. }) {
+            return error;
+        }
+        let (rank, status) = (self.rank(), error.status());
+        let message = format!("rank {rank} failed: {}: {error}", status.name());
+        Error::Rank { rank: Some(rank), status, message }
+    }
+
+    /// Tells the others, which make the variable `name`, that this rank has failed to, and why.
+    pub(in crate::strategy) fn failed_to_make(&self, name: &str, error: Error) -> Error {
+        let what = format_args!("the making of variable '{name}'");
+        match self.meet(Call::to(Kind::Variable, &what), Err::<(), _>(error)) {
+            Err(error) => error,
+            Ok(_) => Error::Internal("the ranks have met although one had failed".into()),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Totals that the ranks add up at commit points.
+
+use std::sync::{Arc, Weak};
+
+use super::wire::{Reader, Writer};
+use crate::error::Result;
+
+/// Totals of what the replicas of all ranks add in steps.
+pub(crate) trait Totals: Send + Sync {
+    /// Writes what this rank's replicas have added in step `step`.
+    fn tell(&self, step: u64, to: &mut Writer) -> Result<()>;
+
+    /// Adds what one rank has told; the ranks come in order.
+    fn hear(&self, from: &mut Reader<'_>) -> Result<()>;
+}
+
+/// Those that are in use, by the number that they got when they were made.
+#[derive(Default)]
+pub(super) struct AllTotals {
+    made: u64,
+    known: Vec<(u64, Weak<dyn Totals>)>,
+}
+
+impl AllTotals {
+    pub fn add(&mut self, totals: Weak<dyn Totals>) {
+        self.known.retain(|(_, known)| known.strong_count() > 0);
+        self.made += 1;
+        self.known.push((self.made, totals));
+    }
+
+    pub fn has_some(&self) -> bool {
+        self.known.iter().any(|(_, known)| known.strong_count() > 0)
+    }
+
+    pub fn in_use(&self) -> Vec<(u64, Arc<dyn Totals>)> {
+        let alive = |(number, known): &(u64, Weak<dyn Totals>)| Some((*number, known.upgrade()?));
+        self.known.iter().filter_map(alive).collect()
+    }
+}
