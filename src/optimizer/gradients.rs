@@ -2,20 +2,20 @@
 //! a row-sparse variable ([`rows`](crate::optimizer::rows)), and the weight with which each replica
 //! submits.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::CachePadded;
 
 use crate::device::DeviceId;
 use crate::error::Result;
 use crate::optimizer::accumulation::Accumulation;
-use crate::optimizer::exchange;
 use crate::optimizer::gradients_options::GradientsOptions;
 use crate::optimizer::phase::{Phase, pack};
 use crate::optimizer::plan::Plan;
 use crate::optimizer::replica::{Buffer, Replica};
 use crate::strategy::Strategy;
+use crate::strategy::ranks::Ranks;
 use crate::tensor::DType;
 use crate::values::variable::Variable;
 use parking_lot::{Mutex, MutexGuard};
@@ -99,8 +99,8 @@ pub struct Gradients {
     accumulation_steps: u64,
     accumulation: Mutex<Accumulation>,
     plan: Mutex<Plan>,
-    /// What several ranks exchange gradients in.
-    pub(super) exchange: Mutex<exchange::Memory>,
+    /// What all ranks' gradients must have in common.
+    pub(super) agreement: OnceLock<u64>,
 }
 
 impl Gradients {
@@ -155,7 +155,7 @@ impl Gradients {
             accumulation_steps: options.accumulation_steps,
             accumulation: Mutex::new(Accumulation::new(&variables, is_row_sparse)?),
             plan: Mutex::new(Plan::default()),
-            exchange: Mutex::default(),
+            agreement: OnceLock::new(),
             variables,
             loss_reduction,
             replicas,
@@ -171,6 +171,11 @@ impl Gradients {
     /// The id of the strategy whose replicas write the gradients.
     pub fn strategy(&self) -> u64 {
         self.strategy
+    }
+
+    /// The ranks of that strategy, if there are several.
+    pub(super) fn ranks(&self) -> Option<Arc<Ranks>> {
+        Strategy::with_id(self.strategy).and_then(|strategy| strategy.ranks().cloned())
     }
 
     /// Whether mistakes of callbacks are looked for, because the strategy is strict.

@@ -32,6 +32,11 @@ impl Plan {
         self.of = Some(of);
     }
 
+    /// Whether it updates variable `index`.
+    pub(super) fn updates(&self, index: usize) -> bool {
+        !self.treatments[index].group.frozen
+    }
+
     /// The treatment of variable `index`, to be looked at.
     pub(super) fn treatment(&self, index: usize) -> &Treatment {
         &self.treatments[index]

@@ -6,7 +6,6 @@ use crate::error::{Error, Result};
 pub use crate::optimizer::accumulation::AccumulatedSum;
 use crate::optimizer::accumulation::PreparedSum;
 use crate::optimizer::exchange::divisions::divisions;
-use crate::optimizer::exchange::ranks_of;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::state::AppliedGradients;
 
@@ -57,7 +56,7 @@ impl Gradients {
             ));
         }
         let accumulation = self.accumulation();
-        if accumulation.runs > 0 && ranks_of(self.strategy()).is_some() {
+        if accumulation.runs > 0 && self.ranks().is_some() {
             return Err(Error::precondition(format!(
                 "gradients: {} runs are accumulated, of which each rank has its own part; save after the \
                  update that takes them, or flush them first",
@@ -75,7 +74,7 @@ impl Gradients {
         let AccumulatedRuns { runs, mut weight, mut sums } = from;
         // Of several ranks, which all restore the same, the first one has it, unless they accumulate
         // together: then each uses its part of it.
-        let ranks = ranks_of(self.strategy());
+        let ranks = self.ranks();
         let is_fixed = ranks.as_ref().is_some_and(|ranks| ranks.has_fixed_replicas());
         let mut parts = vec![None; self.variables().len()];
         if let Some(ranks) = ranks.as_ref().filter(|_| is_fixed) {

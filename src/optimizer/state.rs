@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use crate::error::{Error, Result};
 use crate::kernels::float::real::for_real;
-use crate::optimizer::exchange::{ranks_of, slots};
+use crate::optimizer::exchange::slots;
 use crate::optimizer::plan::{Plan, Treatment};
 use crate::optimizer::report::ApplyReport;
 use crate::optimizer::rule::{Rates, UpdateRule};
@@ -267,10 +267,10 @@ impl Optimizer {
                 ))
             })
         };
-        if let Some(ranks) = ranks_of(self.strategy) {
-            let strategy = Strategy::with_id(self.strategy);
-            let _quiet = strategy.as_ref().map(Strategy::quiet).transpose()?;
-            return slots::whole(&ranks, name, &find()?);
+        let strategy = Strategy::with_id(self.strategy);
+        if let Some((strategy, ranks)) = strategy.as_ref().and_then(|of| Some((of, of.ranks()?))) {
+            let _quiet = strategy.quiet()?;
+            return slots::whole(ranks, name, &find()?);
         }
         let state = self.lock();
         let Some(Kept { tensor: slot, .. }) = state.variables.slot(variable, index) else {

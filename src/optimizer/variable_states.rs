@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::kernels::view::SpanMut;
+use crate::optimizer::room::span;
 use crate::optimizer::rule::{Running, Slot, UpdateRule, VariableProgress};
 use crate::tensor::slab::{CACHE_SHIFT, Slab};
 use crate::tensor::storage::Storage;
@@ -110,11 +111,6 @@ impl Variables {
     /// Slot `index` of the variable at `position`, whatever it holds.
     pub(super) fn kept(&self, position: usize, index: usize) -> Kept {
         self.states[position].kept(index)
-    }
-
-    /// Which elements of the variable at `position` the slots are of.
-    pub(super) fn extent(&self, position: usize) -> Range<usize> {
-        self.states[position].extent.clone()
     }
 
     /// Whether the slots of the variable at `position` are of all of its elements.
@@ -370,19 +366,6 @@ impl VariableState {
         }
         Ok(buffer)
     }
-}
-
-/// The span of a tensor that is the variable's or its state, to be kept with what keeps the tensor.
-fn span(tensor: &Tensor) -> Result<SpanMut<'static>> {
-    // SAFETY: a span is made here, and not used. What is kept of a variable keeps the tensor, too,
-    // and only the update of an apply writes it, at the commit point, where it is alone.
-    let span = unsafe {
-        let span = tensor.assume_exclusive().into_view()?.into_span();
-        span.map(|span| span.held())
-    };
-    span.ok_or_else(|| {
-        Error::Internal("a variable and its state are contiguous, and this is not".into())
-    })
 }
 
 /// This rank's part of a variable; all of it, if no ranks divide it.

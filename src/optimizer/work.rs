@@ -8,9 +8,10 @@ use crate::executor::workers;
 use crate::kernels::update::measure::Squares;
 use crate::kernels::update::rules::SUMS;
 use crate::kernels::update::weighted_sum::Clipping;
-use crate::optimizer::exchange::new_weights::Means;
+use crate::optimizer::exchange::shards::Shards;
 use crate::optimizer::exchange::slots;
-use crate::optimizer::launcher::{Launcher, Received};
+use crate::optimizer::launcher::Launcher;
+use crate::optimizer::means::Means;
 use crate::optimizer::plan::Plan;
 use crate::optimizer::rule::{Rates, Running, Scalars, UpdateRule, WeightDecay};
 use crate::optimizer::sources::Sources;
@@ -22,41 +23,17 @@ use crate::values::buffer::OfCopies;
 use crate::values::variable::Variable;
 use parking_lot::Mutex;
 
-/// What becomes of gradients that are measured.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Keep {
-    /// They are made again when they are needed again.
-    Nothing,
-    /// Those that read more than two elements for one are kept, if there is memory: to write them
-    /// and read that is less than to read all of it again.
-    WherePossible,
-}
-
 impl Work {
-    /// Selects the variables that a replica wrote in one of the runs (with `accumulated`) or in the
-    /// last one, and that are not frozen. Reserves all memory but that of sums and states.
+    /// Selects the variables that `has` says have a gradient, and that are not frozen. Reserves all memory but
+    /// that of sums and states. Fails if a row-sparse one is not to be updated by `rule`.
     pub(super) fn select(
         &mut self,
         sources: &Sources<'_>,
-        plan: &mut Plan,
-        replicas: usize,
-        accumulated: bool,
-    ) {
-        self.select_where(sources, plan, replicas, |index| match accumulated {
-            true => sources.has_variable(index),
-            false => sources.contributions.has_variable(index),
-        });
-    }
-
-    /// Selects the variables that `has` says have a gradient, as [`Work::select`] does.
-    pub(super) fn select_where(
-        &mut self,
-        sources: &Sources<'_>,
-        plan: &mut Plan,
-        replicas: usize,
+        plan: &Plan,
+        rule: &dyn UpdateRule,
         has: impl Fn(usize) -> bool,
-    ) {
-        let count = sources.variables().len();
+    ) -> Result<()> {
+        let replicas = sources.replicas();
         self.items.clear();
         let shares = workers::count();
         self.contributions.resize_with(self.contributions.len().max(shares), Mutex::default);
@@ -65,26 +42,21 @@ impl Work {
             contributions.clear();
             contributions.reserve(replicas);
         }
-        for index in 0..count {
-            if has(index) && !plan.of_variable(index).group.frozen {
-                self.items.push(Item { index, ..Item::default() });
+        for (index, variable) in sources.variables().iter().enumerate() {
+            if !has(index) || !plan.updates(index) {
+                continue;
             }
+            if rule.measures() && sources.is_row_sparse(index) {
+                return Err(needs_all_rows(variable, rule));
+            }
+            self.items.push(Item { index, ..Item::default() });
         }
+        Ok(())
     }
 
     /// Divides the variables whose gradients are not row-sparse among the ranks.
     pub(super) fn divide(&mut self, sources: &Sources<'_>) {
-        for item in &mut self.items {
-            item.divided = !sources.is_row_sparse(item.index);
-            item.kept = item.divided;
-        }
-    }
-
-    /// Takes the gradients that all ranks have exchanged as those that are kept.
-    pub(super) fn keep_exchanged(&mut self, sources: &Sources<'_>) {
-        for item in &mut self.items {
-            item.kept = !sources.is_row_sparse(item.index);
-        }
+        self.items.iter_mut().for_each(|item| item.divided = !sources.is_row_sparse(item.index));
     }
 
     /// Has room for the state of each variable: of this rank's part, or, where it is updated by rows, of
@@ -130,12 +102,20 @@ impl Work {
         Ok(())
     }
 
-    /// Takes what all ranks have measured of the gradients that are divided.
-    pub(super) fn take_squares(&mut self, sums: Vec<[f64; SUMS]>) {
-        let divided = self.items.iter_mut().filter(|item| item.divided);
-        for (item, sums) in divided.zip(sums) {
-            item.squares = Some(Squares::of_sums(sums));
+    /// Takes what the ranks have exchanged, and what they have measured of it, if they did.
+    pub(super) fn take_exchanged(
+        &mut self,
+        sources: &Sources<'_>,
+        shards: Shards,
+        measured: Option<Vec<[f64; SUMS]>>,
+    ) {
+        let dense = self.items.iter_mut().filter(|item| !sources.is_row_sparse(item.index));
+        let mut measured = measured.into_iter().flatten();
+        for (item, shard) in dense.zip(&shards.items) {
+            item.gradient = shard.gradient();
+            item.squares = measured.next().map(Squares::of_sums);
         }
+        self.exchange.shards = Some(shards).filter(|_| !sources.exchanged);
     }
 
     /// Which variables are selected.
@@ -152,7 +132,7 @@ impl Work {
     pub(super) fn reserve_sums(&self, sources: &mut Sources<'_>) -> Result<()> {
         let variables = sources.variables();
         for &Item { index, .. } in &self.items {
-            sources.accumulation.reserve(index, &variables[index])?;
+            sources.accumulation.reserve(index, &variables[index], None)?;
         }
         Ok(())
     }
@@ -219,9 +199,8 @@ impl Work {
         variables: &mut Variables,
         sources: &Sources<'_>,
         (rule, clipping): (&dyn UpdateRule, Clipping),
-        received: Received<'_>,
     ) -> Result<Option<usize>> {
-        launcher.update(self, Means { variables, sources, rule, clipping }, received)?;
+        launcher.update(self, Means { variables, sources, rule, clipping })?;
         let mut found = None;
         for Item { index, update, not_finite, .. } in &mut self.items {
             let Some(update) = update.take() else { continue };
@@ -273,4 +252,15 @@ fn prepare_update(
         WeightDecay::Decoupled => 0.0,
     };
     Ok(Update { position, buffer, copies: OfCopies::default(), l2, scalars })
+}
+
+fn needs_all_rows(variable: &Variable, rule: &dyn UpdateRule) -> Error {
+    Error::invalid(
+        "gradients",
+        format!(
+            "those of {variable:?} are row-sparse, and {} needs norms of whole variables; nothing was \
+             changed. Use another rule for it, or make its gradients without row_sparse",
+            rule.name()
+        ),
+    )
 }

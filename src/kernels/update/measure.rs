@@ -132,6 +132,17 @@ impl<const SUMS: usize> OfTiles<SUMS> {
 }
 
 impl WeightedSum<'_> {
+    /// The squares of all elements, measured on this thread.
+    pub fn squares(&self, instructions: Instructions) -> Squares {
+        let chunks = Chunks::of(self.elements);
+        let sums = [const { [const { AtomicU64::new(0) }; 2] }; CHUNKS];
+        for_real!(self.dtype, T => for_gradient!(T, self.gradient_dtype, G => {
+            let terms = GradientSquares::<T> { instructions, kept: None, streaming: false };
+            chunks.add_up::<G, _, 2>(instructions, 0..chunks.count(), self, &terms, &sums);
+        }));
+        Squares::of_chunks(&sums[..chunks.count()])
+    }
+
     /// Measures those of `chunks`, into which the elements are cut, that are in `part`, whose boundaries
     /// are those of chunks, on this thread, for [`Squares::of_chunks`]. `sums` are those of all chunks.
     ///

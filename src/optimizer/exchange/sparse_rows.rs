@@ -6,7 +6,6 @@ use super::participation::Participation;
 use super::sent::Sent;
 use crate::device::DeviceId;
 use crate::error::{Result, memory};
-use crate::optimizer::plan::Plan;
 use crate::optimizer::row_sums::Source;
 use crate::optimizer::rows::ReplicaRows;
 use crate::optimizer::sources::Sources;
@@ -15,8 +14,7 @@ use crate::strategy::ranks::{Gathered, Ranks};
 use crate::tensor::{Shape, Tensor};
 
 /// The rows of all ranks.
-#[derive(Default)]
-pub(in crate::optimizer) struct SparseRows(Vec<OfReplica>);
+pub(super) struct SparseRows(Vec<OfReplica>);
 
 /// The rows that one replica, or all of one rank, have touched of one variable.
 struct OfReplica {
@@ -27,17 +25,15 @@ struct OfReplica {
     factor: f64,
 }
 
-/// This rank's rows for all. Rows of variables that are not updated stay here.
-pub(super) fn pack(ranks: &Ranks, sources: &Sources<'_>, plan: &mut Plan) -> Result<Vec<u8>> {
+/// This rank's rows of those variables that are `chosen`, for all.
+pub(super) fn pack(
+    ranks: &Ranks,
+    sources: &Sources<'_>,
+    chosen: &dyn Fn(usize) -> bool,
+) -> Result<Vec<u8>> {
     let mut to = Writer::default();
-    let mut number = 0;
-    while let Some(index) = sources.accumulation.row_sparse(number) {
-        number += 1;
-        if plan.of_variable(index).group.frozen {
-            continue;
-        }
-        pack_variable(ranks, sources, index, &mut to)?;
-    }
+    let mut all = sources.accumulation.row_sparse().filter(|&index| chosen(index));
+    all.try_for_each(|index| pack_variable(ranks, sources, index, &mut to))?;
     Ok(to.done())
 }
 
@@ -48,7 +44,7 @@ fn sent(ranks: &Ranks, sources: &Sources<'_>, index: usize) -> Sent {
 
 /// The rows of variable `index` alone: those of each replica as they are, or what they and the runs before
 /// amount to.
-pub(in crate::optimizer) fn pack_variable(
+fn pack_variable(
     ranks: &Ranks,
     sources: &Sources<'_>,
     index: usize,
@@ -85,34 +81,27 @@ pub(in crate::optimizer) fn pack_variable(
 }
 
 impl SparseRows {
-    /// Takes what all ranks have sent.
+    /// What all ranks have sent of those variables that are `chosen`.
     pub(super) fn unpack(
-        &mut self,
         ranks: &Ranks,
         sources: &Sources<'_>,
-        plan: &mut Plan,
+        chosen: &dyn Fn(usize) -> bool,
         announced: &Participation,
         received: &Gathered,
-    ) -> Result<()> {
-        self.0.clear();
-        let mut before = 0;
+    ) -> Result<SparseRows> {
+        let (mut rows, mut before) = (SparseRows(Vec::new()), 0);
         for ((rank, bytes), of_rank) in received.iter().enumerate().zip(announced.ranks()) {
             let mut from = Reader::new(rank, bytes);
-            let mut number = 0;
-            while let Some(index) = sources.accumulation.row_sparse(number) {
-                number += 1;
-                if plan.of_variable(index).group.frozen {
-                    continue;
-                }
-                self.unpack_variable(ranks, sources, (index, before), &mut from)?;
+            for index in sources.accumulation.row_sparse().filter(|&index| chosen(index)) {
+                rows.unpack_variable(ranks, sources, (index, before), &mut from)?;
             }
             before += of_rank.replicas.len();
         }
-        Ok(())
+        Ok(rows)
     }
 
     /// Takes what one rank, `before` which there are so many replicas, has sent of variable `index`.
-    pub(in crate::optimizer) fn unpack_variable(
+    fn unpack_variable(
         &mut self,
         ranks: &Ranks,
         sources: &Sources<'_>,
