@@ -59,9 +59,9 @@ struct Prepared {
 }
 
 enum Outcome {
-    /// Add the contributions to those of earlier runs. Where those of
-    /// all ranks are added up together, with their weight.
-    Accumulate { of_all_ranks: Option<f64> },
+    /// Add the contributions, of this weight, to those of earlier runs; if all ranks do that together, the sums
+    /// are made, and only have to count.
+    Accumulate { weight: f64, are_made: bool },
     /// Drop all of them: nobody contributed.
     Drop,
     /// Drop all of them, and note that a gradient was not finite.
@@ -224,11 +224,14 @@ impl ApplyAction {
         if let Some(exchange) = exchange {
             return match exchange.accumulate(sources, work, plan, rule, launcher, fails)? {
                 Some(index) => Err(not_finite(sources, index)),
-                None => Ok(Outcome::Accumulate { of_all_ranks: Some(exchange.weight_of_run()) }),
+                None => {
+                    Ok(Outcome::Accumulate { weight: exchange.weight_of_run(), are_made: true })
+                }
             };
         }
         sources.merge_own_rows(&|index| plan.updates(index))?;
-        work.select(sources, plan, rule, |index| sources.contributions.has_variable(index))?;
+        let contributions = sources.contributions;
+        work.select(sources, plan, rule, None, |index| contributions.has_variable(index))?;
         if fails {
             // Once it is in the sum, no later run could take it out.
             let mut found = None;
@@ -243,7 +246,7 @@ impl ApplyAction {
         }
         work.reserve_sums(sources)?;
         launcher.reserve_sum(work, sources)?;
-        Ok(Outcome::Accumulate { of_all_ranks: None })
+        Ok(Outcome::Accumulate { weight: contributions.total_weight(), are_made: false })
     }
 
     fn prepare_update(
@@ -264,7 +267,8 @@ impl ApplyAction {
         match exchange {
             None => {
                 sources.merge_own_rows(&|index| plan.updates(index))?;
-                work.select(sources, plan, rule, |index| sources.has_variable(index))?;
+                let states = Some(&state.variables);
+                work.select(sources, plan, rule, states, |index| sources.has_variable(index))?;
             }
             Some(exchange) => {
                 let measures = self.measures(state);
@@ -460,17 +464,10 @@ impl ApplyAction {
             ..ApplyReport::default()
         };
         match outcome {
-            Outcome::Accumulate { of_all_ranks: Some(weight) } => {
-                for index in work.indices() {
-                    sources.accumulation.claim(index);
-                }
+            Outcome::Accumulate { weight, are_made } => {
+                failure = work.accumulate(launcher, &mut sources, are_made).err();
                 sources.accumulation.runs += 1;
                 sources.accumulation.weight += weight;
-            }
-            Outcome::Accumulate { of_all_ranks: None } => {
-                failure = work.accumulate(launcher, &mut sources).err();
-                sources.accumulation.runs += 1;
-                sources.accumulation.weight += sources.contributions.total_weight();
             }
             Outcome::Drop => sources.accumulation.reset(),
             Outcome::Skip => {

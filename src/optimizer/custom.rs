@@ -108,6 +108,10 @@ impl UpdateRule for Custom {
         Ok(Scalars { rates: *rates, step: None, running: [running[0] + 1.0, running[1]] })
     }
 
+    fn is_elementwise(&self) -> bool {
+        false
+    }
+
     fn custom_kernel(&self, scalars: &Scalars) -> Option<CustomKernel<'_>> {
         let (rates, step) = self.rates(scalars);
         Some(CustomKernel { queue: self.on_gpu.as_deref()?, rates, step })

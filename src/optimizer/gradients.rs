@@ -2,13 +2,14 @@
 //! a row-sparse variable ([`rows`](crate::optimizer::rows)), and the weight with which each replica
 //! submits.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::CachePadded;
 
 use crate::device::DeviceId;
 use crate::error::Result;
+use crate::kernels::update::measure::SMALLEST_CHUNK;
 use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::gradients_options::GradientsOptions;
 use crate::optimizer::phase::{Phase, pack};
@@ -83,6 +84,9 @@ pub struct Gradients {
     variables: Vec<Variable>,
     loss_reduction: LossReduction,
     pub(super) replicas: Vec<CachePadded<Replica>>,
+    /// For each variable whether all replicas' gradients lie right behind those of the variable before, which are
+    /// as many elements.
+    follow: Vec<bool>,
     /// The last step that touched the gradients and its [`Phase`], in one word.
     pub(super) state: AtomicU64,
     /// How much smaller the number is by which users know the last step that touched the gradients.
@@ -146,6 +150,7 @@ impl Gradients {
             let own = Replica::new(replica, device, &variables, &options, is_strict)?;
             replicas.push(CachePadded::new(own));
         }
+        let follow = (0..variables.len()).map(|index| follows(&replicas, index)).collect();
         Ok(Arc::new(Gradients {
             strategy,
             is_strict,
@@ -159,6 +164,7 @@ impl Gradients {
             variables,
             loss_reduction,
             replicas,
+            follow,
             state: AtomicU64::new(pack(0, Phase::Applied)),
             later: AtomicU64::new(0),
             claimed: AtomicBool::new(false),
@@ -191,6 +197,12 @@ impl Gradients {
     /// What the contributions stand for.
     pub fn loss_reduction(&self) -> LossReduction {
         self.loss_reduction
+    }
+
+    /// Whether all replicas' gradients of variable `index` lie right behind those of the variable before, which are
+    /// as many elements, and none is lent.
+    pub(super) fn follow(&self, index: usize) -> bool {
+        self.follow[index] && !self.lends.load(Ordering::Acquire)
     }
 
     /// Whether replicas contribute rows of variable `index`, which there is.
@@ -234,6 +246,19 @@ impl Gradients {
     pub fn replicas(&self) -> usize {
         self.replicas.len()
     }
+}
+
+fn follows(replicas: &[CachePadded<Replica>], index: usize) -> bool {
+    index > 0
+        && replicas.iter().all(|own| match (&own.buffers[index - 1], &own.buffers[index]) {
+            (Buffer::Dense(before), Buffer::Dense(this)) => {
+                let elements = this.tensor.shape().elements();
+                elements == before.tensor.shape().elements()
+                    && elements <= SMALLEST_CHUNK
+                    && this.follows(before)
+            }
+            _ => false,
+        })
 }
 
 impl std::fmt::Debug for Gradients {

@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "workers write shards of one tensor side by side")]
 
+use std::array;
 use std::sync::atomic::AtomicU64;
 
 use crate::error::{Result, memory};
@@ -12,7 +13,9 @@ use crate::kernels::streaming;
 use crate::kernels::update::accumulate::accumulate;
 use crate::kernels::update::measure::{Chunks, Squares};
 use crate::kernels::update::pass::{Pass, Rows};
+use crate::kernels::update::tiles::MOST_SLOTS;
 use crate::kernels::update::weighted_sum::Contribution;
+use crate::kernels::view::SpanMut;
 use crate::observe::{self, Counter};
 use crate::optimizer::exchange::buffers::{Words, copy};
 use crate::optimizer::exchange::shards::{Received, Shards};
@@ -22,6 +25,7 @@ use crate::optimizer::room::{self, Room};
 use crate::optimizer::sources::Sources;
 use crate::optimizer::workspace::{Item, Update, Work};
 use crate::tensor::Tensor;
+use crate::values::buffer::OfCopies;
 
 /// Shards of variables start at multiples of this, so that no two workers write one cache line.
 const BLOCK: usize = 64;
@@ -41,14 +45,15 @@ impl Launcher for Host {
         let mut chunks = 0;
         for item in &mut work.items {
             // What is divided was measured when it was added up.
-            let elements = if item.divided { 0 } else { sources.elements(item.index) };
-            let of_variable = Chunks::of(elements);
+            let of_variable = item.chunks(sources);
             item.first_sum = chunks;
             chunks += of_variable.count();
             let variable = &sources.variables()[item.index];
             let mut bytes = sources.gradient_bytes(item.index, variable.dtype());
             // What was exchanged is kept already.
             if item.gradient.is_none()
+                && item.count == 1
+                && !item.divided
                 && keep == Keep::WherePossible
                 && sources.rows(item.index).is_none()
                 && bytes > 2 * variable.dtype().size()
@@ -57,7 +62,7 @@ impl Launcher for Host {
                 item.gradient = sources.kept(item.index);
                 bytes += variable.dtype().size();
             }
-            work.pieces.push(elements, of_variable.size, bytes);
+            work.pieces.push(of_variable.elements, of_variable.size, bytes);
         }
         let missing = chunks.saturating_sub(work.sums.len());
         memory::room(&mut work.sums, missing, "sums of gradients' squares")?;
@@ -70,23 +75,27 @@ impl Launcher for Host {
             let contributions = &mut *contributions[share.number()].lock();
             for (item, part) in share.parts() {
                 let Item { index, first_sum, .. } = items[item];
-                sources.collect(index, contributions);
+                collect(sources, &items[item], contributions);
                 let kept = items[item].gradient.filter(|_| !sources.exchanged);
                 let kept = kept.and_then(|_| sources.accumulation.gradient(index)?.writing());
-                let sum = sources.sum(index, contributions);
+                let sum = sources.sum(index, items[item].count, contributions);
                 let sums = &sums[first_sum..];
                 // SAFETY: the gradients are kept in memory of this apply, and of the part here
                 // alone.
                 unsafe {
-                    let part = (Chunks::of(sources.elements(index)), &part);
+                    let part = (items[item].chunks(sources), &part);
                     sum.measure_squares(Instructions::chosen(), part, sums, kept, streaming);
                 }
             }
         });
         let ends = items.iter().skip(1).map(|item| item.first_sum).chain([chunks]);
         for (item, end) in items.iter().zip(ends) {
-            let squares = || Squares::of_chunks(&sums[item.first_sum..end]);
-            look(item.index, item.squares.unwrap_or_else(squares));
+            let sums = &sums[item.first_sum..end];
+            let each = sums.len() / item.count;
+            for (at, index) in item.variables().enumerate() {
+                let squares = || Squares::of_chunks(&sums[at * each..][..each]);
+                look(index, item.squares.unwrap_or_else(squares));
+            }
         }
         Ok(())
     }
@@ -129,6 +138,14 @@ impl Launcher for Host {
                 continue;
             };
             update.copies = variable.begin_update(update.buffer, rows.is_none());
+            if item.count > 1 {
+                // Copies that somebody has asked for meanwhile are made again when they are next asked for.
+                let all = &sources.variables()[item.index..item.index + item.count];
+                all.iter().skip(1).for_each(|variable| {
+                    variable.begin_update(update.buffer, true);
+                });
+                update.copies = OfCopies::default();
+            }
             let copies = update.copies.into_iter().filter(|written| *written).count();
             let dtype = variable.dtype();
             let gradient = match item.gradient {
@@ -207,8 +224,29 @@ impl Launcher for Host {
         }
         let span = room::span(to)?;
         // SAFETY: the tensor was just made, and nobody else has it.
-        unsafe { sources.sum(index, &contributions).write_to(Instructions::chosen(), &span) };
+        unsafe { sources.sum(index, 1, &contributions).write_to(Instructions::chosen(), &span) };
         Ok(())
+    }
+}
+
+impl Item {
+    /// How its gradient is cut into chunks when it is measured: not at all, if the ranks have done that when they
+    /// added it up.
+    fn chunks(&self, sources: &Sources<'_>) -> Chunks {
+        let elements = if self.divided { 0 } else { sources.elements(self.index) };
+        match self.count {
+            1 => Chunks::of(elements),
+            count => Chunks::each(count * elements, elements),
+        }
+    }
+}
+
+/// Replaces `contributions` by those of the last run to the variables of an item.
+fn collect(sources: &Sources<'_>, item: &Item, contributions: &mut Vec<Contribution<'static>>) {
+    sources.collect(item.index, contributions);
+    for of in contributions.iter_mut().filter(|_| item.count > 1) {
+        // SAFETY: those of the item's variables lie behind each other in one block, as they were selected.
+        of.gradient = unsafe { of.gradient.over(item.count * of.gradient.elements()) };
     }
 }
 
@@ -224,13 +262,23 @@ fn with_pass<R>(
 ) -> Option<R> {
     let (index, update, sources) = (item.index, item.update.as_ref()?, means.sources);
     let variable = &sources.variables()[index];
-    let (own, (weights, slots)) = (item.own(variable), means.operands(update));
+    let (own, (whole, of_first)) = (item.own(variable), means.operands(update));
+    let slots: &[SpanMut<'_>];
     let (instructions, divisor) = (Instructions::chosen(), sources.divisor);
     let copies = variable.copies_to_write(update.buffer, update.copies);
     // SAFETY: the strategy has nobody at the variable but this apply, which has claimed it, and parts that are
     // updated side by side have nothing in common.
     unsafe {
-        let weights = weights.part(&own);
+        let (weights, all_slots);
+        (weights, slots) = match item.count {
+            1 => (whole.part(&own), of_first),
+            _ => {
+                all_slots = array::from_fn::<_, MOST_SLOTS, _>(|slot| {
+                    of_first.get(slot).unwrap_or(whole).over(own.len())
+                });
+                (whole.over(own.len()), &all_slots[..of_first.len()])
+            }
+        };
         let copies = copies.map(|copy| copy.map(|copy| copy.part(&own)));
         let copies = copies.each_ref().map(Option::as_ref);
         let pass = match (sources.rows(index), item.gradient) {
@@ -244,7 +292,7 @@ fn with_pass<R>(
                 Pass::new(instructions, &weights, slots, contributions, 1.0)
             }
             (None, None) => {
-                sources.collect(index, contributions);
+                collect(sources, item, contributions);
                 Pass::new(instructions, &weights, slots, contributions, divisor)
                     .starting_from(sources.accumulated(index))
             }

@@ -15,7 +15,7 @@ use crate::optimizer::guard::Guard;
 use crate::optimizer::lent::LentSlot;
 use crate::optimizer::rows::ReplicaRows;
 use crate::tensor::fence::WIDTH;
-use crate::tensor::slab::CACHE_SHIFT;
+use crate::tensor::slab::{self, CACHE_SHIFT};
 use crate::tensor::storage::{ALIGNMENT, Storage};
 use crate::tensor::{Layout, Tensor};
 use crate::values::device_copies::memory_of;
@@ -84,6 +84,12 @@ impl DenseBuffer {
             true => read.reading()?.span().map(|span| unsafe { span.held() }),
         };
         Ok(DenseBuffer { tensor, mirror, span, lent: LentSlot::default(), guard })
+    }
+
+    /// Whether an apply in host memory may read it together with the buffer `before`, right behind which it lies.
+    pub(super) fn follows(&self, before: &DenseBuffer) -> bool {
+        let read = |of: &DenseBuffer| of.mirror.as_ref().unwrap_or(&of.tensor).clone();
+        self.span.is_some() && slab::follows(&read(before), &read(self))
     }
 
     /// What the replica has written in `step`, or lent, where it did.

@@ -137,6 +137,11 @@ pub trait UpdateRule: Send + Sync + Debug {
         false
     }
 
+    /// Whether what becomes of an element depends on that alone, and not on which element it is.
+    fn is_elementwise(&self) -> bool {
+        !self.measures()
+    }
+
     /// `scalars`, completed by what the sums are. Cannot fail.
     fn measured(&self, scalars: Scalars, _sums: [f64; SUMS]) -> Scalars {
         scalars

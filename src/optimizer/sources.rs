@@ -159,6 +159,14 @@ impl<'a> Sources<'a> {
         self.accumulation.gradient(index).filter(|_| self.exchanged)
     }
 
+    /// Whether the gradient of variable `index` goes on where that of the variable before ends, in all that it is
+    /// made of.
+    pub(super) fn follow(&self, index: usize) -> bool {
+        self.accumulation.runs == 0
+            && self.gradients.follow(index)
+            && self.contributions.are_of_the_same(index)
+    }
+
     /// Whether a replica of non-zero weight wrote variable `index` in one of the runs.
     pub(super) fn has_variable(&self, index: usize) -> bool {
         self.contributions.has_variable(index) || self.accumulation.has_variable(index)
@@ -218,18 +226,19 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// The gradient of variable `index` that `contributions`, collected for it, and the runs before
-    /// make.
+    /// The gradient of variable `index`, or of `count` that are as one, that `contributions`, collected for it, and
+    /// the runs before make.
     pub(super) fn sum<'c>(
         &'c self,
         index: usize,
+        count: usize,
         contributions: &'c [Contribution<'c>],
     ) -> WeightedSum<'c> {
         let variable = &self.variables()[index];
         if let Some(rows) = self.rows(index) {
             return rows.gradient(variable.dtype(), self.divisor);
         }
-        let elements = variable.shape().elements();
+        let elements = count * variable.shape().elements();
         if self.exchanged {
             return WeightedSum::new(variable.dtype(), elements, contributions, 1.0);
         }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::executor::workers;
+use crate::kernels::instruction_set::Instructions;
 use crate::kernels::update::measure::Squares;
 use crate::kernels::update::rules::SUMS;
 use crate::kernels::update::weighted_sum::Clipping;
@@ -16,7 +17,7 @@ use crate::optimizer::plan::Plan;
 use crate::optimizer::rule::{Rates, Running, Scalars, UpdateRule, WeightDecay};
 use crate::optimizer::sources::Sources;
 use crate::optimizer::state::State;
-use crate::optimizer::variable_states::Variables;
+use crate::optimizer::variable_states::{VariableState, Variables};
 use crate::optimizer::workspace::{Item, Update, Work};
 use crate::strategy::ranks::Ranks;
 use crate::values::buffer::OfCopies;
@@ -25,12 +26,15 @@ use parking_lot::Mutex;
 
 impl Work {
     /// Selects the variables that `has` says have a gradient, and that are not frozen. Reserves all memory but
-    /// that of sums and states. Fails if a row-sparse one is not to be updated by `rule`.
+    /// that of sums and states. Of small variables that follow each other in memory, in all that an update by
+    /// `rule` reads and writes, one item is made, if it is told their `states`: then thousands of them cost what
+    /// their bytes cost. Fails if a row-sparse one is not to be updated by `rule`.
     pub(super) fn select(
         &mut self,
         sources: &Sources<'_>,
         plan: &Plan,
         rule: &dyn UpdateRule,
+        states: Option<&Variables>,
         has: impl Fn(usize) -> bool,
     ) -> Result<()> {
         let replicas = sources.replicas();
@@ -42,14 +46,27 @@ impl Work {
             contributions.clear();
             contributions.reserve(replicas);
         }
+        let is_elementwise = rule.is_elementwise();
+        let follows = |index| {
+            is_elementwise
+                && sources.follow(index)
+                && plan
+                    .follows(index)
+                    .is_some_and(|position| states.is_some_and(|states| states.follows(position)))
+        };
         for (index, variable) in sources.variables().iter().enumerate() {
+            let last = self.items.last_mut().filter(|last| last.variables().end == index);
+            if let Some(last) = last.filter(|_| follows(index)) {
+                last.count += 1;
+                continue;
+            }
             if !has(index) || !plan.updates(index) {
                 continue;
             }
             if rule.measures() && sources.is_row_sparse(index) {
                 return Err(needs_all_rows(variable, rule));
             }
-            self.items.push(Item { index, ..Item::default() });
+            self.items.push(Item { index, count: 1, ..Item::default() });
         }
         Ok(())
     }
@@ -120,12 +137,12 @@ impl Work {
 
     /// Which variables are selected.
     pub(super) fn indices(&self) -> Vec<usize> {
-        self.items.iter().map(|item| item.index).collect()
+        self.items.iter().flat_map(Item::variables).collect()
     }
 
     /// How many variables are selected.
     pub(super) fn len(&self) -> usize {
-        self.items.len()
+        self.items.iter().map(|item| item.count).sum()
     }
 
     /// Makes memory for the sums that [`Work::accumulate`] adds to.
@@ -137,16 +154,17 @@ impl Work {
         Ok(())
     }
 
-    /// Adds the last run's contributions to the sums.
+    /// Has the sums count to which the last run's contributions are added, or are already, if they `are_made`.
     pub(super) fn accumulate(
         &mut self,
         launcher: &'static dyn Launcher,
         sources: &mut Sources<'_>,
+        are_made: bool,
     ) -> Result<()> {
         for item in &mut self.items {
             item.fresh = sources.accumulation.claim(item.index);
         }
-        launcher.sum(self, sources)
+        if are_made { Ok(()) } else { launcher.sum(self, sources) }
     }
 
     /// Prepares the update of every variable, or, on failure, of none. What is prepared must be
@@ -173,7 +191,11 @@ impl Work {
                 prepare_update(&mut state.variables, position, variable, rule, rates, &mut last)
             });
             match update {
-                Ok(update) => self.items[at].update = Some(update),
+                Ok(update) => {
+                    let all = state.variables.run(update.position, self.items[at].count);
+                    all.iter_mut().skip(1).for_each(VariableState::claim);
+                    self.items[at].update = Some(update);
+                }
                 Err(error) => {
                     self.drop_updates(&mut state.variables);
                     return Err(error);
@@ -186,8 +208,11 @@ impl Work {
     /// Drops what was prepared.
     pub(super) fn drop_updates(&mut self, variables: &mut Variables) {
         self.ready = None;
-        for update in self.items.iter_mut().filter_map(|item| item.update.take()) {
-            variables.at(update.position).release();
+        for item in &mut self.items {
+            if let Some(update) = item.update.take() {
+                let all = variables.run(update.position, item.count);
+                all.iter_mut().for_each(VariableState::release);
+            }
         }
     }
 
@@ -202,18 +227,35 @@ impl Work {
     ) -> Result<Option<usize>> {
         launcher.update(self, Means { variables, sources, rule, clipping })?;
         let mut found = None;
-        for Item { index, update, not_finite, .. } in &mut self.items {
-            let Some(update) = update.take() else { continue };
-            if not_finite.load(Ordering::Relaxed) {
-                found.get_or_insert(*index);
+        for item in &mut self.items {
+            let Some(Update { position, buffer, copies, scalars, .. }) = item.update.take() else {
+                continue;
+            };
+            if found.is_none() && item.not_finite.load(Ordering::Relaxed) {
+                found = item.first_not_finite(sources, clipping);
             }
-            sources.variables()[*index].end_update(update.buffer, update.copies);
-            let known = variables.at(update.position);
-            known.running = update.scalars.running;
-            known.updates += 1;
-            known.release();
+            let all = variables.run(position, item.count).iter_mut();
+            for (variable, known) in sources.variables()[item.variables()].iter().zip(all) {
+                variable.end_update(buffer, copies);
+                known.running = scalars.running;
+                known.updates += 1;
+                known.release();
+            }
         }
         Ok(found)
+    }
+}
+
+impl Item {
+    /// The first variable whose gradient, which is there still if there are several, is not finite.
+    fn first_not_finite(&self, sources: &Sources<'_>, clipping: Clipping) -> Option<usize> {
+        let mut contributions = Vec::new();
+        let is_not_finite = |&index: &usize| {
+            sources.collect(index, &mut contributions);
+            let gradient = sources.sum(index, 1, &contributions).clipped(clipping);
+            !gradient.squares(Instructions::chosen()).finite
+        };
+        if self.count == 1 { Some(self.index) } else { self.variables().find(is_not_finite) }
     }
 }
 

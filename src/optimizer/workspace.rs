@@ -41,11 +41,13 @@ pub(super) struct Memory {
     pub(super) shards: Option<Shards>,
 }
 
-/// One variable of an apply.
+/// One variable of an apply, or several that are updated as one.
 #[derive(Default)]
 pub(super) struct Item {
-    /// Which of the gradients' variables it is.
+    /// Which of the gradients' variables it is: the first of those that are updated as one.
     pub(super) index: usize,
+    /// How many of these there are. They have as many elements each, and follow each other in memory.
+    pub(super) count: usize,
     /// Where the sums of its chunks begin.
     pub(super) first_sum: usize,
     /// What has been accumulated of it does not count.
@@ -64,10 +66,15 @@ pub(super) struct Item {
 }
 
 impl Item {
-    /// Which elements of its variable an update is about.
+    /// Which elements an update is about, of `variable` and of those that follow it.
     pub(super) fn own(&self, variable: &Variable) -> Range<usize> {
         let division = variable.division().filter(|_| self.divided);
-        division.map_or(0..variable.shape().elements(), Division::own)
+        division.map_or(0..self.count * variable.shape().elements(), Division::own)
+    }
+
+    /// Which variables it is.
+    pub(super) fn variables(&self) -> Range<usize> {
+        self.index..self.index + self.count
     }
 
     /// The variables of `items` whose updates were prepared, and these.

@@ -9,6 +9,7 @@ mod cross_product;
 mod failures;
 mod features;
 mod narrow;
+mod one_by_one;
 mod oracle;
 mod plain;
 mod rows;

@@ -179,7 +179,7 @@ impl<'a> Exchange<'a> {
         let mut lacks = false;
         let mut prepare = || {
             let rows = self.pack_rows(sources, &|index| plan.updates(index))?;
-            work.select(sources, plan, rule, |index| self.has_variable(index))?;
+            work.select(sources, plan, rule, None, |index| self.has_variable(index))?;
             if self.divides {
                 work.divide(sources);
                 self.check_updating(work, sources)?;
@@ -275,7 +275,7 @@ impl<'a> Exchange<'a> {
         let has = |index| self.announced.has_variable_of_run(index);
         let mut prepare = || {
             let rows = self.pack_rows(sources, &|index| plan.updates(index))?;
-            work.select(sources, plan, rule, has)?;
+            work.select(sources, plan, rule, None, has)?;
             let mut shards = self.shards(sources, &work.indices());
             let Memory { send, receive, .. } = &mut work.exchange;
             shards.reserve_next(sources, send, receive)?;
@@ -296,14 +296,14 @@ impl<'a> Exchange<'a> {
         let dense = shards.not_finite(sources);
         // Rows are those of all ranks already, and are measured as one process measures them.
         let is_row_sparse = |index| has(index) && sources.is_row_sparse(index);
-        work.select(sources, plan, rule, is_row_sparse)?;
+        work.select(sources, plan, rule, None, is_row_sparse)?;
         let mut rows = None;
         launcher.measure(work, sources, Keep::Nothing, &mut |index, squares| {
             if !squares.finite {
                 rows.get_or_insert(index);
             }
         })?;
-        work.select(sources, plan, rule, has)?;
+        work.select(sources, plan, rule, None, has)?;
         Ok(dense.into_iter().chain(rows).min())
     }
 

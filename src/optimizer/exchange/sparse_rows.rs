@@ -11,7 +11,7 @@ use crate::optimizer::rows::ReplicaRows;
 use crate::optimizer::sources::Sources;
 use crate::strategy::ranks::wire::{Reader, Writer};
 use crate::strategy::ranks::{Gathered, Ranks};
-use crate::tensor::{Shape, Tensor};
+use crate::tensor::{DType, Shape, Tensor};
 
 /// The rows of all ranks.
 pub(super) struct SparseRows(Vec<OfReplica>);
@@ -59,6 +59,7 @@ fn pack_variable(
             to.float(1.0)?;
             to.number(rows.len() as u64)?;
             rows.iter().try_for_each(|&row| to.number(row as u64))?;
+            to.number(1)?;
             to.tensor(merged.tensor())?;
         }
         return Ok(());
@@ -112,7 +113,7 @@ impl SparseRows {
             let replica = usize::try_from(from.number()?).ok();
             let replica = replica.and_then(|replica| before.checked_add(replica));
             let (replica, factor) = (replica.ok_or_else(|| from.damaged())?, from.float()?);
-            let rows = read_rows(sources, index, sent(ranks, sources, index), from)?;
+            let rows = read_rows(sources, index, sent(ranks, sources, index).dtype(), from)?;
             self.0.push(OfReplica { index, replica, rows, factor });
         }
         Ok(())
@@ -129,10 +130,10 @@ impl SparseRows {
 fn read_rows(
     sources: &Sources<'_>,
     index: usize,
-    sent: Sent,
+    dtype: DType,
     from: &mut Reader<'_>,
 ) -> Result<ReplicaRows> {
-    let (variable, dtype) = (&sources.variables()[index], sent.dtype());
+    let variable = &sources.variables()[index];
     let known = variable.shape()[0] as u64;
     let indices = (0..from.count()?).map(|_| match from.number()? {
         row if row < known => Ok(row as i64),
@@ -141,7 +142,7 @@ fn read_rows(
     let indices = memory::collect(indices, "row numbers")?;
     let rows = ReplicaRows::new(DeviceId::HOST, dtype, false);
     let mut rest = indices.as_slice();
-    for _ in 0..if sent == Sent::Sum { 1 } else { from.count()? } {
+    for _ in 0..from.count()? {
         let values = from.tensor()?;
         let count = values.shape().first().copied().unwrap_or(0);
         let is_like_it = values.dtype() == dtype
