@@ -15,7 +15,7 @@ use crate::optimizer::plan::Plan;
 use crate::optimizer::report::{ApplyOptions, ApplyReport};
 use crate::optimizer::settings::NonFinite;
 use crate::optimizer::sources::Sources;
-use crate::optimizer::state::{AppliedGradients, Optimizer, State, check_learning_rate};
+use crate::optimizer::state::{Optimizer, State, check_learning_rate};
 use crate::optimizer::workspace::Work;
 use crate::strategy::commit::CommitAction;
 use crate::strategy::ranks::Tell;
@@ -421,8 +421,7 @@ impl CommitAction for ApplyAction {
             });
         match prepared {
             Ok(prepared) => {
-                let gradients: Arc<dyn AppliedGradients> = Arc::clone(&self.gradients) as _;
-                self.optimizer.remember(&gradients);
+                self.optimizer.remember(&self.gradients);
                 self.prepared = Some(prepared);
             }
             Err(error) => {

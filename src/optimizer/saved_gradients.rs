@@ -7,7 +7,6 @@ pub use crate::optimizer::accumulation::AccumulatedSum;
 use crate::optimizer::accumulation::PreparedSum;
 use crate::optimizer::exchange::divisions::divisions;
 use crate::optimizer::gradients::Gradients;
-use crate::optimizer::state::AppliedGradients;
 
 /// What the runs since the last update have contributed, however many replicas there were.
 #[derive(Debug)]
@@ -27,8 +26,10 @@ pub struct PreparedRuns {
     sums: Vec<PreparedSum>,
 }
 
-impl AppliedGradients for Gradients {
-    fn unapplied(&self) -> Result<Option<String>> {
+impl Gradients {
+    /// What they hold that no update has taken, and of which variables; `None` if that is nothing. Steps have
+    /// to be kept from adding to them.
+    pub fn unapplied(&self) -> Result<Option<String>> {
         let held = match (self.check_applied(), self.accumulation().runs) {
             (Err(_), 0) => "what the last run submitted".to_owned(),
             (Err(_), runs) => format!("what the last run submitted and {runs} before it"),
@@ -43,9 +44,7 @@ impl AppliedGradients for Gradients {
         }
         Ok(Some(format!("{held}, of {}", names.join(", "))))
     }
-}
 
-impl Gradients {
     /// A copy of what is accumulated. FAILED_PRECONDITION if a run has submitted what was not applied: it
     /// would be left out; and with several ranks if anything is accumulated.
     pub fn export(&self) -> Result<AccumulatedRuns> {

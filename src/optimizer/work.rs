@@ -27,8 +27,8 @@ use parking_lot::Mutex;
 impl Work {
     /// Selects the variables that `has` says have a gradient, and that are not frozen. Reserves all memory but
     /// that of sums and states. Of small variables that follow each other in memory, in all that an update by
-    /// `rule` reads and writes, one item is made, if it is told their `states`: then thousands of them cost what
-    /// their bytes cost. Fails if a row-sparse one is not to be updated by `rule`.
+    /// `rule` reads and writes, one item is made, if their `states` are given. Fails if a row-sparse one is not to
+    /// be updated by `rule`.
     pub(super) fn select(
         &mut self,
         sources: &Sources<'_>,

@@ -9,7 +9,7 @@ mod cross_product;
 mod failures;
 mod features;
 mod narrow;
-mod one_by_one;
+mod neighbours_contract;
 mod oracle;
 mod plain;
 mod rows;
