@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Puts the mistakes of tests/mutants/mutants.txt into a copy of the library, one at a time, and
-# demands that the tests of what the optimizer promises catch each: those of the modules `contract` and `rows_contract`,
-# which take less than a second.
+# demands that the tests of what the optimizer promises catch each: those of the modules `contract`, `rows_contract`
+# and `neighbours_contract`, which take a second.
 #
 # The copy is built once, with all of the mistakes in it; UMBO_MISTAKE names the one that is made.
 set -euo pipefail

@@ -12,7 +12,7 @@ use crate::checkpoint::snapshot::Division;
 pub use crate::checkpoint::wanted::Later;
 use crate::checkpoint::wanted::{Values, Wanted};
 use crate::error::{Error, Result};
-use crate::optimizer::state::AppliedGradients;
+use crate::optimizer::Gradients;
 use crate::strategy::quiet::Changing;
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
@@ -42,7 +42,7 @@ pub trait Saveable: Send + Sync {
     }
 
     /// Whose contributions it has applied: what these hold belongs to the state, too.
-    fn applied(&self) -> Vec<Arc<dyn AppliedGradients>> {
+    fn applied(&self) -> Vec<Arc<Gradients>> {
         Vec::new()
     }
 

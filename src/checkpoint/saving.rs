@@ -18,7 +18,7 @@ use crate::checkpoint::saveable::{Names, Record, full_name};
 use crate::checkpoint::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
-use crate::optimizer::state::AppliedGradients;
+use crate::optimizer::Gradients;
 use crate::strategy::strict_callbacks::mistake;
 
 impl Checkpoint {
@@ -185,7 +185,7 @@ fn save_entry(
 }
 
 /// Fails if an optimizer would be saved without contributions that belong to its next update.
-fn check_applied(entries: &[Entry], applied: &mut Vec<Arc<dyn AppliedGradients>>) -> Result<()> {
+fn check_applied(entries: &[Entry], applied: &mut Vec<Arc<Gradients>>) -> Result<()> {
     for entry in entries {
         let optimizer = entry.saveable();
         for gradients in optimizer.applied() {

@@ -217,6 +217,14 @@ impl<'a> Span<'a> {
         self.elements
     }
 
+    /// So many elements from the first of these on.
+    ///
+    /// # Safety
+    /// They lie in the same memory, and what the builder of the span promised holds for all of them.
+    pub unsafe fn over(self, elements: usize) -> Span<'a> {
+        Span { elements, ..self }
+    }
+
     /// Those of the elements that are in `range`, which is asserted to lie within.
     pub fn part(self, range: &Range<usize>) -> Span<'a> {
         assert!(range.start <= range.end && range.end <= self.elements);
@@ -289,6 +297,15 @@ impl<'a> SpanMut<'a> {
     /// The element type.
     pub fn dtype(&self) -> DType {
         self.dtype
+    }
+
+    /// So many elements from the first of these on.
+    ///
+    /// # Safety
+    /// They lie in the same memory, what the builder of the span promised holds for all of them, and as long as
+    /// the result is used, nobody uses them by this span or another one.
+    pub unsafe fn over(&self, elements: usize) -> SpanMut<'_> {
+        SpanMut { data: self.data, dtype: self.dtype, elements, memory: PhantomData }
     }
 
     /// Those of the elements that are in `range`, which is asserted to lie within.

@@ -1,6 +1,6 @@
 //! The sum of contributions of several runs, until it is applied.
 
-#![expect(unsafe_code, reason = "spans are kept beside the tensors that they are of")]
+#![expect(unsafe_code, reason = "sums that were saved are put back")]
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::collectives::copy_to;
 use crate::device::DeviceId;
 use crate::error::{Error, Result, memory};
 use crate::kernels::dtype::DType;
-use crate::kernels::view::{Span, SpanMut};
+use crate::optimizer::room::Room;
 use crate::optimizer::row_sums::{Merged, RowSums, Source, Workspace};
 use crate::optimizer::variable_states::part_of;
 use crate::tensor::slab::{CACHE_SHIFT, Slab};
@@ -59,65 +59,28 @@ pub(super) enum PreparedSum {
 
 #[derive(Default)]
 struct DenseSum {
-    sum: Option<Room>,
+    /// The sum of all elements or, if the ranks add up together, of this rank's part; these also have the next
+    /// one, so that it can be made and dropped.
+    sums: [Option<Room>; 2],
+    /// Which of the two counts.
+    counts: usize,
     /// One of the runs wrote the variable; else what the room for the sum holds does not count.
     written: bool,
-    gradient: Option<Memory>,
-    /// The same, of a variable that a GPU holds.
-    gradient_on_gpu: Option<Tensor>,
+    gradient: Option<Room>,
 }
 
-/// The tensor of a sum: where the variable is, or in host memory if the ranks add up there.
-enum Room {
-    Host(Memory),
-    Gpu(Tensor),
-    /// Of this rank's part, in host memory: twice, so that the next sum can be made and dropped. The number
-    /// is that of the one that counts.
-    Shard(Memory, usize),
-}
-
-impl Room {
-    /// What counts.
-    fn tensor(&self) -> Result<Tensor> {
-        match self {
-            Room::Host(memory) => Ok(memory.owner.clone()),
-            Room::Gpu(tensor) => Ok(tensor.clone()),
-            Room::Shard(both, counts) => both.owner.slice(0, *counts, counts + 1, 1),
-        }
+/// Makes room for `shape` in `place`, if there is none.
+fn reserve(
+    place: &mut Option<Room>,
+    slab: &mut Slab,
+    dtype: DType,
+    shape: Shape,
+    device: DeviceId,
+) -> Result<()> {
+    if place.is_none() {
+        *place = Some(Room::of(slab.zeros(dtype, shape, device)?)?);
     }
-}
-
-/// One of two that lie side by side.
-fn half(of: &Memory, number: usize) -> Range<usize> {
-    let elements = of.reading.elements() / 2;
-    number * elements..(number + 1) * elements
-}
-
-/// A contiguous tensor, to read and to write.
-pub(super) struct Memory {
-    pub(super) reading: Span<'static>,
-    pub(super) writing: SpanMut<'static>,
-    owner: Tensor,
-}
-
-impl Memory {
-    /// In host memory, also for a variable that a GPU holds.
-    fn new(slab: &mut Slab, dtype: DType, shape: Shape, device: DeviceId) -> Result<Memory> {
-        let device = Some(device).filter(|device| device.is_host_memory());
-        let tensor = slab.zeros(dtype, shape, device.unwrap_or(DeviceId::HOST))?;
-        // SAFETY: the spans are kept with the tensor, which is fresh. Who has the accumulation to
-        // change it is the only writer, and reads nothing of what it writes.
-        let spans = unsafe {
-            let reading = tensor.reading()?.span().map(|span| span.held());
-            let writing =
-                tensor.assume_exclusive().into_view()?.into_span().map(|span| span.held());
-            (reading, writing)
-        };
-        let (Some(reading), Some(writing)) = spans else {
-            return Err(Error::Internal("fresh memory is not contiguous".into()));
-        };
-        Ok(Memory { reading, writing, owner: tensor })
-    }
+    Ok(())
 }
 
 impl Accumulation {
@@ -145,97 +108,36 @@ impl Accumulation {
         })
     }
 
-    /// Has memory for the sum of variable `index`. A row-sparse variable has it since its rows were
-    /// merged.
-    pub(super) fn reserve(&mut self, index: usize, variable: &Variable) -> Result<()> {
-        if let Sum::Dense(DenseSum { sum: sum @ None, .. }) = &mut self.sums[index] {
-            let (dtype, shape, device) = (DType::Float64, variable.shape(), variable.device());
-            *sum = Some(match device.is_host_memory() {
-                true => Room::Host(Memory::new(&mut self.sum_slab, dtype, shape, device)?),
-                false => Room::Gpu(Tensor::uninitialized(dtype, shape, device)?),
-            });
-        }
-        Ok(())
-    }
-
-    /// Has memory for the sum of so many elements of variable `index`, this rank's part, and for the next one.
-    pub(super) fn reserve_shard(&mut self, index: usize, elements: usize) -> Result<()> {
-        if let Sum::Dense(DenseSum { sum: sum @ None, .. }) = &mut self.sums[index] {
-            let shape = Shape::new(&[2, elements])?;
-            let slab = &mut self.sum_slab;
-            let both = Memory::new(slab, DType::Float64, shape, DeviceId::HOST)?;
-            *sum = Some(Room::Shard(both, 0));
-        }
-        Ok(())
-    }
-
-    /// What the sum of this rank's part of variable `index` becomes, when it is claimed.
-    pub(super) fn next(&self, index: usize) -> Option<SpanMut<'_>> {
-        match &self.sums[index] {
-            Sum::Dense(DenseSum { sum: Some(Room::Shard(both, counts)), .. }) => {
-                // SAFETY: the caller has the accumulation, and nobody else the sum that does not count.
-                Some(unsafe { both.writing.part(&half(both, 1 - counts)) })
-            }
-            _ => None,
-        }
-    }
-
-    /// Has room for the gradient of variable `index`, which is not row-sparse: for `elements` of it, all
-    /// or this rank's part, always as many; also on the GPU that holds the variable, if one does.
-    pub(super) fn reserve_gradient(
+    /// Has memory for the sum of variable `index`, which a row-sparse variable has since its rows were merged.
+    /// What ranks add up together is in host memory, in a row: this rank's `part`, and the next sum of that.
+    pub(super) fn reserve(
         &mut self,
         index: usize,
         variable: &Variable,
-        elements: usize,
+        part: Option<&Range<usize>>,
     ) -> Result<()> {
+        let Sum::Dense(DenseSum { sums, counts, .. }) = &mut self.sums[index] else {
+            return Ok(());
+        };
+        let (slab, dtype) = (&mut self.sum_slab, DType::Float64);
+        let Some(part) = part else {
+            let (shape, device) = (variable.shape(), variable.device());
+            return reserve(&mut sums[*counts], slab, dtype, shape, device);
+        };
+        let shape = Shape::new(&[part.len()])?;
+        sums.iter_mut().try_for_each(|sum| reserve(sum, slab, dtype, shape, DeviceId::HOST))
+    }
+
+    /// Has room for the gradient of variable `index`, which is not row-sparse, where the variable is: in a row.
+    pub(super) fn reserve_gradient(&mut self, index: usize, variable: &Variable) -> Result<()> {
         let Sum::Dense(sum) = &mut self.sums[index] else { return Ok(()) };
-        let (dtype, device, shape) =
-            (variable.dtype(), variable.device(), Shape::new(&[elements])?);
-        if sum.gradient.is_none() {
-            sum.gradient = Some(Memory::new(&mut self.gradient_slab, dtype, shape, device)?);
-        }
-        match device.is_host_memory() {
-            true => Ok(()),
-            false => self.reserve_gradient_on_gpu(index, variable),
-        }
-    }
-
-    /// Has room for the gradient of variable `index`, which is not row-sparse, on the GPU that holds the
-    /// variable: for all of its elements, in a row as they are in host memory.
-    pub(super) fn reserve_gradient_on_gpu(
-        &mut self,
-        index: usize,
-        variable: &Variable,
-    ) -> Result<()> {
-        let Sum::Dense(sum) = &mut self.sums[index] else { return Ok(()) };
-        if sum.gradient_on_gpu.is_none() {
-            let (dtype, device) = (variable.dtype(), variable.device());
-            let shape = Shape::new(&[variable.shape().elements()])?;
-            sum.gradient_on_gpu = Some(Tensor::uninitialized(dtype, shape, device)?);
-        }
-        Ok(())
-    }
-
-    /// Copies the gradient of variable `index` to the GPU that holds the variable, if one does and there
-    /// is room for it there.
-    pub(super) fn bring_gradient_up(&mut self, index: usize) -> Result<()> {
-        match &self.sums[index] {
-            Sum::Dense(DenseSum { gradient: Some(here), gradient_on_gpu: Some(there), .. }) => {
-                // SAFETY: who has the accumulation to change it is alone with its gradients.
-                unsafe { there.assume_exclusive() }.copy_from(&here.owner)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The room for the gradient of variable `index` on the GPU that holds the variable.
-    pub(super) fn gradient_on_gpu(&self, index: usize) -> Option<&Tensor> {
-        let Sum::Dense(sum) = &self.sums[index] else { return None };
-        sum.gradient_on_gpu.as_ref()
+        let shape = Shape::new(&[variable.shape().elements()])?;
+        let (slab, dtype) = (&mut self.gradient_slab, variable.dtype());
+        reserve(&mut sum.gradient, slab, dtype, shape, variable.device())
     }
 
     /// The room for the gradient of variable `index`, if it was reserved.
-    pub(super) fn gradient(&self, index: usize) -> Option<&Memory> {
+    pub(super) fn gradient(&self, index: usize) -> Option<&Room> {
         let Sum::Dense(sum) = &self.sums[index] else { return None };
         sum.gradient.as_ref()
     }
@@ -262,23 +164,22 @@ impl Accumulation {
         matches!(self.sums[index], Sum::Rows(_))
     }
 
-    /// The sum of variable `index`, if a GPU holds it and a run wrote it.
-    pub(super) fn on_gpu(&self, index: usize) -> Option<&Tensor> {
+    /// The sum of variable `index`, or of this rank's part, if it is not row-sparse and a run wrote it.
+    pub(super) fn of_variable(&self, index: usize) -> Option<&Room> {
         match &self.sums[index] {
-            Sum::Dense(DenseSum { sum: Some(Room::Gpu(sum)), written: true, .. }) => Some(sum),
+            Sum::Dense(DenseSum { sums, counts, written: true, .. }) => sums[*counts].as_ref(),
             _ => None,
         }
     }
 
-    /// The sum of variable `index`, or of this rank's part, if it is not row-sparse and a run wrote it.
-    pub(super) fn of_variable(&self, index: usize) -> Option<Span<'_>> {
+    /// What is written to make the next sum of variable `index`, if it was reserved: the sum itself, or another
+    /// one, which counts once the variable is claimed. A row-sparse variable has none here.
+    pub(super) fn next(&self, index: usize) -> Option<&Room> {
         match &self.sums[index] {
-            Sum::Dense(DenseSum { sum: Some(sum), written: true, .. }) => match sum {
-                Room::Host(memory) => Some(memory.reading),
-                Room::Shard(both, counts) => Some(both.reading.part(&half(both, *counts))),
-                Room::Gpu(_) => None,
-            },
-            _ => None,
+            Sum::Dense(DenseSum { sums, counts, .. }) => {
+                sums[1 - counts].as_ref().or(sums[*counts].as_ref())
+            }
+            Sum::Rows(_) => None,
         }
     }
 
@@ -290,24 +191,32 @@ impl Accumulation {
         }
     }
 
-    /// Which variables are row-sparse: the `number`-th of them.
-    pub(super) fn row_sparse(&self, number: usize) -> Option<usize> {
-        self.row_sparse.get(number).copied()
+    /// Whether a variable is row-sparse.
+    pub(super) fn has_row_sparse(&self) -> bool {
+        !self.row_sparse.is_empty()
     }
 
-    /// Merges `sources` into the gradient of variable `index`, if that is row-sparse: what the last
-    /// run contributed, to which what was accumulated comes `with_before`, or else all that there is.
-    pub(super) fn merge_rows<'a>(
+    /// Which variables are row-sparse.
+    pub(super) fn row_sparse(&self) -> impl Iterator<Item = usize> {
+        self.row_sparse.iter().copied()
+    }
+
+    /// Merges `rows` into the gradients of the row-sparse variables: what the last run contributed, to which
+    /// what was accumulated comes `with_before`, or else all that there is.
+    pub(super) fn merge_rows<'a, R>(
         &mut self,
-        index: usize,
-        variable: &Variable,
-        sources: impl Iterator<Item = Source<'a>> + Clone,
+        variables: &[Variable],
         with_before: bool,
-    ) -> Result<()> {
-        match &mut self.sums[index] {
+        rows: impl Fn(usize) -> R,
+    ) -> Result<()>
+    where
+        R: Iterator<Item = Source<'a>> + Clone,
+    {
+        let Accumulation { sums, row_sparse, workspace, .. } = self;
+        row_sparse.iter().try_for_each(|&index| match &mut sums[index] {
             Sum::Dense(_) => Ok(()),
-            Sum::Rows(sums) => sums.merge(with_before, variable, sources, &mut self.workspace),
-        }
+            Sum::Rows(sums) => sums.merge(with_before, &variables[index], rows(index), workspace),
+        })
     }
 
     /// Lets the last run be one of those before the next, for variable `index`: what was merged of
@@ -316,8 +225,8 @@ impl Accumulation {
     pub(super) fn claim(&mut self, index: usize) -> bool {
         match &mut self.sums[index] {
             Sum::Dense(sum) => {
-                if let Some(Room::Shard(_, counts)) = &mut sum.sum {
-                    *counts = 1 - *counts;
+                if sum.sums[1 - sum.counts].is_some() {
+                    sum.counts = 1 - sum.counts;
                 }
                 !std::mem::replace(&mut sum.written, true)
             }
@@ -328,19 +237,12 @@ impl Accumulation {
         }
     }
 
-    /// The sum of variable `index` in host memory, if it was reserved there, to be written. A row-sparse
-    /// variable has none here.
-    pub(super) fn memory(&self, index: usize) -> Option<&SpanMut<'_>> {
-        match &self.sums[index] {
-            Sum::Dense(DenseSum { sum: Some(Room::Host(memory)), .. }) => Some(&memory.writing),
-            _ => None,
-        }
-    }
-
     /// The sum of variable `index`, whose rows come with it if it is row-sparse, if a run wrote it.
     pub(super) fn export(&self, index: usize) -> Result<Option<AccumulatedSum>> {
         let (rows, sum) = match &self.sums[index] {
-            Sum::Dense(DenseSum { sum: Some(sum), written: true, .. }) => (None, sum.tensor()?),
+            Sum::Dense(_) if let Some(sum) = self.of_variable(index) => {
+                (None, sum.tensor().clone())
+            }
             Sum::Rows(sums) if let Some(merged) = sums.kept() => {
                 let rows = merged.rows().iter().map(|&row| Ok(row));
                 (Some(memory::collect(rows, "row numbers")?), merged.tensor().clone())
@@ -359,12 +261,10 @@ impl Accumulation {
         own_part: impl Fn(usize) -> Option<Range<usize>>,
     ) -> Result<Vec<PreparedSum>> {
         let prepare = |AccumulatedSum { index, rows, mut sum }| {
-            match own_part(index) {
-                Some(part) => {
-                    self.reserve_shard(index, part.len())?;
-                    sum = part_of(&sum, &part)?.reshape(Shape::new(&[1, part.len()])?)?;
-                }
-                None => self.reserve(index, &variables[index])?,
+            let part = own_part(index);
+            self.reserve(index, &variables[index], part.as_ref())?;
+            if let Some(part) = part {
+                sum = part_of(&sum, &part)?;
             }
             Ok(match rows {
                 None => PreparedSum::Dense(index, sum),
@@ -381,15 +281,11 @@ impl Accumulation {
         for prepared in from {
             match prepared {
                 PreparedSum::Dense(index, value) => {
-                    let Sum::Dense(DenseSum { sum: Some(sum), written, .. }) =
-                        &mut self.sums[index]
-                    else {
-                        return Err(Error::Internal("no memory was reserved for a sum".into()));
-                    };
-                    let sum = sum.tensor()?;
+                    self.claim(index);
+                    let none = || Error::Internal("no memory was reserved for a sum".into());
+                    let sum = self.of_variable(index).ok_or_else(none)?;
                     // SAFETY: sums are read and written by who has the accumulation alone.
-                    unsafe { sum.assume_exclusive() }.copy_from(&value)?;
-                    *written = true;
+                    unsafe { sum.tensor().assume_exclusive() }.copy_from(&value)?;
                 }
                 PreparedSum::Rows(index, merged) => {
                     if let Sum::Rows(sums) = &mut self.sums[index] {

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::kernels::update::weighted_sum::Clipping;
 use crate::optimizer::contributions::Contributions;
-use crate::optimizer::exchange::new_weights::Means;
-use crate::optimizer::exchange::{Exchange, forget_updating, ranks_of};
+use crate::optimizer::exchange::{Exchange, forget_updating};
 use crate::optimizer::gradients::Gradients;
-use crate::optimizer::launcher::Launcher;
+use crate::optimizer::launcher::{Keep, Launcher};
+use crate::optimizer::launchers::launcher_of;
+use crate::optimizer::means::Means;
 use crate::optimizer::non_finite::{not_finite, warn_of};
 use crate::optimizer::plan::Plan;
 use crate::optimizer::report::{ApplyOptions, ApplyReport};
 use crate::optimizer::settings::NonFinite;
 use crate::optimizer::sources::Sources;
-use crate::optimizer::state::{AppliedGradients, Optimizer, State, check_learning_rate};
-use crate::optimizer::work::Keep;
+use crate::optimizer::state::{Optimizer, State, check_learning_rate};
 use crate::optimizer::workspace::Work;
 use crate::strategy::commit::CommitAction;
 use crate::strategy::ranks::Tell;
@@ -59,9 +59,9 @@ struct Prepared {
 }
 
 enum Outcome {
-    /// Add the contributions to those of earlier runs. Where those of
-    /// all ranks are added up together, with their weight.
-    Accumulate { of_all_ranks: Option<f64> },
+    /// Add the contributions, of this weight, to those of earlier runs; if all ranks do that together, the sums
+    /// are made, and only have to count.
+    Accumulate { weight: f64, are_made: bool },
     /// Drop all of them: nobody contributed.
     Drop,
     /// Drop all of them, and note that a gradient was not finite.
@@ -146,11 +146,17 @@ impl ApplyAction {
             ));
         }
         let update = self.options.flush || runs >= self.gradients.accumulation_steps();
-        let ranks = ranks_of(self.gradients.strategy());
+        let ranks = self.gradients.ranks();
         let exchange = match &ranks {
             Some(ranks) if update || ranks.has_fixed_replicas() => {
                 let sources = Sources::new(&self.gradients, contributions, total_weight, 1.0);
-                Some(Exchange::begin(ranks, &self.gradients, &sources, self.options)?)
+                let count = self.gradients.variables().len();
+                let what = format_args!("an update by gradients of {count} variables");
+                let options = |tell: &mut Tell<'_>| {
+                    tell(&"the option flush of the apply", self.options.flush.into());
+                    tell(&"the option measure_norm of the apply", self.options.measure_norm.into());
+                };
+                Some(Exchange::begin(ranks, &self.gradients, &sources, &what, &options)?)
             }
             _ => None,
         };
@@ -168,22 +174,22 @@ impl ApplyAction {
         let unscale = 1.0 / state.loss_scale_of(step);
         let mut work = state.take_work();
         let mut sources = Sources::new(&self.gradients, contributions, total_weight, unscale);
-        let launcher = match sources.launcher() {
-            Ok(launcher) => launcher,
-            Err(error) => {
-                state.give_back(work);
-                return Err(error);
-            }
-        };
-        let prepared = if update {
-            self.prepare_update(state, &mut work, &mut sources, learning_rate, exchange.as_ref())
-        } else {
-            let exchange = exchange.as_ref();
-            let outcome = self.prepare_accumulation(state, &mut work, &mut sources, exchange);
-            outcome.map(|outcome| (outcome, Measured::default()))
-        };
+        let prepared = launcher_of(self.gradients.variables()).and_then(|launcher| {
+            let (work, sources, exchange) = (&mut work, &mut sources, exchange.as_ref());
+            let (outcome, measured) = match update {
+                true => {
+                    self.prepare_update(state, work, sources, launcher, learning_rate, exchange)?
+                }
+                false => {
+                    let outcome =
+                        self.prepare_accumulation(state, work, sources, launcher, exchange)?;
+                    (outcome, Measured::default())
+                }
+            };
+            Ok((outcome, measured, launcher))
+        });
         match prepared {
-            Ok((outcome, measured)) => {
+            Ok((outcome, measured, launcher)) => {
                 state.pending += outcome.updates();
                 Ok(Prepared {
                     step,
@@ -208,22 +214,24 @@ impl ApplyAction {
         state: &State,
         work: &mut Work,
         sources: &mut Sources<'_>,
+        launcher: &'static dyn Launcher,
         exchange: Option<&Exchange<'_>>,
     ) -> Result<Outcome> {
         let plan = &mut *self.gradients.plan();
         state.refresh(plan, self.optimizer.id(), self.gradients.variables());
         let fails = self.non_finite(state) == NonFinite::Fail;
+        let rule = self.optimizer.rule();
         if let Some(exchange) = exchange {
-            let memory = &mut *self.gradients.exchange.lock();
-            let rule = self.optimizer.rule();
-            return match exchange.accumulate(sources, work, plan, rule, memory, fails)? {
+            return match exchange.accumulate(sources, work, plan, rule, launcher, fails)? {
                 Some(index) => Err(not_finite(sources, index)),
-                None => Ok(Outcome::Accumulate { of_all_ranks: Some(exchange.weight_of_run()) }),
+                None => {
+                    Ok(Outcome::Accumulate { weight: exchange.weight_of_run(), are_made: true })
+                }
             };
         }
-        sources.merge_rows(plan, self.optimizer.rule())?;
-        work.select(sources, plan, self.gradients.replicas(), false);
-        let launcher = sources.launcher()?;
+        sources.merge_own_rows(&|index| plan.updates(index))?;
+        let contributions = sources.contributions;
+        work.select(sources, plan, rule, None, |index| contributions.has_variable(index))?;
         if fails {
             // Once it is in the sum, no later run could take it out.
             let mut found = None;
@@ -238,7 +246,7 @@ impl ApplyAction {
         }
         work.reserve_sums(sources)?;
         launcher.reserve_sum(work, sources)?;
-        Ok(Outcome::Accumulate { of_all_ranks: None })
+        Ok(Outcome::Accumulate { weight: contributions.total_weight(), are_made: false })
     }
 
     fn prepare_update(
@@ -246,6 +254,7 @@ impl ApplyAction {
         state: &mut State,
         work: &mut Work,
         sources: &mut Sources<'_>,
+        launcher: &'static dyn Launcher,
         learning_rate: f64,
         exchange: Option<&Exchange<'_>>,
     ) -> Result<(Outcome, Measured)> {
@@ -254,24 +263,24 @@ impl ApplyAction {
         }
         let plan = &mut *self.gradients.plan();
         state.refresh(plan, self.optimizer.id(), self.gradients.variables());
+        let rule = self.optimizer.rule();
         match exchange {
             None => {
-                sources.merge_rows(plan, self.optimizer.rule())?;
-                work.select(sources, plan, self.gradients.replicas(), true);
+                sources.merge_own_rows(&|index| plan.updates(index))?;
+                let states = Some(&state.variables);
+                work.select(sources, plan, rule, states, |index| sources.has_variable(index))?;
             }
             Some(exchange) => {
-                let memory = &mut *self.gradients.exchange.lock();
-                let (rule, measures) = (self.optimizer.rule(), self.measures(state));
-                exchange.exchange(sources, work, (state, plan), rule, memory, measures)?;
+                let measures = self.measures(state);
+                exchange.exchange(sources, work, (state, plan), rule, launcher, measures)?;
             }
         }
-        let measured = self.measure(state, work, sources)?;
+        let measured = self.measure(state, work, sources, launcher)?;
         match (&measured.non_finite, self.non_finite(state)) {
             (Some(index), NonFinite::Fail) => return Err(not_finite(sources, *index)),
             (Some(_), NonFinite::Skip) => return Ok((Outcome::Skip, measured)),
             _ => {}
         }
-        let rule = self.optimizer.rule();
         let norm = measured.norm.unwrap_or(0.0);
         let factor = match state.settings.global_clip_norm {
             Some(largest) if norm > largest => largest / norm,
@@ -287,10 +296,9 @@ impl ApplyAction {
                 let options = |work: &Work, tell: &mut Tell<'_>| {
                     self.tell_options(state, plan, work, learning_rate, tell);
                 };
-                let memory = &mut *self.gradients.exchange.lock();
-                exchange.exchange_weights(prepared, work, means, memory, &options)
+                exchange.exchange_weights(prepared, work, means, launcher, &options)
             }
-            None => prepared.and_then(|()| sources.launcher()?.reserve_update(work, means)),
+            None => prepared.and_then(|()| launcher.reserve_update(work, means)),
         };
         if let Err(error) = ready {
             work.drop_updates(&mut state.variables);
@@ -372,6 +380,7 @@ impl ApplyAction {
         state: &State,
         work: &mut Work,
         sources: &mut Sources<'_>,
+        launcher: &'static dyn Launcher,
     ) -> Result<Measured> {
         let settings = state.settings;
         let wanted = self.options.measure_norm || settings.global_clip_norm.is_some();
@@ -380,7 +389,6 @@ impl ApplyAction {
         }
         let mut non_finite = None;
         let mut sum = 0.0;
-        let launcher = sources.launcher()?;
         launcher.measure(work, sources, Keep::WherePossible, &mut |index, squares| {
             sum += squares.sum;
             if non_finite.is_none() && !(squares.finite && (squares.sum.is_finite() || !wanted)) {
@@ -413,8 +421,7 @@ impl CommitAction for ApplyAction {
             });
         match prepared {
             Ok(prepared) => {
-                let gradients: Arc<dyn AppliedGradients> = Arc::clone(&self.gradients) as _;
-                self.optimizer.remember(&gradients);
+                self.optimizer.remember(&self.gradients);
                 self.prepared = Some(prepared);
             }
             Err(error) => {
@@ -443,7 +450,7 @@ impl ApplyAction {
     /// Does what was prepared. Returns whether, for the first time, it applied what is not finite.
     fn carry_out(&mut self, prepared: Prepared) -> bool {
         let mut is_new = false;
-        let ranks = ranks_of(self.gradients.strategy());
+        let ranks = self.gradients.ranks();
         let state = &mut *self.optimizer.lock();
         let mut sources = self.sources(&prepared);
         let Prepared { step, total_weight, outcome, measured, mut work, launcher, .. } = prepared;
@@ -456,17 +463,10 @@ impl ApplyAction {
             ..ApplyReport::default()
         };
         match outcome {
-            Outcome::Accumulate { of_all_ranks: Some(weight) } => {
-                for index in work.indices() {
-                    sources.accumulation.claim(index);
-                }
+            Outcome::Accumulate { weight, are_made } => {
+                failure = work.accumulate(launcher, &mut sources, are_made).err();
                 sources.accumulation.runs += 1;
                 sources.accumulation.weight += weight;
-            }
-            Outcome::Accumulate { of_all_ranks: None } => {
-                failure = work.accumulate(launcher, &mut sources).err();
-                sources.accumulation.runs += 1;
-                sources.accumulation.weight += sources.contributions.total_weight();
             }
             Outcome::Drop => sources.accumulation.reset(),
             Outcome::Skip => {
@@ -476,10 +476,7 @@ impl ApplyAction {
             }
             Outcome::Update { learning_rate, clipping } => {
                 let (variables, rule) = (&mut state.variables, self.optimizer.rule());
-                let memory = &mut *self.gradients.exchange.lock();
-                let received = ranks.as_ref().and_then(|_| memory.received());
-                let by = (rule, clipping);
-                let updated = work.update(launcher, variables, &sources, by, received);
+                let updated = work.update(launcher, variables, &sources, (rule, clipping));
                 let found = updated.unwrap_or_else(|error| {
                     failure = Some(error);
                     None
@@ -520,7 +517,7 @@ impl ApplyAction {
 impl Drop for ApplyAction {
     fn drop(&mut self) {
         if let Some(Prepared { mut work, outcome, .. }) = self.prepared.take() {
-            let ranks = ranks_of(self.gradients.strategy());
+            let ranks = self.gradients.ranks();
             if let (Outcome::Update { .. }, Some(ranks)) = (&outcome, ranks) {
                 forget_updating(&ranks, &work, self.gradients.variables());
             }

@@ -72,6 +72,12 @@ impl<'a> Contributions<'a> {
         self.replicas[replica].viewed.in_step(index, self.step)
     }
 
+    /// Whether the same replicas wrote variable `index` and the one before.
+    pub(super) fn are_of_the_same(self, index: usize) -> bool {
+        let wrote = |own: &Replica, index| own.viewed.in_step(index, self.step);
+        self.replicas.iter().all(|own| wrote(own, index) == wrote(own, index - 1))
+    }
+
     /// Whether a replica of non-zero weight wrote variable `index`.
     pub(super) fn has_variable(self, index: usize) -> bool {
         self.writers(index).next().is_some()

@@ -5,9 +5,9 @@ use std::fmt;
 use crate::error::{Error, Result};
 use crate::kernels::update::pass::Pass;
 use crate::kernels::update::tiles::{MOST_SLOTS, Tile};
-use crate::optimizer::custom_kernels::{CustomKernel, QueueUpdate};
 use crate::optimizer::rule::{
-    Rates, Running, Scalars, Slot, UpdateRule, WeightDecay, check_not_negative,
+    CustomKernel, QueueUpdate, Rates, Running, Scalars, Slot, UpdateRule, WeightDecay,
+    check_not_negative,
 };
 
 /// Updates the elements of one tile. The number counts the updates of the variable before this one; the
@@ -106,6 +106,10 @@ impl UpdateRule for Custom {
     fn prepare(&self, rates: &Rates, running: &Running) -> Result<Scalars> {
         // The running scalar counts the updates.
         Ok(Scalars { rates: *rates, step: None, running: [running[0] + 1.0, running[1]] })
+    }
+
+    fn is_elementwise(&self) -> bool {
+        false
     }
 
     fn custom_kernel(&self, scalars: &Scalars) -> Option<CustomKernel<'_>> {

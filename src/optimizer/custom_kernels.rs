@@ -7,66 +7,17 @@
 
 #![expect(unsafe_code, reason = "kernels are told of memory")]
 
-use crate::device::DeviceId;
 use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result, memory};
 use crate::kernels::cuda::{Address, RowCopy, Treated, on_gpu};
-use crate::optimizer::exchange::new_weights::Means;
-use crate::optimizer::on_gpu::Ready;
-use crate::optimizer::rule::{Rates, Scalars, UpdateRule};
+use crate::optimizer::gpu_operands::{Computed, Ready};
+use crate::optimizer::means::Means;
+use crate::optimizer::rule::{CustomKernel, CustomUpdate, Scalars, UpdateRule};
 use crate::optimizer::sources::Sources;
 use crate::optimizer::variable_states::Variables;
 use crate::optimizer::workspace::{Item, Work};
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
-
-/// What a rule of the program's is to compute on a GPU: new weights and states of one variable, or of
-/// those of its rows that have gradients. All addresses are of as many contiguous elements, which nobody
-/// else has.
-#[derive(Debug)]
-pub struct CustomUpdate<'a> {
-    /// The GPU, in whose context the function is called.
-    pub device: DeviceId,
-    /// The stream on which everything is to be queued.
-    pub stream: *mut std::ffi::c_void,
-    /// Of weights, gradient and states.
-    pub dtype: DType,
-    /// How many elements there are, 1 or more.
-    pub elements: usize,
-    /// To be read and written.
-    pub weights: Address,
-    /// To be read.
-    pub gradient: Address,
-    /// To be read and written.
-    pub slots: &'a [Address],
-    /// The numbers of the rows that the elements are, one after the other, and how many these are; all of
-    /// the variable is updated if there are none.
-    pub rows: Option<(Address, usize)>,
-    /// The rates; the weight decay is what the function itself has to do.
-    pub rates: Rates,
-    /// How many updates of this variable came before.
-    pub step: u64,
-}
-
-/// Queues the kernels of one variable's update. If it fails, nothing changes.
-pub type QueueUpdate = dyn Fn(&CustomUpdate<'_>) -> Result<()> + Send + Sync;
-
-/// What a rule of the program's does about one variable.
-pub struct CustomKernel<'a> {
-    /// What queues its kernels.
-    pub queue: &'a QueueUpdate,
-    /// See [`CustomUpdate::rates`].
-    pub rates: Rates,
-    /// See [`CustomUpdate::step`].
-    pub step: u64,
-}
-
-/// New weights and states of a variable, on its GPU, from an apply's preparation to its commit.
-pub(super) struct Computed {
-    weights: Tensor,
-    slots: Vec<Tensor>,
-    rows: Option<Tensor>,
-}
 
 impl Work {
     /// Has the program compute the updates that were prepared, for which memory is ready. Returns when

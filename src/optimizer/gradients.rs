@@ -2,20 +2,21 @@
 //! a row-sparse variable ([`rows`](crate::optimizer::rows)), and the weight with which each replica
 //! submits.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::CachePadded;
 
 use crate::device::DeviceId;
 use crate::error::Result;
+use crate::kernels::update::measure::SMALLEST_CHUNK;
 use crate::optimizer::accumulation::Accumulation;
-use crate::optimizer::exchange;
 use crate::optimizer::gradients_options::GradientsOptions;
 use crate::optimizer::phase::{Phase, pack};
 use crate::optimizer::plan::Plan;
 use crate::optimizer::replica::{Buffer, Replica};
 use crate::strategy::Strategy;
+use crate::strategy::ranks::Ranks;
 use crate::tensor::DType;
 use crate::values::variable::Variable;
 use parking_lot::{Mutex, MutexGuard};
@@ -83,6 +84,9 @@ pub struct Gradients {
     variables: Vec<Variable>,
     loss_reduction: LossReduction,
     pub(super) replicas: Vec<CachePadded<Replica>>,
+    /// For each variable whether all replicas' gradients lie right behind those of the variable before, which are
+    /// as many elements.
+    follow: Vec<bool>,
     /// The last step that touched the gradients and its [`Phase`], in one word.
     pub(super) state: AtomicU64,
     /// How much smaller the number is by which users know the last step that touched the gradients.
@@ -99,8 +103,8 @@ pub struct Gradients {
     accumulation_steps: u64,
     accumulation: Mutex<Accumulation>,
     plan: Mutex<Plan>,
-    /// What several ranks exchange gradients in.
-    pub(super) exchange: Mutex<exchange::Memory>,
+    /// What all ranks' gradients must have in common.
+    pub(super) agreement: OnceLock<u64>,
 }
 
 impl Gradients {
@@ -146,6 +150,7 @@ impl Gradients {
             let own = Replica::new(replica, device, &variables, &options, is_strict)?;
             replicas.push(CachePadded::new(own));
         }
+        let follow = (0..variables.len()).map(|index| follows(&replicas, index)).collect();
         Ok(Arc::new(Gradients {
             strategy,
             is_strict,
@@ -155,10 +160,11 @@ impl Gradients {
             accumulation_steps: options.accumulation_steps,
             accumulation: Mutex::new(Accumulation::new(&variables, is_row_sparse)?),
             plan: Mutex::new(Plan::default()),
-            exchange: Mutex::default(),
+            agreement: OnceLock::new(),
             variables,
             loss_reduction,
             replicas,
+            follow,
             state: AtomicU64::new(pack(0, Phase::Applied)),
             later: AtomicU64::new(0),
             claimed: AtomicBool::new(false),
@@ -171,6 +177,11 @@ impl Gradients {
     /// The id of the strategy whose replicas write the gradients.
     pub fn strategy(&self) -> u64 {
         self.strategy
+    }
+
+    /// The ranks of that strategy, if there are several.
+    pub(super) fn ranks(&self) -> Option<Arc<Ranks>> {
+        Strategy::with_id(self.strategy).and_then(|strategy| strategy.ranks().cloned())
     }
 
     /// Whether mistakes of callbacks are looked for, because the strategy is strict.
@@ -186,6 +197,12 @@ impl Gradients {
     /// What the contributions stand for.
     pub fn loss_reduction(&self) -> LossReduction {
         self.loss_reduction
+    }
+
+    /// Whether all replicas' gradients of variable `index` lie right behind those of the variable before, which are
+    /// as many elements, and none is lent.
+    pub(super) fn follow(&self, index: usize) -> bool {
+        self.follow[index] && !self.lends.load(Ordering::Acquire)
     }
 
     /// Whether replicas contribute rows of variable `index`, which there is.
@@ -229,6 +246,19 @@ impl Gradients {
     pub fn replicas(&self) -> usize {
         self.replicas.len()
     }
+}
+
+fn follows(replicas: &[CachePadded<Replica>], index: usize) -> bool {
+    index > 0
+        && replicas.iter().all(|own| match (&own.buffers[index - 1], &own.buffers[index]) {
+            (Buffer::Dense(before), Buffer::Dense(this)) => {
+                let elements = this.tensor.shape().elements();
+                elements == before.tensor.shape().elements()
+                    && elements <= SMALLEST_CHUNK
+                    && this.follows(before)
+            }
+            _ => false,
+        })
 }
 
 impl std::fmt::Debug for Gradients {

@@ -2,25 +2,30 @@
 
 #![expect(unsafe_code, reason = "workers write shards of one tensor side by side")]
 
+use std::array;
 use std::sync::atomic::AtomicU64;
 
-use crate::error::{Error, Result, memory};
+use crate::error::{Result, memory};
+use crate::executor::pieces::Pieces;
+use crate::executor::workers;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::streaming;
 use crate::kernels::update::accumulate::accumulate;
 use crate::kernels::update::measure::{Chunks, Squares};
 use crate::kernels::update::pass::{Pass, Rows};
-use crate::kernels::update::weighted_sum::{Clipping, Contribution};
+use crate::kernels::update::tiles::MOST_SLOTS;
+use crate::kernels::update::weighted_sum::Contribution;
+use crate::kernels::view::SpanMut;
 use crate::observe::{self, Counter};
-use crate::optimizer::exchange::Words;
-use crate::optimizer::exchange::new_weights::Means;
-use crate::optimizer::exchange::shards::Shards;
-use crate::optimizer::launcher::{Launcher, Received};
+use crate::optimizer::exchange::buffers::{Words, copy};
+use crate::optimizer::exchange::shards::{Received, Shards};
+use crate::optimizer::launcher::{Keep, Launcher};
+use crate::optimizer::means::Means;
+use crate::optimizer::room::{self, Room};
 use crate::optimizer::sources::Sources;
-use crate::optimizer::variable_states::Variables;
-use crate::optimizer::work::Keep;
 use crate::optimizer::workspace::{Item, Update, Work};
 use crate::tensor::Tensor;
+use crate::values::buffer::OfCopies;
 
 /// Shards of variables start at multiples of this, so that no two workers write one cache line.
 const BLOCK: usize = 64;
@@ -40,57 +45,57 @@ impl Launcher for Host {
         let mut chunks = 0;
         for item in &mut work.items {
             // What is divided was measured when it was added up.
-            let elements = if item.divided { 0 } else { sources.elements(item.index) };
-            let of_variable = Chunks::of(elements);
+            let of_variable = item.chunks(sources);
             item.first_sum = chunks;
             chunks += of_variable.count();
             let variable = &sources.variables()[item.index];
             let mut bytes = sources.gradient_bytes(item.index, variable.dtype());
             // What was exchanged is kept already.
-            if !item.divided && !sources.exchanged {
-                item.kept = keep == Keep::WherePossible
-                    && sources.rows(item.index).is_none()
-                    && bytes > 2 * variable.dtype().size()
-                    && sources
-                        .accumulation
-                        .reserve_gradient(item.index, variable, elements)
-                        .is_ok();
-                if item.kept {
-                    bytes += variable.dtype().size();
-                }
+            if item.gradient.is_none()
+                && item.count == 1
+                && !item.divided
+                && keep == Keep::WherePossible
+                && sources.rows(item.index).is_none()
+                && bytes > 2 * variable.dtype().size()
+                && sources.accumulation.reserve_gradient(item.index, variable).is_ok()
+            {
+                item.gradient = sources.kept(item.index);
+                bytes += variable.dtype().size();
             }
-            work.pieces.push(elements, of_variable.size, bytes);
+            work.pieces.push(of_variable.elements, of_variable.size, bytes);
         }
         let missing = chunks.saturating_sub(work.sums.len());
         memory::room(&mut work.sums, missing, "sums of gradients' squares")?;
         work.sums.resize_with(work.sums.len().max(chunks), || [const { AtomicU64::new(0) }; 2]);
 
         let Work { items, pieces, sums, contributions, .. } = work;
-        let keeps = !sources.exchanged;
         let (sums, sources) = (&sums[..chunks], &*sources);
         let streaming = streaming::pays(pieces.bytes());
         pieces.for_each_share(contributions.len(), &|share| {
             let contributions = &mut *contributions[share.number()].lock();
             for (item, part) in share.parts() {
                 let Item { index, first_sum, .. } = items[item];
-                sources.collect(index, contributions);
-                let kept = sources.accumulation.gradient(index);
-                let kept = kept.filter(|_| keeps && items[item].kept);
-                let kept = kept.map(|gradient| &gradient.writing);
-                let sum = sources.sum(index, contributions);
+                collect(sources, &items[item], contributions);
+                let kept = items[item].gradient.filter(|_| !sources.exchanged);
+                let kept = kept.and_then(|_| sources.accumulation.gradient(index)?.writing());
+                let sum = sources.sum(index, items[item].count, contributions);
                 let sums = &sums[first_sum..];
                 // SAFETY: the gradients are kept in memory of this apply, and of the part here
                 // alone.
                 unsafe {
-                    let part = (Chunks::of(sources.elements(index)), &part);
+                    let part = (items[item].chunks(sources), &part);
                     sum.measure_squares(Instructions::chosen(), part, sums, kept, streaming);
                 }
             }
         });
         let ends = items.iter().skip(1).map(|item| item.first_sum).chain([chunks]);
         for (item, end) in items.iter().zip(ends) {
-            let squares = || Squares::of_chunks(&sums[item.first_sum..end]);
-            look(item.index, item.squares.unwrap_or_else(squares));
+            let sums = &sums[item.first_sum..end];
+            let each = sums.len() / item.count;
+            for (at, index) in item.variables().enumerate() {
+                let squares = || Squares::of_chunks(&sums[at * each..][..each]);
+                look(index, item.squares.unwrap_or_else(squares));
+            }
         }
         Ok(())
     }
@@ -98,7 +103,7 @@ impl Launcher for Host {
     fn sum(&'static self, work: &mut Work, sources: &Sources<'_>) -> Result<()> {
         work.pieces.clear();
         for item in &work.items {
-            let rows_are_kept = sources.accumulation.memory(item.index).is_none();
+            let rows_are_kept = sources.accumulation.next(item.index).is_none();
             let elements = if rows_are_kept { 0 } else { sources.elements(item.index) };
             let bytes = sources.gradient_bytes(item.index, sources.variables()[item.index].dtype())
                 + size_of::<f64>();
@@ -109,7 +114,8 @@ impl Launcher for Host {
             let contributions = &mut *contributions[share.number()].lock();
             for (item, part) in share.parts() {
                 let Item { index, fresh, .. } = items[item];
-                let Some(sum) = sources.accumulation.memory(index) else { continue };
+                let sum = sources.accumulation.next(index).and_then(Room::writing);
+                let Some(sum) = sum else { continue };
                 sources.collect(index, contributions);
                 // SAFETY: only this apply, which has the accumulation, writes the sums, and the
                 // part here alone.
@@ -119,79 +125,59 @@ impl Launcher for Host {
         Ok(())
     }
 
-    fn update(
-        &'static self,
-        work: &mut Work,
-        means: Means<'_>,
-        mut received: Received<'_>,
-    ) -> Result<()> {
-        let Work { items, pieces, contributions, .. } = work;
-        let Means { variables, sources, rule, clipping } = means;
-        let mut shards = 0;
+    fn update(&'static self, work: &mut Work, means: Means<'_>) -> Result<()> {
+        let Work { items, pieces, contributions, exchange, .. } = work;
+        let Means { variables, sources, rule, .. } = means;
         let slots = rule.slots().len();
-        let passes = Passes { variables, sources, slots, clipping };
         pieces.clear();
-        for &mut Item { index, kept, divided, ref mut first_sum, ref mut update, .. } in &mut *items
-        {
-            let Some(update) = update else {
+        for item in &mut *items {
+            let (variable, rows) = (&sources.variables()[item.index], sources.rows(item.index));
+            let Some(update) = &mut item.update else {
                 // Shares count on one piece for each item.
                 pieces.push(0, BLOCK, 0);
                 continue;
             };
-            let (variable, rows) = (&sources.variables()[index], sources.rows(index));
             update.copies = variable.begin_update(update.buffer, rows.is_none());
-            let copies = update.copies.into_iter().filter(|written| *written).count();
-            let weights = variables.weights(update.position, update.buffer);
-            let state = 2 * (1 + slots) * weights.dtype().size() + copies * size_of::<u16>();
-            let gradient = match kept {
-                true => weights.dtype().size(),
-                false => sources.gradient_bytes(index, weights.dtype()),
-            };
-            let bytes = gradient + state;
-            if divided {
-                // Which of the parts it is.
-                *first_sum = shards;
-                shards += 1;
-                pieces.push(variables.extent(update.position).len(), BLOCK, bytes);
-                continue;
+            if item.count > 1 {
+                // Copies that somebody has asked for meanwhile are made again when they are next asked for.
+                let all = &sources.variables()[item.index..item.index + item.count];
+                all.iter().skip(1).for_each(|variable| {
+                    variable.begin_update(update.buffer, true);
+                });
+                update.copies = OfCopies::default();
             }
+            let copies = update.copies.into_iter().filter(|written| *written).count();
+            let dtype = variable.dtype();
+            let gradient = match item.gradient {
+                Some(_) => dtype.size(),
+                None => sources.gradient_bytes(item.index, dtype),
+            };
+            let bytes = gradient + 2 * (1 + slots) * dtype.size() + copies * size_of::<u16>();
             match rows {
                 Some(rows) => pieces.push(rows.rows().len(), 1, bytes * rows.row_elements()),
-                None => pieces.push(weights.elements(), BLOCK, bytes),
+                None => pieces.push(item.own(variable).len(), BLOCK, bytes),
             }
-            if rule.measures() {
+            // Of what is divided the ranks have measured all parts.
+            if rule.measures() && !item.divided {
                 let contributions = &mut *contributions[0].lock();
-                let pass = passes.of(index, kept, update, contributions);
-                update.scalars = rule.measure(update.scalars, &pass);
+                let measure = |update: &Update, pass: Pass<'_>| rule.measure(update.scalars, &pass);
+                let measured = with_pass(means, item, contributions, false, measure);
+                if let (Some(update), Some(scalars)) = (&mut item.update, measured) {
+                    update.scalars = scalars;
+                }
             }
         }
         observe::count(Counter::Updated, || pieces.bytes() as u64);
         let streaming = streaming::pays(pieces.bytes());
-        let shards = received.as_deref();
         pieces.for_each_share(contributions.len(), &|share| {
             let contributions = &mut *contributions[share.number()].lock();
             for (item, part) in share.parts() {
-                if let (true, Some(shards)) = (items[item].divided, shards) {
-                    let (item, at) = (&items[item], items[item].first_sum);
-                    // SAFETY: the apply has claimed the variable, and the shares have different parts.
-                    unsafe { shards.update_own(at, item, means, part, streaming) };
-                    continue;
-                }
-                let Item { index, kept, update: Some(ref update), ref not_finite, .. } =
-                    items[item]
-                else {
-                    continue;
-                };
-                let copies =
-                    sources.variables()[index].copies_to_write(update.buffer, update.copies);
-                let pass = passes.of(index, kept, update, contributions);
-                rule.update(
-                    &update.scalars,
-                    &pass.with_copies(&copies, streaming).noting(not_finite).over(&part),
-                );
+                with_pass(means, &items[item], contributions, streaming, |update, pass| {
+                    rule.update(&update.scalars, &pass.over(&part));
+                });
             }
         });
-        if let Some(shards) = &mut received {
+        if let Some(shards) = &exchange.shards {
             shards.put_weights(items, variables, sources);
         }
         Ok(())
@@ -208,6 +194,24 @@ impl Launcher for Host {
         Ok(())
     }
 
+    fn land(&'static self, all: &[Received<'_>]) -> Result<()> {
+        let mut pieces = Pieces::default();
+        for Received { elements, .. } in all {
+            pieces.push(elements.elements(), BLOCK, 2 * elements.dtype().size());
+        }
+        pieces.for_each_share(workers::count(), &|share| {
+            for (at, part) in share.parts() {
+                let (Received { elements, to, first }, part) = (&all[at], part.range());
+                let Some(to) = to.writing() else { continue };
+                // SAFETY: what is there was sent and is read no more, and the shares have different parts.
+                unsafe {
+                    copy(elements.part(&part), &to.part(&(first + part.start..first + part.end)))
+                };
+            }
+        });
+        Ok(())
+    }
+
     fn write_gradient(
         &'static self,
         sources: &Sources<'_>,
@@ -218,58 +222,82 @@ impl Launcher for Host {
         if sources.rows(index).is_none() {
             sources.collect(index, &mut contributions);
         }
+        let span = room::span(to)?;
         // SAFETY: the tensor was just made, and nobody else has it.
-        let span = unsafe { to.assume_exclusive() }.into_view()?.into_span();
-        let span = span.ok_or_else(|| Error::Internal("fresh memory is not contiguous".into()))?;
-        // SAFETY: as above.
-        unsafe { sources.sum(index, &contributions).write_to(Instructions::chosen(), &span) };
+        unsafe { sources.sum(index, 1, &contributions).write_to(Instructions::chosen(), &span) };
         Ok(())
     }
 }
 
-/// Makes the passes of one apply.
-struct Passes<'a> {
-    variables: &'a Variables,
-    sources: &'a Sources<'a>,
-    /// How many the rule has.
-    slots: usize,
-    clipping: Clipping,
+impl Item {
+    /// How its gradient is cut into chunks when it is measured: not at all, if the ranks have done that when they
+    /// added it up.
+    fn chunks(&self, sources: &Sources<'_>) -> Chunks {
+        let elements = if self.divided { 0 } else { sources.elements(self.index) };
+        match self.count {
+            1 => Chunks::of(elements),
+            count => Chunks::each(count * elements, elements),
+        }
+    }
 }
 
-impl Passes<'_> {
-    /// The update of variable `index`, whose gradient was `kept`, or is made of what is collected
-    /// into `contributions`.
-    #[inline(always)]
-    fn of<'p>(
-        &'p self,
-        index: usize,
-        kept: bool,
-        update: &Update,
-        contributions: &'p mut Vec<Contribution<'static>>,
-    ) -> Pass<'p> {
-        let (weights, slots) = self.variables.operands(update.position, update.buffer, self.slots);
-        let (instructions, divisor) = (Instructions::chosen(), self.sources.divisor);
-        let gradient = self.sources.accumulation.gradient(index).filter(|_| kept);
-        let pass = match (self.sources.rows(index), gradient) {
+/// Replaces `contributions` by those of the last run to the variables of an item.
+fn collect(sources: &Sources<'_>, item: &Item, contributions: &mut Vec<Contribution<'static>>) {
+    sources.collect(item.index, contributions);
+    for of in contributions.iter_mut().filter(|_| item.count > 1) {
+        // SAFETY: those of the item's variables lie behind each other in one block, as they were selected.
+        of.gradient = unsafe { of.gradient.over(item.count * of.gradient.elements()) };
+    }
+}
+
+/// Calls `run` with the prepared update of an item and its pass over what this process updates of the variable.
+/// What the gradient is made of is collected into `contributions`.
+#[inline(always)]
+fn with_pass<R>(
+    means: Means<'_>,
+    item: &Item,
+    contributions: &mut Vec<Contribution<'static>>,
+    streaming: bool,
+    run: impl FnOnce(&Update, Pass<'_>) -> R,
+) -> Option<R> {
+    let (index, update, sources) = (item.index, item.update.as_ref()?, means.sources);
+    let variable = &sources.variables()[index];
+    let (own, (whole, of_first)) = (item.own(variable), means.operands(update));
+    let slots: &[SpanMut<'_>];
+    let (instructions, divisor) = (Instructions::chosen(), sources.divisor);
+    let copies = variable.copies_to_write(update.buffer, update.copies);
+    // SAFETY: the strategy has nobody at the variable but this apply, which has claimed it, and parts that are
+    // updated side by side have nothing in common.
+    unsafe {
+        let (weights, all_slots);
+        (weights, slots) = match item.count {
+            1 => (whole.part(&own), of_first),
+            _ => {
+                all_slots = array::from_fn::<_, MOST_SLOTS, _>(|slot| {
+                    of_first.get(slot).unwrap_or(whole).over(own.len())
+                });
+                (whole.over(own.len()), &all_slots[..of_first.len()])
+            }
+        };
+        let copies = copies.map(|copy| copy.map(|copy| copy.part(&own)));
+        let copies = copies.each_ref().map(Option::as_ref);
+        let pass = match (sources.rows(index), item.gradient) {
             (Some(merged), _) => {
                 let rows = Rows { numbers: merged.rows(), elements: merged.row_elements() };
-                // SAFETY: the strategy has nobody at the variable but this apply, which has claimed
-                // it, and parts that are updated side by side have nothing in common.
-                unsafe { Pass::at_rows(instructions, weights, slots, rows, merged.sums(), divisor) }
+                Pass::at_rows(instructions, &weights, slots, rows, merged.sums(), divisor)
             }
             (None, Some(gradient)) => {
                 contributions.clear();
-                contributions.push(Contribution { gradient: gradient.reading, factor: 1.0 });
-                // SAFETY: as above.
-                unsafe { Pass::new(instructions, weights, slots, contributions, 1.0) }
+                contributions.push(Contribution { gradient: gradient.part(&own), factor: 1.0 });
+                Pass::new(instructions, &weights, slots, contributions, 1.0)
             }
             (None, None) => {
-                self.sources.collect(index, contributions);
-                // SAFETY: as above.
-                unsafe { Pass::new(instructions, weights, slots, contributions, divisor) }
-                    .starting_from(self.sources.accumulated(index))
+                collect(sources, item, contributions);
+                Pass::new(instructions, &weights, slots, contributions, divisor)
+                    .starting_from(sources.accumulated(index))
             }
         };
-        pass.clipped(self.clipping).with_l2(update.l2)
+        let pass = pass.clipped(means.clipping).with_l2(update.l2).from_element(own.start);
+        Some(run(update, pass.with_copies(&copies, streaming).noting(&item.not_finite)))
     }
 }

@@ -11,10 +11,10 @@ use std::sync::atomic::Ordering;
 use crate::collectives::copy_to;
 use crate::error::Result;
 use crate::optimizer::gradients::Gradients;
+use crate::optimizer::guard::Guard;
 use crate::optimizer::lent::Lent;
 use crate::optimizer::replica::{Buffer, DenseBuffer};
 use crate::optimizer::rows::{AddedRows, Pieces};
-use crate::optimizer::strict_buffers::Guard;
 use crate::tensor::Tensor;
 
 /// What gradients were before a step that is to leave no trace in them.

@@ -10,100 +10,21 @@ use std::sync::atomic::Ordering;
 
 use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result};
-use crate::kernels::cuda::{
-    Address, Contribution, Extent, Gradient, Measured, Reserved, TableRows, Update, on_gpu,
-};
+use crate::kernels::cuda::{Address, Extent, Gradient, Measured, TableRows, Update, on_gpu};
 use crate::kernels::update::measure::Squares;
 use crate::kernels::update::rules::RuleStep;
-use crate::optimizer::custom_kernels::{Computed, address_of, custom_kernel};
-use crate::optimizer::exchange::Words;
-use crate::optimizer::exchange::new_weights::Means;
-use crate::optimizer::exchange::shards::Shards;
-use crate::optimizer::launcher::{Launcher, Received};
+use crate::optimizer::custom_kernels::{address_of, custom_kernel};
+use crate::optimizer::exchange::buffers::Words;
+use crate::optimizer::exchange::shards::{Received, Shards};
+use crate::optimizer::gpu_operands::{Operands, Ready};
+use crate::optimizer::launcher::{Keep, Launcher};
+use crate::optimizer::means::Means;
+use crate::optimizer::room::Room;
 use crate::optimizer::rule::Scalars;
 use crate::optimizer::sources::Sources;
-use crate::optimizer::work::Keep;
 use crate::optimizer::workspace::{Item, Work};
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
-
-/// Of what the gradients of some variables are made, as kernels are told.
-pub(super) struct Operands {
-    contributions: Vec<Vec<Contribution>>,
-    /// The sums of rows, which live as long as this.
-    rows: Vec<Option<Tensor>>,
-    /// What is not rows is the gradient of all ranks.
-    exchanged: bool,
-}
-
-impl Operands {
-    /// For the variables with these numbers.
-    fn new(
-        sources: &Sources<'_>,
-        gpu: &'static Gpu,
-        variables: impl Iterator<Item = usize>,
-    ) -> Result<Operands> {
-        let (mut contributions, mut rows) = (Vec::new(), Vec::new());
-        for index in variables {
-            let of_rows = sources.rows(index).map(|merged| {
-                let sums = merged.sums();
-                let shape = Shape::new(&[sums.elements()])?;
-                let there = Tensor::uninitialized(DType::Float64, shape, gpu.id())?;
-                let bytes = sums.elements() * size_of::<f64>();
-                // SAFETY: as many bytes are there on both sides, and nobody else has the tensor.
-                unsafe { gpu.upload(sums.data(), there.place().address, bytes) }?;
-                Ok::<_, Error>(there)
-            });
-            rows.push(of_rows.transpose()?);
-            contributions.push(sources.contributions_on_gpu(index));
-        }
-        Ok(Operands { contributions, rows, exchanged: sources.exchanged })
-    }
-
-    /// The gradient of variable `index`, the `at`-th of these.
-    pub(super) fn gradient<'a>(
-        &'a self,
-        sources: &Sources<'_>,
-        at: usize,
-        index: usize,
-    ) -> Gradient<'a> {
-        let dtype = sources.variables()[index].dtype();
-        let elements = sources.elements(index) as u64;
-        if self.exchanged && self.rows[at].is_none() {
-            return Gradient {
-                dtype,
-                elements,
-                gradient_dtype: dtype,
-                contributions: &self.contributions[at],
-                accumulated: None,
-                divisor: 1.0,
-            };
-        }
-        let accumulated = match &self.rows[at] {
-            Some(sums) => Some(sums.place().address),
-            None => sources.accumulation.on_gpu(index).map(|sum| sum.place().address),
-        };
-        Gradient {
-            dtype,
-            elements,
-            gradient_dtype: sources.gradient_dtype(dtype),
-            contributions: if self.rows[at].is_some() { &[] } else { &self.contributions[at] },
-            accumulated,
-            divisor: sources.divisor,
-        }
-    }
-}
-
-/// All that an apply needs of a GPU's memory, had before anything is written.
-pub(super) struct Ready {
-    pub(super) operands: Operands,
-    /// One for each variable that is updated: whether its gradient was not finite.
-    pub(super) flags: Tensor,
-    /// One for each variable that is updated, once the program has computed it.
-    pub(super) computed: Vec<Computed>,
-    /// Keeps the memory of the launch.
-    reserved: Reserved,
-}
 
 impl Work {
     /// Has the memory that a sum or an update is about to need, so that these are refused none. `measures` says whether the rule measures weights and updates.
@@ -124,7 +45,7 @@ impl Work {
         let rows = indices.iter().filter_map(|&index| sources.rows(index));
         let extent = Extent {
             variables: indices.len(),
-            contributions: operands.contributions.iter().map(Vec::len).sum(),
+            contributions: operands.contributions(),
             elements: indices.iter().map(|&index| sources.elements(index)).sum(),
             rows: rows.map(|merged| merged.rows().len()).sum(),
             measures,
@@ -179,7 +100,7 @@ impl Launcher for Gpu {
         let Ready { operands, reserved: _reserved, .. } = work.take_ready()?;
         let dense = work.items.iter().filter(|item| item.launches(sources));
         let sums = dense.enumerate().filter_map(|(at, item)| {
-            let sum = sources.accumulation.on_gpu(item.index)?.place().address;
+            let sum = sources.accumulation.next(item.index).map(Room::address)?;
             let mut gradient = operands.gradient(sources, at, item.index);
             gradient.accumulated = (!item.fresh).then_some(sum);
             Some((gradient, sum))
@@ -209,7 +130,7 @@ impl Launcher for Gpu {
         Ok(())
     }
 
-    fn update(&'static self, work: &mut Work, means: Means<'_>, _: Received<'_>) -> Result<()> {
+    fn update(&'static self, work: &mut Work, means: Means<'_>) -> Result<()> {
         let Means { variables, sources, clipping, .. } = means;
         let Ready { operands, flags, computed, reserved: _reserved } = work.take_ready()?;
         let prepared: Vec<_> = Item::prepared(&work.items).collect();
@@ -267,6 +188,19 @@ impl Launcher for Gpu {
         send: &mut Words,
     ) -> Result<()> {
         shards.pack_on_gpu(self, round, sources, send)
+    }
+
+    fn land(&'static self, all: &[Received<'_>]) -> Result<()> {
+        all.iter().try_for_each(|Received { elements, to, first }| {
+            let size = elements.dtype().size();
+            let to = to.address() + (first * size) as Address;
+            // SAFETY: whoever exchanges is alone with the gradients, which have these elements.
+            unsafe { self.upload(elements.data(), to, elements.elements() * size) }
+        })
+    }
+
+    fn gpu(&'static self) -> Option<&'static Gpu> {
+        Some(self)
     }
 
     fn write_gradient(

@@ -32,6 +32,21 @@ impl Plan {
         self.of = Some(of);
     }
 
+    /// Whether it updates variable `index`.
+    pub(super) fn updates(&self, index: usize) -> bool {
+        !self.treatments[index].group.frozen
+    }
+
+    /// Whether variable `index` is treated as the one before, and where the optimizer keeps its state, if that is
+    /// right behind.
+    pub(super) fn follows(&self, index: usize) -> Option<usize> {
+        let [before, this] = self.treatments.get(index.checked_sub(1)?..=index)? else {
+            return None;
+        };
+        let position = this.position?;
+        (before.group == this.group && before.position? + 1 == position).then_some(position)
+    }
+
     /// The treatment of variable `index`, to be looked at.
     pub(super) fn treatment(&self, index: usize) -> &Treatment {
         &self.treatments[index]

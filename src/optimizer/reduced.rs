@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::collectives::copy_to;
 use crate::error::{Error, Result, memory};
+use crate::optimizer::exchange::Exchange;
 use crate::optimizer::gradients::Gradients;
-use crate::optimizer::reduced_over_ranks::{Reduced, reduce};
+use crate::optimizer::launchers::launcher_of;
 use crate::optimizer::sources::Sources;
 use crate::optimizer::state::Optimizer;
 use crate::strategy::Strategy;
 use crate::strategy::commit::CommitAction;
 use crate::strategy::context::{Current, current};
-use crate::strategy::ranks::Ranks;
+use crate::strategy::ranks::{Ranks, Tell};
 use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
 
@@ -67,35 +67,48 @@ struct Look<'a> {
 impl CommitAction for Look<'_> {
     fn prepare(&mut self) -> Result<()> {
         let (gradients, index) = (self.gradients, self.index);
+        let variable = &gradients.variables()[index];
         // With what was accumulated, if there is no new run: that is what a flush would apply.
         let contributions = gradients.applicable(None, true)?;
         let _claim = gradients.claim()?;
-        let weight = contributions.total_weight() + gradients.accumulation().weight;
-        if weight == 0.0 && self.ranks.is_none() {
-            return Err(no_weight());
-        }
         let scale = |optimizer: &Arc<Optimizer>| optimizer.lock().loss_scale_of(contributions.step);
         let unscale = 1.0 / self.optimizer.map_or(1.0, scale);
+        let weight = contributions.total_weight() + gradients.accumulation().weight;
         let mut sources = Sources::new(gradients, contributions, weight, unscale);
-        let found = match self.ranks {
+        let exchange = match self.ranks {
+            Some(ranks) => {
+                let what = format_args!("a look at the gradient of {variable:?}");
+                let further = |tell: &mut Tell<'_>| {
+                    tell(&"the variable", variable.name().as_str().into());
+                    tell(&"the factor that undoes the loss scale", unscale.into());
+                };
+                Some(Exchange::begin(ranks, gradients, &sources, &what, &further)?)
+            }
+            None => None,
+        };
+        sources.weigh(exchange.as_ref().map_or(weight, Exchange::total_weight));
+        if sources.total_weight == 0.0 {
+            return Err(Error::precondition(
+                "gradients: all weights are 0; an apply would do nothing",
+            ));
+        }
+        let found = match &exchange {
             None => {
-                sources.merge_rows_of(index)?;
+                sources.merge_own_rows(&|other| other == index)?;
                 match sources.has_variable(index) {
                     true => Some(gradient(&sources, index)?),
                     false => None,
                 }
             }
-            Some(ranks) => match reduce(ranks, gradients, &mut sources, index, unscale)? {
-                Reduced::Nothing => None,
-                Reduced::Rows => Some(gradient(&sources, index)?),
-                Reduced::Dense(gradient) => {
-                    let device = gradients.variables()[index].device();
-                    Some(Value::Tensor(copy_to(&gradient, device)?))
+            Some(exchange) if exchange.has_variable(index) => {
+                match exchange.look(&mut sources, index)? {
+                    Some(dense) => Some(Value::Tensor(dense)),
+                    None => Some(gradient(&sources, index)?),
                 }
-            },
+            }
+            Some(_) => None,
         };
         self.found = Some(found.ok_or_else(|| {
-            let variable = &gradients.variables()[index];
             Error::NotFound(format!(
                 "index: no replica contributed to {variable:?}; an apply would not update it"
             ))
@@ -106,15 +119,10 @@ impl CommitAction for Look<'_> {
     fn commit(&mut self) {}
 }
 
-/// The error of a look at what an apply would drop.
-pub(super) fn no_weight() -> Error {
-    Error::precondition("gradients: all weights are 0; an apply would do nothing")
-}
-
 fn gradient(sources: &Sources<'_>, index: usize) -> Result<Value> {
+    let launcher = launcher_of(sources.variables())?;
     let variable = &sources.variables()[index];
     let (dtype, shape, device) = (variable.dtype(), variable.shape(), variable.device());
-    let launcher = sources.launcher()?;
     let Some(rows) = sources.rows(index) else {
         let gradient = Tensor::uninitialized(dtype, shape, device)?;
         launcher.write_gradient(sources, index, &gradient)?;

@@ -9,13 +9,13 @@ use crossbeam_utils::CachePadded;
 
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
-use crate::kernels::view::{Span, SpanMut};
+use crate::kernels::view::Span;
 use crate::optimizer::gradients_options::GradientsOptions;
+use crate::optimizer::guard::Guard;
 use crate::optimizer::lent::LentSlot;
 use crate::optimizer::rows::ReplicaRows;
-use crate::optimizer::strict_buffers::Guard;
 use crate::tensor::fence::WIDTH;
-use crate::tensor::slab::CACHE_SHIFT;
+use crate::tensor::slab::{self, CACHE_SHIFT};
 use crate::tensor::storage::{ALIGNMENT, Storage};
 use crate::tensor::{Layout, Tensor};
 use crate::values::device_copies::memory_of;
@@ -86,6 +86,12 @@ impl DenseBuffer {
         Ok(DenseBuffer { tensor, mirror, span, lent: LentSlot::default(), guard })
     }
 
+    /// Whether an apply in host memory may read it together with the buffer `before`, right behind which it lies.
+    pub(super) fn follows(&self, before: &DenseBuffer) -> bool {
+        let read = |of: &DenseBuffer| of.mirror.as_ref().unwrap_or(&of.tensor).clone();
+        self.span.is_some() && slab::follows(&read(before), &read(self))
+    }
+
     /// What the replica has written in `step`, or lent, where it did.
     pub(super) fn written(&self, step: u64) -> Tensor {
         self.lent.tensor(step).unwrap_or_else(|| self.tensor.clone())
@@ -104,17 +110,14 @@ impl DenseBuffer {
         self.mirror.clone().unwrap_or_else(|| self.written(step))
     }
 
-    /// The buffer, or its mirror, to be written, if it lies in host memory.
-    pub(super) fn landing(&self) -> Result<Option<SpanMut<'static>>> {
+    /// The buffer, or its mirror, if it lies in host memory, for an apply that has claimed the gradients to
+    /// write.
+    pub(super) fn landing(&self) -> Option<&Tensor> {
         let tensor = self.mirror.as_ref().unwrap_or(&self.tensor);
-        if !tensor.device().is_host_memory() {
-            return Ok(None);
-        }
-        // SAFETY: the caller, an apply, has claimed the gradients, which keep the tensor.
-        unsafe { Ok(tensor.assume_exclusive().into_view()?.into_span().map(|span| span.held())) }
+        tensor.device().is_host_memory().then_some(tensor)
     }
 
-    /// The same, if it lies in host memory.
+    /// What an apply of `step` reads, if it lies in host memory.
     pub(super) fn span(&self, step: u64) -> Option<Span<'static>> {
         match &self.mirror {
             Some(_) => self.span,

@@ -13,11 +13,6 @@ pub struct ApplyOptions {
 }
 
 impl ApplyOptions {
-    /// The options as a number, by which ranks compare them.
-    pub(super) fn number(self) -> u8 {
-        u8::from(self.flush) | u8::from(self.measure_norm) << 1
-    }
-
     /// Those that are on, in words, by which replicas compare them and messages name them.
     pub(super) fn words(self) -> &'static str {
         match (self.flush, self.measure_norm) {

@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 use std::fmt::Debug;
 
+use crate::device::DeviceId;
 use crate::error::{Error, Result};
+use crate::kernels::cuda::Address;
+use crate::kernels::dtype::DType;
 use crate::kernels::update::pass::Pass;
 use crate::kernels::update::rules::{RuleKind, RuleStep, SUMS};
-use crate::optimizer::custom_kernels::CustomKernel;
 
 /// One tensor of state that a rule keeps for each variable, of the variable's dtype and shape.
 #[derive(Clone, Debug, PartialEq)]
@@ -135,6 +137,11 @@ pub trait UpdateRule: Send + Sync + Debug {
         false
     }
 
+    /// Whether what becomes of an element depends on that alone, and not on which element it is.
+    fn is_elementwise(&self) -> bool {
+        !self.measures()
+    }
+
     /// `scalars`, completed by what the sums are. Cannot fail.
     fn measured(&self, scalars: Scalars, _sums: [f64; SUMS]) -> Scalars {
         scalars
@@ -157,6 +164,47 @@ pub trait UpdateRule: Send + Sync + Debug {
         let step = scalars.step.expect("a rule without steps updates by itself");
         step.run(pass);
     }
+}
+
+/// What a rule of the program's is to compute on a GPU: new weights and states of one variable, or of
+/// those of its rows that have gradients. All addresses are of as many contiguous elements, which nobody
+/// else has.
+#[derive(Debug)]
+pub struct CustomUpdate<'a> {
+    /// The GPU, in whose context the function is called.
+    pub device: DeviceId,
+    /// The stream on which everything is to be queued.
+    pub stream: *mut std::ffi::c_void,
+    /// Of weights, gradient and states.
+    pub dtype: DType,
+    /// How many elements there are, 1 or more.
+    pub elements: usize,
+    /// To be read and written.
+    pub weights: Address,
+    /// To be read.
+    pub gradient: Address,
+    /// To be read and written.
+    pub slots: &'a [Address],
+    /// The numbers of the rows that the elements are, one after the other, and how many these are; all of
+    /// the variable is updated if there are none.
+    pub rows: Option<(Address, usize)>,
+    /// The rates; the weight decay is what the function itself has to do.
+    pub rates: Rates,
+    /// How many updates of this variable came before.
+    pub step: u64,
+}
+
+/// Queues the kernels of one variable's update. If it fails, nothing changes.
+pub type QueueUpdate = dyn Fn(&CustomUpdate<'_>) -> Result<()> + Send + Sync;
+
+/// What a rule of the program's does about one variable.
+pub struct CustomKernel<'a> {
+    /// What queues its kernels.
+    pub queue: &'a QueueUpdate,
+    /// See [`CustomUpdate::rates`].
+    pub rates: Rates,
+    /// See [`CustomUpdate::step`].
+    pub step: u64,
 }
 
 /// Refuses an epsilon that does not keep a division from being 0/0, in float32 too.

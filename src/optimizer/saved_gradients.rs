@@ -6,9 +6,7 @@ use crate::error::{Error, Result};
 pub use crate::optimizer::accumulation::AccumulatedSum;
 use crate::optimizer::accumulation::PreparedSum;
 use crate::optimizer::exchange::divisions::divisions;
-use crate::optimizer::exchange::ranks_of;
 use crate::optimizer::gradients::Gradients;
-use crate::optimizer::state::AppliedGradients;
 
 /// What the runs since the last update have contributed, however many replicas there were.
 #[derive(Debug)]
@@ -28,8 +26,10 @@ pub struct PreparedRuns {
     sums: Vec<PreparedSum>,
 }
 
-impl AppliedGradients for Gradients {
-    fn unapplied(&self) -> Result<Option<String>> {
+impl Gradients {
+    /// What they hold that no update has taken, and of which variables; `None` if that is nothing. Steps have
+    /// to be kept from adding to them.
+    pub fn unapplied(&self) -> Result<Option<String>> {
         let held = match (self.check_applied(), self.accumulation().runs) {
             (Err(_), 0) => "what the last run submitted".to_owned(),
             (Err(_), runs) => format!("what the last run submitted and {runs} before it"),
@@ -44,9 +44,7 @@ impl AppliedGradients for Gradients {
         }
         Ok(Some(format!("{held}, of {}", names.join(", "))))
     }
-}
 
-impl Gradients {
     /// A copy of what is accumulated. FAILED_PRECONDITION if a run has submitted what was not applied: it
     /// would be left out; and with several ranks if anything is accumulated.
     pub fn export(&self) -> Result<AccumulatedRuns> {
@@ -57,7 +55,7 @@ impl Gradients {
             ));
         }
         let accumulation = self.accumulation();
-        if accumulation.runs > 0 && ranks_of(self.strategy()).is_some() {
+        if accumulation.runs > 0 && self.ranks().is_some() {
             return Err(Error::precondition(format!(
                 "gradients: {} runs are accumulated, of which each rank has its own part; save after the \
                  update that takes them, or flush them first",
@@ -75,7 +73,7 @@ impl Gradients {
         let AccumulatedRuns { runs, mut weight, mut sums } = from;
         // Of several ranks, which all restore the same, the first one has it, unless they accumulate
         // together: then each uses its part of it.
-        let ranks = ranks_of(self.strategy());
+        let ranks = self.ranks();
         let is_fixed = ranks.as_ref().is_some_and(|ranks| ranks.has_fixed_replicas());
         let mut parts = vec![None; self.variables().len()];
         if let Some(ranks) = ranks.as_ref().filter(|_| is_fixed) {

@@ -2,23 +2,17 @@
 
 #![expect(unsafe_code, reason = "memory for views is used again")]
 
-use crate::device::cuda::gpu::Gpu;
-use crate::device::registry;
 use crate::error::{Error, Result};
 use crate::kernels::cuda;
 use crate::kernels::dtype::DType;
 use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
-use crate::kernels::view::{Span, SpanMut};
-use crate::optimizer::accumulation::{Accumulation, Memory};
+use crate::kernels::view::Span;
+use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::contributions::Contributions;
-use crate::optimizer::exchange::sparse_rows::SparseRows;
 use crate::optimizer::gradients::Gradients;
-use crate::optimizer::host::Host;
-use crate::optimizer::launcher::Launcher;
-use crate::optimizer::plan::Plan;
 use crate::optimizer::replica::Buffer;
+use crate::optimizer::room::Room;
 use crate::optimizer::row_sums::{Merged, Source};
-use crate::optimizer::rule::UpdateRule;
 use crate::tensor::Tensor;
 use crate::values::variable::Variable;
 use parking_lot::MutexGuard;
@@ -59,43 +53,21 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// What works on the variables, where they are.
-    pub(super) fn launcher(&self) -> Result<&'static dyn Launcher> {
-        Ok(match self.gpu()? {
-            Some(gpu) => gpu,
-            None => &Host,
-        })
-    }
-
-    /// The GPU that holds the variables, if one does.
-    pub(super) fn gpu(&self) -> Result<Option<&'static Gpu>> {
-        match self.variables().first().map(Variable::device) {
-            Some(device) if !device.is_host_memory() => registry::gpu(device).map(Some),
-            _ => Ok(None),
-        }
-    }
-
     /// Where the gradient of variable `index`, which is not row-sparse, and then its new weights are put by an
     /// exchange: if the ranks divide it, where the first replica's gradient lies, if that is as large and in
     /// host memory.
-    pub(super) fn landing(
-        &mut self,
-        index: usize,
-        divides: bool,
-    ) -> Result<Option<SpanMut<'static>>> {
+    pub(super) fn landing(&mut self, index: usize, divides: bool) -> Result<Tensor> {
         let variable = &self.gradients.variables()[index];
         let buffer = self.gradients.replicas.first().map(|own| &own.buffers[index]);
         if let (true, Some(Buffer::Dense(dense))) = (divides, buffer)
             && self.gradients.dtype(index) == variable.dtype()
-            && let Some(landing) = dense.landing()?
+            && let Some(landing) = dense.landing()
         {
-            return Ok(Some(landing));
+            return Ok(landing.clone());
         }
-        let elements = variable.shape().elements();
-        self.accumulation.reserve_gradient(index, variable, elements)?;
-        // SAFETY: what is kept of gradients lives as long as these, and is the apply's that has claimed them.
-        let whole = |memory: &Memory| unsafe { memory.writing.part(&(0..elements)).held() };
-        Ok(self.accumulation.gradient(index).map(whole))
+        self.accumulation.reserve_gradient(index, variable)?;
+        let none = || Error::Internal(format!("{variable:?} has no room for its gradient"));
+        self.accumulation.gradient(index).map(|room| room.tensor().clone()).ok_or_else(none)
     }
 
     /// What the replicas have contributed is about to be overwritten.
@@ -111,13 +83,8 @@ impl<'a> Sources<'a> {
     /// What the last run contributed to variable `index`, which a GPU holds and which is not row-sparse:
     /// the gradient of all ranks, if they have exchanged it.
     pub(super) fn contributions_on_gpu(&self, index: usize) -> Vec<cuda::Contribution> {
-        if self.exchanged {
-            let gradient = self.accumulation.gradient_on_gpu(index);
-            let contribution = |gradient: &Tensor| cuda::Contribution {
-                gradient: gradient.place().address,
-                factor: 1.0,
-            };
-            return gradient.map(contribution).into_iter().collect();
+        if let Some(gradient) = self.of_all_ranks(index) {
+            return vec![cuda::Contribution { gradient: gradient.address(), factor: 1.0 }];
         }
         let contribution = |(weight, gradient): (f64, Tensor)| cuda::Contribution {
             gradient: gradient.place().address,
@@ -130,63 +97,34 @@ impl<'a> Sources<'a> {
         self.gradients.variables()
     }
 
+    /// How many replicas contribute.
+    pub(super) fn replicas(&self) -> usize {
+        self.gradients.replicas()
+    }
+
     /// The number by which users know the step of the contributions.
     pub(super) fn shown_step(&self) -> u64 {
         self.gradients.shown(self.contributions.step)
     }
 
-    /// Merges the rows of the last run into the gradients of row-sparse variables that may be
-    /// updated by `rule`.
-    pub(super) fn merge_rows(&mut self, plan: &mut Plan, rule: &dyn UpdateRule) -> Result<()> {
-        let (reduction, unscale) = (self.gradients.loss_reduction(), self.unscale);
-        let factor = |weight| reduction.factor(weight) * unscale;
-        let mut number = 0;
-        while let Some(index) = self.accumulation.row_sparse(number) {
-            let (variable, frozen) =
-                (&self.variables()[index], plan.of_variable(index).group.frozen);
-            let rows = self.contributions.rows_of(index, factor).filter(move |_| !frozen);
-            self.accumulation.merge_rows(index, variable, rows, true)?;
-            // Also those of earlier runs, which another optimizer may have accumulated.
-            if rule.measures() && !frozen && self.accumulation.rows(index).is_some() {
-                return Err(needs_all_rows(variable, rule));
-            }
-            number += 1;
-        }
-        Ok(())
+    /// Merges the rows of the last run into the gradients of those row-sparse variables that are `chosen`.
+    pub(super) fn merge_own_rows(&mut self, chosen: &dyn Fn(usize) -> bool) -> Result<()> {
+        let (contributions, factor) = (self.contributions, self.factors());
+        self.merge_rows(true, |index| {
+            contributions.rows_of(index, factor).filter(move |_| chosen(index))
+        })
     }
 
-    /// Makes the gradients of row-sparse variables of the rows that all ranks have touched: in the last
-    /// run, to which what was accumulated comes `with_before`, or else in all.
-    pub(super) fn merge_touched(
+    /// Merges `rows` of row-sparse variables; see [`Accumulation::merge_rows`].
+    pub(super) fn merge_rows<'r, R>(
         &mut self,
-        plan: &mut Plan,
-        rule: &dyn UpdateRule,
-        touched: &SparseRows,
         with_before: bool,
-    ) -> Result<()> {
-        let mut number = 0;
-        while let Some(index) = self.accumulation.row_sparse(number) {
-            let (variable, frozen) =
-                (&self.variables()[index], plan.of_variable(index).group.frozen);
-            self.merge_touched_of(index, touched, with_before)?;
-            if rule.measures() && !frozen && self.accumulation.rows(index).is_some() {
-                return Err(needs_all_rows(variable, rule));
-            }
-            number += 1;
-        }
-        Ok(())
-    }
-
-    /// The same of variable `index` alone, if it is row-sparse.
-    pub(super) fn merge_touched_of(
-        &mut self,
-        index: usize,
-        touched: &SparseRows,
-        with_before: bool,
-    ) -> Result<()> {
-        let variable = &self.gradients.variables()[index];
-        let rows = touched.of_variable(index);
-        self.accumulation.merge_rows(index, variable, rows, with_before)
+        rows: impl Fn(usize) -> R,
+    ) -> Result<()>
+    where
+        R: Iterator<Item = Source<'r>> + Clone,
+    {
+        self.accumulation.merge_rows(self.gradients.variables(), with_before, rows)
     }
 
     /// Takes `total_weight` for the weight of all runs.
@@ -195,9 +133,15 @@ impl<'a> Sources<'a> {
         self.divisor = self.gradients.loss_reduction().divisor(total_weight);
     }
 
-    /// The factor of what a replica of this weight contributes.
+    /// The factor of what a replica of a weight contributes.
+    fn factors(&self) -> impl Fn(f64) -> f64 + Copy + use<> {
+        let (reduction, unscale) = (self.gradients.loss_reduction(), self.unscale);
+        move |weight| reduction.factor(weight) * unscale
+    }
+
+    /// The same of this weight.
     pub(super) fn factor(&self, weight: f64) -> f64 {
-        self.gradients.loss_reduction().factor(weight) * self.unscale
+        self.factors()(weight)
     }
 
     /// Whether variable `index` is row-sparse.
@@ -207,21 +151,20 @@ impl<'a> Sources<'a> {
 
     /// The rows that this process's replicas contribute to variable `index`.
     pub(super) fn own_rows(&self, index: usize) -> impl Iterator<Item = Source<'_>> + Clone {
-        let (reduction, unscale) = (self.gradients.loss_reduction(), self.unscale);
-        self.contributions.rows_of(index, move |weight| reduction.factor(weight) * unscale)
+        self.contributions.rows_of(index, self.factors())
     }
 
     /// The gradient of variable `index`, which is not row-sparse, if all ranks have exchanged it.
-    fn of_all_ranks(&self, index: usize) -> Option<Span<'_>> {
-        let gradient = self.accumulation.gradient(index).filter(|_| self.exchanged);
-        gradient.map(|gradient| gradient.reading)
+    fn of_all_ranks(&self, index: usize) -> Option<&Room> {
+        self.accumulation.gradient(index).filter(|_| self.exchanged)
     }
 
-    /// Merges the rows of the last run into the gradient of variable `index`, if it is row-sparse.
-    pub(super) fn merge_rows_of(&mut self, index: usize) -> Result<()> {
-        let (reduction, unscale) = (self.gradients.loss_reduction(), self.unscale);
-        let rows = self.contributions.rows_of(index, |weight| reduction.factor(weight) * unscale);
-        self.accumulation.merge_rows(index, &self.gradients.variables()[index], rows, true)
+    /// Whether the gradient of variable `index` goes on where that of the variable before ends, in all that it is
+    /// made of.
+    pub(super) fn follow(&self, index: usize) -> bool {
+        self.accumulation.runs == 0
+            && self.gradients.follow(index)
+            && self.contributions.are_of_the_same(index)
     }
 
     /// Whether a replica of non-zero weight wrote variable `index` in one of the runs.
@@ -232,6 +175,13 @@ impl<'a> Sources<'a> {
     /// The merged rows of variable `index`, if it is row-sparse.
     pub(super) fn rows(&self, index: usize) -> Option<&Merged> {
         self.accumulation.rows(index)
+    }
+
+    /// What there is room for of the gradient of variable `index` in host memory, where it is kept or exchanged.
+    pub(super) fn kept(&self, index: usize) -> Option<Span<'static>> {
+        // SAFETY: the room stays as it is as long as the gradients live, and it is the apply's that has claimed
+        // them.
+        self.accumulation.gradient(index)?.reading().map(|gradient| unsafe { gradient.held() })
     }
 
     /// How many elements the gradient of variable `index` has.
@@ -256,7 +206,7 @@ impl<'a> Sources<'a> {
     /// Replaces `contributions`, which has room for one of every replica, by those of the last run
     /// to variable `index`.
     pub(super) fn collect(&self, index: usize, contributions: &mut Vec<Contribution<'static>>) {
-        let Some(gradient) = self.of_all_ranks(index) else {
+        let Some(gradient) = self.of_all_ranks(index).and_then(Room::reading) else {
             return self.collect_own(index, contributions);
         };
         contributions.clear();
@@ -266,10 +216,9 @@ impl<'a> Sources<'a> {
 
     /// The same, of this process's replicas.
     pub(super) fn collect_own(&self, index: usize, contributions: &mut Vec<Contribution<'static>>) {
-        let reduction = self.gradients.loss_reduction();
         contributions.clear();
         for (weight, gradient) in self.contributions.of_variable(index) {
-            let factor = reduction.factor(weight) * self.unscale;
+            let factor = self.factor(weight);
             // SAFETY: the contributions are used while the gradients, which are borrowed here, are,
             // and replaced before they are used again.
             let gradient = unsafe { gradient.held() };
@@ -277,18 +226,19 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// The gradient of variable `index` that `contributions`, collected for it, and the runs before
-    /// make.
+    /// The gradient of variable `index`, or of `count` that are as one, that `contributions`, collected for it, and
+    /// the runs before make.
     pub(super) fn sum<'c>(
         &'c self,
         index: usize,
+        count: usize,
         contributions: &'c [Contribution<'c>],
     ) -> WeightedSum<'c> {
         let variable = &self.variables()[index];
         if let Some(rows) = self.rows(index) {
             return rows.gradient(variable.dtype(), self.divisor);
         }
-        let elements = variable.shape().elements();
+        let elements = count * variable.shape().elements();
         if self.exchanged {
             return WeightedSum::new(variable.dtype(), elements, contributions, 1.0);
         }
@@ -296,19 +246,8 @@ impl<'a> Sources<'a> {
             .starting_from(self.accumulated(index))
     }
 
-    /// The sum of the runs before the last one.
+    /// The sum of the runs before the last one, in host memory.
     pub(super) fn accumulated(&self, index: usize) -> Option<Span<'_>> {
-        self.accumulation.of_variable(index)
+        self.accumulation.of_variable(index).and_then(Room::reading)
     }
-}
-
-fn needs_all_rows(variable: &Variable, rule: &dyn UpdateRule) -> Error {
-    Error::invalid(
-        "gradients",
-        format!(
-            "those of {variable:?} are row-sparse, and {} needs norms of whole variables; nothing was \
-             changed. Use another rule for it, or make its gradients without row_sparse",
-            rule.name()
-        ),
-    )
 }

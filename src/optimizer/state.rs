@@ -7,7 +7,8 @@ use std::sync::{Arc, Weak};
 
 use crate::error::{Error, Result};
 use crate::kernels::float::real::for_real;
-use crate::optimizer::exchange::{ranks_of, slots};
+use crate::optimizer::exchange::slots;
+use crate::optimizer::gradients::Gradients;
 use crate::optimizer::plan::{Plan, Treatment};
 use crate::optimizer::report::ApplyReport;
 use crate::optimizer::rule::{Rates, UpdateRule};
@@ -41,13 +42,6 @@ pub struct Optimizer {
     state: Mutex<State>,
 }
 
-/// Gradients, as an optimizer remembers those that it has applied.
-pub trait AppliedGradients: Send + Sync {
-    /// What they hold that no update has taken, and of which variables; `None` if that is nothing. Steps have
-    /// to be kept from adding to them.
-    fn unapplied(&self) -> Result<Option<String>>;
-}
-
 /// What applies change, and the memory they work in.
 #[derive(Default)]
 pub(super) struct State {
@@ -73,7 +67,7 @@ pub(super) struct State {
     pub(super) last_report: Option<ApplyReport>,
     pub(super) variables: Variables,
     /// Whose contributions it has applied, as long as these exist.
-    applied: Vec<Weak<dyn AppliedGradients>>,
+    applied: Vec<Weak<Gradients>>,
     /// The memory that applies worked in, for the next ones.
     works: Vec<Work>,
 }
@@ -126,16 +120,16 @@ impl Optimizer {
     }
 
     /// Remembers whose contributions it applies. Allocates nothing for those that it knows.
-    pub(super) fn remember(&self, gradients: &Arc<dyn AppliedGradients>) {
+    pub(super) fn remember(&self, gradients: &Arc<Gradients>) {
         let applied = &mut self.lock().applied;
-        if applied.iter().all(|known| !std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(gradients))) {
+        if applied.iter().all(|known| known.as_ptr() != Arc::as_ptr(gradients)) {
             applied.retain(|known| known.strong_count() > 0);
             applied.push(Arc::downgrade(gradients));
         }
     }
 
     /// Whose contributions it has applied. They are to be dropped without locks, like all that is a caller's.
-    pub fn applied(&self) -> Vec<Arc<dyn AppliedGradients>> {
+    pub fn applied(&self) -> Vec<Arc<Gradients>> {
         self.lock().applied.iter().filter_map(Weak::upgrade).collect()
     }
 
@@ -267,10 +261,10 @@ impl Optimizer {
                 ))
             })
         };
-        if let Some(ranks) = ranks_of(self.strategy) {
-            let strategy = Strategy::with_id(self.strategy);
-            let _quiet = strategy.as_ref().map(Strategy::quiet).transpose()?;
-            return slots::whole(&ranks, name, &find()?);
+        let strategy = Strategy::with_id(self.strategy);
+        if let Some((strategy, ranks)) = strategy.as_ref().and_then(|of| Some((of, of.ranks()?))) {
+            let _quiet = strategy.quiet()?;
+            return slots::whole(ranks, name, &find()?);
         }
         let state = self.lock();
         let Some(Kept { tensor: slot, .. }) = state.variables.slot(variable, index) else {
@@ -330,7 +324,9 @@ impl State {
     }
 
     /// Keeps the memory that an apply worked in.
-    pub(super) fn give_back(&mut self, work: Work) {
+    pub(super) fn give_back(&mut self, mut work: Work) {
+        // What landed is the gradients', which need not live as long.
+        work.exchange.shards = None;
         self.works.push(work);
     }
 

@@ -2,81 +2,16 @@
 //! all of what they said they would, and only between viewing and submitting.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::optimizer::gradients::{GradientMode, Gradients};
+use crate::optimizer::guard::Guard;
 use crate::optimizer::replica::{Buffer, DenseBuffer, Replica};
 use crate::strategy::ReplicaContext;
 use crate::strategy::strict_callbacks::{AtReturn, mistake};
-use crate::tensor::Tensor;
-use crate::tensor::fence::{Fence, Pattern, Region};
+use crate::tensor::fence::Region;
 use crate::values::variable::Variable;
-
-/// What is known of one replica's buffer of one variable. The replica's own thread uses it, but when no
-/// callback runs.
-pub(super) struct Guard {
-    fence: Fence,
-    region: Region,
-    /// The buffer holds nothing but the pattern, unless somebody writes who should not.
-    is_spent: AtomicBool,
-    /// The replica has said in this step that it writes all elements.
-    overwrites: AtomicBool,
-    /// Of what the replica has submitted.
-    fingerprint: AtomicU64,
-}
-
-impl Guard {
-    /// For `tensor`, a part of a slab that belongs to it up to byte `end`.
-    pub(super) fn new(tensor: &Tensor, end: usize) -> Result<Guard> {
-        let (storage, start) = tensor.storage();
-        let region = Region::of(tensor);
-        let pattern = Pattern::of(tensor.dtype());
-        let fence = Fence::around(storage, start, region.bytes(), end, pattern);
-        fence.raise()?;
-        let guard = Guard {
-            fence,
-            region,
-            is_spent: AtomicBool::new(false),
-            overwrites: AtomicBool::new(false),
-            fingerprint: AtomicU64::new(0),
-        };
-        guard.spend()?;
-        Ok(guard)
-    }
-
-    fn is_spent(&self) -> bool {
-        self.is_spent.load(Ordering::Acquire)
-    }
-
-    /// Nobody has a use for what the buffer holds.
-    fn spend(&self) -> Result<()> {
-        // SAFETY: no replica has a view that is valid, and what was submitted is used up.
-        #[expect(unsafe_code, reason = "a buffer that nobody uses is written")]
-        unsafe {
-            self.region.poison()?;
-        }
-        self.is_spent.store(true, Ordering::Release);
-        Ok(())
-    }
-
-    /// The library has written the buffer.
-    pub(super) fn is_in_use(&self) {
-        self.is_spent.store(false, Ordering::Release);
-    }
-
-    /// The first view of a step.
-    fn begin(&self, mode: GradientMode, is_trial: bool) -> Result<()> {
-        self.fence.raise()?;
-        let overwrites = mode == GradientMode::Overwrite && !is_trial;
-        if overwrites && !self.is_spent() {
-            self.spend()?;
-        }
-        self.overwrites.store(overwrites, Ordering::Release);
-        self.is_in_use();
-        Ok(())
-    }
-}
 
 impl Gradients {
     /// To be called before a replica's first view of a variable in a step.
@@ -90,7 +25,7 @@ impl Gradients {
         let Some(guard) = &dense.guard else { return Ok(()) };
         self.check_spent(replica, index, guard)?;
         let is_trial = self.replicas[replica].is_trial.load(Ordering::Acquire);
-        guard.begin(mode, is_trial)
+        guard.begin(mode == GradientMode::Overwrite && !is_trial)
     }
 
     /// Refuses a buffer that was written though nobody had a view of it.

@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::kernels::view::SpanMut;
+use crate::optimizer::room::span;
 use crate::optimizer::rule::{Running, Slot, UpdateRule, VariableProgress};
-use crate::tensor::slab::{CACHE_SHIFT, Slab};
+use crate::tensor::slab::{self, CACHE_SHIFT, Slab};
 use crate::tensor::storage::Storage;
 use crate::tensor::{Layout, Shape, Tensor};
 use crate::values::division::Division;
@@ -51,6 +52,8 @@ pub(super) struct VariableState {
     pub(super) updates: u64,
     /// An update was prepared and is neither done nor dropped.
     claimed: bool,
+    /// Its first buffer and its slots lie right behind those of the state before, and have as many elements.
+    follows: bool,
 }
 
 /// What this process keeps of one slot of a variable.
@@ -87,6 +90,18 @@ impl Variables {
         &mut self.states[position]
     }
 
+    /// The states of so many variables from `position` on.
+    pub(super) fn run(&mut self, position: usize, count: usize) -> &mut [VariableState] {
+        &mut self.states[position..position + count]
+    }
+
+    /// Whether one update may be of the variable at `position` and of the one before.
+    pub(super) fn follows(&self, position: usize) -> bool {
+        let [before, this] = &self.states[position - 1..=position] else { return false };
+        let is_plain = |state: &VariableState| !state.claimed && state.variable.is_plain();
+        this.follows && before.running == this.running && is_plain(before) && is_plain(this)
+    }
+
     /// A slot of a variable that was updated.
     pub(super) fn slot(&self, variable: &Variable, index: usize) -> Option<Kept> {
         let state = &self.states[self.position(variable)?];
@@ -110,11 +125,6 @@ impl Variables {
     /// Slot `index` of the variable at `position`, whatever it holds.
     pub(super) fn kept(&self, position: usize, index: usize) -> Kept {
         self.states[position].kept(index)
-    }
-
-    /// Which elements of the variable at `position` the slots are of.
-    pub(super) fn extent(&self, position: usize) -> Range<usize> {
-        self.states[position].extent.clone()
     }
 
     /// Whether the slots of the variable at `position` are of all of its elements.
@@ -227,16 +237,11 @@ impl Variables {
         rule: &dyn UpdateRule,
     ) -> Result<usize> {
         let (position, own) = (self.known(variable, rule)?, own_part(variable));
-        if self.states[position].extent != own {
-            let mut parts = Vec::new();
-            for (index, slot) in rule.slots().iter().enumerate() {
-                let part = allocate(&mut self.slabs[index], variable, index, slot, own.len())?;
-                let whole = &self.states[position].slots[index];
-                // SAFETY: the tensor was just made.
-                unsafe { part.assume_exclusive() }.copy_from(&part_of(whole, &own)?)?;
-                parts.push(part);
-            }
-            self.replace(position, parts, own)?;
+        let state = &self.states[position];
+        if state.extent != own {
+            let parts = state.slots.iter().map(|slot| part_of(slot, &own));
+            let parts = parts.collect::<Result<Vec<_>>>()?;
+            self.replace(position, rule, own, &parts)?;
         }
         Ok(position)
     }
@@ -248,22 +253,29 @@ impl Variables {
         rule: &dyn UpdateRule,
         whole: &[Tensor],
     ) -> Result<()> {
-        let variable = self.states[position].variable.clone();
-        let elements = variable.shape().elements();
-        let mut slots = Vec::new();
-        for (index, (slot, whole)) in rule.slots().iter().zip(whole).enumerate() {
-            let fresh = allocate(&mut self.slabs[index], &variable, index, slot, elements)?;
-            // SAFETY: the tensor was just made.
-            unsafe { fresh.assume_exclusive() }.copy_from(&whole.reshape(fresh.shape())?)?;
-            slots.push(fresh);
-        }
-        self.replace(position, slots, 0..elements)
+        let elements = self.states[position].variable.shape().elements();
+        self.replace(position, rule, 0..elements, whole)
     }
 
-    fn replace(&mut self, position: usize, slots: Vec<Tensor>, extent: Range<usize>) -> Result<()> {
+    /// Lets the slots of the variable at `position` be copies of these, which are of the elements in `extent`.
+    fn replace(
+        &mut self,
+        position: usize,
+        rule: &dyn UpdateRule,
+        extent: Range<usize>,
+        of: &[Tensor],
+    ) -> Result<()> {
+        let (variable, mut slots) = (self.states[position].variable.clone(), Vec::new());
+        for (index, (slot, of)) in rule.slots().iter().zip(of).enumerate() {
+            let fresh = allocate(&mut self.slabs[index], &variable, index, slot, extent.len())?;
+            // SAFETY: the tensor was just made.
+            unsafe { fresh.assume_exclusive() }.copy_from(&of.reshape(fresh.shape())?)?;
+            slots.push(fresh);
+        }
         let spans = slots.iter().map(span).collect::<Result<Vec<_>>>()?;
-        let count = spans.len();
-        self.slots[position * count..].iter_mut().zip(spans).for_each(|(of, span)| *of = span);
+        let first = position * spans.len();
+        self.slots[first..].iter_mut().zip(spans).for_each(|(of, span)| *of = span);
+        self.states.iter_mut().skip(position).take(2).for_each(|state| state.follows = false);
         let state = &mut self.states[position];
         (state.slots, state.extent) = (slots, extent);
         Ok(())
@@ -289,7 +301,16 @@ impl Variables {
             let span = span(slot).inspect_err(|_| self.slots.truncate(position * count))?;
             self.slots.push(span);
         }
+        let follows = self.states.last().is_some_and(|before| {
+            // SAFETY: only where they are is asked for.
+            let weights = unsafe { [before.variable.in_buffer(0), variable.in_buffer(0)] };
+            let mut pairs = before.slots.iter().zip(&slots).chain([(weights[0], weights[1])]);
+            variable.device().is_host_memory()
+                && [before.extent.len(), extent.len()] == [variable.shape().elements(); 2]
+                && pairs.all(|(before, this)| slab::follows(before, this))
+        });
         self.states.push(VariableState {
+            follows,
             variable: variable.clone(),
             weights: [None, None],
             slots,
@@ -370,19 +391,6 @@ impl VariableState {
         }
         Ok(buffer)
     }
-}
-
-/// The span of a tensor that is the variable's or its state, to be kept with what keeps the tensor.
-fn span(tensor: &Tensor) -> Result<SpanMut<'static>> {
-    // SAFETY: a span is made here, and not used. What is kept of a variable keeps the tensor, too,
-    // and only the update of an apply writes it, at the commit point, where it is alone.
-    let span = unsafe {
-        let span = tensor.assume_exclusive().into_view()?.into_span();
-        span.map(|span| span.held())
-    };
-    span.ok_or_else(|| {
-        Error::Internal("a variable and its state are contiguous, and this is not".into())
-    })
 }
 
 /// This rank's part of a variable; all of it, if no ranks divide it.

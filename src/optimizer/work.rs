@@ -5,58 +5,39 @@ use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::executor::workers;
+use crate::kernels::instruction_set::Instructions;
 use crate::kernels::update::measure::Squares;
 use crate::kernels::update::rules::SUMS;
 use crate::kernels::update::weighted_sum::Clipping;
-use crate::optimizer::exchange::new_weights::Means;
+use crate::optimizer::exchange::shards::Shards;
 use crate::optimizer::exchange::slots;
-use crate::optimizer::launcher::{Launcher, Received};
+use crate::optimizer::launcher::Launcher;
+use crate::optimizer::means::Means;
 use crate::optimizer::plan::Plan;
 use crate::optimizer::rule::{Rates, Running, Scalars, UpdateRule, WeightDecay};
 use crate::optimizer::sources::Sources;
 use crate::optimizer::state::State;
-use crate::optimizer::variable_states::Variables;
+use crate::optimizer::variable_states::{VariableState, Variables};
 use crate::optimizer::workspace::{Item, Update, Work};
 use crate::strategy::ranks::Ranks;
 use crate::values::buffer::OfCopies;
 use crate::values::variable::Variable;
 use parking_lot::Mutex;
 
-/// What becomes of gradients that are measured.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Keep {
-    /// They are made again when they are needed again.
-    Nothing,
-    /// Those that read more than two elements for one are kept, if there is memory: to write them
-    /// and read that is less than to read all of it again.
-    WherePossible,
-}
-
 impl Work {
-    /// Selects the variables that a replica wrote in one of the runs (with `accumulated`) or in the
-    /// last one, and that are not frozen. Reserves all memory but that of sums and states.
+    /// Selects the variables that `has` says have a gradient, and that are not frozen. Reserves all memory but
+    /// that of sums and states. Of small variables that follow each other in memory, in all that an update by
+    /// `rule` reads and writes, one item is made, if their `states` are given. Fails if a row-sparse one is not to
+    /// be updated by `rule`.
     pub(super) fn select(
         &mut self,
         sources: &Sources<'_>,
-        plan: &mut Plan,
-        replicas: usize,
-        accumulated: bool,
-    ) {
-        self.select_where(sources, plan, replicas, |index| match accumulated {
-            true => sources.has_variable(index),
-            false => sources.contributions.has_variable(index),
-        });
-    }
-
-    /// Selects the variables that `has` says have a gradient, as [`Work::select`] does.
-    pub(super) fn select_where(
-        &mut self,
-        sources: &Sources<'_>,
-        plan: &mut Plan,
-        replicas: usize,
+        plan: &Plan,
+        rule: &dyn UpdateRule,
+        states: Option<&Variables>,
         has: impl Fn(usize) -> bool,
-    ) {
-        let count = sources.variables().len();
+    ) -> Result<()> {
+        let replicas = sources.replicas();
         self.items.clear();
         let shares = workers::count();
         self.contributions.resize_with(self.contributions.len().max(shares), Mutex::default);
@@ -65,26 +46,34 @@ impl Work {
             contributions.clear();
             contributions.reserve(replicas);
         }
-        for index in 0..count {
-            if has(index) && !plan.of_variable(index).group.frozen {
-                self.items.push(Item { index, ..Item::default() });
+        let is_elementwise = rule.is_elementwise();
+        let follows = |index| {
+            is_elementwise
+                && sources.follow(index)
+                && plan
+                    .follows(index)
+                    .is_some_and(|position| states.is_some_and(|states| states.follows(position)))
+        };
+        for (index, variable) in sources.variables().iter().enumerate() {
+            let last = self.items.last_mut().filter(|last| last.variables().end == index);
+            if let Some(last) = last.filter(|_| follows(index)) {
+                last.count += 1;
+                continue;
             }
+            if !has(index) || !plan.updates(index) {
+                continue;
+            }
+            if rule.measures() && sources.is_row_sparse(index) {
+                return Err(needs_all_rows(variable, rule));
+            }
+            self.items.push(Item { index, count: 1, ..Item::default() });
         }
+        Ok(())
     }
 
     /// Divides the variables whose gradients are not row-sparse among the ranks.
     pub(super) fn divide(&mut self, sources: &Sources<'_>) {
-        for item in &mut self.items {
-            item.divided = !sources.is_row_sparse(item.index);
-            item.kept = item.divided;
-        }
-    }
-
-    /// Takes the gradients that all ranks have exchanged as those that are kept.
-    pub(super) fn keep_exchanged(&mut self, sources: &Sources<'_>) {
-        for item in &mut self.items {
-            item.kept = !sources.is_row_sparse(item.index);
-        }
+        self.items.iter_mut().for_each(|item| item.divided = !sources.is_row_sparse(item.index));
     }
 
     /// Has room for the state of each variable: of this rank's part, or, where it is updated by rows, of
@@ -130,43 +119,52 @@ impl Work {
         Ok(())
     }
 
-    /// Takes what all ranks have measured of the gradients that are divided.
-    pub(super) fn take_squares(&mut self, sums: Vec<[f64; SUMS]>) {
-        let divided = self.items.iter_mut().filter(|item| item.divided);
-        for (item, sums) in divided.zip(sums) {
-            item.squares = Some(Squares::of_sums(sums));
+    /// Takes what the ranks have exchanged, and what they have measured of it, if they did.
+    pub(super) fn take_exchanged(
+        &mut self,
+        sources: &Sources<'_>,
+        shards: Shards,
+        measured: Option<Vec<[f64; SUMS]>>,
+    ) {
+        let dense = self.items.iter_mut().filter(|item| !sources.is_row_sparse(item.index));
+        let mut measured = measured.into_iter().flatten();
+        for (item, shard) in dense.zip(&shards.items) {
+            item.gradient = shard.gradient();
+            item.squares = measured.next().map(Squares::of_sums);
         }
+        self.exchange.shards = Some(shards).filter(|_| !sources.exchanged);
     }
 
     /// Which variables are selected.
     pub(super) fn indices(&self) -> Vec<usize> {
-        self.items.iter().map(|item| item.index).collect()
+        self.items.iter().flat_map(Item::variables).collect()
     }
 
     /// How many variables are selected.
     pub(super) fn len(&self) -> usize {
-        self.items.len()
+        self.items.iter().map(|item| item.count).sum()
     }
 
     /// Makes memory for the sums that [`Work::accumulate`] adds to.
     pub(super) fn reserve_sums(&self, sources: &mut Sources<'_>) -> Result<()> {
         let variables = sources.variables();
         for &Item { index, .. } in &self.items {
-            sources.accumulation.reserve(index, &variables[index])?;
+            sources.accumulation.reserve(index, &variables[index], None)?;
         }
         Ok(())
     }
 
-    /// Adds the last run's contributions to the sums.
+    /// Has the sums count to which the last run's contributions are added, or are already, if they `are_made`.
     pub(super) fn accumulate(
         &mut self,
         launcher: &'static dyn Launcher,
         sources: &mut Sources<'_>,
+        are_made: bool,
     ) -> Result<()> {
         for item in &mut self.items {
             item.fresh = sources.accumulation.claim(item.index);
         }
-        launcher.sum(self, sources)
+        if are_made { Ok(()) } else { launcher.sum(self, sources) }
     }
 
     /// Prepares the update of every variable, or, on failure, of none. What is prepared must be
@@ -193,7 +191,11 @@ impl Work {
                 prepare_update(&mut state.variables, position, variable, rule, rates, &mut last)
             });
             match update {
-                Ok(update) => self.items[at].update = Some(update),
+                Ok(update) => {
+                    let all = state.variables.run(update.position, self.items[at].count);
+                    all.iter_mut().skip(1).for_each(VariableState::claim);
+                    self.items[at].update = Some(update);
+                }
                 Err(error) => {
                     self.drop_updates(&mut state.variables);
                     return Err(error);
@@ -206,8 +208,11 @@ impl Work {
     /// Drops what was prepared.
     pub(super) fn drop_updates(&mut self, variables: &mut Variables) {
         self.ready = None;
-        for update in self.items.iter_mut().filter_map(|item| item.update.take()) {
-            variables.at(update.position).release();
+        for item in &mut self.items {
+            if let Some(update) = item.update.take() {
+                let all = variables.run(update.position, item.count);
+                all.iter_mut().for_each(VariableState::release);
+            }
         }
     }
 
@@ -219,22 +224,38 @@ impl Work {
         variables: &mut Variables,
         sources: &Sources<'_>,
         (rule, clipping): (&dyn UpdateRule, Clipping),
-        received: Received<'_>,
     ) -> Result<Option<usize>> {
-        launcher.update(self, Means { variables, sources, rule, clipping }, received)?;
+        launcher.update(self, Means { variables, sources, rule, clipping })?;
         let mut found = None;
-        for Item { index, update, not_finite, .. } in &mut self.items {
-            let Some(update) = update.take() else { continue };
-            if not_finite.load(Ordering::Relaxed) {
-                found.get_or_insert(*index);
+        for item in &mut self.items {
+            let Some(Update { position, buffer, copies, scalars, .. }) = item.update.take() else {
+                continue;
+            };
+            if found.is_none() && item.not_finite.load(Ordering::Relaxed) {
+                found = item.first_not_finite(sources, clipping);
             }
-            sources.variables()[*index].end_update(update.buffer, update.copies);
-            let known = variables.at(update.position);
-            known.running = update.scalars.running;
-            known.updates += 1;
-            known.release();
+            let all = variables.run(position, item.count).iter_mut();
+            for (variable, known) in sources.variables()[item.variables()].iter().zip(all) {
+                variable.end_update(buffer, copies);
+                known.running = scalars.running;
+                known.updates += 1;
+                known.release();
+            }
         }
         Ok(found)
+    }
+}
+
+impl Item {
+    /// The first variable whose gradient, which is there still if there are several, is not finite.
+    fn first_not_finite(&self, sources: &Sources<'_>, clipping: Clipping) -> Option<usize> {
+        let mut contributions = Vec::new();
+        let is_not_finite = |&index: &usize| {
+            sources.collect(index, &mut contributions);
+            let gradient = sources.sum(index, 1, &contributions).clipped(clipping);
+            !gradient.squares(Instructions::chosen()).finite
+        };
+        if self.count == 1 { Some(self.index) } else { self.variables().find(is_not_finite) }
     }
 }
 
@@ -273,4 +294,15 @@ fn prepare_update(
         WeightDecay::Decoupled => 0.0,
     };
     Ok(Update { position, buffer, copies: OfCopies::default(), l2, scalars })
+}
+
+fn needs_all_rows(variable: &Variable, rule: &dyn UpdateRule) -> Error {
+    Error::invalid(
+        "gradients",
+        format!(
+            "those of {variable:?} are row-sparse, and {} needs norms of whole variables; nothing was \
+             changed. Use another rule for it, or make its gradients without row_sparse",
+            rule.name()
+        ),
+    )
 }

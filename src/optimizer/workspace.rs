@@ -1,13 +1,19 @@
 //! The memory that applies work in. What is done in it stands in `work`.
 
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
 use crate::executor::pieces::Pieces;
 use crate::kernels::update::measure::{ChunkSums, Squares};
 use crate::kernels::update::weighted_sum::Contribution;
-use crate::optimizer::on_gpu::Ready;
+use crate::kernels::view::Span;
+use crate::optimizer::exchange::buffers::{Scratch, Words};
+use crate::optimizer::exchange::shards::Shards;
+use crate::optimizer::gpu_operands::Ready;
 use crate::optimizer::rule::Scalars;
 use crate::values::buffer::OfCopies;
+use crate::values::division::Division;
+use crate::values::variable::Variable;
 use parking_lot::Mutex;
 
 /// The memory that an apply works in. One apply leaves it to the next, so that a steady step
@@ -21,21 +27,36 @@ pub(super) struct Work {
     pub(super) contributions: Vec<Mutex<Vec<Contribution<'static>>>>,
     /// Memory of the GPU that holds the variables, if one does, from the apply's preparation to its end.
     pub(super) ready: Option<Ready>,
+    /// What several ranks exchange gradients in.
+    pub(super) exchange: Memory,
 }
 
-/// One variable of an apply.
+/// What exchanges work in.
+#[derive(Default)]
+pub(super) struct Memory {
+    pub(super) send: Words,
+    pub(super) receive: Words,
+    pub(super) scratch: Scratch,
+    /// How the variables of the update are divided whose weights have landed.
+    pub(super) shards: Option<Shards>,
+}
+
+/// One variable of an apply, or several that are updated as one.
 #[derive(Default)]
 pub(super) struct Item {
-    /// Which of the gradients' variables it is.
+    /// Which of the gradients' variables it is: the first of those that are updated as one.
     pub(super) index: usize,
+    /// How many of these there are. They have as many elements each, and follow each other in memory.
+    pub(super) count: usize,
     /// Where the sums of its chunks begin.
     pub(super) first_sum: usize,
     /// What has been accumulated of it does not count.
     pub(super) fresh: bool,
-    /// Its gradient was kept when it was measured.
-    pub(super) kept: bool,
-    /// It is divided among the ranks: the gradient of this rank's part was kept, and what was measured are
-    /// these squares of all parts, if they were.
+    /// Its gradient, if it was put into host memory when it was measured or exchanged; if it is divided, this
+    /// rank's part of it.
+    pub(super) gradient: Option<Span<'static>>,
+    /// It is divided among the ranks, of which each updates its part. What was measured are these squares of all
+    /// parts, if they were.
     pub(super) divided: bool,
     pub(super) squares: Option<Squares>,
     /// An element of the gradient that was applied is not finite.
@@ -45,6 +66,17 @@ pub(super) struct Item {
 }
 
 impl Item {
+    /// Which elements an update is about, of `variable` and of those that follow it.
+    pub(super) fn own(&self, variable: &Variable) -> Range<usize> {
+        let division = variable.division().filter(|_| self.divided);
+        division.map_or(0..self.count * variable.shape().elements(), Division::own)
+    }
+
+    /// Which variables it is.
+    pub(super) fn variables(&self) -> Range<usize> {
+        self.index..self.index + self.count
+    }
+
     /// The variables of `items` whose updates were prepared, and these.
     pub(super) fn prepared(items: &[Item]) -> impl Iterator<Item = (usize, &Update)> {
         items.iter().filter_map(|item| Some((item.index, item.update.as_ref()?)))

@@ -68,6 +68,16 @@ impl Slab {
     }
 }
 
+/// Whether the elements of `after` lie right behind those of `before`, in one block: then both, and what follows
+/// in the same way, can be read and written as one.
+pub fn follows(before: &Tensor, after: &Tensor) -> bool {
+    let ((block, start), (other, next)) = (before.storage(), after.storage());
+    Arc::ptr_eq(block, other)
+        && before.dtype() == after.dtype()
+        && before.bytes() > 0
+        && start + before.bytes() == next
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -278,6 +278,11 @@ impl Variable {
         self.0.updates_ahead.load(Ordering::Relaxed)
     }
 
+    /// Whether updates write nothing but the first of the two buffers.
+    pub fn is_plain(&self) -> bool {
+        self.visible_buffer() == 0 && !self.0.has_copies.load(Ordering::Acquire)
+    }
+
     /// To be called before an update writes `all` or some elements of a buffer: which copies of the
     /// buffer it has to write along. None is in step before [`Variable::end_update`].
     pub fn begin_update(&self, buffer: usize, all: bool) -> OfCopies<bool> {

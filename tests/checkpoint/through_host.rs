@@ -4,8 +4,8 @@
 use umbo::device::registry;
 use umbo::error::Result;
 use umbo::kernels::update::tiles::Tile;
-use umbo::optimizer::custom_kernels::{CustomUpdate, QueueUpdate};
 use umbo::optimizer::rule::Rates;
+use umbo::optimizer::rule::{CustomUpdate, QueueUpdate};
 
 /// The function of a rule, for GPUs.
 pub fn through_host(

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use fake_cuda::harness::under_driver;
-use umbo::optimizer::custom_kernels::{CustomUpdate, QueueUpdate};
 use umbo::optimizer::rule::WeightDecay;
+use umbo::optimizer::rule::{CustomUpdate, QueueUpdate};
 use umbo::optimizer::{Optimizer, apply};
 use umbo::strategy::{ReplicaContext, Strategy};
 

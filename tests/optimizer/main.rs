@@ -9,6 +9,7 @@ mod cross_product;
 mod failures;
 mod features;
 mod narrow;
+mod neighbours_contract;
 mod oracle;
 mod plain;
 mod rows;

@@ -9,10 +9,10 @@ use serde_json::{Map, Value as Json, json};
 use crate::checkpoint::numbers::{number, read_count, read_number};
 use crate::checkpoint::saveable::{Changes, Later, Names, Ready, Record, Saveable, Saved};
 use crate::error::Result;
+use crate::optimizer::Gradients;
 use crate::optimizer::Optimizer;
 use crate::optimizer::rule::Running;
 use crate::optimizer::saved::{DynamicLossScale, OptimizerState, VariableState};
-use crate::optimizer::state::AppliedGradients;
 use crate::values::variable::Variable;
 
 impl Saveable for Optimizer {
@@ -28,7 +28,7 @@ impl Saveable for Optimizer {
         self.updated_variables()
     }
 
-    fn applied(&self) -> Vec<Arc<dyn AppliedGradients>> {
+    fn applied(&self) -> Vec<Arc<Gradients>> {
         Optimizer::applied(self)
     }
 

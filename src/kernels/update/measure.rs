@@ -34,7 +34,7 @@ const LANES: usize = 16;
 const CHUNKS: usize = 64;
 
 /// Elements of the smallest chunk.
-const SMALLEST_CHUNK: usize = 16 * TILE;
+pub const SMALLEST_CHUNK: usize = 16 * TILE;
 
 /// What is added up over the elements. Implementations are marked `#[inline(always)]`; what they
 /// do not use is not read from memory.
@@ -66,7 +66,8 @@ pub type ChunkSums<const SUMS: usize> = [AtomicU64; SUMS];
 /// How a variable of some number of elements is cut into chunks.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunks {
-    elements: usize,
+    /// Of the variable, or of all variables.
+    pub elements: usize,
     /// Elements of each chunk but the last.
     pub size: usize,
 }
@@ -75,6 +76,12 @@ impl Chunks {
     /// Of a variable with `elements` elements.
     pub fn of(elements: usize) -> Chunks {
         let size = elements.div_ceil(CHUNKS).next_multiple_of(TILE).max(SMALLEST_CHUNK);
+        Chunks { elements, size }
+    }
+
+    /// Each of several variables of `size` elements, at most [`SMALLEST_CHUNK`], by itself.
+    pub fn each(elements: usize, size: usize) -> Chunks {
+        assert!(size <= SMALLEST_CHUNK);
         Chunks { elements, size }
     }
 
@@ -132,6 +139,17 @@ impl<const SUMS: usize> OfTiles<SUMS> {
 }
 
 impl WeightedSum<'_> {
+    /// The squares of all elements, measured on this thread.
+    pub fn squares(&self, instructions: Instructions) -> Squares {
+        let chunks = Chunks::of(self.elements);
+        let sums = [const { [const { AtomicU64::new(0) }; 2] }; CHUNKS];
+        for_real!(self.dtype, T => for_gradient!(T, self.gradient_dtype, G => {
+            let terms = GradientSquares::<T> { instructions, kept: None, streaming: false };
+            chunks.add_up::<G, _, 2>(instructions, 0..chunks.count(), self, &terms, &sums);
+        }));
+        Squares::of_chunks(&sums[..chunks.count()])
+    }
+
     /// Measures those of `chunks`, into which the elements are cut, that are in `part`, whose boundaries
     /// are those of chunks, on this thread, for [`Squares::of_chunks`]. `sums` are those of all chunks.
     ///
@@ -354,18 +372,11 @@ impl Chunks {
         terms: &T,
         sums: &[ChunkSums<SUMS>],
     ) {
-        let finish = sum.finish();
-        for chunk in range {
-            let mut result = [0.0; SUMS];
-            let start = chunk * self.size;
-            let range = start..self.elements.min(start + self.size);
-            let gradient = PhantomData::<G>;
-            let part = Chunk { sum, finish, terms, range, result: &mut result, gradient };
-            dispatch(instructions, part);
-            for (sum, result) in sums[chunk].iter().zip(result) {
-                sum.store(result.to_bits(), Ordering::Relaxed);
-            }
-        }
+        let (finish, gradient) = (sum.finish(), PhantomData::<G>);
+        dispatch(
+            instructions,
+            SomeChunks { sum, finish, terms, chunks: self, range, sums, gradient },
+        );
     }
 }
 
@@ -376,18 +387,19 @@ fn total<const SUMS: usize>(sums: &[ChunkSums<SUMS>]) -> [f64; SUMS] {
     array::from_fn(|index| sums.iter().fold(0.0, |total, sums| total + of_chunk(&sums[index])))
 }
 
-/// One chunk of the sums. Its maker ensures that the range lies within the elements, and
+/// The sums of those of `chunks` that are in `range`. Its maker ensures that these are of the elements, and
 /// that the contributions are of type `G`.
-struct Chunk<'a, G, T: Terms<SUMS>, const SUMS: usize> {
+struct SomeChunks<'a, G, T: Terms<SUMS>, const SUMS: usize> {
     sum: &'a WeightedSum<'a>,
     finish: Finish<T::Element>,
     terms: &'a T,
+    chunks: Chunks,
     range: Range<usize>,
-    result: &'a mut [f64; SUMS],
+    sums: &'a [ChunkSums<SUMS>],
     gradient: PhantomData<G>,
 }
 
-impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> Kernel for Chunk<'_, G, T, SUMS> {
+impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> Kernel for SomeChunks<'_, G, T, SUMS> {
     #[inline(always)]
     fn run(self, instructions: Instructions) {
         self.sum.run::<G, _>(instructions, self.finish, true, self);
@@ -395,43 +407,51 @@ impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> Kernel for Chunk<'_,
 }
 
 impl<G: GradientElement, T: Terms<SUMS>, const SUMS: usize> GradientLoop<T::Element>
-    for Chunk<'_, G, T, SUMS>
+    for SomeChunks<'_, G, T, SUMS>
 {
     #[inline(always)]
     fn run<W: Gradients<T::Element>>(self, instructions: Instructions, gradients: W) {
-        let Chunk { terms, range, result, .. } = self;
+        let SomeChunks { terms, chunks, range, sums, .. } = self;
         let mut tile = [const { MaybeUninit::<T::Element>::uninit() }; TILE];
-        for start in range.clone().step_by(TILE) {
-            let gradient = &mut tile[..(range.end - start).min(TILE)];
-            let (blocks, rest) = gradient.as_chunks_mut::<LANES>();
-            let mut next = start;
-            for block in blocks {
-                // SAFETY: these elements are in the range.
-                let elements = unsafe { gradients.block::<LANES>(instructions, next) };
-                *block = elements.map(MaybeUninit::new);
-                next += LANES;
-                keep_to_blocks();
-            }
-            for element in rest {
-                // SAFETY: this element is in the range.
-                let elements = unsafe { gradients.block::<1>(instructions, next) };
-                [*element] = elements.map(MaybeUninit::new);
-                next += 1;
-            }
-            // SAFETY: the blocks and the rest are all of it, and were just written.
-            let gradient = unsafe { gradient.assume_init_ref() };
-            let mut lanes = [[0.0; LANES]; SUMS];
-            // SAFETY: these elements are in the range, which is this part's.
-            unsafe { terms.add(gradient, start, &mut lanes) };
-            for (result, mut lanes) in result.iter_mut().zip(lanes) {
-                let mut half = LANES / 2;
-                while half > 0 {
-                    for lane in 0..half {
-                        lanes[lane] += lanes[lane + half];
-                    }
-                    half /= 2;
+        for chunk in range {
+            let first = chunk * chunks.size;
+            let range = first..chunks.elements.min(first + chunks.size);
+            let mut result = [0.0; SUMS];
+            for start in range.clone().step_by(TILE) {
+                let gradient = &mut tile[..(range.end - start).min(TILE)];
+                let (blocks, rest) = gradient.as_chunks_mut::<LANES>();
+                let mut next = start;
+                for block in blocks {
+                    // SAFETY: these elements are in the range.
+                    let elements = unsafe { gradients.block::<LANES>(instructions, next) };
+                    *block = elements.map(MaybeUninit::new);
+                    next += LANES;
+                    keep_to_blocks();
                 }
-                *result += lanes[0];
+                for element in rest {
+                    // SAFETY: this element is in the range.
+                    let elements = unsafe { gradients.block::<1>(instructions, next) };
+                    [*element] = elements.map(MaybeUninit::new);
+                    next += 1;
+                }
+                // SAFETY: the blocks and the rest are all of it, and were just written.
+                let gradient = unsafe { gradient.assume_init_ref() };
+                let mut lanes = [[0.0; LANES]; SUMS];
+                // SAFETY: these elements are in the range, which is this part's.
+                unsafe { terms.add(gradient, start, &mut lanes) };
+                for (result, mut lanes) in result.iter_mut().zip(lanes) {
+                    let mut half = LANES / 2;
+                    while half > 0 {
+                        for lane in 0..half {
+                            lanes[lane] += lanes[lane + half];
+                        }
+                        half /= 2;
+                    }
+                    *result += lanes[0];
+                }
+            }
+            for (sum, result) in sums[chunk].iter().zip(result) {
+                sum.store(result.to_bits(), Ordering::Relaxed);
             }
         }
     }

@@ -102,6 +102,11 @@ impl<'a> WeightedSum<'a> {
         self
     }
 
+    /// The same, clipped.
+    pub fn clipped(self, clipping: Clipping) -> WeightedSum<'a> {
+        WeightedSum { clipping, ..self }
+    }
+
     pub(super) fn finish<T: Real>(&self) -> Finish<T> {
         debug_assert_eq!(self.dtype, T::DTYPE);
         Finish::new(self.divisor, self.clipping)

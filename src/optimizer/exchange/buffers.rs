@@ -6,9 +6,28 @@ use std::ops::Range;
 use std::slice;
 
 use crate::error::{Error, Result};
+use crate::executor::workers;
 use crate::kernels::dtype::DType;
 use crate::kernels::layout::{Layout, Shape};
+use crate::kernels::update::tiles::MOST_SLOTS;
 use crate::kernels::view::{Span, SpanMut, View, ViewMut};
+use parking_lot::Mutex;
+
+/// Where state is copied to, for each share of the work.
+#[derive(Default)]
+pub(in crate::optimizer) struct Scratch(pub Vec<Mutex<Words>>);
+
+/// Of so many elements the state is copied at a time.
+pub(super) const TRIAL: usize = 1024;
+
+impl Scratch {
+    /// Has the memory that trials take.
+    pub fn reserve(&mut self) -> Result<()> {
+        let shares = workers::count();
+        self.0.resize_with(self.0.len().max(shares), Mutex::default);
+        self.0.iter().try_for_each(|words| words.lock().resize(MOST_SLOTS * TRIAL * WORD))
+    }
+}
 
 /// Elements of one contribution, or of the sum of several, at multiples of so many bytes.
 pub(super) const WORD: usize = size_of::<u64>();
@@ -69,7 +88,7 @@ pub(super) fn bytes_of<'a>(span: Span<'a>, range: &Range<usize>) -> &'a [u8] {
 ///
 /// # Safety
 /// Nobody else reads or writes `to` meanwhile, and the two have nothing in common.
-pub(super) unsafe fn copy(from: Span<'_>, to: &SpanMut<'_>) {
+pub(in crate::optimizer) unsafe fn copy(from: Span<'_>, to: &SpanMut<'_>) {
     assert_eq!((from.dtype(), from.elements()), (to.dtype(), to.elements()));
     let from = bytes_of(from, &(0..from.elements()));
     // SAFETY: as many bytes are there, and the caller vouches for the rest.

@@ -17,63 +17,49 @@
 //! If the number of all replicas was chosen, the bits must not depend on how they are spread over ranks:
 //! contributions are always sent as they are, and ranks exchange them in each run that is accumulated.
 //!
-//! - [`participation`]: who has contributed to what. [`divisions`]: how dense gradients are divided. [`sent`]: what
-//!   is sent of them. [`shards`]: how they are exchanged. [`new_weights`]: the same of weights. [`sparse_rows`]: rows.
-//!   [`slots`]: state that is put together.
+//! - `participation`: who has contributed to what. [`divisions`]: how dense gradients are divided. `sent`: what
+//!   is sent of them. [`shards`]: in which rounds. `sums`: how they are exchanged and added up; `on_gpu` and
+//!   `between_gpus`: the same of what GPUs hold. `new_weights`: the same of weights. `sparse_rows`: rows. [`slots`]:
+//!   state that is put together.
 
-mod buffers;
+mod between_gpus;
+pub(super) mod buffers;
 pub(super) mod divisions;
-pub(super) mod new_weights;
-pub(super) mod participation;
-pub(super) mod sent;
+mod new_weights;
+mod on_gpu;
+mod participation;
+mod sent;
 pub(super) mod shards;
 pub(super) mod slots;
-pub(super) mod sparse_rows;
+mod sparse_rows;
+mod sums;
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::optimizer::gradients::Gradients;
-use crate::optimizer::host::Host;
-use crate::optimizer::launcher::Launcher;
+use crate::optimizer::launcher::{Keep, Launcher};
+use crate::optimizer::launchers::launcher_of;
+use crate::optimizer::means::Means;
 use crate::optimizer::plan::Plan;
-use crate::optimizer::report::ApplyOptions;
+use crate::optimizer::room::Room;
 use crate::optimizer::rule::UpdateRule;
 use crate::optimizer::sources::Sources;
 use crate::optimizer::state::State;
-use crate::optimizer::work::Keep;
-use crate::optimizer::workspace::Work;
-use crate::strategy::Strategy;
-use crate::strategy::ranks::{Call, Kind, Ranks, Tell, agreement, agreement_of};
+use crate::optimizer::workspace::{Memory, Work};
+use crate::strategy::ranks::{
+    Call, Gathered, Kind, Meeting, Quantities, Ranks, Tell, agreement, agreement_of,
+};
+use crate::tensor::Tensor;
 use crate::values::variable::Variable;
 
-pub(super) use buffers::Words;
-use new_weights::{Means, Scratch};
 use participation::Participation;
 use sent::sums_are_sent;
-use shards::between_gpus::Buffers;
 use shards::{ROUND, Shards};
 use sparse_rows::SparseRows;
 
-/// What exchanges work in, kept from update to update.
-#[derive(Default)]
-pub(super) struct Memory {
-    send: Words,
-    receive: Words,
-    touched: SparseRows,
-    scratch: Scratch,
-    /// How the variables of the last update were divided.
-    shards: Option<Shards>,
-    /// What all ranks' gradients must have in common.
-    agreement: Option<u64>,
-}
-
-/// The ranks of the strategy `strategy`, if there are several.
-pub(super) fn ranks_of(strategy: u64) -> Option<Arc<Ranks>> {
-    Strategy::with_id(strategy).and_then(|strategy| strategy.ranks().cloned())
-}
-
-/// An update that all ranks make, and what each has announced for it.
+/// What all ranks do with their gradients, and what each has announced for it.
 pub(super) struct Exchange<'a> {
     ranks: &'a Ranks,
     announced: Arc<Participation>,
@@ -84,35 +70,32 @@ pub(super) struct Exchange<'a> {
 }
 
 impl<'a> Exchange<'a> {
-    /// Meets the other ranks for an update of `gradients`, of which `sources` are this rank's part.
+    /// Meets the other ranks to do `what` with `gradients`, of which `sources` are this rank's part, if they are
+    /// alike in `further` quantities, too.
     pub fn begin(
         ranks: &'a Ranks,
         gradients: &Gradients,
         sources: &Sources<'_>,
-        options: ApplyOptions,
+        what: &dyn fmt::Display,
+        further: &Quantities<'_>,
     ) -> Result<Exchange<'a>> {
-        let on_gpu = ranks.moves_memory_of_gpus() && matches!(sources.gpu(), Ok(Some(_)));
+        let gpu = launcher_of(gradients.variables()).map(Launcher::gpu);
+        let on_gpu = ranks.moves_memory_of_gpus() && matches!(gpu, Ok(Some(_)));
         let own = Participation::write(sources);
         let runs = sources.accumulation.runs;
-        let agreed = *gradients
-            .exchange
-            .lock()
-            .agreement
-            .get_or_insert_with(|| agreement_of(&|tell| tell_of(gradients, tell)));
-        let what =
-            format_args!("an update by gradients of {} variables", gradients.variables().len());
+        let agreed =
+            gradients.agreement.get_or_init(|| agreement_of(&|tell| tell_of(gradients, tell)));
         let quantities = |tell: &mut Tell<'_>| {
             tell_of(gradients, tell);
             tell(&"the number of runs that were accumulated before", runs.into());
-            tell(&"the option flush of the apply", options.flush.into());
-            tell(&"the option measure_norm of the apply", options.measure_norm.into());
+            further(tell);
         };
         let call = Call {
-            agreement: agreement(&(agreed, runs, options.number())),
+            agreement: agreement(&(agreed, runs, agreement_of(further))),
             quantities: &quantities,
             numbers: [u64::from(on_gpu), 0],
             length: own.as_ref().map_or(0, Vec::len),
-            ..Call::to(Kind::Gradients, &what)
+            ..Call::to(Kind::Gradients, what)
         };
         let (mut meeting, own) = ranks.meet(call, own)?;
         // What chosen replicas have accumulated is in host memory.
@@ -128,8 +111,61 @@ impl<'a> Exchange<'a> {
         self.announced.total_weight()
     }
 
-    /// Adds up the gradients of all ranks, each rank those of its part: [`Sources`] has that, and all rows,
-    /// from then on; all parts where they are not divided. Selects the variables that are to be updated,
+    /// The weight of what all replicas have contributed to the last run.
+    pub fn weight_of_run(&self) -> f64 {
+        self.announced.weight_of_run()
+    }
+
+    /// Whether anybody has contributed to variable `index`.
+    pub fn has_variable(&self, index: usize) -> bool {
+        self.announced.has_variable(index)
+    }
+
+    /// What this rank sends of the rows of those variables that are `chosen`.
+    fn pack_rows(
+        &self,
+        sources: &mut Sources<'_>,
+        chosen: &dyn Fn(usize) -> bool,
+    ) -> Result<Vec<u8>> {
+        if sums_are_sent(self.ranks, sources) {
+            sources.merge_own_rows(chosen)?;
+        }
+        sparse_rows::pack(self.ranks, sources, chosen)
+    }
+
+    /// Makes the gradients of row-sparse variables of the rows that all ranks have sent.
+    fn take_rows(
+        &self,
+        sources: &mut Sources<'_>,
+        chosen: &dyn Fn(usize) -> bool,
+        received: &Gathered,
+    ) -> Result<()> {
+        let (ranks, announced) = (self.ranks, &self.announced);
+        let rows = SparseRows::unpack(ranks, sources, chosen, announced, received)?;
+        sources.merge_rows(ranks.has_fixed_replicas(), |index| rows.of_variable(index))
+    }
+
+    /// Which of the variables `selected` are divided how, and what is sent of them in which round.
+    fn shards(&self, sources: &Sources<'_>, selected: &[usize]) -> Shards {
+        let round = if self.between_gpus { usize::MAX } else { ROUND };
+        Shards::new(self.ranks, &self.announced, sources, selected, round)
+    }
+
+    /// Meets the others with what was `prepared`: the rows that are sent, and more.
+    fn meet<T>(
+        &self,
+        what: &'static str,
+        numbers: [u64; 2],
+        quantities: &Quantities<'_>,
+        prepared: Result<(Vec<u8>, T)>,
+    ) -> Result<(Meeting<'_>, (Vec<u8>, T))> {
+        let length = prepared.as_ref().map_or(0, |(rows, _)| rows.len());
+        let call = Call::to(Kind::Gradients, &what).agreeing(quantities);
+        self.ranks.meet(Call { numbers, length, ..call }, prepared)
+    }
+
+    /// Adds up the gradients of all ranks, each rank those of its part: `work` has that, and [`Sources`] all
+    /// rows, from then on; all parts where they are not divided. Selects the variables that are to be updated,
     /// and has room for their state. The squares of the gradients are found out if a rank `measures`.
     pub fn exchange(
         &self,
@@ -137,78 +173,63 @@ impl<'a> Exchange<'a> {
         work: &mut Work,
         (state, plan): (&mut State, &mut Plan),
         rule: &dyn UpdateRule,
-        memory: &mut Memory,
+        launcher: &'static dyn Launcher,
         measures: bool,
     ) -> Result<()> {
-        let Memory { send, receive, touched, scratch, shards, .. } = memory;
         let mut lacks = false;
         let mut prepare = || {
-            if sums_are_sent(self.ranks, sources) {
-                sources.merge_rows(plan, rule)?;
-            }
-            let rows = sparse_rows::pack(self.ranks, sources, plan)?;
-            let has = |index| self.announced.has_variable(index);
-            work.select_where(sources, plan, self.ranks.replicas()[self.ranks.rank()], has);
+            let rows = self.pack_rows(sources, &|index| plan.updates(index))?;
+            work.select(sources, plan, rule, None, |index| self.has_variable(index))?;
             if self.divides {
                 work.divide(sources);
                 self.check_updating(work, sources)?;
             }
             lacks = work.meet_state(&mut state.variables, sources, plan, rule)?;
-            let round = if self.between_gpus { usize::MAX } else { ROUND };
-            let mut shards =
-                Shards::new(self.ranks, &self.announced, sources, &work.indices(), round);
-            if let Some(gpu) = sources.gpu()?.filter(|_| self.between_gpus) {
-                let buffers = shards.make_ready_on(gpu, sources)?;
-                return Ok((rows, shards, Some(buffers)));
-            }
+            let mut shards = self.shards(sources, &work.indices());
             shards.land(|index| sources.landing(index, self.divides))?;
+            if let Some(gpu) = launcher.gpu().filter(|_| self.between_gpus) {
+                let buffers = shards.make_ready_on(gpu, sources)?;
+                return Ok((rows, (shards, Some(buffers))));
+            }
+            let Memory { send, receive, scratch, .. } = &mut work.exchange;
             shards.reserve(send, receive)?;
             scratch.reserve()?;
-            Ok((rows, shards, None))
+            Ok((rows, (shards, None)))
         };
-        let prepared: Result<(Vec<u8>, Shards, Option<Buffers>)> = prepare();
-        let length = prepared.as_ref().map_or(0, |(rows, ..)| rows.len());
+        let prepared = prepare();
         let quantities = |tell: &mut Tell<'_>| tell_selected(work, plan, sources, tell);
-        let call = Call {
-            numbers: [u64::from(measures), u64::from(lacks)],
-            length,
-            ..Call::to(Kind::Gradients, &"the exchange of gradients").agreeing(&quantities)
-        };
-        let (mut meeting, (rows, mut own, on_gpu)) = self.ranks.meet(call, prepared)?;
+        let numbers = [u64::from(measures), u64::from(lacks)];
+        let (mut meeting, (rows, (shards, on_gpu))) =
+            self.meet("the exchange of gradients", numbers, &quantities, prepared)?;
         let (any_measures, any_lacks) = meeting
             .numbers()
             .fold((false, false), |any, [one, other]| (any.0 || one != 0, any.1 || other != 0));
-        if any_lacks || sources.accumulation.row_sparse(0).is_some() {
+        if any_lacks || sources.accumulation.has_row_sparse() {
             // A rank that fails here says so before anything is used up.
             let rows = meeting.all_gather(&rows)?;
             drop(meeting);
             let mut take = || {
-                touched.unpack(self.ranks, sources, plan, &self.announced, &rows)?;
-                let with_before = self.ranks.has_fixed_replicas();
-                sources.merge_touched(plan, rule, touched, with_before)?;
+                self.take_rows(sources, &|index| plan.updates(index), &rows)?;
                 if any_lacks { work.widen_rows(self.ranks, state, plan, rule) } else { Ok(()) }
             };
             let call = Call::to(Kind::Gradients, &"the exchange of dense gradients");
             (meeting, ()) = self.ranks.meet(call, take())?;
         }
         sources.spend();
+        let Memory { send, receive, .. } = &mut work.exchange;
         match on_gpu {
-            Some(buffers) => own.exchange_between_gpus(&mut meeting, sources, buffers)?,
+            Some(buffers) => shards.exchange_between_gpus(&mut meeting, sources, buffers)?,
             None => {
-                own.exchange(&mut meeting, sources, (send, receive), !self.divides)?;
-                if !self.divides {
-                    own.bring_up(sources)?;
-                } else if any_measures {
-                    let sums = own.total_sums(&mut meeting, send, receive)?;
-                    work.take_squares(sums);
-                }
+                let memory = (&mut *send, &mut *receive);
+                shards.exchange(&mut meeting, sources, launcher, memory, !self.divides)?;
             }
         }
-        if !self.divides {
-            sources.exchanged = true;
-            work.keep_exchanged(sources);
-        }
-        *shards = self.divides.then_some(own);
+        let measured = match any_measures && self.divides {
+            true => Some(shards.total_sums(&mut meeting, send, receive)?),
+            false => None,
+        };
+        sources.exchanged = !self.divides;
+        work.take_exchanged(sources, shards, measured);
         Ok(())
     }
 
@@ -219,29 +240,24 @@ impl<'a> Exchange<'a> {
         prepared: Result<()>,
         work: &mut Work,
         means: Means<'_>,
-        memory: &mut Memory,
+        launcher: &'static dyn Launcher,
         options: &dyn Fn(&Work, &mut Tell<'_>),
     ) -> Result<()> {
-        let Memory { send, receive, scratch, shards, .. } = memory;
-        let shards = prepared.and_then(|()| {
-            shards.as_mut().ok_or_else(|| Error::Internal("no gradients were exchanged".into()))
-        });
         let quantities = |tell: &mut Tell<'_>| options(work, tell);
         let call = Call::to(Kind::Gradients, &"the exchange of new weights").agreeing(&quantities);
-        let (mut meeting, shards) = self.ranks.meet(call, shards)?;
+        let (mut meeting, ()) = self.ranks.meet(call, prepared)?;
+        let Work { items, exchange: Memory { send, receive, scratch, shards }, .. } = work;
+        let none = || Error::Internal("no gradients were exchanged".into());
+        let shards = shards.as_ref().ok_or_else(none)?;
         if means.rule.measures() {
-            shards.measure(&mut meeting, &mut work.items, means, (send, receive))?;
+            shards.measure(&mut meeting, items, means, (send, receive))?;
         }
-        shards.exchange_weights(&mut meeting, &work.items, means, (send, receive), scratch)?;
+        let memory = (send, receive, &*scratch);
+        shards.exchange_weights(&mut meeting, items, means, launcher, memory)?;
         drop(meeting);
-        let keys = work.items.iter().map(|item| means.sources.variables()[item.index].key());
+        let keys = items.iter().map(|item| means.sources.variables()[item.index].key());
         self.ranks.updating().extend(keys);
         Ok(())
-    }
-
-    /// The weight of what all replicas have contributed to the last run.
-    pub fn weight_of_run(&self) -> f64 {
-        self.announced.weight_of_run()
     }
 
     /// Prepares to accumulate what all replicas of all ranks have contributed to the last run, which is
@@ -251,50 +267,72 @@ impl<'a> Exchange<'a> {
         &self,
         sources: &mut Sources<'_>,
         work: &mut Work,
-        plan: &mut Plan,
+        plan: &Plan,
         rule: &dyn UpdateRule,
-        memory: &mut Memory,
+        launcher: &'static dyn Launcher,
         find_not_finite: bool,
     ) -> Result<Option<usize>> {
-        let Memory { send, receive, touched, .. } = memory;
-        let replicas = self.ranks.replicas()[self.ranks.rank()];
         let has = |index| self.announced.has_variable_of_run(index);
         let mut prepare = || {
-            let rows = sparse_rows::pack(self.ranks, sources, plan)?;
-            work.select_where(sources, plan, replicas, has);
-            let selected = work.indices();
-            let mut shards = Shards::new(self.ranks, &self.announced, sources, &selected, ROUND);
+            let rows = self.pack_rows(sources, &|index| plan.updates(index))?;
+            work.select(sources, plan, rule, None, has)?;
+            let mut shards = self.shards(sources, &work.indices());
+            let Memory { send, receive, .. } = &mut work.exchange;
             shards.reserve_next(sources, send, receive)?;
             Ok((rows, shards))
         };
-        let prepared: Result<(Vec<u8>, Shards)> = prepare();
-        let length = prepared.as_ref().map_or(0, |(rows, _)| rows.len());
+        let prepared = prepare();
         let quantities = |tell: &mut Tell<'_>| tell_selected(work, plan, sources, tell);
-        let call = Call {
-            length,
-            ..Call::to(Kind::Gradients, &"the accumulation of gradients").agreeing(&quantities)
-        };
-        let (mut meeting, (rows, shards)) = self.ranks.meet(call, prepared)?;
+        let (mut meeting, (rows, shards)) =
+            self.meet("the accumulation of gradients", [0; 2], &quantities, prepared)?;
         let rows = meeting.all_gather(&rows)?;
-        shards.accumulate(&mut meeting, sources, (send, receive))?;
+        let Memory { send, receive, .. } = &mut work.exchange;
+        shards.accumulate(&mut meeting, sources, launcher, (send, receive))?;
         drop(meeting);
-        touched.unpack(self.ranks, sources, plan, &self.announced, &rows)?;
-        sources.merge_touched(plan, rule, touched, true)?;
+        self.take_rows(sources, &|index| plan.updates(index), &rows)?;
         if !find_not_finite {
             return Ok(None);
         }
         let dense = shards.not_finite(sources);
         // Rows are those of all ranks already, and are measured as one process measures them.
         let is_row_sparse = |index| has(index) && sources.is_row_sparse(index);
-        work.select_where(sources, plan, replicas, is_row_sparse);
+        work.select(sources, plan, rule, None, is_row_sparse)?;
         let mut rows = None;
-        Host.measure(work, sources, Keep::Nothing, &mut |index, squares| {
+        launcher.measure(work, sources, Keep::Nothing, &mut |index, squares| {
             if !squares.finite {
                 rows.get_or_insert(index);
             }
         })?;
-        work.select_where(sources, plan, replicas, has);
+        work.select(sources, plan, rule, None, has)?;
         Ok(dense.into_iter().chain(rows).min())
+    }
+
+    /// The gradient of variable `index`, if it is not row-sparse; else [`Sources`] have its rows from then on.
+    /// Nothing is used up.
+    pub fn look(&self, sources: &mut Sources<'_>, index: usize) -> Result<Option<Tensor>> {
+        let chosen = |other: usize| other == index;
+        let variable = &sources.variables()[index];
+        let Memory { mut send, mut receive, .. } = Memory::default();
+        let mut prepare = || {
+            let rows = self.pack_rows(sources, &chosen)?;
+            let (ranks, announced) = (self.ranks, &self.announced);
+            let mut shards = Shards::new(ranks, announced, sources, &[index], ROUND);
+            let (dtype, shape, device) = (variable.dtype(), variable.shape(), variable.device());
+            shards.land(|_| Tensor::uninitialized(dtype, shape, device))?;
+            shards.reserve(&mut send, &mut receive)?;
+            Ok((rows, (shards, launcher_of(sources.variables())?)))
+        };
+        let (mut meeting, (rows, (shards, launcher))) =
+            self.meet("the exchange of a gradient", [0; 2], &|_| {}, prepare())?;
+        if sources.is_row_sparse(index) {
+            let rows = meeting.all_gather(&rows)?;
+            drop(meeting);
+            self.take_rows(sources, &chosen, &rows)?;
+            return Ok(None);
+        }
+        shards.exchange(&mut meeting, sources, launcher, (&mut send, &mut receive), true)?;
+        let landing = shards.items.first().and_then(|item| item.landing.as_ref());
+        Ok(landing.map(Room::tensor).cloned())
     }
 
     /// Refuses variables whose weights will change before this update is carried out: the ranks would
@@ -323,22 +361,10 @@ pub(super) fn forget_updating(ranks: &Ranks, work: &Work, variables: &[Variable]
     }
 }
 
-impl Memory {
-    /// What goes out, and what comes in.
-    pub(super) fn buffers(&mut self) -> (&mut Words, &mut Words) {
-        (&mut self.send, &mut self.receive)
-    }
-
-    /// The parts of the last update, whose weights have landed.
-    pub(super) fn received(&mut self) -> Option<&mut Shards> {
-        self.shards.as_mut()
-    }
-}
-
 /// Which variables are frozen and which are selected: a rank that has frozen others would send other bytes.
 fn tell_selected(work: &Work, plan: &Plan, sources: &Sources<'_>, tell: &mut Tell<'_>) {
     for (index, variable) in sources.variables().iter().enumerate() {
-        let frozen = plan.treatment(index).group.frozen;
+        let frozen = !plan.updates(index);
         tell(&format_args!("whether '{}' is frozen", variable.name()), frozen.into());
     }
     for item in &work.items {

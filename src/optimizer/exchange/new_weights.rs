@@ -11,78 +11,26 @@
 use std::array;
 use std::sync::atomic::Ordering;
 
-use super::buffers::{WORD, Words, copy, span_mut, take};
+use super::buffers::{Scratch, TRIAL, WORD, Words, copy, span_mut, take};
 use super::shards::{Shards, Stretch};
 use crate::error::Result;
-use crate::executor::pieces::Part;
+use crate::executor::pieces::Pieces;
 use crate::executor::workers;
 use crate::kernels::float::narrow::narrow;
 use crate::kernels::instruction_set::Instructions;
 use crate::kernels::update::measure::Chunks;
-use crate::kernels::update::pass::Pass;
 use crate::kernels::update::tiles::MOST_SLOTS;
-use crate::kernels::update::weighted_sum::{Clipping, Contribution};
+use crate::kernels::update::weighted_sum::Contribution;
 use crate::kernels::view::{Span, SpanMut};
-use crate::optimizer::rule::UpdateRule;
+use crate::optimizer::launcher::Launcher;
+use crate::optimizer::means::Means;
 use crate::optimizer::sources::Sources;
 use crate::optimizer::variable_states::Variables;
-use crate::optimizer::workspace::{self, Update};
+use crate::optimizer::workspace;
 use crate::strategy::ranks::Meeting;
-use parking_lot::Mutex;
 
 /// Workers share updates at multiples of so many elements.
 const BLOCK: usize = 64;
-
-/// Of so many elements the state is copied at a time.
-const TRIAL: usize = 1024;
-
-/// Where state is copied to, for each share of the work.
-#[derive(Default)]
-pub(super) struct Scratch(Vec<Mutex<Words>>);
-
-impl Scratch {
-    /// Has the memory that trials take.
-    pub fn reserve(&mut self) -> Result<()> {
-        let shares = workers::count();
-        self.0.resize_with(self.0.len().max(shares), Mutex::default);
-        self.0.iter().try_for_each(|words| words.lock().resize(MOST_SLOTS * TRIAL * WORD))
-    }
-}
-
-/// What updates of a rank's parts are made with.
-#[derive(Clone, Copy)]
-pub(in crate::optimizer) struct Means<'a> {
-    pub variables: &'a Variables,
-    pub sources: &'a Sources<'a>,
-    pub rule: &'a dyn UpdateRule,
-    pub clipping: Clipping,
-}
-
-impl<'a> Means<'a> {
-    /// Weights and slots of the variable that `update` is about: all of the former, the latter of this
-    /// rank's part.
-    fn operands(&self, update: &Update) -> (&'a SpanMut<'a>, &'a [SpanMut<'a>]) {
-        let slots = self.rule.slots().len();
-        self.variables.operands(update.position, update.buffer, slots)
-    }
-
-    /// A pass with what is the same for all passes of `update`.
-    ///
-    /// # Safety
-    /// As for [`Pass::new`].
-    unsafe fn pass<'p>(
-        &self,
-        update: &Update,
-        weights: &'p SpanMut<'p>,
-        slots: &'p [SpanMut<'p>],
-        gradient: &'p [Contribution<'p>],
-        first: usize,
-    ) -> Pass<'p> {
-        // SAFETY: the caller's promise is the same.
-        let pass = unsafe { Pass::new(Instructions::chosen(), weights, slots, gradient, 1.0) };
-        pass.clipped(self.clipping).with_l2(update.l2).from_element(first)
-    }
-}
 
 /// A gradient that was added up as the only contribution.
 fn alone(gradient: Span<'_>) -> [Contribution<'_>; 1] {
@@ -93,7 +41,7 @@ impl Shards {
     /// Completes the scalars of the updates of `items`, which are those of the parts, by what the rule
     /// must know about whole variables.
     pub(super) fn measure(
-        &mut self,
+        &self,
         meeting: &mut Meeting<'_>,
         items: &mut [workspace::Item],
         means: Means<'_>,
@@ -103,13 +51,15 @@ impl Shards {
         for (part, item) in self.items.iter().zip(divided(items)) {
             let own;
             (own, sums) = sums.split_at(Chunks::tiles(part.division.own().len()).count());
-            let (Some(update), Some(landing)) = (&item.update, &part.landing) else { continue };
             let range = part.division.own();
+            let (Some(update), Some(gradient)) = (&item.update, part.landing(&range)) else {
+                continue;
+            };
             let (weights, slots) = means.operands(update);
             // SAFETY: nothing is written, and the apply, which has claimed the variable, is alone with it.
             unsafe {
                 let weights = weights.part(&range);
-                let gradient = alone(landing.reading().part(&range));
+                let gradient = alone(gradient);
                 let pass = means.pass(update, &weights, slots, &gradient, range.start);
                 update.scalars.sums(&pass.telling_tiles(own.as_flattened()));
             }
@@ -126,16 +76,18 @@ impl Shards {
     /// Has this rank compute the weights of its part, as they will be, and all ranks know those of all parts,
     /// and of gradients that are not finite.
     pub(super) fn exchange_weights(
-        &mut self,
+        &self,
         meeting: &mut Meeting<'_>,
         items: &[workspace::Item],
         means: Means<'_>,
-        (send, receive): (&mut Words, &mut Words),
-        scratch: &Scratch,
+        launcher: &'static dyn Launcher,
+        (send, receive, scratch): (&mut Words, &mut Words, &Scratch),
     ) -> Result<()> {
+        let mut landed = Ok(());
         for round in 0..self.rounds {
             self.try_update(round, items, means, send, scratch);
-            self.all_gather(meeting, round, send, receive)?;
+            let received = self.all_gather(meeting, round, (send, receive), false)?;
+            landed = landed.and(launcher.land(&received));
             let mut end = 0;
             for count in self.weight_counts(round) {
                 end += count;
@@ -146,25 +98,24 @@ impl Shards {
                 }
             }
         }
-        Ok(())
+        landed
     }
 
     /// Writes what is of this rank's part in a round, as it will be, to `send`, and behind it which variable
     /// is the first whose gradient is not finite.
     fn try_update(
-        &mut self,
+        &self,
         round: usize,
         items: &[workspace::Item],
         means: Means<'_>,
         send: &mut Words,
         scratch: &Scratch,
     ) {
-        let mut pieces = std::mem::take(&mut self.pieces);
+        let mut pieces = Pieces::default();
         let (own, slots) = (self.of(self.rank, round), means.rule.slots().len());
         let items: Vec<&workspace::Item> = divided(items).collect();
         let mut to = send.bytes_mut();
         let mut places = Vec::with_capacity(own.len());
-        pieces.clear();
         for Stretch { item, range, .. } in own {
             let dtype = self.items[*item].dtype;
             places.push(span_mut(take(&mut to, range.len() * dtype.size()), dtype));
@@ -175,7 +126,7 @@ impl Shards {
             for (at, of_share) in share.parts() {
                 let (stretch, place) = (&own[at], &places[at]);
                 let (part, item) = (&self.items[stretch.item], items[stretch.item]);
-                let (Some(update), Some(landing)) = (&item.update, &part.landing) else { continue };
+                let Some(update) = &item.update else { continue };
                 let of_share = of_share.range();
                 for start in of_share.clone().step_by(TRIAL) {
                     let range = start..of_share.end.min(start + TRIAL);
@@ -184,6 +135,7 @@ impl Shards {
                     let of_variable = first..first + range.len();
                     let first_slot = first - part.division.own().start;
                     let of_slots = first_slot..first_slot + range.len();
+                    let Some(gradient) = part.landing(&of_variable) else { continue };
                     let (whole, kept) = means.operands(update);
                     let mut rooms = copies.bytes_mut().chunks_exact_mut(TRIAL * WORD);
                     // SAFETY: the shares have different parts of what is sent, and rooms of their own;
@@ -200,7 +152,7 @@ impl Shards {
                             }
                             room
                         });
-                        let gradient = alone(landing.reading().part(&of_variable));
+                        let gradient = alone(gradient);
                         let slots = &slots[..kept.len()];
                         let pass = means.pass(update, &weights, slots, &gradient, first);
                         means.rule.update(&update.scalars, &pass.noting(&item.not_finite));
@@ -208,69 +160,38 @@ impl Shards {
                 }
             }
         });
-        self.pieces = pieces;
         let found = items.iter().find(|item| item.not_finite.load(Ordering::Relaxed));
         let found = found.map_or(u64::MAX, |item| item.index as u64);
         take(&mut to, WORD).copy_from_slice(&found.to_ne_bytes());
     }
 
-    /// Updates elements `range` of this rank's part of the `at`-th variable, with its state.
-    ///
-    /// # Safety
-    /// Nobody else reads or writes these elements, their state and their copies meanwhile.
-    pub unsafe fn update_own(
-        &self,
-        at: usize,
-        item: &workspace::Item,
-        means: Means<'_>,
-        of_share: Part,
-        streaming: bool,
-    ) {
-        let part = &self.items[at];
-        let (Some(update), Some(landing)) = (&item.update, &part.landing) else { return };
-        let own = part.division.own();
-        let variable = &means.sources.variables()[part.index];
-        let copies = variable.copies_to_write(update.buffer, update.copies);
-        let (weights, slots) = means.operands(update);
-        // SAFETY: the caller's promise; what is made here of parts is of this rank's, and the pass is over
-        // those elements of it that are the caller's.
-        unsafe {
-            let weights = weights.part(&own);
-            let copies = copies.map(|copy| copy.map(|copy| copy.part(&own)));
-            let copies = copies.each_ref().map(Option::as_ref);
-            let gradient = alone(landing.reading().part(&own));
-            let pass = means.pass(update, &weights, slots, &gradient, own.start);
-            let pass = pass.with_copies(&copies, streaming).noting(&item.not_finite);
-            means.rule.update(&update.scalars, &pass.over(&of_share));
-        }
-    }
-
     /// Puts the weights of the other ranks' parts, which have landed, in their place.
     pub fn put_weights(
-        &mut self,
+        &self,
         items: &[workspace::Item],
         variables: &Variables,
         sources: &Sources<'_>,
     ) {
-        let mut others = Vec::with_capacity(2 * self.items.len());
-        self.pieces.clear();
+        let (mut others, mut pieces) =
+            (Vec::with_capacity(2 * self.items.len()), Pieces::default());
         for (part, item) in self.items.iter().zip(divided(items)) {
-            let (Some(update), Some(landing)) = (&item.update, &part.landing) else { continue };
+            let Some(update) = &item.update else { continue };
             let own = part.division.own();
             for range in [0..own.start, own.end..part.elements] {
-                self.pieces.push(range.len(), BLOCK, 2 * part.dtype.size());
-                others.push((part.index, update, landing, range));
+                pieces.push(range.len(), BLOCK, 2 * part.dtype.size());
+                others.push((part, update, range));
             }
         }
-        self.pieces.for_each_share(workers::count(), &|share| {
+        pieces.for_each_share(workers::count(), &|share| {
             for (at, of_share) in share.parts() {
-                let (index, update, landing, ref range) = others[at];
-                let (of_share, variable) = (of_share.range(), &sources.variables()[index]);
+                let (part, update, ref range) = others[at];
+                let (of_share, variable) = (of_share.range(), &sources.variables()[part.index]);
                 let range = range.start + of_share.start..range.start + of_share.end;
+                let Some(landed) = part.landing(&range) else { continue };
                 let weights = variables.weights(update.position, update.buffer);
                 // SAFETY: the apply has claimed the variable, and the shares have different parts of it.
                 unsafe {
-                    copy(landing.reading().part(&range), &weights.part(&range));
+                    copy(landed, &weights.part(&range));
                     let copies = variable.copies_to_write(update.buffer, update.copies);
                     for copy in copies.iter().flatten() {
                         let (chosen, from) = (Instructions::chosen(), weights.reading());

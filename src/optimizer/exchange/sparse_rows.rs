@@ -6,17 +6,15 @@ use super::participation::Participation;
 use super::sent::Sent;
 use crate::device::DeviceId;
 use crate::error::{Result, memory};
-use crate::optimizer::plan::Plan;
 use crate::optimizer::row_sums::Source;
 use crate::optimizer::rows::ReplicaRows;
 use crate::optimizer::sources::Sources;
 use crate::strategy::ranks::wire::{Reader, Writer};
 use crate::strategy::ranks::{Gathered, Ranks};
-use crate::tensor::{Shape, Tensor};
+use crate::tensor::{DType, Shape, Tensor};
 
 /// The rows of all ranks.
-#[derive(Default)]
-pub(in crate::optimizer) struct SparseRows(Vec<OfReplica>);
+pub(super) struct SparseRows(Vec<OfReplica>);
 
 /// The rows that one replica, or all of one rank, have touched of one variable.
 struct OfReplica {
@@ -27,17 +25,15 @@ struct OfReplica {
     factor: f64,
 }
 
-/// This rank's rows for all. Rows of variables that are not updated stay here.
-pub(super) fn pack(ranks: &Ranks, sources: &Sources<'_>, plan: &mut Plan) -> Result<Vec<u8>> {
+/// This rank's rows of those variables that are `chosen`, for all.
+pub(super) fn pack(
+    ranks: &Ranks,
+    sources: &Sources<'_>,
+    chosen: &dyn Fn(usize) -> bool,
+) -> Result<Vec<u8>> {
     let mut to = Writer::default();
-    let mut number = 0;
-    while let Some(index) = sources.accumulation.row_sparse(number) {
-        number += 1;
-        if plan.of_variable(index).group.frozen {
-            continue;
-        }
-        pack_variable(ranks, sources, index, &mut to)?;
-    }
+    let mut all = sources.accumulation.row_sparse().filter(|&index| chosen(index));
+    all.try_for_each(|index| pack_variable(ranks, sources, index, &mut to))?;
     Ok(to.done())
 }
 
@@ -48,7 +44,7 @@ fn sent(ranks: &Ranks, sources: &Sources<'_>, index: usize) -> Sent {
 
 /// The rows of variable `index` alone: those of each replica as they are, or what they and the runs before
 /// amount to.
-pub(in crate::optimizer) fn pack_variable(
+fn pack_variable(
     ranks: &Ranks,
     sources: &Sources<'_>,
     index: usize,
@@ -63,6 +59,7 @@ pub(in crate::optimizer) fn pack_variable(
             to.float(1.0)?;
             to.number(rows.len() as u64)?;
             rows.iter().try_for_each(|&row| to.number(row as u64))?;
+            to.number(1)?;
             to.tensor(merged.tensor())?;
         }
         return Ok(());
@@ -85,34 +82,27 @@ pub(in crate::optimizer) fn pack_variable(
 }
 
 impl SparseRows {
-    /// Takes what all ranks have sent.
+    /// What all ranks have sent of those variables that are `chosen`.
     pub(super) fn unpack(
-        &mut self,
         ranks: &Ranks,
         sources: &Sources<'_>,
-        plan: &mut Plan,
+        chosen: &dyn Fn(usize) -> bool,
         announced: &Participation,
         received: &Gathered,
-    ) -> Result<()> {
-        self.0.clear();
-        let mut before = 0;
+    ) -> Result<SparseRows> {
+        let (mut rows, mut before) = (SparseRows(Vec::new()), 0);
         for ((rank, bytes), of_rank) in received.iter().enumerate().zip(announced.ranks()) {
             let mut from = Reader::new(rank, bytes);
-            let mut number = 0;
-            while let Some(index) = sources.accumulation.row_sparse(number) {
-                number += 1;
-                if plan.of_variable(index).group.frozen {
-                    continue;
-                }
-                self.unpack_variable(ranks, sources, (index, before), &mut from)?;
+            for index in sources.accumulation.row_sparse().filter(|&index| chosen(index)) {
+                rows.unpack_variable(ranks, sources, (index, before), &mut from)?;
             }
             before += of_rank.replicas.len();
         }
-        Ok(())
+        Ok(rows)
     }
 
     /// Takes what one rank, `before` which there are so many replicas, has sent of variable `index`.
-    pub(in crate::optimizer) fn unpack_variable(
+    fn unpack_variable(
         &mut self,
         ranks: &Ranks,
         sources: &Sources<'_>,
@@ -123,7 +113,7 @@ impl SparseRows {
             let replica = usize::try_from(from.number()?).ok();
             let replica = replica.and_then(|replica| before.checked_add(replica));
             let (replica, factor) = (replica.ok_or_else(|| from.damaged())?, from.float()?);
-            let rows = read_rows(sources, index, sent(ranks, sources, index), from)?;
+            let rows = read_rows(sources, index, sent(ranks, sources, index).dtype(), from)?;
             self.0.push(OfReplica { index, replica, rows, factor });
         }
         Ok(())
@@ -140,10 +130,10 @@ impl SparseRows {
 fn read_rows(
     sources: &Sources<'_>,
     index: usize,
-    sent: Sent,
+    dtype: DType,
     from: &mut Reader<'_>,
 ) -> Result<ReplicaRows> {
-    let (variable, dtype) = (&sources.variables()[index], sent.dtype());
+    let variable = &sources.variables()[index];
     let known = variable.shape()[0] as u64;
     let indices = (0..from.count()?).map(|_| match from.number()? {
         row if row < known => Ok(row as i64),
@@ -152,7 +142,7 @@ fn read_rows(
     let indices = memory::collect(indices, "row numbers")?;
     let rows = ReplicaRows::new(DeviceId::HOST, dtype, false);
     let mut rest = indices.as_slice();
-    for _ in 0..if sent == Sent::Sum { 1 } else { from.count()? } {
+    for _ in 0..from.count()? {
         let values = from.tensor()?;
         let count = values.shape().first().copied().unwrap_or(0);
         let is_like_it = values.dtype() == dtype

@@ -3,15 +3,15 @@
 
 #![expect(unsafe_code, reason = "kernels are told of memory")]
 
-use super::{Shards, Stretch};
+use super::buffers::{Words, padded};
+use super::sent::Sent;
+use super::shards::{Shards, Stretch};
 use crate::device::cuda::gpu::Gpu;
 use crate::error::Result;
 use crate::kernels::cuda::{Address, Contribution, Gradient, Place, on_gpu};
 use crate::kernels::dtype::DType;
 use crate::kernels::layout::{Layout, Shape};
-use crate::optimizer::exchange::buffers::Words;
-use crate::optimizer::exchange::buffers::padded;
-use crate::optimizer::exchange::sent::Sent;
+use crate::optimizer::room::Room;
 use crate::optimizer::sources::Sources;
 use crate::tensor::Tensor;
 
@@ -32,7 +32,7 @@ struct Sum {
 
 impl Shards {
     /// As [`Shards::pack`], of what lies on `gpu`.
-    pub fn pack_on_gpu(
+    pub(in crate::optimizer) fn pack_on_gpu(
         &self,
         gpu: &'static Gpu,
         round: usize,
@@ -89,10 +89,9 @@ impl Shards {
                     Contribution { gradient: gradient + offset, factor }
                 });
                 if item.sent == Sent::Sum {
-                    let accumulated = sources.accumulation.on_gpu(item.index);
-                    let accumulated = accumulated.map(|sum| {
-                        sum.place().address + (range.start * size_of::<f64>()) as Address
-                    });
+                    let accumulated = sources.accumulation.of_variable(item.index);
+                    let offset = (range.start * size_of::<f64>()) as Address;
+                    let accumulated = accumulated.map(Room::address).map(|sum| sum + offset);
                     if accumulated.is_some() || !contributions.is_empty() {
                         let gradient = Gradient {
                             dtype: item.dtype,
@@ -118,10 +117,5 @@ impl Shards {
         copies.retain(|(from, _)| from.elements() > 0);
         sums.retain(|sum| sum.gradient.elements > 0);
         Ok(Packing { copies, sums })
-    }
-
-    /// Brings the gradients that were exchanged to the GPU that holds the variables, if one does.
-    pub fn bring_up(&self, sources: &mut Sources<'_>) -> Result<()> {
-        self.items.iter().try_for_each(|item| sources.accumulation.bring_gradient_up(item.index))
     }
 }

@@ -3,15 +3,16 @@
 
 #![expect(unsafe_code, reason = "kernels are told of memory")]
 
-use super::super::buffers::padded;
-use super::{Item, Shards};
+use super::buffers::padded;
+use super::sent::Sent;
+use super::shards::{Item, Shards};
 use crate::device::cuda::gpu::Gpu;
 use crate::device::cuda::memory::DeviceMemory;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernels::cuda::{Address, Contribution, Gradient, Place, on_gpu};
 use crate::kernels::dtype::DType;
 use crate::kernels::layout::{Layout, Shape};
-use crate::optimizer::exchange::sent::Sent;
+use crate::optimizer::room::Room;
 use crate::optimizer::sources::Sources;
 use crate::strategy::ranks::Meeting;
 
@@ -35,11 +36,7 @@ struct Received<'a> {
 
 impl Shards {
     /// Has all memory that the exchange takes, with what this rank sends in it.
-    pub fn make_ready_on(&self, gpu: &'static Gpu, sources: &mut Sources<'_>) -> Result<Buffers> {
-        let variables = sources.variables();
-        for item in &self.items {
-            sources.accumulation.reserve_gradient_on_gpu(item.index, &variables[item.index])?;
-        }
+    pub fn make_ready_on(&self, gpu: &'static Gpu, sources: &Sources<'_>) -> Result<Buffers> {
         let ((send, receive), gradients) = (self.counts(0), self.shard_counts(0));
         let own = gradients[self.rank];
         let send = DeviceMemory::new(gpu, send.iter().sum::<usize>().max(own))?;
@@ -54,7 +51,7 @@ impl Shards {
     }
 
     /// Exchanges the contributions, adds up those to this rank's part, and puts the gradients of all
-    /// parts where [`Sources`] has them on the GPU.
+    /// parts where they land on the GPU.
     pub fn exchange_between_gpus(
         &self,
         meeting: &mut Meeting<'_>,
@@ -71,7 +68,7 @@ impl Shards {
         // Also if that has failed: the others wait for this rank here, and hear of it at the commit point.
         meeting.all_gather_on_gpus(&send, &mut receive, &self.shard_counts(0))?;
         added?;
-        self.take_gradients(gpu, sources, &receive)
+        self.take_gradients(gpu, &receive)
     }
 
     /// Adds up what all ranks have sent for this rank's part, in rank order, as gradients.
@@ -142,12 +139,7 @@ impl Shards {
     }
 
     /// Copies the gradients of all parts to where an update reads them.
-    fn take_gradients(
-        &self,
-        gpu: &'static Gpu,
-        sources: &Sources<'_>,
-        gathered: &DeviceMemory,
-    ) -> Result<()> {
+    fn take_gradients(&self, gpu: &'static Gpu, gathered: &DeviceMemory) -> Result<()> {
         let mut at = gathered.address();
         let mut copies = Vec::new();
         for rank in 0..self.stretches.len() {
@@ -155,18 +147,17 @@ impl Shards {
                 let (range, size) = (item.division.of(rank), item.dtype.size());
                 let from = at;
                 at += padded(range.len() * size) as Address;
-                let none = || Error::Internal("a gradient has no place on its GPU".into());
-                let to = sources.accumulation.gradient_on_gpu(item.index).ok_or_else(none)?;
+                let Some(to) = item.landing.as_ref().map(Room::address) else { continue };
                 if range.is_empty() {
                     continue;
                 }
                 let layout = Layout::row_major(Shape::new(&[range.len()])?);
                 let place = |address| Place { address, dtype: item.dtype, layout };
-                let to = to.place().address + (range.start * size) as Address;
+                let to = to + (range.start * size) as Address;
                 copies.push((place(from), place(to)));
             }
         }
-        // SAFETY: who has the accumulation, as `sources` has, is alone with the gradients; what was gathered
+        // SAFETY: whoever exchanges is alone with the gradients; what was gathered
         // is freed when the stream has come past the copies.
         on_gpu(gpu, |launcher| unsafe { launcher.copy(&copies) })
     }

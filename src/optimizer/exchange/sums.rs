@@ -1,0 +1,338 @@
+//! Each rank's sums of its part of dense gradients, of what all ranks have sent for it.
+
+#![expect(
+    unsafe_code,
+    reason = "gradients are read from and written to memory that ranks exchange"
+)]
+
+use std::array;
+use std::sync::atomic::Ordering;
+
+use super::buffers::{WORD, Words, bytes_of, copy, padded, span, span_mut, take};
+use super::sent::Sent;
+use super::shards::{Item, Received, Shards, Stretch};
+use crate::error::Result;
+use crate::executor::pieces::Pieces;
+use crate::executor::workers;
+use crate::kernels::dtype::DType;
+use crate::kernels::instruction_set::Instructions;
+use crate::kernels::update::accumulate::accumulate;
+use crate::kernels::update::measure::{Chunks, OfTiles, TILE};
+use crate::kernels::update::rules::SUMS;
+use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
+use crate::kernels::view::{Span, SpanMut};
+use crate::optimizer::launcher::Launcher;
+use crate::optimizer::room::Room;
+use crate::optimizer::sources::Sources;
+use crate::strategy::ranks::Meeting;
+
+/// Workers share the sums of gradients at multiples of so many elements.
+const BLOCK: usize = 64;
+
+impl Shards {
+    /// Writes what this rank sends in a round to `send`: for each rank, for each stretch, its elements of
+    /// each replica's contribution, or of their sum.
+    pub fn pack(&self, round: usize, sources: &Sources<'_>, send: &mut Words) {
+        let mut to = send.bytes_mut();
+        let mut contributions = Vec::new();
+        for rank in 0..self.stretches.len() {
+            for Stretch { item, range, .. } in self.of(rank, round) {
+                let item = &self.items[*item];
+                sources.collect_own(item.index, &mut contributions);
+                let Sent::Contributions(dtype) = item.sent else {
+                    let accumulated = sources.accumulated(item.index);
+                    if accumulated.is_some() || !contributions.is_empty() {
+                        let place = take(&mut to, range.len() * size_of::<f64>());
+                        let own = contributions.iter().map(|of: &Contribution<'static>| {
+                            let gradient = of.gradient.part(range);
+                            Contribution { gradient, factor: of.factor }
+                        });
+                        let (place, own) =
+                            (span_mut(place, DType::Float64), own.collect::<Vec<_>>());
+                        // SAFETY: what is sent is this function's to write.
+                        unsafe { add_up(&place, accumulated.map(|sum| sum.part(range)), &own) };
+                    }
+                    continue;
+                };
+                for contribution in &contributions {
+                    let place = take(&mut to, range.len() * dtype.size());
+                    place.copy_from_slice(bytes_of(contribution.gradient, range));
+                }
+            }
+        }
+    }
+
+    /// Exchanges the contributions, and adds up those to this rank's part; the gradients of the others with
+    /// `gathers`, too. A failure of this rank alone does not keep it from what the others wait for.
+    pub fn exchange(
+        &self,
+        meeting: &mut Meeting<'_>,
+        sources: &Sources<'_>,
+        launcher: &'static dyn Launcher,
+        (send, receive): (&mut Words, &mut Words),
+        gathers: bool,
+    ) -> Result<()> {
+        let mut done = Ok(());
+        for round in 0..self.rounds {
+            done = done.and(self.all_to_all(meeting, sources, launcher, (send, receive), round)?);
+            let (own, mut to) = (self.of(self.rank, round), send.bytes_mut());
+            let place = |Stretch { item, range, .. }: &Stretch| {
+                let item = &self.items[*item];
+                if gathers {
+                    let bytes = range.len() * item.dtype.size();
+                    return Some(span_mut(take(&mut to, bytes), item.dtype));
+                }
+                // SAFETY: what it held was sent, and whoever exchanges is alone with the gradients.
+                Some(unsafe { item.landing.as_ref()?.writing()?.part(range) })
+            };
+            let places: Vec<_> = own.iter().map(place).collect();
+            self.add_up(round, sources, receive, &places);
+            if gathers {
+                let received = self.all_gather(meeting, round, (send, receive), true)?;
+                done = done.and(launcher.land(&received));
+            }
+        }
+        done
+    }
+
+    /// Receives the contributions of all ranks to this one's part in a round. The inner result is that of
+    /// what this rank sends.
+    fn all_to_all(
+        &self,
+        meeting: &mut Meeting<'_>,
+        sources: &Sources<'_>,
+        launcher: &'static dyn Launcher,
+        (send, receive): (&mut Words, &mut Words),
+        round: usize,
+    ) -> Result<Result<()>> {
+        let packed = launcher.pack(self, round, sources, send);
+        let (send_counts, receive_counts) = self.counts(round);
+        let (sent, received) = (send_counts.iter().sum(), receive_counts.iter().sum());
+        meeting.all_to_all(
+            (&send.bytes()[..sent], &send_counts),
+            (&mut receive.bytes_mut()[..received], &receive_counts),
+        )?;
+        Ok(packed)
+    }
+
+    /// Sends the elements of this rank's part that are in `send`, and a word, to all others. Returns what has come,
+    /// also of this rank's part with `with_own`.
+    pub(super) fn all_gather<'r>(
+        &'r self,
+        meeting: &mut Meeting<'_>,
+        round: usize,
+        (send, receive): (&Words, &'r mut Words),
+        with_own: bool,
+    ) -> Result<Vec<Received<'r>>> {
+        let counts = self.weight_counts(round);
+        let to = &mut receive.bytes_mut()[..counts.iter().sum()];
+        meeting.all_gather_into(&send.bytes()[..counts[self.rank]], to, &counts)?;
+        let mut received = Vec::new();
+        let mut from = receive.bytes();
+        for (rank, count) in counts.into_iter().enumerate() {
+            let (of_rank, rest) = from.split_at(count);
+            from = rest;
+            let mut start = 0;
+            for Stretch { item, range, .. } in self.of(rank, round) {
+                let Item { dtype, landing, .. } = &self.items[*item];
+                let bytes = range.len() * dtype.size();
+                let elements = span(&of_rank[start..start + bytes], *dtype);
+                start += padded(bytes);
+                if let Some(to) = landing.as_ref().filter(|_| with_own || rank != self.rank) {
+                    received.push(Received { elements, to, first: range.start });
+                }
+            }
+        }
+        Ok(received)
+    }
+
+    /// The sums over each whole variable, of what the ranks have measured of the tiles of their parts.
+    pub fn total_sums(
+        &self,
+        meeting: &mut Meeting<'_>,
+        send: &mut Words,
+        receive: &mut Words,
+    ) -> Result<Vec<[f64; SUMS]>> {
+        let counts = self.sum_counts();
+        let own = counts[self.rank];
+        let tiles = send.bytes_mut()[..own].chunks_exact_mut(SUMS * WORD);
+        for (place, sums) in tiles.zip(&self.sums) {
+            for (place, sum) in place.chunks_exact_mut(WORD).zip(sums) {
+                place.copy_from_slice(&sum.load(Ordering::Relaxed).to_ne_bytes());
+            }
+        }
+        let all: usize = counts.iter().sum();
+        meeting.all_gather_into(&send.bytes()[..own], &mut receive.bytes_mut()[..all], &counts)?;
+        let mut totals: Vec<OfTiles<SUMS>> =
+            self.items.iter().map(|item| OfTiles::new(item.elements)).collect();
+        let mut tiles = receive.bytes()[..all].chunks_exact(SUMS * WORD);
+        for stretch in self.stretches.iter().flatten() {
+            for tile in tiles.by_ref().take(stretch.range.len().div_ceil(TILE)) {
+                let (words, _) = tile.as_chunks::<WORD>();
+                totals[stretch.item].add(array::from_fn(|at| f64::from_ne_bytes(words[at])));
+            }
+        }
+        Ok(totals.into_iter().map(OfTiles::total).collect())
+    }
+
+    /// What this rank has received in a round: of each stretch of its part the contributions, in rank order,
+    /// and their factors.
+    fn received<'r>(
+        &self,
+        round: usize,
+        sources: &Sources<'_>,
+        mut received: &'r mut [u8],
+    ) -> Vec<Vec<(SpanMut<'r>, f64)>> {
+        let own = self.of(self.rank, round);
+        let mut all: Vec<Vec<(SpanMut<'r>, f64)>> = Vec::new();
+        all.resize_with(own.len(), Vec::new);
+        for from in self.announced.ranks() {
+            for (stretch, places) in own.iter().zip(&mut all) {
+                let item = &self.items[stretch.item];
+                for factor in item.factors(from, sources) {
+                    let place = take(&mut received, stretch.range.len() * item.wire_size());
+                    places.push((span_mut(place, item.sent.dtype()), factor));
+                }
+            }
+        }
+        all
+    }
+
+    /// Has the memory for [`Shards::accumulate`].
+    pub(super) fn reserve_next(
+        &mut self,
+        sources: &mut Sources<'_>,
+        send: &mut Words,
+        receive: &mut Words,
+    ) -> Result<()> {
+        let variables = sources.variables();
+        for Item { index, division, .. } in &self.items {
+            sources.accumulation.reserve(*index, &variables[*index], Some(&division.own()))?;
+        }
+        self.reserve(send, receive)
+    }
+
+    /// Exchanges the contributions of one run, and makes the next sums of this rank's part: those that are
+    /// accumulated, and to them what all replicas have contributed, in their order.
+    pub(super) fn accumulate(
+        &self,
+        meeting: &mut Meeting<'_>,
+        sources: &Sources<'_>,
+        launcher: &'static dyn Launcher,
+        (send, receive): (&mut Words, &mut Words),
+    ) -> Result<()> {
+        let mut packed = Ok(());
+        for round in 0..self.rounds {
+            packed =
+                packed.and(self.all_to_all(meeting, sources, launcher, (send, receive), round)?);
+            let received = self.received(round, sources, receive.bytes_mut());
+            for (stretch, received) in self.of(self.rank, round).iter().zip(&received) {
+                let item = &self.items[stretch.item];
+                let range = item.within(&stretch.range);
+                let before = sources.accumulated(item.index).map(|sum| sum.part(&range));
+                let next = sources.accumulation.next(item.index).and_then(Room::writing);
+                let Some(next) = next else { continue };
+                // SAFETY: who has the accumulation, as `sources` has, is alone with it.
+                unsafe { add_up(&next.part(&range), before, &contributions(received)) };
+            }
+        }
+        packed
+    }
+
+    /// The first variable of which a gradient made of the next sums is not finite.
+    pub(super) fn not_finite(&self, sources: &Sources<'_>) -> Option<usize> {
+        let is_not_finite = |item: &&Item| {
+            let next = sources.accumulation.next(item.index).and_then(Room::reading);
+            next.is_some_and(|next| {
+                let gradient = WeightedSum::new(item.dtype, next.elements(), &[], sources.divisor);
+                !gradient.starting_from(Some(next)).squares(Instructions::chosen()).finite
+            })
+        };
+        self.items.iter().find(is_not_finite).map(|item| item.index)
+    }
+
+    /// Adds up what all ranks have sent for this rank's part in a round, in rank order, as gradients.
+    fn add_up(
+        &self,
+        round: usize,
+        sources: &Sources<'_>,
+        receive: &mut Words,
+        places: &[Option<SpanMut<'_>>],
+    ) {
+        let received = self.received(round, sources, receive.bytes_mut());
+        let terms: Vec<Vec<Contribution<'_>>> =
+            received.iter().map(|of| contributions(of)).collect();
+        let mut pieces = Pieces::default();
+        let own = self.of(self.rank, round);
+        for (stretch, terms) in own.iter().zip(&terms) {
+            let item = &self.items[stretch.item];
+            let bytes = terms.len() * item.wire_size() + item.dtype.size();
+            pieces.push(stretch.range.len(), TILE, bytes);
+        }
+        pieces.for_each_share(workers::count(), &|share| {
+            for (at, part) in share.parts() {
+                let (Stretch { item, range, first_tile, .. }, mut terms) =
+                    (&own[at], terms[at].as_slice());
+                let item = &self.items[*item];
+                let Some(to) = &places[at] else { continue };
+                let (instructions, elements) = (Instructions::chosen(), range.len());
+                let before = match item.sent {
+                    Sent::Contributions(_) => {
+                        let range = item.within(range);
+                        sources.accumulated(item.index).map(|sum| sum.part(&range))
+                    }
+                    Sent::Sum => {
+                        let others = terms.get(1..).unwrap_or_default();
+                        terms = &[];
+                        let first = received[at].first().map(|(first, _)| first);
+                        if let (Some(first), false) = (first, others.is_empty()) {
+                            // SAFETY: the shares have different parts of what was received, and the first sum
+                            // is none of the others.
+                            unsafe { accumulate(instructions, first, false, others, part.clone()) };
+                        }
+                        first.map(SpanMut::reading)
+                    }
+                };
+                let sum = WeightedSum::new(item.dtype, elements, terms, sources.divisor);
+                let sum = sum.starting_from(before);
+                // SAFETY: the place is this function's to write, and the shares have different parts of it.
+                unsafe {
+                    let (part, sums) =
+                        ((Chunks::tiles(elements), &part), &self.sums[*first_tile..]);
+                    sum.measure_squares(instructions, part, sums, Some(to), false);
+                }
+            }
+        });
+    }
+}
+
+/// What was received as contributions.
+fn contributions<'a>(received: &'a [(SpanMut<'_>, f64)]) -> Vec<Contribution<'a>> {
+    let contribution = |(gradient, factor): &'a (SpanMut<'_>, f64)| Contribution {
+        gradient: gradient.reading(),
+        factor: *factor,
+    };
+    received.iter().map(contribution).collect()
+}
+
+/// `to` becomes the sum, float64, of what was there `before` and of the contributions.
+///
+/// # Safety
+/// Nobody else reads or writes `to` meanwhile, and the others have nothing in common with it.
+unsafe fn add_up(to: &SpanMut<'_>, before: Option<Span<'_>>, terms: &[Contribution<'_>]) {
+    if let Some(before) = before {
+        // SAFETY: the caller's promise.
+        unsafe { copy(before, to) };
+    }
+    if terms.is_empty() {
+        return;
+    }
+    let mut pieces = Pieces::default();
+    pieces.push(to.elements(), BLOCK, size_of::<f64>() * (terms.len() + 1));
+    pieces.for_each_share(workers::count(), &|share| {
+        for (_, part) in share.parts() {
+            // SAFETY: the shares have different parts, and the caller vouches for the rest.
+            unsafe { accumulate(Instructions::chosen(), to, before.is_none(), terms, part) };
+        }
+    });
+}

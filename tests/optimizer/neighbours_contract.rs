@@ -1,0 +1,173 @@
+//! Small variables that lie behind each other are updated as one: with the bits of one update for each.
+
+use std::sync::Arc;
+
+use umbo::device::DeviceId;
+use umbo::optimizer::GradientMode::Overwrite;
+use umbo::optimizer::LossReduction::Mean;
+use umbo::optimizer::{
+    ApplyOptions, ApplyReport, Gradients, Group, NonFinite, Optimizer, Settings,
+};
+use umbo::strategy::commit::StepParticipant;
+use umbo::tensor::slab::Slab;
+use umbo::tensor::{DType, Shape};
+use umbo::values::variable::Variable;
+
+use crate::setup::*;
+
+const REPLICAS: usize = 3;
+
+/// Groups of neighbours of 16, 64 and 7 elements; those of 7 have gaps between them.
+fn sizes() -> Vec<usize> {
+    [vec![16; 10], vec![64; 60], vec![7; 5], vec![64; 20]].concat()
+}
+
+/// Variables side by side, with values that differ.
+fn side_by_side(slab: &mut Slab) -> Vec<Variable> {
+    let make = |(index, size): (usize, usize)| {
+        let shape = Shape::new(&[size]).unwrap();
+        let value = slab.zeros(DType::Float32, shape, DeviceId::HOST).unwrap();
+        let numbers: Vec<f32> = (0..size).map(|at| (at * 7 + index) as f32 / 64.0 - 3.0).collect();
+        write(&value, &numbers);
+        variable_from(STRATEGY, &format!("v{index}"), value)
+    };
+    sizes().into_iter().enumerate().map(make).collect()
+}
+
+/// The gradient that a replica writes in a step, if it does.
+fn gradient(replica: usize, step: u64, index: usize, size: usize) -> Option<Vec<f32>> {
+    // In the second half of the steps some variables are passed over by one or by all.
+    let is_left_out = step > 3 && (index == 30 || index == 50 && replica == 1);
+    let element =
+        |at: usize| ((at * 31 + index * 17 + replica * 5 + step as usize) % 97) as f32 / 97.0 - 0.4;
+    (!is_left_out).then(|| (0..size).map(element).collect())
+}
+
+/// One step of gradients of variables of which the first is number `first` of all.
+fn step(
+    gradients: &Arc<Gradients>,
+    optimizer: &Arc<Optimizer>,
+    step: u64,
+    first: usize,
+    spoilt: Option<usize>,
+) -> Option<ApplyReport> {
+    gradients.first_touch(step);
+    let mut is_any = false;
+    for replica in 0..REPLICAS {
+        for (index, variable) in gradients.variables().iter().enumerate() {
+            let size = variable.shape().elements();
+            if let Some(mut values) = gradient(replica, step, first + index, size) {
+                if spoilt == Some(first + index) && replica == 2 {
+                    values[size - 1] = f32::NAN;
+                }
+                write(gradients.view(replica, step, index, Overwrite).unwrap(), &values);
+                is_any = true;
+            }
+        }
+        gradients.submit(replica, step, 1.0 + replica as f64).unwrap();
+    }
+    gradients.commit(step);
+    let options = ApplyOptions { flush: false, measure_norm: true };
+    is_any.then(|| apply_with(optimizer, gradients, options).unwrap())
+}
+
+fn weights(variables: &[Variable]) -> Vec<Vec<u32>> {
+    variables.iter().map(|variable| bits(&value(variable))).collect()
+}
+
+fn state(optimizer: &Optimizer, variables: &[Variable], slots: &[String]) -> Vec<Vec<u32>> {
+    let of = |variable| {
+        slots.iter().map(move |slot| bits(&read(&optimizer.state(variable, slot).unwrap())))
+    };
+    variables.iter().flat_map(of).collect()
+}
+
+#[test]
+fn neighbours_have_the_bits_of_single_updates() {
+    for name in RULES {
+        let (mut slab, mut other) = (Slab::new(0), Slab::new(0));
+        let (together, alone) = (side_by_side(&mut slab), side_by_side(&mut other));
+        let all = gradients(REPLICAS, &together.iter().collect::<Vec<_>>(), Mean);
+        let single: Vec<_> =
+            alone.iter().map(|variable| gradients(REPLICAS, &[variable], Mean)).collect();
+        let (one, many) = (optimizer(name, 0.1), optimizer(name, 0.1));
+        for (optimizer, variables) in [(&one, &together), (&many, &alone)] {
+            let settings = Settings {
+                weight_decay: Some(0.01),
+                clip_value: Some(0.3),
+                non_finite: Some(NonFinite::Ignore),
+                ..Settings::default()
+            };
+            optimizer.configure(settings).unwrap();
+            let frozen = Group { frozen: true, ..Group::default() };
+            optimizer.add_group(&variables[20..22], frozen).unwrap();
+            let slow = Group { learning_rate_factor: 0.5, ..Group::default() };
+            optimizer.add_group(&variables[25..29], slow).unwrap();
+        }
+        for number in 1..=6 {
+            let spoilt = (number == 6).then_some(60);
+            let report = step(&all, &one, number, 0, spoilt).unwrap();
+            let reports = single.iter().enumerate();
+            let reports: Vec<_> = reports
+                .filter_map(|(index, own)| step(own, &many, number, index, spoilt))
+                .collect();
+            // A norm is the root of the variables' squares, which are added up in their order.
+            let squares = reports.iter().map(|of| of.gradient_norm.unwrap().powi(2)).sum::<f64>();
+            let norm = report.gradient_norm.unwrap();
+            assert!(number == 6 || (norm - squares.sqrt()).abs() < 1e-9 * norm, "{name}");
+            assert_eq!(
+                report.variables_updated,
+                reports.iter().map(|of| of.variables_updated).sum::<usize>()
+            );
+            let found = report.non_finite.map(|variable| variable.name().clone());
+            assert_eq!(found, spoilt.map(|index| format!("v{index}").into()), "{name}");
+            assert!(weights(&together) == weights(&alone), "{name}, step {number}");
+        }
+        let slots: Vec<_> = rule(name).slots().iter().map(|slot| slot.name.to_string()).collect();
+        let (with, without) =
+            ([&together[..20], &together[22..]].concat(), [&alone[..20], &alone[22..]].concat());
+        assert!(state(&one, &with, &slots) == state(&many, &without, &slots), "{name}");
+    }
+}
+
+/// What is updated as one is found anew in each apply: low-precision copies, staged values, another optimizer.
+#[test]
+fn neighbours_part_and_meet_again() {
+    let (mut slab, mut other) = (Slab::new(0), Slab::new(0));
+    let (together, alone) = (side_by_side(&mut slab), side_by_side(&mut other));
+    let all = gradients(REPLICAS, &together.iter().collect::<Vec<_>>(), Mean);
+    let single: Vec<_> =
+        alone.iter().map(|variable| gradients(REPLICAS, &[variable], Mean)).collect();
+    let (one, many) = (optimizer("adam", 0.1), optimizer("adam", 0.1));
+    for number in 1..=6 {
+        for variables in [&together, &alone] {
+            match number {
+                3 => {
+                    // SAFETY: nobody writes the variable meanwhile.
+                    let copy = unsafe { variables[33].bring_in_step(0, 1) }.unwrap();
+                    assert_eq!(copy.shape(), variables[33].shape());
+                }
+                4 => {
+                    let fresh = [0.5f32; 64];
+                    write(&staging(&variables[40]), &fresh);
+                    variables[40].stage();
+                    variables[40].publish();
+                }
+                _ => {}
+            }
+        }
+        step(&all, &one, number, 0, None).unwrap();
+        for (index, own) in single.iter().enumerate() {
+            step(own, &many, number, index, None);
+        }
+        assert!(weights(&together) == weights(&alone), "step {number}");
+    }
+    let copies = [&together, &alone].map(|variables| {
+        // SAFETY: nobody writes the variable meanwhile.
+        let copy = unsafe { variables[33].bring_in_step(0, 1) }.unwrap();
+        read::<half::bf16>(copy).iter().map(|element| element.to_bits()).collect::<Vec<_>>()
+    });
+    assert_eq!(copies[0], copies[1]);
+    let rounded = half::bf16::from_f32(value::<f32>(&together[33])[5]);
+    assert_eq!(copies[0][5], rounded.to_bits());
+}
