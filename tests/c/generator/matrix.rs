@@ -148,6 +148,9 @@ const NEVER_SUCCEED: &[(&str, &str)] = &[
     ("umbo_communicator_create_nccl", "its device is no GPU; tests/together runs it"),
 ];
 
+/// Functions that succeed only where those before them in the header have not been called with the same objects.
+const NEED_NEW_OBJECTS: &[&str] = &["umbo_gradients_attach", "umbo_gradients_discard"];
+
 /// The program without what the header says, in the order in which its parts need each other.
 const FRAME: &str = concat!(
     include_str!("matrix/frame.c"),
@@ -246,7 +249,8 @@ fn write_call(
          {locals}{prelude}{retain}    {call}\n{record}{cleanup}    (void)good;\n    return status;\n}}\n"
     )
     .expect("a string takes it");
-    writeln!(table, "    {{\"{name}\", call_{name}, NOTHING, {never}}},")
+    let needs_new = i32::from(NEED_NEW_OBJECTS.contains(&name.as_str()));
+    writeln!(table, "    {{\"{name}\", call_{name}, NOTHING, {never}, {needs_new}}},")
         .expect("a string takes it");
     if let Some(handle) = released {
         writeln!(
@@ -257,7 +261,7 @@ fn write_call(
         .expect("a string takes it");
         writeln!(
             table,
-            "    {{\"{name} (last)\", last_{name}, offsetof(struct objects, {handle}), 0}},"
+            "    {{\"{name} (last)\", last_{name}, offsetof(struct objects, {handle}), 0, 1}},"
         )
         .expect("a string takes it");
     }

@@ -32,7 +32,7 @@ static const char *wanted_function;
 static int count_together(int from) {
     int count = 1;
     if (wanted_function != NULL || functions[from].gives_up != NOTHING) return 1;
-    while (count < most_together && from + count < FUNCTIONS && functions[from + count].gives_up == NOTHING) count++;
+    while (count < most_together && from + count < FUNCTIONS && !functions[from + count].needs_new_objects) count++;
     return count;
 }
 

@@ -73,6 +73,8 @@ struct function {
     /* The member whose last reference the call gives up. */
     size_t gives_up;
     int never_succeeds;
+    /* It is the first that is called with its objects. */
+    int needs_new_objects;
 };
 
 #define NOTHING ((size_t)-1)
