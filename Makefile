@@ -58,6 +58,11 @@ configure = if [ -e $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null; then
   else \
     cmake -S $(2) -B $(1) -G Ninja -DCMAKE_BUILD_TYPE=Release $(3); \
   fi
+# `make test` has clippy's driver compile Rust's tests: it compiles as rustc does and looks at what it compiles, which
+# cargo clippy would read a second time. Packages of registries and what cmake builds are compiled by rustc.
+linted := env RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
+# As make test has built it.
+cargo = $(if $(SMALL),$(linted)) cargo
 # What cargo builds for a package alone has other features than in the whole workspace, and is built anew.
 package = $(if $(SMALL),--workspace,--package $(1))
 # Builds the program of an example against the installed library.
@@ -121,7 +126,7 @@ docs: ## Make the pages of reference and documents: build/docs/html/index.html
 cases: ## Run the conformance cases (UMBO_CASES=files, separated by colons)
 	@scripts/setup.sh build
 	@$(if $(SMALL),UMBO_CASES=$(firstword $(wildcard tests/cases/data/*.json))) \
-	  cargo test --quiet --locked $(if $(SMALL),--workspace,--release) --test cases
+	  $(cargo) test --quiet --locked $(if $(SMALL),--workspace,--release) --test cases
 
 check: ## Format, lints and unit tests: the quick part of `make test`
 	@$(call section,Format and lints and unit tests)
@@ -151,17 +156,15 @@ test-all: ## Install all that can be had, and run every target but clean, setup 
 build-rust:
 	@$(call section,cargo fmt)
 	@cargo fmt --all --check
-	@$(call section,cargo clippy)
-	@cargo clippy --locked --workspace --all-targets -- -D warnings
-	@$(call section,Rust tests)
-	@cargo test --locked --workspace --no-run
+	@$(call section,Rust tests with clippy)
+	@$(linted) cargo test --locked --workspace --all-targets --no-run
 
 ifdef SIDE_BY_SIDE
 test-rust: mutants
 endif
 test-rust: build-rust
 	@$(call section,cargo test)
-	@cargo test --locked --workspace
+	@$(linted) cargo test --locked --workspace
 
 test-mpi: ## Run the tests over ranks: of processes, and of MPI where it can be installed
 	@scripts/setup.sh mpi
@@ -173,18 +176,18 @@ test-mpi: ## Run the tests over ranks: of processes, and of MPI where it can be 
 ACCESSES := $(CURDIR)/target/gpu_accesses
 test-gpu: ## Run the tests of GPU code against the fake CUDA driver (needs no GPU)
 	@$(call section,The fake CUDA driver)
-	@cargo test --locked $(call package,fake-cuda) $(if $(SMALL),--test api)
+	@$(cargo) test --locked $(call package,fake-cuda) $(if $(SMALL),--test api)
 	@$(call section,GPU code on the fake CUDA driver)
 	@rm -f $(ACCESSES)
-	@FAKE_CUDA_ACCESSES=$(ACCESSES) cargo test --locked $(call package,umbo) \
+	@FAKE_CUDA_ACCESSES=$(ACCESSES) $(cargo) test --locked $(call package,umbo) \
 	  $(if $(SMALL),--test cuda as_ptx::fills,--test gpu --test cuda --test cases)
 	@echo "accesses of kernels that were checked:$$(od -An -tu8 $(ACCESSES))"
 
 COUNT ?= 200
 mutants-gpu: ## Show the tests of GPU kernels small changes of the PTX, one at a time (COUNT=, SEED=)
 	@$(call section,Mutants of the PTX)
-	@cargo build --locked $(call package,fake-cuda) --example mutants
-	@program=$$(cargo test --locked $(call package,umbo) --test cuda --no-run 2>&1 \
+	@$(cargo) build --locked $(call package,fake-cuda) --example mutants
+	@program=$$($(cargo) test --locked $(call package,umbo) --test cuda --no-run 2>&1 \
 	    | sed -n 's/.*Executable.*(\(.*\))/\1/p'); \
 	  xz --decompress --stdout src/kernels/cuda/umbo.ptx.lzma >target/umbo.ptx; \
 	  target/debug/examples/mutants target/umbo.ptx $$program $(COUNT) $(SEED) 1000 \
@@ -193,14 +196,14 @@ mutants-gpu: ## Show the tests of GPU kernels small changes of the PTX, one at a
 
 test-loom: ## Run the models of how threads meet, with a preemption more than `make test` where they are long
 	@$(call section,loom)
-	@$(if $(SMALL),,MODELS=all) cargo test --locked $(call package,models) $(if $(SMALL),--lib a_notified_thread)
+	@$(if $(SMALL),,MODELS=all) $(cargo) test --locked $(call package,models) $(if $(SMALL),--lib a_notified_thread)
 
 ifdef SIDE_BY_SIDE
 mutants: build-rust
 endif
 mutants: ## Put known mistakes into a copy of the library and demand that tests catch them
 	@$(call section,mutants)
-	@scripts/mutants.sh
+	@$(linted) scripts/mutants.sh
 
 test-c: build-c
 	@$(call section,ctest)
@@ -242,8 +245,8 @@ build-c:
 # Without MAKEFLAGS: ninja starts cargo, which would look for make's jobs there in vain.
 	@MAKEFLAGS= cmake --build $(BUILD) --parallel $(JOBS)
 
-matrix: build-c ## Call every function in every context in which the library calls back
-	@cd $(BUILD)/tests/c && ./umbo_c_matrix --jobs $(JOBS) $(if $(SMALL),--contexts 2)
+matrix: build-c ## Call every function in every context in which the library calls back, each with new objects
+	@cd $(BUILD)/tests/c && ./umbo_c_matrix --jobs $(JOBS) --together 1 $(if $(SMALL),--contexts 2)
 
 storm: build-c ## Runs with every kind of end beside a model (RUNS=, SEED=)
 	@$(BUILD)/tests/c/umbo_c_storm --runs $(RUNS) --seed $(SEED)
@@ -273,10 +276,10 @@ MINUTES ?= inf
 QUICKEST ?= 0
 SLOWEST ?= 0.2
 flaky: build-c ## Every test N times, half beside three busy loops; goes on where it stopped (N=, MINUTES=, QUICKEST=, SLOWEST=)
-	@scripts/flaky.py --times $(N) --minutes $(MINUTES) --quickest $(QUICKEST) --slowest $(SLOWEST) $(BUILD)
+	@$(if $(SMALL),$(linted)) scripts/flaky.py --times $(N) --minutes $(MINUTES) --quickest $(QUICKEST) --slowest $(SLOWEST) $(BUILD)
 
 test-large: ## Run the tests of tensors with more than 2^31 elements (10 GiB of memory)
-	@cargo test --locked $(if $(SMALL),--workspace,--release) --test reduce -- --ignored more_than $(if $(SMALL),--list)
+	@$(cargo) test --locked $(if $(SMALL),--workspace,--release) --test reduce -- --ignored more_than $(if $(SMALL),--list)
 
 judges: ## Let others' tests judge the library; writes docs/internals/judges.md (installs into build/judges)
 	@scripts/setup.sh judges
@@ -287,7 +290,7 @@ judges: ## Let others' tests judge the library; writes docs/internals/judges.md 
 bench: ## Measure the library on this machine
 	@scripts/setup.sh bench
 	@$(call section,Benchmarks)
-	@cargo bench --locked $(call package,umbo) $(if $(SMALL),--profile dev --bench handle)
+	@$(cargo) bench --locked $(call package,umbo) $(if $(SMALL),--profile dev --bench handle)
 
 pictures: ## Draw the documents' pictures anew, from what is measured meanwhile: on a quiet machine
 	@scripts/setup.sh bench

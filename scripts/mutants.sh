@@ -8,17 +8,21 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 mutants=tests/mutants/mutants.txt
 tree=build/mutants/tree
-# With `--workspace` dependencies are those of all tests, and built only once. Another version keeps the copy
-# apart from the library itself, whose builds would replace each other in the same folder.
+# With `--workspace` dependencies are those of all tests, and built only once. Another version keeps the copy of the library
+# apart from the library itself, whose builds would replace each other in the same folder; the other packages are the
+# same, as cargo sees by their names and the times of their files, and what was built of them is used.
 export CARGO_TARGET_DIR="$PWD/target"
 rm -rf "$tree"
 mkdir -p "$tree"
-cp -r src macros tests benches tool build.rs Cargo.toml Cargo.lock "$tree"
+cp -r --preserve=timestamps src macros tests benches tool build.rs Cargo.toml Cargo.lock "$tree"
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
-sed -i "s/version = \"$version\"/version = \"$version-mistakes\"/" "$tree/Cargo.toml"
-# The tests link Rust's libraries alone, and those for C have names without a version.
-sed -i 's/^crate-type = .*/crate-type = ["rlib"]/' "$tree/Cargo.toml" "$tree"/tests/*/Cargo.toml
+# The tests link Rust's library alone, and those for C have names without a version.
+sed -i "s/^\(umbo = { version = \)\"$version\"/\1\"$version-mistakes\"/
+  /^name = \"umbo\"/,/^version/s/^version.*/version = \"$version-mistakes\"/
+  s/^crate-type = .*/crate-type = [\"rlib\"]/" "$tree/Cargo.toml"
 
+# Where clippy looks at what is compiled, it has nothing to say of mistakes.
+sed -i '1i #![allow(warnings, clippy::all)]' "$tree/src/lib.rs"
 cat >>"$tree/src/lib.rs" <<'END'
 
 /// Whether the mistake of this name is made.

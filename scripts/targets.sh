@@ -68,38 +68,62 @@ run() {
 # What git knows of, with what was changed before.
 tree() { git status --porcelain 2>/dev/null || true; git diff 2>/dev/null || true; }
 
-before=$(tree)
-failed=() left_out=() ran=0
-for target in "${@:-${known[@]}}"; do
-  why=$(reason "$target")
-  if [ -z "$why" ] && [ $how = small ]; then
-    tool=$(missing "$target")
-    if [ -n "$tool" ]; then
-      why="there is no $tool"
-      [ -z "${UMBO_NO_SKIPS:-}" ] || failed+=("$target: $why")
+# What runs cargo's programs and nothing of build/ is run beside the others, which leave processors idle.
+beside() {
+  case $how.$1 in
+    small.cases | small.test-gpu | small.mutants-gpu | small.test-loom | small.test-large | small.bench | small.dist | \
+      small.docs) ;;
+    *) return 1 ;;
+  esac
+}
+
+# Runs these targets one after another, and keeps in files what came of them.
+run_all() {
+  local target why tool
+  for target; do
+    why=$(reason "$target")
+    if [ -z "$why" ] && [ $how = small ]; then
+      tool=$(missing "$target")
+      if [ -n "$tool" ]; then
+        why="there is no $tool"
+        [ -z "${UMBO_NO_SKIPS:-}" ] || echo "$target: $why" >>"$logs/failed"
+      fi
     fi
-  fi
-  if [ -n "$why" ]; then
-    left_out+=("make $target: $why")
-    continue
-  fi
-  SECONDS=0
-  if run "$target" >"$logs/$target.txt" 2>&1; then
-    echo "make $target: $SECONDS s"
-  else
-    tail -n 20 "$logs/$target.txt"
-    echo "make $target: FAILED after $SECONDS s, see $logs/$target.txt"
-    failed+=("$target")
-  fi
-  ran=$((ran + 1))
+    if [ -n "$why" ]; then
+      echo "make $target: $why" >>"$logs/left_out"
+      continue
+    fi
+    SECONDS=0
+    if run "$target" >"$logs/$target.txt" 2>&1; then
+      echo "make $target: $SECONDS s"
+    else
+      tail -n 20 "$logs/$target.txt"
+      echo "make $target: FAILED after $SECONDS s, see $logs/$target.txt"
+      echo "$target" >>"$logs/failed"
+    fi
+    echo "$target" >>"$logs/ran"
+  done
+}
+
+before=$(tree)
+: >"$logs/failed"
+: >"$logs/left_out"
+: >"$logs/ran"
+first=() second=()
+for target in "${@:-${known[@]}}"; do
+  if beside "$target"; then second+=("$target"); else first+=("$target"); fi
 done
-for line in "${left_out[@]}"; do
+run_all "${second[@]}" &
+run_all "${first[@]}"
+wait $!
+mapfile -t failed <"$logs/failed"
+while read -r line; do
   echo "$line; it was not run"
   [ -z "${UMBO_SKIPS:-}" ] || echo "$line" >>"$UMBO_SKIPS"
-done
+done <"$logs/left_out"
 if [ "$(tree)" != "$before" ]; then
   git status --short
   failed+=("files of the tree were changed")
 fi
-echo "targets: $ran ran, ${#failed[@]} failed"
+echo "targets: $(wc -l <"$logs/ran") ran, ${#failed[@]} failed"
 [ ${#failed[@]} = 0 ] || { printf 'targets: %s\n' "${failed[@]}"; exit 1; }

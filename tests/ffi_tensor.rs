@@ -25,15 +25,6 @@ fn tensor_of(data: &[f32], shape: &[i64]) -> *mut umbo_tensor {
     tensor
 }
 
-fn elements(tensor: *const umbo_tensor, count: usize) -> Vec<f32> {
-    let mut elements = vec![0f32; count];
-    // SAFETY: the vector has the bytes that are stated.
-    let status =
-        unsafe { umbo_tensor_copy_to_host(tensor, elements.as_mut_ptr().cast(), 4 * count) };
-    assert_eq!(status, UMBO_OK, "{}", message());
-    elements
-}
-
 fn view(tensor: *const umbo_tensor) -> umbo_view {
     // SAFETY: all zero is a value of the struct.
     let mut view: umbo_view = unsafe { std::mem::zeroed() };
@@ -41,114 +32,6 @@ fn view(tensor: *const umbo_tensor) -> umbo_view {
     assert_eq!(unsafe { umbo_tensor_view(tensor, &mut view) }, UMBO_OK, "{}", message());
     assert!(view.mutable_data.is_null());
     view
-}
-
-fn first_for_writing(tensor: *mut umbo_tensor) -> *mut f32 {
-    let mut view = view(tensor);
-    // SAFETY: the view is a variable.
-    assert_eq!(unsafe { umbo_tensor_mutable_view(tensor, &mut view) }, UMBO_OK, "{}", message());
-    view.mutable_data.cast()
-}
-
-unsafe extern "C-unwind" fn count_up(counter: *mut c_void) {
-    // SAFETY: the tests pass counters that outlive what they count.
-    unsafe { &*counter.cast::<AtomicUsize>() }.fetch_add(1, Ordering::SeqCst);
-}
-
-#[test]
-fn slices_transposes_and_reshapes_share_memory() {
-    let tensor = tensor_of(&[0., 1., 2., 3., 4., 5.], &[2, 3]);
-    let (mut column, mut transposed, mut flat) =
-        (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
-    // SAFETY: the outputs are variables, the arrays are as long as the ranks.
-    unsafe {
-        assert_eq!(umbo_tensor_slice(tensor, -1, 0, 3, 2, &mut column), UMBO_OK);
-        assert_eq!(umbo_tensor_transpose(tensor, ptr::null(), &mut transposed), UMBO_OK);
-        assert_eq!(umbo_tensor_reshape(tensor, 1, [6i64].as_ptr(), &mut flat), UMBO_OK);
-        assert_eq!(elements(column, 4), [0., 2., 3., 5.]);
-        assert_eq!(elements(transposed, 6), [0., 3., 1., 4., 2., 5.]);
-        assert_eq!(view(transposed).shape[..3], [3, 2, 0]);
-        assert_eq!(view(transposed).strides[..3], [1, 3, 0]);
-        first_for_writing(flat).write(9.);
-        assert_eq!(elements(tensor, 6)[0], 9.);
-
-        let mut copy = ptr::null_mut();
-        assert_eq!(umbo_tensor_copy(transposed, ptr::null(), &mut copy), UMBO_OK);
-        assert_eq!(view(copy).strides[..2], [2, 1]);
-        assert_eq!(elements(copy, 6), [9., 3., 1., 4., 2., 5.]);
-        first_for_writing(flat).write(8.);
-        assert_eq!(elements(copy, 6)[0], 9.);
-
-        let mut refused = ptr::null_mut();
-        assert_eq!(
-            umbo_tensor_reshape(transposed, 1, [6i64].as_ptr(), &mut refused),
-            UMBO_STATUS_INVALID_ARGUMENT
-        );
-        assert_eq!(
-            umbo_tensor_transpose(tensor, [0, 0].as_ptr(), &mut refused),
-            UMBO_STATUS_INVALID_ARGUMENT
-        );
-        assert_eq!(umbo_tensor_slice(tensor, 2, 0, 1, 1, &mut refused), UMBO_STATUS_OUT_OF_RANGE);
-        assert_eq!(umbo_tensor_slice(tensor, 0, -1, 1, 1, &mut refused), UMBO_STATUS_OUT_OF_RANGE);
-        assert_eq!(
-            umbo_tensor_slice(tensor, 0, 0, 1, 0, &mut refused),
-            UMBO_STATUS_INVALID_ARGUMENT
-        );
-        assert!(refused.is_null());
-        for tensor in [tensor, column, transposed, flat, copy] {
-            umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
-        }
-    }
-}
-
-#[test]
-fn foreign_memory_is_given_back_once_also_on_failure() {
-    let given_back = AtomicUsize::new(0);
-    let counter = ptr::from_ref(&given_back).cast_mut().cast::<c_void>();
-    let mut memory = [1f32, 2., 3., 4., 5.];
-    let data = memory.as_mut_ptr().cast::<c_void>();
-    let (mut tensor, mut row) = (ptr::null_mut(), ptr::null_mut());
-    let (shape, strides) = ([2i64, 2], [3i64, 1]);
-    // SAFETY: shape and strides reach the five elements of `memory`, which outlives the tensors.
-    unsafe {
-        let from = |dtype, strides, device: *const c_char, tensor| {
-            umbo_tensor_from_memory(
-                dtype,
-                2,
-                shape.as_ptr(),
-                strides,
-                data,
-                device,
-                counter,
-                Some(count_up),
-                tensor,
-            )
-        };
-        let strides = strides.as_ptr();
-        assert_eq!(from(UMBO_DTYPE_FLOAT32, strides, ptr::null(), &mut tensor), UMBO_OK);
-        assert_eq!(elements(tensor, 4), [1., 2., 4., 5.]);
-        assert_eq!(umbo_tensor_slice(tensor, 0, 1, 2, 1, &mut row), UMBO_OK);
-        umbo_release(tensor.cast(), UMBO_HANDLE_TENSOR);
-        assert_eq!(given_back.load(Ordering::SeqCst), 0);
-        assert_eq!(elements(row, 2), [4., 5.]);
-        umbo_release(row.cast(), UMBO_HANDLE_TENSOR);
-        assert_eq!(given_back.load(Ordering::SeqCst), 1);
-
-        assert_eq!(from(99, strides, ptr::null(), &mut tensor), UMBO_STATUS_INVALID_ARGUMENT);
-        assert_eq!(
-            from(UMBO_DTYPE_FLOAT32, strides, c"TPU:0".as_ptr(), &mut tensor),
-            UMBO_STATUS_INVALID_ARGUMENT
-        );
-        assert_eq!(
-            from(UMBO_DTYPE_FLOAT32, [-1i64, 1].as_ptr(), ptr::null(), &mut tensor),
-            UMBO_STATUS_INVALID_ARGUMENT
-        );
-        assert_eq!(
-            from(UMBO_DTYPE_FLOAT32, strides, ptr::null(), ptr::null_mut()),
-            UMBO_STATUS_INVALID_ARGUMENT
-        );
-        assert_eq!(given_back.load(Ordering::SeqCst), 5);
-    }
 }
 
 #[test]

@@ -503,7 +503,9 @@ fn the_child_of_a_fork_writes_nothing() {
 fn the_environment_asks_for_a_trace_and_for_messages() {
     let _alone = alone();
     let path = file("environment");
-    let pattern = std::env::temp_dir().join("umbo-environment-%p.json");
+    let folder = path.with_extension("folder");
+    std::fs::create_dir_all(&folder).unwrap();
+    let pattern = folder.join("%p.json");
     let pattern = pattern.to_str().unwrap();
     let output = child("environment", &path, &[("UMBO_TRACE", pattern), ("UMBO_LOG", "info")]);
     assert!(output.status.success(), "{output:?}");
@@ -511,16 +513,13 @@ fn the_environment_asks_for_a_trace_and_for_messages() {
     let lines: Vec<&str> = messages.lines().filter(|line| line.starts_with("umbo: ")).collect();
     assert_eq!(lines.len(), 1, "{messages}");
     assert!(lines[0].starts_with("umbo: INFO: strategy "), "{}", lines[0]);
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(std::env::temp_dir()).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if name.starts_with("umbo-environment-") && !name.contains('%') {
-            found.push(path);
-        }
-    }
-    assert_eq!(found.len(), 1, "{found:?}");
-    let trace = Trace::read(&found[0]);
+    let written = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let written: Vec<PathBuf> = written.collect();
+    let [file] = &written[..] else { panic!("{written:?}") };
+    let process = file.file_stem().unwrap().to_str().unwrap();
+    assert!(process.parse::<u32>().is_ok(), "{process}");
+    let trace = Trace::read(file);
+    std::fs::remove_dir(&folder).unwrap();
     // Its end is written when the process ends.
     assert_eq!(trace.spans("step").len(), 5);
     assert_eq!(trace.summary()["dropped"], 0);

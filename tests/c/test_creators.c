@@ -47,6 +47,7 @@ static umbo_status change(umbo_variable_request *request, void *user_data,
     wrong = info;
     wrong.aggregation = (umbo_aggregation)9;
     CHECK_STATUS(umbo_variable_request_set_info(request, &wrong), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("info.aggregation");
     wrong = info;
     wrong.trainable = 9;
     CHECK_STATUS(umbo_variable_request_set_info(request, &wrong), UMBO_STATUS_INVALID_ARGUMENT);
@@ -56,6 +57,7 @@ static umbo_status change(umbo_variable_request *request, void *user_data,
     wrong = info;
     wrong.name = NULL;
     CHECK_STATUS(umbo_variable_request_set_info(request, &wrong), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("info.name");
     umbo_tensor_release(other);
     return UMBO_OK; /* made from the request as it now is */
 }
@@ -303,6 +305,7 @@ int main(void) {
     left_while_leaving(strategy);
     CHECK_STATUS(umbo_variable_creator_scope_enter(NULL, &calls, count_destroyed, &scope),
                  UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("creator");
     CHECK(calls == 100 && scope == NULL); /* destroyed also by a call that fails */
     umbo_strategy_release(strategy);
     return finish();

@@ -68,6 +68,45 @@ static void elements_are_for_reading(void) {
     umbo_dataset_release(source);
 }
 
+/* What is wrong is named, and the dataset stays what it was. */
+static void refused(umbo_dataset **source) {
+    umbo_dataset *const before = *source;
+    umbo_dataset *none = NULL, *stale = NULL;
+    umbo_shuffle_options options = UMBO_SHUFFLE_OPTIONS_INIT;
+    CHECK_STATUS(umbo_dataset_batch(source, 0, 0), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("element_count: 0");
+    CHECK_STATUS(umbo_dataset_batch(source, 2, 2), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("drop_remainder: 2");
+    CHECK_STATUS(umbo_dataset_take(source, -5), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("count");
+    CHECK_STATUS(umbo_dataset_skip(source, -2), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("count");
+    CHECK_STATUS(umbo_dataset_repeat(source, -2), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("count");
+    CHECK_STATUS(umbo_dataset_prefetch(source, -1), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_dataset_prefetch(source, 0), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("depth");
+    options.keep_order_each_pass = 7;
+    CHECK_STATUS(umbo_dataset_shuffle(source, &options), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("keep_order_each_pass");
+    options.keep_order_each_pass = 0;
+    options.buffer_capacity = -2;
+    CHECK_STATUS(umbo_dataset_shuffle(source, &options), UMBO_STATUS_INVALID_ARGUMENT);
+    options.buffer_capacity = 0;
+    CHECK_STATUS(umbo_dataset_shuffle(source, &options), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("buffer_capacity: 0");
+    CHECK_STATUS(umbo_dataset_zip(0, NULL, NULL, &none), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("datasets");
+    CHECK_STATUS(umbo_dataset_take(&none, 1), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("dataset: is NULL; a dataset");
+    CHECK(none == NULL && *source == before);
+    CHECK_OK(umbo_dataset_take(source, 1));
+    CHECK(*source != before);
+    stale = before;
+    CHECK_STATUS(umbo_dataset_take(&stale, 1), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("released");
+}
+
 static void transformations(void) {
     umbo_dataset *source = numbers(10), *a = NULL, *b = NULL, *c = NULL;
     float seen[64];
@@ -104,14 +143,7 @@ static void transformations(void) {
     CHECK_OK(umbo_dataset_take(&a, 0));
     CHECK(drain(a, seen, 64) == 0);
 
-    a = NULL;
-    CHECK_STATUS(umbo_dataset_batch(&source, 0, 0), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("element_count");
-    CHECK_STATUS(umbo_dataset_take(&source, -5), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("count");
-    CHECK_STATUS(umbo_dataset_prefetch(&source, -1), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("depth");
-    CHECK(a == NULL);
+    refused(&source);
     umbo_dataset_release(source);
 }
 
@@ -128,6 +160,11 @@ static void shuffling(void) {
     CHECK_OK(umbo_dataset_shuffle(&a, &options));
     CHECK(drain(a, second, 20) == 20);
     CHECK(memcmp(first, second, sizeof(first)) == 0); /* the seed decides */
+    options.seed = 8;
+    CHECK_OK(umbo_dataset_retain(source, &a));
+    CHECK_OK(umbo_dataset_shuffle(&a, &options));
+    CHECK(drain(a, second, 20) == 20);
+    CHECK(memcmp(first, second, sizeof(first)) != 0);
     for (index = 0; index < 20; index++) {
         present[(int)first[index]]++;
         moved += first[index] != (float)index;

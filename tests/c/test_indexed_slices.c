@@ -58,8 +58,9 @@ static void parts(void) {
 
     kept = kept_numbers = NULL;
     CHECK_STATUS(umbo_value_indexed_slices(plain, &kept, &kept_numbers), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("value");
+    CHECK_MESSAGE("value: is a tensor, not indexed slices");
     CHECK_STATUS(umbo_value_tensor(slices, &kept), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("indexed slices");
     CHECK(kept == NULL && kept_numbers == NULL);
     umbo_value_release(plain);
     umbo_value_release(slices);
@@ -164,6 +165,7 @@ static void gathered(umbo_strategy *strategy) {
     umbo_value_release(result);
     result = NULL;
     CHECK_STATUS(umbo_strategy_gather(strategy, plain, 0, NULL, &result), UMBO_STATUS_UNIMPLEMENTED);
+    CHECK_MESSAGE("indexed slices");
     CHECK(result == NULL);
     umbo_value_release(plain);
     umbo_value_release(value);

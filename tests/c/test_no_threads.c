@@ -3,15 +3,11 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <unistd.h>
 
-#include "check.h"
-
-#include <umbo/all.h>
+#include "threads.h"
 
 enum { REPLICAS = 3, LARGE = 1 << 19 };
 
@@ -38,22 +34,6 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     if (left == 0) return EAGAIN;
     if (left > 0) left--;
     return next(thread, attributes, body, argument);
-}
-
-#ifdef __SANITIZE_THREAD__
-enum { OF_CHECKER = 1 }; /* ThreadSanitizer has a thread of its own once there is a second one */
-#else
-enum { OF_CHECKER = 0 };
-#endif
-
-static int threads_of_process(void) {
-    int count = -OF_CHECKER;
-    DIR *list = opendir("/proc/self/task");
-    struct dirent *entry;
-    CHECK(list != NULL);
-    while ((entry = readdir(list)) != NULL) count += entry->d_name[0] != '.';
-    closedir(list);
-    return count;
 }
 
 static umbo_status nothing(umbo_replica_context *context, const umbo_value *args, void *user_data,
@@ -114,13 +94,14 @@ static void central_work(void) {
     CHECK_OK(umbo_shutdown());
     left = 1;
     sum(strategy, values);
-    CHECK(left == 0 && threads_of_process() == 2);
+    CHECK(left == 0);
+    check_threads_of_process(2);
     left = -1;
     for (look = 0; look < 10000 && threads_of_process() < 4; look++) {
         sum(strategy, values);
         usleep(1000);
     }
-    CHECK(threads_of_process() == 4);
+    check_threads_of_process(4);
     umbo_value_release(values);
     umbo_strategy_release(strategy);
 }

@@ -98,7 +98,7 @@ static void refused(void) {
     }
     CHECK_STATUS(umbo_cluster_resolver_from_tf_config("{\n  oops}", &resolver),
                  UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("line 2"); /* the place */
+    CHECK_MESSAGE("line 2, column 3"); /* the place */
     CHECK(resolver == NULL);
 }
 

@@ -59,6 +59,7 @@ static void refused(umbo_strategy *strategy) {
     umbo_variable *variable = make_matrix(strategy, UMBO_AGGREGATION_NONE);
     umbo_value *slices = make_slices(2, rows, beyond, 3), *plain = float_value(1);
     CHECK_STATUS(umbo_variable_scatter(variable, UMBO_SCATTER_ADD, slices), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_MESSAGE("3 at position 1");
     umbo_value_release(slices);
     slices = make_slices(2, rows, negative, 3);
     CHECK_STATUS(umbo_variable_scatter(variable, UMBO_SCATTER_UPDATE, slices), UMBO_STATUS_OUT_OF_RANGE);

@@ -3,36 +3,12 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
-#include <unistd.h>
 
-#include "check.h"
+#include "threads.h"
 
 enum { REPLICAS = 2, LARGE = 1 << 19, SHARED = 1 << 17 };
-
-#ifdef __SANITIZE_THREAD__
-enum { OF_CHECKER = 1 }; /* ThreadSanitizer has a thread of its own once there is a second one */
-#else
-enum { OF_CHECKER = 0 };
-#endif
-
-/* How many threads this process has. One that was joined may still be on its way out of the list. */
-static int threads_of_process(int expected) {
-    int count = 0, look;
-    for (look = 0; look < 10000; look++) {
-        DIR *list = opendir("/proc/self/task");
-        struct dirent *entry;
-        CHECK(list != NULL);
-        count = -OF_CHECKER;
-        while ((entry = readdir(list)) != NULL) count += entry->d_name[0] != '.';
-        closedir(list);
-        if (count == expected) break;
-        usleep(1000);
-    }
-    return count;
-}
 
 static umbo_status add_one(umbo_replica_context *context, const umbo_value *args, void *user_data,
                            umbo_value **result) {
@@ -95,7 +71,7 @@ static void maps(void) {
     CHECK_STATUS(umbo_shutdown(), UMBO_STATUS_FAILED_PRECONDITION);
     CHECK_MESSAGE("2 threads of parallel maps: release their iterators");
     umbo_iterator_release(iterator);
-    CHECK(threads_of_process(2) == 2);
+    check_threads_of_process(2);
     CHECK_OK(umbo_shutdown());
 }
 
@@ -150,9 +126,9 @@ static void heavy_computations(void) {
     umbo_value_release(batch);
     CHECK_STATUS(umbo_shutdown(), UMBO_STATUS_FAILED_PRECONDITION);
     umbo_strategy_release(strategy);
-    CHECK(threads_of_process(4 + expected) == 4 + expected);
+    check_threads_of_process(4 + expected);
     CHECK_OK(umbo_shutdown());
-    CHECK(threads_of_process(2) == 2);
+    check_threads_of_process(2);
 }
 
 static void *life(void *nothing) {
@@ -171,7 +147,7 @@ static void *life(void *nothing) {
         CHECK_OK(umbo_strategy_run(strategy, add_one, NULL, NULL, NULL, &result));
         CHECK_OK(umbo_strategy_reduce(strategy, UMBO_REDUCE_SUM, values, NULL, &sum));
         /* Two of the program's, one for replica 1, two for central work, one for the iterator. */
-        CHECK(threads_of_process(6) == 6);
+        check_threads_of_process(6);
         CHECK_STATUS(umbo_shutdown(), UMBO_STATUS_FAILED_PRECONDITION);
         CHECK_MESSAGE("1 replica threads: release their strategies");
         CHECK_MESSAGE("1 prefetching threads: release their iterators");
@@ -184,10 +160,10 @@ static void *life(void *nothing) {
         umbo_value_release(values);
         CHECK_STATUS(umbo_shutdown(), UMBO_STATUS_FAILED_PRECONDITION);
         umbo_strategy_release(strategy);
-        CHECK(threads_of_process(4) == 4);
+        check_threads_of_process(4);
         CHECK_OK(umbo_shutdown());
         CHECK_OK(umbo_shutdown());
-        CHECK(threads_of_process(2) == 2);
+        check_threads_of_process(2);
     }
     maps();
     heavy_computations();
@@ -200,6 +176,6 @@ int main(void) {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, life, NULL) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
-    CHECK(threads_of_process(1) == 1);
+    check_threads_of_process(1);
     return finish();
 }

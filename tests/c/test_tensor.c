@@ -69,6 +69,7 @@ static void count_destroyed(void *user_data) { ++*(int *)user_data; }
 static void foreign_memory(void) {
     const int64_t shape[2] = {2, 2};
     const int64_t strides[2] = {1, 2}; /* column-major */
+    const int64_t backwards[2] = {-1, 1};
     float memory[4] = {1, 2, 3, 4}, rows[4];
     int destroyed = 0;
     umbo_view view;
@@ -91,7 +92,16 @@ static void foreign_memory(void) {
                                          count_destroyed, &tensor),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("dtype");
-    CHECK(destroyed == 1);
+    CHECK_STATUS(umbo_tensor_from_memory(UMBO_DTYPE_FLOAT32, 2, shape, NULL, memory, "TPU:0", &destroyed,
+                                         count_destroyed, &tensor),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_tensor_from_memory(UMBO_DTYPE_FLOAT32, 2, shape, backwards, memory, NULL, &destroyed,
+                                         count_destroyed, &tensor),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_STATUS(umbo_tensor_from_memory(UMBO_DTYPE_FLOAT32, 2, shape, NULL, memory, NULL, &destroyed,
+                                         count_destroyed, NULL),
+                 UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK(destroyed == 4);
     CHECK_OK(umbo_tensor_from_memory(UMBO_DTYPE_FLOAT32, 2, shape, NULL, memory, NULL, NULL, NULL,
                                      &tensor));
     umbo_tensor_release(tensor);
@@ -108,7 +118,7 @@ static void shared_views(void) {
     tensor = make_tensor(UMBO_DTYPE_INT32, 2, shape, data);
     CHECK_OK(umbo_tensor_view(tensor, &view));
 
-    CHECK_OK(umbo_tensor_slice(tensor, 1, 1, 4, 2, &slice)); /* columns 1 and 3 */
+    CHECK_OK(umbo_tensor_slice(tensor, -1, 1, 4, 2, &slice)); /* columns 1 and 3 */
     CHECK_OK(umbo_tensor_mutable_view(slice, &of_slice));
     CHECK(of_slice.data == (const void *)((const int32_t *)view.data + 1));
     CHECK(of_slice.shape[0] == 3 && of_slice.shape[1] == 2 && of_slice.strides[1] == 2);
@@ -157,6 +167,8 @@ static void refused(void) {
     CHECK_OK(umbo_tensor_create_zeros(UMBO_DTYPE_FLOAT32, 1, shape, NULL, &tensor));
     CHECK_STATUS(umbo_tensor_slice(tensor, 1, 0, 1, 1, &slice), UMBO_STATUS_OUT_OF_RANGE);
     CHECK_MESSAGE("axis");
+    CHECK_STATUS(umbo_tensor_slice(tensor, 0, -1, 1, 1, &slice), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_MESSAGE("start");
     CHECK_STATUS(umbo_tensor_slice(tensor, 0, 0, 5, 1, &slice), UMBO_STATUS_OUT_OF_RANGE);
     CHECK_MESSAGE("stop");
     CHECK_STATUS(umbo_tensor_slice(tensor, 0, 0, 4, 0, &slice), UMBO_STATUS_INVALID_ARGUMENT);

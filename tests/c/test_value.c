@@ -22,6 +22,8 @@ static void nests(void) {
 
     CHECK_OK(umbo_value_field_name(structure, 1, &name));
     CHECK(strcmp(name, "rest") == 0);
+    CHECK_STATUS(umbo_value_field_name(structure, 2, &name), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_value_field_name(tuple, 0, &name), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_OK(umbo_value_field(structure, "rest", &item));
     CHECK(kind_of(item) == UMBO_VALUE_TUPLE);
     umbo_value_release(item);
@@ -50,8 +52,7 @@ static void nests(void) {
     CHECK(info.dtype == UMBO_DTYPE_NONE && info.ndim == 0 && info.shape[0] == 0);
 
     CHECK_STATUS(umbo_value_view(structure, "y", UMBO_DTYPE_NONE, &view), UMBO_STATUS_NOT_FOUND);
-    CHECK_MESSAGE("'y'");
-    CHECK_MESSAGE("'x'"); /* says what there is */
+    CHECK_MESSAGE("umbo_value_view: name: there is no field 'y'; the struct has 'x', 'rest'");
     CHECK_STATUS(umbo_value_view(structure, NULL, UMBO_DTYPE_NONE, &view), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("struct");
     item = NULL;
@@ -154,9 +155,11 @@ static void refused_nests(void) {
     items[0] = leaf;
     items[1] = leaf;
     CHECK_STATUS(umbo_value_create_struct(2, same, items, &out), UMBO_STATUS_INVALID_ARGUMENT);
-    CHECK_MESSAGE("'a'");
+    CHECK_MESSAGE("umbo_value_create_struct: names: 'a' appears twice; give each field a name of its own");
     CHECK_STATUS(umbo_value_create_tuple(-1, items, &out), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_MESSAGE("count");
+    CHECK_STATUS(umbo_value_create_tuple(1, NULL, &out), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("umbo_value_create_tuple: items: is NULL; an array is expected");
     CHECK_STATUS(umbo_value_create_per_replica(0, items, &out), UMBO_STATUS_INVALID_ARGUMENT);
     CHECK_OK(umbo_value_create_tuple(2, items, &tuple));
     items[1] = tuple;
@@ -167,6 +170,60 @@ static void refused_nests(void) {
     umbo_value_release(leaf);
 }
 
+/* Replaces a value by a tuple of it, `times` times over. */
+static umbo_status wrap(umbo_value **value, int32_t times) {
+    const umbo_value *items[2];
+    umbo_value *tuple = NULL;
+    items[0] = items[1] = *value;
+    UMBO_TRY(umbo_value_create_tuple(times, items, &tuple));
+    umbo_value_release(*value);
+    *value = tuple;
+    return UMBO_OK;
+}
+
+/* Nests have a greatest depth, and a greatest number of values however often each is named. */
+static void large_nests(void) {
+    umbo_value *value = float_value(1);
+    umbo_dataset *dataset = NULL, *zipped = NULL;
+    umbo_element_spec *spec = NULL, *outer = NULL;
+    const umbo_dataset *datasets[1];
+    const umbo_element_spec *specs[1];
+    size_t length = 0;
+    int32_t depth;
+    for (depth = 1; depth <= UMBO_MAX_NEST_DEPTH; depth++) CHECK_OK(wrap(&value, 1));
+    CHECK_STATUS(wrap(&value, 1), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("65 deep");
+    CHECK_MESSAGE("64 nests");
+    /* One line for each nest, and those of the tensor. */
+    CHECK_STATUS(umbo_value_text(value, NULL, 0, &length), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK(length >= 64 * 65 * 2 && length < 64 * 65 * 2 + 2000);
+    CHECK_OK(umbo_dataset_from_tensors(value, &dataset));
+    datasets[0] = dataset;
+    CHECK_STATUS(umbo_dataset_zip(1, NULL, datasets, &zipped), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("65 deep");
+    umbo_dataset_release(dataset);
+    umbo_value_release(value);
+
+    CHECK_OK(umbo_element_spec_create_tensor(UMBO_DTYPE_FLOAT32, 0, NULL, &spec));
+    for (depth = 1; depth <= UMBO_MAX_NEST_DEPTH; depth++) {
+        specs[0] = spec;
+        CHECK_OK(umbo_element_spec_create_tuple(1, specs, &outer));
+        umbo_element_spec_release(spec);
+        spec = outer;
+    }
+    specs[0] = spec;
+    CHECK_STATUS(umbo_element_spec_create_tuple(1, specs, &outer), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("65 deep");
+    umbo_element_spec_release(spec);
+
+    value = float_value(1);
+    for (depth = 1; depth < 20; depth++) CHECK_OK(wrap(&value, 2));
+    CHECK_STATUS(wrap(&value, 2), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("2097151 values");
+    CHECK_MESSAGE("1048576");
+    umbo_value_release(value);
+}
+
 static void leaves(void) {
     const float numbers[2] = {3, 4};
     umbo_view first, second;
@@ -174,6 +231,7 @@ static void leaves(void) {
     umbo_variable *variable = make_variable(strategy, 5, UMBO_AGGREGATION_NONE), *back = NULL;
     umbo_value *value = NULL, *per_replica = per_replica_floats(2, numbers);
     umbo_tensor *tensor = NULL, *same = NULL;
+    int64_t examples = 7;
 
     CHECK_OK(umbo_value_from_variable(variable, &value));
     CHECK(kind_of(value) == UMBO_VALUE_VARIABLE);
@@ -186,6 +244,9 @@ static void leaves(void) {
 
     CHECK(kind_of(per_replica) == UMBO_VALUE_PER_REPLICA && count_of(per_replica) == 2);
     CHECK(float_at(per_replica, 0) == 3 && float_at(per_replica, 1) == 4);
+    CHECK_STATUS(umbo_value_example_count(per_replica, 2, &examples), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK_STATUS(umbo_value_example_count(per_replica, -2, &examples), UMBO_STATUS_OUT_OF_RANGE);
+    CHECK(examples == 7);
     CHECK_STATUS(umbo_value_tensor(per_replica, &tensor), UMBO_STATUS_INVALID_ARGUMENT);
 
     value = float_value(9);
@@ -195,6 +256,7 @@ static void leaves(void) {
     CHECK_OK(umbo_tensor_view(same, &second));
     CHECK(first.data == second.data);
     CHECK_STATUS(umbo_value_variable(value, &back), UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("umbo_value_variable: value: is a tensor, not a variable");
 
     umbo_tensor_release(same);
     umbo_tensor_release(tensor);
@@ -224,6 +286,7 @@ int main(void) {
     nests();
     paths();
     refused_nests();
+    large_nests();
     leaves();
     words();
     return finish();

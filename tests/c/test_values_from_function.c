@@ -117,6 +117,7 @@ static void failures(umbo_strategy *strategy) {
     CHECK(calls == 2); /* and the third is not asked */
     CHECK_STATUS(umbo_strategy_values_from_function(strategy, stores_nothing, NULL, &value),
                  UMBO_STATUS_INVALID_ARGUMENT);
+    CHECK_MESSAGE("no value for replica 0");
     CHECK_STATUS(umbo_strategy_values_from_function(strategy, another_structure, NULL, &value),
                  UMBO_STATUS_INVALID_ARGUMENT);
     CHECK(value == NULL);

@@ -87,10 +87,19 @@ fn strategies_that_drain_meanwhile() {
     let step = |context: &ReplicaContext| {
         if let Some(released) = released.lock().unwrap().take() {
             let strategy = context.strategy().clone();
-            *late.lock().unwrap() = Some(thread::spawn(move || leave_behind(&strategy, released)));
+            let (begins, has_begun) = mpsc::channel();
+            *late.lock().unwrap() = Some(thread::spawn(move || {
+                // SAFETY: asks for a number.
+                begins.send(unsafe { libc::gettid() }).unwrap();
+                leave_behind(&strategy, released);
+            }));
+            // The other run asks for its turn, and sleeps until it has it.
+            let status = format!("/proc/self/task/{}/status", has_begun.recv().unwrap());
+            while !std::fs::read_to_string(&status).unwrap().contains("State:\tS") {
+                thread::yield_now();
+            }
+            thread::sleep(Duration::from_millis(20));
         }
-        // The other run has time to ask for its turn.
-        thread::sleep(Duration::from_millis(20));
         Ok(None)
     };
     let report = check(&strategy, &step, &batch_of(&rows(4)), None, &Options::default());

@@ -7,12 +7,10 @@ mod allocator;
 #[path = "../calls/mod.rs"]
 mod calls;
 mod dataset;
-mod extended;
 mod function_names;
 mod input;
 #[path = "../calls/pass.rs"]
 mod pass;
-mod value;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -55,9 +55,9 @@ for kill in 1 2 3; do
   done
   # Each rank in its turn. It may be between two starts.
   victim=
-  for _ in $(seq 250); do
+  for _ in $(seq 3000); do
     victim=$(a_rank $((1 + kill % 2)))
-    [ -z "$victim" ] || break
+    [ -z "$victim" ] && kill -0 $loop 2>/dev/null || break
     sleep 0.02
   done
   [ -n "$victim" ] && kill -9 "$victim" || { echo "there was no rank to be killed"; cat "$folder/said"; exit 1; }

@@ -40,7 +40,7 @@ code=0
 code=0
 "$script" --end "$folder/none" sh -c "trap 'exit 9' TERM; echo up > $folder/up; while :; do sleep 0.1; done" 2>/dev/null &
 loop=$!
-for _ in $(seq 100); do [ ! -e "$folder/up" ] || break; sleep 0.1; done
+for _ in $(seq 600); do [ ! -e "$folder/up" ] || break; sleep 0.1; done
 kill -TERM "$loop"
 wait "$loop" || code=$?
 [ "$code" -eq 9 ] || { echo "a signal ended it with $code"; exit 1; }

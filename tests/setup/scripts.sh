@@ -11,10 +11,9 @@ while read -r file; do
   count=$((count + 1))
 done < <(files '*.sh')
 if [ -n "${2:-}" ]; then
-  while read -r file; do
-    "$2" -c 'import ast, sys; ast.parse(open(sys.argv[1]).read(), sys.argv[1])' "$file"
-    count=$((count + 1))
-  done < <(files '*.py')
+  mapfile -t python < <(files '*.py')
+  "$2" -c 'import ast, sys; [ast.parse(open(file).read(), file) for file in sys.argv[1:]]' "${python[@]}"
+  count=$((count + ${#python[@]}))
   for file in scripts/bench_gloo.py scripts/check_scaling.py scripts/flaky.py benches/peers/run.py benches/engines/run.py; do
     PYTHONDONTWRITEBYTECODE=1 "$2" "$file" --help >/dev/null
   done

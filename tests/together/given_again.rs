@@ -2,7 +2,6 @@
 //! all, and go on: with the next epoch, from a saved position, or from a checkpoint on other ranks and devices.
 //! They train on the elements of an undisturbed one, each once and in its order, to the same bits.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -28,6 +27,7 @@ use umbo::values::variable::{Aggregation, Variable};
 use super::engine::job;
 use super::on_gpus::{placed, tried};
 use super::pairwise::pairwise;
+use super::saving::Folder;
 use super::{bytes, named, on_ranks_of, tensor};
 
 /// Replicas of all ranks together, so that the bits are the same however they are spread.
@@ -266,7 +266,7 @@ struct Done {
     weights: Vec<u8>,
 }
 
-/// Trains on one rank to the end, or until a checkpoint was saved as `file`, which a training elsewhere
+/// Trains on one rank to the end, or until a checkpoint was saved in `folder`, which a training elsewhere
 /// begins with.
 fn train(
     plan: &Plan,
@@ -274,7 +274,7 @@ fn train(
     strategy: Strategy,
     disturbance: &mut Disturbance,
     before: Option<(u64, u64)>,
-    file: &CheckpointFile,
+    folder: &Folder,
 ) -> Done {
     let is_it = rank == disturbance.rank;
     let (mut passes, counted_before) = before.unwrap_or_default();
@@ -285,7 +285,7 @@ fn train(
     let size = strategy.num_ranks();
     let mut training = Training::new(plan, strategy, short);
     if before.is_some() {
-        training.checkpoint().restore(&file.0).unwrap();
+        training.checkpoint().restore(&folder.file()).unwrap();
     }
     let counted = Arc::new(AtomicU64::new(counted_before));
     let left = Arc::new(Mutex::new(disturbance.steps.clone()));
@@ -356,7 +356,7 @@ fn train(
             Then::Elsewhere(..)
                 if size > 1 && training.gradients.accumulated_runs().unwrap() > 0 => {}
             Then::Elsewhere(..) if before.is_none() => {
-                training.checkpoint().save(&file.0).unwrap();
+                training.checkpoint().save(&folder.file()).unwrap();
                 break;
             }
             Then::Elsewhere(..) => {}
@@ -379,24 +379,6 @@ fn check(plan: &Plan, error: &Error) {
     let begins = text.lines().next().unwrap();
     let in_run = begins.contains("of the epoch failed");
     assert_eq!(begins.contains("the next epoch begins with its batch"), in_run, "{text}");
-}
-
-/// A file that goes when this does, with those of other ranks.
-struct CheckpointFile(PathBuf);
-
-impl CheckpointFile {
-    fn new(number: u64) -> CheckpointFile {
-        let folder = format!("umbo-given-again-{}-{number}", std::process::id());
-        let folder = std::env::temp_dir().join(folder);
-        std::fs::create_dir_all(&folder).unwrap();
-        CheckpointFile(folder.join("training.safetensors"))
-    }
-}
-
-impl Drop for CheckpointFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(self.0.parent().unwrap());
-    }
 }
 
 fn options(rank: usize, devices: usize) -> Options {
@@ -444,14 +426,14 @@ fn undisturbed(plan: &Plan) -> (Vec<Vec<i32>>, Vec<u8>) {
 fn a_disturbed_training_is_the_undisturbed_one() {
     let mut failures = 0;
     for plan in tried(plans()) {
-        let file = CheckpointFile::new(plan.seed);
+        let folder = Folder::new(&format!("given-again-{}", plan.seed));
         let size = plan.split.0;
         let first = on_ranks_of(
             &job(size, Some(plan.seed), None),
             |rank| options(rank, plan.split.1),
             |rank, strategy| {
                 let mut disturbance = Disturbance::new(&plan, size);
-                let done = train(&plan, rank, strategy.unwrap(), &mut disturbance, None, &file);
+                let done = train(&plan, rank, strategy.unwrap(), &mut disturbance, None, &folder);
                 (done, disturbance)
             },
         );
@@ -470,7 +452,7 @@ fn a_disturbed_training_is_the_undisturbed_one() {
                 |rank, strategy| {
                     let mut disturbance = Disturbance::new(&plan, size);
                     disturbance.steps.clone_from(left.unwrap());
-                    train(&plan, rank, strategy.unwrap(), &mut disturbance, before, &file)
+                    train(&plan, rank, strategy.unwrap(), &mut disturbance, before, &folder)
                 },
             );
             failures += second[0].failures;

@@ -1,6 +1,5 @@
 //! Checkpoints: what one rank has saved is where any number of ranks goes on.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use umbo::checkpoint::{Checkpoint, SavedIterator};
@@ -14,22 +13,8 @@ use umbo::values::Value;
 use umbo::values::variable::{Aggregation, Variable};
 
 use super::engine::ranks;
+use super::saving::Folder;
 use super::{alone, bytes, named, on_ranks, tensor};
-
-/// A file that goes when this does.
-struct File(PathBuf);
-
-impl File {
-    fn new(name: &str) -> File {
-        File(std::env::temp_dir().join(format!("umbo-{}-{name}", std::process::id())))
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 struct Training {
     strategy: Strategy,
@@ -93,16 +78,16 @@ fn a_checkpoint_goes_on_with_any_number_of_ranks() {
     let expected = Training::new(alone(4), 1).train(6);
     let splits = [(1, 4), (2, 2), (4, 1)];
     for (number, (size, replicas)) in splits.into_iter().enumerate() {
-        let file = File::new(&format!("split-{number}"));
+        let folder = Folder::new(&format!("split-{number}"));
         on_ranks(&ranks(size), replicas, |_, strategy| {
             let training = Training::new(strategy.unwrap(), 1);
             training.train(3);
-            training.checkpoint.save(&file.0).unwrap();
+            training.checkpoint.save(&folder.file()).unwrap();
         });
         for (size, replicas) in splits {
             let came = on_ranks(&ranks(size), replicas, |_, strategy| {
                 let training = Training::new(strategy.unwrap(), 1);
-                training.checkpoint.restore(&file.0).unwrap();
+                training.checkpoint.restore(&folder.file()).unwrap();
                 training.train(3)
             });
             assert!(came.iter().all(|came| *came == expected), "{size}×{replicas}: {came:?}");
@@ -113,18 +98,18 @@ fn a_checkpoint_goes_on_with_any_number_of_ranks() {
 #[test]
 fn what_is_accumulated_is_restored_once_and_saved_by_none() {
     let expected = Training::new(alone(4), 3).train(6);
-    let file = File::new("accumulated");
+    let folder = Folder::new("accumulated");
     let training = Training::new(alone(4), 3);
     training.train(2);
-    training.checkpoint.save(&file.0).unwrap();
+    training.checkpoint.save(&folder.file()).unwrap();
     for (size, replicas) in [(2, 2), (4, 1)] {
         let came = on_ranks(&ranks(size), replicas, |rank, strategy| {
             let training = Training::new(strategy.unwrap(), 3);
-            training.checkpoint.restore(&file.0).unwrap();
+            training.checkpoint.restore(&folder.file()).unwrap();
             let came = training.train(4);
             training.train(1);
-            let other = File::new(&format!("never-{size}-{rank}"));
-            let error = training.checkpoint.save(&other.0).unwrap_err();
+            let other = Folder::new(&format!("never-{size}-{rank}"));
+            let error = training.checkpoint.save(&other.file()).unwrap_err();
             assert_eq!(error.status(), Status::FailedPrecondition, "{error}");
             came
         });

@@ -17,17 +17,17 @@ use super::engine::{job, ranks};
 use super::reproducible::chosen;
 use super::{alone, on_ranks, on_ranks_of};
 
-/// A folder that goes when this does.
-struct Folder(PathBuf);
+/// A folder that goes when this does, with the files that ranks write beside each other.
+pub struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    pub fn new(name: &str) -> Folder {
         let folder = std::env::temp_dir().join(format!("umbo-{}-{name}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         Folder(folder)
     }
 
-    fn file(&self) -> PathBuf {
+    pub fn file(&self) -> PathBuf {
         self.0.join("state.safetensors")
     }
 

@@ -78,6 +78,14 @@ const RECIPES: &[(&str, &str, &str)] = &[
     ("umbo_metrics_cells", "cells", "cells_of_a_matrix"),
     ("umbo_metrics_cells", "capacity", "4"),
     ("umbo_optimizer_set_state", "name", "\"momentum\""),
+    // One behind the other, each with a name of its own.
+    ("umbo_checkpoint_add_optimizer", "name", "\"optimizer\""),
+    ("umbo_checkpoint_add_gradients", "name", "\"gradients\""),
+    ("umbo_checkpoint_add_metrics", "name", "\"metrics\""),
+    ("umbo_checkpoint_add_iterator", "name", "\"iterator\""),
+    ("umbo_checkpoint_add_tensor", "name", "\"tensor\""),
+    ("umbo_checkpoint_set_number", "name", "\"number\""),
+    ("umbo_checkpoint_set_integer", "name", "\"integer\""),
     ("umbo_checkpoint_number", "name", "\"number\""),
     ("umbo_checkpoint_integer", "name", "\"integer\""),
     ("umbo_checkpoint_manager_create", "folder", "\"matrix_checkpoints_2\""),
@@ -139,6 +147,9 @@ const NEVER_SUCCEED: &[(&str, &str)] = &[
     ("umbo_communicator_create_mpi", "tests/mpi runs programs with MPI"),
     ("umbo_communicator_create_nccl", "its device is no GPU; tests/together runs it"),
 ];
+
+/// Functions that succeed only where those before them in the header have not been called with the same objects.
+const NEED_NEW_OBJECTS: &[&str] = &["umbo_gradients_attach", "umbo_gradients_discard"];
 
 /// The program without what the header says, in the order in which its parts need each other.
 const FRAME: &str = concat!(
@@ -238,7 +249,8 @@ fn write_call(
          {locals}{prelude}{retain}    {call}\n{record}{cleanup}    (void)good;\n    return status;\n}}\n"
     )
     .expect("a string takes it");
-    writeln!(table, "    {{\"{name}\", call_{name}, NOTHING, {never}}},")
+    let needs_new = i32::from(NEED_NEW_OBJECTS.contains(&name.as_str()));
+    writeln!(table, "    {{\"{name}\", call_{name}, NOTHING, {never}, {needs_new}}},")
         .expect("a string takes it");
     if let Some(handle) = released {
         writeln!(
@@ -249,7 +261,7 @@ fn write_call(
         .expect("a string takes it");
         writeln!(
             table,
-            "    {{\"{name} (last)\", last_{name}, offsetof(struct objects, {handle}), 0}},"
+            "    {{\"{name} (last)\", last_{name}, offsetof(struct objects, {handle}), 0, 1}},"
         )
         .expect("a string takes it");
     }

@@ -63,7 +63,7 @@ fn elementwise_and_sums_are_exact() {
 
 #[test]
 fn accesses_are_counted_in_a_file() {
-    let file = std::env::temp_dir().join("fake-cuda-accesses");
+    let file = std::env::temp_dir().join(format!("fake-cuda-accesses-{}", std::process::id()));
     if std::env::var_os("FAKE_CUDA_INSIDE").is_none() {
         // What was counted before is added to.
         std::fs::write(&file, 5u64.to_ne_bytes()).unwrap();

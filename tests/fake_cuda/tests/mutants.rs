@@ -118,11 +118,10 @@ fn mutants_of_kernels_are_noticed() {
 
 #[test]
 fn a_changed_module_takes_the_place_of_the_one_with_its_kernels() {
-    let folder = std::env::temp_dir().join("fake-cuda-changed-module");
+    let folder = std::env::temp_dir().join(format!("fake-cuda-changed-{}", std::process::id()));
     let (changed, launched) = (folder.join("changed.ptx"), folder.join("launched"));
     if std::env::var_os("FAKE_CUDA_INSIDE").is_none() {
         std::fs::create_dir_all(&folder).unwrap();
-        let _ = std::fs::remove_file(&launched);
         // The first addition of the samples is that of axpy.
         let mut all = mutants(SAMPLES).into_iter();
         let add = all.find(|mutant| mutant.before.starts_with("add.rn.f32"));

@@ -1,5 +1,5 @@
 /* Changing what was given to be looked at.
- * languages: c99 c11 c17 c2x c++11 c++17 c++2b
+ * languages: c99 c11 c2x c++11 c++17
  * refused: (discarded-qualifiers|discards-qualifiers|invalid conversion|no matching function|discards qualifiers) */
 #include <umbo/umbo.h>
 

@@ -1,5 +1,5 @@
 /* Writing through a pointer to what is only shown.
- * languages: c99 c11 c17 c2x c++11 c++17 c++2b
+ * languages: c99 c11 c2x c++11 c++17
  * refused: (read-only|const-qualified) */
 #include <umbo/umbo.h>
 

@@ -1,5 +1,5 @@
 /* Copying what a handle stands for.
- * languages: c99 c11 c17 c2x c++11 c++17 c++2b
+ * languages: c99 c11 c2x c++11 c++17
  * refused: (incomplete|invalid use) */
 #include <umbo/umbo.h>
 

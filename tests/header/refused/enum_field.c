@@ -1,5 +1,5 @@
 /* A number in an option that is an enum.
- * languages: c++11 c++17 c++2b
+ * languages: c++11 c++17
  * refused: (cannot convert|invalid conversion|assigning to) */
 #include <umbo/umbo.h>
 

@@ -1,5 +1,5 @@
 /* A status that is thrown away.
- * languages: c99 c11 c17 c2x c++11 c++17 c++2b
+ * languages: c99 c11 c2x c++11 c++17
  * refused: unused-result */
 #include <umbo/umbo.h>
 

@@ -1,5 +1,5 @@
 /* A number in the place of an enum.
- * languages: c++11 c++17 c++2b
+ * languages: c++11 c++17
  * refused: (cannot convert|invalid conversion|no matching function) */
 #include <umbo/umbo.h>
 

@@ -1,5 +1,5 @@
 /* A handle of another type.
- * languages: c99 c11 c17 c2x c++11 c++17 c++2b
+ * languages: c99 c11 c2x c++11 c++17
  * refused: (incompatible-pointer-types|cannot convert|no matching function) */
 #include <umbo/umbo.h>
 

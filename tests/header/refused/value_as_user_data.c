@@ -1,5 +1,5 @@
 /* A run's batch in the place of its user data.
- * languages: c11 c17 c2x
+ * languages: c11 c2x
  * refused: incompatible type */
 #include <umbo/umbo.h>
 

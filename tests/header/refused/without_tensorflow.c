@@ -1,5 +1,5 @@
 /* Functions of tensorflow.h without that header.
- * languages: c99 c11 c17 c2x c++11 c++17 c++2b
+ * languages: c99 c11 c2x c++11 c++17
  * refused: (implicit-function-declaration|not declared|undeclared) */
 #ifdef WRONG
 #include <umbo/umbo.h>

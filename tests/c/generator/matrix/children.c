@@ -1,12 +1,12 @@
 /* ---- one child for each context */
 
-static void make_the_call(int context, int function) {
+static void make_the_calls(int context) {
     static int64_t left_before;
-    const size_t gone = functions[function].gives_up;
+    const size_t gone = functions[first_function].gives_up;
     struct scene scene;
     int64_t left = 0;
     current_context = context;
-    current_function = function;
+    current_function = first_function;
     entered = 0;
     memset(&scene, 0, sizeof(scene));
     make_objects(&scene.good);
@@ -28,16 +28,24 @@ static void make_the_call(int context, int function) {
 
 static const char *wanted_function;
 
+/* How many functions from this one are called with the same objects. */
+static int count_together(int from) {
+    int count = 1;
+    if (wanted_function != NULL || functions[from].gives_up != NOTHING) return 1;
+    while (count < most_together && from + count < FUNCTIONS && !functions[from + count].needs_new_objects) count++;
+    return count;
+}
+
 static int is_wanted(int function) {
     return wanted_function == NULL || strcmp(functions[function].name, wanted_function) == 0;
 }
 
 static void child(int context, int from) {
-    int function;
-    for (function = from; function < FUNCTIONS; function++) {
-        __atomic_store_n(&report->at[context].function, function, __ATOMIC_SEQ_CST);
+    for (first_function = from; first_function < FUNCTIONS; first_function += together) {
+        together = count_together(first_function);
+        __atomic_store_n(&report->at[context].function, first_function, __ATOMIC_SEQ_CST);
         __atomic_fetch_add(&report->at[context].reached, 1, __ATOMIC_SEQ_CST);
-        if (is_wanted(function)) make_the_call(context, function);
+        if (is_wanted(first_function)) make_the_calls(context);
     }
     /* Threads of the library may still be there. */
     fflush(NULL);
@@ -72,7 +80,7 @@ static int look_after(struct worker *worker, double patience) {
     const int reached = __atomic_load_n(&report->at[context].reached, __ATOMIC_SEQ_CST);
     const char *what = NULL;
     char text[80];
-    int status = 0;
+    int status = 0, next;
     if (waitpid(worker->process, &status, WNOHANG) == worker->process) {
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return 0;
         what = "dies";
@@ -95,8 +103,9 @@ static int look_after(struct worker *worker, double patience) {
     current_context = context;
     current_function = report->at[context].function;
     fail(what, text);
-    if (current_function + 1 >= FUNCTIONS) return 0;
-    start(worker, context, current_function + 1);
+    next = current_function + count_together(current_function);
+    if (next >= FUNCTIONS) return 0;
+    start(worker, context, next);
     return 1;
 }
 
@@ -141,6 +150,7 @@ int main(int argc, char **argv) {
         if (strcmp(argv[index], "--gpus") == 0) gpu_seed = atol(value);
         if (strcmp(argv[index], "--contexts") == 0) most = atoi(value);
         if (strcmp(argv[index], "--devices") == 0) devices_in_use = atoi(value);
+        if (strcmp(argv[index], "--together") == 0) most_together = atoi(value);
         index++;
     }
     CHECK(jobs >= 1 && jobs <= 16 && CONTEXTS <= MOST_CONTEXTS && FUNCTIONS <= MOST_FUNCTIONS);
@@ -176,8 +186,9 @@ int main(int argc, char **argv) {
     failures = report->failure_count < MOST_FAILURES ? report->failure_count : MOST_FAILURES;
     for (index = 0; index < failures; index++) {
         const struct failure *failure = &report->failures[index];
-        printf("%s in %s: %s\n", functions[failure->function].name,
-               contexts[failure->context].name, failure->what);
+        printf("%s%s in %s: %s\n", functions[failure->function].name,
+               count_together(failure->function) > 1 ? " and those behind it" : "", contexts[failure->context].name,
+               failure->what);
     }
     printf("%d functions in %d contexts, %d failures\n", (int)FUNCTIONS, (int)CONTEXTS,
            report->failure_count);

@@ -3,11 +3,12 @@
  * the answer is, and afterwards the objects still work and no handle is left.
  *
  *   matrix [--context NAME] [--function NAME] [--patience SECONDS] [--jobs N] [--list]
- *          [--devices N] [--gpus SEED] [--contexts N]
+ *          [--devices N] [--gpus SEED] [--contexts N] [--together N]
  *
- * A context is entered anew for each function, with new objects, in a child process that goes from
- * function to function. A child that dies or does not go on is noted, and another one goes on
- * behind the function. With --gpus two GPUs compute, and one of them holds the variables if the seed is
+ * A context is entered anew for a few functions that are called one after another, with new objects, in a child
+ * process that goes from function to function: --together 1 has it entered for each, which takes longer. A function
+ * that gives up an object is alone. A child that dies or does not go on is noted, and another one goes on
+ * behind the functions. With --gpus two GPUs compute, and one of them holds the variables if the seed is
  * odd; --contexts has the seed choose as many of them. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -72,6 +73,8 @@ struct function {
     /* The member whose last reference the call gives up. */
     size_t gives_up;
     int never_succeeds;
+    /* It is the first that is called with its objects. */
+    int needs_new_objects;
 };
 
 #define NOTHING ((size_t)-1)
@@ -103,7 +106,7 @@ struct failure {
 };
 
 static struct {
-    /* Whether a function has succeeded in some context, and been refused. */
+    /* Whether a function has succeeded in some context. */
     int succeeded[MOST_FUNCTIONS];
     int failure_count;
     struct failure failures[MOST_FAILURES];
@@ -113,8 +116,12 @@ static struct {
     } at[MOST_CONTEXTS];
 } *report;
 
-/* The call that is being made. */
-static int current_context, current_function, entered;
+/* Most functions that are called one after another with the same objects. */
+static int most_together = 5;
+/* What is being called: so many functions from the first. */
+static int current_context, first_function, together, entered;
+/* The one that this thread calls, or the last that it has called. */
+static __thread int current_function;
 
 static void fail(const char *what, const char *detail) {
     const int index = __atomic_fetch_add(&report->failure_count, 1, __ATOMIC_SEQ_CST);

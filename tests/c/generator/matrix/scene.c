@@ -1,6 +1,6 @@
 /* ---- contexts */
 
-/* Objects of the call in progress, and where the context has got to. */
+/* Objects of the calls in progress, and where the context has got to. */
 struct scene {
     struct objects good;
     /* The iterator that is being advanced, if any. */
@@ -22,18 +22,23 @@ struct scene {
 
 enum { BEGIN = 1, NEXT, RESET, END, ALL_TO_ALL, ALL_GATHER, BROADCAST, VOTE, BARRIER, ABORT };
 
-/* Makes the call with these objects. */
+/* Makes the calls with these objects. */
 static void probe(const struct scene *scene, umbo_replica_context *context,
                   umbo_variable_request *request) {
     struct objects good = scene->good;
-    const struct function *function = &functions[current_function];
+    const size_t gone = functions[first_function].gives_up;
     const int first = __atomic_exchange_n(&entered, 1, __ATOMIC_SEQ_CST) == 0;
-    if (function->gives_up != NOTHING && !first) return;
+    const int before = current_function; /* its call may have come here */
+    int function;
+    if (gone != NOTHING && !first) return;
     if (context != NULL) good.replica_context = context;
     if (request != NULL) good.variable_request = request;
-    if (scene->own != NULL && function->gives_up != offsetof(struct objects, iterator))
-        good.iterator = scene->own;
-    (void)function->call(good);
+    if (scene->own != NULL && gone != offsetof(struct objects, iterator)) good.iterator = scene->own;
+    for (function = first_function; function < first_function + together; function++) {
+        current_function = function;
+        (void)functions[function].call(good);
+    }
+    current_function = before;
 }
 
 /* As probe, but only the first time that the context comes by. */
