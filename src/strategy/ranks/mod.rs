@@ -30,4 +30,4 @@ pub(crate) mod wire;
 pub(crate) use descriptor::Kind;
 pub use group::Ranks;
 pub(crate) use meeting::{Call, Gathered, Meeting, PASSED_OVER, room};
-pub(crate) use quantities::{Tell, agreement, agreement_of};
+pub(crate) use quantities::{Quantities, Tell, agreement, agreement_of};
