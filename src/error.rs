@@ -348,10 +348,10 @@ impl fmt::Display for ReplicaFailures {
             let device = device.rsplit_once("/device:").map_or(device.as_str(), |(_, short)| short);
             write!(formatter, "{separator}replica {replica} ({device}): {status}")?;
             // What all of them have in common stands above; the name of what they called may stand before it.
-            let told = error.to_string();
-            let own = match told.strip_suffix(&self.summary) {
+            let text = error.to_string();
+            let own = match text.strip_suffix(&self.summary) {
                 Some(name) if !self.summary.is_empty() => name.trim_end_matches(": "),
-                _ => &told,
+                _ => &text,
             };
             if !own.is_empty() {
                 write!(formatter, ": {own}")?;

@@ -79,7 +79,7 @@ impl Background {
 
     /// Waits until no copy waits, and keeps that place as long as the result lives. FAILED_PRECONDITION on a
     /// thread that has the place, and on the one that writes, where it would wait for itself.
-    pub fn make_room(&self) -> Result<Room<'_>> {
+    pub fn reserve_place(&self) -> Result<SavePlace<'_>> {
         self.ensure_thread()?;
         let mut state = self.shared.state.lock();
         while state.reserved_by.is_some() || state.waiting.is_some() {
@@ -87,10 +87,10 @@ impl Background {
             self.shared.moved.wait(&mut state);
         }
         state.reserved_by = Some(thread_id());
-        Ok(Room(self))
+        Ok(SavePlace(self))
     }
 
-    /// Waits until all is written, and reports what failed. FAILED_PRECONDITION as for [`Background::make_room`].
+    /// Waits until all is written, and reports what failed. FAILED_PRECONDITION as for [`Background::reserve_place`].
     pub fn wait(&self) -> Result<()> {
         let mut state = self.shared.state.lock();
         while !state.is_idle() {
@@ -112,9 +112,9 @@ impl Background {
 }
 
 /// The place of the copy that is about to be handed over.
-pub(super) struct Room<'a>(&'a Background);
+pub(super) struct SavePlace<'a>(&'a Background);
 
-impl Room<'_> {
+impl SavePlace<'_> {
     /// Gives a copy to the thread.
     pub fn hand_over(self, step: u64, snapshot: Snapshot) {
         let mut state = self.0.shared.state.lock();
@@ -126,7 +126,7 @@ impl Room<'_> {
     }
 }
 
-impl Drop for Room<'_> {
+impl Drop for SavePlace<'_> {
     fn drop(&mut self) {
         self.0.shared.state.lock().reserved_by = None;
         self.0.shared.moved.notify_all();
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn at_most_one_copy_waits() {
         let (background, begins, end) = slow();
-        let save = |step| background.make_room().unwrap().hand_over(step, Snapshot::default());
+        let save = |step| background.reserve_place().unwrap().hand_over(step, Snapshot::default());
         save(1);
         assert_eq!(begins.recv(), Ok(1));
         // This one waits, and returns; there is no room for a third.
@@ -211,10 +211,10 @@ mod tests {
         assert!(background.shared.state.lock().waiting.is_some());
         std::thread::scope(|scope| {
             let third = scope.spawn(|| {
-                let room = background.make_room().unwrap();
+                let place = background.reserve_place().unwrap();
                 // The second one was taken, which comes after the first was written.
                 let is_free = background.shared.state.lock().waiting.is_none();
-                room.hand_over(3, Snapshot::default());
+                place.hand_over(3, Snapshot::default());
                 is_free
             });
             end.send(()).unwrap();
@@ -232,10 +232,10 @@ mod tests {
     fn a_place_that_is_given_up_is_free() {
         let (background, begins, end) = slow();
         for _ in 0..3 {
-            drop(background.make_room().unwrap());
+            drop(background.reserve_place().unwrap());
         }
         background.wait().unwrap();
-        background.make_room().unwrap().hand_over(4, Snapshot::default());
+        background.reserve_place().unwrap().hand_over(4, Snapshot::default());
         end.send(()).unwrap();
         // The end writes what waits.
         drop(background);
@@ -246,14 +246,14 @@ mod tests {
     #[test]
     fn a_save_inside_of_a_save_is_refused() {
         let (background, begins, end) = slow();
-        let room = background.make_room().unwrap();
-        let own = [background.make_room().map(drop), background.wait()];
+        let place = background.reserve_place().unwrap();
+        let own = [background.reserve_place().map(drop), background.wait()];
         std::thread::scope(|scope| {
-            let other = scope.spawn(|| background.make_room().map(drop));
+            let other = scope.spawn(|| background.reserve_place().map(drop));
             for refused in own {
                 assert_eq!(refused.unwrap_err().status(), Status::FailedPrecondition);
             }
-            room.hand_over(6, Snapshot::default());
+            place.hand_over(6, Snapshot::default());
             assert_eq!(begins.recv(), Ok(6));
             other.join().unwrap().unwrap();
         });
@@ -270,12 +270,12 @@ mod tests {
             Background::new(Box::new(move |_, _| {
                 let own = of_write.upgrade().expect("its test goes on");
                 let background = own.get().expect("it writes, so that it is there");
-                let nobody_waits = background.make_room().map(drop);
+                let nobody_waits = background.reserve_place().map(drop);
                 told.send([nobody_waits, background.wait()]).expect("its test listens");
                 Ok(())
             }))
         });
-        background.make_room().unwrap().hand_over(7, Snapshot::default());
+        background.reserve_place().unwrap().hand_over(7, Snapshot::default());
         let [saved, waited] = tells.recv().unwrap();
         saved.unwrap();
         assert_eq!(waited.unwrap_err().status(), Status::FailedPrecondition);
@@ -286,7 +286,7 @@ mod tests {
     fn a_failure_is_told_once() {
         let (background, _begins, end) = slow();
         drop(end);
-        background.make_room().unwrap().hand_over(5, Snapshot::default());
+        background.reserve_place().unwrap().hand_over(5, Snapshot::default());
         let told = background.wait().unwrap_err().to_string();
         assert!(told.contains("step 5"), "{told}");
         background.check().unwrap();

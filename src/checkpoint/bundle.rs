@@ -204,7 +204,7 @@ impl Checkpoint {
             let ready = object.saveable().prepare(&names, &mut saved)?;
             prepared.extend(ready.map(|ready| (&name[..], ready)));
         }
-        tell_unexpected(file, entries, &taken, &mut mismatches)?;
+        report_unexpected(file, entries, &taken, &mut mismatches)?;
         if mismatches.is_empty() && prepared.len() < entries.len() {
             return Err(Error::Internal("what does not fit does not say why".into()));
         }
@@ -364,13 +364,13 @@ fn properties_of<'a>(
 }
 
 /// Adds what the file has and no object has taken.
-fn tell_unexpected(
+fn report_unexpected(
     file: &CheckpointFile,
     entries: &[Entry],
     taken: &HashSet<String>,
     mismatches: &mut Vec<Mismatch>,
 ) -> Result<()> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let kinds: HashMap<&str, &str> =
         entries.iter().map(|entry| (&entry.name[..], entry.saveable().kind())).collect();
     for (name, properties) in file.objects()? {
@@ -378,19 +378,19 @@ fn tell_unexpected(
             Some(kind) => {
                 let there = properties.get("kind").and_then(Json::as_str);
                 if there != Some(kind) {
-                    told.push(name);
+                    reported.push(name);
                 }
             }
             None => {
                 let kind = properties.get("kind").and_then(Json::as_str).unwrap_or("thing");
                 let kind = with_article(kind);
                 mismatches.push(Mismatch::UnexpectedObject { kind, name: name.clone() });
-                told.push(name);
+                reported.push(name);
             }
         }
     }
     for name in file.names() {
-        if !taken.contains(name) && !told.iter().any(|object| owns(object, name)) {
+        if !taken.contains(name) && !reported.iter().any(|object| owns(object, name)) {
             mismatches.push(Mismatch::UnexpectedTensor(name.to_owned()));
         }
     }

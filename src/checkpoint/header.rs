@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::checkpoint::numbers::read_count;
 use crate::checkpoint::parts::PartFile;
-use crate::checkpoint::snapshot::{Division, Snapshot};
+use crate::checkpoint::snapshot::{SavedSharding, Snapshot};
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Shape};
 
@@ -51,7 +51,7 @@ pub(super) fn encode(snapshot: &Snapshot, checksums: &[u32]) -> Result<(Vec<u8>,
         "steps": snapshot.steps,
     });
     if !snapshot.parts.is_empty() {
-        let divided = snapshot.divided.iter().map(|(name, Division { shape, boundaries })| {
+        let divided = snapshot.divided.iter().map(|(name, SavedSharding { shape, boundaries })| {
             (name.clone(), json!({ "shape": shape.to_vec(), "boundaries": boundaries }))
         });
         own["divided"] = Json::Object(divided.collect());
@@ -113,7 +113,7 @@ pub(super) struct Own {
     pub(super) saved: Map<String, Json>,
     /// The parts of other ranks, and which tensors are divided among them.
     pub(super) parts: Vec<PartFile>,
-    pub(super) divided: BTreeMap<String, Division>,
+    pub(super) divided: BTreeMap<String, SavedSharding>,
 }
 
 impl Own {
@@ -138,7 +138,7 @@ impl Own {
         let divided = members(&json["divided"]).unwrap_or_default();
         let divided = divided
             .into_iter()
-            .map(|(name, json)| Some((name, read_division(&json)?)))
+            .map(|(name, json)| Some((name, read_sharding(&json)?)))
             .collect::<Option<_>>();
         Ok(Own {
             format,
@@ -154,7 +154,7 @@ impl Own {
 }
 
 /// How ranks divide a tensor: parts that follow each other and are all of it.
-fn read_division(json: &Json) -> Option<Division> {
+fn read_sharding(json: &Json) -> Option<SavedSharding> {
     let numbers = |json: &Json| {
         let numbers = json.as_array()?.iter();
         numbers.map(|number| usize::try_from(number.as_u64()?).ok()).collect::<Option<Vec<_>>>()
@@ -164,7 +164,7 @@ fn read_division(json: &Json) -> Option<Division> {
     let is_all = boundaries.first() == Some(&0)
         && boundaries.last() == Some(&shape.elements())
         && boundaries.is_sorted();
-    is_all.then_some(Division { shape, boundaries })
+    is_all.then_some(SavedSharding { shape, boundaries })
 }
 
 /// A dtype as files call it.

@@ -72,7 +72,7 @@ impl CheckpointFile {
     /// All elements of tensors that are in this very file, with these dtypes and shapes.
     pub(super) fn read_all(&self, wanted: &[(&str, DType, Shape)]) -> Result<Vec<Tensor>> {
         let kinds: Vec<_> = wanted.iter().map(|&(_, dtype, shape)| (dtype, shape)).collect();
-        Tensor::made_together(&kinds, |mut targets| {
+        Tensor::in_shared_blocks(&kinds, |mut targets| {
             self.read_bytes(wanted, &mut targets)?;
             for (&(_, dtype, _), target) in wanted.iter().zip(targets) {
                 as_in_memory(dtype, target);

@@ -37,7 +37,7 @@ struct SaveState {
     last_step: Option<u64>,
     last_time: Instant,
     /// The checkpoint is known to be at home in the folder.
-    settled: bool,
+    folder_claimed: bool,
     /// The files that are there are another training's, and not yet out of the way.
     anew: bool,
 }
@@ -65,7 +65,7 @@ impl Manager {
         let state = Mutex::new(SaveState {
             last_step: newest.filter(|_| !options.start_fresh),
             last_time: Instant::now(),
-            settled: false,
+            folder_claimed: false,
             anew: options.start_fresh,
         });
         // Ranks meet on the threads that call, and not on one that writes.
@@ -113,18 +113,18 @@ impl Manager {
                 background.check()?;
             }
             let mut state = self.state.lock();
-            self.settle(&mut state)?;
+            self.claim_folder(&mut state)?;
             Ok(must || self.is_due(&state, step))
         };
         if !strategy.any_rank(&"whether a checkpoint is due", ("the step", step), is_due())? {
             return Ok(false);
         }
         self.start_fresh(step)?;
-        let room = self.background.as_ref().map(Background::make_room).transpose()?;
+        let place = self.background.as_ref().map(Background::reserve_place).transpose()?;
         let saved = note(step, metric);
-        match room {
-            Some(room) => {
-                room.hand_over(step, Snapshot { saved, ..self.checkpoint.snapshot()? });
+        match place {
+            Some(place) => {
+                place.hand_over(step, Snapshot { saved, ..self.checkpoint.snapshot()? });
             }
             None => self.write(step, saved)?,
         }
@@ -147,8 +147,8 @@ impl Manager {
     }
 
     /// Sees to it that the files of the folder are this training's.
-    fn settle(&self, state: &mut SaveState) -> Result<()> {
-        if state.settled || state.anew {
+    fn claim_folder(&self, state: &mut SaveState) -> Result<()> {
+        if state.folder_claimed || state.anew {
             return Ok(());
         }
         if !self.checkpoint.homes.has(&self.folder)
@@ -164,7 +164,7 @@ impl Manager {
             )));
         }
         self.checkpoint.homes.add(&self.folder);
-        state.settled = true;
+        state.folder_claimed = true;
         Ok(())
     }
 
@@ -185,7 +185,7 @@ impl Manager {
         };
         strategy.any_rank(&"making room for a new training", ("the step", step), moved)?;
         self.checkpoint.homes.add(&self.folder);
-        (state.settled, state.anew) = (true, false);
+        (state.folder_claimed, state.anew) = (true, false);
         // The sink is the caller's code, which may ask the manager: not under the lock.
         drop(state);
         if let Some(target) = target {

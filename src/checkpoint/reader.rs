@@ -13,7 +13,7 @@ use serde_json::{Map, Value as Json};
 use crate::checkpoint::header::{self, FORMAT, LENGTH_BYTES, LONGEST, Own};
 use crate::checkpoint::mismatch::Mismatch;
 use crate::checkpoint::parts::PartFile;
-use crate::checkpoint::snapshot::Division;
+use crate::checkpoint::snapshot::SavedSharding;
 use crate::checkpoint::wanted::{Later, Wanted};
 use crate::device::DeviceId;
 use crate::error::{Error, Result, Status};
@@ -53,14 +53,14 @@ impl CheckpointFile {
             }
             file.parts.push(part);
         }
-        file.check_division()?;
+        file.check_shardings()?;
         Ok(file)
     }
 
     /// Whether all parts have what they are said to have.
-    fn check_division(&self) -> Result<()> {
+    fn check_shardings(&self) -> Result<()> {
         let divided = self.own.iter().flat_map(|own| &own.divided);
-        for (name, Division { boundaries, .. }) in divided {
+        for (name, SavedSharding { boundaries, .. }) in divided {
             let dtype = self.tensors.get(name).map(|info| info.dtype);
             let fits = |(part, pair): (&CheckpointFile, &[usize])| {
                 part.tensors.get(name).is_some_and(|info| {
@@ -157,11 +157,11 @@ impl CheckpointFile {
     /// Dtype and shape of a tensor.
     pub fn info(&self, name: &str) -> Option<(Dtype, &[usize])> {
         let info = self.tensors.get(name)?;
-        let shape = self.division(name).map_or(&info.shape[..], |division| &division.shape[..]);
+        let shape = self.sharding(name).map_or(&info.shape[..], |sharding| &sharding.shape[..]);
         Some((info.dtype, shape))
     }
 
-    fn division(&self, name: &str) -> Option<&Division> {
+    fn sharding(&self, name: &str) -> Option<&SavedSharding> {
         self.own.as_ref()?.divided.get(name)
     }
 
@@ -183,7 +183,7 @@ impl CheckpointFile {
         if !self.fits(name, here, dtype, shape, mismatches) {
             return Ok(None);
         }
-        match self.division(name) {
+        match self.sharding(name) {
             Some(_) => {
                 let whole = self.read_part(name, dtype, 0..shape.elements())?;
                 Ok(Some(wanted.add_read(whole.reshape(shape)?)))
@@ -203,7 +203,7 @@ impl CheckpointFile {
         if !self.fits(name, name, dtype, shape, mismatches) {
             return Ok(None);
         }
-        if self.division(name).is_some() {
+        if self.sharding(name).is_some() {
             return self.read_part(name, dtype, part.clone()).map(Some);
         }
         let whole = self.read(name, dtype, shape)?.reshape(Shape::new(&[shape.elements()])?)?;
@@ -243,7 +243,7 @@ impl CheckpointFile {
 
     /// Elements of a tensor that is divided, in a row, of the parts that have some of them.
     fn read_part(&self, name: &str, dtype: DType, part: Range<usize>) -> Result<Tensor> {
-        let boundaries = self.division(name).map_or(&[][..], |division| &division.boundaries);
+        let boundaries = self.sharding(name).map_or(&[][..], |sharding| &sharding.boundaries);
         let shape = Shape::new(&[part.len()])?;
         Tensor::made(dtype, shape, DeviceId::HOST, |to| {
             for (file, pair) in self.files().zip(boundaries.windows(2)) {

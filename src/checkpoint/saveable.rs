@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json};
 use crate::checkpoint::mismatch::Mismatch;
 use crate::checkpoint::numbers::{read_count, read_number};
 use crate::checkpoint::reader::CheckpointFile;
-use crate::checkpoint::snapshot::Division;
+use crate::checkpoint::snapshot::SavedSharding;
 pub use crate::checkpoint::wanted::Later;
 use crate::checkpoint::wanted::{Values, Wanted};
 use crate::error::{Error, Result};
@@ -152,7 +152,7 @@ impl Names {
 pub struct Record {
     pub(super) tensors: Vec<(Option<String>, Tensor)>,
     /// By the names of parts, how several ranks divide them.
-    pub(super) divided: Vec<(String, Division)>,
+    pub(super) divided: Vec<(String, SavedSharding)>,
     pub(super) properties: Map<String, Json>,
     /// What is probably not as the program means it.
     pub(super) doubt: Option<String>,
@@ -185,9 +185,9 @@ impl Record {
     /// The same, of a tensor of the shape of `variable` that is divided as that is: this rank's part of it,
     /// in a row, or all of it if no ranks divide it.
     pub fn part_like(&mut self, name: String, variable: &Variable, tensor: Tensor) {
-        if let Some(division) = variable.division() {
-            let (shape, boundaries) = (variable.shape(), division.boundaries().to_vec());
-            self.divided.push((name.clone(), Division { shape, boundaries }));
+        if let Some(sharding) = variable.sharding() {
+            let (shape, boundaries) = (variable.shape(), sharding.boundaries().to_vec());
+            self.divided.push((name.clone(), SavedSharding { shape, boundaries }));
         }
         self.part(name, tensor);
     }
@@ -274,11 +274,11 @@ impl Saved<'_> {
     /// all of it if no ranks divide it. None as for [`Saved::tensor`].
     pub fn part_like(&mut self, part: &str, variable: &Variable) -> Result<Option<Later>> {
         let (dtype, shape) = (variable.dtype(), variable.shape());
-        let Some(division) = variable.division() else {
+        let Some(sharding) = variable.sharding() else {
             return self.later(Some(part), dtype, shape);
         };
         let name = full_name(self.object, Some(part));
-        let own = division.own();
+        let own = sharding.own();
         let tensor = self.file.read_part_expecting(&name, (dtype, shape), &own, self.mismatches)?;
         self.taken.insert(name);
         Ok(tensor.map(|tensor| self.wanted.add_read(tensor)))

@@ -167,8 +167,8 @@ fn save_entry(
     saved.map_err(|error| error.within(format!("{} '{name}'", object.kind())))?;
     record.property("kind", object.kind());
     snapshot.doubt = snapshot.doubt.take().or(record.doubt);
-    for (part, division) in record.divided {
-        snapshot.divided.insert(full_name(name, Some(&part)), division);
+    for (part, sharding) in record.divided {
+        snapshot.divided.insert(full_name(name, Some(&part)), sharding);
     }
     for (part, tensor) in record.tensors {
         let name = full_name(name, part.as_deref());

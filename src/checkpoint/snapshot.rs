@@ -9,7 +9,7 @@ use crate::tensor::{Shape, Tensor};
 
 /// How several ranks divide a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Division {
+pub(super) struct SavedSharding {
     /// Of the whole.
     pub shape: Shape,
     /// Where the parts begin and end, in elements.
@@ -22,7 +22,7 @@ pub struct Snapshot {
     /// By the names that they have in the file; contiguous.
     pub(super) tensors: Vec<(String, Tensor)>,
     /// Of those that several ranks divide, of which the tensors are this rank's parts, in a row: how.
-    pub(super) divided: BTreeMap<String, Division>,
+    pub(super) divided: BTreeMap<String, SavedSharding>,
     /// The parts of the other ranks, in their order.
     pub(super) parts: Vec<PartFile>,
     /// By name: kinds, and what is not a tensor.

@@ -44,13 +44,14 @@ impl Snapshot {
         let checksum = own.as_ref().map_or(0, |(.., checksum)| u64::from(*checksum));
         let numbers = [checksum, 0];
         let call = Call { numbers, ..Call::to(Kind::State, &"the beginning of a checkpoint") };
-        let (meeting, (checksums, mut header, _)) = ranks.meet(call, own)?;
-        let said: Vec<u64> = meeting.numbers().map(|[checksum, _]| checksum).collect();
-        drop(meeting);
-        let save = agreement(&said);
+        let (collective, (checksums, mut header, _)) = ranks.start_collective(call, own)?;
+        let checksums_of_ranks: Vec<u64> =
+            collective.numbers().map(|[checksum, _]| checksum).collect();
+        drop(collective);
+        let save = agreement(&checksums_of_ranks);
         let mut written = || {
             if is_first {
-                for (rank, checksum) in said.iter().enumerate().skip(1) {
+                for (rank, checksum) in checksums_of_ranks.iter().enumerate().skip(1) {
                     let name = part_name(path, save, rank, ranks.size())?;
                     self.parts.push(PartFile { name, checksum: *checksum as u32 });
                 }
@@ -65,7 +66,7 @@ impl Snapshot {
             self.write_to(&mut file, &header)?;
             if is_first { Ok(Some(file)) } else { file.finish().map(|()| None) }
         };
-        let written = meet(&ranks, &"the parts of a checkpoint", written());
+        let written = start_collective(&ranks, &"the parts of a checkpoint", written());
         let done = match written {
             Ok(Some(file)) => file.finish(),
             Ok(None) => Ok(()),
@@ -79,7 +80,7 @@ impl Snapshot {
             }
         };
         let is_done = done.is_ok();
-        meet(&ranks, &"the end of a checkpoint", done)?;
+        start_collective(&ranks, &"the end of a checkpoint", done)?;
         if is_first && is_done {
             remove_parts(path, |number| number != save);
         }
@@ -130,8 +131,12 @@ impl Snapshot {
     }
 }
 
-fn meet<T>(ranks: &Arc<Ranks>, what: &dyn std::fmt::Display, here: Result<T>) -> Result<T> {
-    ranks.meet(Call::to(Kind::State, what), here).map(|(_, value)| value)
+fn start_collective<T>(
+    ranks: &Arc<Ranks>,
+    what: &dyn std::fmt::Display,
+    here: Result<T>,
+) -> Result<T> {
+    ranks.start_collective(Call::to(Kind::State, what), here).map(|(_, value)| value)
 }
 
 fn bytes<'a>(name: &str, tensor: &'a Tensor) -> Result<&'a [u8]> {

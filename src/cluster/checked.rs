@@ -189,12 +189,17 @@ impl CheckedCommunicator {
         })
     }
 
-    /// Checks that there is a count for each rank, and that the parts lie in `room` bytes.
-    fn check_room(&self, counts: &[usize], room: usize, argument: &'static str) -> Result<()> {
+    /// Checks that there is a count for each rank, and that the parts lie in `capacity` bytes.
+    fn check_capacity(
+        &self,
+        counts: &[usize],
+        capacity: usize,
+        argument: &'static str,
+    ) -> Result<()> {
         let bytes = counts.iter().fold(0_usize, |sum, &count| sum.saturating_add(count));
         self.check_counts(counts, bytes, argument)?;
-        if bytes > room {
-            let problem = format!("adds up to {bytes}; {room} bytes are there");
+        if bytes > capacity {
+            let problem = format!("adds up to {bytes}; {capacity} bytes are there");
             return Err(Error::invalid(argument, problem));
         }
         Ok(())
@@ -209,8 +214,8 @@ impl GpuCommunicator for CheckedCommunicator {
         receive: &mut DeviceMemory,
         receive_counts: &[usize],
     ) -> Result<()> {
-        self.check_room(send_counts, send.bytes(), "send_counts")?;
-        self.check_room(receive_counts, receive.bytes(), "receive_counts")?;
+        self.check_capacity(send_counts, send.bytes(), "send_counts")?;
+        self.check_capacity(receive_counts, receive.bytes(), "receive_counts")?;
         self.check_own(send_counts, receive_counts)?;
         self.call_on_gpus(|engine| {
             engine.all_to_all_on_gpus(send, send_counts, receive, receive_counts)
@@ -223,10 +228,10 @@ impl GpuCommunicator for CheckedCommunicator {
         receive: &mut DeviceMemory,
         counts: &[usize],
     ) -> Result<()> {
-        self.check_room(counts, receive.bytes(), "counts")?;
-        let (own, room) = (counts[self.rank()], send.bytes());
-        if own > room {
-            let problem = format!("this rank sends {own} bytes; {room} are there");
+        self.check_capacity(counts, receive.bytes(), "counts")?;
+        let (own, capacity) = (counts[self.rank()], send.bytes());
+        if own > capacity {
+            let problem = format!("this rank sends {own} bytes; {capacity} are there");
             return Err(Error::invalid("counts", problem));
         }
         self.call_on_gpus(|engine| engine.all_gather_on_gpus(send, receive, counts))

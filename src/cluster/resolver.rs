@@ -42,21 +42,21 @@ impl ClusterResolver {
     /// Fails as [`ClusterResolver::parse`] and [`launcher::place`] do, and with INVALID_ARGUMENT, naming
     /// both, if they disagree.
     pub fn of_this_process() -> Result<ClusterResolver> {
-        let told = launcher::place(&|name| env::var(name).ok())?;
-        ClusterResolver::from_environment()?.with_launcher(told)
+        let launched = launcher::place(&|name| env::var(name).ok())?;
+        ClusterResolver::from_environment()?.with_launcher(launched)
     }
 
-    fn with_launcher(mut self, told: Option<Place>) -> Result<ClusterResolver> {
-        match (self.place, told) {
-            (Some(own), Some(told)) if own != told => Err(Error::invalid(
+    fn with_launcher(mut self, launched: Option<Place>) -> Result<ClusterResolver> {
+        match (self.place, launched) {
+            (Some(own), Some(launched)) if own != launched => Err(Error::invalid(
                 VARIABLE,
                 format!(
                     "says rank {} of {}, and the launcher's variables say rank {} of {}; unset what is wrong",
-                    own.rank, own.size, told.rank, told.size
+                    own.rank, own.size, launched.rank, launched.size
                 ),
             )),
-            (own, told) => {
-                self.place = told.or(own);
+            (own, launched) => {
+                self.place = launched.or(own);
                 Ok(self)
             }
         }
@@ -286,14 +286,14 @@ mod tests {
             r#"{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}"#;
         let resolver = ClusterResolver::parse(text, "text").unwrap();
         let second = Place { rank: 1, size: 2 };
-        for told in [None, Some(second)] {
-            assert_eq!(resolver.clone().with_launcher(told).unwrap().place(), Some(second));
+        for launched in [None, Some(second)] {
+            assert_eq!(resolver.clone().with_launcher(launched).unwrap().place(), Some(second));
         }
-        let told = Some(Place { rank: 0, size: 2 });
-        let said = resolver.with_launcher(told).unwrap_err().to_string();
+        let launched = Some(Place { rank: 0, size: 2 });
+        let said = resolver.with_launcher(launched).unwrap_err().to_string();
         assert!(said.starts_with("TF_CONFIG: says rank 1 of 2, and"), "{said}");
-        let empty = ClusterResolver::default().with_launcher(told).unwrap();
-        assert_eq!(empty.place(), told);
+        let empty = ClusterResolver::default().with_launcher(launched).unwrap();
+        assert_eq!(empty.place(), launched);
     }
 
     #[test]

@@ -299,7 +299,7 @@ impl CommitAction for Veto {
 }
 
 impl Watcher for Observer {
-    fn looks_at(&self, variable: &Variable) -> Result<()> {
+    fn reads(&self, variable: &Variable) -> Result<()> {
         self.own(self.watch(variable))
     }
 

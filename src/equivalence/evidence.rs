@@ -250,7 +250,7 @@ impl<'a> Evidence<'a> {
             differing = leaf.tensor_of(0).and_then(|tensor| {
                 let size = tensor.shape().bytes(tensor.dtype())?;
                 bytes.clear();
-                memory::room(&mut bytes, size, "bytes of a batch")?;
+                memory::reserve(&mut bytes, size, "bytes of a batch")?;
                 bytes.resize(size, 0);
                 tensor.copy_to_host(&mut bytes)?;
                 let row = size / self.rows;

@@ -14,7 +14,7 @@ pub fn exhausted(count: usize, what: &str) -> Error {
 
 /// Makes room for `more` elements in a list, so that adding them cannot fail. RESOURCE_EXHAUSTED if
 /// there is no memory; the list is as it was.
-pub fn room<T>(list: &mut Vec<T>, more: usize, what: &str) -> Result<()> {
+pub fn reserve<T>(list: &mut Vec<T>, more: usize, what: &str) -> Result<()> {
     list.try_reserve(more).map_err(|_| exhausted(more, what))
 }
 

@@ -59,7 +59,7 @@ impl Binding {
 
     /// Sets the thread free or binds it again if it is time. Returns whether it did. Called on the thread,
     /// between two steps; takes some nanoseconds, and allocates nothing.
-    pub fn look(&mut self) -> bool {
+    pub fn update(&mut self) -> bool {
         let Some(pace) = &mut self.pace else { return false };
         let now = clock::coarse();
         if !pace.is_due(now) {
@@ -216,7 +216,7 @@ mod tests {
             scope.spawn(|| {
                 let mut binding = Binding::new(own.clone(), all.clone()).unwrap();
                 assert_eq!(binding.processor(), own.processors().next());
-                while !binding.look() {
+                while !binding.update() {
                     std::hint::spin_loop();
                 }
                 assert!(binding.is_free() && affinity::is_bound_to(&all));
@@ -225,7 +225,7 @@ mod tests {
                 affinity::bind_current_thread(&own).unwrap();
                 binding.pace = Some(Pace { is_free: true, ..Pace::new(0, clock::ready()) });
                 while binding.pace.is_some() {
-                    binding.look();
+                    binding.update();
                     std::thread::yield_now();
                 }
                 assert!(affinity::is_bound_to(&own));

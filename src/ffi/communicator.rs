@@ -93,10 +93,15 @@ unsafe fn bytes_mut<'a>(
     Ok(unsafe { slice::from_raw_parts_mut(pointer.cast(), bytes) })
 }
 
-fn check_apart(send: *const c_void, sent: usize, receive: *mut c_void, room: usize) -> Result<()> {
+fn check_apart(
+    send: *const c_void,
+    sent: usize,
+    receive: *mut c_void,
+    capacity: usize,
+) -> Result<()> {
     let (send, receive) = (send.addr(), receive.addr());
-    let apart = send.saturating_add(sent) <= receive || receive.saturating_add(room) <= send;
-    if apart || sent == 0 || room == 0 {
+    let apart = send.saturating_add(sent) <= receive || receive.saturating_add(capacity) <= send;
+    if apart || sent == 0 || capacity == 0 {
         return Ok(());
     }
     Err(Error::invalid("receive", "overlaps with `send`; other memory is expected"))
@@ -127,15 +132,15 @@ pub fn umbo_communicator_all_to_all(
 ) {
     let size = communicator.size();
     // SAFETY: the caller promises as many numbers as there are ranks.
-    let ((send_bytes, sent), (receive_bytes, room)) = unsafe {
+    let ((send_bytes, sent), (receive_bytes, capacity)) = unsafe {
         (bytes_of(send_bytes, size, "send_bytes")?, bytes_of(receive_bytes, size, "receive_bytes")?)
     };
-    check_apart(send, sent, receive, room)?;
+    check_apart(send, sent, receive, capacity)?;
     // SAFETY: the caller promises as many bytes as the sizes add up to; they were checked to be apart.
     let (send, receive) = unsafe {
         (
             array(send.cast::<u8>(), (sent as i64, "send_bytes"), "send")?,
-            bytes_mut(receive, room, "receive")?,
+            bytes_mut(receive, capacity, "receive")?,
         )
     };
     communicator.all_to_all(send, send_bytes, receive, receive_bytes)
@@ -158,14 +163,14 @@ pub fn umbo_communicator_all_gather(
     receive: *mut c_void,
 ) {
     // SAFETY: the caller promises as many numbers as there are ranks.
-    let (bytes, room) = unsafe { bytes_of(bytes, communicator.size(), "bytes") }?;
+    let (bytes, capacity) = unsafe { bytes_of(bytes, communicator.size(), "bytes") }?;
     let sent = bytes[communicator.rank()];
-    check_apart(send, sent, receive, room)?;
+    check_apart(send, sent, receive, capacity)?;
     // SAFETY: the caller promises as many bytes as the sizes say; they were checked to be apart.
     let (send, receive) = unsafe {
         (
             array(send.cast::<u8>(), (sent as i64, "bytes"), "send")?,
-            bytes_mut(receive, room, "receive")?,
+            bytes_mut(receive, capacity, "receive")?,
         )
     };
     communicator.all_gather(send, receive, bytes)

@@ -7,7 +7,7 @@ use super::handle::Reserved;
 use super::prelude::*;
 use crate::strategy::cancellation::Cancellation;
 use crate::strategy::run::Limits;
-use crate::strategy::{Baggage, ReplicaContext, Strategy};
+use crate::strategy::{ReplicaContext, RunUserData, Strategy};
 
 /// A training step: called on each replica.
 ///
@@ -93,7 +93,7 @@ pub fn umbo_strategy_run(
     let destroy = known.ok().and_then(|(known, _)| known.user_data_destroy);
     // SAFETY: the options say how the user data is released, also if they say nothing else that
     // makes sense.
-    let baggage = unsafe { UserData::new(user_data, destroy) };
+    let user_data = unsafe { UserData::new(user_data, destroy) };
     // SAFETY: the caller keeps the header's promise on pointers.
     let (options, result) =
         unsafe { (options::read(options, "options")?, optional_value(result, "result")?) };
@@ -101,7 +101,7 @@ pub fn umbo_strategy_run(
     let function = present(function, "function")?;
     let args = get_optional(args, "args")?;
     let limits = limits_from(options.timeout_seconds, options.cancellation)?;
-    result.write(run(&strategy, function, baggage, args, limits)?);
+    result.write(run(&strategy, function, user_data, args, limits)?);
 }
 
 /// Runs a function of the program's on all replicas. The user data is dropped when the last one is back.
@@ -116,8 +116,8 @@ pub(super) fn run(
     check_run(strategy, &call, args.as_ref())?;
     // A run that may be given up owns what its callbacks use.
     if limits.is_bounded() || strategy.is_in_bounded_step() {
-        let baggage: Baggage = Box::new(user_data);
-        strategy.run_within(Arc::new(call), args, limits, Some(baggage))
+        let user_data: RunUserData = Box::new(user_data);
+        strategy.run_within(Arc::new(call), args, limits, Some(user_data))
     } else {
         strategy.run(&call, args)
     }

@@ -96,7 +96,7 @@ thread_local! {
 }
 
 fn default_context() -> Result<*mut umbo_replica_context> {
-    let look = |kept: &DefaultContext| {
+    let inspect = |kept: &DefaultContext| {
         let mut kept = kept.borrow_mut();
         if let Some((_, handle)) = &*kept {
             return Ok(ptr::without_provenance_mut(*handle));
@@ -106,7 +106,7 @@ fn default_context() -> Result<*mut umbo_replica_context> {
         *kept = Some((lent, handle.addr()));
         Ok(handle)
     };
-    DEFAULT_CONTEXT.try_with(look).unwrap_or_else(|_| Err(thread::ending()))
+    DEFAULT_CONTEXT.try_with(inspect).unwrap_or_else(|_| Err(thread::ending()))
 }
 
 /// Gets the replica context that this thread is in.

@@ -121,8 +121,8 @@ fn replace(new: Option<LastError>) -> Option<LastError> {
 }
 
 /// What there is to see of the thread's last error: nothing if there is none, or if it is being replaced.
-fn last<R>(look: impl FnOnce(&LastError) -> R) -> Option<R> {
-    LAST.try_with(|last| last.try_borrow().ok()?.as_ref().map(look)).ok()?
+fn last<R>(inspect: impl FnOnce(&LastError) -> R) -> Option<R> {
+    LAST.try_with(|last| last.try_borrow().ok()?.as_ref().map(inspect)).ok()?
 }
 
 /// Makes `error` of the C function of this name the thread's last error and returns its status.

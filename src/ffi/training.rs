@@ -130,7 +130,7 @@ pub fn umbo_train_epoch(
     let known = unsafe { options::known_part(options, "options") };
     let destroy = known.ok().and_then(|(known, _)| known.user_data_destroy);
     // SAFETY: as for umbo_strategy_run().
-    let baggage = unsafe { UserData::new(user_data, destroy) };
+    let owned_user_data = unsafe { UserData::new(user_data, destroy) };
     // SAFETY: the caller keeps the header's promise on pointers.
     let (options, report) =
         unsafe { (options::read(options, "options")?, optional_result(report, "report")?) };
@@ -164,9 +164,12 @@ pub fn umbo_train_epoch(
         }
     };
     let function = replica_function(step, user_data);
-    let baggage: Arc<dyn Any + Send + Sync> = Arc::new(baggage);
-    let done =
-        epoch.run_from(Arc::new(function), Some(baggage), &checked, &mut |done, applied| {
+    let owned_user_data: Arc<dyn Any + Send + Sync> = Arc::new(owned_user_data);
+    let done = epoch.run_from(
+        Arc::new(function),
+        Some(owned_user_data),
+        &checked,
+        &mut |done, applied| {
             let Some(progress) = options.progress else { return Ok(()) };
             let applied = applied.map(report_of);
             let told = umbo_progress {
@@ -181,7 +184,8 @@ pub fn umbo_train_epoch(
             };
             // SAFETY: the caller gives a function of this type and its user data.
             callback::run(|| unsafe { progress(&raw const told, options.progress_user_data) })
-        })?;
+        },
+    )?;
     report.write(umbo_train_epoch_report {
         struct_size: size_of::<umbo_train_epoch_report>(),
         step_count: done.steps as i64,

@@ -133,7 +133,7 @@ impl Pass<Value> for BatchRowsPass {
         let Order::Any(order) = &mut self.order else { return self.next_range() };
         while self.numbers.len() < self.plan.batch.size {
             let Some(row) = order.next()? else { break };
-            memory::room(&mut self.numbers, 1, "row numbers")?;
+            memory::reserve(&mut self.numbers, 1, "row numbers")?;
             self.numbers.push(row);
         }
         let Some((&first, count)) = self.numbers.first().zip(Some(self.numbers.len())) else {
@@ -191,7 +191,7 @@ impl Pass<Value> for BatchRowsPass {
         let last = self.arrays.rows.checked_sub(1);
         for _ in 0..from.index(self.plan.batch.size, "the rows of a batch")? {
             let last = last.ok_or_else(|| unfit("there are no rows"))?;
-            memory::room(&mut self.numbers, 1, "row numbers")?;
+            memory::reserve(&mut self.numbers, 1, "row numbers")?;
             self.numbers.push(from.at_most(last, "a row")?);
         }
         match &mut self.order {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::error::memory::room;
+use crate::error::memory::reserve;
 use crate::error::{Result, Status};
 use crate::input::cardinality::Cardinality;
 use crate::input::held::lacks_memory;
@@ -114,7 +114,7 @@ impl<T: Item> CachePass<T> {
     /// The next item of this round, as it can be kept.
     fn take(&mut self) -> Result<Option<T>> {
         // Room first, so that an item is not lost for want of it.
-        room(&mut self.seen, 1, "cached elements")?;
+        reserve(&mut self.seen, 1, "cached elements")?;
         let item = match self.lacked.take() {
             Some(item) => item,
             None => {
@@ -151,7 +151,7 @@ impl<T: Item> CachePass<T> {
         while (items.len() as u64) < count {
             let item = self.input.next()?;
             let item = item.ok_or_else(|| unfit("fewer elements than were cached"))?;
-            room(&mut items, 1, "cached elements")?;
+            reserve(&mut items, 1, "cached elements")?;
             items.push(item.keep()?);
         }
         let mut kept = Kept { items, origin: StateWriter::default() };
@@ -251,7 +251,7 @@ impl<T: Item> Pass<T> for CachePass<T> {
         let seen = &mut self.seen;
         seen.clear();
         self.replay.restore(&saved, &mut *self.input, Wanted::All, &mut |item| {
-            room(seen, 1, "cached elements")?;
+            reserve(seen, 1, "cached elements")?;
             seen.push(item.keep()?);
             Ok(())
         })

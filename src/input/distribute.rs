@@ -348,8 +348,8 @@ impl DistributedDataset {
     /// An iterator at the beginning of a new pass, independent of all others; as
     /// [`Dataset::iterator`].
     pub fn iterator(&self) -> Result<PassIterator> {
-        let (spec, meets_ranks) = (self.element_spec().clone(), self.ranks.is_some());
-        PassIterator::new(Arc::new(self.clone()), spec, self.strategy, meets_ranks)
+        let (spec, spans_ranks) = (self.element_spec().clone(), self.ranks.is_some());
+        PassIterator::new(Arc::new(self.clone()), spec, self.strategy, spans_ranks)
     }
 }
 

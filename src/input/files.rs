@@ -242,7 +242,7 @@ impl FilesPass {
                 break;
             };
             let file = self.opened(place);
-            let file = self.place.settle(place, file)?;
+            let file = self.place.hold_if_no_memory(place, file)?;
             let at = if self.vacant { self.turn } else { self.open.len() };
             self.open.insert(at, file);
             self.vacant = false;

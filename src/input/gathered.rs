@@ -25,7 +25,7 @@ impl Gathered {
     pub(super) fn fill(&mut self, most: usize, input: &mut dyn Pass<Value>) -> Result<bool> {
         while self.elements.len() < most {
             // Room first, so that an element is not lost for want of it.
-            memory::room(&mut self.elements, 1, "elements of a batch")?;
+            memory::reserve(&mut self.elements, 1, "elements of a batch")?;
             let Some(element) = self.replay.next(input)? else { return Ok(false) };
             self.elements.push(element);
         }
@@ -55,7 +55,7 @@ impl Gathered {
             if elements.len() == most {
                 return Err(unfit(&format!("more than {most} elements of a batch")));
             }
-            memory::room(elements, 1, "elements of a batch")?;
+            memory::reserve(elements, 1, "elements of a batch")?;
             elements.push(element);
             Ok(())
         })

@@ -32,7 +32,7 @@ impl<T> Held<T> {
 
     /// Returns what was made of `item`, and holds the item if there was no memory for it. After any other
     /// failure, or a panic, it is used up.
-    pub(super) fn settle<R>(&mut self, item: T, made: Result<R>) -> Result<R> {
+    pub(super) fn hold_if_no_memory<R>(&mut self, item: T, made: Result<R>) -> Result<R> {
         if lacks_memory(&made) {
             self.item = Some(item);
         }

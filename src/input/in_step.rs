@@ -11,7 +11,7 @@ use crate::input::gathered::Gathered;
 use crate::input::pass::Pass;
 use crate::input::position::{StateReader, StateWriter};
 use crate::input::spec::ElementSpec;
-use crate::strategy::ranks::{Call, Kind, Ranks, Tell};
+use crate::strategy::ranks::{AddQuantity, Call, Kind, Ranks};
 use crate::tensor::Tensor;
 use crate::values::Value;
 
@@ -93,20 +93,20 @@ impl Pass<Value> for InStepPass {
         let has = !self.taken.elements.is_empty();
         let RankGroup { ranks, drops_partial, files } = &self.group;
         // Ranks whose lists differ would read some files twice and others not at all.
-        let quantities = |tell: &mut Tell<'_>| {
-            tell(&"the number of files", files.as_ref().map(|files| files.count).into());
-            tell(&"the first file", files.as_ref().map(|files| files.first.as_str()).into());
-            tell(&"the hash of the list of files", files.as_ref().map(|files| files.names).into());
+        let quantities = |add: &mut AddQuantity<'_>| {
+            add(&"the number of files", files.as_ref().map(|files| files.count).into());
+            add(&"the first file", files.as_ref().map(|files| files.first.as_str()).into());
+            add(&"the hash of the list of files", files.as_ref().map(|files| files.names).into());
         };
         let numbers = [u64::from(has), 0];
         let call = Call { numbers, ..Call::to(Kind::Input, &self.group).agreeing(&quantities) };
-        let (meeting, ()) = ranks.meet(call, own)?;
+        let (collective, ()) = ranks.start_collective(call, own)?;
         let (mut any, mut all) = (false, true);
-        for [has, _] in meeting.numbers() {
+        for [has, _] in collective.numbers() {
             any |= has != 0;
             all &= has != 0;
         }
-        drop(meeting);
+        drop(collective);
         let ends = !any || (*drops_partial && !all);
         let element = self.taken.elements.pop();
         self.taken.clear();

@@ -27,7 +27,7 @@ pub struct PassIterator {
     /// The id of the strategy that its elements are distributed for, if they are.
     strategy: Option<u64>,
     /// Whether several ranks meet for each element, and so know of each other's failures.
-    meets_ranks: bool,
+    spans_ranks: bool,
     /// Nobody has said that the pass has begun.
     begins: AtomicBool,
     spec: ElementSpec,
@@ -78,24 +78,24 @@ pub(crate) struct Lent {
 
 impl PassIterator {
     /// An iterator at the beginning of a new pass of `pipeline`, whose elements are like `spec`: for the replicas of
-    /// the strategy with this id, if there is one, and such that several ranks meet for each, if `meets_ranks` says
+    /// the strategy with this id, if there is one, and such that several ranks meet for each, if `spans_ranks` says
     /// so. It counts as one that was made: the next one has another order, where the dataset is shuffled.
     pub(super) fn new(
         pipeline: Arc<dyn Pipeline>,
         spec: ElementSpec,
         strategy: Option<u64>,
-        meets_ranks: bool,
+        spans_ranks: bool,
     ) -> Result<PassIterator> {
         let mut pass = pipeline.start()?;
         pass.announce();
         let (node, work) = (Node::new(), FairMutex::new(NextElement::new(pass, false)));
         let begins = AtomicBool::new(true);
-        Ok(PassIterator { node, work, strategy, meets_ranks, begins, spec, pipeline })
+        Ok(PassIterator { node, work, strategy, spans_ranks, begins, spec, pipeline })
     }
 
     /// Whether several ranks meet for each element, and so know of each other's failures.
-    pub(crate) fn meets_ranks(&self) -> bool {
-        self.meets_ranks
+    pub(crate) fn spans_ranks(&self) -> bool {
+        self.spans_ranks
     }
 
     /// The id of the strategy for whose replicas the elements are distributed, if they are.

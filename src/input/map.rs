@@ -51,10 +51,10 @@ impl Map {
             return Ok(each(input, move |element| mapper.apply(element)));
         }
         let (mut taken, mut results) = (Vec::new(), VecDeque::new());
-        let no_room = |_| exhausted(self.calls, "elements of parallel calls");
-        taken.try_reserve_exact(self.calls).map_err(no_room)?;
+        let no_memory = |_| exhausted(self.calls, "elements of parallel calls");
+        taken.try_reserve_exact(self.calls).map_err(no_memory)?;
         // One more for an error of the input.
-        results.try_reserve_exact(self.calls + 1).map_err(no_room)?;
+        results.try_reserve_exact(self.calls + 1).map_err(no_memory)?;
         input.reserve(self.calls);
         let caller = Arc::new(Mutex::new(Chain::EMPTY));
         let of_calls = Arc::clone(&caller);
@@ -106,7 +106,7 @@ impl<F: Fn(&Value) -> Result<Value> + Send> Pass<Value> for EachPass<F> {
     fn next(&mut self) -> Result<Option<Value>> {
         let Some(element) = self.held.next(&mut *self.input)? else { return Ok(None) };
         let result = (self.function)(&element);
-        self.held.settle(element, result).map(Some)
+        self.held.hold_if_no_memory(element, result).map(Some)
     }
 
     fn restart(&mut self) -> Result<()> {

@@ -40,14 +40,14 @@ pub(super) fn ahead(
     cardinality: Cardinality,
 ) -> Result<Box<dyn Pass<Value>>> {
     let (mut queue, mut spare) = (VecDeque::new(), VecDeque::new());
-    let no_room = |_| exhausted(depth, "elements made ahead of their consumer");
-    queue.try_reserve_exact(depth).map_err(no_room)?;
-    spare.try_reserve_exact(depth).map_err(no_room)?;
+    let no_memory = |_| exhausted(depth, "elements made ahead of their consumer");
+    queue.try_reserve_exact(depth).map_err(no_memory)?;
+    spare.try_reserve_exact(depth).map_err(no_memory)?;
     // How many can wait at once; beside them, one that the consumer holds, and one while it
     // changes over.
     if depth > 0 {
-        let room = cardinality.bound().map_or(depth, |all| all.min(depth));
-        input.reserve(room + 2);
+        let capacity = cardinality.bound().map_or(depth, |all| all.min(depth));
+        input.reserve(capacity + 2);
     }
     let mut at = StateWriter::default();
     input.save(&mut at);

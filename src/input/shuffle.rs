@@ -129,10 +129,10 @@ struct ShufflePass<T> {
 impl<T: Send> ShufflePass<T> {
     fn fill(&mut self) -> Result<()> {
         let missing = self.expected.saturating_sub(self.buffer.len());
-        memory::room(&mut self.buffer, missing, SHUFFLED)?;
+        memory::reserve(&mut self.buffer, missing, SHUFFLED)?;
         while self.buffer.len() < self.shuffle.limit {
             // Room first, so that an item is not lost for want of it.
-            memory::room(&mut self.buffer, 1, SHUFFLED)?;
+            memory::reserve(&mut self.buffer, 1, SHUFFLED)?;
             match self.replay.next(&mut *self.input)? {
                 Some(item) => self.buffer.push(item),
                 None => {
@@ -187,7 +187,7 @@ impl<T: Send> ShufflePass<T> {
         // In the order of their numbers first, then each in its place.
         let buffer = &mut self.buffer;
         buffer.clear();
-        memory::room(buffer, self.expected.max(numbers.len()), SHUFFLED)?;
+        memory::reserve(buffer, self.expected.max(numbers.len()), SHUFFLED)?;
         self.replay.restore(saved, &mut *self.input, Wanted::Some(&numbers), &mut |item| {
             buffer.push(item);
             Ok(())

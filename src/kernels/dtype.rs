@@ -131,7 +131,7 @@ elements! {
 /// it runs the expression after `else`.
 macro_rules! for_listed {
     (
-        $dtype:expr, $element:ident => $body:expr, else $otherwise:expr;
+        $dtype:expr, $element:ident => $body:expr, else $fallback:expr;
         $($($listed:ident)|+ => $rust:ty),+
     ) => {{
         use $crate::kernels::dtype::DType as D;
@@ -140,7 +140,7 @@ macro_rules! for_listed {
                 type $element = $rust;
                 $body
             })+
-            D::Bool => $otherwise,
+            D::Bool => $fallback,
         }
     }};
 }
@@ -153,9 +153,9 @@ pub(crate) use for_listed;
 /// for_numeric!(dtype, T => sum::<T>(..), else Err(..))
 /// ```
 macro_rules! for_numeric {
-    ($dtype:expr, $element:ident => $body:expr, else $otherwise:expr) => {
+    ($dtype:expr, $element:ident => $body:expr, else $fallback:expr) => {
         $crate::kernels::dtype::for_listed!(
-            $dtype, $element => $body, else $otherwise;
+            $dtype, $element => $body, else $fallback;
             Float16 => half::f16, BFloat16 => half::bf16, Float32 => f32, Float64 => f64,
             Int8 => i8, Int16 => i16, Int32 => i32, Int64 => i64,
             UInt8 => u8, UInt16 => u16, UInt32 => u32, UInt64 => u64
@@ -167,9 +167,9 @@ pub(crate) use for_numeric;
 /// The same for what has the same bits with signed and with unsigned integers, such as sums that wrap:
 /// `$element` stands for the unsigned type of both.
 macro_rules! for_wrapping {
-    ($dtype:expr, $element:ident => $body:expr, else $otherwise:expr) => {
+    ($dtype:expr, $element:ident => $body:expr, else $fallback:expr) => {
         $crate::kernels::dtype::for_listed!(
-            $dtype, $element => $body, else $otherwise;
+            $dtype, $element => $body, else $fallback;
             Float16 => half::f16, BFloat16 => half::bf16, Float32 => f32, Float64 => f64,
             Int8 | UInt8 => u8, Int16 | UInt16 => u16, Int32 | UInt32 => u32, Int64 | UInt64 => u64
         )

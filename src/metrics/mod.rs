@@ -94,7 +94,7 @@ impl Metrics {
 
     /// The name of entry `index`, and what it is of.
     pub fn entry(&self, index: usize) -> Result<(Text, Kind)> {
-        self.look_at(index, |entry| Ok((entry.name.clone(), entry.kind)))
+        self.inspect_entry(index, |entry| Ok((entry.name.clone(), entry.kind)))
     }
 
     /// Where the entry with this name is.
@@ -132,12 +132,12 @@ impl Metrics {
 
     /// What entry `index` has accumulated.
     pub fn result(&self, index: usize) -> Result<Metric> {
-        self.look_at(index, |entry| Ok(entry.total.metric(entry.kind)))
+        self.inspect_entry(index, |entry| Ok(entry.total.metric(entry.kind)))
     }
 
     /// How class `class` of confusion matrix `index` was predicted.
     pub fn class(&self, index: usize, class: i64) -> Result<ClassCounts> {
-        self.look_at(index, |entry| {
+        self.inspect_entry(index, |entry| {
             let Kind::Confusion { classes } = entry.kind else {
                 let problem = format!("is {}, not a confusion matrix", entry.kind.name());
                 return Err(Error::invalid("index", problem));
@@ -152,9 +152,13 @@ impl Metrics {
     }
 
     /// Shows the cells of matrix or histogram `index`, row by row.
-    pub fn with_cells<R>(&self, index: usize, look: impl FnOnce(&[i64]) -> Result<R>) -> Result<R> {
-        self.look_at(index, |entry| match entry.total.cells() {
-            Some(cells) => look(cells),
+    pub fn with_cells<R>(
+        &self,
+        index: usize,
+        inspect: impl FnOnce(&[i64]) -> Result<R>,
+    ) -> Result<R> {
+        self.inspect_entry(index, |entry| match entry.total.cells() {
+            Some(cells) => inspect(cells),
             None => {
                 let problem = format!("is {}, which has no cells", entry.kind.name());
                 Err(Error::invalid("index", problem))
@@ -170,9 +174,13 @@ impl Metrics {
         Ok(())
     }
 
-    fn look_at<R>(&self, index: usize, look: impl FnOnce(&MetricEntry) -> Result<R>) -> Result<R> {
+    fn inspect_entry<R>(
+        &self,
+        index: usize,
+        inspect: impl FnOnce(&MetricEntry) -> Result<R>,
+    ) -> Result<R> {
         let entries = self.entries.lock();
-        entries.get(index).ok_or_else(|| no_entry(index, entries.len())).and_then(look)
+        entries.get(index).ok_or_else(|| no_entry(index, entries.len())).and_then(inspect)
     }
 
     fn check_idle(&self) -> Result<()> {

@@ -8,7 +8,7 @@ use crate::strategy::ranks::totals::Totals;
 use crate::strategy::ranks::wire::{Reader, Writer};
 
 impl Totals for Metrics {
-    fn tell(&self, step: u64, to: &mut Writer) -> Result<()> {
+    fn encode(&self, step: u64, to: &mut Writer) -> Result<()> {
         to.number(self.parts.len() as u64)?;
         for part in &self.parts {
             let part = part.lock();
@@ -28,7 +28,7 @@ impl Totals for Metrics {
         Ok(())
     }
 
-    fn hear(&self, from: &mut Reader<'_>) -> Result<()> {
+    fn decode(&self, from: &mut Reader<'_>) -> Result<()> {
         let mut entries = self.entries.lock();
         for _ in 0..from.count()? {
             for number in 0..from.count()? {

@@ -96,7 +96,7 @@ impl Slot {
             return Err(Error::invalid("predicted", problem));
         }
         if self.kind.cells().is_some() {
-            memory::room(&mut self.cells, count, "labels")?;
+            memory::reserve(&mut self.cells, count, "labels")?;
         }
         let (hits, of, cells) = (self.hits, self.of, self.cells.len());
         let added = self.add_rows(predicted, labels, count);

@@ -63,7 +63,7 @@ struct KeptSteps {
     /// Of step after step, replica after replica.
     replicas: Vec<ReplicaSample>,
     /// How many steps have room.
-    room: usize,
+    capacity: usize,
     measured: u64,
     seen: u64,
     /// So many steps are not measured before the next one that is.
@@ -93,11 +93,11 @@ impl Recorder {
     /// Measures from now on, and forgets what was measured before.
     pub fn start(&self) {
         let replicas = self.replicas.len();
-        let room = (65_536 / replicas.max(1)).clamp(16, KEPT);
+        let capacity = (65_536 / replicas.max(1)).clamp(16, KEPT);
         let fresh = KeptSteps {
-            steps: Vec::with_capacity(room),
-            replicas: Vec::with_capacity(room * replicas),
-            room,
+            steps: Vec::with_capacity(capacity),
+            replicas: Vec::with_capacity(capacity * replicas),
+            capacity,
             measured: 0,
             seen: 0,
             left_out: 0,
@@ -190,11 +190,11 @@ impl Recorder {
             kept.callers.push(thread);
         }
         let replicas = self.replicas.iter().map(|sample| *sample.lock());
-        if kept.steps.len() < kept.room {
+        if kept.steps.len() < kept.capacity {
             kept.steps.push(sample);
             kept.replicas.extend(replicas);
         } else {
-            let at = (kept.measured % kept.room as u64) as usize;
+            let at = (kept.measured % kept.capacity as u64) as usize;
             kept.steps[at] = sample;
             let first = at * self.replicas.len();
             for (kept, sample) in kept.replicas[first..].iter_mut().zip(replicas) {

@@ -8,7 +8,7 @@ use crate::collectives::copy_to;
 use crate::device::DeviceId;
 use crate::error::{Error, Result, memory};
 use crate::kernels::dtype::DType;
-use crate::optimizer::room::Room;
+use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::row_sums::{Merged, RowSums, Source, Workspace};
 use crate::optimizer::variable_states::part_of;
 use crate::tensor::slab::{CACHE_SHIFT, Slab};
@@ -61,24 +61,24 @@ pub(super) enum PreparedSum {
 struct DenseSum {
     /// The sum of all elements or, if the ranks add up together, of this rank's part; these also have the next
     /// one, so that it can be made and dropped.
-    sums: [Option<Room>; 2],
+    sums: [Option<ReservedTensor>; 2],
     /// Which of the two counts.
     counts: usize,
     /// One of the runs wrote the variable; else what the room for the sum holds does not count.
     written: bool,
-    gradient: Option<Room>,
+    gradient: Option<ReservedTensor>,
 }
 
 /// Makes room for `shape` in `place`, if there is none.
 fn reserve(
-    place: &mut Option<Room>,
+    place: &mut Option<ReservedTensor>,
     slab: &mut Slab,
     dtype: DType,
     shape: Shape,
     device: DeviceId,
 ) -> Result<()> {
     if place.is_none() {
-        *place = Some(Room::of(slab.zeros(dtype, shape, device)?)?);
+        *place = Some(ReservedTensor::of(slab.zeros(dtype, shape, device)?)?);
     }
     Ok(())
 }
@@ -137,7 +137,7 @@ impl Accumulation {
     }
 
     /// The room for the gradient of variable `index`, if it was reserved.
-    pub(super) fn gradient(&self, index: usize) -> Option<&Room> {
+    pub(super) fn gradient(&self, index: usize) -> Option<&ReservedTensor> {
         let Sum::Dense(sum) = &self.sums[index] else { return None };
         sum.gradient.as_ref()
     }
@@ -165,7 +165,7 @@ impl Accumulation {
     }
 
     /// The sum of variable `index`, or of this rank's part, if it is not row-sparse and a run wrote it.
-    pub(super) fn of_variable(&self, index: usize) -> Option<&Room> {
+    pub(super) fn of_variable(&self, index: usize) -> Option<&ReservedTensor> {
         match &self.sums[index] {
             Sum::Dense(DenseSum { sums, counts, written: true, .. }) => sums[*counts].as_ref(),
             _ => None,
@@ -174,7 +174,7 @@ impl Accumulation {
 
     /// What is written to make the next sum of variable `index`, if it was reserved: the sum itself, or another
     /// one, which counts once the variable is claimed. A row-sparse variable has none here.
-    pub(super) fn next(&self, index: usize) -> Option<&Room> {
+    pub(super) fn next(&self, index: usize) -> Option<&ReservedTensor> {
         match &self.sums[index] {
             Sum::Dense(DenseSum { sums, counts, .. }) => {
                 sums[1 - counts].as_ref().or(sums[*counts].as_ref())

@@ -18,7 +18,7 @@ use crate::optimizer::sources::Sources;
 use crate::optimizer::state::{Optimizer, State, check_learning_rate};
 use crate::optimizer::workspace::Work;
 use crate::strategy::commit::CommitAction;
-use crate::strategy::ranks::Tell;
+use crate::strategy::ranks::AddQuantity;
 use crate::values::variable::Variable;
 
 /// An apply of gradients by an optimizer.
@@ -152,9 +152,9 @@ impl ApplyAction {
                 let sources = Sources::new(&self.gradients, contributions, total_weight, 1.0);
                 let count = self.gradients.variables().len();
                 let what = format_args!("an update by gradients of {count} variables");
-                let options = |tell: &mut Tell<'_>| {
-                    tell(&"the option flush of the apply", self.options.flush.into());
-                    tell(&"the option measure_norm of the apply", self.options.measure_norm.into());
+                let options = |add: &mut AddQuantity<'_>| {
+                    add(&"the option flush of the apply", self.options.flush.into());
+                    add(&"the option measure_norm of the apply", self.options.measure_norm.into());
                 };
                 Some(Exchange::begin(ranks, &self.gradients, &sources, &what, &options)?)
             }
@@ -293,8 +293,8 @@ impl ApplyAction {
         let means = Means { variables: &state.variables, sources, rule, clipping };
         let ready = match exchange.filter(|exchange| exchange.divides) {
             Some(exchange) => {
-                let options = |work: &Work, tell: &mut Tell<'_>| {
-                    self.tell_options(state, plan, work, learning_rate, tell);
+                let options = |work: &Work, add: &mut AddQuantity<'_>| {
+                    self.add_options(state, plan, work, learning_rate, add);
                 };
                 exchange.exchange_weights(prepared, work, means, launcher, &options)
             }
@@ -308,32 +308,32 @@ impl ApplyAction {
     }
 
     /// What all ranks must update by alike, since each computes weights for all.
-    fn tell_options(
+    fn add_options(
         &self,
         state: &State,
         plan: &Plan,
         work: &Work,
         learning_rate: f64,
-        tell: &mut Tell<'_>,
+        add: &mut AddQuantity<'_>,
     ) {
         let rule = self.optimizer.rule();
-        tell(&"the update rule", rule.name().into());
-        tell(&"the learning rate", learning_rate.into());
+        add(&"the update rule", rule.name().into());
+        add(&"the learning rate", learning_rate.into());
         for (name, value) in rule.settings() {
-            tell(&format_args!("the rule's {name}"), value.into());
+            add(&format_args!("the rule's {name}"), value.into());
         }
-        tell(&"the weight decay", state.settings.weight_decay.into());
-        tell(&"the global clip norm", state.settings.global_clip_norm.into());
-        tell(&"the clip value", state.settings.clip_value.into());
+        add(&"the weight decay", state.settings.weight_decay.into());
+        add(&"the global clip norm", state.settings.global_clip_norm.into());
+        add(&"the clip value", state.settings.clip_value.into());
         for item in &work.items {
             let name = self.gradients.variables()[item.index].name();
             let group = &plan.treatment(item.index).group;
             let rates = state.rates(group, rule, learning_rate);
-            tell(&format_args!("the learning rate of '{name}'"), rates.learning_rate.into());
-            tell(&format_args!("the weight decay of '{name}'"), rates.weight_decay.into());
+            add(&format_args!("the learning rate of '{name}'"), rates.learning_rate.into());
+            add(&format_args!("the weight decay of '{name}'"), rates.weight_decay.into());
             for scalar in item.update.iter().flat_map(|update| &update.scalars.running) {
                 let of = format_args!("a scalar that the updates of '{name}' so far have come to");
-                tell(&of, (*scalar).into());
+                add(&of, (*scalar).into());
             }
         }
     }
@@ -530,7 +530,7 @@ impl Drop for ApplyAction {
             self.gradients.release(None);
         }
         // What was applied is not read any more; it is the caller's, who may ask anything.
-        self.gradients.settle();
+        self.gradients.release_lent();
         // The log's sink is the caller's, and may ask the optimizer or the strategy.
         if let Some((variable, step)) = self.warning.take() {
             warn_of(&variable, step);

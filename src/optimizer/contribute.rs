@@ -95,7 +95,7 @@ impl Gradients {
             self.check_applied()?;
             context.strategy().join_step(step, self)?;
             // What earlier steps were lent is replaced.
-            self.settle();
+            self.release_lent();
         }
         self.watch_strictly(context)
     }

@@ -6,7 +6,7 @@
 use crate::device::cuda::gpu::Gpu;
 use crate::error::{Error, Result};
 use crate::kernels::cuda::{Contribution, Gradient, Reserved};
-use crate::optimizer::room::Room;
+use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::sources::Sources;
 use crate::tensor::{DType, Shape, Tensor};
 
@@ -64,7 +64,7 @@ impl Operands {
                 divisor,
             };
         }
-        let sum = || sources.accumulation.of_variable(index).map(Room::address);
+        let sum = || sources.accumulation.of_variable(index).map(ReservedTensor::address);
         Gradient {
             dtype,
             elements,

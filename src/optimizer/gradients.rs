@@ -94,7 +94,7 @@ pub struct Gradients {
     /// An apply has been prepared and is neither done nor dropped.
     pub(super) claimed: AtomicBool,
     /// The apply that has claimed them overwrites them.
-    pub(super) spent: AtomicBool,
+    pub(super) consumed: AtomicBool,
     /// The last step of whose contributions an apply failed.
     pub(super) refused: AtomicU64,
     /// Whether a replica has ever lent a gradient ([`lent`](crate::optimizer::lent)).
@@ -168,7 +168,7 @@ impl Gradients {
             state: AtomicU64::new(pack(0, Phase::Applied)),
             later: AtomicU64::new(0),
             claimed: AtomicBool::new(false),
-            spent: AtomicBool::new(false),
+            consumed: AtomicBool::new(false),
             refused: AtomicU64::new(0),
             lends: AtomicBool::new(false),
         }))

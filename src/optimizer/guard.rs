@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::error::Result;
 use crate::tensor::Tensor;
-use crate::tensor::fence::{Fence, Pattern, Region};
+use crate::tensor::red_zone::{Pattern, RedZone, Region};
 
 /// What is known of one replica's buffer of one variable. The replica's own thread uses it, but when no
 /// callback runs.
 pub(super) struct Guard {
-    pub(super) fence: Fence,
+    pub(super) red_zone: RedZone,
     pub(super) region: Region,
     /// The buffer holds nothing but the pattern, unless somebody writes who should not.
-    is_spent: AtomicBool,
+    is_poisoned: AtomicBool,
     /// The replica has said in this step that it writes all elements.
     pub(super) overwrites: AtomicBool,
     /// Of what the replica has submitted.
@@ -25,44 +25,44 @@ impl Guard {
         let (storage, start) = tensor.storage();
         let region = Region::of(tensor);
         let pattern = Pattern::of(tensor.dtype());
-        let fence = Fence::around(storage, start, region.bytes(), end, pattern);
-        fence.raise()?;
+        let red_zone = RedZone::around(storage, start, region.bytes(), end, pattern);
+        red_zone.raise()?;
         let guard = Guard {
-            fence,
+            red_zone,
             region,
-            is_spent: AtomicBool::new(false),
+            is_poisoned: AtomicBool::new(false),
             overwrites: AtomicBool::new(false),
             fingerprint: AtomicU64::new(0),
         };
-        guard.spend()?;
+        guard.poison()?;
         Ok(guard)
     }
 
-    pub(super) fn is_spent(&self) -> bool {
-        self.is_spent.load(Ordering::Acquire)
+    pub(super) fn is_poisoned(&self) -> bool {
+        self.is_poisoned.load(Ordering::Acquire)
     }
 
     /// Nobody has a use for what the buffer holds.
-    pub(super) fn spend(&self) -> Result<()> {
+    pub(super) fn poison(&self) -> Result<()> {
         // SAFETY: no replica has a view that is valid, and what was submitted is used up.
         #[expect(unsafe_code, reason = "a buffer that nobody uses is written")]
         unsafe {
             self.region.poison()?;
         }
-        self.is_spent.store(true, Ordering::Release);
+        self.is_poisoned.store(true, Ordering::Release);
         Ok(())
     }
 
     /// The library has written the buffer.
     pub(super) fn is_in_use(&self) {
-        self.is_spent.store(false, Ordering::Release);
+        self.is_poisoned.store(false, Ordering::Release);
     }
 
     /// The first view of a step, in which the replica writes all elements, or not.
     pub(super) fn begin(&self, overwrites: bool) -> Result<()> {
-        self.fence.raise()?;
-        if overwrites && !self.is_spent() {
-            self.spend()?;
+        self.red_zone.raise()?;
+        if overwrites && !self.is_poisoned() {
+            self.poison()?;
         }
         self.overwrites.store(overwrites, Ordering::Release);
         self.is_in_use();

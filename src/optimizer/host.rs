@@ -17,11 +17,11 @@ use crate::kernels::update::tiles::MOST_SLOTS;
 use crate::kernels::update::weighted_sum::Contribution;
 use crate::kernels::view::SpanMut;
 use crate::observe::{self, Counter};
-use crate::optimizer::exchange::buffers::{Words, copy};
+use crate::optimizer::exchange::buffers::{AlignedBytes, copy};
 use crate::optimizer::exchange::shards::{Received, Shards};
 use crate::optimizer::launcher::{Keep, Launcher};
 use crate::optimizer::means::Means;
-use crate::optimizer::room::{self, Room};
+use crate::optimizer::reserved_tensor::{self, ReservedTensor};
 use crate::optimizer::sources::Sources;
 use crate::optimizer::workspace::{Item, Update, Work};
 use crate::tensor::Tensor;
@@ -39,7 +39,7 @@ impl Launcher for Host {
         work: &mut Work,
         sources: &mut Sources<'_>,
         keep: Keep,
-        look: &mut dyn FnMut(usize, Squares),
+        inspect: &mut dyn FnMut(usize, Squares),
     ) -> Result<()> {
         work.pieces.clear();
         let mut chunks = 0;
@@ -65,7 +65,7 @@ impl Launcher for Host {
             work.pieces.push(of_variable.elements, of_variable.size, bytes);
         }
         let missing = chunks.saturating_sub(work.sums.len());
-        memory::room(&mut work.sums, missing, "sums of gradients' squares")?;
+        memory::reserve(&mut work.sums, missing, "sums of gradients' squares")?;
         work.sums.resize_with(work.sums.len().max(chunks), || [const { AtomicU64::new(0) }; 2]);
 
         let Work { items, pieces, sums, contributions, .. } = work;
@@ -94,7 +94,7 @@ impl Launcher for Host {
             let each = sums.len() / item.count;
             for (at, index) in item.variables().enumerate() {
                 let squares = || Squares::of_chunks(&sums[at * each..][..each]);
-                look(index, item.squares.unwrap_or_else(squares));
+                inspect(index, item.squares.unwrap_or_else(squares));
             }
         }
         Ok(())
@@ -114,7 +114,7 @@ impl Launcher for Host {
             let contributions = &mut *contributions[share.number()].lock();
             for (item, part) in share.parts() {
                 let Item { index, fresh, .. } = items[item];
-                let sum = sources.accumulation.next(index).and_then(Room::writing);
+                let sum = sources.accumulation.next(index).and_then(ReservedTensor::writing);
                 let Some(sum) = sum else { continue };
                 sources.collect(index, contributions);
                 // SAFETY: only this apply, which has the accumulation, writes the sums, and the
@@ -188,7 +188,7 @@ impl Launcher for Host {
         shards: &Shards,
         round: usize,
         sources: &Sources<'_>,
-        send: &mut Words,
+        send: &mut AlignedBytes,
     ) -> Result<()> {
         shards.pack(round, sources, send);
         Ok(())
@@ -222,7 +222,7 @@ impl Launcher for Host {
         if sources.rows(index).is_none() {
             sources.collect(index, &mut contributions);
         }
-        let span = room::span(to)?;
+        let span = reserved_tensor::span(to)?;
         // SAFETY: the tensor was just made, and nobody else has it.
         unsafe { sources.sum(index, 1, &contributions).write_to(Instructions::chosen(), &span) };
         Ok(())

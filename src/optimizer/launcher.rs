@@ -3,7 +3,7 @@
 use crate::device::cuda::gpu::Gpu;
 use crate::error::Result;
 use crate::kernels::update::measure::Squares;
-use crate::optimizer::exchange::buffers::Words;
+use crate::optimizer::exchange::buffers::AlignedBytes;
 use crate::optimizer::exchange::shards::{Received, Shards};
 use crate::optimizer::means::Means;
 use crate::optimizer::sources::Sources;
@@ -23,13 +23,13 @@ pub(super) enum Keep {
 /// Carries out what an apply does to all of its variables. Each call is about the whole table of them,
 /// `work`, whose items are selected or prepared. The bits are the same for all launchers.
 pub(super) trait Launcher: Sync {
-    /// Calls `look` with the index of each variable and the squares of its gradient.
+    /// Calls `inspect` with the index of each variable and the squares of its gradient.
     fn measure(
         &'static self,
         work: &mut Work,
         sources: &mut Sources<'_>,
         keep: Keep,
-        look: &mut dyn FnMut(usize, Squares),
+        inspect: &mut dyn FnMut(usize, Squares),
     ) -> Result<()>;
 
     /// Reserves what [`Launcher::sum`] needs, which then cannot fail for lack of memory.
@@ -55,7 +55,7 @@ pub(super) trait Launcher: Sync {
         shards: &Shards,
         round: usize,
         sources: &Sources<'_>,
-        send: &mut Words,
+        send: &mut AlignedBytes,
     ) -> Result<()>;
 
     /// Puts what has come from the ranks where it lands, of which no other rank's part is read or written

@@ -1,6 +1,6 @@
 //! How a replica lends a gradient, and takes back what it has contributed.
 //!
-//! [`Gradients::settle`] lets go of what was lent, wherever that may have come to its end; it costs one load where
+//! [`Gradients::release_lent`] lets go of what was lent, wherever that may have come to its end; it costs one load where
 //! nothing is lent.
 
 use std::sync::Arc;
@@ -126,7 +126,7 @@ impl Gradients {
 
     /// Lets go of what was lent to steps whose contributions count no more. To be called where they may
     /// have come to their end, with no lock held but that of the strategy's steps.
-    pub(super) fn settle(&self) {
+    pub(super) fn release_lent(&self) {
         if !self.lends.load(Ordering::Acquire) {
             return;
         }

@@ -49,20 +49,20 @@ impl LentSlot {
 
     /// What was lent in `step`. What is lent in a step whose contributions count is not given back.
     pub(super) fn tensor(&self, step: u64) -> Option<Tensor> {
-        self.look(step, |lent| lent.tensor.clone())
+        self.inspect(step, |lent| lent.tensor.clone())
     }
 
     /// The same for an apply in host memory.
     pub(super) fn span(&self, step: u64) -> Option<Span<'static>> {
-        self.look(step, |lent| lent.span).flatten()
+        self.inspect(step, |lent| lent.span).flatten()
     }
 
-    fn look<T>(&self, step: u64, look: impl FnOnce(&Lent) -> T) -> Option<T> {
+    fn inspect<T>(&self, step: u64, inspect: impl FnOnce(&Lent) -> T) -> Option<T> {
         // An apply to thousands of variables of which none is lent takes no lock.
         if !self.is_of(step) {
             return None;
         }
-        self.held.lock().as_ref().map(look)
+        self.held.lock().as_ref().map(inspect)
     }
 
     /// Takes out what is lent, whatever it is. For the caller to drop when no lock is held.

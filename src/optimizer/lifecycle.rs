@@ -164,8 +164,8 @@ impl Gradients {
 
     /// The apply that has claimed the contributions is about to overwrite them: if it fails they are as those
     /// of a step that has failed.
-    pub(super) fn spend(&self) {
-        self.spent.store(true, Ordering::Release);
+    pub(super) fn consume(&self) {
+        self.consumed.store(true, Ordering::Release);
         let first = self.replicas.iter().take(1).flat_map(|own| &own.buffers);
         first.for_each(Buffer::is_in_use);
     }
@@ -173,14 +173,14 @@ impl Gradients {
     /// Gives up the reservation, or ends it once the contributions of `applied` are used up.
     pub(super) fn release(&self, applied: Option<u64>) {
         let (step, phase) = unpack(self.state.load(Ordering::Acquire));
-        let spent = self.spent.swap(false, Ordering::AcqRel);
+        let consumed = self.consumed.swap(false, Ordering::AcqRel);
         let becomes = match applied {
             Some(applied) => (applied == step).then_some(Phase::Applied),
-            None => (spent && matches!(phase, Phase::Ready | Phase::InFlight))
+            None => (consumed && matches!(phase, Phase::Ready | Phase::InFlight))
                 .then_some(Phase::RolledBack),
         };
         if let Some(phase) = becomes {
-            self.spend_strictly();
+            self.poison_buffers();
             self.state.store(pack(step, phase), Ordering::Release);
         }
         self.claimed.store(false, Ordering::Release);
@@ -238,7 +238,7 @@ impl StepParticipant for Gradients {
         self.finish(step, Phase::RolledBack);
     }
 
-    fn settle(&self) {
-        Gradients::settle(self);
+    fn release_resources(&self) {
+        Gradients::release_lent(self);
     }
 }

@@ -14,12 +14,12 @@ use crate::kernels::cuda::{Address, Extent, Gradient, Measured, TableRows, Updat
 use crate::kernels::update::measure::Squares;
 use crate::kernels::update::rules::RuleStep;
 use crate::optimizer::custom_kernels::{address_of, custom_kernel};
-use crate::optimizer::exchange::buffers::Words;
+use crate::optimizer::exchange::buffers::AlignedBytes;
 use crate::optimizer::exchange::shards::{Received, Shards};
 use crate::optimizer::gpu_operands::{Operands, Ready};
 use crate::optimizer::launcher::{Keep, Launcher};
 use crate::optimizer::means::Means;
-use crate::optimizer::room::Room;
+use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::rule::Scalars;
 use crate::optimizer::sources::Sources;
 use crate::optimizer::workspace::{Item, Work};
@@ -67,7 +67,7 @@ impl Launcher for Gpu {
         work: &mut Work,
         sources: &mut Sources<'_>,
         _: Keep,
-        look: &mut dyn FnMut(usize, Squares),
+        inspect: &mut dyn FnMut(usize, Squares),
     ) -> Result<()> {
         let indices = || work.items.iter().map(|item| item.index);
         let operands = Operands::new(sources, self, indices())?;
@@ -88,7 +88,7 @@ impl Launcher for Gpu {
             // The second is 0 unless an element is not finite.
             Squares { sum: pair[0], finite: pair[1] == 0.0 }
         });
-        indices().zip(squares).for_each(|(index, squares)| look(index, squares));
+        indices().zip(squares).for_each(|(index, squares)| inspect(index, squares));
         Ok(())
     }
 
@@ -100,7 +100,7 @@ impl Launcher for Gpu {
         let Ready { operands, reserved: _reserved, .. } = work.take_ready()?;
         let dense = work.items.iter().filter(|item| item.launches(sources));
         let sums = dense.enumerate().filter_map(|(at, item)| {
-            let sum = sources.accumulation.next(item.index).map(Room::address)?;
+            let sum = sources.accumulation.next(item.index).map(ReservedTensor::address)?;
             let mut gradient = operands.gradient(sources, at, item.index);
             gradient.accumulated = (!item.fresh).then_some(sum);
             Some((gradient, sum))
@@ -185,7 +185,7 @@ impl Launcher for Gpu {
         shards: &Shards,
         round: usize,
         sources: &Sources<'_>,
-        send: &mut Words,
+        send: &mut AlignedBytes,
     ) -> Result<()> {
         shards.pack_on_gpu(self, round, sources, send)
     }

@@ -11,7 +11,7 @@ use crate::optimizer::state::Optimizer;
 use crate::strategy::Strategy;
 use crate::strategy::commit::CommitAction;
 use crate::strategy::context::{Current, current};
-use crate::strategy::ranks::{Ranks, Tell};
+use crate::strategy::ranks::{AddQuantity, Ranks};
 use crate::tensor::{Shape, Tensor};
 use crate::values::Value;
 
@@ -50,13 +50,13 @@ pub fn reduced(
         ));
     }
     let ranks = strategy.ranks().map(|ranks| &**ranks);
-    let mut look = Look { gradients, index, optimizer, ranks, found: None };
-    strategy.change(&mut look)?;
-    look.found.ok_or_else(|| Error::Internal("a look at gradients found nothing".into()))
+    let mut inspect = InspectGradient { gradients, index, optimizer, ranks, found: None };
+    strategy.change(&mut inspect)?;
+    inspect.found.ok_or_else(|| Error::Internal("a look at gradients found nothing".into()))
 }
 
 /// A look is a change of nothing: in its turn, when no step and no apply is under way.
-struct Look<'a> {
+struct InspectGradient<'a> {
     gradients: &'a Arc<Gradients>,
     index: usize,
     optimizer: Option<&'a Arc<Optimizer>>,
@@ -64,7 +64,7 @@ struct Look<'a> {
     found: Option<Value>,
 }
 
-impl CommitAction for Look<'_> {
+impl CommitAction for InspectGradient<'_> {
     fn prepare(&mut self) -> Result<()> {
         let (gradients, index) = (self.gradients, self.index);
         let variable = &gradients.variables()[index];
@@ -78,9 +78,9 @@ impl CommitAction for Look<'_> {
         let exchange = match self.ranks {
             Some(ranks) => {
                 let what = format_args!("a look at the gradient of {variable:?}");
-                let further = |tell: &mut Tell<'_>| {
-                    tell(&"the variable", variable.name().as_str().into());
-                    tell(&"the factor that undoes the loss scale", unscale.into());
+                let further = |add: &mut AddQuantity<'_>| {
+                    add(&"the variable", variable.name().as_str().into());
+                    add(&"the factor that undoes the loss scale", unscale.into());
                 };
                 Some(Exchange::begin(ranks, gradients, &sources, &what, &further)?)
             }
@@ -101,7 +101,7 @@ impl CommitAction for Look<'_> {
                 }
             }
             Some(exchange) if exchange.has_variable(index) => {
-                match exchange.look(&mut sources, index)? {
+                match exchange.inspect(&mut sources, index)? {
                     Some(dense) => Some(Value::Tensor(dense)),
                     None => Some(gradient(&sources, index)?),
                 }

@@ -14,7 +14,7 @@ use crate::optimizer::gradients_options::GradientsOptions;
 use crate::optimizer::guard::Guard;
 use crate::optimizer::lent::LentSlot;
 use crate::optimizer::rows::ReplicaRows;
-use crate::tensor::fence::WIDTH;
+use crate::tensor::red_zone::WIDTH;
 use crate::tensor::slab::{self, CACHE_SHIFT};
 use crate::tensor::storage::{ALIGNMENT, Storage};
 use crate::tensor::{Layout, Tensor};
@@ -187,7 +187,7 @@ fn buffers(
     options: &GradientsOptions<'_>,
     is_strict: bool,
 ) -> Result<Vec<Buffer>> {
-    let fence = if is_strict { WIDTH } else { 0 };
+    let red_zone = if is_strict { WIDTH } else { 0 };
     let is_row_sparse = |index| options.is_row_sparse(index);
     let dtype = |variable: &Variable| options.dtype.unwrap_or(variable.dtype());
     let too_large = || Error::ResourceExhausted("gradients larger than memory can address".into());
@@ -195,7 +195,7 @@ fn buffers(
     let mut end = CACHE_SHIFT.checked_mul(replica + 1).ok_or_else(too_large)?;
     let mut places = Vec::new();
     for (index, variable) in variables.iter().enumerate() {
-        let start = end.checked_add(fence).ok_or_else(too_large)?;
+        let start = end.checked_add(red_zone).ok_or_else(too_large)?;
         if is_row_sparse(index) {
             places.push(start..start);
             continue;
@@ -203,7 +203,7 @@ fn buffers(
         let bytes = variable.shape().bytes(dtype(variable))?;
         end = start
             .checked_add(bytes)
-            .and_then(|end| end.checked_add(fence))
+            .and_then(|end| end.checked_add(red_zone))
             .and_then(|end| end.checked_next_multiple_of(ALIGNMENT))
             .ok_or_else(too_large)?;
         places.push(start..end);

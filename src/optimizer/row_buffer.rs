@@ -46,12 +46,12 @@ impl RowBuffer {
         let largest = Shape::new(&self.tensor.shape().with_size(0, most)).map_err(too_many)?;
         let bytes = largest.bytes(dtype).map_err(too_many)?;
         let (storage, _) = self.tensor.storage();
-        let room = storage.bytes();
-        let storage = if bytes <= room {
+        let capacity = storage.bytes();
+        let storage = if bytes <= capacity {
             Arc::clone(storage)
         } else {
             // Half as much again, so that slow growth does not allocate in every step.
-            let bytes = bytes.max(room.saturating_add(room / 2));
+            let bytes = bytes.max(capacity.saturating_add(capacity / 2));
             Arc::new(Storage::zeroed(bytes, device).map_err(too_many)?)
         };
         let layout = Layout::row_major(shape);

@@ -7,7 +7,7 @@ use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::kernels::rows::order::{self, NoSuchRow};
 use crate::optimizer::row_buffer::RowBuffer;
-use crate::tensor::fence::{Breach, Fenced};
+use crate::tensor::red_zone::{Breach, GuardedMemory};
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::variable::Variable;
 use parking_lot::{Mutex, MutexGuard};
@@ -50,7 +50,7 @@ struct Piece {
     /// mode.
     away: Option<AddedRows>,
     /// In strict mode what is around indices and values, where the replica writes them.
-    guards: Option<[Fenced; 2]>,
+    guards: Option<[GuardedMemory; 2]>,
 }
 
 /// What a replica has written outside of what it was given.
@@ -114,7 +114,7 @@ impl Pieces {
     }
 
     /// What strict mode looks at, and what it is around.
-    fn guards(&self) -> impl Iterator<Item = (usize, usize, &Fenced)> {
+    fn guards(&self) -> impl Iterator<Item = (usize, usize, &GuardedMemory)> {
         self.pieces[..self.used].iter().flat_map(|piece| {
             let sizes = [piece.indices.tensor().dtype(), piece.values.tensor().dtype()];
             let guards = piece.guards.iter().flatten().enumerate();
@@ -125,7 +125,7 @@ impl Pieces {
     /// What the replica has written outside of what it was given, if strict mode looks.
     pub(super) fn breach(&self) -> Result<Option<Outside>> {
         for (part, _, guard) in self.guards() {
-            if let Some(breach) = guard.fence.breach()? {
+            if let Some(breach) = guard.red_zone.breach()? {
                 let (what, bytes) = (PARTS[part], guard.region.bytes());
                 return Ok(Some(Outside { what, bytes, breach }));
             }
@@ -134,9 +134,9 @@ impl Pieces {
     }
 
     /// What the replica has not written of what it was given, if strict mode looks.
-    pub(super) fn untouched(&self) -> Result<Option<String>> {
+    pub(super) fn unwritten(&self) -> Result<Option<String>> {
         for (part, size, guard) in self.guards() {
-            if let Some(element) = guard.region.first_untouched(size)? {
+            if let Some(element) = guard.region.first_unwritten(size)? {
                 return Ok(Some(format!("element {element} of the {}", PARTS[part])));
             }
         }
@@ -148,14 +148,14 @@ impl Pieces {
         self.iter().map(|(indices, _)| indices.shape()[0]).sum()
     }
 
-    /// Hands `look` the indices of one piece after the other. An index that it finds to be no row
+    /// Hands `inspect` the indices of one piece after the other. An index that it finds to be no row
     /// of
     /// `variable` is reported as replica `replica`'s.
     pub(super) fn each_indices(
         &self,
         variable: &Variable,
         replica: usize,
-        mut look: impl FnMut(&[i64], usize) -> Result<(), NoSuchRow>,
+        mut inspect: impl FnMut(&[i64], usize) -> Result<(), NoSuchRow>,
     ) -> Result<()> {
         let (rows, mut before) = (variable.shape()[0], 0);
         for (indices, _) in self.iter() {
@@ -163,7 +163,7 @@ impl Pieces {
             let indices = view.as_slice::<i64>().ok_or_else(|| {
                 Error::Internal(format!("the indices of {variable:?} are not contiguous"))
             })?;
-            look(indices, rows).map_err(|NoSuchRow { position, index }| {
+            inspect(indices, rows).map_err(|NoSuchRow { position, index }| {
                 let position = before + position;
                 Error::out_of_range(
                     "indices",
@@ -209,9 +209,10 @@ impl Piece {
     /// Has the replica write memory with fences instead of `added`; as on a GPU, it is brought home from
     /// there.
     fn guard(&mut self, added: &AddedRows) -> Result<AddedRows> {
-        let fenced = |like: &Tensor| Fenced::tensor(like.dtype(), like.shape(), like.device());
+        let guarded =
+            |like: &Tensor| GuardedMemory::tensor(like.dtype(), like.shape(), like.device());
         let ((indices, around_indices), (values, around_values)) =
-            (fenced(&added.indices)?, fenced(&added.values)?);
+            (guarded(&added.indices)?, guarded(&added.values)?);
         let guarded = AddedRows { indices, values };
         self.away = Some(guarded.clone());
         self.guards = Some([around_indices, around_values]);

@@ -5,7 +5,7 @@
 use crate::error::{Error, Result};
 pub use crate::optimizer::accumulation::AccumulatedSum;
 use crate::optimizer::accumulation::PreparedSum;
-use crate::optimizer::exchange::divisions::divisions;
+use crate::optimizer::exchange::shardings::shardings;
 use crate::optimizer::gradients::Gradients;
 
 /// What the runs since the last update have contributed, however many replicas there were.
@@ -78,8 +78,8 @@ impl Gradients {
         let mut parts = vec![None; self.variables().len()];
         if let Some(ranks) = ranks.as_ref().filter(|_| is_fixed) {
             let is_row_sparse = |index| self.is_row_sparse(index);
-            for (index, division) in divisions(ranks, self.variables(), is_row_sparse, |_| true) {
-                parts[index] = Some(division.own());
+            for (index, sharding) in shardings(ranks, self.variables(), is_row_sparse, |_| true) {
+                parts[index] = Some(sharding.own());
             }
         } else if ranks.is_some_and(|ranks| ranks.rank() > 0) {
             weight = 0.0;

@@ -11,7 +11,7 @@ use crate::optimizer::accumulation::Accumulation;
 use crate::optimizer::contributions::Contributions;
 use crate::optimizer::gradients::Gradients;
 use crate::optimizer::replica::Buffer;
-use crate::optimizer::room::Room;
+use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::row_sums::{Merged, Source};
 use crate::tensor::Tensor;
 use crate::values::variable::Variable;
@@ -71,8 +71,8 @@ impl<'a> Sources<'a> {
     }
 
     /// What the replicas have contributed is about to be overwritten.
-    pub(super) fn spend(&self) {
-        self.gradients.spend();
+    pub(super) fn consume(&self) {
+        self.gradients.consume();
     }
 
     /// The type of the replicas' gradients of a variable of type `dtype`.
@@ -155,7 +155,7 @@ impl<'a> Sources<'a> {
     }
 
     /// The gradient of variable `index`, which is not row-sparse, if all ranks have exchanged it.
-    fn of_all_ranks(&self, index: usize) -> Option<&Room> {
+    fn of_all_ranks(&self, index: usize) -> Option<&ReservedTensor> {
         self.accumulation.gradient(index).filter(|_| self.exchanged)
     }
 
@@ -206,7 +206,7 @@ impl<'a> Sources<'a> {
     /// Replaces `contributions`, which has room for one of every replica, by those of the last run
     /// to variable `index`.
     pub(super) fn collect(&self, index: usize, contributions: &mut Vec<Contribution<'static>>) {
-        let Some(gradient) = self.of_all_ranks(index).and_then(Room::reading) else {
+        let Some(gradient) = self.of_all_ranks(index).and_then(ReservedTensor::reading) else {
             return self.collect_own(index, contributions);
         };
         contributions.clear();
@@ -248,6 +248,6 @@ impl<'a> Sources<'a> {
 
     /// The sum of the runs before the last one, in host memory.
     pub(super) fn accumulated(&self, index: usize) -> Option<Span<'_>> {
-        self.accumulation.of_variable(index).and_then(Room::reading)
+        self.accumulation.of_variable(index).and_then(ReservedTensor::reading)
     }
 }

@@ -10,7 +10,7 @@ use crate::optimizer::guard::Guard;
 use crate::optimizer::replica::{Buffer, DenseBuffer, Replica};
 use crate::strategy::ReplicaContext;
 use crate::strategy::strict_callbacks::{AtReturn, mistake};
-use crate::tensor::fence::Region;
+use crate::tensor::red_zone::Region;
 use crate::values::variable::Variable;
 
 impl Gradients {
@@ -23,14 +23,14 @@ impl Gradients {
         mode: GradientMode,
     ) -> Result<()> {
         let Some(guard) = &dense.guard else { return Ok(()) };
-        self.check_spent(replica, index, guard)?;
+        self.check_poisoned(replica, index, guard)?;
         let is_trial = self.replicas[replica].is_trial.load(Ordering::Acquire);
         guard.begin(mode == GradientMode::Overwrite && !is_trial)
     }
 
     /// Refuses a buffer that was written though nobody had a view of it.
-    fn check_spent(&self, replica: usize, index: usize, guard: &Guard) -> Result<()> {
-        if !guard.is_spent() {
+    fn check_poisoned(&self, replica: usize, index: usize, guard: &Guard) -> Result<()> {
+        if !guard.is_poisoned() {
             return Ok(());
         }
         let Some(at) = guard.region.first_changed()? else { return Ok(()) };
@@ -59,26 +59,26 @@ impl Gradients {
         self.check_fences(replica, own, step)?;
         for (index, buffer) in own.buffers.iter().enumerate() {
             let is_viewed = own.viewed.in_step(index, step);
-            let untouched = match buffer {
+            let unwritten = match buffer {
                 Buffer::Dense(DenseBuffer { guard: Some(guard), .. }) if !is_viewed => {
-                    self.check_spent(replica, index, guard)?;
+                    self.check_poisoned(replica, index, guard)?;
                     None
                 }
                 Buffer::Dense(dense @ DenseBuffer { guard: Some(guard), lent, .. }) => {
                     let overwrites = guard.overwrites.load(Ordering::Acquire) && !lent.is_of(step);
                     let size = self.dtype(index).size();
                     let element = match overwrites && weight != 0.0 {
-                        true => guard.region.first_untouched(size)?,
+                        true => guard.region.first_unwritten(size)?,
                         false => None,
                     };
                     let fingerprint = Region::of(&dense.written(step)).fingerprint()?;
                     guard.fingerprint.store(fingerprint, Ordering::Release);
                     element.map(|element| format!("element {element}"))
                 }
-                Buffer::Rows(rows) if is_viewed && weight != 0.0 => rows.pieces().untouched()?,
+                Buffer::Rows(rows) if is_viewed && weight != 0.0 => rows.pieces().unwritten()?,
                 _ => None,
             };
-            if let Some(what) = untouched {
+            if let Some(what) = unwritten {
                 let variable = &self.variables()[index];
                 return Err(mistake(format!(
                     "replica {replica} submits a gradient of {variable:?} of which it has not written {what}; \
@@ -101,7 +101,7 @@ impl Gradients {
                 Buffer::Dense(DenseBuffer { guard: Some(guard), lent, .. })
                     if !lent.is_of(step) =>
                 {
-                    guard.fence.breach()?.map(|breach| {
+                    guard.red_zone.breach()?.map(|breach| {
                         outside(replica, "gradient buffer", variable, guard.region.bytes(), &breach)
                     })
                 }
@@ -129,14 +129,14 @@ impl Gradients {
     }
 
     /// What replicas have contributed is used up.
-    pub(super) fn spend_strictly(&self) {
+    pub(super) fn poison_buffers(&self) {
         for own in self.replicas.iter().filter(|_| self.is_strict()) {
             for buffer in &own.buffers {
                 // Of what cannot be filled with the pattern nothing can be said later.
                 if let Buffer::Dense(DenseBuffer { guard: Some(guard), .. }) = buffer
-                    && !guard.is_spent()
+                    && !guard.is_poisoned()
                 {
-                    let _ = guard.spend();
+                    let _ = guard.poison();
                 }
             }
         }

@@ -2,7 +2,7 @@
 //! weights lie.
 //!
 //! With several ranks each keeps the slots of its own part of a variable
-//! ([`Division`]), which it updates. Rows may be any rows, so the slots
+//! ([`Sharding`]), which it updates. Rows may be any rows, so the slots
 //! of a variable that is updated by rows are whole on all ranks.
 
 #![expect(unsafe_code, reason = "spans are kept beside the tensors that they are of")]
@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::kernels::view::SpanMut;
-use crate::optimizer::room::span;
+use crate::optimizer::reserved_tensor::span;
 use crate::optimizer::rule::{Running, Slot, UpdateRule, VariableProgress};
 use crate::tensor::slab::{self, CACHE_SHIFT, Slab};
 use crate::tensor::storage::Storage;
 use crate::tensor::{Layout, Shape, Tensor};
-use crate::values::division::Division;
+use crate::values::sharding::Sharding;
 use crate::values::variable::Variable;
 
 /// From this size on, slots are shifted against the variable and the gradients; see [`allocate`].
@@ -73,8 +73,8 @@ impl Kept {
 
     /// What this rank updates of it: in a row, or of the variable's shape if no ranks divide it.
     pub(super) fn own(&self) -> Result<Tensor> {
-        let Some(division) = self.variable.division() else { return Ok(self.tensor.clone()) };
-        let (own, extent) = (division.own(), &self.extent);
+        let Some(sharding) = self.variable.sharding() else { return Ok(self.tensor.clone()) };
+        let (own, extent) = (sharding.own(), &self.extent);
         part_of(&self.tensor, &(own.start - extent.start..own.end - extent.start))
     }
 }
@@ -217,7 +217,7 @@ impl Variables {
     }
 
     /// The same, made of all elements if there is none. It may be there of this rank's part:
-    /// [`Variables::widen`].
+    /// [`Variables::gather_state`].
     pub(super) fn known_to_all(
         &mut self,
         variable: &Variable,
@@ -247,7 +247,7 @@ impl Variables {
     }
 
     /// Lets the slots of the variable at `position` be of all of its elements, which are those of `whole`.
-    pub(super) fn widen(
+    pub(super) fn gather_state(
         &mut self,
         position: usize,
         rule: &dyn UpdateRule,
@@ -329,7 +329,7 @@ impl Variables {
     }
 
     /// The weights of the variable at `position`, in a buffer that
-    /// [`VariableState::meet_visible`] has met, and its slots, of which the rule has `slots`.
+    /// [`VariableState::prepare_visible`] has met, and its slots, of which the rule has `slots`.
     pub(super) fn operands(
         &self,
         position: usize,
@@ -383,7 +383,7 @@ impl VariableState {
 
     /// Which of the variable's buffers an update writes now: the one that the step staged, if it
     /// did. Fails if it cannot be written.
-    pub(super) fn meet_visible(&mut self) -> Result<usize> {
+    pub(super) fn prepare_visible(&mut self) -> Result<usize> {
         let buffer = self.variable.visible_buffer();
         if self.weights[buffer].is_none() && self.variable.device().is_host_memory() {
             // SAFETY: a span is made of it, and the elements are not read.
@@ -395,7 +395,7 @@ impl VariableState {
 
 /// This rank's part of a variable; all of it, if no ranks divide it.
 fn own_part(variable: &Variable) -> Range<usize> {
-    variable.division().map_or(0..variable.shape().elements(), Division::own)
+    variable.sharding().map_or(0..variable.shape().elements(), Sharding::own)
 }
 
 /// Some elements of a contiguous tensor, in a row.

@@ -78,7 +78,7 @@ impl Work {
 
     /// Has room for the state of each variable: of this rank's part, or, where it is updated by rows, of
     /// all of it. Returns whether some of the latter is not here.
-    pub(super) fn meet_state(
+    pub(super) fn prepare_state(
         &mut self,
         variables: &mut Variables,
         sources: &Sources<'_>,
@@ -99,7 +99,7 @@ impl Work {
     }
 
     /// Has all of the state of the variables that are updated by rows. All ranks do it.
-    pub(super) fn widen_rows(
+    pub(super) fn gather_row_state(
         &self,
         ranks: &Ranks,
         state: &mut State,
@@ -113,7 +113,7 @@ impl Work {
             });
             let slots = slots.collect::<Result<Vec<_>>>()?;
             if !state.variables.is_whole(position) {
-                state.variables.widen(position, rule, &slots)?;
+                state.variables.gather_state(position, rule, &slots)?;
             }
         }
         Ok(())
@@ -270,7 +270,7 @@ fn prepare_update(
     last: &mut Option<(Rates, Running, Scalars)>,
 ) -> Result<Update> {
     let known = variables.at(position);
-    let buffer = known.meet_visible()?;
+    let buffer = known.prepare_visible()?;
     if known.is_claimed() {
         return Err(Error::precondition(format!(
             "{variable:?}: this optimizer has another apply to it waiting for the commit point; \

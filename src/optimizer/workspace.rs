@@ -7,12 +7,12 @@ use crate::executor::pieces::Pieces;
 use crate::kernels::update::measure::{ChunkSums, Squares};
 use crate::kernels::update::weighted_sum::Contribution;
 use crate::kernels::view::Span;
-use crate::optimizer::exchange::buffers::{Scratch, Words};
+use crate::optimizer::exchange::buffers::{AlignedBytes, Scratch};
 use crate::optimizer::exchange::shards::Shards;
 use crate::optimizer::gpu_operands::Ready;
 use crate::optimizer::rule::Scalars;
 use crate::values::buffer::OfCopies;
-use crate::values::division::Division;
+use crate::values::sharding::Sharding;
 use crate::values::variable::Variable;
 use parking_lot::Mutex;
 
@@ -34,8 +34,8 @@ pub(super) struct Work {
 /// What exchanges work in.
 #[derive(Default)]
 pub(super) struct Memory {
-    pub(super) send: Words,
-    pub(super) receive: Words,
+    pub(super) send: AlignedBytes,
+    pub(super) receive: AlignedBytes,
     pub(super) scratch: Scratch,
     /// How the variables of the update are divided whose weights have landed.
     pub(super) shards: Option<Shards>,
@@ -68,8 +68,8 @@ pub(super) struct Item {
 impl Item {
     /// Which elements an update is about, of `variable` and of those that follow it.
     pub(super) fn own(&self, variable: &Variable) -> Range<usize> {
-        let division = variable.division().filter(|_| self.divided);
-        division.map_or(0..self.count * variable.shape().elements(), Division::own)
+        let sharding = variable.sharding().filter(|_| self.divided);
+        sharding.map_or(0..self.count * variable.shape().elements(), Sharding::own)
     }
 
     /// Which variables it is.

@@ -10,7 +10,7 @@ use super::layout::Layout;
 use super::metrics::{EpochMetrics, Metric};
 use super::ranks::Ranks;
 use super::registry::Registry;
-use super::replica_threads::{self, Seat};
+use super::replica_threads::{self, ThreadConfig};
 use super::steps::Steps;
 use super::threads::{Threading, Threads};
 use super::variable_list::VariableList;
@@ -42,7 +42,7 @@ pub struct Strategy(Arc<Inner>);
 
 /// What a strategy is, beside its devices and threads.
 #[derive(Clone, Copy)]
-struct Nature {
+struct StrategyConfig {
     is_default: bool,
     is_strict: bool,
 }
@@ -52,7 +52,7 @@ static STRATEGIES: Registry<Inner> = Registry::new();
 
 pub(super) struct Inner {
     id: u64,
-    nature: Nature,
+    config: StrategyConfig,
     // They end before anything else of the strategy does.
     pub threads: Threads,
     pub devices: Devices,
@@ -89,8 +89,9 @@ impl Strategy {
         let threading = Threading { bind: options.bind_threads, stack_bytes, hooks, part };
         strict::warn_of_variable();
         CHECK.warn();
-        let nature = Nature { is_default: false, is_strict: options.strict || strict::is_on() };
-        Strategy::build(layout, parameter_device, threading, nature)
+        let config =
+            StrategyConfig { is_default: false, is_strict: options.strict || strict::is_on() };
+        Strategy::build(layout, parameter_device, threading, config)
     }
 
     /// Another strategy such as the default one: one replica on `CPU:0`, which needs no thread.
@@ -102,19 +103,19 @@ impl Strategy {
             hooks: None,
             part: Part::WHOLE,
         };
-        let nature = Nature { is_default: true, is_strict: strict::is_on() };
+        let config = StrategyConfig { is_default: true, is_strict: strict::is_on() };
         let layout = Layout::of_devices(vec![DeviceId::HOST]);
-        Strategy::build(layout, DeviceId::HOST, threading, nature)
+        Strategy::build(layout, DeviceId::HOST, threading, config)
     }
 
     fn build(
         layout: Layout,
         parameter_device: DeviceId,
         threading: Threading,
-        nature: Nature,
+        config: StrategyConfig,
     ) -> Result<Strategy> {
         fork::note_use();
-        let is_default = nature.is_default;
+        let is_default = config.is_default;
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = if is_default { 0 } else { NEXT.fetch_add(1, Ordering::Relaxed) };
         let threads = Threads::new(&layout, threading);
@@ -127,7 +128,7 @@ impl Strategy {
         });
         let strategy = Strategy(Arc::new(Inner {
             id,
-            nature,
+            config,
             threads,
             devices: Devices::open(layout, parameter_device)?,
             steps: Steps::new(recorder),
@@ -210,13 +211,13 @@ impl Strategy {
 
     /// An independent strategy with the same devices.
     pub fn deep_copy(&self) -> Result<Strategy> {
-        if self.0.nature.is_default {
+        if self.0.config.is_default {
             return Err(Error::precondition("strategy: the default strategy cannot be copied"));
         }
         let inner = &self.0;
         let (layout, threading) = (inner.devices.layout.clone(), inner.threads.how.clone());
-        let nature = inner.nature;
-        let copy = Strategy::build(layout, self.parameter_device(), threading, nature);
+        let config = inner.config;
+        let copy = Strategy::build(layout, self.parameter_device(), threading, config);
         let copy = Strategy::joined(self.ranks().map(|ranks| ranks.engine()), copy)?;
         copy.0.fingerprint_interval.store(self.fingerprint_interval(), Ordering::Relaxed);
         Ok(copy)
@@ -305,17 +306,17 @@ impl Strategy {
 
     /// Whether this is the default strategy.
     pub fn is_default(&self) -> bool {
-        self.0.nature.is_default
+        self.0.config.is_default
     }
 
     /// Whether mistakes of callbacks are looked for, and warnings are errors.
     pub fn is_strict(&self) -> bool {
-        self.0.nature.is_strict
+        self.0.config.is_strict
     }
 
     /// Whether `other` is a reference to the very same strategy.
     pub fn is_same(&self, other: &Strategy) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || (self.0.nature.is_default && other.0.nature.is_default)
+        Arc::ptr_eq(&self.0, &other.0) || (self.0.config.is_default && other.0.config.is_default)
     }
 
     /// The GPU of a replica, if it has one.
@@ -368,11 +369,11 @@ impl Strategy {
         self.0.threads.ensure(self.place(replica))
     }
 
-    fn place(&self, replica: usize) -> Seat {
+    fn place(&self, replica: usize) -> ThreadConfig {
         let (device, bound) = (self.replica_devices()[replica], self.binds_threads());
         let (replicas, devices) = (self.num_replicas(), self.compute_devices().len());
         let part = self.0.threads.how.part;
-        Seat { strategy: self.id(), replica, replicas, devices, device, bound, part }
+        ThreadConfig { strategy: self.id(), replica, replicas, devices, device, bound, part }
     }
 
     /// The calling thread, the program's own or not, is about to serve as `replica`, in whose context it

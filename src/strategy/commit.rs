@@ -22,7 +22,7 @@ pub trait StepParticipant: Send + Sync {
 
     /// Lets go of what is the program's and is not needed any more. Called when the outcome is known, and
     /// no lock is held but that of the strategy's steps.
-    fn settle(&self) {}
+    fn release_resources(&self) {}
 }
 
 /// A change of central state that waits for the commit point, such as an optimizer's update.

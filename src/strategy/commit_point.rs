@@ -21,7 +21,7 @@ impl Strategy {
     pub(super) fn open_transaction(&self, number: u64) {
         let mut transaction = self.inner().steps.transaction.lock();
         transaction.open = Some(number);
-        transaction.doom = None;
+        transaction.poison = None;
         transaction.epoch = None;
         transaction.metrics.clear();
         transaction.of_nested.clear();
@@ -90,12 +90,12 @@ impl Strategy {
 
     /// Notes that a nested run failed: if it or anything before it in the step wrote central
     /// state, the writes can no longer be told apart and the step must not be committed.
-    pub(super) fn doom_after(&self, error: &Error) {
+    pub(super) fn poison_after(&self, error: &Error) {
         let mut transaction = self.inner().steps.transaction.lock();
         let has_changed = !transaction.participants.is_empty() || !transaction.deferred.is_empty();
         // What the other ranks have come to is not known.
         if has_changed || self.ranks().is_some() {
-            transaction.doom.get_or_insert_with(|| error.to_string());
+            transaction.poison.get_or_insert_with(|| error.to_string());
         }
     }
 
@@ -129,7 +129,7 @@ impl Strategy {
         let result = body().inspect_err(|error| {
             if self.ranks().is_some() {
                 let mut transaction = self.inner().steps.transaction.lock();
-                transaction.doom.get_or_insert_with(|| error.to_string());
+                transaction.poison.get_or_insert_with(|| error.to_string());
             }
         })?;
         mem::forget(undo);
@@ -155,14 +155,14 @@ impl Strategy {
             collectives::copy_into(value, &mut staging)
         });
         if restored.is_err() || savepoint.has_run {
-            self.inner().steps.transaction.lock().doom.get_or_insert_with(|| {
+            self.inner().steps.transaction.lock().poison.get_or_insert_with(|| {
                 "an update failed after it had run a step of its own, whose contributions cannot \
                  be told from those before"
                     .into()
             });
         }
         drop(deferred);
-        participants.iter().for_each(|participant| participant.settle());
+        participants.iter().for_each(|participant| participant.release_resources());
     }
 
     /// Remembers what the open step has written to `variable` so far, if an update that may be
@@ -195,14 +195,14 @@ impl Strategy {
         if self.ranks().is_some() {
             // All ranks are told them as they are, to add them up in one and the same order.
             let replicas = record.slots.iter().map(|slot| {
-                let desk = slot.desk();
-                desk.metrics.iter().map(|(name, metric)| (name.to_owned(), metric)).collect()
+                let local = slot.local();
+                local.metrics.iter().map(|(name, metric)| (name.to_owned(), metric)).collect()
             });
             transaction.of_nested.push(replicas.collect());
             return;
         }
         for slot in record.slots.iter().filter(|slot| slot.is_used()) {
-            for (name, metric) in slot.desk().metrics.iter() {
+            for (name, metric) in slot.local().metrics.iter() {
                 transaction.metrics.add(name, metric);
             }
         }
@@ -213,16 +213,16 @@ impl Strategy {
     pub(super) fn commit(&self, number: u64, record: Option<&StepRecord>) -> Result<()> {
         let _update = observe::span(Phase::Update).named("commit");
         let inner = self.inner();
-        let (mut deferred, doom) = {
+        let (mut deferred, poison) = {
             let mut transaction = inner.steps.transaction.lock();
             let has_measured = || record.is_some_and(StepRecord::has_measured);
             if self.ranks().is_none() && transaction.has_nothing() && !has_measured() {
                 transaction.open = None;
                 return Ok(());
             }
-            (mem::take(&mut transaction.deferred), transaction.doom.take())
+            (mem::take(&mut transaction.deferred), transaction.poison.take())
         };
-        let prepared = match doom {
+        let prepared = match poison {
             Some(reason) if self.ranks().is_some() => Err(Error::precondition(format!(
                 "a part of the step failed on this rank, so nothing of the step was kept on any; that \
                  part's error: {reason}"
@@ -234,8 +234,8 @@ impl Strategy {
             None => deferred.iter_mut().try_for_each(|action| action.prepare()),
         };
         let agreed = self.agree_on_step(number, prepared, record);
-        let told = match agreed {
-            Ok(told) => told,
+        let gathered = match agreed {
+            Ok(gathered) => gathered,
             Err(error) => {
                 drop(deferred);
                 self.roll_back(number);
@@ -257,8 +257,8 @@ impl Strategy {
         drop(central);
         // The vectors go back with their capacity: a steady step allocates nothing.
         let mut participants = mem::take(&mut transaction.participants);
-        let has_measured = match (&told, record) {
-            (Some(told), _) => self.take_metrics(told),
+        let has_measured = match (&gathered, record) {
+            (Some(gathered), _) => self.take_metrics(gathered),
             (None, Some(record)) => self.own_metrics(&transaction, record),
             (None, None) => false,
         };
@@ -269,7 +269,7 @@ impl Strategy {
             epoch.add(&inner.steps.metrics.lock());
         }
         drop(transaction);
-        participants.iter().for_each(|participant| participant.settle());
+        participants.iter().for_each(|participant| participant.release_resources());
         // Dropping a participant may release the last reference to a variable, whose memory comes
         // back to this strategy: not under the lock.
         participants.clear();
@@ -291,7 +291,7 @@ impl Strategy {
                 metrics.add(name, metric);
             }
             for slot in record.slots.iter().filter(|slot| slot.is_used()) {
-                for (name, metric) in slot.desk().metrics.iter() {
+                for (name, metric) in slot.local().metrics.iter() {
                     metrics.add(name, metric);
                 }
             }
@@ -305,7 +305,7 @@ impl Strategy {
         let (participants, deferred) = {
             let mut transaction = inner.steps.transaction.lock();
             transaction.open = None;
-            transaction.doom = None;
+            transaction.poison = None;
             transaction.epoch = None;
             (mem::take(&mut transaction.participants), mem::take(&mut transaction.deferred))
         };
@@ -315,7 +315,7 @@ impl Strategy {
         }
         drop(central);
         drop(deferred);
-        participants.iter().for_each(|participant| participant.settle());
+        participants.iter().for_each(|participant| participant.release_resources());
         participants
     }
 }

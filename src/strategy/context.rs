@@ -85,8 +85,8 @@ fn with_frames<R>(change: impl FnOnce(&mut Vec<Frame>) -> R) -> R {
     OWN.with(|own| change(&mut own.frames.borrow_mut()))
 }
 
-fn inspect_frames<R>(look: impl FnOnce(&[Frame]) -> R) -> R {
-    OWN.with(|own| look(&own.frames.borrow()))
+fn inspect_frames<R>(inspect: impl FnOnce(&[Frame]) -> R) -> R {
+    OWN.with(|own| inspect(&own.frames.borrow()))
 }
 
 /// Puts a frame on this thread's stack; returns how many are below it.
@@ -203,13 +203,13 @@ pub(super) fn creators(strategy: &Strategy) -> Chain {
     })
 }
 
-/// Calls `look` with this thread's replica context, borrowed, or with nothing in cross-replica
+/// Calls `inspect` with this thread's replica context, borrowed, or with nothing in cross-replica
 /// and default context.
-pub fn with_current_replica<R>(look: impl FnOnce(Option<&ReplicaContext>) -> R) -> R {
-    // The frames stay borrowed while `look` runs, so it must not open or close any.
+pub fn with_current_replica<R>(inspect: impl FnOnce(Option<&ReplicaContext>) -> R) -> R {
+    // The frames stay borrowed while `inspect` runs, so it must not open or close any.
     inspect_frames(|frames| match frames.iter().rev().find(|frame| frame.is_context()) {
-        Some(Frame::Replica(context)) => look(Some(context)),
-        _ => look(None),
+        Some(Frame::Replica(context)) => inspect(Some(context)),
+        _ => inspect(None),
     })
 }
 

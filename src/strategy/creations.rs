@@ -65,7 +65,7 @@ impl Creations {
 
     /// Makes replicas that wait look again: replica 0 has come to a synchronising call or to its end,
     /// or the step is to stop. What they look at must be stored before.
-    pub fn look_again(&self) {
+    pub fn check_again(&self) {
         // Either this load sees the one that waits, or that one, which looks after its own fence,
         // sees what was stored before this one.
         fence(Ordering::SeqCst);
@@ -94,12 +94,12 @@ impl Creations {
     ) -> Request {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let request = self.look_until_known(replica, name, stopped, interrupted);
+        let request = self.wait_until_known(replica, name, stopped, interrupted);
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         request
     }
 
-    fn look_until_known(
+    fn wait_until_known(
         &self,
         replica: usize,
         name: String,

@@ -175,7 +175,7 @@ pub(super) fn create_through(
 
 /// The variable itself; `value` is its own. All ranks make it, with rank 0's value.
 pub(super) fn make(owner: &Strategy, new: NewVariable, value: Tensor) -> Result<Variable> {
-    let division = match owner.ranks() {
+    let sharding = match owner.ranks() {
         Some(ranks) => ranks.same_initial(new.name.as_str(), &value)?,
         None => None,
     };
@@ -185,7 +185,7 @@ pub(super) fn make(owner: &Strategy, new: NewVariable, value: Tensor) -> Result<
         aggregation: new.aggregation,
         strategy: owner.id(),
     };
-    let variable = Variable::divided(spec, value, owner.keeper(), division);
+    let variable = Variable::divided(spec, value, owner.keeper(), sharding);
     if !owner.is_default() {
         owner.note_made(&variable);
     }

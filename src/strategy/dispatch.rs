@@ -102,12 +102,12 @@ impl StepRecord {
     /// begun.
     pub fn notify_all(&self) {
         if let Some(turns) = self.turns.as_ref().filter(|_| self.rendezvous.is_abandoned()) {
-            turns.tell_rest(|replica| self.post(replica));
+            turns.notify_rest(|replica| self.post(replica));
         }
         for mailbox in self.mailboxes.iter() {
             mailbox.notify();
         }
-        self.creations.look_again();
+        self.creations.check_again();
     }
 
     /// Makes way for the threads of the replicas from `first` on if one of them is on the
@@ -116,7 +116,7 @@ impl StepRecord {
     fn place_coordinator(&self, first: usize) -> Option<usize> {
         const PAUSE: Duration = Duration::from_millis(1);
         let here = affinity::current_processor()?;
-        if !self.has_room || !self.is_taken(here, first) {
+        if !self.has_processor_each || !self.is_taken(here, first) {
             return Some(here);
         }
         // Not again and again where the system insists.
@@ -134,7 +134,7 @@ impl StepRecord {
     /// thread, the others of its device wait while it computes.
     fn is_taken(&self, processor: usize, first: usize) -> bool {
         let with_first = |replica| {
-            first > 0 && self.turns.as_ref().is_some_and(|turns| turns.are_together(0, replica))
+            first > 0 && self.turns.as_ref().is_some_and(|turns| turns.share_a_device(0, replica))
         };
         let mut threads = (first..self.replicas()).filter(|&replica| !with_first(replica));
         threads.any(|replica| self.mailboxes[replica].is_on(processor))

@@ -88,16 +88,16 @@ impl Draining {
     pub fn wait(&self) {
         const PATIENCE: Duration = Duration::from_secs(10);
         let patience = Instant::now() + PATIENCE;
-        let mut complained = false;
+        let mut warned = false;
         let mut state = self.state.lock();
         while !state.steps.is_empty() {
-            if complained {
+            if warned {
                 self.drained.wait(&mut state);
                 continue;
             }
             self.drained.wait_until(&mut state, patience);
             if !state.steps.is_empty() && Instant::now() >= patience {
-                complained = true;
+                warned = true;
                 let late = late_replicas(&state);
                 // The sink is the caller's code: not under the lock.
                 drop(state);

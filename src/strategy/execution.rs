@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use super::context::{Frame, with_frame};
 use super::panic::panicked;
 use super::protocol::rendezvous::Departure;
-use super::step::{Callback, ReplicaContext, Role, StepRecord, Task};
+use super::step::{Callback, ReplicaContext, ReplicaTask, StepRecord, Task};
 use super::threads::Job;
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
@@ -39,14 +39,14 @@ impl StepRecord {
         let slot = &self.slots[replica];
         // SAFETY: the replica has its turn, which was posted to this thread, or is on its coordinator's, or
         // was passed on here, until it finishes.
-        let outcome = match unsafe { slot.role.get() } {
-            Some(role) => {
+        let outcome = match unsafe { slot.task.get() } {
+            Some(task) => {
                 if let Some(before) = before {
                     slot.thread.store(before, Ordering::Relaxed);
-                    role.context.inline =
+                    task.context.inline =
                         before == 0 && self.with_task(Task::is_inline) == Some(true);
                 }
-                self.call(role)
+                self.call(task)
             }
             None => Err(Error::Internal("a replica was woken without a step".into())),
         };
@@ -58,7 +58,7 @@ impl StepRecord {
             // SAFETY: as above.
             *unsafe { slot.outcome.get() } = Some(outcome);
         }
-        slot.clear_desk();
+        slot.clear_local();
         // SAFETY: as above.
         let sequence = unsafe { slot.sequence.get() };
         if *sequence > 0 {
@@ -70,13 +70,13 @@ impl StepRecord {
             self.drain(replica);
         } else if replica == 0 && departure == Departure::InTime {
             // It makes no variable any more that another replica may wait for.
-            self.creations.look_again();
+            self.creations.check_again();
         }
         next
     }
 
-    fn call(&self, role: &Role) -> Result<Option<Value>> {
-        let Role { callback, context, measured } = role;
+    fn call(&self, task: &ReplicaTask) -> Result<Option<Value>> {
+        let ReplicaTask { callback, context, measured } = task;
         if self.rendezvous.is_abandoned() {
             return Err(Error::Cancelled("the run was over before this replica began".into()));
         }
@@ -105,10 +105,10 @@ impl StepRecord {
 
     /// The outcome of a callback of a strict strategy, unless that is a success and a mistake is found.
     fn inspected(&self, replica: usize, outcome: Result<Option<Value>>) -> Result<Option<Value>> {
-        let guards = self.slots[replica].desk().guards.take();
+        let guards = self.slots[replica].local().guards.take();
         let Some(mut guards) = guards else { return outcome };
         let found = guards.finish(replica);
-        self.slots[replica].desk().guards = Some(guards);
+        self.slots[replica].local().guards = Some(guards);
         match (outcome, found) {
             (outcome, Ok(())) => outcome,
             (Ok(_), Err(mistake)) if !self.rendezvous.is_abandoned() => Err(mistake),

@@ -40,10 +40,10 @@ impl Strategy {
         let own = self.fingerprint();
         let numbers = [*own.as_ref().unwrap_or(&0), 0];
         let call = Call { numbers, ..Call::to(Kind::Fingerprint, &"the comparison of weights") };
-        let (meeting, _) = ranks.meet(call, own)?;
-        let all: Vec<u64> = meeting.numbers().map(|[of_rank, _]| of_rank).collect();
+        let (collective, _) = ranks.start_collective(call, own)?;
+        let all: Vec<u64> = collective.numbers().map(|[of_rank, _]| of_rank).collect();
         let Some(rank) = all.iter().position(|of_rank| *of_rank != all[0]) else { return Ok(()) };
-        let told: Vec<String> = all
+        let lines: Vec<String> = all
             .iter()
             .enumerate()
             .map(|(rank, of_rank)| format!("rank {rank} {of_rank:016x}"))
@@ -54,7 +54,7 @@ impl Strategy {
             message: format!(
                 "after step {step} the ranks have different weights; their fingerprints are {}. Assign \
                  the same values on all ranks outside of replica context, and go on from a checkpoint",
-                told.join(", ")
+                lines.join(", ")
             ),
         })
     }

@@ -67,11 +67,11 @@ impl ReplicaContext {
         step.rendezvous.arrive(replica);
         if replica == 0 {
             // Until it goes on it makes no variable that another replica may wait for.
-            step.creations.look_again();
+            step.creations.check_again();
         }
         if self.inline {
             let spin = step.coordinator_spin(step.spin, 1);
-            step.rendezvous.meet(spin, None, || false);
+            step.rendezvous.wait_for_all(spin, None, || false);
             step.serve();
         } else {
             let mailbox = step.mailbox(replica);
@@ -133,7 +133,7 @@ impl StepRecord {
         let call = |replica: usize| unsafe { self.slots[replica].call.get() }.as_mut();
         let mut calls: Vec<&mut MergeCall> =
             (0..self.replicas()).filter(waiting).filter_map(call).collect();
-        if self.slots.iter().any(|slot| slot.is_told_to_stop() || slot.has_failed()) {
+        if self.slots.iter().any(|slot| slot.is_stop_requested() || slot.has_failed()) {
             self.stop(&mut calls, "another replica failed");
         } else if let Some(disagreement) = self.disagreement(&calls) {
             for call in &mut calls {
@@ -153,7 +153,7 @@ impl StepRecord {
 
     fn stop(&self, calls: &mut [&mut MergeCall], why: &str) {
         for call in calls {
-            self.slots[call.replica].told_to_stop.store(true, Ordering::Relaxed);
+            self.slots[call.replica].stop_requested.store(true, Ordering::Relaxed);
             let stopped = format!("stopped in a merge call: {why}");
             call.reply = Some(Err(Error::Cancelled(stopped)));
         }

@@ -19,7 +19,7 @@
 //! - `fingerprint`: whether all ranks have the same weights;
 //! - [`creator`], `creations`: variables that are about to be made;
 //! - `lending`, `slot`: what a step lends to its replicas, and what they leave; `step`: the record of one step, and the context by which a replica finds it;
-//! - `together`: how several ranks begin a step and come to one outcome;
+//! - `multi_rank_step`: how several ranks begin a step and come to one outcome;
 //! - [`context`], [`replica_context`], [`strict_callbacks`]: which of all this a thread is in, what it can ask, and
 //!   what is looked at when a callback has returned;
 //! - `commit_point`: what becomes central state, and when;
@@ -56,6 +56,7 @@ pub mod limits;
 mod measuring;
 pub mod merge;
 pub mod metrics;
+mod multi_rank_step;
 pub mod operation;
 pub mod options;
 mod panic;
@@ -78,7 +79,6 @@ pub mod strict_callbacks;
 mod strict_context;
 mod symbol;
 mod threads;
-mod together;
 mod transaction;
 mod variable_list;
 pub mod variables;
@@ -86,7 +86,7 @@ pub mod variables;
 pub use central_storage::Strategy;
 pub use measuring::StepReport;
 pub use options::Options;
-pub use step::{Baggage, FunctionFor, ReplicaContext, ReplicaFunction, Watcher};
+pub use step::{FunctionFor, ReplicaContext, ReplicaFunction, RunUserData, Watcher};
 
 /// Every lock that the replicas of a strategy share, held: for tests of what is to take none of them.
 #[cfg(test)]
@@ -113,7 +113,7 @@ pub(crate) mod held_locks {
         let step = context.step.as_ref().expect("a replica in a run");
         let _of_step = (step.coordinator_moved.lock(), step.creations.hold(), step.hold());
         let slots = step.slots.iter().enumerate().filter(|&(other, _)| other != replica);
-        let _of_replicas: Vec<_> = slots.map(|(_, slot)| slot.desk()).collect();
+        let _of_replicas: Vec<_> = slots.map(|(_, slot)| slot.local()).collect();
         body()
     }
 }

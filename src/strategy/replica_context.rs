@@ -23,7 +23,7 @@ impl ReplicaContext {
     pub fn check_live(&self) -> Result<()> {
         match &self.step {
             Some(step) if step.rendezvous.is_abandoned() => {
-                step.slots[self.replica].told_to_stop.store(true, Ordering::Relaxed);
+                step.slots[self.replica].stop_requested.store(true, Ordering::Relaxed);
                 Err(Error::Cancelled(
                     "the run has returned without this replica (deadline or cancellation); \
                      return from the callback"
@@ -65,7 +65,7 @@ impl ReplicaContext {
         // A token and a deadline that was reached set the first of them.
         let cancelled = step.stopping.load(Ordering::Relaxed) || step.rendezvous.is_abandoned();
         if cancelled {
-            step.slots[self.replica].told_to_stop.store(true, Ordering::Relaxed);
+            step.slots[self.replica].stop_requested.store(true, Ordering::Relaxed);
         }
         cancelled
     }
@@ -100,20 +100,20 @@ impl ReplicaContext {
         let record = self.record()?;
         match self.guarded_scratch(bytes)? {
             Some(region) => Ok(region),
-            None => record.slots[self.replica].desk().scratch.grant(bytes),
+            None => record.slots[self.replica].local().scratch.grant(bytes),
         }
     }
 
     /// Adds to the metric `name` of this step.
     pub fn add_metric(&self, name: &str, metric: Metric) -> Result<()> {
-        self.record()?.slots[self.replica].desk().metrics.add(name, metric);
+        self.record()?.slots[self.replica].local().metrics.add(name, metric);
         Ok(())
     }
 
     /// What this replica has added to the metrics of this step so far.
     pub fn metrics(&self) -> Result<Vec<(String, Metric)>> {
-        let desk = self.record()?.slots[self.replica].desk();
-        Ok(desk.metrics.iter().map(|(name, metric)| (name.to_owned(), metric)).collect())
+        let local = self.record()?.slots[self.replica].local();
+        Ok(local.metrics.iter().map(|(name, metric)| (name.to_owned(), metric)).collect())
     }
 
     /// This replica is about to add to `metrics`, which matters to a trial alone.
@@ -137,8 +137,8 @@ impl ReplicaContext {
     /// callback has a view of it. Nothing is kept in the default context, where there is no end.
     pub(super) fn keep_viewed(&self, variable: &Variable) {
         if let Some(step) = &self.step {
-            let mut desk = step.slots[self.replica].desk();
-            desk.viewed.entry(variable.key()).or_insert_with(|| variable.clone());
+            let mut local = step.slots[self.replica].local();
+            local.viewed.entry(variable.key()).or_insert_with(|| variable.clone());
         }
     }
 }

@@ -85,7 +85,7 @@ fn is_new(strategy: u64, is_there: impl Fn(u64) -> bool) -> bool {
 
 /// Which thread serves as which replica.
 #[derive(Clone, Copy)]
-pub(super) struct Seat {
+pub(super) struct ThreadConfig {
     /// The number of the strategy.
     pub strategy: u64,
     pub replica: usize,
@@ -102,29 +102,29 @@ pub(super) struct Seat {
 /// Calls the program's function if the calling thread serves at this place's strategy for the first time.
 /// `is_there` says whether there is a strategy of that number.
 pub(super) fn begin_serving(
-    place: Seat,
+    config: ThreadConfig,
     hooks: Option<&Hooks>,
     is_callers: bool,
     is_there: impl Fn(u64) -> bool,
 ) {
     if let Some(Hooks(hooks)) = hooks
-        && is_new(place.strategy, is_there)
+        && is_new(config.strategy, is_there)
     {
-        hooks.start(&place.thread(is_callers));
+        hooks.start(&config.thread(is_callers));
     }
 }
 
 /// Calls the program if the calling thread, of the library's own, has served at this place.
-pub(super) fn end_serving(place: Seat, hooks: Option<Hooks>) {
-    let has_served = SERVED.with(|served| served.borrow().contains(&place.strategy));
+pub(super) fn end_serving(config: ThreadConfig, hooks: Option<Hooks>) {
+    let has_served = SERVED.with(|served| served.borrow().contains(&config.strategy));
     if let Some(Hooks(hooks)) = hooks.filter(|_| has_served) {
-        hooks.stop(&place.thread(false));
+        hooks.stop(&config.thread(false));
     }
 }
 
-impl Seat {
+impl ThreadConfig {
     fn thread(self, is_callers: bool) -> ReplicaThread {
-        let Seat { replica, replicas, devices, device, bound, part, .. } = self;
+        let ThreadConfig { replica, replicas, devices, device, bound, part, .. } = self;
         let all = part.processors();
         // A GPU has no processors of its own: its replica shares all with the others.
         let own = if bound { registry::processors(device, &all).ok() } else { None };

@@ -12,9 +12,9 @@ use super::context::{
     Frame, creators, releases_step_of, require_cross_replica, step_place, with_frame,
 };
 pub use super::limits::Limits;
-use super::protocol::rendezvous::{Meeting, Phase};
+use super::protocol::rendezvous::{Phase, WaitOutcome};
 use super::step::{
-    Baggage, Callback, FunctionFor, ReplicaFunction, StepPlace, StepRecord, Task, Watcher,
+    Callback, FunctionFor, ReplicaFunction, RunUserData, StepPlace, StepRecord, Task, Watcher,
 };
 use super::step_lock::StepGuard;
 use super::threads::{Job, spin_beside};
@@ -74,16 +74,16 @@ impl Strategy {
 
     /// As [`Strategy::run`], but returns when the limits say so, with the callbacks that are late
     /// left behind. If there are limits every replica runs on a thread of its own. Inside of a merge
-    /// call the limits are those of the run around it, and none may be given. `baggage` is dropped
+    /// call the limits are those of the run around it, and none may be given. `user_data` is dropped
     /// when the last callback is back, or at once if the run could not start.
     pub fn run_within(
         &self,
         function: Arc<ReplicaFunction>,
         arguments: Option<Value>,
         limits: Limits,
-        baggage: Option<Baggage>,
+        user_data: Option<RunUserData>,
     ) -> Result<Option<Value>> {
-        self.run_step(Callback::Owned(function), arguments, limits, baggage, None)
+        self.run_step(Callback::Owned(function), arguments, limits, user_data, None)
     }
 
     /// Whether this thread is in a merge call or an update of a step of this strategy that has
@@ -97,21 +97,21 @@ impl Strategy {
         callback: Callback,
         arguments: Option<Value>,
         limits: Limits,
-        baggage: Option<Baggage>,
+        user_data: Option<RunUserData>,
         watcher: Option<Arc<dyn Watcher>>,
     ) -> Result<Option<Value>> {
         require_cross_replica(self)?;
         match step_place(self) {
-            None => self.run_outermost(callback, arguments, limits, baggage, watcher),
+            None => self.run_outermost(callback, arguments, limits, user_data, watcher),
             Some(_) if limits.is_bounded() => Err(Error::invalid(
                 "options",
                 "a run inside of a merge call ends with the run around it; give that one the \
                  deadline or the cancellation token",
             )),
             Some(outer) => {
-                let result = self.run_nested(callback, arguments, outer, baggage);
+                let result = self.run_nested(callback, arguments, outer, user_data);
                 if let Err(error) = &result {
-                    self.doom_after(error);
+                    self.poison_after(error);
                 }
                 result
             }
@@ -123,20 +123,20 @@ impl Strategy {
         callback: Callback,
         arguments: Option<Value>,
         limits: Limits,
-        baggage: Option<Baggage>,
+        user_data: Option<RunUserData>,
         watcher: Option<Arc<dyn Watcher>>,
     ) -> Result<Option<Value>> {
-        let (mut lock, elsewhere) = self.begin_run(arguments.as_ref(), &limits)?;
+        let (mut lock, remote) = self.begin_run(arguments.as_ref(), &limits)?;
         let is_trial = watcher.is_some();
         let place = lock.next_step(is_trial);
         let (number, shown) = (place.id, place.shown);
         let measured = self.inner().steps.recorder.begin(self.id());
         let step = StepPlace { number: place, watcher, depth: 0, limits };
-        let mut task = Task { elsewhere, ..Task::new(self, callback, arguments, step) };
+        let mut task = Task { remote, ..Task::new(self, callback, arguments, step) };
         task.measured = measured.as_ref().and_then(|running| running.opened());
         self.open_transaction(number);
         let record = self.record(0);
-        match self.carry_out(&record, task, baggage) {
+        match self.carry_out(&record, task, user_data) {
             Ending::Finished => {
                 let result = match self.outcome(&record) {
                     Ok(outcome) => self.commit(number, Some(&record)).map(|()| outcome),
@@ -148,7 +148,7 @@ impl Strategy {
                 if result.is_err() && !is_trial {
                     lock.take_back();
                 }
-                let leftovers = record.clear();
+                let deferred_drops = record.clear();
                 if let Some(running) = measured {
                     let place = self.inner().steps.recorder.place(self.id(), shown);
                     running.finish(place, result.is_ok());
@@ -156,7 +156,7 @@ impl Strategy {
                 self.inner().steps.draining.close_step();
                 // What is left over is the caller's, and its release may call back.
                 drop(lock);
-                drop(leftovers);
+                drop(deferred_drops);
                 self.log_outcome(shown, result.as_ref().err());
                 result
             }
@@ -190,19 +190,19 @@ impl Strategy {
         callback: Callback,
         arguments: Option<Value>,
         outer: StepPlace,
-        baggage: Option<Baggage>,
+        user_data: Option<RunUserData>,
     ) -> Result<Option<Value>> {
         // A nested run that was given up has left replicas behind that may not even have taken up
         // its step: the merge function must not start another one.
         if let Some(why) = outer.limits.exceeded() {
             return Err(why.within("before its callbacks were called"));
         }
-        let elsewhere = self.begin_nested(arguments.as_ref())?;
+        let remote = self.begin_nested(arguments.as_ref())?;
         self.note_nested_run();
         let step = StepPlace { depth: outer.depth + 1, ..outer };
         let record = self.record(step.depth);
-        let task = Task { elsewhere, ..Task::new(self, callback, arguments, step) };
-        match self.carry_out(&record, task, baggage) {
+        let task = Task { remote, ..Task::new(self, callback, arguments, step) };
+        match self.carry_out(&record, task, user_data) {
             Ending::Finished => {
                 let result = self.outcome(&record);
                 if result.is_ok() {
@@ -220,10 +220,15 @@ impl Strategy {
     }
 
     /// Opens the step and has it run to one of its endings.
-    fn carry_out(&self, record: &Arc<StepRecord>, task: Task, baggage: Option<Baggage>) -> Ending {
+    fn carry_out(
+        &self,
+        record: &Arc<StepRecord>,
+        task: Task,
+        user_data: Option<RunUserData>,
+    ) -> Ending {
         let (inline, limits) = (task.is_inline(), task.place.limits.clone());
         record.creations.open(creators(self));
-        record.open(task, baggage);
+        record.open(task, user_data);
         // From here on a token reaches this step, and not any more when this function returns.
         let _listening =
             limits.cancellation.as_ref().map(|token| token.listen(Arc::clone(record) as _));
@@ -246,14 +251,16 @@ impl Strategy {
                 false => threads.watching_spin,
             };
             let spin = record.coordinator_spin(spin, usize::from(inline));
-            let meeting = {
+            let outcome = {
                 let _wait = observe::span(Time::Wait);
-                record.rendezvous.meet(spin, limits.deadline, || limits.exceeded().is_some())
+                record
+                    .rendezvous
+                    .wait_for_all(spin, limits.deadline, || limits.exceeded().is_some())
             };
-            match meeting {
-                Meeting::Finished => return Ending::Finished,
-                Meeting::Waiting => record.serve(),
-                Meeting::Abandoned => {
+            match outcome {
+                WaitOutcome::Finished => return Ending::Finished,
+                WaitOutcome::Waiting => record.serve(),
+                WaitOutcome::Abandoned => {
                     record.stopping.store(true, Ordering::Relaxed);
                     record.notify_all();
                     return Ending::Abandoned(limits.exceeded().unwrap_or_else(|| {
@@ -276,8 +283,8 @@ impl Strategy {
         // Whether the callbacks or this thread saw it first is chance, and must not decide. A callback
         // that was told to stop may have left its work half done.
         if let Some(why) = exceeded {
-            let told_to_stop = record.slots.iter().any(|slot| slot.is_told_to_stop());
-            return Err(if told_to_stop { self.told_to_stop(record, &why) } else { why });
+            let stopped_early = record.slots.iter().any(|slot| slot.is_stop_requested());
+            return Err(if stopped_early { self.stopped_early(record, &why) } else { why });
         }
         // SAFETY: all callbacks have returned, so that it is the coordinator's turn.
         let outcomes = record.slots.iter().map(|slot| unsafe { slot.outcome.get() });
@@ -303,9 +310,9 @@ impl Strategy {
         }
     }
 
-    fn told_to_stop(&self, record: &StepRecord, why: &Error) -> Error {
-        let told = record.slots.iter().enumerate().filter(|(_, slot)| slot.is_told_to_stop());
-        let failures = told.map(|(replica, _)| ReplicaFailure {
+    fn stopped_early(&self, record: &StepRecord, why: &Error) -> Error {
+        let stopped = record.slots.iter().enumerate().filter(|(_, slot)| slot.is_stop_requested());
+        let failures = stopped.map(|(replica, _)| ReplicaFailure {
             replica,
             device: self.replica_device_names()[replica].clone(),
             stopped: true,
@@ -326,7 +333,7 @@ impl Strategy {
                 failures.push(ReplicaFailure {
                     replica,
                     device: self.replica_device_names()[replica].clone(),
-                    stopped: slot.is_told_to_stop() && error.status() == Status::Cancelled,
+                    stopped: slot.is_stop_requested() && error.status() == Status::Cancelled,
                     error,
                 });
             }

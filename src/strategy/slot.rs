@@ -49,7 +49,7 @@ pub(super) struct Direct {
 /// line of memory goes back, for a callback that does and returns nothing.
 pub(super) struct Slot<R> {
     /// What the replica finds; written by the coordinator.
-    pub role: InTurn<Option<R>>,
+    pub task: InTurn<Option<R>>,
     /// Whose thread computes for the replica: its own, or that of one before it on its device.
     pub thread: AtomicUsize,
     /// Why the callback failed, or what it returned, if it did.
@@ -61,24 +61,24 @@ pub(super) struct Slot<R> {
     /// Whether the callback failed.
     pub failed: AtomicBool,
     /// The library told the replica to stop.
-    pub told_to_stop: AtomicBool,
+    pub stop_requested: AtomicBool,
     /// Whether the desk was used in this step.
     used: AtomicBool,
-    desk: Mutex<Desk>,
+    local: Mutex<LocalState>,
 }
 
 impl<R> Slot<R> {
     pub fn on(replica: usize, device: DeviceId, strict: bool) -> Slot<R> {
         Slot {
-            role: InTurn::default(),
+            task: InTurn::default(),
             thread: AtomicUsize::new(replica),
             outcome: InTurn::default(),
             call: InTurn::default(),
             sequence: InTurn::default(),
             failed: AtomicBool::new(false),
-            told_to_stop: AtomicBool::new(false),
+            stop_requested: AtomicBool::new(false),
             used: AtomicBool::new(true),
-            desk: Mutex::new(Desk {
+            local: Mutex::new(LocalState {
                 metrics: MetricTable::default(),
                 scratch: Scratch::on(device),
                 viewed: HashMap::new(),
@@ -88,11 +88,11 @@ impl<R> Slot<R> {
     }
 
     /// The replica's desk. Its lock is free whenever somebody wants it: the rendezvous says whose turn it is.
-    pub fn desk(&self) -> MutexGuard<'_, Desk> {
+    pub fn local(&self) -> MutexGuard<'_, LocalState> {
         if !self.is_used() {
             self.used.store(true, Ordering::Relaxed);
         }
-        self.desk.lock()
+        self.local.lock()
     }
 
     /// Whether there may be anything on the desk.
@@ -104,42 +104,42 @@ impl<R> Slot<R> {
         self.failed.load(Ordering::Relaxed)
     }
 
-    pub fn is_told_to_stop(&self) -> bool {
-        self.told_to_stop.load(Ordering::Relaxed)
+    pub fn is_stop_requested(&self) -> bool {
+        self.stop_requested.load(Ordering::Relaxed)
     }
 
     /// Prepares for a step, as its coordinator. What is as it should be is not written.
     pub fn set_up(&self) {
-        for flag in [&self.failed, &self.told_to_stop] {
+        for flag in [&self.failed, &self.stop_requested] {
             if flag.load(Ordering::Relaxed) {
                 flag.store(false, Ordering::Relaxed);
             }
         }
         if self.is_used() {
-            let mut desk = self.desk.lock();
-            desk.metrics.clear();
-            if let Some(guards) = &mut desk.guards {
+            let mut local = self.local.lock();
+            local.metrics.clear();
+            if let Some(guards) = &mut local.guards {
                 guards.begin();
             }
-            self.used.store(desk.guards.is_some(), Ordering::Relaxed);
+            self.used.store(local.guards.is_some(), Ordering::Relaxed);
         }
     }
 
     /// The callback has returned: takes from the desk, on the replica's thread, what the coordinator need
     /// not see.
-    pub fn clear_desk(&self) {
+    pub fn clear_local(&self) {
         if self.is_used() {
-            let mut desk = self.desk.lock();
-            desk.viewed.clear();
-            desk.scratch.reset();
-            let is_left = desk.guards.is_some() || !desk.metrics.is_empty();
+            let mut local = self.local.lock();
+            local.viewed.clear();
+            local.scratch.reset();
+            let is_left = local.guards.is_some() || !local.metrics.is_empty();
             self.used.store(is_left, Ordering::Relaxed);
         }
     }
 }
 
 /// What a replica works with in a step.
-pub(super) struct Desk {
+pub(super) struct LocalState {
     pub metrics: MetricTable,
     pub scratch: Scratch,
     /// Variables of other strategies that the callback has views of.
@@ -156,19 +156,19 @@ mod tests {
     use std::thread;
 
     use super::super::lending::Reference;
-    use super::super::protocol::rendezvous::{Meeting, Phase, Rendezvous};
+    use super::super::protocol::rendezvous::{Phase, Rendezvous, WaitOutcome};
     use super::*;
     use crate::executor::wait::Spin;
 
     const REPLICAS: usize = 2;
 
     /// What a replica does: it asks for something in a merge call, and returns the answer.
-    fn serve(slot: &Slot<Reference<Arc<f64>>>, meeting: &Rendezvous, replica: usize) {
-        meeting.begin(replica);
+    fn serve(slot: &Slot<Reference<Arc<f64>>>, rendezvous: &Rendezvous, replica: usize) {
+        rendezvous.begin(replica);
         {
             // SAFETY: the replica's turn, which begins with the step.
-            let (role, call) = unsafe { (slot.role.get(), slot.call.get()) };
-            let own = Tensor::scalar(***role.as_ref().unwrap() + replica as f64).unwrap();
+            let (task, call) = unsafe { (slot.task.get(), slot.call.get()) };
+            let own = Tensor::scalar(***task.as_ref().unwrap() + replica as f64).unwrap();
             *call = Some(MergeCall {
                 replica,
                 operation: Operation::AllGather(0),
@@ -179,18 +179,18 @@ mod tests {
                 reply: None,
             });
         }
-        meeting.arrive(replica);
-        while !meeting.is_released(replica) {
+        rendezvous.arrive(replica);
+        while !rendezvous.is_released(replica) {
             thread::yield_now();
         }
         // SAFETY: the replica's turn again.
         let (call, outcome) = unsafe { (slot.call.get(), slot.outcome.get()) };
         *outcome = call.take().unwrap().reply.unwrap().transpose();
-        meeting.finish(replica);
+        rendezvous.finish(replica);
     }
 
-    fn meet(meeting: &Rendezvous) -> Meeting {
-        meeting.meet(Spin::BOUNDED, None, || false)
+    fn wait_for_all(rendezvous: &Rendezvous) -> WaitOutcome {
+        rendezvous.wait_for_all(Spin::BOUNDED, None, || false)
     }
 
     /// Nobody locks anything but for the meeting, over several steps with the same slots.
@@ -198,21 +198,21 @@ mod tests {
     fn a_step_and_a_merge_call_go_there_and_back() {
         let slots: Vec<Slot<Reference<Arc<f64>>>> =
             (0..REPLICAS).map(|replica| Slot::on(replica, DeviceId::HOST, false)).collect();
-        let meeting = Rendezvous::new(REPLICAS);
+        let rendezvous = Rendezvous::new(REPLICAS);
         for step in 1..4 {
             let shared = Arc::new(f64::from(step));
             for slot in &slots {
                 slot.set_up();
                 // SAFETY: the coordinator's turn, before the step opens; `shared` lives until it has ended.
-                unsafe { *slot.role.get() = Some(Reference::lent(&shared)) };
+                unsafe { *slot.task.get() = Some(Reference::lent(&shared)) };
             }
-            meeting.open();
+            rendezvous.open();
             thread::scope(|scope| {
                 for (replica, slot) in slots.iter().enumerate() {
-                    let meeting = &meeting;
-                    scope.spawn(move || serve(slot, meeting, replica));
+                    let rendezvous = &rendezvous;
+                    scope.spawn(move || serve(slot, rendezvous, replica));
                 }
-                assert_eq!(meet(&meeting), Meeting::Waiting);
+                assert_eq!(wait_for_all(&rendezvous), WaitOutcome::Waiting);
                 let mut sum = 0.0;
                 for slot in &slots {
                     // SAFETY: the coordinator's turn: both replicas wait.
@@ -222,19 +222,19 @@ mod tests {
                 }
                 let sum = Value::Tensor(Tensor::scalar(sum).unwrap());
                 for (replica, slot) in slots.iter().enumerate() {
-                    assert_eq!(meeting.phase(replica), Phase::Waiting);
+                    assert_eq!(rendezvous.phase(replica), Phase::Waiting);
                     // SAFETY: as above.
                     unsafe { slot.call.get() }.as_mut().unwrap().reply =
                         Some(Ok(Some(sum.clone())));
-                    meeting.resume(replica);
+                    rendezvous.resume(replica);
                 }
-                assert_eq!(meet(&meeting), Meeting::Finished);
+                assert_eq!(wait_for_all(&rendezvous), WaitOutcome::Finished);
             });
             for slot in &slots {
                 // SAFETY: the coordinator's turn: both callbacks have returned.
-                let (role, outcome) =
-                    unsafe { (slot.role.get().take(), slot.outcome.get().take()) };
-                drop(role);
+                let (task, outcome) =
+                    unsafe { (slot.task.get().take(), slot.outcome.get().take()) };
+                drop(task);
                 let sum = outcome.unwrap().unwrap().tensor_of(0).unwrap().to_vec::<f64>().unwrap();
                 assert_eq!(sum, [2.0 * f64::from(step) + 1.0]);
             }

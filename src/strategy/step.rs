@@ -21,7 +21,7 @@ use super::limits::Limits;
 use super::metrics::Additions;
 use super::protocol::rendezvous::{Phase, Rendezvous};
 use super::protocol::turns::Turns;
-use super::ranks::steps::Elsewhere;
+use super::ranks::steps::RemoteExamples;
 use super::slot::Slot;
 use super::step_lock::StepNumber;
 use super::threads::{Job, Mailboxes};
@@ -40,12 +40,12 @@ pub type ReplicaFunction = FunctionFor<'static>;
 pub type FunctionFor<'a> = dyn Fn(&ReplicaContext) -> Result<Option<Value>> + Send + Sync + 'a;
 
 /// Something of the caller's that is dropped when the last callback of a run is back.
-pub type Baggage = Box<dyn Any + Send>;
+pub type RunUserData = Box<dyn Any + Send>;
 
 /// Is told of what the callbacks of a trial look at.
 pub trait Watcher: Send + Sync {
     /// A callback is about to be shown `variable`. Called on the replicas' threads, at the same time.
-    fn looks_at(&self, variable: &Variable) -> Result<()>;
+    fn reads(&self, variable: &Variable) -> Result<()>;
 
     /// A callback is about to add to `metrics`. Called as the other one.
     fn adds_to(&self, metrics: Arc<dyn Additions>) -> Result<()>;
@@ -126,7 +126,7 @@ pub(super) struct Task {
     /// How the replicas measure themselves, if they are to.
     pub measured: Option<Opened>,
     /// What the other ranks have.
-    pub elsewhere: Elsewhere,
+    pub remote: RemoteExamples,
 }
 
 impl Task {
@@ -143,7 +143,7 @@ impl Task {
             opened: step.limits.is_bounded().then(Instant::now),
             place: step,
             measured: None,
-            elsewhere: Elsewhere::default(),
+            remote: RemoteExamples::default(),
         }
     }
 
@@ -166,7 +166,7 @@ pub(super) struct StepPlace {
 }
 
 /// What one replica needs to take part in a step.
-pub(super) struct Role {
+pub(super) struct ReplicaTask {
     pub callback: Callback,
     /// It counts no references, so that replicas do not contend for the counts of what they share.
     pub context: ReplicaContext,
@@ -192,7 +192,7 @@ pub(super) struct Holdings {
     /// What late callbacks may still write to.
     kept: Vec<Arc<dyn StepParticipant>>,
     /// What the caller lends to the callbacks; dropped when the last one is back.
-    baggage: Option<Baggage>,
+    user_data: Option<RunUserData>,
 }
 
 /// The record of one step. A strategy uses the same one for step after step, and another one for
@@ -201,13 +201,13 @@ pub(super) struct StepRecord {
     /// The record itself, for the mailboxes.
     own: Weak<StepRecord>,
     pub rendezvous: Rendezvous,
-    pub slots: Box<[CachePadded<Slot<Role>>]>,
+    pub slots: Box<[CachePadded<Slot<ReplicaTask>>]>,
     pub mailboxes: Mailboxes,
     /// Who has which device, where replicas share devices; of all steps of the strategy.
     pub turns: Option<Arc<Turns>>,
     pub spin: Spin,
     /// Whether there are as many processors as devices.
-    pub has_room: bool,
+    pub has_processor_each: bool,
     /// When the coordinator last made way for a replica's thread.
     pub coordinator_moved: Mutex<Option<Instant>>,
     /// Replicas that can stop early should.
@@ -235,7 +235,7 @@ impl StepRecord {
             mailboxes,
             turns: inner.threads.turns.clone(),
             spin: inner.threads.spin,
-            has_room: inner.threads.has_room,
+            has_processor_each: inner.threads.has_processor_each,
             coordinator_moved: Mutex::default(),
             stopping: AtomicBool::new(false),
             holdings: CachePadded::default(),
@@ -257,13 +257,14 @@ impl StepRecord {
 
     /// Whether a replica has added to a metric of the step's own.
     pub fn has_measured(&self) -> bool {
-        let has_added = |slot: &Slot<Role>| slot.is_used() && !slot.desk().metrics.is_empty();
+        let has_added =
+            |slot: &Slot<ReplicaTask>| slot.is_used() && !slot.local().metrics.is_empty();
         self.slots.iter().any(|slot| has_added(slot))
     }
 
-    /// Looks at the task of the open step; `look` must be short.
-    pub fn with_task<R>(&self, look: impl FnOnce(&Task) -> R) -> Option<R> {
-        self.holdings.lock().task.as_ref().map(look)
+    /// Looks at the task of the open step; `inspect` must be short.
+    pub fn with_task<R>(&self, inspect: impl FnOnce(&Task) -> R) -> Option<R> {
+        self.holdings.lock().task.as_ref().map(inspect)
     }
 
     /// Holds what the step works on.
@@ -272,9 +273,9 @@ impl StepRecord {
         self.holdings.lock()
     }
 
-    /// Looks at the verdict on the open step; `look` must be short.
-    pub fn with_verdict<R>(&self, look: impl FnOnce(&mut Verdict) -> R) -> R {
-        look(&mut self.holdings.lock().verdict)
+    /// Looks at the verdict on the open step; `inspect` must be short.
+    pub fn with_verdict<R>(&self, inspect: impl FnOnce(&mut Verdict) -> R) -> R {
+        inspect(&mut self.holdings.lock().verdict)
     }
 
     /// The verdict on a step whose callbacks have returned, and why it should have ended before, if so.
@@ -287,14 +288,14 @@ impl StepRecord {
     /// Sets the slots up and opens the step. The caller keeps the record until it is cleared or left. What
     /// replicas have read of the last step is written at the end, without a lock, so that all of it is taken
     /// from them at once.
-    pub fn open(self: &Arc<Self>, task: Task, baggage: Option<Baggage>) {
+    pub fn open(self: &Arc<Self>, task: Task, user_data: Option<RunUserData>) {
         let arguments = task.arguments.clone();
         let examples = |replica| arguments.as_ref()?.examples_of(replica);
         let own = (0..self.replicas()).filter_map(examples).reduce(|sum, count| sum + count);
         let mut position = BatchPosition {
-            first_example: task.elsewhere.examples_before,
+            first_example: task.remote.examples_before,
             local_examples: None,
-            global_examples: own.map(|own| own + task.elsewhere.examples),
+            global_examples: own.map(|own| own + task.remote.examples),
         };
         let (callback, measured, inline) = (task.callback.clone(), task.measured, task.is_inline());
         let context = ReplicaContext {
@@ -312,7 +313,7 @@ impl StepRecord {
         {
             let mut holdings = self.holdings.lock();
             holdings.verdict = Verdict::default();
-            holdings.baggage = baggage;
+            holdings.user_data = user_data;
             holdings.task = Some(task);
         }
         for slot in &self.slots {
@@ -326,10 +327,10 @@ impl StepRecord {
             let inline = inline && replica == 0;
             // SAFETY: what the first one refers to is referred to as long as a callback runs.
             let context = ReplicaContext { replica, inline, position, ..unsafe { context.lent() } };
-            let role = Role { callback: callback.clone(), context, measured };
+            let task = ReplicaTask { callback: callback.clone(), context, measured };
             slot.thread.store(replica, Ordering::Relaxed);
             // SAFETY: the coordinator's turn, which has not posted the step yet.
-            *unsafe { slot.role.get() } = Some(role);
+            *unsafe { slot.task.get() } = Some(task);
             position.first_example += position.local_examples.unwrap_or(0);
         }
         self.rendezvous.open();
@@ -345,8 +346,8 @@ impl StepRecord {
     pub fn clear(&self) -> Holdings {
         for slot in &self.slots {
             // SAFETY: all callbacks have returned, and this is the one whose turn it is then.
-            let (role, outcome) = unsafe { (slot.role.get(), slot.outcome.get()) };
-            drop((role.take(), outcome.take()));
+            let (task, outcome) = unsafe { (slot.task.get(), slot.outcome.get()) };
+            drop((task.take(), outcome.take()));
         }
         self.creations.clear();
         mem::take(&mut self.holdings.lock())
@@ -357,7 +358,7 @@ impl Listener for StepRecord {
     fn wake(&self) {
         self.stopping.store(true, Ordering::Relaxed);
         self.rendezvous.wake_coordinator();
-        self.creations.look_again();
+        self.creations.check_again();
     }
 }
 

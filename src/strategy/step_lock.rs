@@ -129,9 +129,9 @@ impl StepLock {
             limits.cancellation.as_ref().map(|token| token.listen(Arc::clone(waiter) as _));
         let mut patience = Some(Instant::now() + self.patience);
         loop {
-            let look_around = [limits.deadline, patience].into_iter().flatten().min();
+            let check_at = [limits.deadline, patience].into_iter().flatten().min();
             let give_up = || limits.exceeded().is_some();
-            match self.queue.wait(waiter, look_around, Spin::BOUNDED, give_up) {
+            match self.queue.wait(waiter, check_at, Spin::BOUNDED, give_up) {
                 Wait::Granted => return Ok(()),
                 Wait::GivenUp => {
                     let unknown = || Error::Internal("a wait was given up for no reason".into());
@@ -140,7 +140,7 @@ impl StepLock {
                 }
                 Wait::TimedOut if patience.is_some_and(|patience| Instant::now() >= patience) => {
                     patience = None;
-                    log::log(Level::Warning, || self.complaint());
+                    log::log(Level::Warning, || self.wait_warning());
                 }
                 Wait::TimedOut => {}
             }
@@ -158,7 +158,7 @@ impl StepLock {
     }
 
     /// What a thread says that has waited for long.
-    fn complaint(&self) -> String {
+    fn wait_warning(&self) -> String {
         let (step, thread) = {
             let inside = self.inside.lock();
             (inside.step - inside.trials, inside.thread.clone())
@@ -255,10 +255,10 @@ mod tests {
     /// A thread that waits for long says whom it waits for, once, and is served all the same.
     #[test]
     fn who_waits_for_long_says_so_once() {
-        let (heard, lines) = mpsc::channel();
+        let (sender, lines) = mpsc::channel();
         let sink = move |level: Level, text: &str| {
             if level == Level::Warning && text.contains("for step 7 of the strategy") {
-                let _ = heard.send(text.to_owned());
+                let _ = sender.send(text.to_owned());
             }
         };
         log::set_sink(Level::Warning, Box::new(sink));

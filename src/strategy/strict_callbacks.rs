@@ -7,7 +7,7 @@
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::observe::log::{self, Level};
-use crate::tensor::fence::{Fence, Fenced};
+use crate::tensor::red_zone::{GuardedMemory, RedZone};
 use crate::values::View;
 
 use super::central_storage::Strategy;
@@ -24,11 +24,11 @@ pub trait AtReturn: Send {
 /// What one replica's callback was given in a step.
 #[derive(Default)]
 pub(super) struct Guards {
-    pub scratch: Vec<Fenced>,
+    pub scratch: Vec<GuardedMemory>,
     /// The scratch memory of the last step, full of the pattern.
-    spent: Vec<Fenced>,
+    poisoned: Vec<GuardedMemory>,
     /// Tensors that the callback has made: what they are, and what is around them.
-    pub made: Vec<(String, Fence)>,
+    pub made: Vec<(String, RedZone)>,
     /// Views of variables.
     pub shown: Vec<View>,
     pub others: Vec<Box<dyn AtReturn>>,
@@ -44,23 +44,23 @@ pub fn mistake(what: impl std::fmt::Display) -> Error {
 impl Guards {
     /// A step begins. Memory of an earlier one was nobody's to write since.
     pub fn begin(&mut self) {
-        self.late = self.spent.iter().enumerate().find_map(|(place, spent)| {
-            let at = spent.region.first_changed().ok()??;
+        self.late = self.poisoned.iter().enumerate().find_map(|(place, poisoned)| {
+            let at = poisoned.region.first_changed().ok()??;
             Some(mistake(format!(
                 "scratch memory that this replica's callback got in an earlier step (region {place}, {} \
                  bytes) was written at byte {at} after that callback had returned; ask for scratch memory \
                  in every step",
-                spent.region.bytes()
+                poisoned.region.bytes()
             )))
         });
-        self.spent.clear();
+        self.poisoned.clear();
     }
 
     /// Scratch memory, full of the pattern.
     pub fn grant(&mut self, bytes: usize, device: DeviceId) -> Result<*mut u8> {
-        let fenced = Fenced::new(bytes, device)?;
-        let address = fenced.address();
-        self.scratch.push(fenced);
+        let guarded = GuardedMemory::new(bytes, device)?;
+        let address = guarded.address();
+        self.scratch.push(guarded);
         Ok(address)
     }
 
@@ -75,13 +75,13 @@ impl Guards {
         self.shown.drain(..).for_each(end);
         self.others.clear();
         // Of what cannot be filled with the pattern nothing can be said later.
-        self.spent.extend(self.scratch.drain(..).filter(|scratch| scratch.spend().is_ok()));
+        self.poisoned.extend(self.scratch.drain(..).filter(|scratch| scratch.poison().is_ok()));
         found
     }
 
     fn check_memory(&self, replica: usize) -> Result<()> {
         for (place, scratch) in self.scratch.iter().enumerate() {
-            if let Some(breach) = scratch.fence.breach()? {
+            if let Some(breach) = scratch.red_zone.breach()? {
                 return Err(mistake(format!(
                     "replica {replica} has written outside of its scratch memory (region {place}, {} \
                      bytes): {breach}",
@@ -89,8 +89,8 @@ impl Guards {
                 )));
             }
         }
-        for (what, fence) in &self.made {
-            if let Some(breach) = fence.breach()? {
+        for (what, red_zone) in &self.made {
+            if let Some(breach) = red_zone.breach()? {
                 return Err(mistake(format!(
                     "replica {replica} has written outside of a tensor that it made ({what}): {breach}"
                 )));

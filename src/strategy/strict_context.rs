@@ -2,7 +2,7 @@
 
 use crate::device::DeviceId;
 use crate::error::Result;
-use crate::tensor::fence::Fenced;
+use crate::tensor::red_zone::GuardedMemory;
 use crate::tensor::{DType, Shape, Tensor};
 use crate::values::View;
 use crate::values::variable::Variable;
@@ -17,8 +17,8 @@ impl ReplicaContext {
             return Ok(None);
         }
         let Some(step) = &self.step else { return Ok(None) };
-        let mut desk = step.slots[self.replica()].desk();
-        desk.guards.as_deref_mut().map(change).transpose()
+        let mut local = step.slots[self.replica()].local();
+        local.guards.as_deref_mut().map(change).transpose()
     }
 
     /// Has `make` made and looked at when the callback has returned, unless there is something with
@@ -48,8 +48,8 @@ impl ReplicaContext {
         device: DeviceId,
     ) -> Result<Option<Tensor>> {
         self.with_guards(|guards| {
-            let (tensor, fenced) = Fenced::tensor(dtype, shape, device)?;
-            guards.made.push((format!("{dtype} of shape {shape}"), fenced.fence));
+            let (tensor, guarded) = GuardedMemory::tensor(dtype, shape, device)?;
+            guards.made.push((format!("{dtype} of shape {shape}"), guarded.red_zone));
             Ok(tensor)
         })
     }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::layout::Layout;
 use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::turns::Turns;
-use super::replica_threads::{self, Hooks, Seat};
+use super::replica_threads::{self, Hooks, ThreadConfig};
 use crate::device::{DeviceId, registry};
 use crate::error::Result;
 use crate::executor::affinity::{self, Part};
@@ -52,7 +52,7 @@ pub(super) struct Threads {
     /// How a caller waits that takes no part in the step itself.
     pub watching_spin: Spin,
     /// Whether there are as many processors as devices, so that each device's threads can have theirs.
-    pub has_room: bool,
+    pub has_processor_each: bool,
 }
 
 impl Threads {
@@ -74,13 +74,13 @@ impl Threads {
             spin: spin_if(at_once <= processors && !is_shared),
             idle_spin: spin_if(at_once <= processors),
             watching_spin: spin_if(at_once < processors && !is_shared),
-            has_room: at_once <= processors,
+            has_processor_each: at_once <= processors,
         }
     }
 
     /// Starts the thread of a replica unless it runs.
-    pub fn ensure(&self, seat: Seat) -> Result<()> {
-        let (replica, device) = (seat.replica, seat.device);
+    pub fn ensure(&self, config: ThreadConfig) -> Result<()> {
+        let (replica, device) = (config.replica, config.device);
         let mut handles = self.handles.lock();
         if handles[replica].is_some() {
             return Ok(());
@@ -114,12 +114,12 @@ impl Threads {
                 };
                 job.execute(replica);
                 // A caller makes way for a thread that is free, too, where it was seen last.
-                let moves = |binding: &mut Binding| binding.look() || binding.is_free();
+                let moves = |binding: &mut Binding| binding.update() || binding.is_free();
                 if binding.as_mut().is_some_and(moves) {
                     mailboxes[replica].set_home(home(&binding));
                 }
             }
-            replica_threads::end_serving(seat, hooks);
+            replica_threads::end_serving(config, hooks);
         })?;
         handles[replica] = Some(handle);
         Ok(())

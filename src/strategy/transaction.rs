@@ -16,7 +16,7 @@ pub(super) struct Transaction {
     pub participants: Vec<Arc<dyn StepParticipant>>,
     pub deferred: Vec<Box<dyn CommitAction>>,
     /// Why the step can no longer be committed, whatever else happens in it.
-    pub doom: Option<String>,
+    pub poison: Option<String>,
     /// The epoch that the step is one of.
     pub epoch: Option<Arc<EpochMetrics>>,
     /// What nested runs have measured.
@@ -56,7 +56,7 @@ impl Transaction {
     pub fn has_nothing(&self) -> bool {
         self.participants.is_empty()
             && self.deferred.is_empty()
-            && self.doom.is_none()
+            && self.poison.is_none()
             && self.epoch.is_none()
             && self.metrics.is_empty()
     }

@@ -54,8 +54,8 @@ pub fn deep_copy(variable: &Variable) -> Result<Variable> {
         }
         _ => {}
     }
-    let (fresh, division) = (read(variable)?, variable.division().cloned());
-    Ok(Variable::divided(variable.spec().clone(), fresh, owner.keeper(), division))
+    let (fresh, sharding) = (read(variable)?, variable.sharding().cloned());
+    Ok(Variable::divided(variable.spec().clone(), fresh, owner.keeper(), sharding))
 }
 
 /// Whether `variable` was made in the scope of this very strategy.
@@ -94,9 +94,9 @@ pub fn read_into(variable: &Variable, to: &mut TensorMut) -> Result<()> {
     with_value(variable, |value| collectives::copy_into(value, to))
 }
 
-/// Calls `look` with the value that `variable` has now, as this thread sees it; nobody changes it
+/// Calls `inspect` with the value that `variable` has now, as this thread sees it; nobody changes it
 /// meanwhile.
-fn with_value<T>(variable: &Variable, look: impl FnOnce(&Tensor) -> Result<T>) -> Result<T> {
+fn with_value<T>(variable: &Variable, inspect: impl FnOnce(&Tensor) -> Result<T>) -> Result<T> {
     let owner = owner(variable);
     let in_step = match current() {
         Current::Replica(context) => context.strategy().is_same(&owner),
@@ -104,11 +104,11 @@ fn with_value<T>(variable: &Variable, look: impl FnOnce(&Tensor) -> Result<T>) -
     };
     if in_step {
         // SAFETY: a writer in a step waits for all of its replicas first, and so for this thread.
-        return look(unsafe { variable.visible() });
+        return inspect(unsafe { variable.visible() });
     }
     let _unchanging = owner.inner().steps.central.read();
     // SAFETY: committed values do not change while `_unchanging` lives.
-    look(unsafe { variable.committed() })
+    inspect(unsafe { variable.committed() })
 }
 
 /// Whether a replica, or the thread that is in no run if `context` is `None`, sees what the step in
@@ -146,7 +146,7 @@ pub unsafe fn current_tensor<'a>(
     context: Option<&ReplicaContext>,
     variable: &'a Variable,
 ) -> Result<&'a Tensor> {
-    note_look(context, variable)?;
+    note_read(context, variable)?;
     if let Some(device) = other_device(context, variable) {
         let buffer = seen_buffer(context, variable);
         // SAFETY: the caller's promise.
@@ -182,12 +182,12 @@ fn guarded<'a>(
 
 /// Keeps a variable that a callback looks at until it returns. The memory of the own strategy's
 /// variables waits for that anyway. A trial of the callback notes it.
-fn note_look(context: Option<&ReplicaContext>, variable: &Variable) -> Result<()> {
+fn note_read(context: Option<&ReplicaContext>, variable: &Variable) -> Result<()> {
     let Some(context) = context else { return Ok(()) };
     if context.strategy().id() != variable.spec().strategy {
         context.keep_viewed(variable);
     } else if let Some(watcher) = &context.watcher {
-        watcher.looks_at(variable)?;
+        watcher.reads(variable)?;
     }
     Ok(())
 }
@@ -209,7 +209,7 @@ pub unsafe fn current_copy<'a>(
         // SAFETY: the caller's promise.
         return unsafe { current_tensor(context, variable) }.map(Some);
     }
-    note_look(context, variable)?;
+    note_read(context, variable)?;
     let number = checked_copy_number(variable, dtype)?;
     let buffer = seen_buffer(context, variable);
     // SAFETY: the caller's promise.

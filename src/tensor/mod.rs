@@ -32,13 +32,13 @@
 
 pub mod blocks;
 pub mod dlpack;
-pub mod fence;
 pub mod ops;
 pub mod origin;
+pub mod red_zone;
+mod shared_blocks;
 pub mod slab;
 pub mod storage;
 mod text;
-mod together;
 mod transfer;
 
 use std::fmt;

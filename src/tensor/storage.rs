@@ -63,7 +63,7 @@ impl Storage {
             return Storage::of_gpu(bytes, device);
         }
         // SAFETY: `allocate` calls this with a layout of non-zero size.
-        let small = |layout| settled(unsafe { unsettled(layout) });
+        let small = |layout| opaque(unsafe { uninitialized_block(layout) });
         Storage::allocate(bytes, device, Block::uninitialized, small)
     }
 
@@ -181,9 +181,9 @@ impl Storage {
 ///
 /// # Safety
 /// The layout has a size other than zero.
-unsafe fn unsettled(layout: Allocation) -> *mut u8 {
+unsafe fn uninitialized_block(layout: Allocation) -> *mut u8 {
     if cfg!(miri) {
-        // An interpreter sees through `settled`.
+        // An interpreter sees through `opaque`.
         // SAFETY: the caller's promise.
         return unsafe { alloc::alloc_zeroed(layout) };
     }
@@ -207,7 +207,7 @@ pub(super) fn exhausted(bytes: usize, device: DeviceId) -> Error {
 /// The same memory, of which the compiler no longer knows that nobody has written to it: its bytes
 /// are what they happen to be. (Blocks of large tensors come from the system, which the compiler
 /// knows nothing of.)
-fn settled(memory: *mut u8) -> *mut u8 {
+fn opaque(memory: *mut u8) -> *mut u8 {
     // What `black_box` returns may be anything that a function could return that has written to the
     // memory.
     std::hint::black_box(memory)
@@ -225,7 +225,7 @@ impl Drop for Storage {
             && matches!(self.owner, MemoryOwner::Foreign { .. })
             && let Ok(gpu) = registry::gpu(self.device)
         {
-            let _ = gpu.settle();
+            let _ = gpu.finish();
         }
     }
 }

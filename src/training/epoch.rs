@@ -12,7 +12,7 @@ use crate::optimizer::{ApplyAction, ApplyOptions, ApplyReport, Gradients, Optimi
 use crate::strategy::context::require_cross_replica_of;
 use crate::strategy::metrics::EpochMetrics;
 use crate::strategy::run::Limits;
-use crate::strategy::{Baggage, ReplicaContext, ReplicaFunction, Strategy};
+use crate::strategy::{ReplicaContext, ReplicaFunction, RunUserData, Strategy};
 use crate::values::Value;
 
 /// Of a step that took no effect.
@@ -160,7 +160,7 @@ impl Epoch<'_> {
     /// Lets the other ranks know that this one has no element for the step that they begin, unless they
     /// take elements together and know.
     fn end_for_all(&self, error: Error) -> Error {
-        if self.iterator.meets_ranks() {
+        if self.iterator.spans_ranks() {
             return error;
         }
         // For want of memory nothing is used up.
@@ -209,7 +209,7 @@ impl Epoch<'_> {
         if !self.limits.is_bounded() {
             return self.strategy.run(&**step, Some(element)).map(drop);
         }
-        let user_data = user_data.map(|user_data| Box::new(user_data) as Baggage);
+        let user_data = user_data.map(|user_data| Box::new(user_data) as RunUserData);
         let (step, limits) = (Arc::clone(step), self.limits.clone());
         self.strategy.run_within(step, Some(element), limits, user_data).map(drop)
     }

@@ -2,11 +2,11 @@
 
 pub mod buffer;
 pub(crate) mod device_copies;
-pub mod division;
 pub mod indexed_slices;
 pub mod initial;
 pub mod limits;
 mod per_replica;
+pub mod sharding;
 mod shown;
 mod text;
 pub(crate) mod trial;

@@ -1,7 +1,7 @@
 //! What is kept of a buffer while callbacks of a strict strategy see it.
 
 use crate::tensor::Tensor;
-use crate::tensor::fence::Region;
+use crate::tensor::red_zone::Region;
 
 /// What callbacks see of a buffer and its copies.
 #[derive(Default)]

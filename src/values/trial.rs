@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
 impl Variable {
-    /// Shows `look` each copy of the committed value that counts as in step, with what it is to be if the
+    /// Shows `inspect` each copy of the committed value that counts as in step, with what it is to be if the
     /// value is `value`, which is in memory of the same device.
     ///
     /// # Safety
@@ -16,7 +16,7 @@ impl Variable {
     pub(crate) unsafe fn compare_copies<T>(
         &self,
         value: &Tensor,
-        mut look: impl FnMut(&Tensor, &Tensor) -> Result<Option<T>>,
+        mut inspect: impl FnMut(&Tensor, &Tensor) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         // Rounded as the copies were, on the device where they were.
         let right = Buffer::of(value.clone());
@@ -26,7 +26,7 @@ impl Variable {
                 Some(number) => right.bring_in_step(number)?,
                 None => return Err(Error::Internal(format!("a copy in {}", copy.dtype()))),
             };
-            if let Some(found) = look(copy, expected)? {
+            if let Some(found) = inspect(copy, expected)? {
                 return Ok(Some(found));
             }
         }

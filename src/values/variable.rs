@@ -16,7 +16,7 @@ use crate::kernels::view::SpanMut;
 use crate::tensor::{DType, Shape, Tensor, TensorMut};
 use crate::text::Text;
 use crate::values::buffer::{Buffer, OfCopies};
-use crate::values::division::Division;
+use crate::values::sharding::Sharding;
 pub use crate::values::variable_spec::{Aggregation, Synchronization, VariableSpec};
 
 /// Takes the memory of variables that were released while a step may still read it through
@@ -51,7 +51,7 @@ struct VariableInner {
     shape: Shape,
     device: DeviceId,
     /// How it is divided among several ranks.
-    division: Option<Division>,
+    sharding: Option<Sharding>,
     /// The second buffer comes into being when a step first writes the variable, and stays.
     buffers: [Buffer; 2],
     /// The buffer with the committed value.
@@ -82,7 +82,7 @@ impl Variable {
         spec: VariableSpec,
         value: Tensor,
         keeper: Weak<dyn Keeper>,
-        division: Option<Division>,
+        sharding: Option<Sharding>,
     ) -> Variable {
         let (dtype, shape, device) = (value.dtype(), value.shape(), value.device());
         let stays = !value.storage().0.is_own();
@@ -91,7 +91,7 @@ impl Variable {
             dtype,
             shape,
             device,
-            division,
+            sharding,
             buffers: [Buffer::of(value), Buffer::default()],
             committed: AtomicUsize::new(0),
             visible: AtomicUsize::new(0),
@@ -139,8 +139,8 @@ impl Variable {
     }
 
     /// How its elements are divided among several ranks: which of them each updates.
-    pub fn division(&self) -> Option<&Division> {
-        self.0.division.as_ref()
+    pub fn sharding(&self) -> Option<&Sharding> {
+        self.0.sharding.as_ref()
     }
 
     /// Whether `other` is a reference to the same variable.

@@ -12,7 +12,7 @@ use super::variable::Variable;
 use crate::device::DeviceId;
 use crate::error::Result;
 use crate::tensor::Tensor;
-use crate::tensor::fence::Region;
+use crate::tensor::red_zone::Region;
 
 /// A callback's view of a variable: one of a buffer's elements, or of a copy of them. Views are let go of
 /// one by one, by [`View::end`].

@@ -18,8 +18,8 @@ fn drains_and_is_usable_again(replicas: usize, waiting: bool, time: Duration) ->
     let v = variable(&s, Aggregation::Sum, 1.0);
     let gate = Arc::new(Gate::default());
     let dropped = Arc::new(AtomicBool::new(false));
-    struct Baggage(Arc<AtomicBool>);
-    impl Drop for Baggage {
+    struct RunUserData(Arc<AtomicBool>);
+    impl Drop for RunUserData {
         fn drop(&mut self) {
             self.0.store(true, Ordering::SeqCst);
         }
@@ -46,7 +46,7 @@ fn drains_and_is_usable_again(replicas: usize, waiting: bool, time: Duration) ->
         Arc::new(function),
         Some(scalar(0.0)),
         Limits { deadline, ..Limits::default() },
-        Some(Box::new(Baggage(Arc::clone(&dropped)))),
+        Some(Box::new(RunUserData(Arc::clone(&dropped)))),
     );
     if !gate.is_reached_by(1) {
         gate.open();
@@ -284,7 +284,7 @@ fn release_that_calls_back(replicas: usize, time: Option<Duration>) -> bool {
             Limits { cancellation: Some(token), ..Limits::default() }
         }
     };
-    let baggage: Baggage = Box::new(OnRelease::new(release));
+    let baggage: RunUserData = Box::new(OnRelease::new(release));
     s.run_within(Arc::new(function), None, limits, Some(baggage)).unwrap_err();
     let in_time = gate.is_reached_by(1);
     gate.open();

@@ -28,7 +28,7 @@ pub(crate) use umbo::strategy::merge::{MergeCall, Operation};
 pub(crate) use umbo::strategy::metrics::Metric;
 pub(crate) use umbo::strategy::run::Limits;
 pub(crate) use umbo::strategy::variables::{self, Initial, NewVariable, assign, read};
-pub(crate) use umbo::strategy::{Baggage, Options, ReplicaContext, Strategy};
+pub(crate) use umbo::strategy::{Options, ReplicaContext, RunUserData, Strategy};
 pub(crate) use umbo::tensor::{Shape, Tensor};
 pub(crate) use umbo::values::Value;
 pub(crate) use umbo::values::variable::{Aggregation, Synchronization, Variable};
@@ -95,7 +95,7 @@ impl Released {
     }
 
     /// What is to be released.
-    fn baggage(&self) -> Option<Baggage> {
+    fn baggage(&self) -> Option<RunUserData> {
         Some(Box::new(OnRelease::new({
             let released = Arc::clone(&self.0);
             move || released.store(true, Ordering::SeqCst)

@@ -161,7 +161,12 @@ impl Engine {
     }
 
     /// Meets the other ranks in a call, and finds the least and the greatest of their numbers.
-    fn meet(&self, call: EngineCall, number: i64, deadline: Option<Instant>) -> Result<Vote> {
+    fn synchronize(
+        &self,
+        call: EngineCall,
+        number: i64,
+        deadline: Option<Instant>,
+    ) -> Result<Vote> {
         // The least of a number with all bits turned is that of the greatest number.
         let call = call as i64;
         let numbers = Box::leak(Box::new([call, !call, number, !number, 0, 0, 0, 0]));
@@ -204,15 +209,15 @@ impl Engine {
         Ok(Vote { least: numbers[6], greatest: !numbers[7] })
     }
 
-    /// As [`Engine::meet`], where the number has to be the same on all ranks.
-    fn meet_over(
+    /// As [`Engine::synchronize`], where the number has to be the same on all ranks.
+    fn synchronize_equal(
         &self,
         call: EngineCall,
         number: i64,
         what: &str,
         deadline: Option<Instant>,
     ) -> Result<()> {
-        let vote = self.meet(call, number, deadline)?;
+        let vote = self.synchronize(call, number, deadline)?;
         if vote.least == vote.greatest {
             return Ok(());
         }
@@ -257,7 +262,7 @@ impl Communicator for Engine {
             let (receives, own) = self.link.incoming(receive, receive_counts);
             let sent = |rank: usize| &send[starts[rank]..][..send_counts[rank]];
             let sends = self.link.outgoing(sent);
-            self.meet(EngineCall::AllToAll, 0, deadline)?;
+            self.synchronize(EngineCall::AllToAll, 0, deadline)?;
             // SAFETY: the parts lie in the slices, and are apart.
             unsafe { self.link.exchange(&sends, &receives, deadline) }?;
             let from = sent(self.link.rank);
@@ -271,7 +276,12 @@ impl Communicator for Engine {
             let total = receive.len() as i64;
             let (receives, own) = self.link.incoming(receive, counts);
             let sends = self.link.outgoing(|_| send);
-            self.meet_over(EngineCall::AllGather, total, "how many bytes are gathered", deadline)?;
+            self.synchronize_equal(
+                EngineCall::AllGather,
+                total,
+                "how many bytes are gathered",
+                deadline,
+            )?;
             // SAFETY: as above.
             unsafe { self.link.exchange(&sends, &receives, deadline) }?;
             receive[own..][..send.len()].copy_from_slice(send);
@@ -282,7 +292,7 @@ impl Communicator for Engine {
     fn broadcast(&self, bytes: &mut [u8], root: usize) -> Result<()> {
         self.call(|deadline| {
             let total = bytes.len() as i64;
-            self.meet_over(
+            self.synchronize_equal(
                 EngineCall::Broadcast,
                 total,
                 "how many bytes are sent to all",
@@ -309,11 +319,11 @@ impl Communicator for Engine {
     }
 
     fn vote(&self, number: i64) -> Result<Vote> {
-        self.call(|deadline| self.meet(EngineCall::Vote, number, deadline))
+        self.call(|deadline| self.synchronize(EngineCall::Vote, number, deadline))
     }
 
     fn barrier(&self) -> Result<()> {
-        self.call(|deadline| self.meet(EngineCall::Barrier, 0, deadline).map(drop))
+        self.call(|deadline| self.synchronize(EngineCall::Barrier, 0, deadline).map(drop))
     }
 
     fn abort(&self, error: &Error) {

@@ -28,12 +28,12 @@ pub fn agree<T>(base: &dyn Communicator, own: Result<T>) -> Result<T> {
         return own;
     }
     let first = usize::try_from(vote.least).unwrap_or(0) % size;
-    let told = tell(base, first, own.as_ref().err());
+    let common = exchange_error(base, first, own.as_ref().err());
     match own {
         Err(error) if first == rank || class == Some(Class::Own) => {
             Err(error.within(format!("rank {rank}")))
         }
-        _ => Err(told?),
+        _ => Err(common?),
     }
 }
 
@@ -44,19 +44,19 @@ enum Class {
     /// It may be another rank's: this one has waited in vain.
     Waited,
     /// It is another rank's.
-    Told,
+    OfOtherRank,
 }
 
 fn class(error: &Error) -> Class {
     match error.unnamed() {
         Error::DeadlineExceeded(_) => Class::Waited,
-        Error::Rank { .. } => Class::Told,
+        Error::Rank { .. } => Class::OfOtherRank,
         _ => Class::Own,
     }
 }
 
 /// The failure of rank `first`, which sends it to all others.
-fn tell(base: &dyn Communicator, first: usize, own: Option<&Error>) -> Result<Error> {
+fn exchange_error(base: &dyn Communicator, first: usize, own: Option<&Error>) -> Result<Error> {
     let mut bytes = [0_u8; TOLD];
     if let Some(error) = own.filter(|_| first == base.rank()) {
         let text = error.to_string();

@@ -74,7 +74,7 @@ pub fn synchronize_all() {
     let open: Vec<&'static Gpu> = OPEN.lock().values().copied().collect();
     for gpu in open {
         // What went wrong is reported by the next call that uses the GPU.
-        let _ = gpu.settle();
+        let _ = gpu.finish();
     }
 }
 
@@ -155,7 +155,7 @@ impl Gpu {
         let mut open = OPEN.lock();
         let gpu = *open.entry(place.index).or_insert_with(|| Box::leak(Box::new(fresh())));
         drop(open);
-        trace::ask_before_the_end(write_all_times);
+        trace::record_before_end(write_all_times);
         Ok(gpu)
     }
 
@@ -228,8 +228,8 @@ impl Gpu {
     /// As [`Gpu::synchronize`], where something that queued work uses is about to be let go of, and nothing
     /// else says until when it is used. A failure may be that of a call before, so it is tried again. A card
     /// that cannot be waited for is lost: nothing of it is freed or written any more.
-    pub fn settle(&self) -> Result<()> {
-        self.stream.settle()
+    pub fn finish(&self) -> Result<()> {
+        self.stream.finish()
     }
 
     /// Whether everything that was queued is done. It does not wait; what went wrong meanwhile is reported here.
@@ -292,7 +292,7 @@ impl Gpu {
         let ordered = other.wait_for(self);
         // The copy is queued, and the other stream would come past its source too early: after
         // the failure the caller may free it or write to it at once.
-        if ordered.is_err() && self.settle().is_err() {
+        if ordered.is_err() && self.finish().is_err() {
             other.card().give_up("a copy from it could not be waited for");
         }
         ordered

@@ -47,7 +47,7 @@ impl Half {
     fn record(&self, stream: &Stream) -> Result<(), DriverError> {
         self.event.record(stream.queue()).inspect_err(|_| {
             // If this fails, too, the card is lost, and nobody uses the block.
-            let _ = stream.settle();
+            let _ = stream.finish();
         })
     }
 
@@ -89,7 +89,7 @@ impl Staging {
     /// Gives the blocks back once no copy uses them. If that cannot be waited for, they are left to the copies.
     pub(super) fn let_go(self, stream: &Stream) {
         match stream.card().enter() {
-            Ok(_entered) if stream.settle().is_ok() => {
+            Ok(_entered) if stream.finish().is_ok() => {
                 drop(self);
                 // A failure is not reported: it may be that of a call before, which the next one reports, too.
                 let _ = stream.card().context().check_err();

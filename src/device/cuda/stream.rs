@@ -66,9 +66,9 @@ impl Stream {
     /// As [`Stream::synchronize`], where something that queued work uses is about to be let go of, and nothing
     /// else says until when it is used. A failure may be that of a call before, so it is tried again. A card
     /// that cannot be waited for is lost: nothing of it is freed or written any more.
-    pub(super) fn settle(&self) -> Result<()> {
-        let settled = self.synchronize().or_else(|_| self.synchronize());
-        settled.inspect_err(|_| self.card.give_up("what it does could not be waited for"))
+    pub(super) fn finish(&self) -> Result<()> {
+        let finished = self.synchronize().or_else(|_| self.synchronize());
+        finished.inspect_err(|_| self.card.give_up("what it does could not be waited for"))
     }
 
     /// Whether everything that was queued is done. It does not wait; what went wrong meanwhile is reported here.

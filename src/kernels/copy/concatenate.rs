@@ -147,15 +147,15 @@ impl CopiedRows<'_> {
             while length > 0 {
                 // A tile ends where a line of the output ends.
                 let misaligned = self.output.wrapping_add(start).addr() % LINE;
-                let room = tile.len() - misaligned - held;
-                let piece = length.min(room);
+                let free = tile.len() - misaligned - held;
+                let piece = length.min(free);
                 // SAFETY: as above, for a part of the run; the tile has room for it, and is
                 // written to the output once it is full.
                 unsafe {
                     let place = tile.as_mut_ptr().cast::<u8>();
                     place.add(held).copy_from_nonoverlapping(from, piece);
                     held += piece;
-                    if piece == room {
+                    if piece == free {
                         streaming::write(instructions, place, self.output.add(start), held);
                         (start, held) = (start + held, 0);
                     }

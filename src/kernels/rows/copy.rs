@@ -79,12 +79,15 @@ pub fn copy_to_row(source: &View, target: &mut ViewMut, position: usize) -> Resu
 /// Copies `bytes` into the contiguous `target`, from its byte `offset` on. INVALID_ARGUMENT if
 /// they do not fit.
 pub fn write_bytes(target: &mut ViewMut, offset: usize, bytes: &[u8]) -> Result<()> {
-    let room = target.layout().shape.bytes(target.dtype())?;
+    let capacity = target.layout().shape.bytes(target.dtype())?;
     let end = offset.checked_add(bytes.len());
-    if !target.layout().is_contiguous() || end.is_none_or(|end| end > room) {
+    if !target.layout().is_contiguous() || end.is_none_or(|end| end > capacity) {
         return Err(Error::invalid(
             "bytes",
-            format!("{} from byte {offset} on do not fit in {room} contiguous bytes", bytes.len()),
+            format!(
+                "{} from byte {offset} on do not fit in {capacity} contiguous bytes",
+                bytes.len()
+            ),
         ));
     }
     // SAFETY: the range was just checked to lie in the view, whose builder promised that nobody
@@ -98,7 +101,7 @@ fn checked_target(source: &View, row: &Layout, target: &ViewMut, rows: usize) ->
     let shape = target.layout().shape;
     let fits = source.dtype() == target.dtype()
         && target.layout().is_contiguous()
-        && shape.first().is_some_and(|&room| room >= rows)
+        && shape.first().is_some_and(|&capacity| capacity >= rows)
         && shape[1..] == *row.shape;
     if !fits {
         return Err(Error::invalid(
@@ -164,7 +167,7 @@ mod tests {
         Tensor::from_slice(&data, shape, DeviceId::HOST).unwrap()
     }
 
-    fn room(shape: &[usize]) -> Tensor {
+    fn capacity(shape: &[usize]) -> Tensor {
         Tensor::zeros(DType::Int16, Shape::new(shape).unwrap(), DeviceId::HOST).unwrap()
     }
 
@@ -175,7 +178,7 @@ mod tests {
     #[test]
     fn rows_of_every_size_arrive() {
         for columns in [0, 1, 2, 3, 4, 7] {
-            let (source, target) = (numbers(&[5, columns]), room(&[3, columns]));
+            let (source, target) = (numbers(&[5, columns]), capacity(&[3, columns]));
             // SAFETY: nobody else has the target.
             let mut view = unsafe { target.assume_exclusive() }.into_view().unwrap();
             super::copy_rows(&source.reading().unwrap(), &[4, 0, 4], &mut view).unwrap();
@@ -190,7 +193,7 @@ mod tests {
     #[test]
     fn strided_rows_arrive_in_row_major_order() {
         let source = numbers(&[2, 3, 4]).transpose(&[2, 1, 0]).unwrap();
-        let target = room(&[2, 3, 2]);
+        let target = capacity(&[2, 3, 2]);
         // SAFETY: nobody else has the target.
         let mut view = unsafe { target.assume_exclusive() }.into_view().unwrap();
         super::copy_rows(&source.reading().unwrap(), &[3, 1], &mut view).unwrap();
@@ -199,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        let (source, target) = (numbers(&[5, 2]), room(&[2, 2]));
+        let (source, target) = (numbers(&[5, 2]), capacity(&[2, 2]));
         let read = source.reading().unwrap();
         // SAFETY: nobody else has the target.
         let mut write = unsafe { target.assume_exclusive() }.into_view().unwrap();

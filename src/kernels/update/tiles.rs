@@ -39,7 +39,7 @@ pub struct Tile<'t> {
 
 /// Room for the gradient of one tile.
 #[repr(align(64))]
-struct Room([f64; TILE]);
+struct TileBuffer([f64; TILE]);
 
 /// Writes elements `range` of the gradient to `to`. Its maker ensures that the gradient has
 /// these elements, that its contributions are of type `G`, and that there is room.
@@ -125,8 +125,8 @@ impl Pass<'_> {
     }
 
     fn tiles<G: GradientElement, T: Real>(&self, update: &mut dyn FnMut(&Tile<'_>)) {
-        let mut room = Room([0.0; TILE]);
-        let to: *mut T = room.0.as_mut_ptr().cast();
+        let mut buffer = TileBuffer([0.0; TILE]);
+        let to: *mut T = buffer.0.as_mut_ptr().cast();
         let mut tile = |start: usize, place: usize, elements: usize| {
             self.tile::<G, T>(to, start, place, elements, update);
         };

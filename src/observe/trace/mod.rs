@@ -135,8 +135,8 @@ pub fn start(path: &Path, most: u64) -> Result<()> {
 /// FAILED_PRECONDITION if there is none. UNAVAILABLE or RESOURCE_EXHAUSTED if not all of it could be
 /// written; the trace has ended then too.
 pub fn stop() -> Result<Account> {
-    if let Some(tell) = ASKED.get().filter(|_| is_on()) {
-        tell();
+    if let Some(record) = BEFORE_END.get().filter(|_| is_on()) {
+        record();
     }
     let none = || Error::precondition("no trace is being written; start one first");
     if CURRENT.load(Ordering::Acquire) == 0 {
@@ -167,14 +167,14 @@ pub fn now() -> u64 {
     clock::now()
 }
 
-/// Has a trace that is about to end call `tell` first, which records what was done and is not recorded yet. There
+/// Has a trace that is about to end call `record` first, which records what was done and is not recorded yet. There
 /// is one
 /// function.
-pub fn ask_before_the_end(tell: fn()) {
-    ASKED.get_or_init(|| tell);
+pub fn record_before_end(record: fn()) {
+    BEFORE_END.get_or_init(|| record);
 }
 
-static ASKED: OnceLock<fn()> = OnceLock::new();
+static BEFORE_END: OnceLock<fn()> = OnceLock::new();
 
 fn unwritable(path: &str, error: &std::io::Error) -> Error {
     Error::of_system(format_args!("the trace '{path}' cannot be written"), error)

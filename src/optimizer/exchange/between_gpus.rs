@@ -12,9 +12,9 @@ use crate::error::Result;
 use crate::kernels::cuda::{Address, Contribution, Gradient, Place, on_gpu};
 use crate::kernels::dtype::DType;
 use crate::kernels::layout::{Layout, Shape};
-use crate::optimizer::room::Room;
+use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::sources::Sources;
-use crate::strategy::ranks::Meeting;
+use crate::strategy::ranks::Collective;
 
 /// Memory of a GPU for one exchange.
 pub struct Buffers {
@@ -44,7 +44,7 @@ impl Shards {
         let receive = DeviceMemory::new(gpu, received.max(gradients))?;
         // SAFETY: the memory is fresh. What lies between the parts is sent, too.
         unsafe { gpu.fill_zeros(send.address(), send.bytes()) }?;
-        self.put_together(gpu, 0, sources, send.address())?;
+        self.pack_with_kernels(gpu, 0, sources, send.address())?;
         // What fails now is told to all.
         gpu.synchronize()?;
         Ok(Buffers { gpu, send, receive })
@@ -54,7 +54,7 @@ impl Shards {
     /// parts where they land on the GPU.
     pub fn exchange_between_gpus(
         &self,
-        meeting: &mut Meeting<'_>,
+        collective: &mut Collective<'_>,
         sources: &Sources<'_>,
         buffers: Buffers,
     ) -> Result<()> {
@@ -63,10 +63,10 @@ impl Shards {
             return Ok(());
         }
         let (send_counts, receive_counts) = self.counts(0);
-        meeting.all_to_all_on_gpus((&send, &send_counts), (&mut receive, &receive_counts))?;
+        collective.all_to_all_on_gpus((&send, &send_counts), (&mut receive, &receive_counts))?;
         let added = self.add_up_on(gpu, sources, &send, &receive);
         // Also if that has failed: the others wait for this rank here, and hear of it at the commit point.
-        meeting.all_gather_on_gpus(&send, &mut receive, &self.shard_counts(0))?;
+        collective.all_gather_on_gpus(&send, &mut receive, &self.shard_counts(0))?;
         added?;
         self.take_gradients(gpu, &receive)
     }
@@ -119,12 +119,12 @@ impl Shards {
         let mut to = send;
         let mut all: Vec<Received<'_>> = Vec::with_capacity(self.items.len());
         for item in &self.items {
-            let elements = item.division.of(self.rank).len();
+            let elements = item.sharding.of(self.rank).len();
             all.push(Received { item, elements, contributions: Vec::new(), to });
             to += padded(elements * item.dtype.size()) as Address;
         }
         let mut start = receive;
-        for (from, count) in self.announced.ranks().iter().zip(self.counts(0).1) {
+        for (from, count) in self.participation.ranks().iter().zip(self.counts(0).1) {
             let mut at = start;
             start += count as Address;
             for of_item in &mut all {
@@ -144,10 +144,10 @@ impl Shards {
         let mut copies = Vec::new();
         for rank in 0..self.stretches.len() {
             for item in &self.items {
-                let (range, size) = (item.division.of(rank), item.dtype.size());
+                let (range, size) = (item.sharding.of(rank), item.dtype.size());
                 let from = at;
                 at += padded(range.len() * size) as Address;
-                let Some(to) = item.landing.as_ref().map(Room::address) else { continue };
+                let Some(to) = item.landing.as_ref().map(ReservedTensor::address) else { continue };
                 if range.is_empty() {
                     continue;
                 }

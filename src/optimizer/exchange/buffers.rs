@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 /// Where state is copied to, for each share of the work.
 #[derive(Default)]
-pub(in crate::optimizer) struct Scratch(pub Vec<Mutex<Words>>);
+pub(in crate::optimizer) struct Scratch(pub Vec<Mutex<AlignedBytes>>);
 
 /// Of so many elements the state is copied at a time.
 pub(super) const TRIAL: usize = 1024;
@@ -34,12 +34,12 @@ pub(super) const WORD: usize = size_of::<u64>();
 
 /// Bytes at a multiple of 8, which every element type lies well at.
 #[derive(Default)]
-pub(in crate::optimizer) struct Words {
+pub(in crate::optimizer) struct AlignedBytes {
     words: Vec<u64>,
     bytes: usize,
 }
 
-impl Words {
+impl AlignedBytes {
     /// Has `bytes` bytes from now on. What they hold does not count.
     pub fn resize(&mut self, bytes: usize) -> Result<()> {
         let words = bytes.div_ceil(size_of::<u64>());

@@ -1,7 +1,7 @@
 //! Updates of several ranks: how each comes to the weights that the gradients of all replicas make.
 //!
 //! Each rank updates its own part of every variable
-//! ([`Division`](crate::values::division::Division)), and keeps the state of that part alone. Every rank
+//! ([`Sharding`](crate::values::division::Division)), and keeps the state of that part alone. Every rank
 //! sends each other its contributions to the other's part, and adds up those to its own with the loop that
 //! one process uses, in the order of the replicas; then it updates its part, and all get the weights of all
 //! parts. So the bits are those of one process, and each rank sends and receives what a ring would. Where
@@ -17,18 +17,18 @@
 //! If the number of all replicas was chosen, the bits must not depend on how they are spread over ranks:
 //! contributions are always sent as they are, and ranks exchange them in each run that is accumulated.
 //!
-//! - `participation`: who has contributed to what. [`divisions`]: how dense gradients are divided. `sent`: what
+//! - `participation`: who has contributed to what. [`shardings`]: how dense gradients are divided. `sent`: what
 //!   is sent of them. [`shards`]: in which rounds. `sums`: how they are exchanged and added up; `on_gpu` and
 //!   `between_gpus`: the same of what GPUs hold. `new_weights`: the same of weights. `sparse_rows`: rows. [`slots`]:
 //!   state that is put together.
 
 mod between_gpus;
 pub(super) mod buffers;
-pub(super) mod divisions;
 mod new_weights;
 mod on_gpu;
 mod participation;
 mod sent;
+pub(super) mod shardings;
 pub(super) mod shards;
 pub(super) mod slots;
 mod sparse_rows;
@@ -43,13 +43,13 @@ use crate::optimizer::launcher::{Keep, Launcher};
 use crate::optimizer::launchers::launcher_of;
 use crate::optimizer::means::Means;
 use crate::optimizer::plan::Plan;
-use crate::optimizer::room::Room;
+use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::rule::UpdateRule;
 use crate::optimizer::sources::Sources;
 use crate::optimizer::state::State;
 use crate::optimizer::workspace::{Memory, Work};
 use crate::strategy::ranks::{
-    Call, Gathered, Kind, Meeting, Quantities, Ranks, Tell, agreement, agreement_of,
+    AddQuantity, Call, Collective, Gathered, Kind, Quantities, Ranks, agreement, agreement_of,
 };
 use crate::tensor::Tensor;
 use crate::values::variable::Variable;
@@ -62,7 +62,7 @@ use sparse_rows::SparseRows;
 /// What all ranks do with their gradients, and what each has announced for it.
 pub(super) struct Exchange<'a> {
     ranks: &'a Ranks,
-    announced: Arc<Participation>,
+    participation: Arc<Participation>,
     /// All ranks have their variables on GPUs, and the engine moves memory of those.
     between_gpus: bool,
     /// Each rank updates its part; else each updates everything.
@@ -84,11 +84,11 @@ impl<'a> Exchange<'a> {
         let own = Participation::write(sources);
         let runs = sources.accumulation.runs;
         let agreed =
-            gradients.agreement.get_or_init(|| agreement_of(&|tell| tell_of(gradients, tell)));
-        let quantities = |tell: &mut Tell<'_>| {
-            tell_of(gradients, tell);
-            tell(&"the number of runs that were accumulated before", runs.into());
-            further(tell);
+            gradients.agreement.get_or_init(|| agreement_of(&|add| add_quantities(gradients, add)));
+        let quantities = |add: &mut AddQuantity<'_>| {
+            add_quantities(gradients, add);
+            add(&"the number of runs that were accumulated before", runs.into());
+            further(add);
         };
         let call = Call {
             agreement: agreement(&(agreed, runs, agreement_of(further))),
@@ -97,28 +97,28 @@ impl<'a> Exchange<'a> {
             length: own.as_ref().map_or(0, Vec::len),
             ..Call::to(Kind::Gradients, what)
         };
-        let (mut meeting, own) = ranks.meet(call, own)?;
+        let (mut collective, own) = ranks.start_collective(call, own)?;
         // What chosen replicas have accumulated is in host memory.
         let between_gpus =
-            !ranks.has_fixed_replicas() && meeting.numbers().all(|[on_gpu, _]| on_gpu == 1);
-        let announced = Arc::new(Participation::read(ranks, &meeting.all_gather(&own)?)?);
-        let divides = gradients.variables().iter().all(|variable| variable.division().is_some());
-        Ok(Exchange { ranks, announced, between_gpus, divides })
+            !ranks.has_fixed_replicas() && collective.numbers().all(|[on_gpu, _]| on_gpu == 1);
+        let participation = Arc::new(Participation::read(ranks, &collective.all_gather(&own)?)?);
+        let divides = gradients.variables().iter().all(|variable| variable.sharding().is_some());
+        Ok(Exchange { ranks, participation, between_gpus, divides })
     }
 
     /// The weight of all replicas' contributions to all runs.
     pub fn total_weight(&self) -> f64 {
-        self.announced.total_weight()
+        self.participation.total_weight()
     }
 
     /// The weight of what all replicas have contributed to the last run.
     pub fn weight_of_run(&self) -> f64 {
-        self.announced.weight_of_run()
+        self.participation.weight_of_run()
     }
 
     /// Whether anybody has contributed to variable `index`.
     pub fn has_variable(&self, index: usize) -> bool {
-        self.announced.has_variable(index)
+        self.participation.has_variable(index)
     }
 
     /// What this rank sends of the rows of those variables that are `chosen`.
@@ -140,28 +140,28 @@ impl<'a> Exchange<'a> {
         chosen: &dyn Fn(usize) -> bool,
         received: &Gathered,
     ) -> Result<()> {
-        let (ranks, announced) = (self.ranks, &self.announced);
-        let rows = SparseRows::unpack(ranks, sources, chosen, announced, received)?;
+        let (ranks, participation) = (self.ranks, &self.participation);
+        let rows = SparseRows::unpack(ranks, sources, chosen, participation, received)?;
         sources.merge_rows(ranks.has_fixed_replicas(), |index| rows.of_variable(index))
     }
 
     /// Which of the variables `selected` are divided how, and what is sent of them in which round.
     fn shards(&self, sources: &Sources<'_>, selected: &[usize]) -> Shards {
         let round = if self.between_gpus { usize::MAX } else { ROUND };
-        Shards::new(self.ranks, &self.announced, sources, selected, round)
+        Shards::new(self.ranks, &self.participation, sources, selected, round)
     }
 
     /// Meets the others with what was `prepared`: the rows that are sent, and more.
-    fn meet<T>(
+    fn start_collective<T>(
         &self,
         what: &'static str,
         numbers: [u64; 2],
         quantities: &Quantities<'_>,
         prepared: Result<(Vec<u8>, T)>,
-    ) -> Result<(Meeting<'_>, (Vec<u8>, T))> {
+    ) -> Result<(Collective<'_>, (Vec<u8>, T))> {
         let length = prepared.as_ref().map_or(0, |(rows, _)| rows.len());
         let call = Call::to(Kind::Gradients, &what).agreeing(quantities);
-        self.ranks.meet(Call { numbers, length, ..call }, prepared)
+        self.ranks.start_collective(Call { numbers, length, ..call }, prepared)
     }
 
     /// Adds up the gradients of all ranks, each rank those of its part: `work` has that, and [`Sources`] all
@@ -184,7 +184,7 @@ impl<'a> Exchange<'a> {
                 work.divide(sources);
                 self.check_updating(work, sources)?;
             }
-            lacks = work.meet_state(&mut state.variables, sources, plan, rule)?;
+            lacks = work.prepare_state(&mut state.variables, sources, plan, rule)?;
             let mut shards = self.shards(sources, &work.indices());
             shards.land(|index| sources.landing(index, self.divides))?;
             if let Some(gpu) = launcher.gpu().filter(|_| self.between_gpus) {
@@ -197,35 +197,39 @@ impl<'a> Exchange<'a> {
             Ok((rows, (shards, None)))
         };
         let prepared = prepare();
-        let quantities = |tell: &mut Tell<'_>| tell_selected(work, plan, sources, tell);
+        let quantities = |add: &mut AddQuantity<'_>| add_selected(work, plan, sources, add);
         let numbers = [u64::from(measures), u64::from(lacks)];
-        let (mut meeting, (rows, (shards, on_gpu))) =
-            self.meet("the exchange of gradients", numbers, &quantities, prepared)?;
-        let (any_measures, any_lacks) = meeting
+        let (mut collective, (rows, (shards, on_gpu))) =
+            self.start_collective("the exchange of gradients", numbers, &quantities, prepared)?;
+        let (any_measures, any_lacks) = collective
             .numbers()
             .fold((false, false), |any, [one, other]| (any.0 || one != 0, any.1 || other != 0));
         if any_lacks || sources.accumulation.has_row_sparse() {
             // A rank that fails here says so before anything is used up.
-            let rows = meeting.all_gather(&rows)?;
-            drop(meeting);
+            let rows = collective.all_gather(&rows)?;
+            drop(collective);
             let mut take = || {
                 self.take_rows(sources, &|index| plan.updates(index), &rows)?;
-                if any_lacks { work.widen_rows(self.ranks, state, plan, rule) } else { Ok(()) }
+                if any_lacks {
+                    work.gather_row_state(self.ranks, state, plan, rule)
+                } else {
+                    Ok(())
+                }
             };
             let call = Call::to(Kind::Gradients, &"the exchange of dense gradients");
-            (meeting, ()) = self.ranks.meet(call, take())?;
+            (collective, ()) = self.ranks.start_collective(call, take())?;
         }
-        sources.spend();
+        sources.consume();
         let Memory { send, receive, .. } = &mut work.exchange;
         match on_gpu {
-            Some(buffers) => shards.exchange_between_gpus(&mut meeting, sources, buffers)?,
+            Some(buffers) => shards.exchange_between_gpus(&mut collective, sources, buffers)?,
             None => {
                 let memory = (&mut *send, &mut *receive);
-                shards.exchange(&mut meeting, sources, launcher, memory, !self.divides)?;
+                shards.exchange(&mut collective, sources, launcher, memory, !self.divides)?;
             }
         }
         let measured = match any_measures && self.divides {
-            true => Some(shards.total_sums(&mut meeting, send, receive)?),
+            true => Some(shards.total_sums(&mut collective, send, receive)?),
             false => None,
         };
         sources.exchanged = !self.divides;
@@ -241,20 +245,20 @@ impl<'a> Exchange<'a> {
         work: &mut Work,
         means: Means<'_>,
         launcher: &'static dyn Launcher,
-        options: &dyn Fn(&Work, &mut Tell<'_>),
+        options: &dyn Fn(&Work, &mut AddQuantity<'_>),
     ) -> Result<()> {
-        let quantities = |tell: &mut Tell<'_>| options(work, tell);
+        let quantities = |add: &mut AddQuantity<'_>| options(work, add);
         let call = Call::to(Kind::Gradients, &"the exchange of new weights").agreeing(&quantities);
-        let (mut meeting, ()) = self.ranks.meet(call, prepared)?;
+        let (mut collective, ()) = self.ranks.start_collective(call, prepared)?;
         let Work { items, exchange: Memory { send, receive, scratch, shards }, .. } = work;
         let none = || Error::Internal("no gradients were exchanged".into());
         let shards = shards.as_ref().ok_or_else(none)?;
         if means.rule.measures() {
-            shards.measure(&mut meeting, items, means, (send, receive))?;
+            shards.measure(&mut collective, items, means, (send, receive))?;
         }
         let memory = (send, receive, &*scratch);
-        shards.exchange_weights(&mut meeting, items, means, launcher, memory)?;
-        drop(meeting);
+        shards.exchange_weights(&mut collective, items, means, launcher, memory)?;
+        drop(collective);
         let keys = items.iter().map(|item| means.sources.variables()[item.index].key());
         self.ranks.updating().extend(keys);
         Ok(())
@@ -272,7 +276,7 @@ impl<'a> Exchange<'a> {
         launcher: &'static dyn Launcher,
         find_not_finite: bool,
     ) -> Result<Option<usize>> {
-        let has = |index| self.announced.has_variable_of_run(index);
+        let has = |index| self.participation.has_variable_of_run(index);
         let mut prepare = || {
             let rows = self.pack_rows(sources, &|index| plan.updates(index))?;
             work.select(sources, plan, rule, None, has)?;
@@ -282,13 +286,13 @@ impl<'a> Exchange<'a> {
             Ok((rows, shards))
         };
         let prepared = prepare();
-        let quantities = |tell: &mut Tell<'_>| tell_selected(work, plan, sources, tell);
-        let (mut meeting, (rows, shards)) =
-            self.meet("the accumulation of gradients", [0; 2], &quantities, prepared)?;
-        let rows = meeting.all_gather(&rows)?;
+        let quantities = |add: &mut AddQuantity<'_>| add_selected(work, plan, sources, add);
+        let (mut collective, (rows, shards)) =
+            self.start_collective("the accumulation of gradients", [0; 2], &quantities, prepared)?;
+        let rows = collective.all_gather(&rows)?;
         let Memory { send, receive, .. } = &mut work.exchange;
-        shards.accumulate(&mut meeting, sources, launcher, (send, receive))?;
-        drop(meeting);
+        shards.accumulate(&mut collective, sources, launcher, (send, receive))?;
+        drop(collective);
         self.take_rows(sources, &|index| plan.updates(index), &rows)?;
         if !find_not_finite {
             return Ok(None);
@@ -309,30 +313,30 @@ impl<'a> Exchange<'a> {
 
     /// The gradient of variable `index`, if it is not row-sparse; else [`Sources`] have its rows from then on.
     /// Nothing is used up.
-    pub fn look(&self, sources: &mut Sources<'_>, index: usize) -> Result<Option<Tensor>> {
+    pub fn inspect(&self, sources: &mut Sources<'_>, index: usize) -> Result<Option<Tensor>> {
         let chosen = |other: usize| other == index;
         let variable = &sources.variables()[index];
         let Memory { mut send, mut receive, .. } = Memory::default();
         let mut prepare = || {
             let rows = self.pack_rows(sources, &chosen)?;
-            let (ranks, announced) = (self.ranks, &self.announced);
-            let mut shards = Shards::new(ranks, announced, sources, &[index], ROUND);
+            let (ranks, participation) = (self.ranks, &self.participation);
+            let mut shards = Shards::new(ranks, participation, sources, &[index], ROUND);
             let (dtype, shape, device) = (variable.dtype(), variable.shape(), variable.device());
             shards.land(|_| Tensor::uninitialized(dtype, shape, device))?;
             shards.reserve(&mut send, &mut receive)?;
             Ok((rows, (shards, launcher_of(sources.variables())?)))
         };
-        let (mut meeting, (rows, (shards, launcher))) =
-            self.meet("the exchange of a gradient", [0; 2], &|_| {}, prepare())?;
+        let (mut collective, (rows, (shards, launcher))) =
+            self.start_collective("the exchange of a gradient", [0; 2], &|_| {}, prepare())?;
         if sources.is_row_sparse(index) {
-            let rows = meeting.all_gather(&rows)?;
-            drop(meeting);
+            let rows = collective.all_gather(&rows)?;
+            drop(collective);
             self.take_rows(sources, &chosen, &rows)?;
             return Ok(None);
         }
-        shards.exchange(&mut meeting, sources, launcher, (&mut send, &mut receive), true)?;
+        shards.exchange(&mut collective, sources, launcher, (&mut send, &mut receive), true)?;
         let landing = shards.items.first().and_then(|item| item.landing.as_ref());
-        Ok(landing.map(Room::tensor).cloned())
+        Ok(landing.map(ReservedTensor::tensor).cloned())
     }
 
     /// Refuses variables whose weights will change before this update is carried out: the ranks would
@@ -362,33 +366,33 @@ pub(super) fn forget_updating(ranks: &Ranks, work: &Work, variables: &[Variable]
 }
 
 /// Which variables are frozen and which are selected: a rank that has frozen others would send other bytes.
-fn tell_selected(work: &Work, plan: &Plan, sources: &Sources<'_>, tell: &mut Tell<'_>) {
+fn add_selected(work: &Work, plan: &Plan, sources: &Sources<'_>, add: &mut AddQuantity<'_>) {
     for (index, variable) in sources.variables().iter().enumerate() {
         let frozen = !plan.updates(index);
-        tell(&format_args!("whether '{}' is frozen", variable.name()), frozen.into());
+        add(&format_args!("whether '{}' is frozen", variable.name()), frozen.into());
     }
     for item in &work.items {
         let name = sources.variables()[item.index].name();
-        tell(&"the next variable that is updated", name.as_str().into());
+        add(&"the next variable that is updated", name.as_str().into());
     }
 }
 
 /// What must be the same on all ranks of their gradients.
-fn tell_of(gradients: &Gradients, tell: &mut Tell<'_>) {
-    tell(&"the number of variables", gradients.variables().len().into());
+fn add_quantities(gradients: &Gradients, add: &mut AddQuantity<'_>) {
+    add(&"the number of variables", gradients.variables().len().into());
     for (index, variable) in gradients.variables().iter().enumerate() {
         let name = variable.name();
-        tell(&format_args!("the name of variable {index}"), name.as_str().into());
-        tell(&format_args!("the type of '{name}'"), variable.dtype().name().into());
+        add(&format_args!("the name of variable {index}"), name.as_str().into());
+        add(&format_args!("the type of '{name}'"), variable.dtype().name().into());
         let dtype = gradients.dtype(index);
-        tell(&format_args!("the type of the gradient of '{name}'"), dtype.name().into());
-        tell(&format_args!("the shape of '{name}'"), variable.shape()[..].into());
-        let shards = variable.division().map(|division| division.boundaries());
-        tell(&format_args!("where '{name}' is divided"), shards.into());
+        add(&format_args!("the type of the gradient of '{name}'"), dtype.name().into());
+        add(&format_args!("the shape of '{name}'"), variable.shape()[..].into());
+        let shards = variable.sharding().map(|sharding| sharding.boundaries());
+        add(&format_args!("where '{name}' is divided"), shards.into());
         let is_row_sparse = gradients.is_row_sparse(index);
-        tell(&format_args!("whether the gradient of '{name}' is row-sparse"), is_row_sparse.into());
+        add(&format_args!("whether the gradient of '{name}' is row-sparse"), is_row_sparse.into());
     }
     let reduction = format!("{:?}", gradients.loss_reduction());
-    tell(&"the reduction of the losses", reduction.as_str().into());
-    tell(&"the number of accumulation steps", gradients.accumulation_steps().into());
+    add(&"the reduction of the losses", reduction.as_str().into());
+    add(&"the number of accumulation steps", gradients.accumulation_steps().into());
 }

@@ -11,7 +11,7 @@
 use std::array;
 use std::sync::atomic::Ordering;
 
-use super::buffers::{Scratch, TRIAL, WORD, Words, copy, span_mut, take};
+use super::buffers::{AlignedBytes, Scratch, TRIAL, WORD, copy, span_mut, take};
 use super::shards::{Shards, Stretch};
 use crate::error::Result;
 use crate::executor::pieces::Pieces;
@@ -27,7 +27,7 @@ use crate::optimizer::means::Means;
 use crate::optimizer::sources::Sources;
 use crate::optimizer::variable_states::Variables;
 use crate::optimizer::workspace;
-use crate::strategy::ranks::Meeting;
+use crate::strategy::ranks::Collective;
 
 /// Workers share updates at multiples of so many elements.
 const BLOCK: usize = 64;
@@ -42,16 +42,16 @@ impl Shards {
     /// must know about whole variables.
     pub(super) fn measure(
         &self,
-        meeting: &mut Meeting<'_>,
+        collective: &mut Collective<'_>,
         items: &mut [workspace::Item],
         means: Means<'_>,
-        (send, receive): (&mut Words, &mut Words),
+        (send, receive): (&mut AlignedBytes, &mut AlignedBytes),
     ) -> Result<()> {
         let mut sums = self.sums.as_slice();
         for (part, item) in self.items.iter().zip(divided(items)) {
             let own;
-            (own, sums) = sums.split_at(Chunks::tiles(part.division.own().len()).count());
-            let range = part.division.own();
+            (own, sums) = sums.split_at(Chunks::tiles(part.sharding.own().len()).count());
+            let range = part.sharding.own();
             let (Some(update), Some(gradient)) = (&item.update, part.landing(&range)) else {
                 continue;
             };
@@ -64,7 +64,7 @@ impl Shards {
                 update.scalars.sums(&pass.telling_tiles(own.as_flattened()));
             }
         }
-        let totals = self.total_sums(meeting, send, receive)?;
+        let totals = self.total_sums(collective, send, receive)?;
         for (item, sums) in items.iter_mut().filter(|item| item.divided).zip(totals) {
             if let Some(update) = &mut item.update {
                 update.scalars = means.rule.measured(update.scalars, sums);
@@ -77,16 +77,16 @@ impl Shards {
     /// and of gradients that are not finite.
     pub(super) fn exchange_weights(
         &self,
-        meeting: &mut Meeting<'_>,
+        collective: &mut Collective<'_>,
         items: &[workspace::Item],
         means: Means<'_>,
         launcher: &'static dyn Launcher,
-        (send, receive, scratch): (&mut Words, &mut Words, &Scratch),
+        (send, receive, scratch): (&mut AlignedBytes, &mut AlignedBytes, &Scratch),
     ) -> Result<()> {
         let mut landed = Ok(());
         for round in 0..self.rounds {
             self.try_update(round, items, means, send, scratch);
-            let received = self.all_gather(meeting, round, (send, receive), false)?;
+            let received = self.all_gather(collective, round, (send, receive), false)?;
             landed = landed.and(launcher.land(&received));
             let mut end = 0;
             for count in self.weight_counts(round) {
@@ -108,7 +108,7 @@ impl Shards {
         round: usize,
         items: &[workspace::Item],
         means: Means<'_>,
-        send: &mut Words,
+        send: &mut AlignedBytes,
         scratch: &Scratch,
     ) {
         let mut pieces = Pieces::default();
@@ -133,7 +133,7 @@ impl Shards {
                     // Of the variable, and of what this rank keeps of its state.
                     let first = stretch.range.start + start;
                     let of_variable = first..first + range.len();
-                    let first_slot = first - part.division.own().start;
+                    let first_slot = first - part.sharding.own().start;
                     let of_slots = first_slot..first_slot + range.len();
                     let Some(gradient) = part.landing(&of_variable) else { continue };
                     let (whole, kept) = means.operands(update);
@@ -176,7 +176,7 @@ impl Shards {
             (Vec::with_capacity(2 * self.items.len()), Pieces::default());
         for (part, item) in self.items.iter().zip(divided(items)) {
             let Some(update) = &item.update else { continue };
-            let own = part.division.own();
+            let own = part.sharding.own();
             for range in [0..own.start, own.end..part.elements] {
                 pieces.push(range.len(), BLOCK, 2 * part.dtype.size());
                 others.push((part, update, range));

@@ -3,7 +3,7 @@
 
 #![expect(unsafe_code, reason = "kernels are told of memory")]
 
-use super::buffers::{Words, padded};
+use super::buffers::{AlignedBytes, padded};
 use super::sent::Sent;
 use super::shards::{Shards, Stretch};
 use crate::device::cuda::gpu::Gpu;
@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::kernels::cuda::{Address, Contribution, Gradient, Place, on_gpu};
 use crate::kernels::dtype::DType;
 use crate::kernels::layout::{Layout, Shape};
-use crate::optimizer::room::Room;
+use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::sources::Sources;
 use crate::tensor::Tensor;
 
@@ -37,20 +37,20 @@ impl Shards {
         gpu: &'static Gpu,
         round: usize,
         sources: &Sources<'_>,
-        send: &mut Words,
+        send: &mut AlignedBytes,
     ) -> Result<()> {
         let bytes: usize = self.counts(round).0.iter().sum();
         if bytes == 0 {
             return Ok(());
         }
         let packed = Tensor::zeros(DType::UInt8, Shape::new(&[bytes])?, gpu.id())?;
-        self.put_together(gpu, round, sources, packed.place().address)?;
+        self.pack_with_kernels(gpu, round, sources, packed.place().address)?;
         packed.copy_to_host(&mut send.bytes_mut()[..bytes])
     }
 
     /// Has kernels put together what this rank sends in a round, from `start` on, where there is fresh memory
     /// of the GPU for it.
-    pub(super) fn put_together(
+    pub(super) fn pack_with_kernels(
         &self,
         gpu: &'static Gpu,
         round: usize,
@@ -91,7 +91,8 @@ impl Shards {
                 if item.sent == Sent::Sum {
                     let accumulated = sources.accumulation.of_variable(item.index);
                     let offset = (range.start * size_of::<f64>()) as Address;
-                    let accumulated = accumulated.map(Room::address).map(|sum| sum + offset);
+                    let accumulated =
+                        accumulated.map(ReservedTensor::address).map(|sum| sum + offset);
                     if accumulated.is_some() || !contributions.is_empty() {
                         let gradient = Gradient {
                             dtype: item.dtype,

@@ -87,7 +87,7 @@ impl Participation {
     }
 
     /// What all ranks have announced.
-    pub fn read(ranks: &Ranks, announced: &Gathered) -> Result<Participation> {
+    pub fn read(ranks: &Ranks, participation: &Gathered) -> Result<Participation> {
         let read = |(rank, bytes): (usize, &[u8])| {
             let mut from = Reader::new(rank, bytes);
             let (weight_before, before) = (from.float()?, Bits::read(&mut from)?);
@@ -97,7 +97,7 @@ impl Participation {
             Ok(OfRank { weight_before, before, replicas })
         };
         let before_is_of_all = ranks.has_fixed_replicas();
-        let ranks = announced.iter().enumerate().map(read).collect::<Result<_>>()?;
+        let ranks = participation.iter().enumerate().map(read).collect::<Result<_>>()?;
         Ok(Participation { ranks, before_is_of_all })
     }
 

@@ -9,27 +9,27 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::buffers::{WORD, Words, padded};
-use super::divisions::divisions;
+use super::buffers::{AlignedBytes, WORD, padded};
 use super::participation::{OfRank, Participation};
 use super::sent::Sent;
+use super::shardings::shardings;
 use crate::error::{Result, memory};
 use crate::kernels::dtype::DType;
 use crate::kernels::update::measure::{ChunkSums, TILE};
 use crate::kernels::update::rules::SUMS;
 use crate::kernels::view::Span;
-use crate::optimizer::room::Room;
+use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::sources::Sources;
 use crate::strategy::ranks::Ranks;
 use crate::tensor::Tensor;
-use crate::values::division::Division;
+use crate::values::sharding::Sharding;
 
 /// A rank sends, and receives, about as many bytes in one round.
 pub(in crate::optimizer) const ROUND: usize = 16 << 20;
 
 /// How dense gradients are divided, which each rank adds up its part of.
 pub(in crate::optimizer) struct Shards {
-    pub(super) announced: Arc<Participation>,
+    pub(super) participation: Arc<Participation>,
     pub(super) rank: usize,
     pub(in crate::optimizer) items: Vec<Item>,
     /// What is of each rank's part in which round.
@@ -57,16 +57,16 @@ pub(in crate::optimizer) struct Item {
     pub(super) dtype: DType,
     pub(super) sent: Sent,
     /// Which of its elements are in the part of each rank.
-    pub(super) division: Division,
+    pub(super) sharding: Sharding,
     pub(super) elements: usize,
     /// Where this rank's part of the gradient goes, and of the other parts the gradients or the new weights.
-    pub(super) landing: Option<Room>,
+    pub(super) landing: Option<ReservedTensor>,
 }
 
 /// Elements that have come from a rank, from element `first` of a variable on, and where they go.
 pub(in crate::optimizer) struct Received<'a> {
     pub elements: Span<'a>,
-    pub to: &'a Room,
+    pub to: &'a ReservedTensor,
     pub first: usize,
 }
 
@@ -74,7 +74,7 @@ pub(in crate::optimizer) struct Received<'a> {
 fn stretches(items: &[Item], rank: usize, most: usize) -> Vec<Stretch> {
     let (mut all, mut round, mut left, mut first_tile) = (Vec::new(), 0, most, 0);
     for (item, of) in items.iter().enumerate() {
-        let mut rest = of.division.of(rank);
+        let mut rest = of.sharding.of(rank);
         while !rest.is_empty() {
             if left < rest.len().min(TILE) {
                 (round, left) = (round + 1, most);
@@ -94,7 +94,7 @@ impl Shards {
     /// bytes as `round` in one round.
     pub fn new(
         ranks: &Ranks,
-        announced: &Arc<Participation>,
+        participation: &Arc<Participation>,
         sources: &Sources<'_>,
         selected: &[usize],
         round: usize,
@@ -104,15 +104,16 @@ impl Shards {
         let mut is_selected = vec![false; variables.len()];
         selected.iter().for_each(|&index| is_selected[index] = true);
         let is_row_sparse = |index| sources.is_row_sparse(index);
-        let divisions = divisions(ranks, variables, is_row_sparse, |index| is_selected[index]);
-        let items = divisions.map(|(index, division)| {
+        let shardings = shardings(ranks, variables, is_row_sparse, |index| is_selected[index]);
+        let items = shardings.map(|(index, sharding)| {
             let (dtype, elements) = (variables[index].dtype(), variables[index].shape().elements());
             let sent = Sent::of_dense(ranks, sources, sources.gradient_dtype(dtype));
-            Item { index, dtype, sent, division, elements, landing: None }
+            Item { index, dtype, sent, sharding, elements, landing: None }
         });
         let items: Vec<Item> = items.filter(|item| is_selected[item.index]).collect();
         let bytes = |item: &Item| {
-            let sent = announced.ranks().iter().map(|from| item.sent_by(from) * item.wire_size());
+            let sent =
+                participation.ranks().iter().map(|from| item.sent_by(from) * item.wire_size());
             size * sent.max().unwrap_or(0).max(item.dtype.size())
         };
         let most = round / items.iter().map(bytes).max().unwrap_or(1) / TILE;
@@ -120,7 +121,7 @@ impl Shards {
         let stretches: Vec<_> = (0..size).map(|rank| stretches(&items, rank, most)).collect();
         let last = stretches.iter().filter_map(|of_rank| of_rank.last());
         Shards {
-            announced: Arc::clone(announced),
+            participation: Arc::clone(participation),
             rank,
             rounds: last.map(|last| last.round + 1).max().unwrap_or(0),
             items,
@@ -138,7 +139,7 @@ impl Shards {
 
     /// How many bytes rank `from` sends to rank `to` in a round.
     fn sent(&self, from: usize, to: usize, round: usize) -> usize {
-        let from = &self.announced.ranks()[from];
+        let from = &self.participation.ranks()[from];
         let bytes = |stretch: &Stretch| {
             let item = &self.items[stretch.item];
             item.sent_by(from) * padded(stretch.range.len() * item.wire_size())
@@ -177,14 +178,14 @@ impl Shards {
     /// Has the gradient of each variable, and then its new weights, go where `landing` says.
     pub fn land(&mut self, mut landing: impl FnMut(usize) -> Result<Tensor>) -> Result<()> {
         self.items.iter_mut().try_for_each(|item| {
-            item.landing = Some(Room::of(landing(item.index)?)?);
+            item.landing = Some(ReservedTensor::of(landing(item.index)?)?);
             Ok(())
         })
     }
 
     /// Has all the memory that the exchange takes, of gradients and then of weights, which from then on
     /// cannot fail for lack of it.
-    pub fn reserve(&mut self, send: &mut Words, receive: &mut Words) -> Result<()> {
+    pub fn reserve(&mut self, send: &mut AlignedBytes, receive: &mut AlignedBytes) -> Result<()> {
         let sums = self.sum_counts();
         let (mut sent, mut received) = (sums[self.rank], sums.iter().sum());
         for round in 0..self.rounds {
@@ -195,7 +196,7 @@ impl Shards {
         send.resize(sent)?;
         receive.resize(received)?;
         let tiles = sums[self.rank] / (SUMS * WORD);
-        memory::room(&mut self.sums, tiles, "sums of gradients' squares")?;
+        memory::reserve(&mut self.sums, tiles, "sums of gradients' squares")?;
         self.sums.resize_with(tiles, Default::default);
         Ok(())
     }
@@ -215,7 +216,7 @@ impl Item {
 
     /// Elements of the variable, counted from where this rank's part begins.
     pub(super) fn within(&self, range: &Range<usize>) -> Range<usize> {
-        let start = self.division.own().start;
+        let start = self.sharding.own().start;
         range.start - start..range.end - start
     }
 

@@ -87,11 +87,11 @@ impl SparseRows {
         ranks: &Ranks,
         sources: &Sources<'_>,
         chosen: &dyn Fn(usize) -> bool,
-        announced: &Participation,
+        participation: &Participation,
         received: &Gathered,
     ) -> Result<SparseRows> {
         let (mut rows, mut before) = (SparseRows(Vec::new()), 0);
-        for ((rank, bytes), of_rank) in received.iter().enumerate().zip(announced.ranks()) {
+        for ((rank, bytes), of_rank) in received.iter().enumerate().zip(participation.ranks()) {
             let mut from = Reader::new(rank, bytes);
             for index in sources.accumulation.row_sparse().filter(|&index| chosen(index)) {
                 rows.unpack_variable(ranks, sources, (index, before), &mut from)?;

@@ -8,7 +8,7 @@
 use std::array;
 use std::sync::atomic::Ordering;
 
-use super::buffers::{WORD, Words, bytes_of, copy, padded, span, span_mut, take};
+use super::buffers::{AlignedBytes, WORD, bytes_of, copy, padded, span, span_mut, take};
 use super::sent::Sent;
 use super::shards::{Item, Received, Shards, Stretch};
 use crate::error::Result;
@@ -22,9 +22,9 @@ use crate::kernels::update::rules::SUMS;
 use crate::kernels::update::weighted_sum::{Contribution, WeightedSum};
 use crate::kernels::view::{Span, SpanMut};
 use crate::optimizer::launcher::Launcher;
-use crate::optimizer::room::Room;
+use crate::optimizer::reserved_tensor::ReservedTensor;
 use crate::optimizer::sources::Sources;
-use crate::strategy::ranks::Meeting;
+use crate::strategy::ranks::Collective;
 
 /// Workers share the sums of gradients at multiples of so many elements.
 const BLOCK: usize = 64;
@@ -32,7 +32,7 @@ const BLOCK: usize = 64;
 impl Shards {
     /// Writes what this rank sends in a round to `send`: for each rank, for each stretch, its elements of
     /// each replica's contribution, or of their sum.
-    pub fn pack(&self, round: usize, sources: &Sources<'_>, send: &mut Words) {
+    pub fn pack(&self, round: usize, sources: &Sources<'_>, send: &mut AlignedBytes) {
         let mut to = send.bytes_mut();
         let mut contributions = Vec::new();
         for rank in 0..self.stretches.len() {
@@ -66,15 +66,16 @@ impl Shards {
     /// `gathers`, too. A failure of this rank alone does not keep it from what the others wait for.
     pub fn exchange(
         &self,
-        meeting: &mut Meeting<'_>,
+        collective: &mut Collective<'_>,
         sources: &Sources<'_>,
         launcher: &'static dyn Launcher,
-        (send, receive): (&mut Words, &mut Words),
+        (send, receive): (&mut AlignedBytes, &mut AlignedBytes),
         gathers: bool,
     ) -> Result<()> {
         let mut done = Ok(());
         for round in 0..self.rounds {
-            done = done.and(self.all_to_all(meeting, sources, launcher, (send, receive), round)?);
+            done =
+                done.and(self.all_to_all(collective, sources, launcher, (send, receive), round)?);
             let (own, mut to) = (self.of(self.rank, round), send.bytes_mut());
             let place = |Stretch { item, range, .. }: &Stretch| {
                 let item = &self.items[*item];
@@ -88,7 +89,7 @@ impl Shards {
             let places: Vec<_> = own.iter().map(place).collect();
             self.add_up(round, sources, receive, &places);
             if gathers {
-                let received = self.all_gather(meeting, round, (send, receive), true)?;
+                let received = self.all_gather(collective, round, (send, receive), true)?;
                 done = done.and(launcher.land(&received));
             }
         }
@@ -99,16 +100,16 @@ impl Shards {
     /// what this rank sends.
     fn all_to_all(
         &self,
-        meeting: &mut Meeting<'_>,
+        collective: &mut Collective<'_>,
         sources: &Sources<'_>,
         launcher: &'static dyn Launcher,
-        (send, receive): (&mut Words, &mut Words),
+        (send, receive): (&mut AlignedBytes, &mut AlignedBytes),
         round: usize,
     ) -> Result<Result<()>> {
         let packed = launcher.pack(self, round, sources, send);
         let (send_counts, receive_counts) = self.counts(round);
         let (sent, received) = (send_counts.iter().sum(), receive_counts.iter().sum());
-        meeting.all_to_all(
+        collective.all_to_all(
             (&send.bytes()[..sent], &send_counts),
             (&mut receive.bytes_mut()[..received], &receive_counts),
         )?;
@@ -119,14 +120,14 @@ impl Shards {
     /// also of this rank's part with `with_own`.
     pub(super) fn all_gather<'r>(
         &'r self,
-        meeting: &mut Meeting<'_>,
+        collective: &mut Collective<'_>,
         round: usize,
-        (send, receive): (&Words, &'r mut Words),
+        (send, receive): (&AlignedBytes, &'r mut AlignedBytes),
         with_own: bool,
     ) -> Result<Vec<Received<'r>>> {
         let counts = self.weight_counts(round);
         let to = &mut receive.bytes_mut()[..counts.iter().sum()];
-        meeting.all_gather_into(&send.bytes()[..counts[self.rank]], to, &counts)?;
+        collective.all_gather_into(&send.bytes()[..counts[self.rank]], to, &counts)?;
         let mut received = Vec::new();
         let mut from = receive.bytes();
         for (rank, count) in counts.into_iter().enumerate() {
@@ -149,9 +150,9 @@ impl Shards {
     /// The sums over each whole variable, of what the ranks have measured of the tiles of their parts.
     pub fn total_sums(
         &self,
-        meeting: &mut Meeting<'_>,
-        send: &mut Words,
-        receive: &mut Words,
+        collective: &mut Collective<'_>,
+        send: &mut AlignedBytes,
+        receive: &mut AlignedBytes,
     ) -> Result<Vec<[f64; SUMS]>> {
         let counts = self.sum_counts();
         let own = counts[self.rank];
@@ -162,7 +163,11 @@ impl Shards {
             }
         }
         let all: usize = counts.iter().sum();
-        meeting.all_gather_into(&send.bytes()[..own], &mut receive.bytes_mut()[..all], &counts)?;
+        collective.all_gather_into(
+            &send.bytes()[..own],
+            &mut receive.bytes_mut()[..all],
+            &counts,
+        )?;
         let mut totals: Vec<OfTiles<SUMS>> =
             self.items.iter().map(|item| OfTiles::new(item.elements)).collect();
         let mut tiles = receive.bytes()[..all].chunks_exact(SUMS * WORD);
@@ -186,7 +191,7 @@ impl Shards {
         let own = self.of(self.rank, round);
         let mut all: Vec<Vec<(SpanMut<'r>, f64)>> = Vec::new();
         all.resize_with(own.len(), Vec::new);
-        for from in self.announced.ranks() {
+        for from in self.participation.ranks() {
             for (stretch, places) in own.iter().zip(&mut all) {
                 let item = &self.items[stretch.item];
                 for factor in item.factors(from, sources) {
@@ -202,12 +207,12 @@ impl Shards {
     pub(super) fn reserve_next(
         &mut self,
         sources: &mut Sources<'_>,
-        send: &mut Words,
-        receive: &mut Words,
+        send: &mut AlignedBytes,
+        receive: &mut AlignedBytes,
     ) -> Result<()> {
         let variables = sources.variables();
-        for Item { index, division, .. } in &self.items {
-            sources.accumulation.reserve(*index, &variables[*index], Some(&division.own()))?;
+        for Item { index, sharding, .. } in &self.items {
+            sources.accumulation.reserve(*index, &variables[*index], Some(&sharding.own()))?;
         }
         self.reserve(send, receive)
     }
@@ -216,21 +221,26 @@ impl Shards {
     /// accumulated, and to them what all replicas have contributed, in their order.
     pub(super) fn accumulate(
         &self,
-        meeting: &mut Meeting<'_>,
+        collective: &mut Collective<'_>,
         sources: &Sources<'_>,
         launcher: &'static dyn Launcher,
-        (send, receive): (&mut Words, &mut Words),
+        (send, receive): (&mut AlignedBytes, &mut AlignedBytes),
     ) -> Result<()> {
         let mut packed = Ok(());
         for round in 0..self.rounds {
-            packed =
-                packed.and(self.all_to_all(meeting, sources, launcher, (send, receive), round)?);
+            packed = packed.and(self.all_to_all(
+                collective,
+                sources,
+                launcher,
+                (send, receive),
+                round,
+            )?);
             let received = self.received(round, sources, receive.bytes_mut());
             for (stretch, received) in self.of(self.rank, round).iter().zip(&received) {
                 let item = &self.items[stretch.item];
                 let range = item.within(&stretch.range);
                 let before = sources.accumulated(item.index).map(|sum| sum.part(&range));
-                let next = sources.accumulation.next(item.index).and_then(Room::writing);
+                let next = sources.accumulation.next(item.index).and_then(ReservedTensor::writing);
                 let Some(next) = next else { continue };
                 // SAFETY: who has the accumulation, as `sources` has, is alone with it.
                 unsafe { add_up(&next.part(&range), before, &contributions(received)) };
@@ -242,7 +252,7 @@ impl Shards {
     /// The first variable of which a gradient made of the next sums is not finite.
     pub(super) fn not_finite(&self, sources: &Sources<'_>) -> Option<usize> {
         let is_not_finite = |item: &&Item| {
-            let next = sources.accumulation.next(item.index).and_then(Room::reading);
+            let next = sources.accumulation.next(item.index).and_then(ReservedTensor::reading);
             next.is_some_and(|next| {
                 let gradient = WeightedSum::new(item.dtype, next.elements(), &[], sources.divisor);
                 !gradient.starting_from(Some(next)).squares(Instructions::chosen()).finite
@@ -256,7 +266,7 @@ impl Shards {
         &self,
         round: usize,
         sources: &Sources<'_>,
-        receive: &mut Words,
+        receive: &mut AlignedBytes,
         places: &[Option<SpanMut<'_>>],
     ) {
         let received = self.received(round, sources, receive.bytes_mut());

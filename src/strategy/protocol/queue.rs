@@ -78,17 +78,17 @@ impl Queue {
     }
 
     /// Waits until the lock is handed to `waiter`, until `give_up` says that it should not wait any
-    /// longer, or until `look_around`. `give_up` is asked whenever somebody calls
+    /// longer, or until `check_at`. `give_up` is asked whenever somebody calls
     /// [`Waiter::wake`], and at the end.
     pub fn wait(
         &self,
         waiter: &Arc<Waiter>,
-        look_around: Option<Instant>,
+        check_at: Option<Instant>,
         spin: Spin,
         give_up: impl Fn() -> bool,
     ) -> Wait {
         let granted = || waiter.granted.load(Ordering::Acquire);
-        waiter.signal.wait_until(spin, look_around, || granted() || give_up());
+        waiter.signal.wait_until(spin, check_at, || granted() || give_up());
         if granted() {
             return Wait::Granted;
         }

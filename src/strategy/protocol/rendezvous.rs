@@ -62,7 +62,7 @@ pub enum Departure {
 
 /// What a coordinator that waited for the replicas finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meeting {
+pub enum WaitOutcome {
     /// All callbacks have returned.
     Finished,
     /// Nobody computes, and some replicas wait for an answer.
@@ -150,23 +150,23 @@ impl Rendezvous {
     /// go on, which is looked at when the deadline passes and whenever somebody calls
     /// [`Rendezvous::wake_coordinator`]. A step whose callbacks have all returned is finished,
     /// whatever `give_up` says.
-    pub fn meet(
+    pub fn wait_for_all(
         &self,
         spin: Spin,
         deadline: Option<Instant>,
         give_up: impl Fn() -> bool,
-    ) -> Meeting {
+    ) -> WaitOutcome {
         let still = || computing(self.state.load(Ordering::Acquire)) == 0;
         loop {
             self.coordinator.wait_until(spin, deadline, || still() || give_up());
             if self.is_finished() {
-                return Meeting::Finished;
+                return WaitOutcome::Finished;
             }
             if give_up() {
-                return if self.abandon() { Meeting::Abandoned } else { Meeting::Finished };
+                return if self.abandon() { WaitOutcome::Abandoned } else { WaitOutcome::Finished };
             }
             if still() {
-                return Meeting::Waiting;
+                return WaitOutcome::Waiting;
             }
         }
     }

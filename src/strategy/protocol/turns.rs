@@ -46,7 +46,7 @@ struct Place {
     replica: usize,
     wants: bool,
     /// Its thread was told of the step.
-    told: bool,
+    notified: bool,
 }
 
 impl Device {
@@ -61,7 +61,7 @@ impl Device {
         }
         let place = self.replicas.iter_mut().find(|place| place.wants)?;
         place.wants = false;
-        let is_new = !std::mem::replace(&mut place.told, true);
+        let is_new = !std::mem::replace(&mut place.notified, true);
         self.holder = Some(place.replica);
         has[place.replica].store(true, Ordering::Release);
         Some(Next { replica: place.replica, is_new })
@@ -73,7 +73,7 @@ impl Turns {
     pub fn new(device_of: Box<[usize]>, devices: usize) -> Turns {
         let of_device = |device: usize| {
             let own = device_of.iter().enumerate().filter(move |&(_, &of)| of == device);
-            let place = |(replica, _)| Place { replica, wants: false, told: false };
+            let place = |(replica, _)| Place { replica, wants: false, notified: false };
             CachePadded::new(Mutex::new(Device {
                 holder: None,
                 replicas: own.map(place).collect(),
@@ -86,27 +86,27 @@ impl Turns {
         }
     }
 
-    /// A step opens: all replicas want their devices, and the first of each device has it, which `tell`
+    /// A step opens: all replicas want their devices, and the first of each device has it, which `notify`
     /// is told. In steps around this one all of them wait.
-    pub fn open(&self, mut tell: impl FnMut(usize)) {
+    pub fn open(&self, mut notify: impl FnMut(usize)) {
         for device in &self.devices {
             let next = {
                 let mut device = device.lock();
                 device.holder = None;
                 for place in &mut device.replicas {
-                    (place.wants, place.told) = (true, false);
+                    (place.wants, place.notified) = (true, false);
                     self.has[place.replica].store(false, Ordering::Relaxed);
                 }
                 device.give(&self.has)
             };
             if let Some(next) = next {
-                tell(next.replica);
+                notify(next.replica);
             }
         }
     }
 
     /// Whether two replicas are on one device.
-    pub fn are_together(&self, one: usize, other: usize) -> bool {
+    pub fn share_a_device(&self, one: usize, other: usize) -> bool {
         self.device_of[one] == self.device_of[other]
     }
 
@@ -157,15 +157,15 @@ impl Turns {
         device.holder == Some(replica)
     }
 
-    /// The step was given up: tells `tell` whose threads have not been told of it yet.
-    pub fn tell_rest(&self, mut tell: impl FnMut(usize)) {
+    /// The step was given up: tells `notify` whose threads have not been told of it yet.
+    pub fn notify_rest(&self, mut notify: impl FnMut(usize)) {
         for device in &self.devices {
             let mut rest: Vec<usize> = Vec::new();
-            for place in device.lock().replicas.iter_mut().filter(|place| !place.told) {
-                place.told = true;
+            for place in device.lock().replicas.iter_mut().filter(|place| !place.notified) {
+                place.notified = true;
                 rest.push(place.replica);
             }
-            rest.into_iter().for_each(&mut tell);
+            rest.into_iter().for_each(&mut notify);
         }
     }
 }
@@ -212,9 +212,9 @@ mod tests {
     fn one_that_gives_up_is_passed_over() {
         let (turns, _) = opened(&[0, 0, 0]);
         let mut rest = Vec::new();
-        turns.tell_rest(|replica| rest.push(replica));
+        turns.notify_rest(|replica| rest.push(replica));
         assert_eq!(rest, [1, 2]);
-        turns.tell_rest(|replica| panic!("{replica} is told twice"));
+        turns.notify_rest(|replica| panic!("{replica} is told twice"));
         assert_eq!(turns.pass(1), None);
         assert_eq!(turns.pass(0), next(2, false));
     }

@@ -131,8 +131,8 @@ impl Descriptor {
             let status = Status::from_code(bytes[5].into())?;
             let length = usize::from(u16::from_le_bytes(bytes[6..8].try_into().ok()?));
             let text = bytes.get(TEXT_AT..TEXT_AT + length)?;
-            let told = u32::from_le_bytes(bytes.get(CHECKSUM)?.try_into().ok()?);
-            (magic == MAGIC && told == checksum(bytes)).then_some(())?;
+            let sent = u32::from_le_bytes(bytes.get(CHECKSUM)?.try_into().ok()?);
+            (magic == MAGIC && sent == checksum(bytes)).then_some(())?;
             Some(Descriptor {
                 kind,
                 status,

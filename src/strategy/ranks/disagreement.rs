@@ -22,16 +22,18 @@ pub(super) struct Difference {
 }
 
 /// Whether all ranks are at the same place and agree about everything.
-pub(super) fn all_agree(said: &[Descriptor]) -> bool {
-    let mut agreed = said.iter().filter_map(Descriptor::agreed);
+pub(super) fn all_agree(descriptors: &[Descriptor]) -> bool {
+    let mut agreed = descriptors.iter().filter_map(Descriptor::agreed);
     let first = agreed.next();
-    said.iter().all(|other| other.is_with(&said[0])) && agreed.all(|other| Some(other) == first)
+    descriptors.iter().all(|other| other.is_with(&descriptors[0]))
+        && agreed.all(|other| Some(other) == first)
 }
 
 /// Whether all ranks are at the same place, but do not agree about what they do there.
-pub(super) fn differ_in_quantities(said: &[Descriptor]) -> bool {
-    let is_there = |other: &Descriptor| other.text == said[0].text && other.is_with(&said[0]);
-    said.iter().all(is_there) && !all_agree(said)
+pub(super) fn differ_in_quantities(descriptors: &[Descriptor]) -> bool {
+    let is_there =
+        |other: &Descriptor| other.text == descriptors[0].text && other.is_with(&descriptors[0]);
+    descriptors.iter().all(is_there) && !all_agree(descriptors)
 }
 
 impl Ranks {
@@ -54,11 +56,11 @@ impl Ranks {
         let (mut first, mut end) = (0, all);
         while first < end {
             let middle = first + (end - first) / 2;
-            let said = self.words(prefix(middle))?;
+            let descriptors = self.words(prefix(middle))?;
             // Who has none at all differs in none.
-            let mut said = said.iter().zip(&counts).filter(|(_, count)| **count > 0);
-            let hash = said.next().map(|(hash, _)| hash);
-            match said.all(|(other, _)| Some(other) == hash) {
+            let mut descriptors = descriptors.iter().zip(&counts).filter(|(_, count)| **count > 0);
+            let hash = descriptors.next().map(|(hash, _)| hash);
+            match descriptors.all(|(other, _)| Some(other) == hash) {
                 true => first = middle + 1,
                 false => end = middle,
             }
@@ -78,8 +80,8 @@ impl Ranks {
         bytes[..name.len()].copy_from_slice(name.as_bytes());
         let value = cut(&value, BYTES - name.len() - 1);
         bytes[name.len() + 1..name.len() + 1 + value.len()].copy_from_slice(value.as_bytes());
-        let said = self.gather_alike(&bytes)?;
-        let told: Vec<(String, String)> = said
+        let descriptors = self.gather_alike(&bytes)?;
+        let lines: Vec<(String, String)> = descriptors
             .chunks(BYTES)
             .map(|bytes| {
                 let text = String::from_utf8_lossy(bytes);
@@ -87,10 +89,10 @@ impl Ranks {
                 (name.to_owned(), value.trim_end_matches('\0').to_owned())
             })
             .collect();
-        let name = told.iter().map(|(name, _)| name).find(|name| !name.is_empty());
+        let name = lines.iter().map(|(name, _)| name).find(|name| !name.is_empty());
         let name = name.cloned().unwrap_or_default();
-        let told = told.into_iter().enumerate().filter(|(rank, _)| counts[*rank] > 0);
-        let values = told.map(|(rank, (its_name, value))| match its_name == name {
+        let lines = lines.into_iter().enumerate().filter(|(rank, _)| counts[*rank] > 0);
+        let values = lines.map(|(rank, (its_name, value))| match its_name == name {
             true => (rank, value),
             false if its_name.is_empty() => (rank, value),
             false => (rank, format!("{its_name} {value}")),
@@ -100,38 +102,38 @@ impl Ranks {
     }
 
     fn words(&self, own: u64) -> Result<Vec<u64>> {
-        let said = self.gather_alike(&own.to_le_bytes())?;
+        let descriptors = self.gather_alike(&own.to_le_bytes())?;
         let word =
             |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-        Ok(said.chunks(8).map(word).collect())
+        Ok(descriptors.chunks(8).map(word).collect())
     }
 }
 
 /// The error of ranks that disagree; of quantities in `difference`, if one is known.
-pub(super) fn disagreement(said: &[Descriptor], difference: Option<&Difference>) -> Ended {
+pub(super) fn disagreement(descriptors: &[Descriptor], difference: Option<&Difference>) -> Ended {
     let (what, odd) = match difference {
         Some(Difference { name, values }) => {
             let (groups, odd) = groups(values);
             let of =
                 |(value, ranks): &(&String, Vec<usize>)| format!("{value} on {}", Named(ranks));
-            let told: Vec<String> = groups.iter().map(of).collect();
-            let about = said[0].about();
-            (format!(" at {about}: {}{name} is {}", odd_one(odd.as_deref()), told.join(", ")), odd)
+            let lines: Vec<String> = groups.iter().map(of).collect();
+            let about = descriptors[0].about();
+            (format!(" at {about}: {}{name} is {}", odd_one(odd.as_deref()), lines.join(", ")), odd)
         }
         None => {
-            let places: Vec<_> = said.iter().map(Descriptor::about).enumerate().collect();
+            let places: Vec<_> = descriptors.iter().map(Descriptor::about).enumerate().collect();
             let (groups, odd) = groups(&places);
             let of = |(place, ranks): &Group<'_>| {
                 let verb = if ranks.len() == 1 { "is" } else { "are" };
                 format!("{} {verb} at {place}", Named(ranks))
             };
-            let told: Vec<String> = groups.iter().map(of).collect();
-            let alike = said.iter().all(|other| other.text == said[0].text);
+            let lines: Vec<String> = groups.iter().map(of).collect();
+            let alike = descriptors.iter().all(|other| other.text == descriptors[0].text);
             let hint = if alike { ", but with other shapes, names or options" } else { "" };
-            (format!(": {}{}{hint}", odd_one(odd.as_deref()), told.join("; ")), odd)
+            (format!(": {}{}{hint}", odd_one(odd.as_deref()), lines.join("; ")), odd)
         }
     };
-    let advice = match (difference, said[0].kind) {
+    let advice = match (difference, descriptors[0].kind) {
         (Some(_), Kind::Run) => {
             "of a dataset that is distributed over the ranks all ranks must read the same batches, of which \
              each gets its part: the same data and operations, with the same counts and seeds, and as \
@@ -220,9 +222,9 @@ mod tests {
             let all = values(all);
             let (groups, came) = groups(&all);
             assert_eq!(came, odd);
-            let told: Vec<String> =
+            let lines: Vec<String> =
                 groups.iter().map(|(value, ranks)| format!("{value}: {}", Named(ranks))).collect();
-            assert_eq!(told.join(", "), expected);
+            assert_eq!(lines.join(", "), expected);
         }
     }
 }

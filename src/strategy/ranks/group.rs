@@ -8,7 +8,7 @@ use super::totals::AllTotals;
 use crate::cluster::communicator::Communicator;
 use crate::error::Result;
 use crate::observe::{self, Counter};
-use crate::values::division::Loads;
+use crate::values::sharding::Loads;
 use parking_lot::{Mutex, MutexGuard};
 
 /// The ranks that one strategy is spread over, of which there are two or more.

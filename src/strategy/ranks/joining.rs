@@ -4,15 +4,15 @@
 
 use std::sync::Arc;
 
+use super::collective_call::{Call, zeros};
 use super::descriptor::Kind;
 use super::group::{Ranks, turn_of};
-use super::meeting::{Call, room};
-use super::quantities::Tell;
+use super::quantities::AddQuantity;
 use crate::cluster::communicator::Communicator;
 use crate::device::DeviceId;
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Tensor};
-use crate::values::division::{Division, Loads};
+use crate::values::sharding::{Loads, Sharding};
 use parking_lot::Mutex;
 
 impl Ranks {
@@ -48,13 +48,13 @@ impl Ranks {
             Some(count) => format!("the making of a strategy with {count} replicas in sync"),
         };
         let quantities =
-            |tell: &mut Tell<'_>| tell(&"the number of replicas in sync", in_sync.into());
+            |add: &mut AddQuantity<'_>| add(&"the number of replicas in sync", in_sync.into());
         let call = Call { numbers, ..Call::to(Kind::Strategy, &what).agreeing(&quantities) };
-        let (meeting, made) = ranks.meet(call, made)?;
-        let said: Vec<[u64; 2]> = meeting.numbers().collect();
-        drop(meeting);
-        ranks.tag = said[0][1];
-        ranks.replicas = said.iter().map(|numbers| numbers[0] as usize).collect();
+        let (collective, made) = ranks.start_collective(call, made)?;
+        let descriptors: Vec<[u64; 2]> = collective.numbers().collect();
+        drop(collective);
+        ranks.tag = descriptors[0][1];
+        ranks.replicas = descriptors.iter().map(|numbers| numbers[0] as usize).collect();
         Ok((made, Arc::new(ranks)))
     }
 
@@ -65,13 +65,13 @@ impl Ranks {
         &self,
         name: &str,
         value: &Tensor,
-    ) -> Result<Option<Division>> {
+    ) -> Result<Option<Sharding>> {
         let (dtype, shape) = (value.dtype(), value.shape());
         let what = format_args!("the making of variable '{name}', {dtype} of shape {shape}");
-        let quantities = |tell: &mut Tell<'_>| {
-            tell(&"the name of the variable", name.into());
-            tell(&"its type", dtype.name().into());
-            tell(&"its shape", shape[..].into());
+        let quantities = |add: &mut AddQuantity<'_>| {
+            add(&"the name of the variable", name.into());
+            add(&"its type", dtype.name().into());
+            add(&"its shape", shape[..].into());
         };
         let call = Call {
             numbers: [u64::from(value.device().is_host_memory()), 0],
@@ -79,30 +79,30 @@ impl Ranks {
         };
         let is_here = value.device().is_host_memory() && value.layout().is_contiguous();
         let copy = || {
-            let mut copy = room(if is_here { 0 } else { shape.bytes(dtype)? })?;
+            let mut copy = zeros(if is_here { 0 } else { shape.bytes(dtype)? })?;
             if !is_here {
                 value.copy_to_host(&mut copy)?;
             }
             Ok(copy)
         };
-        let (mut meeting, mut copy) =
-            self.meet(call, copy()).map_err(|error| self.known_to_all(error))?;
-        meeting.broadcast(match is_here {
+        let (mut collective, mut copy) =
+            self.start_collective(call, copy()).map_err(|error| self.known_to_all(error))?;
+        collective.broadcast(match is_here {
             // SAFETY: nobody else has the variable's value yet, and all of its bytes lie in a row.
             true => unsafe { std::slice::from_raw_parts_mut(value.address(), value.bytes()) },
             false => &mut copy,
         })?;
         // On all ranks or, where the engine has failed, for the last time.
-        let is_on_hosts = meeting.numbers().all(|[is_on_host, _]| is_on_host != 0);
-        let division = (is_on_hosts && matches!(dtype, DType::Float32 | DType::Float64))
+        let is_on_hosts = collective.numbers().all(|[is_on_host, _]| is_on_host != 0);
+        let sharding = (is_on_hosts && matches!(dtype, DType::Float32 | DType::Float64))
             .then(|| self.loads.lock().divide(self.rank(), shape.elements(), dtype.size()));
-        drop(meeting);
+        drop(collective);
         if self.rank() > 0 && !is_here {
             let first = Tensor::from_bytes(dtype, shape, &copy, DeviceId::HOST)?;
             // SAFETY: nobody else has the variable's value yet.
             unsafe { value.assume_exclusive() }.copy_from(&first)?;
         }
-        Ok(division)
+        Ok(sharding)
     }
 
     /// An error of which the others have heard, so that nobody tells them once more.
@@ -118,7 +118,7 @@ impl Ranks {
     /// Tells the others, which make the variable `name`, that this rank has failed to, and why.
     pub(in crate::strategy) fn failed_to_make(&self, name: &str, error: Error) -> Error {
         let what = format_args!("the making of variable '{name}'");
-        match self.meet(Call::to(Kind::Variable, &what), Err::<(), _>(error)) {
+        match self.start_collective(Call::to(Kind::Variable, &what), Err::<(), _>(error)) {
             Err(error) => error,
             Ok(_) => Error::Internal("the ranks have met although one had failed".into()),
         }

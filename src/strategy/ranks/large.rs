@@ -5,10 +5,10 @@
 
 use std::ops::Range;
 
+use super::collective_call::{Call, zeros};
 use super::descriptor::Kind;
 use super::group::Ranks;
-use super::meeting::{Call, room};
-use super::quantities::Tell;
+use super::quantities::AddQuantity;
 use crate::collectives::{Batch, ReduceOp};
 use crate::device::DeviceId;
 use crate::error::Result;
@@ -56,14 +56,14 @@ impl Ranks {
         };
         let leaves: Vec<Vec<Tensor>> = leaves.iter().map(components).collect();
         let what = format_args!("reduce {} of large tensors", op.name());
-        let quantities = |tell: &mut Tell<'_>| {
+        let quantities = |add: &mut AddQuantity<'_>| {
             for (number, of) in leaves.iter().enumerate() {
-                tell(&format_args!("the type of tensor {number}"), of[0].dtype().name().into());
-                tell(&format_args!("the shape of tensor {number}"), of[0].shape()[..].into());
+                add(&format_args!("the type of tensor {number}"), of[0].dtype().name().into());
+                add(&format_args!("the shape of tensor {number}"), of[0].shape()[..].into());
             }
         };
         let call = Call::to(Kind::Reduce, &what).agreeing(&quantities);
-        let (mut meeting, plan) = self.meet(call, self.plan(op, &leaves))?;
+        let (mut collective, plan) = self.start_collective(call, self.plan(op, &leaves))?;
         let Plan { send, send_counts, receive, receive_counts, batch, parts, .. } = plan;
         let (mut gathered, gathered_counts) = (plan.gathered, plan.gathered_counts);
         {
@@ -71,7 +71,7 @@ impl Ranks {
             let to = unsafe {
                 std::slice::from_raw_parts_mut(receive.address(), receive_counts.iter().sum())
             };
-            meeting.all_to_all((&send, &send_counts), (to, &receive_counts))?;
+            collective.all_to_all((&send, &send_counts), (to, &receive_counts))?;
         }
         // SAFETY: nobody else has the results, nor what is reduced.
         unsafe { batch.run() };
@@ -82,8 +82,8 @@ impl Ranks {
             part.copy_to_host(&mut own[at..at + part.bytes()])?;
             at += part.bytes().next_multiple_of(BLOCK);
         }
-        meeting.all_gather_into(&own, &mut gathered, &gathered_counts)?;
-        drop(meeting);
+        collective.all_gather_into(&own, &mut gathered, &gathered_counts)?;
+        drop(collective);
         self.assemble(&leaves, &parts, &gathered, &gathered_counts)
     }
 
@@ -102,7 +102,7 @@ impl Ranks {
                 *received += self.replicas()[other] * count(of, rank);
             }
         }
-        let mut send = room(send_counts.iter().sum())?;
+        let mut send = zeros(send_counts.iter().sum())?;
         let mut at = 0;
         for to in 0..size {
             for of in leaves {
@@ -141,7 +141,7 @@ impl Ranks {
             pairs.map(|(of, part)| padded(range(&of[0], other, size).len(), part.dtype())).sum()
         };
         let gathered_counts: Vec<usize> = (0..size).map(of_result).collect();
-        let gathered = room(gathered_counts.iter().sum())?;
+        let gathered = zeros(gathered_counts.iter().sum())?;
         let longest = gathered_counts[rank];
         send.try_reserve(longest.saturating_sub(send.len())).map_err(|_| {
             crate::error::Error::ResourceExhausted("memory for the parts of a reduction".into())
@@ -179,7 +179,7 @@ impl Ranks {
             .zip(parts)
             .map(|(of, part)| {
                 let (dtype, shape) = (part.dtype(), of[0].shape());
-                let mut whole = room(shape.bytes(dtype)?)?;
+                let mut whole = zeros(shape.bytes(dtype)?)?;
                 let mut at = 0;
                 for (rank, start) in starts.iter_mut().enumerate() {
                     let bytes = range(&of[0], rank, size).len() * dtype.size();

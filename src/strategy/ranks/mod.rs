@@ -8,18 +8,18 @@
 //! last meeting of a step is its commit point. So a step counts on all ranks or on none.
 //!
 //! - `group`: the ranks. `joining`: they make a strategy and variables. `series`: how far their meetings are.
-//! - `descriptor`: what a rank says. `meeting`: how they meet. `quantities`: what must be the same on all.
+//! - `descriptor`: what a rank says. `collective`: how they meet. `quantities`: what must be the same on all.
 //!   `disagreement`: what is said where it is not.
 //! - `values`: values put together from the components of all ranks. `large`: reductions of large ones.
 //! - `wire`: numbers and tensors as bytes.
 //! - `steps`: what a step asks the others, from its beginning to its commit point. `totals`: what it adds up.
 
+mod collective_call;
 mod descriptor;
 mod disagreement;
 mod group;
 mod joining;
 pub(crate) mod large;
-mod meeting;
 mod quantities;
 mod series;
 pub(crate) mod steps;
@@ -27,7 +27,7 @@ pub(crate) mod totals;
 mod values;
 pub(crate) mod wire;
 
+pub(crate) use collective_call::{Call, Collective, Gathered, PASSED_OVER, zeros};
 pub(crate) use descriptor::Kind;
 pub use group::Ranks;
-pub(crate) use meeting::{Call, Gathered, Meeting, PASSED_OVER, room};
-pub(crate) use quantities::{Quantities, Tell, agreement, agreement_of};
+pub(crate) use quantities::{AddQuantity, Quantities, agreement, agreement_of};

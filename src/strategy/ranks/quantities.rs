@@ -17,10 +17,10 @@ pub(crate) enum Quantity<'a> {
 }
 
 /// Takes the quantities one by one, each with its name.
-pub(crate) type Tell<'a> = dyn FnMut(&dyn fmt::Display, Quantity<'_>) + 'a;
+pub(crate) type AddQuantity<'a> = dyn FnMut(&dyn fmt::Display, Quantity<'_>) + 'a;
 
-/// Gives all quantities of a rank to a [`Tell`], always the same in the same order.
-pub(crate) type Quantities<'a> = dyn Fn(&mut Tell<'_>) + 'a;
+/// Gives all quantities of a rank to a [`AddQuantity`], always the same in the same order.
+pub(crate) type Quantities<'a> = dyn Fn(&mut AddQuantity<'_>) + 'a;
 
 impl From<u64> for Quantity<'_> {
     fn from(count: u64) -> Self {

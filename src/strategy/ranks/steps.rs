@@ -2,9 +2,9 @@
 
 use std::sync::Weak;
 
+use super::collective_call::{Call, Gathered};
 use super::descriptor::Kind;
 use super::group::Ranks;
-use super::meeting::{Call, Gathered};
 use super::quantities::Quantities;
 use super::totals::Totals;
 use super::wire::{Reader, Writer};
@@ -13,7 +13,7 @@ use crate::strategy::metrics::Metric;
 
 /// What a run learns from the others when it begins.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Elsewhere {
+pub(crate) struct RemoteExamples {
     /// Examples in the parts of the ranks before this one.
     pub examples_before: u64,
     /// Examples in the parts of all other ranks.
@@ -34,35 +34,35 @@ impl Ranks {
         examples: u64,
         steps: u64,
         read: &Quantities<'_>,
-    ) -> Result<(Elsewhere, T)> {
+    ) -> Result<(RemoteExamples, T)> {
         let call = Call::to(Kind::Run, &"the beginning of a run").agreeing(read);
         let call = Call { numbers: [examples, steps], ..call };
-        let (meeting, value) = self.meet(call, here)?;
-        let mut elsewhere = Elsewhere::default();
-        for (rank, [examples, steps]) in meeting.numbers().enumerate() {
+        let (collective, value) = self.start_collective(call, here)?;
+        let mut remote = RemoteExamples::default();
+        for (rank, [examples, steps]) in collective.numbers().enumerate() {
             if rank < self.rank() {
-                elsewhere.examples_before += examples;
+                remote.examples_before += examples;
             }
             if rank != self.rank() {
-                elsewhere.examples += examples;
+                remote.examples += examples;
             }
-            elsewhere.steps = elsewhere.steps.max(steps);
+            remote.steps = remote.steps.max(steps);
         }
-        Ok((elsewhere, value))
+        Ok((remote, value))
     }
 
     /// The commit point: whether all ranks have come to their end, as this one has if `here` is no
-    /// error. If so, what happens here happens on all ranks. `tell` is what the others are told then,
+    /// error. If so, what happens here happens on all ranks. `add` is what the others are told then,
     /// of which this gives back what each rank has told.
-    pub(crate) fn vote(&self, here: Result<()>, tell: &[u8]) -> Result<Gathered> {
-        let call = Call { length: tell.len(), ..Call::to(Kind::Commit, &"the commit point") };
-        let met = self.meet(call, here);
+    pub(crate) fn vote(&self, here: Result<()>, payload: &[u8]) -> Result<Gathered> {
+        let call = Call { length: payload.len(), ..Call::to(Kind::Commit, &"the commit point") };
+        let met = self.start_collective(call, here);
         self.finish();
-        let (mut meeting, ()) = met?;
+        let (mut collective, ()) = met?;
         // All have voted, so the step counts, whatever becomes of this; what needs the engine says that
         // it is broken from now on.
-        let told = meeting.all_gather(tell).unwrap_or_default();
-        Ok(told)
+        let gathered = collective.all_gather(payload).unwrap_or_default();
+        Ok(gathered)
     }
 }
 
@@ -106,12 +106,12 @@ impl Ranks {
     }
 
     /// Writes what this rank adds to all totals in step `step`.
-    pub(crate) fn tell_totals(&self, step: u64, to: &mut Writer) -> Result<()> {
+    pub(crate) fn encode_totals(&self, step: u64, to: &mut Writer) -> Result<()> {
         let totals = self.totals.lock().in_use();
         to.number(totals.len() as u64)?;
         totals.iter().try_for_each(|(number, totals)| {
             let mut own = Writer::default();
-            totals.tell(step, &mut own)?;
+            totals.encode(step, &mut own)?;
             let own = own.done();
             to.number(*number)?;
             to.number(own.len() as u64)?;
@@ -120,13 +120,13 @@ impl Ranks {
     }
 
     /// Adds what one rank has written so.
-    pub(crate) fn hear_totals(&self, rank: usize, from: &mut Reader<'_>) -> Result<()> {
+    pub(crate) fn decode_totals(&self, rank: usize, from: &mut Reader<'_>) -> Result<()> {
         let totals = self.totals.lock().in_use();
         for _ in 0..from.count()? {
             let (number, length) = (from.number()?, from.count()?);
             let bytes = from.bytes(length)?;
             if let Some((_, totals)) = totals.iter().find(|(known, _)| *known == number) {
-                totals.hear(&mut Reader::new(rank, bytes))?;
+                totals.decode(&mut Reader::new(rank, bytes))?;
             }
         }
         Ok(())

@@ -8,10 +8,10 @@ use crate::error::Result;
 /// Totals of what the replicas of all ranks add in steps.
 pub(crate) trait Totals: Send + Sync {
     /// Writes what this rank's replicas have added in step `step`.
-    fn tell(&self, step: u64, to: &mut Writer) -> Result<()>;
+    fn encode(&self, step: u64, to: &mut Writer) -> Result<()>;
 
     /// Adds what one rank has told; the ranks come in order.
-    fn hear(&self, from: &mut Reader<'_>) -> Result<()>;
+    fn decode(&self, from: &mut Reader<'_>) -> Result<()>;
 }
 
 /// Those that are in use, by the number that they got when they were made.

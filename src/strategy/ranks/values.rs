@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use super::collective_call::Call;
 use super::descriptor::Kind;
 use super::group::Ranks;
-use super::meeting::Call;
-use super::quantities::Tell;
+use super::quantities::AddQuantity;
 use super::wire::{Reader, Writer};
 use crate::error::Result;
 use crate::values::Value;
@@ -34,15 +34,15 @@ impl Ranks {
         let packed = here.and_then(|value| Ok((pack(&value, &leave)?, value)));
         let (leaves, length) =
             packed.as_ref().map_or((0, 0), |((leaves, bytes), _)| (*leaves, bytes.len()));
-        let said = what.to_string();
-        let quantities = |tell: &mut Tell<'_>| {
-            tell(&"what it is", said.as_str().into());
-            tell(&"the number of per-replica values in it", leaves.into());
+        let descriptors = what.to_string();
+        let quantities = |add: &mut AddQuantity<'_>| {
+            add(&"what it is", descriptors.as_str().into());
+            add(&"the number of per-replica values in it", leaves.into());
         };
         let call = Call { length, ..Call::to(kind, what).agreeing(&quantities) };
-        let (mut meeting, ((_, bytes), value)) = self.meet(call, packed)?;
-        let received = meeting.all_gather(&bytes)?;
-        drop(meeting);
+        let (mut collective, ((_, bytes), value)) = self.start_collective(call, packed)?;
+        let received = collective.all_gather(&bytes)?;
+        drop(collective);
         let mut readers: Vec<Reader<'_>> =
             received.iter().enumerate().map(|(rank, bytes)| Reader::new(rank, bytes)).collect();
         value.map_leaves(&mut |leaf| {

@@ -21,7 +21,7 @@ impl Writer {
 
     /// Bytes and as many zeros as bring them to a multiple of 8.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        let end = self.room(bytes.len())?;
+        let end = self.reserve(bytes.len())?;
         self.0.extend_from_slice(bytes);
         self.0.resize(end, 0);
         Ok(())
@@ -34,7 +34,7 @@ impl Writer {
     }
 
     /// Makes room for so many bytes; returns where they end, padded.
-    fn room(&mut self, bytes: usize) -> Result<usize> {
+    fn reserve(&mut self, bytes: usize) -> Result<usize> {
         let end = (self.0.len() + bytes).next_multiple_of(8);
         let missing = end - self.0.len();
         self.0.try_reserve(missing).map_err(|_| {
@@ -50,7 +50,7 @@ impl Writer {
         self.number(shape.rank() as u64)?;
         shape.iter().try_for_each(|&size| self.number(size as u64))?;
         let bytes = shape.bytes(tensor.dtype())?;
-        let end = self.room(bytes)?;
+        let end = self.reserve(bytes)?;
         let start = self.0.len();
         self.0.resize(end, 0);
         tensor.copy_to_host(&mut self.0[start..start + bytes])

@@ -11,7 +11,7 @@ use super::cancellation::{Cancellation, Listener};
 use super::limits::Limits;
 use super::protocol::mailbox::{Mailbox, Wake};
 use super::protocol::queue::{Queue, Wait};
-use super::protocol::rendezvous::{Departure, Meeting, Rendezvous};
+use super::protocol::rendezvous::{Departure, Rendezvous, WaitOutcome};
 use super::step_lock::StepLock;
 use crate::executor::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use crate::executor::wait::{Signal, Spin};
@@ -173,7 +173,7 @@ impl Crew {
             self.written[replica].store(step.number * 10 + call, Ordering::Relaxed);
             self.rendezvous.arrive(replica);
             if inline {
-                assert_eq!(self.meet(step), Meeting::Waiting);
+                assert_eq!(self.wait_for_all(step), WaitOutcome::Waiting);
                 self.serve(step.number * 10 + call);
             } else {
                 let released = || self.rendezvous.is_released(replica);
@@ -211,9 +211,9 @@ impl Crew {
         }
     }
 
-    fn meet(&self, step: Step) -> Meeting {
+    fn wait_for_all(&self, step: Step) -> WaitOutcome {
         let cancelled = || self.cancelled.load(Ordering::Relaxed) == step.number;
-        self.rendezvous.meet(Spin::NEVER, None, cancelled)
+        self.rendezvous.wait_for_all(Spin::NEVER, None, cancelled)
     }
 
     /// What `StepRecord::serve` does.
@@ -244,16 +244,16 @@ impl Crew {
     fn attend(&self, step: Step) -> bool {
         let mut call = 0;
         loop {
-            match self.meet(step) {
-                Meeting::Finished => {
+            match self.wait_for_all(step) {
+                WaitOutcome::Finished => {
                     self.check_written(step.number);
                     return true;
                 }
-                Meeting::Waiting => {
+                WaitOutcome::Waiting => {
                     call += 1;
                     self.serve(step.number * 10 + call);
                 }
-                Meeting::Abandoned => {
+                WaitOutcome::Abandoned => {
                     self.mailboxes.iter().for_each(Mailbox::notify);
                     // The coordinator puts its own things in order, and leaves.
                     self.depart(self.rendezvous.leave(), step);
@@ -549,19 +549,19 @@ fn nested_cancel(replicas: usize) -> Vec<Body> {
         let (job, nested) = (Arc::new(step), Arc::new(step));
         of_caller.mailboxes.iter().for_each(|mailbox| post(mailbox, &job));
         loop {
-            match of_caller.rendezvous.meet(Spin::NEVER, None, cancelled) {
-                Meeting::Finished => break,
-                Meeting::Abandoned => {
+            match of_caller.rendezvous.wait_for_all(Spin::NEVER, None, cancelled) {
+                WaitOutcome::Finished => break,
+                WaitOutcome::Abandoned => {
                     give_up(&of_caller);
                     break;
                 }
-                Meeting::Waiting => {
+                WaitOutcome::Waiting => {
                     // The merge function runs a step of its own.
                     of_inner.rendezvous.open();
                     of_caller.mailboxes.iter().for_each(|mailbox| post(mailbox, &nested));
-                    match of_inner.rendezvous.meet(Spin::NEVER, None, cancelled) {
-                        Meeting::Abandoned => give_up(&of_inner),
-                        ending => assert_eq!(ending, Meeting::Finished),
+                    match of_inner.rendezvous.wait_for_all(Spin::NEVER, None, cancelled) {
+                        WaitOutcome::Abandoned => give_up(&of_inner),
+                        ending => assert_eq!(ending, WaitOutcome::Finished),
                     }
                     for (replica, mailbox) in of_caller.mailboxes.iter().enumerate() {
                         of_caller.rendezvous.resume(replica);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::model::{Body, explore, long, post};
 use super::protocol::mailbox::{Mailbox, Wake};
-use super::protocol::rendezvous::{Departure, Meeting, Phase, Rendezvous};
+use super::protocol::rendezvous::{Departure, Phase, Rendezvous, WaitOutcome};
 use super::protocol::turns::{Next, Turns};
 use crate::executor::sync::{AtomicBool, AtomicUsize, Ordering};
 use crate::executor::wait::{Signal, Spin};
@@ -134,14 +134,14 @@ impl Device {
         self.turns.open(|replica| post(&self.mailboxes[replica], &self.job));
         let cancelled = || self.cancelled.load(Ordering::Relaxed);
         loop {
-            match self.rendezvous.meet(Spin::NEVER, None, cancelled) {
-                Meeting::Finished => {
+            match self.rendezvous.wait_for_all(Spin::NEVER, None, cancelled) {
+                WaitOutcome::Finished => {
                     let replicas = self.mailboxes.len();
                     let computed = self.computed.load(Ordering::Relaxed);
                     assert_eq!(computed, replicas * (1 + self.merge_calls));
                     return;
                 }
-                Meeting::Waiting => {
+                WaitOutcome::Waiting => {
                     let waiting = |replica| self.rendezvous.phase(replica) == Phase::Waiting;
                     self.turns.want_again(waiting);
                     for replica in (0..self.mailboxes.len()).filter(|&replica| waiting(replica)) {
@@ -149,8 +149,8 @@ impl Device {
                         self.mailboxes[self.thread_of[replica].load(Ordering::Relaxed)].notify();
                     }
                 }
-                Meeting::Abandoned => {
-                    self.turns.tell_rest(|replica| post(&self.mailboxes[replica], &self.job));
+                WaitOutcome::Abandoned => {
+                    self.turns.notify_rest(|replica| post(&self.mailboxes[replica], &self.job));
                     self.mailboxes.iter().for_each(Mailbox::notify);
                     self.depart(self.rendezvous.leave());
                     self.drained

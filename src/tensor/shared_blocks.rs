@@ -19,7 +19,7 @@ impl Tensor {
     /// it leaves out is unspecified. A block is freed with the last tensor in it.
     ///
     /// Fails as `write` does, and with RESOURCE_EXHAUSTED if there is no memory.
-    pub fn made_together(
+    pub fn in_shared_blocks(
         kinds: &[(DType, Shape)],
         write: impl FnOnce(Vec<&mut [u8]>) -> Result<()>,
     ) -> Result<Vec<Tensor>> {
@@ -77,7 +77,7 @@ mod tests {
     fn tensors_that_are_made_together_share_blocks_and_no_bytes() {
         let sizes = [3, 0, BLOCK / 8, 1, BLOCK / 4, 17, 17, BLOCK / 4 + 1, 5];
         let kinds = sizes.map(|elements| (DType::Float32, Shape::new(&[elements]).unwrap()));
-        let tensors = Tensor::made_together(&kinds, |parts| {
+        let tensors = Tensor::in_shared_blocks(&kinds, |parts| {
             assert_eq!(parts.len(), sizes.len());
             for (number, part) in parts.into_iter().enumerate() {
                 part.fill(number as u8);
@@ -99,8 +99,8 @@ mod tests {
         };
         assert!(shares(0, 3) && !shares(3, 4) && !shares(4, 5) && shares(5, 6) && !shares(6, 7));
         assert!(!shares(7, 8));
-        assert!(Tensor::made_together(&[], |_| Ok(())).unwrap().is_empty());
-        let failed = Tensor::made_together(&kinds[..1], |_| Err(Error::Internal("it".into())));
+        assert!(Tensor::in_shared_blocks(&[], |_| Ok(())).unwrap().is_empty());
+        let failed = Tensor::in_shared_blocks(&kinds[..1], |_| Err(Error::Internal("it".into())));
         assert!(failed.is_err());
     }
 }

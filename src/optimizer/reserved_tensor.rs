@@ -10,16 +10,16 @@ use crate::tensor::Tensor;
 
 /// A contiguous tensor, to read and to write. Who has the accumulation or the gradients that it belongs to, to
 /// change them, is the only writer, and reads nothing of what it writes.
-pub(super) struct Room {
+pub(super) struct ReservedTensor {
     tensor: Tensor,
     /// All of it, in host memory.
     span: Option<SpanMut<'static>>,
 }
 
-impl Room {
-    pub(super) fn of(tensor: Tensor) -> Result<Room> {
+impl ReservedTensor {
+    pub(super) fn of(tensor: Tensor) -> Result<ReservedTensor> {
         let span = tensor.device().is_host_memory().then(|| span(&tensor)).transpose()?;
-        Ok(Room { tensor, span })
+        Ok(ReservedTensor { tensor, span })
     }
 
     pub(super) fn tensor(&self) -> &Tensor {

@@ -24,7 +24,7 @@ pub(crate) struct Call<'a> {
     pub quantities: &'a Quantities<'a>,
     /// Numbers for the others.
     pub numbers: [u64; 2],
-    /// How many bytes this rank will send to all ([`Meeting::all_gather`]).
+    /// How many bytes this rank will send to all ([`Collective::all_gather`]).
     pub length: usize,
 }
 
@@ -45,10 +45,10 @@ pub(crate) const PASSED_OVER: u64 = u64::MAX;
 
 /// All ranks are here, for the same, and none has failed. What they exchange is exchanged while this
 /// lives; nobody else meets meanwhile.
-pub(crate) struct Meeting<'a> {
+pub(crate) struct Collective<'a> {
     ranks: &'a Ranks,
     turn: MutexGuard<'a, Turn>,
-    said: Vec<Descriptor>,
+    descriptors: Vec<Descriptor>,
 }
 
 impl Ranks {
@@ -78,7 +78,11 @@ impl Ranks {
     /// Fails with [`Error::Rank`] if another rank has failed or is somewhere else, if one of both was
     /// so earlier in the series (then nothing is exchanged), and with UNAVAILABLE if the engine cannot
     /// bring the ranks together.
-    pub(crate) fn meet<T>(&self, call: Call<'_>, here: Result<T>) -> Result<(Meeting<'_>, T)> {
+    pub(crate) fn start_collective<T>(
+        &self,
+        call: Call<'_>,
+        here: Result<T>,
+    ) -> Result<(Collective<'_>, T)> {
         let mut turn = self.turn.lock();
         let series = &mut *self.series.lock();
         if !series.is_open {
@@ -90,17 +94,17 @@ impl Ranks {
         }
         series.operation += 1;
         let own = self.describe(&call, series, here.as_ref().err());
-        let said = match self.exchange(&own) {
-            Ok(said) => said,
+        let descriptors = match self.exchange(&own) {
+            Ok(descriptors) => descriptors,
             Err(error) => {
                 let broken = self.break_off(&mut turn, &error, &own);
                 return Err(here.err().unwrap_or(broken));
             }
         };
-        let ended = match failures(&said) {
-            None if all_agree(&said) => None,
-            None => match self.difference(&said, call.quantities) {
-                Ok(difference) => Some(disagreement(&said, difference.as_ref())),
+        let ended = match failures(&descriptors) {
+            None if all_agree(&descriptors) => None,
+            None => match self.difference(&descriptors, call.quantities) {
+                Ok(difference) => Some(disagreement(&descriptors, difference.as_ref())),
                 Err(error) => {
                     let broken = self.break_off(&mut turn, &error, &own);
                     return Err(here.err().unwrap_or(broken));
@@ -112,11 +116,11 @@ impl Ranks {
             let error = here.err().unwrap_or_else(|| ended.error());
             let passes_over =
                 |it: &Descriptor| it.kind == Kind::Run && it.numbers[0] == PASSED_OVER;
-            series.passes_over = said.iter().any(passes_over);
+            series.passes_over = descriptors.iter().any(passes_over);
             series.ended = Some(ended);
             return Err(error);
         }
-        here.map(|value| (Meeting { ranks: self, turn, said }, value))
+        here.map(|value| (Collective { ranks: self, turn, descriptors }, value))
     }
 
     fn describe(&self, call: &Call<'_>, series: &Series, failure: Option<&Error>) -> Descriptor {
@@ -155,10 +159,10 @@ impl Ranks {
     /// What ranks differ in that are at the same place: all ask each other, since all see that they do.
     fn difference(
         &self,
-        said: &[Descriptor],
+        descriptors: &[Descriptor],
         quantities: &Quantities<'_>,
     ) -> Result<Option<Difference>> {
-        match differ_in_quantities(said) {
+        match differ_in_quantities(descriptors) {
             true => self.first_difference(quantities),
             false => Ok(None),
         }
@@ -189,31 +193,36 @@ impl Ranks {
 }
 
 /// What failed, if a rank has.
-fn failures(said: &[Descriptor]) -> Option<Ended> {
-    let failed = || said.iter().enumerate().filter(|(_, said)| said.status != Status::Ok);
+fn failures(descriptors: &[Descriptor]) -> Option<Ended> {
+    let failed = || {
+        descriptors.iter().enumerate().filter(|(_, descriptors)| descriptors.status != Status::Ok)
+    };
     let (rank, first) = failed().next()?;
-    let told: Vec<String> = failed()
-        .map(|(rank, said)| format!("rank {rank} failed: {}: {}", said.status.name(), said.text))
+    let lines: Vec<String> = failed()
+        .map(|(rank, descriptors)| {
+            format!("rank {rank} failed: {}: {}", descriptors.status.name(), descriptors.text)
+        })
         .collect();
-    Some(Ended { rank: Some(rank), status: first.status, message: told.join("\n") })
+    Some(Ended { rank: Some(rank), status: first.status, message: lines.join("\n") })
 }
 
-impl Meeting<'_> {
+impl Collective<'_> {
     /// The numbers of each rank.
     pub fn numbers(&self) -> impl Iterator<Item = [u64; 2]> {
-        self.said.iter().map(|said| said.numbers)
+        self.descriptors.iter().map(|descriptors| descriptors.numbers)
     }
 
     /// What all ranks have to send, which is as many bytes as each has announced.
     pub fn all_gather(&mut self, send: &[u8]) -> Result<Gathered> {
-        let counts: Vec<usize> = self.said.iter().map(|said| said.length as usize).collect();
+        let counts: Vec<usize> =
+            self.descriptors.iter().map(|descriptors| descriptors.length as usize).collect();
         let all = counts.iter().try_fold(0_usize, |sum, &count| sum.checked_add(count));
-        let mut bytes = room(all.unwrap_or(usize::MAX))?;
+        let mut bytes = zeros(all.unwrap_or(usize::MAX))?;
         self.all_gather_into(send, &mut bytes, &counts)?;
         Ok(Gathered { bytes, counts })
     }
 
-    /// As [`Meeting::all_gather`], of parts whose lengths all ranks know, into memory of the caller's.
+    /// As [`Collective::all_gather`], of parts whose lengths all ranks know, into memory of the caller's.
     pub fn all_gather_into(
         &mut self,
         send: &[u8],
@@ -224,7 +233,7 @@ impl Meeting<'_> {
             return Ok(());
         }
         let bytes = (send.len(), receive.len());
-        self.exchange(bytes, |meeting| meeting.ranks.engine.all_gather(send, receive, counts))
+        self.exchange(bytes, |collective| collective.ranks.engine.all_gather(send, receive, counts))
     }
 
     /// Sends a part to each rank, and receives one from each.
@@ -233,31 +242,31 @@ impl Meeting<'_> {
         (send, send_counts): (&[u8], &[usize]),
         (receive, receive_counts): (&mut [u8], &[usize]),
     ) -> Result<()> {
-        self.exchange((send.len(), receive.len()), |meeting| {
-            meeting.ranks.engine.all_to_all(send, send_counts, receive, receive_counts)
+        self.exchange((send.len(), receive.len()), |collective| {
+            collective.ranks.engine.all_to_all(send, send_counts, receive, receive_counts)
         })
     }
 
-    /// As [`Meeting::all_to_all`], of memory of GPUs, which what joins the ranks has to move.
+    /// As [`Collective::all_to_all`], of memory of GPUs, which what joins the ranks has to move.
     pub fn all_to_all_on_gpus(
         &mut self,
         (send, send_counts): (&DeviceMemory, &[usize]),
         (receive, receive_counts): (&mut DeviceMemory, &[usize]),
     ) -> Result<()> {
-        self.exchange((send_counts.iter().sum(), receive_counts.iter().sum()), |meeting| {
-            meeting.on_gpus()?.all_to_all_on_gpus(send, send_counts, receive, receive_counts)
+        self.exchange((send_counts.iter().sum(), receive_counts.iter().sum()), |collective| {
+            collective.on_gpus()?.all_to_all_on_gpus(send, send_counts, receive, receive_counts)
         })
     }
 
-    /// As [`Meeting::all_gather_into`], of memory of GPUs.
+    /// As [`Collective::all_gather_into`], of memory of GPUs.
     pub fn all_gather_on_gpus(
         &mut self,
         send: &DeviceMemory,
         receive: &mut DeviceMemory,
         counts: &[usize],
     ) -> Result<()> {
-        self.exchange((counts[self.ranks.rank()], counts.iter().sum()), |meeting| {
-            meeting.on_gpus()?.all_gather_on_gpus(send, receive, counts)
+        self.exchange((counts[self.ranks.rank()], counts.iter().sum()), |collective| {
+            collective.on_gpus()?.all_gather_on_gpus(send, receive, counts)
         })
     }
 
@@ -271,7 +280,7 @@ impl Meeting<'_> {
         if bytes.is_empty() {
             return Ok(());
         }
-        self.exchange((bytes.len(), 0), |meeting| meeting.ranks.engine.broadcast(bytes, 0))
+        self.exchange((bytes.len(), 0), |collective| collective.ranks.engine.broadcast(bytes, 0))
     }
 
     /// Exchanges so many bytes, sent and received. Ranks that cannot do so do not meet any more.
@@ -283,7 +292,7 @@ impl Meeting<'_> {
         let _span = observe::span(Phase::Exchange);
         count(sent, received);
         exchange(self).map_err(|error| {
-            self.ranks.break_off(&mut self.turn, &error, &self.said[self.ranks.rank()])
+            self.ranks.break_off(&mut self.turn, &error, &self.descriptors[self.ranks.rank()])
         })
     }
 }
@@ -308,7 +317,7 @@ impl Gathered {
 }
 
 /// So many bytes, all 0.
-pub(crate) fn room(bytes: usize) -> Result<Vec<u8>> {
+pub(crate) fn zeros(bytes: usize) -> Result<Vec<u8>> {
     let mut memory = Vec::new();
     memory.try_reserve_exact(bytes).map_err(|_| {
         Error::ResourceExhausted(format!("{bytes} bytes of memory to exchange between ranks"))

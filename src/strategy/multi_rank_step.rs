@@ -5,9 +5,9 @@ use std::fmt;
 use super::central_storage::Strategy;
 use super::limits::Limits;
 use super::metrics::Metric;
-use super::ranks::steps::{Elsewhere, read_metrics, write_metrics};
+use super::ranks::steps::{RemoteExamples, read_metrics, write_metrics};
 use super::ranks::wire::{Reader, Writer};
-use super::ranks::{Call, Gathered, Kind, PASSED_OVER, Ranks, Tell};
+use super::ranks::{AddQuantity, Call, Gathered, Kind, PASSED_OVER, Ranks};
 use super::step::StepRecord;
 use super::step_lock::StepGuard;
 use crate::error::{Error, Result};
@@ -15,22 +15,19 @@ use crate::observe::log::{self, Level};
 use crate::tensor::origin::Origin;
 use crate::values::Value;
 
-/// What each rank has sent to the others at the commit point.
-pub(super) type Told = Gathered;
-
 /// What is compared of the element that a run gets: nothing unless all ranks have read the same, each to take its
 /// part.
-fn read(arguments: Option<&Value>, tell: &mut Tell<'_>) {
+fn read(arguments: Option<&Value>, add: &mut AddQuantity<'_>) {
     let (Some(arguments), mut last) = (arguments, None::<Origin>) else { return };
     arguments.for_each_origin(&mut |origin| {
         if last.as_ref().is_none_or(|last| !origin.is_of_element(last)) {
             let quantities = &origin.source.quantities;
-            quantities.iter().for_each(|(name, value)| tell(name, value.as_str().into()));
-            tell(&"the round of the pass, counted by its resets,", origin.round.into());
-            tell(&"the number of its element in the pass", origin.element.into());
+            quantities.iter().for_each(|(name, value)| add(name, value.as_str().into()));
+            add(&"the round of the pass, counted by its resets,", origin.round.into());
+            add(&"the number of its element in the pass", origin.element.into());
             last = Some(origin.clone());
         }
-        tell(&"the number of examples in the global batch", origin.examples.into());
+        add(&"the number of examples in the global batch", origin.examples.into());
     });
 }
 
@@ -40,7 +37,7 @@ impl Strategy {
         &self,
         arguments: Option<&Value>,
         limits: &Limits,
-    ) -> Result<(StepGuard<'_>, Elsewhere)> {
+    ) -> Result<(StepGuard<'_>, RemoteExamples)> {
         let enter = || {
             self.check_arguments(arguments)?;
             if limits.is_bounded() {
@@ -48,25 +45,25 @@ impl Strategy {
             }
             self.enter_step(limits)
         };
-        let Some(ranks) = self.ranks() else { return Ok((enter()?, Elsewhere::default())) };
+        let Some(ranks) = self.ranks() else { return Ok((enter()?, RemoteExamples::default())) };
         let (mut lock, here) = match enter() {
             Ok(lock) => (Some(lock), Ok(())),
             Err(error) => (None, Err(error)),
         };
         let steps = lock.as_ref().map_or(0, StepGuard::steps);
         ranks.begin(steps + 1);
-        match ranks.open(here, self.examples(arguments), steps, &|tell| read(arguments, tell)) {
-            Ok((elsewhere, ())) => {
+        match ranks.open(here, self.examples(arguments), steps, &|add| read(arguments, add)) {
+            Ok((remote, ())) => {
                 let mut lock = lock.take().ok_or_else(|| {
                     Error::Internal("the ranks have begun a run that this one has not".into())
                 })?;
                 // Where one of them could not even begin a run, it has counted one less.
-                if elsewhere.steps > steps {
-                    lock.set_steps(elsewhere.steps);
-                    ranks.is_step(elsewhere.steps + 1);
+                if remote.steps > steps {
+                    lock.set_steps(remote.steps);
+                    ranks.is_step(remote.steps + 1);
                 }
-                match self.check_weights(ranks, elsewhere.steps) {
-                    Ok(()) => Ok((lock, elsewhere)),
+                match self.check_weights(ranks, remote.steps) {
+                    Ok(()) => Ok((lock, remote)),
                     Err(error) => Err(self.not_begun(ranks, Some(lock), error)),
                 }
             }
@@ -94,10 +91,10 @@ impl Strategy {
         let steps = lock.as_ref().map_or(0, StepGuard::steps);
         ranks.begin(steps + 1);
         let examples = if passes_over { PASSED_OVER } else { 0 };
-        let told = ranks.open(Err::<(), _>(error), examples, steps, &|_| {});
+        let opened = ranks.open(Err::<(), _>(error), examples, steps, &|_| {});
         ranks.finish();
         let never = || Error::Internal("the ranks have begun a run that one could not".into());
-        told.err().unwrap_or_else(never)
+        opened.err().unwrap_or_else(never)
     }
 
     /// Lets the other ranks know, unless they do, that the variable `name`, which they make and wait for, was not made
@@ -117,14 +114,14 @@ impl Strategy {
     }
 
     /// The same for a run inside of a merge call.
-    pub(super) fn begin_nested(&self, arguments: Option<&Value>) -> Result<Elsewhere> {
+    pub(super) fn begin_nested(&self, arguments: Option<&Value>) -> Result<RemoteExamples> {
         let checked = self.check_arguments(arguments);
         match self.ranks() {
-            None => checked.map(|()| Elsewhere::default()),
+            None => checked.map(|()| RemoteExamples::default()),
             Some(ranks) => {
-                let read = |tell: &mut Tell<'_>| read(arguments, tell);
+                let read = |add: &mut AddQuantity<'_>| read(arguments, add);
                 let opened = ranks.open(checked, self.examples(arguments), 0, &read);
-                opened.map(|(elsewhere, ())| elsewhere)
+                opened.map(|(remote, ())| remote)
             }
         }
     }
@@ -173,10 +170,10 @@ impl Strategy {
             return here;
         }
         let numbers = [u64::from(matches!(here, Ok(true))), 0];
-        let quantities = |tell: &mut Tell<'_>| tell(&name, agreed.into());
+        let quantities = |add: &mut AddQuantity<'_>| add(&name, agreed.into());
         let call = Call { numbers, ..Call::to(Kind::Value, what).agreeing(&quantities) };
-        let (meeting, _) = ranks.meet(call, here)?;
-        Ok(meeting.numbers().any(|[is_so, _]| is_so != 0))
+        let (collective, _) = ranks.start_collective(call, here)?;
+        Ok(collective.numbers().any(|[is_so, _]| is_so != 0))
     }
 
     /// As [`Strategy::agree`], for a step, whose metrics the ranks exchange.
@@ -185,7 +182,7 @@ impl Strategy {
         step: u64,
         here: Result<()>,
         record: Option<&StepRecord>,
-    ) -> Result<Option<Told>> {
+    ) -> Result<Option<Gathered>> {
         let Some(ranks) = self.ranks() else { return here.map(|()| None) };
         let (here, own) = match here.and_then(|()| self.encode(ranks, step, record)) {
             Ok(own) => (Ok(()), own),
@@ -199,34 +196,34 @@ impl Strategy {
         let mut to = Writer::default();
         let transaction = self.inner().steps.transaction.lock();
         let slots = record.map_or(&[][..], |record| &record.slots);
-        let desks: Vec<_> = slots.iter().map(|slot| slot.desk()).collect();
+        let locals: Vec<_> = slots.iter().map(|slot| slot.local()).collect();
         let mut all: Vec<Vec<(&str, Metric)>> = Vec::new();
         for replica in transaction.of_nested.iter().flatten() {
             all.push(replica.iter().map(|(name, metric)| (name.as_str(), *metric)).collect());
         }
-        all.extend(desks.iter().map(|desk| desk.metrics.iter().collect()));
+        all.extend(locals.iter().map(|local| local.metrics.iter().collect()));
         // A step that measures nothing has nothing to send.
         if all.iter().all(Vec::is_empty) && !ranks.has_totals() {
             return Ok(Vec::new());
         }
         write_metrics(&mut to, &all)?;
-        ranks.tell_totals(step, &mut to)?;
+        ranks.encode_totals(step, &mut to)?;
         Ok(to.done())
     }
 
     /// Takes the metrics of the step from what the ranks have sent each other, in the order in which
     /// one process with all the replicas would.
-    pub(super) fn take_metrics(&self, told: &Told) -> bool {
+    pub(super) fn take_metrics(&self, gathered: &Gathered) -> bool {
         let read = |(rank, bytes): (usize, &[u8])| {
             if bytes.is_empty() {
                 return Ok(Vec::new());
             }
             let mut from = Reader::new(rank, bytes);
             let metrics = read_metrics(&mut from)?;
-            self.ranks().map_or(Ok(()), |ranks| ranks.hear_totals(rank, &mut from))?;
+            self.ranks().map_or(Ok(()), |ranks| ranks.decode_totals(rank, &mut from))?;
             Ok(metrics)
         };
-        let all: Vec<_> = match told.iter().enumerate().map(read).collect::<Result<_>>() {
+        let all: Vec<_> = match gathered.iter().enumerate().map(read).collect::<Result<_>>() {
             Ok(all) => all,
             Err(error) => {
                 let say = || format!("the metrics of a step are lost: {error}");

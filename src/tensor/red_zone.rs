@@ -133,35 +133,37 @@ impl Region {
         })
     }
 
-    /// Shows the bytes as they are now to `look`.
-    fn look<R>(&self, look: impl FnOnce(&[u8]) -> R) -> Result<R> {
+    /// Shows the bytes as they are now to `inspect`.
+    fn inspect<R>(&self, inspect: impl FnOnce(&[u8]) -> R) -> Result<R> {
         if self.bytes == 0 {
-            return Ok(look(&[]));
+            return Ok(inspect(&[]));
         }
         let here = self.tensor()?.on_host()?;
         let view = here.reading()?;
         let bytes = view.as_bytes();
-        bytes.map(look).ok_or_else(|| Error::Internal("bytes in a row are not contiguous".into()))
+        bytes
+            .map(inspect)
+            .ok_or_else(|| Error::Internal("bytes in a row are not contiguous".into()))
     }
 
     /// The first byte that is not the pattern's.
     pub fn first_changed(&self) -> Result<Option<usize>> {
-        self.look(|bytes| {
+        self.inspect(|bytes| {
             bytes.iter().enumerate().position(|(place, &byte)| byte != self.pattern(place))
         })
     }
 
     /// The last one.
     fn last_changed(&self) -> Result<Option<usize>> {
-        self.look(|bytes| {
+        self.inspect(|bytes| {
             let mut bytes = bytes.iter().enumerate();
             bytes.rfind(|&(place, &byte)| byte != self.pattern(place)).map(|(place, _)| place)
         })
     }
 
     /// The first of the elements of `size` bytes each that is nothing but the pattern.
-    pub fn first_untouched(&self, size: usize) -> Result<Option<usize>> {
-        self.look(|bytes| {
+    pub fn first_unwritten(&self, size: usize) -> Result<Option<usize>> {
+        self.inspect(|bytes| {
             bytes.chunks_exact(size).enumerate().position(|(element, bytes)| {
                 let place = element * size;
                 bytes.iter().enumerate().all(|(at, &byte)| byte == self.pattern(place + at))
@@ -171,7 +173,7 @@ impl Region {
 
     /// A number that is another for other bytes, but for chance.
     pub fn fingerprint(&self) -> Result<u64> {
-        self.look(|bytes| {
+        self.inspect(|bytes| {
             use std::hash::{DefaultHasher, Hasher};
             let mut hasher = DefaultHasher::new();
             hasher.write(bytes);
@@ -182,7 +184,7 @@ impl Region {
 
 /// Memory on both sides of a buffer, with the pattern in it.
 #[derive(Clone)]
-pub struct Fence {
+pub struct RedZone {
     ahead: Region,
     behind: Region,
 }
@@ -207,7 +209,7 @@ impl std::fmt::Display for Breach {
     }
 }
 
-impl Fence {
+impl RedZone {
     /// The fence around `bytes` bytes from `start` on, up to `end`. The storage has [`WIDTH`] bytes
     /// before `start`, and `end` is as many behind the last byte, or more.
     pub fn around(
@@ -216,9 +218,9 @@ impl Fence {
         bytes: usize,
         end: usize,
         pattern: Pattern,
-    ) -> Fence {
+    ) -> RedZone {
         let behind = start + bytes;
-        Fence {
+        RedZone {
             ahead: Region::new(storage, start - WIDTH, WIDTH, pattern),
             behind: Region::new(storage, behind, end - behind, pattern),
         }
@@ -251,44 +253,49 @@ impl Region {
 }
 
 /// A buffer of its own with a fence around it.
-pub struct Fenced {
+pub struct GuardedMemory {
     /// The bytes between the fences.
     pub region: Region,
     /// What is around them.
-    pub fence: Fence,
+    pub red_zone: RedZone,
 }
 
-impl Fenced {
+impl GuardedMemory {
     /// `bytes` bytes of `device` for elements of any kind, at a multiple of 64. They hold the pattern.
-    pub fn new(bytes: usize, device: DeviceId) -> Result<Fenced> {
-        Fenced::with(bytes, device, Pattern::MEMORY, Pattern::NUMBER)
+    pub fn new(bytes: usize, device: DeviceId) -> Result<GuardedMemory> {
+        GuardedMemory::with(bytes, device, Pattern::MEMORY, Pattern::NUMBER)
     }
 
-    fn with(bytes: usize, device: DeviceId, within: Pattern, around: Pattern) -> Result<Fenced> {
+    fn with(
+        bytes: usize,
+        device: DeviceId,
+        within: Pattern,
+        around: Pattern,
+    ) -> Result<GuardedMemory> {
         let too_large = || exhausted(bytes, device);
         let end = bytes.checked_add(WIDTH).and_then(|end| end.checked_next_multiple_of(ALIGNMENT));
         let whole = end.and_then(|end| end.checked_add(WIDTH)).ok_or_else(too_large)?;
         let storage = Arc::new(Storage::uninitialized(whole, device)?);
         let region = Region::new(&storage, WIDTH, bytes, within);
-        let fence = Fence::around(&storage, WIDTH, bytes, whole, around);
-        fence.raise()?;
+        let red_zone = RedZone::around(&storage, WIDTH, bytes, whole, around);
+        red_zone.raise()?;
         // SAFETY: nobody else knows the memory yet.
         unsafe { region.poison()? };
-        Ok(Fenced { region, fence })
+        Ok(GuardedMemory { region, red_zone })
     }
 
     /// A contiguous tensor with a fence around it, full of the pattern.
-    pub fn tensor(dtype: DType, shape: Shape, device: DeviceId) -> Result<(Tensor, Fenced)> {
+    pub fn tensor(dtype: DType, shape: Shape, device: DeviceId) -> Result<(Tensor, GuardedMemory)> {
         let pattern = Pattern::of(dtype);
-        let fenced = Fenced::with(shape.bytes(dtype)?, device, pattern, pattern)?;
-        let storage = Arc::clone(&fenced.region.storage);
+        let guarded = GuardedMemory::with(shape.bytes(dtype)?, device, pattern, pattern)?;
+        let storage = Arc::clone(&guarded.region.storage);
         let tensor = Tensor::from_storage(storage, dtype, Layout::row_major(shape), WIDTH)?;
-        Ok((tensor, fenced))
+        Ok((tensor, guarded))
     }
 
     /// Fills the bytes between the fences with the pattern. The callback that got them is done
     /// with them.
-    pub fn spend(&self) -> Result<()> {
+    pub fn poison(&self) -> Result<()> {
         // SAFETY: nobody has a right to the memory any more. A program that is at it nevertheless has
         // a mistake, which the pattern shows.
         unsafe { self.region.poison() }
@@ -304,29 +311,29 @@ impl Fenced {
 mod tests {
     use super::*;
 
-    fn write(fenced: &Fenced, offset: isize, byte: u8) {
+    fn write(guarded: &GuardedMemory, offset: isize, byte: u8) {
         // SAFETY: within the storage of the fences, which nobody else has.
-        unsafe { fenced.address().offset(offset).write(byte) };
+        unsafe { guarded.address().offset(offset).write(byte) };
     }
 
     #[test]
     fn each_byte_of_both_fences_is_watched() {
         for bytes in [0, 1, 63, 64, 100] {
-            let fenced = Fenced::new(bytes, DeviceId::HOST).unwrap();
-            assert!(fenced.address().addr().is_multiple_of(ALIGNMENT));
-            assert_eq!(fenced.fence.breach().unwrap(), None);
+            let guarded = GuardedMemory::new(bytes, DeviceId::HOST).unwrap();
+            assert!(guarded.address().addr().is_multiple_of(ALIGNMENT));
+            assert_eq!(guarded.red_zone.breach().unwrap(), None);
             for offset in 0..bytes {
-                write(&fenced, offset as isize, 0);
+                write(&guarded, offset as isize, 0);
             }
-            assert_eq!(fenced.fence.breach().unwrap(), None);
+            assert_eq!(guarded.red_zone.breach().unwrap(), None);
             for distance in 1..=WIDTH {
-                write(&fenced, -(distance as isize), 7);
-                assert_eq!(fenced.fence.breach().unwrap(), Some(Breach::Before(distance)));
-                fenced.fence.raise().unwrap();
+                write(&guarded, -(distance as isize), 7);
+                assert_eq!(guarded.red_zone.breach().unwrap(), Some(Breach::Before(distance)));
+                guarded.red_zone.raise().unwrap();
                 let behind = bytes + distance - 1;
-                write(&fenced, behind as isize, 7);
-                assert_eq!(fenced.fence.breach().unwrap(), Some(Breach::Behind(behind)));
-                fenced.fence.raise().unwrap();
+                write(&guarded, behind as isize, 7);
+                assert_eq!(guarded.red_zone.breach().unwrap(), Some(Breach::Behind(behind)));
+                guarded.red_zone.raise().unwrap();
             }
         }
     }
@@ -334,23 +341,23 @@ mod tests {
     #[test]
     fn what_is_read_is_no_number_and_what_was_left_out_is_found() {
         let shape = Shape::new(&[5]).unwrap();
-        let make = |dtype| Fenced::tensor(dtype, shape, DeviceId::HOST).unwrap();
+        let make = |dtype| GuardedMemory::tensor(dtype, shape, DeviceId::HOST).unwrap();
         assert!(make(DType::Float64).0.to_vec::<f64>().unwrap()[4].is_nan());
         assert!(make(DType::Float16).0.to_vec::<half::f16>().unwrap()[4].is_nan());
         assert!(make(DType::BFloat16).0.to_vec::<half::bf16>().unwrap()[4].is_nan());
-        let (tensor, fenced) = make(DType::Float32);
+        let (tensor, guarded) = make(DType::Float32);
         assert!(tensor.to_vec::<f32>().unwrap().iter().all(|element| element.is_nan()));
-        assert_eq!(fenced.region.first_untouched(4).unwrap(), Some(0));
-        assert_eq!(fenced.region.first_changed().unwrap(), None);
-        let before = fenced.region.fingerprint().unwrap();
+        assert_eq!(guarded.region.first_unwritten(4).unwrap(), Some(0));
+        assert_eq!(guarded.region.first_changed().unwrap(), None);
+        let before = guarded.region.fingerprint().unwrap();
         // A NaN of the processor's is not the pattern.
         let elements =
             Tensor::from_slice(&[0.0f32, f32::NAN, -1.0, 2.0, -f32::NAN], shape, DeviceId::HOST);
         // SAFETY: nobody else has the tensor.
         unsafe { tensor.assume_exclusive() }.copy_from(&elements.unwrap()).unwrap();
-        assert_eq!(fenced.region.first_untouched(4).unwrap(), None);
-        assert_eq!(fenced.region.first_changed().unwrap(), Some(0));
-        assert_ne!(fenced.region.fingerprint().unwrap(), before);
+        assert_eq!(guarded.region.first_unwritten(4).unwrap(), None);
+        assert_eq!(guarded.region.first_changed().unwrap(), Some(0));
+        assert_ne!(guarded.region.fingerprint().unwrap(), before);
     }
 
     /// An operator with an operand, which changes what lies at an address.
@@ -459,13 +466,13 @@ mod tests {
         for dtype in DType::ALL {
             let size = dtype.size() as isize;
             let shape = Shape::new(&[64 / dtype.size()]).unwrap();
-            let typed = Fenced::tensor(dtype, shape, DeviceId::HOST).unwrap().1;
-            let memory = Fenced::new(64, DeviceId::HOST).unwrap();
+            let typed = GuardedMemory::tensor(dtype, shape, DeviceId::HOST).unwrap().1;
+            let memory = GuardedMemory::new(64, DeviceId::HOST).unwrap();
             for Change { what, apply, operand, is_identity } in changes_of(dtype) {
-                for (kind, fenced) in [("tensor", &typed), ("memory", &memory)] {
+                for (kind, guarded) in [("tensor", &typed), ("memory", &memory)] {
                     let change = |offset: isize| {
                         // SAFETY: a multiple of the element's size, between the ends of the fences.
-                        unsafe { apply(fenced.address().offset(offset), operand) };
+                        unsafe { apply(guarded.address().offset(offset), operand) };
                     };
                     let signals = kind == "tensor" && dtype.is_float();
                     // What changes no number changes no pattern, but for NaNs that signal.
@@ -474,17 +481,17 @@ mod tests {
                     }
                     for offset in [-256, -size, 64, 64 + size] {
                         change(offset);
-                        let breach = fenced.fence.breach().unwrap();
+                        let breach = guarded.red_zone.breach().unwrap();
                         assert!(breach.is_some(), "{what}, {kind}, {offset}");
-                        fenced.fence.raise().unwrap();
+                        guarded.red_zone.raise().unwrap();
                         seen += 1;
                     }
                     // In memory of no type every other 8 bytes are for those who read.
                     let elements = if signals { 1 } else { 16 / size };
                     (0..elements).for_each(|element| change(element * size));
-                    let changed = fenced.region.first_changed().unwrap();
+                    let changed = guarded.region.first_changed().unwrap();
                     assert!(changed.is_some(), "{what}, {kind}, within");
-                    fenced.spend().unwrap();
+                    guarded.poison().unwrap();
                     tried += 1;
                 }
             }
